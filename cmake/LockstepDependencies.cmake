@@ -1,0 +1,44 @@
+# Everything that is not ours. Required parts fail here with their package's name.
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(fmt REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+
+function(lockstep_header_library target header package)
+  string(TOUPPER ${target} var)
+  find_path(${var}_INCLUDE ${header})
+  if(NOT ${var}_INCLUDE)
+    message(FATAL_ERROR "${header} not found: install ${package}")
+  endif()
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE ${${var}_INCLUDE})
+endfunction()
+lockstep_header_library(lockstep_toml toml++/toml.h libtomlplusplus-dev)
+lockstep_header_library(lockstep_json nlohmann/json.hpp nlohmann-json3-dev)
+lockstep_header_library(lockstep_cli11 CLI/CLI.hpp libcli11-dev)
+# Debian and Ubuntu ship toml++ as a header library; its compiled part is for Meson users.
+target_compile_definitions(lockstep_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
+
+add_library(lockstep_gemm INTERFACE)
+target_link_libraries(lockstep_gemm INTERFACE Eigen3::Eigen)
+
+# Optional parts: found, reported, never required.
+set(LOCKSTEP_SUMMARY "")
+macro(lockstep_optional name found detail)
+  if(${found})
+    list(APPEND LOCKSTEP_SUMMARY "${name}: yes (${detail})")
+  else()
+    list(APPEND LOCKSTEP_SUMMARY "${name}: no (${detail})")
+  endif()
+endmacro()
+
+find_package(benchmark QUIET)
+lockstep_optional("Google Benchmark" "${benchmark_FOUND}" "bench/")
+
+function(lockstep_summary)
+  message(STATUS "lockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "
+                 "${CMAKE_CXX_COMPILER_VERSION}")
+  foreach(line IN LISTS LOCKSTEP_SUMMARY)
+    message(STATUS "  ${line}")
+  endforeach()
+endfunction()

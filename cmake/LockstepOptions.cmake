@@ -1,0 +1,31 @@
+# Standard, warnings, sanitizers, optional parts.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Assertions stay on in every build: they guard our own invariants and cost nothing measurable.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
+option(LOCKSTEP_BUILD_TESTS "build the test suite" ON)
+option(LOCKSTEP_BUILD_BENCH "build bench/" OFF)
+option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)
+option(LOCKSTEP_WERROR "warnings are errors" OFF)
+set(LOCKSTEP_SANITIZE "" CACHE STRING "sanitizers for -fsanitize=, for example address,undefined")
+
+add_compile_options(-Wall -Wextra)
+if(LOCKSTEP_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(LOCKSTEP_SANITIZE)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()

@@ -1,0 +1,54 @@
+// Report: every number a run is judged by; pure functions of Program and Trace. The formula of
+// each number is its comment. All times are of one step (the first traced one unless said).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ir/program.hpp"
+#include "core/spec/scenario.hpp"
+#include "core/trace/trace.hpp"
+
+namespace lockstep {
+
+struct RankReport {
+  Rank rank = 0;
+  Seconds compute;       // union of spans on the compute stream
+  Seconds exposed_comm;  // transfers running (active..end) while nothing computes
+  Seconds idle;          // makespan - compute - exposed_comm
+  Seconds stage_span;    // last compute end - first compute begin
+  int peak_microbatches_in_flight = 0;  // live (stage, microbatch) pairs: +1 at F, -1 at B or W
+  Bytes comm_bytes_sent;  // ring algorithm: all-reduce 2(n-1)/n S, gather and scatter (n-1)/n S
+  Bytes peak_memory;      // the arena
+  std::map<std::string, std::int64_t> peak_memory_by_kind;  // bytes of each kind at the time of the
+                                                            // largest total of live buffers
+};
+
+struct KindTime {
+  Seconds time;    // sum of active..end over ranks and spans
+  Seconds waiting;  // sum of begin..active
+  std::int64_t count = 0;
+};
+
+struct Report {
+  std::string backend, program_hash, model, cluster;
+  int world_size = 1;
+  Seconds step_time;  // last span end - first span begin, mean over traced steps
+  double tokens_per_s = 0;
+  Flops model_flops_per_step;
+  double mfu = 0;              // model flops / (ranks × peak × step_time)
+  double bubble_fraction = 0;  // sum over ranks of (makespan - compute busy) / (ranks × makespan)
+  double bubble_over_ideal = 0;  // the literature's convention: (makespan - busy) / busy of the
+                                 // busiest rank
+  Seconds exposed_comm;        // mean over ranks
+  std::vector<RankReport> ranks;
+  std::map<std::string, KindTime> kinds;  // by TraceOp kind
+  std::vector<double> losses;             // real backends, by step
+  std::vector<double> grad_norms;
+};
+
+/// Requires that `trace` came from `program`.
+Report analyze(const Trace& trace, const Program& program, const Scenario& scenario);
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// Nearest valid name for a misspelt one, for error messages.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// The candidate with the least edit distance (Damerau-Levenshtein, case-insensitive) to `name`;
+/// empty when nothing is close (distance above max(2, half the length)). Ties: the first.
+std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace lockstep

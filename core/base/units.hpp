@@ -1,0 +1,45 @@
+// Units: one type per dimension; only operators that mean something exist.
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <compare>
+#include <cstdint>
+
+namespace lockstep {
+
+template <class Dim, class Rep = double>
+struct Quantity {
+  Rep v{};
+  friend constexpr auto operator<=>(Quantity, Quantity) = default;
+  friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.v + b.v}; }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.v - b.v}; }
+  constexpr Quantity& operator+=(Quantity b) { return v += b.v, *this; }
+  constexpr Quantity& operator-=(Quantity b) { return v -= b.v, *this; }
+};
+
+using Bytes = Quantity<struct BytesDim, std::int64_t>;    // exact; a tensor is never 1.5 bytes
+using Flops = Quantity<struct FlopsDim>;                  // a multiply-add counts as two
+using Seconds = Quantity<struct SecondsDim>;              // what a cost model returns
+using BytesPerSecond = Quantity<struct BandwidthDim>;     // never bits: the parser converts Gb/s
+using FlopsPerSecond = Quantity<struct FlopRateDim>;      // dense peak or measured rate
+
+constexpr Seconds operator/(Bytes n, BytesPerSecond rate) { return {double(n.v) / rate.v}; }
+constexpr Seconds operator/(Flops n, FlopsPerSecond rate) { return {n.v / rate.v}; }
+constexpr Seconds operator*(double k, Seconds t) { return {k * t.v}; }
+constexpr Bytes operator*(std::int64_t k, Bytes n) { return {k * n.v}; }
+constexpr Flops operator*(double k, Flops n) { return {k * n.v}; }
+
+/// Integer picoseconds: the clock of every trace. 2^63 ps is 106 days, more than any step.
+using SimTime = std::chrono::duration<std::int64_t, std::pico>;
+
+/// The only place where a duration in seconds is rounded (to the nearest picosecond).
+inline SimTime to_sim_time(Seconds t) { return SimTime{std::llround(t.v * 1e12)}; }
+constexpr Seconds to_seconds(SimTime t) { return {double(t.count()) * 1e-12}; }
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
+  return ceil_div(a, multiple) * multiple;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// Cost: functions and transfers -> Seconds. Pure functions of the cluster; no state.
+#pragma once
+
+#include "core/ir/program.hpp"
+#include "core/spec/cluster.hpp"
+
+namespace lockstep {
+
+/// Roofline of one kernel on an otherwise idle device: launch + max(flops / peak, bytes /
+/// bandwidth) / efficiency(kind). A Delay kernel takes its seconds exactly.
+Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device);
+Seconds function_time(const Function& function, const DeviceSpec& device);
+
+/// alpha-beta: `latency` before the first byte, `transfer` while the link is busy.
+struct TransferTime {
+  Seconds latency, transfer;
+  Seconds total() const { return latency + transfer; }
+};
+
+/// Ring algorithms over the slowest link that the group spans (Thakur, Rabenseifner, Gropp 2005):
+/// all-reduce 2(n-1)(alpha + S/(n·B)), all-gather and reduce-scatter (n-1)(alpha + S/(n·B)).
+TransferTime collective_time(OpKind kind, Bytes full, int group_size, const LinkSpec& link);
+TransferTime p2p_time(Bytes bytes, const LinkSpec& link);
+
+/// The link between two ranks of the mesh (ranks fill nodes in order), and the slowest link among
+/// a set of ranks.
+LinkSpec link_between(const ClusterSpec& cluster, Rank a, Rank b);
+LinkSpec slowest_link(const ClusterSpec& cluster, const std::vector<Rank>& ranks);
+
+/// Dense peak for a dtype; a type the device does not list falls to the next wider one it lists.
+FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype);
+
+}  // namespace lockstep

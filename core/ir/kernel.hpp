@@ -1,0 +1,136 @@
+// Kernel: one arithmetic operation with all its dimensions, over the formal buffers of a function.
+// The set is closed; core/ir/kernel.cpp holds one table row per kind (names, operands, work).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+#include "core/base/units.hpp"
+
+namespace lockstep {
+
+enum class KernelKind : std::uint8_t {
+  Gemm,
+  ColumnSum,
+  AttentionForward,
+  AttentionBackward,
+  LayerNormForward,
+  LayerNormBackwardInput,
+  LayerNormBackwardWeight,
+  RmsNormForward,
+  RmsNormBackwardInput,
+  RmsNormBackwardWeight,
+  GeluForward,
+  GeluBackward,
+  SwigluForward,
+  SwigluBackward,
+  Rope,
+  EmbeddingForward,
+  EmbeddingBackward,
+  CrossEntropy,
+  Fill,
+  Sum,
+  NormSquared,
+  ClipCoefficient,
+  AdamW,
+  Delay,
+};
+inline constexpr int kNumKernelKinds = static_cast<int>(KernelKind::Delay) + 1;
+
+/// A tensor: a byte range inside a formal buffer of the function. formal -1: operand absent.
+struct Operand {
+  std::int16_t formal = -1;
+  DType dtype = DType::F32;
+  std::int64_t offset = 0;  // bytes from the start of the actual buffer
+  bool present() const { return formal >= 0; }
+  bool operator==(const Operand&) const = default;
+};
+
+inline constexpr int kMaxDims = 6;
+inline constexpr int kMaxOperands = 8;
+
+/// All tensors are dense row-major. `in`, `out`, dims and scalars by kind:
+///
+/// kind                     dims                  in                       out            scalars
+/// gemm                     m n k ta tb           a b [bias n] [resid m,n] c m,n
+///    c (+)= op(a)[m,k] op(b)[k,n] + bias (each row) + resid; ta: a is stored [k,m]; tb: b is
+///    stored [n,k]
+/// column_sum               rows cols             x rows,cols              y cols
+///    y (+)= sum over rows
+/// attention_forward        batch seq heads kv_heads head_dim  qkv         o, lse
+///    qkv [batch, seq, heads + 2 kv_heads, head_dim]: query heads, then keys, then values; causal;
+///    scores scaled by 1/sqrt(head_dim); o [batch, seq, heads, head_dim];
+///    lse [batch, heads, seq]: log of the sum of exp of a row's scores
+/// attention_backward       same                  qkv o lse do             dqkv
+/// layer_norm_forward       rows cols             x w b                    y, stats [rows, 2]   eps
+///    stats: mean, then 1/sqrt(var + eps)
+/// layer_norm_backward_input   rows cols          dy x w stats [resid]     dx (= resid + …)
+/// layer_norm_backward_weight  rows cols          dy x stats               dw, db  ((+)=)
+/// rms_norm_forward         rows cols             x w                      y, stats [rows]      eps
+/// rms_norm_backward_input  rows cols             dy x w stats [resid]     dx (= resid + …)
+/// rms_norm_backward_weight rows cols             dy x stats               dw  ((+)=)
+/// gelu_forward             n                     x                        y      (tanh form)
+/// gelu_backward            n                     dy x                     dx     (may alias dy)
+/// swiglu_forward           rows cols             x rows,2cols             y = silu(x[:,:cols]) *
+///                                                                             x[:,cols:]
+/// swiglu_backward          rows cols             dy x                     dx rows,2cols
+/// rope                     batch seq heads head_dim row_heads inverse   x  x (in place)  theta
+///    rotates the first `heads` of the `row_heads` heads of each position by its angle, halves
+///    paired (i, i + head_dim/2) as in Hugging Face; inverse 1: by the negative angle
+/// embedding_forward        tokens cols seq       ids table [positions]    y
+///    y[t] = table[ids[t]] + positions[t % seq]
+/// embedding_backward       tokens cols seq vocab ids dy                   dtable, [dpositions]
+///    adds into dtable; not accumulating: zeroes both first
+/// cross_entropy            rows cols             logits targets           dlogits (aliases), loss 1
+///    loss (+)= scale * sum of -log softmax(logits)[target]; dlogits = scale * d(sum)/dlogits scale
+/// fill                     n                     -                        y                    value
+/// sum                      n                     x                        y 1  ((+)=)
+/// norm_squared             n blocks              x                        y blocks (+)= sum of x²
+///    over blocks of ceil(n / blocks) elements, in order
+/// clip_coefficient         blocks                sq blocks                coef 1, norm 1  max_norm
+///    norm = sqrt(sum sq in order); coef = min(1, max_norm / (norm + 1e-6)); max_norm 0: coef 1
+/// adamw                    n                     grad [coef]              w m v  beta1 beta2 eps decay
+///    gradient times coef; learning rate and step number come from the run (StepContext)
+/// delay                    -                     -                        -                    seconds
+struct Kernel {
+  KernelKind kind = KernelKind::Delay;
+  bool accumulate = false;  // (+)= above: add to the output instead of overwriting it
+  DType dtype = DType::F32;  // arithmetic type of the main operands
+  std::array<std::int64_t, kMaxDims> dims{};
+  std::array<double, 4> scalars{};
+  std::vector<Operand> in;   // by position above; absent optional operands have formal -1
+  std::vector<Operand> out;
+  bool operator==(const Kernel&) const = default;
+};
+
+struct KernelInfo {
+  std::string_view name;                       // as in the program text and in traces
+  std::vector<std::string_view> dims;          // names of the dims in use
+  std::vector<std::string_view> scalars;       // names of the scalars in use
+  std::vector<std::string_view> in, out;       // names of the operands; "[x]" is optional
+};
+const KernelInfo& info(KernelKind kind);
+
+/// Elements of operand `in[i]` / `out[i]`; 0 if absent.
+std::int64_t input_elements(const Kernel& kernel, std::size_t i);
+std::int64_t output_elements(const Kernel& kernel, std::size_t i);
+
+/// True if the kernel reads out[i] before it writes it (accumulation, in-place update).
+bool output_is_read(const Kernel& kernel, std::size_t i);
+
+struct Work {
+  Flops flops;
+  Bytes bytes;  // read + written, each operand once
+  friend Work operator+(Work a, Work b) { return {a.flops + b.flops, a.bytes + b.bytes}; }
+  bool operator==(const Work&) const = default;
+};
+/// Source of the formulas: one multiply-add is two flops; causal attention counts the lower
+/// triangle with the diagonal, forward 4·D and backward 10·D flops per score and head (scores are
+/// recomputed, as every implementation that never stores them must).
+Work work(const Kernel& kernel);
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// TrainingState: the values of a program's parameters and optimizer states, whole (unsharded) and
+// by name, so that any layout can start from any other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.hpp"
+
+namespace lockstep {
+
+struct Tensor {
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> data;  // dense row-major, host byte order (little endian)
+  bool operator==(const Tensor&) const = default;
+};
+
+/// Keys: "<parameter>", "adam_m.<parameter>", "adam_v.<parameter>".
+struct TrainingState {
+  int step = 0;  // optimizer steps done
+  std::map<std::string, Tensor> tensors;
+  bool operator==(const TrainingState&) const = default;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// verify: a hang, a race or a use after free is an error before the run, not during it.
+#pragma once
+
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+
+namespace lockstep {
+
+/// Every fault found (at most 64); empty: safe to run on any backend. Proves that
+///  - indices are in range, every rank has one role, ops bind buffers large enough for the formals;
+///  - `after` points to lower ids, so the program has no cycle inside a rank;
+///  - members of a group issue the same collectives (kind, bytes, dtype) in one order, no member is
+///    missing and no op runs on a rank outside its group;
+///  - every send has one receive (stage, microbatch, bytes, dtype), in one order per channel;
+///  - running the streams in order with blocking sends, receives and collectives never gets stuck,
+///    and issuing all collectives of a rank in list order never does either (NCCL's total order);
+///  - each buffer is written before it is read and not used outside its lifetime, every read
+///    happens after the write that it needs (streams and `after`), and buffers that overlap in the
+///    arena are never alive together;
+///  - every parameter of a unit with optimizer state has its gradient computed before its update;
+///  - ranks of a data-parallel group run equally many microbatches.
+/// Messages name ranks and ops.
+std::vector<Error> verify(const Program& program);
+
+}  // namespace lockstep

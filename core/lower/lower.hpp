@@ -1,0 +1,26 @@
+// lower: scenario -> program. lower.cpp is the table of contents of the passes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// Called after each named pass with a function that prints the state at that point.
+using PassObserver = std::function<void(std::string_view pass, const std::function<std::string()>&)>;
+
+/// Names of the passes, in order.
+const std::vector<std::string>& pass_names();
+
+/// Pure: no clock, files, globals or randomness. Requires validate(s).empty(). Ensures
+/// verify(result).empty(). Errors: OutOfMemory when a rank's arena exceeds the device memory,
+/// naming the rank, the op and the largest buffers; Internal when verify finds a fault.
+Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass = {});
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// Scenario files: TOML text -> Scenario, every fault at once with file:line:column and the nearest
+// valid name; and back. Keys: docs/scenario.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// A scenario, or one per point of its [sweep] table (the product of its lists), in order.
+struct SweepPoint {
+  std::string label;  // "parallelism.pipeline_parallel_degree=4 …"; empty without [sweep]
+  Scenario scenario;
+};
+
+struct LoadedScenario {
+  std::vector<SweepPoint> points;  // empty exactly if there are errors
+  std::vector<Error> errors;       // all faults, in file order
+  bool ok() const { return errors.empty(); }
+};
+
+/// `overrides`: "section.key=value" with a TOML value, or a bare string where a string is meant.
+LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
+LoadedScenario parse_scenario(std::string_view text, const std::string& file,
+                              const std::vector<std::string>& overrides);
+
+/// The resolved scenario, every key written out; parse_scenario(print_scenario(s)) gives s.
+std::string print_scenario(const Scenario& scenario);
+
+/// A device profile as [device] TOML (what `lockstep calibrate` writes; cluster.profile reads it).
+std::string print_cluster_profile(const ClusterSpec& cluster);
+
+std::vector<std::string> model_preset_names();
+std::vector<std::string> cluster_preset_names();
+
+}  // namespace lockstep

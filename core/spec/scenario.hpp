@@ -1,0 +1,76 @@
+// Scenario: model + cluster + strategy + training, and what the user expects of the result.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/spec/cluster.hpp"
+#include "core/spec/model.hpp"
+#include "core/spec/strategy.hpp"
+#include "core/spec/training.hpp"
+
+namespace lockstep {
+
+struct CheckpointSpec {
+  int interval = 0;  // steps between checkpoints; 0: none
+  std::string folder = "checkpoints";
+  bool operator==(const CheckpointSpec&) const = default;
+};
+
+/// Counterfactuals applied by the simulator only.
+struct WhatIfSpec {
+  bool ideal_network = false;    // transfers take no time
+  double bandwidth_factor = 1;   // every link's bandwidth times this
+  int straggler_rank = -1;       // -1: none
+  double straggler_slowdown = 1;  // that rank's kernels take this factor
+  bool operator==(const WhatIfSpec&) const = default;
+};
+
+/// One line of [expect]: report.json's `key` (dotted path, "losses.0", "step_time_s") must lie
+/// within tolerance of `value`.
+struct Expectation {
+  std::string key;
+  double value = 0;
+  double relative = 0;  // |measured - value| <= relative * |value| + absolute
+  double absolute = 0;
+  std::optional<double> min, max;  // instead of value ± tolerance
+  SourceSpan where;
+  bool operator==(const Expectation&) const = default;
+};
+
+struct Scenario {
+  std::string name;
+  std::string directory;  // of the scenario file; relative paths in it start here
+  ModelSpec model;
+  ClusterSpec cluster;
+  StrategySpec strategy;
+  TrainingSpec training;
+  OptimizerSpec optimizer;
+  LrSchedulerSpec lr_scheduler;
+  CheckpointSpec checkpoint;
+  std::optional<CostsSpec> costs;  // exactly for the synthetic model
+  WhatIfSpec what_if;
+  std::vector<Expectation> expect;
+
+  /// Passes of gradient accumulation: global_batch / (local_batch * dp).
+  int accumulation_steps() const;
+  /// Microbatches of one step and data-parallel rank: accumulation × pipeline microbatches.
+  int num_microbatches() const;
+  int microbatch_size() const;    // sequences
+  int global_batch_size() const;  // sequences, resolved
+  std::int64_t tokens_per_step() const;
+  bool operator==(const Scenario&) const = default;
+};
+
+/// All faults, not the first; empty: safe to lower. `where` of each error is absent; its `key`
+/// (for example "parallelism.pipeline_parallel_degree") lets the parser add the user's line.
+struct Fault {
+  std::string key;
+  Error error;
+};
+std::vector<Fault> validate(const Scenario& scenario);
+
+}  // namespace lockstep
