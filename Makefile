@@ -1,0 +1,38 @@
+# Thin on purpose: every target is one script or one CMake preset (CMakePresets.json).
+PRESET ?= release
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench format lint fresh-check
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo "PRESET=$(PRESET) (cmake --list-presets shows all)"
+
+run:  ## build, train a small model for real, simulate it, compare
+	@scripts/install-dependencies
+	@scripts/build $(PRESET) lockstep
+	@scripts/quickstart build/$(PRESET)/bin/lockstep
+
+test:  ## build and run the test suite
+	@scripts/install-dependencies
+	@scripts/build $(PRESET)
+	@scripts/run-tests $(PRESET)
+
+bench:  ## build and run the benchmarks (always with the bench preset)
+	@scripts/install-dependencies bench
+	@scripts/build bench
+	@scripts/run-benchmarks build/bench
+
+format:  ## rewrite the sources with clang-format 14
+	@scripts/install-dependencies format
+	@scripts/format --write
+
+lint:  ## include rule, formatting, clang-tidy 14 (long)
+	@scripts/install-dependencies format lint
+	@scripts/check-includes
+	@scripts/format --check
+	@scripts/build $(PRESET)
+	@scripts/lint build/$(PRESET)
+
+fresh-check:  ## the README's two commands inside a minimal Debian 12 (root, network)
+	@scripts/fresh-check
