@@ -81,7 +81,7 @@ inline constexpr int kMaxOperands = 8;
 /// rope                     batch seq heads head_dim row_heads inverse   x  x (in place)  theta
 ///    rotates the first `heads` of the `row_heads` heads of each position by its angle, halves
 ///    paired (i, i + head_dim/2) as in Hugging Face; inverse 1: by the negative angle
-/// embedding_forward        tokens cols seq       ids table [positions]    y
+/// embedding_forward        tokens cols seq vocab ids table [positions]    y
 ///    y[t] = table[ids[t]] + positions[t % seq]
 /// embedding_backward       tokens cols seq vocab ids dy                   dtable, [dpositions]
 ///    adds into dtable; not accumulating: zeroes both first

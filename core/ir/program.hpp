@@ -159,6 +159,7 @@ struct Op {
   HostData host() const { return static_cast<HostData>(target); }
 };
 static_assert(sizeof(Op) <= 64);
+/// Does not compare where the slices begin, nor what they hold: Role's == does.
 bool operator==(const Op& a, const Op& b);
 
 // ---------------------------------------------------------------- parameters
@@ -218,7 +219,7 @@ struct Role {
   /// Absolute offset in the arena: parent offsets added up.
   std::int64_t arena_offset(BufferId id) const;
   BufferId root(BufferId id) const;  // the buffer itself, or the last parent of a view
-  bool operator==(const Role&) const = default;
+  bool operator==(const Role& other) const;  // slices by content, wherever they lie in the pools
 };
 
 struct Program {

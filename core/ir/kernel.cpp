@@ -1,0 +1,311 @@
+#include "core/ir/kernel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+using K = KernelKind;
+
+// Sizes come from program text too, where they may be anything: products saturate.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::numeric_limits<std::int64_t>::max();
+  return product;
+}
+
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return std::numeric_limits<std::int64_t>::max();
+  return sum;
+}
+
+template <class... Rest>
+std::int64_t product(std::int64_t first, Rest... rest) {
+  ((first = times(first, rest)), ...);
+  return first;
+}
+
+const std::array<KernelInfo, kNumKernelKinds>& table() {
+  static const std::array<KernelInfo, kNumKernelKinds> rows = {{
+      {"gemm", {"m", "n", "k", "ta", "tb"}, {}, {"a", "b", "[bias]", "[resid]"}, {"c"}},
+      {"column_sum", {"rows", "cols"}, {}, {"x"}, {"y"}},
+      {"attention_forward",
+       {"batch", "seq", "heads", "kv_heads", "head_dim"},
+       {},
+       {"qkv"},
+       {"o", "lse"}},
+      {"attention_backward",
+       {"batch", "seq", "heads", "kv_heads", "head_dim"},
+       {},
+       {"qkv", "o", "lse", "do"},
+       {"dqkv"}},
+      {"layer_norm_forward", {"rows", "cols"}, {"eps"}, {"x", "w", "b"}, {"y", "stats"}},
+      {"layer_norm_backward_input",
+       {"rows", "cols"},
+       {},
+       {"dy", "x", "w", "stats", "[resid]"},
+       {"dx"}},
+      {"layer_norm_backward_weight", {"rows", "cols"}, {}, {"dy", "x", "stats"}, {"dw", "db"}},
+      {"rms_norm_forward", {"rows", "cols"}, {"eps"}, {"x", "w"}, {"y", "stats"}},
+      {"rms_norm_backward_input",
+       {"rows", "cols"},
+       {},
+       {"dy", "x", "w", "stats", "[resid]"},
+       {"dx"}},
+      {"rms_norm_backward_weight", {"rows", "cols"}, {}, {"dy", "x", "stats"}, {"dw"}},
+      {"gelu_forward", {"n"}, {}, {"x"}, {"y"}},
+      {"gelu_backward", {"n"}, {}, {"dy", "x"}, {"dx"}},
+      {"swiglu_forward", {"rows", "cols"}, {}, {"x"}, {"y"}},
+      {"swiglu_backward", {"rows", "cols"}, {}, {"dy", "x"}, {"dx"}},
+      {"rope",
+       {"batch", "seq", "heads", "head_dim", "row_heads", "inverse"},
+       {"theta"},
+       {"x"},
+       {"x"}},
+      {"embedding_forward",
+       {"tokens", "cols", "seq", "vocab"},
+       {},
+       {"ids", "table", "[positions]"},
+       {"y"}},
+      {"embedding_backward",
+       {"tokens", "cols", "seq", "vocab"},
+       {},
+       {"ids", "dy"},
+       {"dtable", "[dpositions]"}},
+      {"cross_entropy", {"rows", "cols"}, {"scale"}, {"logits", "targets"}, {"dlogits", "loss"}},
+      {"fill", {"n"}, {"value"}, {}, {"y"}},
+      {"sum", {"n"}, {}, {"x"}, {"y"}},
+      {"norm_squared", {"n", "blocks"}, {}, {"x"}, {"y"}},
+      {"clip_coefficient", {"blocks"}, {"max_norm"}, {"sq"}, {"coef", "norm"}},
+      {"adamw", {"n"}, {"beta1", "beta2", "eps", "decay"}, {"grad", "[coef]"}, {"w", "m", "v"}},
+      {"delay", {}, {"seconds"}, {}, {}},
+  }};
+  return rows;
+}
+
+// Elements of the operand as stored, whether present or not.
+std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
+  const auto& d = kernel.dims;
+  switch (kernel.kind) {
+    case K::Gemm: {
+      const std::array<std::int64_t, 4> extent = {times(d[0], d[2]), times(d[2], d[1]), d[1],
+                                                  times(d[0], d[1])};
+      return i < extent.size() ? extent[i] : 0;
+    }
+    case K::AttentionForward:
+    case K::AttentionBackward:
+      if (i == 0) return product(d[0], d[1], plus(d[2], times(2, d[3])), d[4]);
+      if (i == 2) return product(d[0], d[2], d[1]);
+      return product(d[0], d[1], d[2], d[4]);
+    case K::LayerNormForward:
+    case K::RmsNormForward:
+      return i == 0 ? times(d[0], d[1]) : d[1];
+    case K::LayerNormBackwardInput:
+    case K::RmsNormBackwardInput:
+      if (i == 2) return d[1];
+      if (i == 3) return kernel.kind == K::LayerNormBackwardInput ? times(2, d[0]) : d[0];
+      return times(d[0], d[1]);
+    case K::LayerNormBackwardWeight:
+      return i == 2 ? times(2, d[0]) : times(d[0], d[1]);
+    case K::RmsNormBackwardWeight:
+      return i == 2 ? d[0] : times(d[0], d[1]);
+    case K::SwigluForward:
+      return product(d[0], 2, d[1]);
+    case K::SwigluBackward:
+      return i == 0 ? times(d[0], d[1]) : product(d[0], 2, d[1]);
+    case K::Rope:
+      return product(d[0], d[1], d[4], d[3]);
+    case K::EmbeddingForward:
+      if (i == 0) return d[0];
+      return times(i == 1 ? d[3] : d[2], d[1]);
+    case K::EmbeddingBackward:
+      return i == 0 ? d[0] : times(d[0], d[1]);
+    case K::CrossEntropy:
+      return i == 0 ? times(d[0], d[1]) : d[0];
+    case K::ColumnSum:
+      return times(d[0], d[1]);
+    case K::GeluForward:
+    case K::GeluBackward:
+    case K::Sum:
+    case K::NormSquared:
+    case K::ClipCoefficient:
+      return d[0];
+    case K::AdamW:
+      return i == 0 ? d[0] : 1;
+    case K::Fill:
+    case K::Delay:
+      return 0;
+  }
+  return 0;
+}
+
+std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
+  const auto& d = kernel.dims;
+  switch (kernel.kind) {
+    case K::Gemm:
+    case K::LayerNormBackwardInput:
+    case K::RmsNormBackwardInput:
+    case K::EmbeddingForward:
+    case K::SwigluForward:
+      return times(d[0], d[1]);
+    case K::ColumnSum:
+    case K::LayerNormBackwardWeight:
+    case K::RmsNormBackwardWeight:
+      return d[1];
+    case K::AttentionForward:
+      return i == 0 ? product(d[0], d[1], d[2], d[4]) : product(d[0], d[2], d[1]);
+    case K::AttentionBackward:
+      return product(d[0], d[1], plus(d[2], times(2, d[3])), d[4]);
+    case K::LayerNormForward:
+      return i == 0 ? times(d[0], d[1]) : times(2, d[0]);
+    case K::RmsNormForward:
+      return i == 0 ? times(d[0], d[1]) : d[0];
+    case K::SwigluBackward:
+      return product(d[0], 2, d[1]);
+    case K::Rope:
+      return product(d[0], d[1], d[4], d[3]);
+    case K::EmbeddingBackward:
+      return times(i == 0 ? d[3] : d[2], d[1]);
+    case K::CrossEntropy:
+      return i == 0 ? times(d[0], d[1]) : 1;
+    case K::GeluForward:
+    case K::GeluBackward:
+    case K::Fill:
+    case K::AdamW:
+      return d[0];
+    case K::Sum:
+    case K::ClipCoefficient:
+      return 1;
+    case K::NormSquared:
+      return d[1];
+    case K::Delay:
+      return 0;
+  }
+  return 0;
+}
+
+bool has(const std::vector<Operand>& operands, std::size_t i) {
+  return i < operands.size() && operands[i].present();
+}
+
+// Arithmetic per element of the main operand: adds, multiplies and divisions, and one for each exp,
+// tanh, log or square root. Only matrix products and attention matter for time; these are counted
+// so that a kernel's arithmetic intensity is honest. The bias and residual of a product ride in its
+// epilogue and are not counted, as in every published flop count.
+double flops(const Kernel& kernel) {
+  const auto d = [&](int i) {
+    return static_cast<double>(kernel.dims[static_cast<std::size_t>(i)]);
+  };
+  const double elements = d(0) * d(1);
+  switch (kernel.kind) {
+    case K::Gemm:
+      return 2 * d(0) * d(1) * d(2);
+    case K::AttentionForward:
+    case K::AttentionBackward: {
+      const double scores = d(1) * (d(1) + 1) / 2;
+      const double per_score = kernel.kind == K::AttentionForward ? 4 : 10;
+      return per_score * d(4) * scores * d(0) * d(2);
+    }
+    case K::ColumnSum:
+      return elements;
+    case K::LayerNormForward:
+      return 8 * elements;
+    case K::LayerNormBackwardInput:
+      return (has(kernel.in, 4) ? 11 : 10) * elements;
+    case K::LayerNormBackwardWeight:
+      return 5 * elements;
+    case K::RmsNormForward:
+      return 4 * elements;
+    case K::RmsNormBackwardInput:
+      return (has(kernel.in, 4) ? 7 : 6) * elements;
+    case K::RmsNormBackwardWeight:
+      return 3 * elements;
+    case K::GeluForward:
+      return 9 * d(0);
+    case K::GeluBackward:
+      return 17 * d(0);
+    case K::SwigluForward:
+      return 6 * elements;
+    case K::SwigluBackward:
+      return 12 * elements;
+    case K::Rope:
+      return 3 * d(0) * d(1) * d(2) * d(3);
+    case K::EmbeddingForward:
+      return has(kernel.in, 2) ? elements : 0;
+    case K::EmbeddingBackward:
+      return (has(kernel.out, 1) ? 2 : 1) * elements;
+    case K::CrossEntropy:
+      return 6 * elements;
+    case K::Sum:
+      return d(0);
+    case K::NormSquared:
+      return 2 * d(0);
+    case K::ClipCoefficient:
+      return d(0);
+    case K::AdamW:
+      return 16 * d(0);
+    case K::Fill:
+    case K::Delay:
+      return 0;
+  }
+  return 0;
+}
+
+// Elements of in[i] that are read: all of it, but for the rows that an embedding picks and the
+// heads that rotary positions turn.
+std::int64_t elements_read(const Kernel& kernel, std::size_t i) {
+  if (!has(kernel.in, i)) return 0;
+  const auto& d = kernel.dims;
+  if (kernel.kind == K::EmbeddingForward && i == 1) return times(d[0], d[1]);
+  if (kernel.kind == K::Rope) return product(d[0], d[1], d[2], d[3]);
+  return input_extent(kernel, i);
+}
+
+// Elements of out[i] that are moved: written, and read before where the kernel updates in place.
+std::int64_t elements_updated(const Kernel& kernel, std::size_t i) {
+  if (!has(kernel.out, i)) return 0;
+  const auto& d = kernel.dims;
+  if (kernel.kind == K::EmbeddingBackward && i == 0) {
+    const std::int64_t touched = times(2, times(d[0], d[1]));
+    return kernel.accumulate ? touched : plus(touched, times(d[3], d[1]));  // zeroed first
+  }
+  if (kernel.kind == K::Rope) return product(d[0], d[1], d[2], d[3]);
+  const std::int64_t extent = output_extent(kernel, i);
+  return output_is_read(kernel, i) ? times(2, extent) : extent;
+}
+
+}  // namespace
+
+const KernelInfo& info(KernelKind kind) { return table()[static_cast<std::size_t>(kind)]; }
+
+std::int64_t input_elements(const Kernel& kernel, std::size_t i) {
+  return has(kernel.in, i) ? input_extent(kernel, i) : 0;
+}
+
+std::int64_t output_elements(const Kernel& kernel, std::size_t i) {
+  return has(kernel.out, i) ? output_extent(kernel, i) : 0;
+}
+
+bool output_is_read(const Kernel& kernel, std::size_t i) {
+  if (!has(kernel.out, i)) return false;
+  if (kernel.kind == K::AdamW) return true;
+  // Its gradient of the logits overwrites; only the loss adds up.
+  if (kernel.kind == K::CrossEntropy) return kernel.accumulate && i == 1;
+  return kernel.accumulate;
+}
+
+Work work(const Kernel& kernel) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+    bytes = plus(bytes, times(elements_read(kernel, i), size_of(kernel.in[i].dtype)));
+  }
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    bytes = plus(bytes, times(elements_updated(kernel, i), size_of(kernel.out[i].dtype)));
+  }
+  return {Flops{flops(kernel)}, Bytes{bytes}};
+}
+
+}  // namespace lockstep

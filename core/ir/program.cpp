@@ -1,0 +1,295 @@
+#include "core/ir/program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/ir/text.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
+    "param",    "param_full", "grad",      "master", "optimizer", "activation",
+    "boundary", "comm",       "workspace", "input",  "metric"};
+
+constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
+    "call",       "all_reduce", "all_gather", "reduce_scatter", "broadcast",
+    "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
+
+constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
+    "compute",       "tp",  "gather", "reduce", "send_forward", "recv_forward", "send_backward",
+    "recv_backward", "copy"};
+
+constexpr std::array<std::string_view, 7> kPhaseNames = {"F", "B", "I", "W", "R", "O", "none"};
+
+constexpr std::array<std::string_view, 4> kHostDataNames = {"tokens", "targets", "loss",
+                                                            "grad_norm"};
+
+template <class Names, class Enum>
+std::string_view name_of(const Names& names, Enum value) {
+  const auto i = static_cast<std::size_t>(value);
+  return i < names.size() ? names[i] : "?";
+}
+
+// Ranks from one coordinate along `dim` to the next.
+std::int64_t stride(const Mesh& mesh, int dim) {
+  std::int64_t result = 1;
+  for (std::size_t d = static_cast<std::size_t>(dim) + 1; d < mesh.dims.size(); ++d) {
+    result *= mesh.dims[d].size;
+  }
+  return result;
+}
+
+std::vector<int> sorted_dims(const Group& group) {
+  std::vector<int> dims = group.dims;
+  std::sort(dims.begin(), dims.end());
+  dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
+  return dims;
+}
+
+bool keeps(const Group& group, int coordinate) {
+  return group.only.empty() ||
+         std::find(group.only.begin(), group.only.end(), coordinate) != group.only.end();
+}
+
+template <class Id>
+bool same_slice(const std::vector<Id>& a, std::size_t a_begin, const std::vector<Id>& b,
+                std::size_t b_begin, std::size_t count) {
+  if (count == 0) return true;
+  if (a_begin + count > a.size() || b_begin + count > b.size()) return false;
+  return std::equal(a.begin() + static_cast<std::ptrdiff_t>(a_begin),
+                    a.begin() + static_cast<std::ptrdiff_t>(a_begin + count),
+                    b.begin() + static_cast<std::ptrdiff_t>(b_begin));
+}
+
+bool role_changes_along(const Program& program, int dim) {
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    const Rank origin = program.mesh.with_coordinate(rank, dim, 0);
+    if (program.role_of_rank[static_cast<std::size_t>(rank)] !=
+        program.role_of_rank[static_cast<std::size_t>(origin)]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Groups that keep some coordinates only, and peers, which are absolute along "pp", tell ranks of
+// one role apart.
+bool ops_look_along(const Program& program, int dim) {
+  for (const Group& group : program.groups) {
+    if (!group.only.empty() && !group.dims.empty() && group.dims[0] == dim) return true;
+  }
+  if (dim != program.mesh.index_of("pp")) return false;
+  return std::any_of(program.roles.begin(), program.roles.end(), [](const Role& role) {
+    return std::any_of(role.ops.begin(), role.ops.end(),
+                       [](const Op& op) { return is_p2p(op.kind); });
+  });
+}
+
+}  // namespace
+
+std::string_view to_string(BufferKind kind) { return name_of(kBufferKindNames, kind); }
+std::string_view to_string(OpKind kind) { return name_of(kOpKindNames, kind); }
+std::string_view to_string(Stream stream) { return name_of(kStreamNames, stream); }
+std::string_view to_string(Phase phase) { return name_of(kPhaseNames, phase); }
+std::string_view to_string(HostData data) { return name_of(kHostDataNames, data); }
+
+int Mesh::world_size() const {
+  int size = 1;
+  for (const MeshDim& dim : dims) size *= dim.size;
+  return size;
+}
+
+int Mesh::index_of(std::string_view name) const {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].name == name) return static_cast<int>(d);
+  }
+  return -1;
+}
+
+int Mesh::size_of(std::string_view name) const {
+  const int dim = index_of(name);
+  return dim < 0 ? 1 : dims[static_cast<std::size_t>(dim)].size;
+}
+
+int Mesh::coordinate(Rank rank, int dim) const {
+  return static_cast<int>(rank / stride(*this, dim) % dims[static_cast<std::size_t>(dim)].size);
+}
+
+Rank Mesh::with_coordinate(Rank rank, int dim, int coordinate) const {
+  return static_cast<Rank>(rank + (coordinate - this->coordinate(rank, dim)) * stride(*this, dim));
+}
+
+std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank) {
+  std::vector<Rank> ranks = {rank};
+  // Outermost dimension first, so that the product of coordinates comes out in rank order.
+  for (const int dim : sorted_dims(group)) {
+    const bool filtered = dim == group.dims[0];
+    std::vector<Rank> next;
+    for (const Rank base : ranks) {
+      for (int c = 0; c < mesh.dims[static_cast<std::size_t>(dim)].size; ++c) {
+        if (!filtered || keeps(group, c)) next.push_back(mesh.with_coordinate(base, dim, c));
+      }
+    }
+    ranks = std::move(next);
+  }
+  return ranks;
+}
+
+int group_size(const Mesh& mesh, const Group& group) {
+  int size = 1;
+  for (const int dim : sorted_dims(group)) {
+    int coordinates = 0;
+    for (int c = 0; c < mesh.dims[static_cast<std::size_t>(dim)].size; ++c) {
+      if (dim != group.dims[0] || keeps(group, c)) ++coordinates;
+    }
+    size *= coordinates;
+  }
+  return size;
+}
+
+int position(const Mesh& mesh, const Group& group, Rank rank) {
+  int result = 0;
+  for (const int dim : sorted_dims(group)) {
+    const int own = mesh.coordinate(rank, dim);
+    const bool filtered = dim == group.dims[0];
+    if (filtered && !keeps(group, own)) return -1;
+    int before = 0;
+    int coordinates = 0;
+    for (int c = 0; c < mesh.dims[static_cast<std::size_t>(dim)].size; ++c) {
+      if (filtered && !keeps(group, c)) continue;
+      ++coordinates;
+      if (c < own) ++before;
+    }
+    result = result * coordinates + before;
+  }
+  return result;
+}
+
+Work work(const Function& function) {
+  Work total{};
+  for (const Kernel& kernel : function.kernels) total = total + work(kernel);
+  return total;
+}
+
+bool operator==(const Op& a, const Op& b) {
+  return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
+         a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
+         a.layer == b.layer && a.stage == b.stage && a.microbatch == b.microbatch;
+}
+
+std::int64_t Parameter::elements() const {
+  std::int64_t result = 1;
+  for (const std::int64_t extent : shape) {
+    if (__builtin_mul_overflow(result, extent, &result)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return result;
+}
+
+std::int64_t Role::arena_offset(BufferId id) const {
+  std::int64_t offset = 0;
+  for (; id.valid(); id = buffer(id).parent) offset += buffer(id).offset;
+  return offset;
+}
+
+BufferId Role::root(BufferId id) const {
+  while (buffer(id).parent.valid()) id = buffer(id).parent;
+  return id;
+}
+
+bool Role::operator==(const Role& other) const {
+  if (ranks != other.ranks || ops != other.ops || buffers != other.buffers ||
+      units != other.units || arena != other.arena) {
+    return false;
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const Op& a = ops[i];
+    const Op& b = other.ops[i];
+    if (!same_slice(after, a.after_begin, other.after, b.after_begin, a.after_count) ||
+        !same_slice(args, a.args_begin, other.args, b.args_begin, a.args_count)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Access access(const Program& program, const Op& op, std::size_t index) {
+  switch (op.kind) {
+    case OpKind::Call:
+      return program.function(op.function()).formals[index].access;
+    case OpKind::AllReduce:
+    case OpKind::Broadcast:
+      return Access::ReadWrite;
+    case OpKind::AllGather:
+    case OpKind::ReduceScatter:
+    case OpKind::AllToAll:
+      return index == 0 ? Access::Read : Access::Write;
+    case OpKind::Send:
+    case OpKind::DeviceToHost:
+      return Access::Read;
+    case OpKind::Recv:
+    case OpKind::HostToDevice:
+      return Access::Write;
+  }
+  return Access::ReadWrite;
+}
+
+Bytes payload_bytes(const Program&, const Role& role, const Op& op) {
+  if (op.kind == OpKind::Call) return Bytes{0};
+  const auto args = role.args_of(op);
+  const std::size_t whole = op.kind == OpKind::AllGather ? 1 : 0;
+  return whole < args.size() ? role.buffer(args[whole]).bytes : Bytes{0};
+}
+
+std::string describe(const Program& program, const Role& role, OpId id) {
+  const Op& op = role.op(id);
+  const auto tagged = [](std::string_view tag, int value) {
+    return value < 0 ? std::string{} : " " + std::string(tag) + std::to_string(value);
+  };
+  const std::string tags = tagged("s", op.stage) + tagged("mb", op.microbatch);
+  if (op.kind == OpKind::Call) {
+    return program.function(op.function()).name + tags + tagged("L", op.layer);
+  }
+  std::string text(to_string(op.kind));
+  if (is_collective(op.kind)) {
+    return text + " " + program.group(op.group()).name + tags + tagged("L", op.layer);
+  }
+  if (is_p2p(op.kind)) {
+    if (op.phase != Phase::None) text += " " + std::string(to_string(op.phase));
+    return text + tags + (op.kind == OpKind::Send ? " -> pp" : " <- pp") +
+           std::to_string(op.peer());
+  }
+  return text + " " + std::string(to_string(op.host())) + tags;
+}
+
+Folding fold(const Program& program) {
+  std::vector<int> folded;
+  for (int dim = 0; dim < static_cast<int>(program.mesh.dims.size()); ++dim) {
+    if (!role_changes_along(program, dim) && !ops_look_along(program, dim)) folded.push_back(dim);
+  }
+  Folding result;
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    Rank representative = rank;
+    for (const int dim : folded) {
+      representative = program.mesh.with_coordinate(representative, dim, 0);
+    }
+    if (representative == rank) result.representatives.push_back(rank);
+    result.representative_of.push_back(representative);
+  }
+  return result;
+}
+
+std::string program_hash(const Program& program) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a offset basis and prime
+  for (const char c : print(program)) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; hash >>= 4) text[i] = "0123456789abcdef"[hash & 15u];
+  return text;
+}
+
+}  // namespace lockstep
