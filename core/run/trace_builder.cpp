@@ -1,0 +1,202 @@
+#include "core/run/trace_builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::string_view kind_of_call(Phase phase) {
+  switch (phase) {
+    case Phase::F:
+      return "forward";
+    case Phase::B:
+      return "backward";
+    case Phase::I:
+      return "backward_input";
+    case Phase::W:
+      return "backward_weight";
+    case Phase::R:
+      return "recompute";
+    case Phase::O:
+      return "optimizer";
+    case Phase::None:
+      return "other";
+  }
+  return "other";
+}
+
+bool is_backward(Stream stream) {
+  return stream == Stream::SendBackward || stream == Stream::RecvBackward;
+}
+
+/// Trace::names without duplicates, in order of first use.
+class NameTable {
+ public:
+  explicit NameTable(std::vector<std::string>& names) : names_(names) {}
+  std::int32_t id(const std::string& name) {
+    const auto [it, inserted] = ids_.try_emplace(name, static_cast<std::int32_t>(names_.size()));
+    if (inserted) names_.push_back(name);
+    return it->second;
+  }
+
+ private:
+  std::vector<std::string>& names_;
+  std::unordered_map<std::string, std::int32_t> ids_;
+};
+
+std::string name_of(const Program& program, const Op& op) {
+  if (op.kind == OpKind::Call) return program.function(op.function()).name;
+  if (is_collective(op.kind)) {
+    return std::string(to_string(op.kind)) + " " + program.group(op.group()).name;
+  }
+  if (is_p2p(op.kind)) {
+    return std::string(op.kind == OpKind::Send ? "send" : "recv") +
+           (is_backward(op.stream) ? " backward" : " forward");
+  }
+  return "copy " + std::string(to_string(op.host()));
+}
+
+std::string kind_of(const Op& op) {
+  if (op.kind == OpKind::Call) return std::string(kind_of_call(op.phase));
+  if (op.kind == OpKind::Send) return "send";
+  if (op.kind == OpKind::Recv) return "recv";
+  if (is_copy(op.kind)) return "copy";
+  return std::string(to_string(op.kind));
+}
+
+/// Channel of a message of a rank at pipeline coordinate `pp`.
+std::int32_t message_channel(const Op& op, int pp, int num_pp) {
+  const int from = op.kind == OpKind::Send ? pp : op.peer();
+  const int to = op.kind == OpKind::Send ? op.peer() : pp;
+  return kFirstMessageChannel + ((is_backward(op.stream) ? num_pp : 0) + from) * num_pp + to;
+}
+
+TraceRole trace_role(const Program& program, const Role& role, NameTable& names) {
+  const int pp_dim = program.mesh.index_of("pp");
+  const int num_pp = program.mesh.size_of("pp");
+  const int pp =
+      pp_dim < 0 || role.ranks.empty() ? 0 : program.mesh.coordinate(role.ranks.front(), pp_dim);
+  std::unordered_map<std::int32_t, std::int32_t> next_seq;  // by channel
+  std::vector<std::int32_t> function_names(program.functions.size(), -1);
+  TraceRole result;
+  result.ops.reserve(role.ops.size());
+  for (const Op& op : role.ops) {
+    TraceOp t;
+    if (op.kind == OpKind::Call) {  // the common case, without building a string per op
+      std::int32_t& name = function_names[static_cast<std::size_t>(op.target)];
+      if (name < 0) name = names.id(name_of(program, op));
+      t.name = name;
+    } else {
+      t.name = names.id(name_of(program, op));
+      t.bytes = payload_bytes(program, role, op).v;
+    }
+    t.kind = names.id(kind_of(op));
+    t.stream = static_cast<std::uint8_t>(op.stream);
+    t.phase = static_cast<std::uint8_t>(op.phase);
+    t.stage = op.stage;
+    t.layer = op.layer;
+    t.microbatch = op.microbatch;
+    if (is_collective(op.kind)) t.channel = op.target;
+    if (is_p2p(op.kind)) t.channel = message_channel(op, pp, num_pp);
+    if (t.channel >= 0) t.seq = next_seq[t.channel]++;
+    result.ops.push_back(t);
+  }
+  return result;
+}
+
+/// "rank 3 (pp1 dp_shard1)": coordinates along the dimensions that have more than one rank.
+std::string rank_label(const Mesh& mesh, Rank rank) {
+  std::string coordinates;
+  for (std::size_t d = 0; d < mesh.dims.size(); ++d) {
+    if (mesh.dims[d].size == 1) continue;
+    if (!coordinates.empty()) coordinates += ' ';
+    coordinates += mesh.dims[d].name + std::to_string(mesh.coordinate(rank, static_cast<int>(d)));
+  }
+  return "rank " + std::to_string(rank) + (coordinates.empty() ? "" : " (" + coordinates + ")");
+}
+
+struct MemoryEvent {
+  SimTime time{};
+  BufferKind kind{};
+  std::int64_t bytes = 0;  // negative: freed
+};
+
+/// Samples of one rank; `spans` are its spans of one step, by op.
+void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_begin,
+                      const std::vector<const Span*>& spans) {
+  std::array<std::int64_t, kNumBufferKinds> live{};
+  std::vector<MemoryEvent> events;
+  for (const Buffer& buffer : role.buffers) {
+    if (buffer.parent.valid()) continue;
+    if (buffer.persistent()) {
+      live[static_cast<std::size_t>(buffer.kind)] += buffer.bytes.v;
+      continue;
+    }
+    const Span* first = spans[static_cast<std::size_t>(buffer.first.v)];
+    const Span* last = spans[static_cast<std::size_t>(buffer.last.v)];
+    if (first == nullptr || last == nullptr || buffer.bytes.v == 0) continue;
+    events.push_back({first->begin, buffer.kind, buffer.bytes.v});
+    events.push_back({last->end, buffer.kind, -buffer.bytes.v});
+  }
+  std::sort(events.begin(), events.end(),
+            [](const MemoryEvent& a, const MemoryEvent& b) { return a.time < b.time; });
+  // What is freed and allocated at one time was never alive together: one sample per time.
+  SimTime time = step_begin;
+  const auto sample = [&] {
+    trace.memory.push_back({rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
+  };
+  for (const MemoryEvent& event : events) {
+    if (event.time > time) {
+      sample();
+      time = event.time;
+    }
+    live[static_cast<std::size_t>(event.kind)] += event.bytes;
+  }
+  sample();
+}
+
+}  // namespace
+
+Trace make_trace_skeleton(const Program& program, std::string backend) {
+  Trace trace;
+  trace.backend = std::move(backend);
+  trace.program_hash = program_hash(program);
+  NameTable names(trace.names);
+  for (const Role& role : program.roles) trace.roles.push_back(trace_role(program, role, names));
+  for (int s = 0; s < kNumStreams; ++s) {
+    trace.streams.emplace_back(to_string(static_cast<Stream>(s)));
+  }
+  for (int k = 0; k < kNumBufferKinds; ++k) {
+    trace.memory_kinds.emplace_back(to_string(static_cast<BufferKind>(k)));
+  }
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    trace.rank_labels.push_back(rank_label(program.mesh, rank));
+    trace.role_of_rank.push_back(program.role_of_rank[static_cast<std::size_t>(rank)].v);
+    trace.same_as.push_back(rank);
+    trace.peak_memory.push_back(program.role_of(rank).arena.v);
+  }
+  return trace;
+}
+
+void add_memory_samples(Trace& trace, const Program& program) {
+  if (trace.spans.empty()) return;
+  const std::int32_t step = trace.spans.front().step;
+  const auto end = std::find_if(trace.spans.begin(), trace.spans.end(),
+                                [&](const Span& s) { return s.step != step; });
+  const SimTime step_begin =
+      std::min_element(trace.spans.begin(), end, [](const Span& a, const Span& b) {
+        return a.begin < b.begin;
+      })->begin;
+  for (auto it = trace.spans.begin(); it != end;) {
+    const Rank rank = it->rank;
+    const Role& role = program.role_of(rank);
+    std::vector<const Span*> by_op(role.ops.size(), nullptr);
+    for (; it != end && it->rank == rank; ++it) by_op[static_cast<std::size_t>(it->op.v)] = &*it;
+    add_rank_samples(trace, role, rank, step_begin, by_op);
+  }
+}
+
+}  // namespace lockstep
