@@ -1,0 +1,51 @@
+// Spelling of names in the program text, shared by its printer and its parser.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace lockstep::text {
+
+inline constexpr std::string_view kMagic = "lockstep_program";
+inline constexpr int kFormatVersion = 1;
+
+/// A name that needs no quotes: a letter or '_', then letters, digits, '_' and '.'.
+constexpr bool is_name_start(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+constexpr bool is_name_char(char c) {
+  return is_name_start(c) || (c >= '0' && c <= '9') || c == '.';
+}
+
+/// "[bias]" -> "bias": operand names as they are written in the text.
+constexpr std::string_view operand_name(std::string_view name) {
+  return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
+}
+
+/// Names of one table and where each stands first. A name that stands twice is ambiguous, and is
+/// referred to by its index ("@3").
+class NameTable {
+ public:
+  static constexpr int kNone = -1;
+  static constexpr int kAmbiguous = -2;
+  void add(std::string_view name) {
+    const auto [at, inserted] = index_.try_emplace(std::string(name), size());
+    if (!inserted) at->second = kAmbiguous;
+    names_.emplace_back(name);
+  }
+  int find(const std::string& name) const {
+    const auto at = index_.find(name);
+    return at == index_.end() ? kNone : at->second;
+  }
+  int size() const { return static_cast<int>(names_.size()); }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::unordered_map<std::string, int> index_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace lockstep::text
