@@ -1,0 +1,29 @@
+// TokenFiles: the tokens of a text file, a folder of text, or llm.c .bin shards, as one sequence.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/result.hpp"
+
+namespace lockstep {
+
+/// Tokens of all files one after the other; random access, const and thread-safe.
+struct TokenFiles {
+  virtual ~TokenFiles() = default;
+  virtual std::int64_t size() const = 0;
+  virtual int largest_token() const = 0;  // requires size() >= 1
+  /// Tokens [begin, begin + out.size()); requires that range to lie in [0, size()).
+  virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
+};
+
+/// A `.bin` file, or the .bin files that lie directly in a folder, are llm.c shards (256 int32 of
+/// header: magic 20240520, version 1, number of tokens; then uint16 tokens), read through a memory
+/// map. Anything else is text: one token per byte. Files of a folder are taken recursively in the
+/// order of their paths; hidden files and folders, folders named `build` or `runs`, symbolic
+/// links, and files that are not UTF-8 text or hold a NUL are passed over.
+Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path);
+
+}  // namespace lockstep
