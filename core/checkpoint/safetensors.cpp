@@ -1,0 +1,332 @@
+#include "core/checkpoint/safetensors.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+
+// The reference implementation's limit: a longer header is a broken length, not a model.
+constexpr std::uint64_t kMaxHeader = 100'000'000;
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::size_t kAlignment = 8;
+
+struct DTypeName {
+  DType dtype;
+  std::string_view name;
+};
+constexpr std::array<DTypeName, 6> kDTypeNames = {{{DType::F32, "F32"},
+                                                   {DType::F64, "F64"},
+                                                   {DType::BF16, "BF16"},
+                                                   {DType::F16, "F16"},
+                                                   {DType::I32, "I32"},
+                                                   {DType::U8, "U8"}}};
+
+std::string_view name_of(DType dtype) {
+  for (const DTypeName& entry : kDTypeNames) {
+    if (entry.dtype == dtype) return entry.name;
+  }
+  return "?";
+}
+
+std::optional<DType> dtype_of(std::string_view name) {
+  for (const DTypeName& entry : kDTypeNames) {
+    if (entry.name == name) return entry.dtype;
+  }
+  return std::nullopt;
+}
+
+std::string system_message() { return std::generic_category().message(errno); }
+
+struct Entry {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, end = 0;  // bytes from the end of the header
+};
+
+/// dtype size × shape; nullopt: a negative extent or a product beyond int64.
+std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  auto bytes = static_cast<std::uint64_t>(size_of(dtype));
+  for (std::int64_t extent : shape) {
+    if (extent < 0) return std::nullopt;
+    const auto factor = static_cast<std::uint64_t>(extent);
+    if (factor != 0 && bytes > kMax / factor) return std::nullopt;
+    bytes *= factor;
+  }
+  return bytes;
+}
+
+/// One file being read; every fault names it.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {}
+
+  Result<SafetensorsFile> read() {
+    in_.open(path_, std::ios::binary | std::ios::ate);
+    const std::streamoff size = in_ ? static_cast<std::streamoff>(in_.tellg()) : -1;
+    // A folder opens, too, and reports the largest offset there is.
+    if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {
+      return Error{ErrorKind::InvalidSpec, path_ + ": cannot be read", {}};
+    }
+    in_.seekg(0);
+    Result<json> header = read_header(static_cast<std::uint64_t>(size));
+    if (!header) return header.error();
+    Result<SafetensorsFile> file = read_metadata(*header);
+    if (!file) return file;
+    Result<std::vector<Entry>> entries = read_entries(*header);
+    if (!entries) return entries.error();
+    if (Result<void> layout = check_layout(*entries); !layout) return layout.error();
+    for (Entry& entry : *entries) {
+      Tensor tensor{entry.dtype, std::move(entry.shape), {}};
+      tensor.data.resize(entry.end - entry.begin);
+      in_.read(reinterpret_cast<char*>(tensor.data.data()),
+               static_cast<std::streamsize>(tensor.data.size()));
+      if (!in_) return parse_error("reading the data of \"" + entry.name + "\" failed");
+      file->tensors.emplace(std::move(entry.name), std::move(tensor));
+    }
+    return file;
+  }
+
+ private:
+  Error parse_error(const std::string& message) const {
+    return {ErrorKind::Parse, path_ + ": " + message, {}};
+  }
+
+  Result<json> read_header(std::uint64_t file_size) {
+    std::array<unsigned char, kLengthBytes> length_bytes{};
+    if (file_size < kLengthBytes) {
+      return parse_error("not a safetensors file: " + std::to_string(file_size) +
+                         " bytes, shorter than the header length");
+    }
+    in_.read(reinterpret_cast<char*>(length_bytes.data()), kLengthBytes);
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < kLengthBytes; ++i)
+      length |= std::uint64_t{length_bytes[i]} << (8 * i);
+    if (length > kMaxHeader) {
+      return parse_error("not a safetensors file: header length " + std::to_string(length) +
+                         " is above the limit of " + std::to_string(kMaxHeader));
+    }
+    if (length > file_size - kLengthBytes) {
+      return parse_error("truncated: a header of " + std::to_string(length) +
+                         " bytes in a file of " + std::to_string(file_size));
+    }
+    data_size_ = file_size - kLengthBytes - length;
+    std::string text(length, '\0');
+    in_.read(text.data(), static_cast<std::streamsize>(length));
+    if (!in_) return parse_error("reading the header failed");
+    if (text.empty() || text.front() != '{') {
+      return parse_error("not a safetensors file: the header does not start with '{'");
+    }
+    return parse_header(text);
+  }
+
+  /// nlohmann keeps the last of two equal keys; here a name that occurs twice is a fault.
+  Result<json> parse_header(const std::string& text) const {
+    std::vector<std::set<std::string>> keys;  // of the open objects
+    std::string duplicate;
+    const json::parser_callback_t watch = [&](int, json::parse_event_t event, json& value) {
+      if (event == json::parse_event_t::object_start) keys.emplace_back();
+      if (event == json::parse_event_t::object_end) keys.pop_back();
+      if (event == json::parse_event_t::key &&
+          !keys.back().insert(value.get<std::string>()).second) {
+        duplicate = value.get<std::string>();
+      }
+      return true;
+    };
+    try {
+      json header = json::parse(text, watch);
+      if (!duplicate.empty())
+        return parse_error("\"" + duplicate + "\" occurs twice in the header");
+      return header;
+    } catch (const json::exception& fault) {
+      return parse_error(std::string("bad JSON header: ") + fault.what());
+    }
+  }
+
+  Result<SafetensorsFile> read_metadata(const json& header) const {
+    SafetensorsFile file;
+    const auto metadata = header.find("__metadata__");
+    if (metadata == header.end()) return file;
+    if (!metadata->is_object()) return parse_error("\"__metadata__\" is not an object");
+    for (const auto& [key, value] : metadata->items()) {
+      if (!value.is_string()) return parse_error("\"__metadata__." + key + "\" is not a string");
+      file.metadata.emplace(key, value.get<std::string>());
+    }
+    return file;
+  }
+
+  Result<std::vector<Entry>> read_entries(const json& header) const {
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : header.items()) {
+      if (name == "__metadata__") continue;
+      Result<Entry> entry = read_entry(name, value);
+      if (!entry) return entry.error();
+      entries.push_back(std::move(*entry));
+    }
+    return entries;
+  }
+
+  Result<Entry> read_entry(const std::string& name, const json& value) const {
+    const auto fault = [&](const std::string& message) {
+      return parse_error("tensor \"" + name + "\": " + message);
+    };
+    if (!value.is_object()) return fault("its entry is not an object");
+    for (const auto& [key, unused] : value.items()) {
+      if (key != "dtype" && key != "shape" && key != "data_offsets") {
+        return fault("unknown key \"" + key + "\"");
+      }
+    }
+    Entry entry;
+    entry.name = name;
+    const auto dtype = value.find("dtype");
+    if (dtype == value.end() || !dtype->is_string()) return fault("no \"dtype\" text");
+    const std::optional<DType> known = dtype_of(dtype->get_ref<const std::string&>());
+    if (!known) {
+      return Error{ErrorKind::Unsupported,
+                   path_ + ": tensor \"" + name + "\": element type " + dtype->get<std::string>() +
+                       " (known: F32 F64 BF16 F16 I32 U8)",
+                   {}};
+    }
+    entry.dtype = *known;
+    const std::optional<std::vector<std::int64_t>> shape = counts(value, "shape");
+    if (!shape) return fault("\"shape\" is not a list of counts");
+    entry.shape = *shape;
+    const std::optional<std::vector<std::int64_t>> offsets = counts(value, "data_offsets");
+    if (!offsets || offsets->size() != 2) {
+      return fault("\"data_offsets\" is not a pair of counts");
+    }
+    entry.begin = static_cast<std::uint64_t>((*offsets)[0]);
+    entry.end = static_cast<std::uint64_t>((*offsets)[1]);
+    const std::string range =
+        "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
+    if (entry.begin > entry.end) return fault("data_offsets " + range + " run backwards");
+    if (entry.end > data_size_) {
+      return fault("data_offsets " + range + " lie outside the " + std::to_string(data_size_) +
+                   " bytes of data: truncated?");
+    }
+    const std::optional<std::uint64_t> bytes = byte_size(entry.dtype, entry.shape);
+    if (!bytes) return fault("the shape overflows");
+    if (*bytes != entry.end - entry.begin) {
+      return fault("data_offsets " + range + " hold " + std::to_string(entry.end - entry.begin) +
+                   " bytes, dtype and shape need " + std::to_string(*bytes));
+    }
+    return entry;
+  }
+
+  /// `value[key]` as a list of integers >= 0; nullopt: it is something else.
+  static std::optional<std::vector<std::int64_t>> counts(const json& value, const char* key) {
+    const auto list = value.find(key);
+    if (list == value.end() || !list->is_array()) return std::nullopt;
+    std::vector<std::int64_t> result;
+    for (const json& item : *list) {
+      // The parser stores every integer without a sign as unsigned; "-0" is none of ours.
+      if (!item.is_number_unsigned() ||
+          item.get<std::uint64_t>() >
+              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        return std::nullopt;
+      }
+      result.push_back(item.get<std::int64_t>());
+    }
+    return result;
+  }
+
+  /// Sorts by offset; the data must be covered once, from its first byte to its last.
+  Result<void> check_layout(std::vector<Entry>& entries) const {
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+    });
+    std::uint64_t covered = 0;
+    for (const Entry& entry : entries) {
+      if (entry.begin < covered) {
+        return parse_error("tensor \"" + entry.name + "\": its data overlaps another tensor's");
+      }
+      if (entry.begin > covered) {
+        return parse_error("bytes [" + std::to_string(covered) + ", " +
+                           std::to_string(entry.begin) + ") of the data belong to no tensor");
+      }
+      covered = entry.end;
+    }
+    if (covered != data_size_) {
+      return parse_error("the last " + std::to_string(data_size_ - covered) +
+                         " bytes of the data belong to no tensor");
+    }
+    return {};
+  }
+
+  std::string path_;
+  std::ifstream in_;
+  std::uint64_t data_size_ = 0;
+};
+
+/// Closing a file only hands it to the kernel: a rename could reach the disk before the data.
+bool sync_to_disk(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool synced = ::fsync(file) == 0;
+  ::close(file);
+  return synced;
+}
+
+}  // namespace
+
+Result<void> write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  std::vector<NamedTensor> order = tensors;
+  std::sort(order.begin(), order.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return std::pair(-size_of(a.tensor->dtype), a.name) <
+           std::pair(-size_of(b.tensor->dtype), b.name);
+  });
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::uint64_t offset = 0;
+  for (const NamedTensor& item : order) {
+    const Tensor& tensor = *item.tensor;
+    const std::string name(item.name);
+    if (byte_size(tensor.dtype, tensor.shape) != tensor.data.size() || header.contains(name)) {
+      return Error{ErrorKind::Internal,
+                   "tensor \"" + name + "\": twice, or data that does not fit its shape",
+                   {}};
+    }
+    header[name] = {{"dtype", name_of(tensor.dtype)},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {offset, offset + tensor.data.size()}}};
+    offset += tensor.data.size();
+  }
+  std::string text = header.dump();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    out.put(static_cast<char>((std::uint64_t{text.size()} >> (8 * i)) & 0xff));
+  }
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  for (const NamedTensor& item : order) {
+    out.write(reinterpret_cast<const char*>(item.tensor->data.data()),
+              static_cast<std::streamsize>(item.tensor->data.size()));
+  }
+  out.close();
+  if (!out || !sync_to_disk(path)) {
+    return Error{ErrorKind::InvalidSpec, path + ": cannot be written: " + system_message(), {}};
+  }
+  return {};
+}
+
+Result<SafetensorsFile> read_safetensors(const std::string& path) { return Reader(path).read(); }
+
+}  // namespace lockstep

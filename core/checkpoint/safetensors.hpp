@@ -1,0 +1,40 @@
+// safetensors: tensors by name in one file, readable by everyone else's tools.
+// Format (github.com/huggingface/safetensors, README "Format"): u64 little-endian header length; a
+// JSON object name -> {dtype, shape, data_offsets [begin, end)}, with free text under
+// "__metadata__"; the data, without holes. Offsets count from the end of the header.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/ir/state.hpp"
+
+namespace lockstep {
+
+struct SafetensorsFile {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;  // "__metadata__"
+};
+
+struct NamedTensor {
+  std::string_view name;
+  const Tensor* tensor = nullptr;
+};
+
+/// Writes a new file, or over an old one, and waits until it is on the disk. The header is padded
+/// with spaces to a multiple of 8 bytes and wider types come first, so every tensor is aligned to
+/// its element. Requires distinct UTF-8 names and data as long as dtype and shape say. Error
+/// InvalidSpec: the file cannot be written.
+Result<void> write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata);
+
+/// Reads a whole file and trusts none of it. Errors name the file and the tensor: InvalidSpec if it
+/// cannot be opened, Unsupported for an element type that DType lacks, Parse for everything else
+/// (no or bad header, duplicate names, offsets that overlap, leave holes, lie outside the file or
+/// disagree with the shape, a truncated file).
+Result<SafetensorsFile> read_safetensors(const std::string& path);
+
+}  // namespace lockstep
