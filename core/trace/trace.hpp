@@ -69,6 +69,9 @@ struct Trace {
   std::vector<std::string> streams;      // by stream index
   std::vector<TraceRole> roles;
   std::vector<std::int32_t> role_of_rank;
+  std::vector<std::vector<Rank>> instances;  // by collective channel, by rank: smallest rank of the
+                                             // rank's own group, -1 outside; ops of two ranks belong
+                                             // together if channel, seq and instance are equal
   std::vector<Rank> same_as;  // by rank: the rank whose spans stand for it (itself if it has its own)
   std::vector<Span> spans;    // sorted by (step, rank, stream, begin); disjoint on a stream
   std::vector<std::string> memory_kinds;

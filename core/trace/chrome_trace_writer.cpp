@@ -1,0 +1,292 @@
+// write_chrome_trace: one pass over the spans; nothing is collected but the ends of transfers.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <vector>
+
+#include "core/trace/chrome_trace.hpp"
+#include "core/trace/gzip_file.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string quoted(const std::string& s) {
+  return nlohmann::json(s).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::vector<std::string> quoted(const std::vector<std::string>& list) {
+  std::vector<std::string> result;
+  result.reserve(list.size());
+  for (const std::string& s : list) result.push_back(quoted(s));
+  return result;
+}
+
+/// One rank's part in a transfer.
+struct Endpoint {
+  std::int32_t step, channel, seq;
+  Rank instance;
+  int side;  // 0: member of a collective, 1: send, 2: receive
+  Rank rank;
+  std::uint8_t stream;
+  SimTime active;
+};
+
+class Writer {
+ public:
+  Writer(const Trace& trace, GzipWriter& out)
+      : trace_(trace), out_(out), names_(quoted(trace.names)), kinds_(quoted(trace.memory_kinds)) {}
+
+  void write() {
+    out_.text("{\"displayTimeUnit\":\"ms\",\n\"lockstep\":");
+    metadata();
+    out_.text(",\n\"traceEvents\":[");
+    find_ranges();
+    const Rank world = static_cast<Rank>(trace_.same_as.size());
+    for (Rank rank = 0; rank < world; ++rank) {
+      if (is_drawn(rank)) process(rank);
+    }
+    for (Rank rank = 0; rank < world; ++rank) {
+      if (is_drawn(rank)) counters(rank);
+    }
+    for (Rank rank = 0; rank < world; ++rank) {
+      if (is_drawn(rank)) spans(rank);
+    }
+    flows();
+    out_.text("\n]}\n");
+  }
+
+ private:
+  bool is_copy(Rank rank) const { return trace_.same_as[at(rank)] != rank; }
+  bool is_drawn(Rank rank) const {
+    return !is_copy(rank) || trace_.same_as.size() <= std::size_t{kMaxDrawnCopies};
+  }
+  static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+  const TraceOp& op_of(const Span& span) const {
+    return trace_.roles[at(trace_.role_of_rank[at(span.rank)])].ops[at(span.op.v)];
+  }
+
+  void strings(std::string_view key, const std::vector<std::string>& list) {
+    out_.text(",\n\"").text(key).text("\":[");
+    for (std::size_t i = 0; i < list.size(); ++i)
+      out_.text(i == 0 ? "" : ",").text(quoted(list[i]));
+    out_.text("]");
+  }
+  template <class T>
+  void integers(std::string_view key, const std::vector<T>& list) {
+    out_.text(",\n\"").text(key).text("\":[");
+    for (std::size_t i = 0; i < list.size(); ++i) out_.text(i == 0 ? "" : ",").integer(list[i]);
+    out_.text("]");
+  }
+
+  void metadata() {
+    out_.text("{\"format_version\":").integer(trace_.format_version);
+    out_.text(",\"backend\":").text(quoted(trace_.backend));
+    out_.text(",\"program_hash\":").text(quoted(trace_.program_hash));
+    strings("names", trace_.names);
+    strings("rank_labels", trace_.rank_labels);
+    strings("streams", trace_.streams);
+    strings("memory_kinds", trace_.memory_kinds);
+    out_.text(",\n\"instances\":[");
+    for (std::size_t i = 0; i < trace_.instances.size(); ++i) {
+      out_.text(i == 0 ? "[" : ",[");
+      for (std::size_t r = 0; r < trace_.instances[i].size(); ++r) {
+        out_.text(r == 0 ? "" : ",").integer(trace_.instances[i][r]);
+      }
+      out_.text("]");
+    }
+    out_.text("]");
+    integers("role_of_rank", trace_.role_of_rank);
+    integers("same_as", trace_.same_as);
+    integers("peak_memory", trace_.peak_memory);
+    // step, loss, grad_norm, lr, seconds
+    out_.text(",\n\"steps\":[");
+    for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
+      const StepResult& s = trace_.steps[i];
+      out_.text(i == 0 ? "[" : ",[").integer(s.step).text(",").number(s.loss).text(",");
+      out_.number(s.grad_norm).text(",").number(s.lr).text(",").number(s.time.v).text("]");
+    }
+    // by role, by op: name, kind, stream, phase, stage, layer, microbatch, bytes, channel, seq
+    out_.text("],\n\"roles\":[");
+    for (std::size_t r = 0; r < trace_.roles.size(); ++r) {
+      out_.text(r == 0 ? "\n[" : ",\n[");
+      const std::vector<TraceOp>& ops = trace_.roles[r].ops;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        const TraceOp& o = ops[i];
+        out_.text(i == 0 ? "[" : ",[");
+        bool first = true;
+        for (const std::int64_t field :
+             {std::int64_t{o.name}, std::int64_t{o.kind}, std::int64_t{o.stream},
+              std::int64_t{o.phase}, std::int64_t{o.stage}, std::int64_t{o.layer},
+              std::int64_t{o.microbatch}, o.bytes, std::int64_t{o.channel}, std::int64_t{o.seq}}) {
+          if (!first) out_.text(",");
+          first = false;
+          out_.integer(field);
+        }
+        out_.text("]");
+      }
+      out_.text("]");
+    }
+    out_.text("]}");
+  }
+
+  GzipWriter& event(char phase, Rank rank) {
+    const char ph[] = {'{', '"', 'p', 'h', '"', ':', '"', phase, '"'};
+    out_.text(first_event_ ? "\n" : ",\n").text({ph, sizeof ph});
+    first_event_ = false;
+    return out_.text(",\"pid\":").integer(rank);
+  }
+
+  void process(Rank rank) {
+    const std::string label = at(rank) < trace_.rank_labels.size() ? trace_.rank_labels[at(rank)]
+                                                                   : "rank " + std::to_string(rank);
+    event('M', rank).text(",\"name\":\"process_name\",\"args\":{\"name\":").text(quoted(label));
+    out_.text("}}");
+    event('M', rank).text(",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":");
+    out_.integer(rank).text("}}");
+    for (std::size_t s = 0; s < trace_.streams.size(); ++s) {
+      if (!uses_stream(rank, s)) continue;
+      const std::int64_t tid = static_cast<std::int64_t>(s) + 1;
+      event('M', rank).text(",\"tid\":").integer(tid).text(",\"name\":\"thread_name\"");
+      out_.text(",\"args\":{\"name\":").text(quoted(trace_.streams[s])).text("}}");
+      event('M', rank).text(",\"tid\":").integer(tid).text(",\"name\":\"thread_sort_index\"");
+      out_.text(",\"args\":{\"sort_index\":").integer(tid).text("}}");
+    }
+  }
+
+  bool uses_stream(Rank rank, std::size_t stream) const {
+    const auto& ops = trace_.roles[at(trace_.role_of_rank[at(rank)])].ops;
+    return std::any_of(ops.begin(), ops.end(),
+                       [&](const TraceOp& op) { return op.stream == stream; });
+  }
+
+  /// Where each rank's spans begin in every step, so that copies can be drawn from them.
+  void find_ranges() {
+    ranges_.resize(trace_.same_as.size());
+    for (std::size_t i = 0; i < trace_.spans.size();) {
+      std::size_t j = i;
+      const Span& first = trace_.spans[i];
+      while (j < trace_.spans.size() && trace_.spans[j].rank == first.rank &&
+             trace_.spans[j].step == first.step) {
+        ++j;
+      }
+      ranges_[at(first.rank)].push_back({i, j});
+      i = j;
+    }
+  }
+
+  void counters(Rank rank) {
+    const Rank own = trace_.same_as[at(rank)];
+    const auto range = std::equal_range(
+        trace_.memory.begin(), trace_.memory.end(), MemorySample{own, SimTime{}, {}},
+        [](const MemorySample& a, const MemorySample& b) { return a.rank < b.rank; });
+    for (auto sample = range.first; sample != range.second; ++sample) {
+      event('C', rank).text(is_copy(rank) ? ",\"name\":\"memory (copy)\"" : ",\"name\":\"memory\"");
+      out_.text(",\"ts\":").microseconds(sample->time.count()).text(",\"args\":{");
+      for (std::size_t k = 0; k < sample->bytes_by_kind.size(); ++k) {
+        out_.text(k == 0 ? "" : ",").text(kinds_[k]).text(":");
+        out_.integer(sample->bytes_by_kind[k]);
+      }
+      out_.text("}}");
+    }
+  }
+
+  void spans(Rank rank) {
+    for (const auto& [begin, end] : ranges_[at(trace_.same_as[at(rank)])]) {
+      for (std::size_t i = begin; i < end; ++i) span(rank, trace_.spans[i]);
+    }
+  }
+
+  void span(Rank rank, const Span& s) {
+    const TraceOp& op = op_of(s);
+    event('X', rank).text(",\"tid\":").integer(op.stream + 1);
+    out_.text(",\"ts\":").microseconds(s.begin.count());
+    out_.text(",\"dur\":").microseconds((s.end - s.begin).count());
+    out_.text(",\"name\":").text(names_[at(op.name)]).text(",\"cat\":").text(names_[at(op.kind)]);
+    out_.text(is_copy(rank) ? ",\"args\":{\"copy_of_op\":" : ",\"args\":{\"op\":").integer(s.op.v);
+    out_.text(",\"step\":").integer(s.step);
+    if (s.active != s.begin) out_.text(",\"wait_us\":").microseconds((s.active - s.begin).count());
+    if (op.stage >= 0) out_.text(",\"stage\":").integer(op.stage);
+    if (op.microbatch >= 0) out_.text(",\"microbatch\":").integer(op.microbatch);
+    if (op.layer >= 0) out_.text(",\"layer\":").integer(op.layer);
+    if (op.bytes > 0) out_.text(",\"bytes\":").integer(op.bytes);
+    out_.text("}}");
+    if (op.channel < 0) return;
+    const std::string& kind = trace_.names[at(op.kind)];
+    const int side = kind == "send" ? 1 : kind == "recv" ? 2 : 0;
+    endpoints_.push_back(
+        {s.step, op.channel, op.seq, instance(op, rank), side, rank, op.stream, s.active});
+  }
+
+  void flows() {
+    std::sort(endpoints_.begin(), endpoints_.end(), [](const Endpoint& a, const Endpoint& b) {
+      return std::tie(a.step, a.channel, a.seq, a.instance, a.side, a.rank) <
+             std::tie(b.step, b.channel, b.seq, b.instance, b.side, b.rank);
+    });
+    for (std::size_t i = 0; i < endpoints_.size();) {
+      std::size_t j = i;
+      const Endpoint& e = endpoints_[i];
+      while (j < endpoints_.size() && std::tie(e.step, e.channel, e.seq, e.instance) ==
+                                          std::tie(endpoints_[j].step, endpoints_[j].channel,
+                                                   endpoints_[j].seq, endpoints_[j].instance)) {
+        ++j;
+      }
+      transfer({endpoints_.begin() + static_cast<std::ptrdiff_t>(i),
+                endpoints_.begin() + static_cast<std::ptrdiff_t>(j)});
+      i = j;
+    }
+  }
+
+  /// Which of the groups that share a collective's channel; messages pair by rank order instead.
+  Rank instance(const TraceOp& op, Rank rank) const {
+    if (at(op.channel) >= trace_.instances.size()) return -1;
+    return trace_.instances[at(op.channel)][at(rank)];
+  }
+
+  /// Ends with one (channel, seq, instance): a collective, or the same message of every replica.
+  void transfer(const std::vector<Endpoint>& ends) {
+    const auto receives =
+        std::find_if(ends.begin(), ends.end(), [](const Endpoint& e) { return e.side == 2; });
+    if (ends.front().side == 0) {
+      chain(ends);
+      return;
+    }
+    // Both sides are in rank order, and a pair differs along the pipeline only: n-th to n-th.
+    auto send = ends.begin();
+    for (auto recv = receives; send != receives && recv != ends.end(); ++send, ++recv) {
+      chain({*send, *recv});
+    }
+  }
+
+  /// One flow through `ends`; viewers drop a flow that goes back in time.
+  void chain(std::vector<Endpoint> ends) {
+    if (ends.size() < 2) return;
+    std::stable_sort(ends.begin(), ends.end(),
+                     [](const Endpoint& a, const Endpoint& b) { return a.active < b.active; });
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const char phase = i == 0 ? 's' : i + 1 == ends.size() ? 'f' : 't';
+      event(phase, ends[i].rank).text(",\"tid\":").integer(ends[i].stream + 1);
+      out_.text(",\"ts\":").microseconds(ends[i].active.count());
+      out_.text(",\"id\":").integer(next_flow_).text(",\"name\":\"transfer\",\"cat\":\"transfer\"");
+      out_.text(phase == 's' ? "}" : ",\"bp\":\"e\"}");
+    }
+    ++next_flow_;
+  }
+
+  const Trace& trace_;
+  GzipWriter& out_;
+  std::vector<std::string> names_, kinds_;                                // quoted
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ranges_;  // by rank
+  std::vector<Endpoint> endpoints_;
+  std::int64_t next_flow_ = 1;
+  bool first_event_ = true;
+};
+
+}  // namespace
+
+Result<void> write_chrome_trace(const Trace& trace, const std::string& path) {
+  GzipWriter out(path, path.ends_with(".gz"));
+  Writer(trace, out).write();
+  return out.commit();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,109 @@
+#include "core/trace/gzip_file.hpp"
+
+#include <zlib.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace lockstep {
+
+namespace {
+constexpr std::size_t kReadBytes = 1 << 18;
+gzFile gz(void* file) { return static_cast<gzFile>(file); }
+}  // namespace
+
+GzipWriter::GzipWriter(const std::string& path, bool compress)
+    : path_(path), temporary_(path + ".tmp") {
+  // Level 3: a third of the time of the default for a tenth more bytes. "T": no compression.
+  file_ = gzopen(temporary_.c_str(), compress ? "wb3" : "wbT");
+  if (file_ != nullptr) gzbuffer(gz(file_), 1 << 17);
+  buffer_.reserve(2 * kFlushBytes);
+}
+
+GzipWriter::~GzipWriter() {
+  if (file_ == nullptr) return;
+  gzclose(gz(file_));
+  std::remove(temporary_.c_str());
+}
+
+void GzipWriter::flush() {
+  if (file_ != nullptr && !failed_ && !buffer_.empty()) {
+    const int written = gzwrite(gz(file_), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+    failed_ = written != static_cast<int>(buffer_.size());
+  }
+  buffer_.clear();
+}
+
+GzipWriter& GzipWriter::integer(std::int64_t value) {
+  char digits[24];
+  const auto result = std::to_chars(digits, digits + sizeof digits, value);
+  return text({digits, static_cast<std::size_t>(result.ptr - digits)});
+}
+
+GzipWriter& GzipWriter::number(double value) {
+  if (!std::isfinite(value)) {  // JSON has no such numbers: a string
+    return text(std::isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
+  }
+  char digits[40];
+  const auto result = std::to_chars(digits, digits + sizeof digits, value);
+  return text({digits, static_cast<std::size_t>(result.ptr - digits)});
+}
+
+GzipWriter& GzipWriter::microseconds(std::int64_t picoseconds) {
+  if (picoseconds < 0) {
+    text("-");
+    picoseconds = -picoseconds;
+  }
+  integer(picoseconds / 1000000);
+  char decimals[7] = {'.', '0', '0', '0', '0', '0', '0'};
+  std::int64_t rest = picoseconds % 1000000;
+  for (int i = 6; i >= 1; --i, rest /= 10) decimals[i] = static_cast<char>('0' + rest % 10);
+  return text({decimals, sizeof decimals});
+}
+
+Result<void> GzipWriter::commit() {
+  const auto fail = [&](const std::string& what) {
+    std::remove(temporary_.c_str());
+    return Error{ErrorKind::Device, "cannot write " + path_ + ": " + what, std::nullopt};
+  };
+  if (file_ == nullptr) return fail(std::strerror(errno));
+  flush();
+  const int closed = gzclose(gz(file_));
+  file_ = nullptr;
+  if (failed_ || closed != Z_OK) return fail(std::strerror(errno));
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return fail(std::strerror(errno));
+  return {};
+}
+
+GzipReader::GzipReader(const std::string& path)
+    : file_(gzopen(path.c_str(), "rb")), buffer_(std::make_unique<char[]>(kReadBytes)) {
+  if (file_ == nullptr) {
+    failure_ = std::strerror(errno);
+  } else {
+    gzbuffer(gz(file_), 1 << 17);
+  }
+}
+
+GzipReader::~GzipReader() {
+  if (file_ != nullptr) gzclose(gz(file_));
+}
+
+bool GzipReader::refill() {
+  if (file_ == nullptr || !failure_.empty()) return false;
+  const int count = gzread(gz(file_), buffer_.get(), kReadBytes);
+  int code = Z_OK;
+  const char* message = gzerror(gz(file_), &code);
+  if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+    failure_ = code == Z_ERRNO ? std::strerror(errno) : message;
+  }
+  at_ = 0;
+  size_ = count > 0 ? static_cast<std::size_t>(count) : 0;
+  return size_ > 0;
+}
+
+std::string GzipReader::failure() const { return failure_; }
+
+}  // namespace lockstep

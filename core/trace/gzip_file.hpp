@@ -1,0 +1,84 @@
+// Buffered text in and out of plain or gzip files.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.hpp"
+
+namespace lockstep {
+
+/// Collects text and writes it to a temporary file beside `path`; commit() renames it into place.
+/// Without commit() nothing remains.
+class GzipWriter {
+ public:
+  GzipWriter(const std::string& path, bool compress);
+  ~GzipWriter();
+  GzipWriter(const GzipWriter&) = delete;
+  GzipWriter& operator=(const GzipWriter&) = delete;
+  GzipWriter& text(std::string_view s) {
+    buffer_.append(s);
+    if (buffer_.size() >= kFlushBytes) flush();
+    return *this;
+  }
+  GzipWriter& integer(std::int64_t value);
+  GzipWriter& number(double value);  // shortest text that reads back equal; "nan", "inf"
+  GzipWriter& microseconds(std::int64_t picoseconds);  // exact, six decimals
+  Result<void> commit();
+
+ private:
+  static constexpr std::size_t kFlushBytes = 1 << 16;
+  void flush();
+  std::string path_, temporary_, buffer_;
+  void* file_ = nullptr;  // gzFile
+  bool failed_ = false;
+};
+
+/// Characters of a file, decompressed as they are read.
+class GzipReader {
+ public:
+  explicit GzipReader(const std::string& path);
+  ~GzipReader();
+  GzipReader(const GzipReader&) = delete;
+  GzipReader& operator=(const GzipReader&) = delete;
+  bool is_open() const { return file_ != nullptr; }
+  /// What went wrong below the text ("unexpected end of file"); empty: nothing.
+  std::string failure() const;
+
+  /// Single-pass iterator; all copies share the reader's position.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char*;
+    using reference = char;
+    Iterator() = default;
+    explicit Iterator(GzipReader* reader) : reader_(reader) {}
+    char operator*() const { return reader_->buffer_[reader_->at_]; }
+    Iterator& operator++() {
+      ++reader_->at_;
+      return *this;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) { return a.ended() == b.ended(); }
+
+   private:
+    bool ended() const { return reader_ == nullptr || !reader_->fill(); }
+    GzipReader* reader_ = nullptr;
+  };
+  Iterator begin() { return Iterator(this); }
+  Iterator end() { return Iterator(); }
+
+ private:
+  bool fill() { return at_ < size_ || refill(); }
+  bool refill();
+  void* file_ = nullptr;  // gzFile
+  std::unique_ptr<char[]> buffer_;
+  std::size_t at_ = 0, size_ = 0;
+  std::string failure_;
+};
+
+}  // namespace lockstep
