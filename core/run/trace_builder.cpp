@@ -172,6 +172,14 @@ Trace make_trace_skeleton(const Program& program, std::string backend) {
   for (int k = 0; k < kNumBufferKinds; ++k) {
     trace.memory_kinds.emplace_back(to_string(static_cast<BufferKind>(k)));
   }
+  for (const Group& group : program.groups) {
+    std::vector<Rank> smallest;
+    for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+      const bool inside = position(program.mesh, group, rank) >= 0;
+      smallest.push_back(inside ? members(program.mesh, group, rank).front() : -1);
+    }
+    trace.instances.push_back(std::move(smallest));
+  }
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
     trace.rank_labels.push_back(rank_label(program.mesh, rank));
     trace.role_of_rank.push_back(program.role_of_rank[static_cast<std::size_t>(rank)].v);

@@ -23,7 +23,7 @@ inline constexpr std::int32_t kFirstMessageChannel = 1'000'000;
 /// TraceOp::channel and seq are the same for every rank of a role, so a reader adds the instance:
 /// - collective: channel is the GroupId, seq counts the role's collectives of that group in op
 ///   order. Ops of two ranks belong together if channel and seq are equal and the ranks are members
-///   of one group instance, that is, if their smallest member rank, members(…).front(), is equal.
+///   of one group instance, that is, if Trace::instances of their channel is equal.
 /// - message: channel is kFirstMessageChannel + (backward * P + from) * P + to, with pipeline
 ///   coordinates from, to < P = mesh.size_of("pp"); seq counts the role's messages on that channel.
 ///   Sender and receiver differ in their "pp" coordinate only: the i-th rank, in rank order, that
