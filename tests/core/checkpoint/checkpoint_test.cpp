@@ -6,7 +6,7 @@
 
 #include "core/checkpoint/safetensors.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/checkpoint/temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace lockstep;
 

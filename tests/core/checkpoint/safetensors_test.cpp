@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
-#include "tests/core/checkpoint/temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace lockstep;
 
