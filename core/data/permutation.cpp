@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "core/base/mix.hpp"
+
 namespace lockstep {
 namespace {
 constexpr int kRounds = 6;  // four are a pseudorandom permutation; small domains mix slower

@@ -5,14 +5,6 @@
 
 namespace lockstep {
 
-/// SplitMix64's output function (Steele, Lea, Flood 2014): a bijective mix of 64 bits.
-constexpr std::uint64_t mix64(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 /// Balanced Feistel network over the smallest even number of bits that holds `size`, with cycle
 /// walking back into [0, size) (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002):
 /// constant memory however many samples an epoch has, and fewer than four rounds of walking on

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/mix.hpp"
 #include "core/data/permutation.hpp"
 #include "core/data/token_files.hpp"
 

@@ -1,0 +1,53 @@
+// Executor: runs a program on real devices; shared by the backends that compute. One host thread
+// per rank walks its role's ops every step, enqueues them and waits for the device once, at the
+// end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+#include "core/run/backend.hpp"
+#include "core/run/device.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// What the executor needs of one rank. The backend owns both; they outlive the run.
+struct RankPort {
+  Rank rank = 0;
+  Device* device = nullptr;
+  Communicator* communicator = nullptr;
+};
+
+/// Tokens and targets of a global sample, TrainingSpec::seq_len each (TokenSource::fill);
+/// thread-safe.
+using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
+                                       std::span<std::int32_t> targets)>;
+
+struct ExecutorOptions {
+  /// Fill the arena with 0xFF (NaN in every floating type) before the first step, and all but its
+  /// persistent buffers before every step, so that a read before the write shows in the loss.
+  bool poison = false;
+};
+
+/// Runs options.steps steps, from the step of options.initial_state or 0 on; trace_from counts from
+/// the first of them, Span::step and StepResult::step from the start of training. Row r of
+/// microbatch m of a step is sample step × global batch + dp index × (global batch / dp) +
+/// m × microbatch size + r, with dp index the position over (dp_replicate, dp_shard).
+/// Spans of the first traced step begin at time 0. The loss and the norm of a step are those of the
+/// lowest rank that copies them to the host, 0 if none does; a non-finite loss is reported, not
+/// hidden and not fatal.
+/// The first error of any rank ends the run of all of them and is returned: Unsupported (a kernel
+/// that a device lacks, before any op runs), InvalidSpec (initial state does not fit), Device, or
+/// what on_checkpoint returned.
+/// Requires one port per rank of the program, by ascending rank; verify(program).empty().
+Result<RunResult> execute(const Program& program, const Scenario& scenario,
+                          const RunOptions& options, const std::string& backend,
+                          std::span<const RankPort> ports, const BatchSource& batches,
+                          const ExecutorOptions& executor_options = {});
+
+}  // namespace lockstep

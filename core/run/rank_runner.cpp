@@ -1,0 +1,160 @@
+#include "core/run/rank_runner.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/run/state_transfer.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::uint8_t kPoison = 0xff;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+int coordinate_of(const Mesh& mesh, std::string_view dim, Rank rank) {
+  const int i = mesh.index_of(dim);
+  return i < 0 ? 0 : mesh.coordinate(rank, i);
+}
+
+/// The arena without its persistent buffers.
+std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept;
+  for (const Buffer& buffer : role.buffers) {
+    if (buffer.persistent()) kept.emplace_back(buffer.offset, buffer.offset + buffer.bytes.v);
+  }
+  std::sort(kept.begin(), kept.end());
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  std::int64_t at = 0;
+  for (const auto& [begin, end] : kept) {
+    if (at < begin) ranges.emplace_back(at, begin);
+    at = std::max(at, end);
+  }
+  if (at < role.arena.v) ranges.emplace_back(at, role.arena.v);
+  return ranges;
+}
+
+double first_element(const std::vector<std::byte>& bytes, DType dtype) {
+  if (dtype == DType::F64) {
+    double value = 0;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  float value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+RankRunner::RankRunner(const Program& program, const Scenario& scenario, const RankPort& port,
+                       const BatchSource& batches)
+    : program_(program),
+      scenario_(scenario),
+      role_(program.role_of(port.rank)),
+      port_(port),
+      batches_(batches),
+      transient_(transient_ranges(role_)) {
+  const Mesh& mesh = program.mesh;
+  dp_size_ = mesh.size_of("dp_replicate") * mesh.size_of("dp_shard");
+  dp_index_ = coordinate_of(mesh, "dp_replicate", port.rank) * mesh.size_of("dp_shard") +
+              coordinate_of(mesh, "dp_shard", port.rank);
+  addresses_.reserve(role_.args.size());
+  sizes_.reserve(role_.args.size());
+  for (const BufferId id : role_.args) {
+    addresses_.push_back(port.device->arena() + role_.arena_offset(id));
+    sizes_.push_back(role_.buffer(id).bytes.v);
+  }
+  for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+    const Op& op = role_.ops[i];
+    if (!is_copy(op.kind)) continue;
+    copies_.push_back({static_cast<std::int32_t>(i)});
+    staging_.emplace_back(index(sizes_[op.args_begin]));
+  }
+}
+
+Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptions& options) {
+  // Also without poison: the pages of the arena are touched here and not in the first step.
+  if (auto filled = port_.device->fill(0, role_.arena.v, options.poison ? kPoison : 0); !filled) {
+    return filled.error();
+  }
+  return load_state(program_, port_.rank, *port_.device, scenario_.training.seed, state);
+}
+
+Result<RankStep> RankRunner::run_step(const StepContext& context, const ExecutorOptions& options) {
+  if (options.poison) {
+    if (auto poisoned = poison_transient(); !poisoned) return poisoned.error();
+  }
+  port_.device->begin_step(context);
+  if (auto enqueued = enqueue_all(context); !enqueued) {
+    // What is already enqueued may wait for peers, and they for this rank: let go of both.
+    port_.communicator->abort(enqueued.error());
+    static_cast<void>(port_.device->synchronize());
+    return enqueued.error();
+  }
+  auto times = port_.device->synchronize();
+  if (!times) return times.error();
+  return RankStep{std::move(*times), metric(HostData::Loss), metric(HostData::GradNorm)};
+}
+
+Result<void> RankRunner::enqueue_all(const StepContext& context) {
+  next_copy_ = 0;
+  for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+    if (auto done = enqueue({static_cast<std::int32_t>(i)}, context); !done) return done.error();
+  }
+  return {};
+}
+
+Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
+  const Op& op = role_.op(id);
+  for (const OpId dependency : role_.after_of(op)) {
+    if (role_.op(dependency).stream == op.stream) continue;  // the stream is in order already
+    if (auto waits = port_.device->wait(op.stream, dependency); !waits) return waits.error();
+  }
+  const std::span<std::byte* const> args(addresses_.data() + op.args_begin, op.args_count);
+  if (op.kind == OpKind::Call) return port_.device->enqueue_call(id, op, args);
+  if (is_copy(op.kind)) {
+    std::vector<std::byte>& staging = staging_[next_copy_++];
+    if (op.kind == OpKind::HostToDevice) fill_batch(op, context.step, staging);
+    return port_.device->enqueue_copy(id, op, args[0], staging.data(), staging.size());
+  }
+  const std::span<const std::int64_t> bytes(sizes_.data() + op.args_begin, op.args_count);
+  return port_.communicator->enqueue(id, op, args, bytes, role_.buffer(role_.args_of(op)[0]).dtype);
+}
+
+void RankRunner::fill_batch(const Op& op, int step, std::vector<std::byte>& staging) {
+  const auto seq_len = index(scenario_.training.seq_len);
+  const std::size_t rows = staging.size() / sizeof(std::int32_t) / seq_len;
+  const std::int64_t global_batch = scenario_.global_batch_size();
+  const std::int64_t first = step * global_batch + dp_index_ * (global_batch / dp_size_) +
+                             std::max(op.microbatch, 0) * std::int64_t{scenario_.microbatch_size()};
+  std::vector<std::int32_t> tokens(seq_len), targets(seq_len);
+  for (std::size_t row = 0; row < rows; ++row) {
+    batches_(first + static_cast<std::int64_t>(row), tokens, targets);
+    const auto& wanted = op.host() == HostData::Tokens ? tokens : targets;
+    std::memcpy(staging.data() + row * seq_len * sizeof(std::int32_t), wanted.data(),
+                seq_len * sizeof(std::int32_t));
+  }
+}
+
+Result<void> RankRunner::poison_transient() {
+  for (const auto& [begin, end] : transient_) {
+    if (auto filled = port_.device->fill(begin, end - begin, kPoison); !filled) {
+      return filled.error();
+    }
+  }
+  return {};
+}
+
+std::optional<double> RankRunner::metric(HostData data) const {
+  for (std::size_t i = copies_.size(); i-- > 0;) {
+    const Op& op = role_.op(copies_[i]);
+    if (op.kind == OpKind::DeviceToHost && op.host() == data) {
+      return first_element(staging_[i], role_.buffer(role_.args_of(op)[0]).dtype);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,196 @@
+#include "core/run/state_transfer.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/run/initial_values.hpp"
+
+namespace lockstep {
+namespace {
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+const Parameter& parameter_of(const Program& program, const ShardPiece& piece) {
+  return program.parameters[index(piece.parameter.v)];
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t n : shape) text += (text.empty() ? "" : "x") + std::to_string(n);
+  return "[" + text + "]";
+}
+
+/// Round to nearest, ties to even; NaN stays NaN because the values here are finite.
+std::uint16_t to_bf16(double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+template <class T, class Round>
+void write_values(const InitialValues& values, const ShardPiece& piece, std::byte* to,
+                  Round round) {
+  for (std::int64_t i = 0; i < piece.count; ++i) {
+    const T value = round(values[piece.begin + i]);
+    std::memcpy(to + i * std::int64_t{sizeof(T)}, &value, sizeof(T));
+  }
+}
+
+Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const ShardPiece& piece,
+                           DType dtype, std::byte* to) {
+  const InitialValues values(parameter, seed);
+  switch (dtype) {
+    case DType::F32:
+      write_values<float>(values, piece, to, [](double v) { return static_cast<float>(v); });
+      return {};
+    case DType::F64:
+      write_values<double>(values, piece, to, [](double v) { return v; });
+      return {};
+    case DType::BF16:
+      write_values<std::uint16_t>(values, piece, to, to_bf16);
+      return {};
+    default:
+      return Error{
+          ErrorKind::Unsupported,
+          "parameter '" + parameter.name + "' cannot be stored as " + std::string(to_string(dtype)),
+          std::nullopt};
+  }
+}
+
+Result<void> copy_from_state(const TrainingState& state, const std::string& key,
+                             const Parameter& parameter, const ShardPiece& piece, DType dtype,
+                             std::byte* to) {
+  const auto invalid = [&](const std::string& what) {
+    return Error{ErrorKind::InvalidSpec, "initial state: tensor '" + key + "' " + what,
+                 std::nullopt};
+  };
+  const auto found = state.tensors.find(key);
+  if (found == state.tensors.end()) return invalid("is missing");
+  const Tensor& tensor = found->second;
+  if (tensor.shape != parameter.shape) {
+    return invalid("has shape " + shape_text(tensor.shape) + ", the model needs " +
+                   shape_text(parameter.shape));
+  }
+  if (tensor.dtype != dtype) {
+    return invalid("is " + std::string(to_string(tensor.dtype)) + ", the run needs " +
+                   std::string(to_string(dtype)));
+  }
+  const std::int64_t bytes = parameter.elements() * size_of(dtype);
+  if (tensor.data.size() != index(bytes)) {
+    return invalid("holds " + std::to_string(tensor.data.size()) + " bytes instead of " +
+                   std::to_string(bytes));
+  }
+  std::memcpy(to, tensor.data.data() + piece.begin * size_of(dtype),
+              index(piece.count * size_of(dtype)));
+  return {};
+}
+
+/// The three tensors that a unit keeps of every parameter, and how their names begin.
+struct Slot {
+  const char* prefix;
+  BufferId Unit::*buffer;
+};
+constexpr Slot kSlots[] = {
+    {"", &Unit::param}, {"adam_m.", &Unit::adam_m}, {"adam_v.", &Unit::adam_v}};
+
+bool holds_moments(const TrainingState& state) {
+  const auto first = state.tensors.lower_bound("adam_");
+  return first != state.tensors.end() &&
+         (first->first.starts_with("adam_m.") || first->first.starts_with("adam_v."));
+}
+
+}  // namespace
+
+std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit) {
+  const int shard =
+      unit.shard_group.valid() ? position(program.mesh, program.group(unit.shard_group), rank) : 0;
+  const std::int64_t shard_begin = shard * unit.shard_elements;
+  const std::int64_t shard_end = shard_begin + unit.shard_elements;
+  std::vector<ShardPiece> pieces;
+  for (const UnitParameter& p : unit.parameters) {
+    const std::int64_t begin = std::max(p.offset, shard_begin);
+    const std::int64_t end =
+        std::min(p.offset + program.parameters[index(p.parameter.v)].elements(), shard_end);
+    if (begin < end) {
+      pieces.push_back({p.parameter, begin - p.offset, end - begin, begin - shard_begin});
+    }
+  }
+  return pieces;
+}
+
+Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
+                        const TrainingState* state) {
+  const Role& role = program.role_of(rank);
+  const bool moments = state != nullptr && holds_moments(*state);
+  std::vector<std::byte> shard;
+  for (const Unit& unit : role.units) {
+    const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit);
+    for (const Slot& slot : kSlots) {
+      const BufferId id = unit.*slot.buffer;
+      if (!id.valid()) continue;
+      const Buffer& buffer = role.buffer(id);
+      const bool is_parameter = id == unit.param;
+      shard.assign(index(buffer.bytes.v), std::byte{0});
+      for (const ShardPiece& piece : pieces) {
+        const Parameter& parameter = parameter_of(program, piece);
+        std::byte* to = shard.data() + piece.at * size_of(buffer.dtype);
+        Result<void> written;
+        if (is_parameter ? state != nullptr : moments) {
+          written = copy_from_state(*state, slot.prefix + parameter.name, parameter, piece,
+                                    buffer.dtype, to);
+        } else if (is_parameter) {
+          written = write_initial(parameter, seed, piece, buffer.dtype, to);
+        }
+        if (!written) return written.error();
+      }
+      if (auto sent = device.write(role.arena_offset(id), shard); !sent) return sent.error();
+    }
+  }
+  return {};
+}
+
+Result<TrainingState> gather_state(const Program& program, std::span<const RankPort> ports,
+                                   int step) {
+  TrainingState state;
+  state.step = step;
+  std::set<std::pair<ParameterId, std::int64_t>> done;  // parameter and first element of a piece
+  std::vector<std::byte> shard;
+  for (const RankPort& port : ports) {
+    const Role& role = program.role_of(port.rank);
+    for (const Unit& unit : role.units) {
+      if (unit.tied_copy) continue;
+      std::vector<ShardPiece> pieces = shard_pieces(program, port.rank, unit);
+      std::erase_if(pieces, [&](const ShardPiece& piece) {
+        return !done.emplace(piece.parameter, piece.begin).second;
+      });
+      if (pieces.empty()) continue;
+      for (const Slot& slot : kSlots) {
+        const BufferId id = unit.*slot.buffer;
+        if (!id.valid()) continue;
+        const Buffer& buffer = role.buffer(id);
+        const std::int64_t size = size_of(buffer.dtype);
+        shard.resize(index(buffer.bytes.v));
+        if (auto read = port.device->read(role.arena_offset(id), shard); !read) {
+          return read.error();
+        }
+        for (const ShardPiece& piece : pieces) {
+          const Parameter& parameter = parameter_of(program, piece);
+          Tensor& tensor = state.tensors[slot.prefix + parameter.name];
+          if (tensor.data.empty()) {
+            tensor.dtype = buffer.dtype;
+            tensor.shape = parameter.shape;
+            tensor.data.resize(index(parameter.elements() * size));
+          }
+          std::memcpy(tensor.data.data() + piece.begin * size, shard.data() + piece.at * size,
+                      index(piece.count * size));
+        }
+      }
+    }
+  }
+  return state;
+}
+
+}  // namespace lockstep
