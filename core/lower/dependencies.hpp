@@ -1,0 +1,75 @@
+// Dependencies: collects the ops that each op waits for, and keeps only those that stream order
+// and earlier waits do not already imply (vector clocks over streams).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/ir/program.hpp"
+
+namespace lockstep {
+
+/// Use: for each op in order begin(id), add(op)…, end(); then store(), which replaces the role's
+/// `after` lists. Waits that the role already has are kept.
+class Dependencies {
+ public:
+  explicit Dependencies(Role& role) : role_(role) {
+    clocks_.resize(role.ops.size());
+    last_on_stream_.fill(-1);
+    begins_.reserve(role.ops.size() + 1);
+  }
+
+  void begin(OpId op) {
+    op_ = op;
+    wanted_.clear();
+    for (OpId earlier : role_.after_of(role_.op(op))) wanted_.push_back(earlier.v);
+  }
+  void add(OpId earlier) {
+    if (earlier != op_) wanted_.push_back(earlier.v);
+  }
+  /// True if `earlier` has ended before the current op may begin, by what was added so far.
+  void end() {
+    const std::size_t stream = index(role_.op(op_).stream);
+    Clock clock = last_on_stream_[stream] >= 0 ? clocks_[at(last_on_stream_[stream])] : Clock{};
+    if (last_on_stream_[stream] < 0) clock.fill(-1);
+    begins_.push_back(static_cast<std::uint32_t>(after_.size()));
+    // Newest first: what it implies needs no wait of its own.
+    std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
+    for (std::int32_t earlier : wanted_) {
+      if (clock[index(role_.ops[at(earlier)].stream)] >= earlier) continue;
+      after_.push_back({earlier});
+      const Clock& theirs = clocks_[at(earlier)];
+      for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], theirs[s]);
+    }
+    std::sort(after_.begin() + begins_.back(), after_.end());
+    clock[stream] = op_.v;
+    clocks_[at(op_.v)] = clock;
+    last_on_stream_[stream] = op_.v;
+  }
+  void store() {
+    begins_.push_back(static_cast<std::uint32_t>(after_.size()));
+    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+      role_.ops[i].after_begin = begins_[i];
+      role_.ops[i].after_count = static_cast<std::uint8_t>(begins_[i + 1] - begins_[i]);
+    }
+    role_.after = std::move(after_);
+  }
+
+ private:
+  // By stream, the newest op that is known to have ended. At most one wait per other stream
+  // survives, so after_count fits its byte.
+  using Clock = std::array<std::int32_t, kNumStreams>;
+  static std::size_t index(Stream s) { return static_cast<std::size_t>(s); }
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+  Role& role_;
+  OpId op_;
+  std::vector<std::int32_t> wanted_;
+  std::vector<Clock> clocks_;
+  std::array<std::int32_t, kNumStreams> last_on_stream_;
+  std::vector<OpId> after_;
+  std::vector<std::uint32_t> begins_;
+};
+
+}  // namespace lockstep

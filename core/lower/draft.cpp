@@ -1,0 +1,78 @@
+#include "core/lower/draft.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+
+std::string to_string(const Action& action) {
+  return std::to_string(action.stage) + std::string(to_string(action.phase)) +
+         std::to_string(action.microbatch);
+}
+
+std::int32_t Draft::name(std::string_view text) {
+  const auto found = names_.find(text);
+  if (found != names_.end()) return found->second;
+  const auto index = static_cast<std::int32_t>(program.names.size());
+  program.names.emplace_back(text);
+  names_.emplace(text, index);
+  return index;
+}
+
+GroupId Draft::group(std::string_view name, std::vector<std::string_view> dims,
+                     std::vector<int> only) {
+  for (std::size_t g = 0; g < program.groups.size(); ++g) {
+    if (program.groups[g].name == name) return {static_cast<std::int32_t>(g)};
+  }
+  Group group;
+  group.name = name;
+  for (std::string_view dim : dims) group.dims.push_back(program.mesh.index_of(dim));
+  group.only = std::move(only);
+  program.groups.push_back(std::move(group));
+  return {static_cast<std::int32_t>(program.groups.size()) - 1};
+}
+
+FunctionId Draft::function(const Function& function) {
+  const auto found = functions_.find(function.name);
+  if (found != functions_.end()) return found->second;
+  const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
+  program.functions.push_back(function);
+  functions_.emplace(function.name, id);
+  return id;
+}
+
+BufferId add_buffer(Role& role, const Buffer& buffer) {
+  role.buffers.push_back(buffer);
+  return {static_cast<std::int32_t>(role.buffers.size()) - 1};
+}
+
+BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes) {
+  Buffer view = role.buffer(parent);
+  view.parent = parent;
+  view.offset = offset;
+  view.bytes = bytes;
+  return add_buffer(role, view);
+}
+
+void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
+  op.args_begin = static_cast<std::uint32_t>(role.args.size());
+  op.args_count = static_cast<std::uint16_t>(args.size());
+  role.args.insert(role.args.end(), args.begin(), args.end());
+  role.ops.push_back(op);
+}
+
+void insert_ops(Role& role, std::vector<Insertion> insertions) {
+  std::stable_sort(insertions.begin(), insertions.end(),
+                   [](const Insertion& a, const Insertion& b) { return a.before < b.before; });
+  std::vector<Op> old;
+  old.swap(role.ops);
+  role.ops.reserve(old.size() + insertions.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i <= old.size(); ++i) {
+    for (; next < insertions.size() && insertions[next].before == i; ++next) {
+      add_op(role, insertions[next].op, insertions[next].args);
+    }
+    if (i < old.size()) role.ops.push_back(old[i]);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+// Draft: what the passes hand to each other. Each pass fills in its part and leaves the rest alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+#include "core/model/model.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// Layers [first, last) of one virtual stage.
+struct StageLayers {
+  int first = 0, last = 0;
+};
+
+/// One step of a pipeline rank, in the notation of torch.distributed.pipelining: 2F0, 1B3, 0I1.
+struct Action {
+  Phase phase = Phase::F;
+  Stage stage = 0;
+  Microbatch microbatch = 0;
+  bool operator==(const Action&) const = default;
+};
+std::string to_string(const Action& action);
+
+struct Schedule {
+  std::vector<int> rank_of_stage;             // coordinate along "pp", by virtual stage
+  std::vector<std::vector<Action>> actions;   // by coordinate along "pp", in order
+};
+
+/// A unit of a role while it is being lowered.
+struct DraftUnit {
+  int layout = -1;    // into Model::units
+  BufferId grad;      // the rank's own gradient, summed over microbatches
+  BufferId reduced;   // summed over ranks: what the optimizer reads
+};
+
+struct DraftRole {
+  Role role;
+  std::vector<DraftUnit> units;  // parallel to role.units
+  BufferId losses;               // one per microbatch; last stage only
+};
+
+struct Draft {
+  explicit Draft(const Scenario& s) : scenario(s) {}
+  const Scenario& scenario;
+  Model model;
+  std::vector<StageLayers> stages;
+  Schedule schedule;
+  Program program;               // roles are moved in by the last pass
+  std::vector<DraftRole> roles;  // by coordinate along "pp"
+
+  std::int32_t name(std::string_view text);  // index into program.names
+  GroupId group(std::string_view name, std::vector<std::string_view> dims,
+                std::vector<int> only = {});
+  FunctionId function(const Function& function);  // shared by name
+
+ private:
+  std::map<std::string, std::int32_t, std::less<>> names_;
+  std::map<std::string, FunctionId, std::less<>> functions_;
+};
+
+BufferId add_buffer(Role& role, const Buffer& buffer);
+BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes);
+void add_op(Role& role, Op op, const std::vector<BufferId>& args);
+
+/// An op to put before the op that now has index `before` (ops.size(): at the end). Several at one
+/// place keep their order.
+struct Insertion {
+  std::size_t before = 0;
+  Op op;
+  std::vector<BufferId> args;
+};
+void insert_ops(Role& role, std::vector<Insertion> insertions);
+
+// The passes, in order.
+void partition(Draft& draft);
+void pipeline(Draft& draft);
+void expand(Draft& draft);
+void shard(Draft& draft);
+void optimizer(Draft& draft);
+void stream(Draft& draft);
+Result<void> memory(Draft& draft);
+
+std::string print_stages(const Draft& draft);
+std::string print_schedule(const Draft& draft);
+
+}  // namespace lockstep

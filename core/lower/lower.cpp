@@ -1,0 +1,102 @@
+#include "core/lower/lower.hpp"
+
+#include "core/ir/text.hpp"
+#include "core/ir/verify.hpp"
+#include "core/lower/draft.hpp"
+
+namespace lockstep {
+namespace {
+
+Draft start(const Scenario& s) {
+  Draft draft(s);
+  const StrategySpec& strategy = s.strategy;
+  Program& program = draft.program;
+  program.mesh.dims = {{"pp", strategy.pipeline_parallel_degree},
+                       {"dp_replicate", strategy.data_parallel_replicate_degree},
+                       {"dp_shard", strategy.data_parallel_shard_degree},
+                       {"tp", strategy.tensor_parallel_degree}};
+  program.dtype = s.training.dtype;
+  if (s.costs) {
+    draft.model = build_synthetic(*s.costs, strategy.num_stages());
+    program.p2p_latency = Seconds{s.costs->p2p};
+    return draft;
+  }
+  program.tokens_per_step = s.tokens_per_step();
+  LayerShape shape;
+  shape.batch = s.microbatch_size();
+  shape.seq = s.training.seq_len;
+  shape.dtype = s.training.dtype;
+  shape.loss_scale = 1.0 / static_cast<double>(program.tokens_per_step);
+  shape.shard_count = strategy.data_parallel_shard_degree;
+  draft.model = build_transformer(s.model, shape);
+  for (const UnitLayout& unit : draft.model.units) {
+    program.parameters.insert(program.parameters.end(), unit.parameters.begin(),
+                              unit.parameters.end());
+  }
+  // Backward costs twice the forward pass: the convention of every published MFU.
+  const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
+  program.model_flops_per_step = 3 * passes * draft.model.forward_flops();
+  return draft;
+}
+
+/// Ranks of each role: those with its coordinate along "pp".
+void assign_ranks(Draft& draft) {
+  const Mesh& mesh = draft.program.mesh;
+  const int pp = mesh.index_of("pp");
+  for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
+    const int r = mesh.coordinate(rank, pp);
+    draft.program.role_of_rank.push_back({r});
+    draft.roles[static_cast<std::size_t>(r)].role.ranks.push_back(rank);
+  }
+}
+
+/// The program so far, for printing after a pass.
+std::string print_draft(const Draft& draft) {
+  Program program = draft.program;
+  for (const DraftRole& out : draft.roles) program.roles.push_back(out.role);
+  return print(program);
+}
+
+}  // namespace
+
+const std::vector<std::string>& pass_names() {
+  static const std::vector<std::string> names = {"partition", "pipeline", "expand", "shard",
+                                                 "optimizer", "stream",   "memory"};
+  return names;
+}
+
+Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) {
+  Draft draft = start(scenario);
+  const auto observe = [&](std::string_view pass, const auto& print_state) {
+    if (after_pass) after_pass(pass, [&] { return print_state(draft); });
+  };
+  partition(draft);  // layers -> virtual stages
+  observe("partition", print_stages);
+  pipeline(draft);  // per-rank order of F, B, I, W
+  observe("pipeline", print_schedule);
+  expand(draft);  // actions -> calls, messages, host copies
+  assign_ranks(draft);
+  observe("expand", print_draft);
+  shard(draft);  // DDP buckets; FSDP gathers and reduce-scatters
+  observe("shard", print_draft);
+  optimizer(draft);  // clip, step, metrics
+  observe("optimizer", print_draft);
+  stream(draft);  // dependencies between streams
+  observe("stream", print_draft);
+  const Result<void> fits = memory(draft);  // lifetimes, arena offsets
+  observe("memory", print_draft);
+  if (!fits) return fits.error();
+
+  Program program = std::move(draft.program);
+  for (DraftRole& out : draft.roles) program.roles.push_back(std::move(out.role));
+  const std::vector<Error> faults = verify(program);
+  if (!faults.empty()) {
+    Error first = faults.front();
+    first.kind = ErrorKind::Internal;
+    first.message = "lowering broke its own rules: " + first.message;
+    return first;
+  }
+  return program;
+}
+
+}  // namespace lockstep

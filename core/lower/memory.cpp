@@ -1,0 +1,172 @@
+// memory: lifetimes and arena offsets. A buffer lives from the first op of the list that names it
+// to the last; where it takes over bytes from another stream's buffer, its first op waits for that
+// buffer's last users.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "core/base/free_list.hpp"
+#include "core/lower/dependencies.hpp"
+#include "core/lower/draft.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Bytes of a freed buffer that nobody has taken over yet, with the last op of each stream on it.
+struct Freed {
+  std::int64_t end = 0;
+  std::array<std::int32_t, kNumStreams> last{};
+};
+
+class ArenaPlanner {
+ public:
+  explicit ArenaPlanner(Role& role) : role_(role) {}
+
+  void run() {
+    lifetimes();
+    for (Buffer& buffer : role_.buffers) {
+      if (buffer.persistent()) buffer.offset = arena_.allocate(buffer.bytes.v);
+    }
+    Dependencies dependencies(role_);
+    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+      const OpId id{static_cast<std::int32_t>(i)};
+      dependencies.begin(id);
+      each_root(role_.ops[i], [&](BufferId root) {
+        Buffer& buffer = role_.buffers[static_cast<std::size_t>(root.v)];
+        if (buffer.persistent() || buffer.first != id || placed_[static_cast<std::size_t>(root.v)])
+          return;
+        placed_[static_cast<std::size_t>(root.v)] = true;
+        const std::int64_t before = arena_.high_water();
+        buffer.offset = arena_.allocate(buffer.bytes.v);
+        if (arena_.high_water() > before) peak_op_ = id;
+        take_over(buffer, dependencies);
+      });
+      each_root(role_.ops[i], [&](BufferId root) {
+        const Buffer& buffer = role_.buffer(root);
+        const std::size_t r = static_cast<std::size_t>(root.v);
+        if (buffer.persistent() || buffer.last != id || freed_[r]) return;
+        freed_[r] = true;
+        give_back(buffer, last_users_[r]);
+      });
+      dependencies.end();
+    }
+    dependencies.store();
+    role_.arena = Bytes{arena_.high_water()};
+  }
+  OpId peak_op() const { return peak_op_; }
+
+ private:
+  template <class Visit>
+  void each_root(const Op& op, Visit&& visit) {
+    for (BufferId arg : role_.args_of(op)) visit(role_.root(arg));
+  }
+
+  void lifetimes() {
+    std::array<std::int32_t, kNumStreams> none;
+    none.fill(-1);
+    last_users_.assign(role_.buffers.size(), none);
+    placed_.assign(role_.buffers.size(), false);
+    freed_.assign(role_.buffers.size(), false);
+    std::vector<bool> persistent(role_.buffers.size(), false);
+    for (const Unit& unit : role_.units) {
+      for (BufferId id : {unit.param, unit.adam_m, unit.adam_v}) {
+        if (id.valid()) persistent[static_cast<std::size_t>(id.v)] = true;
+      }
+    }
+    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+      const OpId id{static_cast<std::int32_t>(i)};
+      each_root(role_.ops[i], [&](BufferId root) {
+        const std::size_t r = static_cast<std::size_t>(root.v);
+        Buffer& buffer = role_.buffers[r];
+        last_users_[r][static_cast<std::size_t>(role_.ops[i].stream)] = id.v;
+        if (persistent[r]) return;
+        if (!buffer.first.valid()) buffer.first = id;
+        buffer.last = id;
+      });
+    }
+  }
+
+  /// The new tenant of [offset, offset + bytes) waits for the users of the old ones.
+  void take_over(const Buffer& buffer, Dependencies& dependencies) {
+    const std::int64_t begin = buffer.offset;
+    const std::int64_t end = begin + round_up(buffer.bytes.v, FreeList::kAlignment);
+    if (begin == end) return;
+    auto it = freed_bytes_.lower_bound(begin);
+    if (it != freed_bytes_.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != freed_bytes_.end() && it->first < end) {
+      for (std::int32_t op : it->second.last) {
+        if (op >= 0) dependencies.add({op});
+      }
+      const std::int64_t old_begin = it->first;
+      const Freed old = it->second;
+      it = freed_bytes_.erase(it);
+      if (old_begin < begin) freed_bytes_.emplace(old_begin, Freed{begin, old.last});
+      if (old.end > end) it = freed_bytes_.emplace(end, old).first;
+    }
+  }
+
+  void give_back(const Buffer& buffer, const std::array<std::int32_t, kNumStreams>& users) {
+    if (buffer.bytes.v == 0) return;
+    arena_.release(buffer.offset, buffer.bytes.v);
+    const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
+    freed_bytes_.emplace(buffer.offset, Freed{end, users});
+  }
+
+  Role& role_;
+  FreeList arena_;
+  OpId peak_op_;
+  std::vector<std::array<std::int32_t, kNumStreams>> last_users_;  // by root buffer
+  std::vector<bool> placed_, freed_;
+  std::map<std::int64_t, Freed> freed_bytes_;  // by begin; disjoint
+};
+
+std::string out_of_memory(const Draft& draft, const Role& role, OpId peak, Bytes capacity) {
+  const auto gigabytes = [](std::int64_t bytes) {
+    const std::int64_t tenths = (bytes + 50'000'000) / 100'000'000;
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
+  };
+  std::vector<BufferId> largest;
+  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
+    const Buffer& buffer = role.buffers[b];
+    const bool alive =
+        buffer.persistent() || (peak.valid() && buffer.first <= peak && peak <= buffer.last);
+    if (!buffer.parent.valid() && alive) largest.push_back({static_cast<std::int32_t>(b)});
+  }
+  std::sort(largest.begin(), largest.end(), [&](BufferId a, BufferId b) {
+    const std::int64_t x = role.buffer(a).bytes.v;
+    const std::int64_t y = role.buffer(b).bytes.v;
+    return x != y ? x > y : a < b;
+  });
+  std::string text = "rank " + std::to_string(role.ranks.front()) + " needs " +
+                     gigabytes(role.arena.v) + ", its device has " + gigabytes(capacity.v);
+  if (peak.valid()) text += "; the peak is at op %" + std::to_string(peak.v) + " " +
+                            describe(draft.program, role, peak);
+  text += "; largest buffers:";
+  for (std::size_t i = 0; i < largest.size() && i < 5; ++i) {
+    const Buffer& buffer = role.buffer(largest[i]);
+    text += (i ? ", " : " ") + std::string(to_string(buffer.kind)) + " " +
+            draft.program.names[static_cast<std::size_t>(buffer.name)] + " " +
+            gigabytes(buffer.bytes.v);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<void> memory(Draft& draft) {
+  const ClusterSpec& cluster = draft.scenario.cluster;
+  const int sharing =
+      std::max(1, std::min(cluster.ranks_per_device, draft.scenario.strategy.world_size()));
+  const Bytes capacity{cluster.device.memory.v / sharing};
+  for (DraftRole& out : draft.roles) {
+    ArenaPlanner planner(out.role);
+    planner.run();
+    if (capacity.v > 0 && out.role.arena > capacity) {
+      return Error{ErrorKind::OutOfMemory,
+                   out_of_memory(draft, out.role, planner.peak_op(), capacity), std::nullopt};
+    }
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,175 @@
+// optimizer: global-norm clipping, AdamW per unit, and the metrics of the step.
+#include <array>
+
+#include "core/lower/draft.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A function of one kernel whose operands are its formals, in the order in, then out.
+Function one_kernel(std::string name, Kernel kernel, const std::vector<std::string>& in,
+                    const std::vector<std::string>& out) {
+  Function function;
+  function.name = std::move(name);
+  for (const std::string& formal : in) {
+    Operand operand{static_cast<std::int16_t>(function.formals.size()), kernel.dtype, 0};
+    if (formal.empty()) operand.formal = -1;
+    kernel.in.push_back(operand);
+    if (operand.present()) function.formals.push_back({formal, Access::Read, {}});
+  }
+  for (const std::string& formal : out) {
+    kernel.out.push_back(
+        {static_cast<std::int16_t>(function.formals.size()), kernel.dtype, 0});
+    function.formals.push_back({formal, Access::Write, {}});
+  }
+  const std::int64_t element = size_of(kernel.dtype);
+  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+    if (!kernel.in[i].present()) continue;
+    function.formals[static_cast<std::size_t>(kernel.in[i].formal)].bytes =
+        Bytes{input_elements(kernel, i) * element};
+  }
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    Formal& formal = function.formals[static_cast<std::size_t>(kernel.out[i].formal)];
+    formal.bytes = Bytes{output_elements(kernel, i) * element};
+    if (output_is_read(kernel, i)) formal.access = Access::ReadWrite;
+  }
+  function.kernels.push_back(std::move(kernel));
+  return function;
+}
+
+class OptimizerStep {
+ public:
+  OptimizerStep(Draft& draft, DraftRole& out)
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy), dtype_(draft.program.dtype) {}
+
+  void run() {
+    BufferId coefficient;
+    if (draft_.scenario.training.max_norm > 0) coefficient = clip();
+    for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
+    if (out_.losses.valid()) report_loss();
+  }
+
+ private:
+  BufferId metric(const char* name, std::int64_t elements) {
+    Buffer buffer;
+    buffer.bytes = Bytes{elements * size_of(dtype_)};
+    buffer.kind = BufferKind::Metric;
+    buffer.dtype = dtype_;
+    buffer.name = draft_.name(name);
+    return add_buffer(out_.role, buffer);
+  }
+  Kernel kernel(KernelKind kind, std::array<std::int64_t, kMaxDims> dims,
+                std::array<double, 4> scalars = {}) const {
+    Kernel k;
+    k.kind = kind;
+    k.dtype = dtype_;
+    k.dims = dims;
+    k.scalars = scalars;
+    return k;
+  }
+  void call(const Function& function, const std::vector<BufferId>& args, int layer = -1) {
+    Op op;
+    op.kind = OpKind::Call;
+    op.phase = Phase::O;
+    op.target = draft_.function(function).v;
+    op.layer = static_cast<std::int16_t>(layer);
+    add_op(out_.role, op, args);
+  }
+  void communicate(OpKind kind, GroupId group, const std::vector<BufferId>& args) {
+    Op op;
+    op.kind = kind;
+    op.stream = Stream::Reduce;
+    op.phase = Phase::O;
+    op.target = group.v;
+    add_op(out_.role, op, args);
+  }
+  void to_host(HostData data, BufferId buffer) {
+    Op op;
+    op.kind = OpKind::DeviceToHost;
+    op.stream = Stream::Copy;
+    op.phase = Phase::O;
+    op.target = static_cast<std::int32_t>(data);
+    add_op(out_.role, op, {buffer});
+  }
+
+  /// The squared norm is summed over `dp` blocks of every unit: the same blocks whether they are
+  /// one rank's shard (FSDP) or a part of a replica (DDP), so that both give the same bits.
+  BufferId clip() {
+    const bool sharded = strategy_.data_parallel_shard_degree > 1;
+    const int dp = strategy_.data_parallel_degree();
+    const int blocks = sharded ? 1 : dp;
+    BufferId squares = metric("norm_squares", blocks);
+    bool first = true;
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      const Unit& unit = out_.role.units[u];
+      if (unit.tied_copy) continue;  // counted on the first stage
+      Kernel k = kernel(KernelKind::NormSquared, {unit.shard_elements, blocks});
+      k.accumulate = !first;
+      const std::string name = "norm_squared." + std::to_string(unit.shard_elements);
+      call(one_kernel(first ? name : name + "+", k, {"g"}, {"squares"}),
+           {out_.units[u].reduced, squares}, layer(u));
+      first = false;
+    }
+    if (strategy_.pipeline_parallel_degree > 1) {
+      communicate(OpKind::AllReduce, draft_.group("pp", {"pp"}), {squares});
+    }
+    if (sharded) {
+      const BufferId all = metric("norm_squares_all", dp);
+      communicate(OpKind::AllGather, draft_.group("dp", {"dp_shard"}), {squares, all});
+      squares = all;
+    }
+    const BufferId coefficient = metric("clip", 1);
+    const BufferId norm = metric("grad_norm", 1);
+    call(one_kernel("clip",
+                    kernel(KernelKind::ClipCoefficient, {dp},
+                           {draft_.scenario.training.max_norm}),
+                    {"squares"}, {"coefficient", "norm"}),
+         {squares, coefficient, norm});
+    to_host(HostData::GradNorm, norm);
+    return coefficient;
+  }
+
+  void update(std::size_t u, BufferId coefficient) {
+    const Unit& unit = out_.role.units[u];
+    const OptimizerSpec& o = draft_.scenario.optimizer;
+    const bool clipped = coefficient.valid();
+    std::vector<BufferId> args = {out_.units[u].reduced};
+    if (clipped) args.push_back(coefficient);
+    args.insert(args.end(), {unit.param, unit.adam_m, unit.adam_v});
+    call(one_kernel("adamw." + std::to_string(unit.shard_elements),
+                    kernel(KernelKind::AdamW, {unit.shard_elements},
+                           {o.beta1, o.beta2, o.eps, o.weight_decay}),
+                    {"g", clipped ? "coefficient" : ""}, {"w", "m", "v"}),
+         args, layer(u));
+  }
+
+  void report_loss() {
+    const int m = draft_.scenario.num_microbatches();
+    const BufferId loss = metric("loss", 1);
+    call(one_kernel("loss", kernel(KernelKind::Sum, {m}), {"losses"}, {"loss"}),
+         {out_.losses, loss});
+    if (strategy_.data_parallel_degree() > 1) {
+      const bool sharded = strategy_.data_parallel_shard_degree > 1;
+      communicate(OpKind::AllReduce,
+                  draft_.group("dp", {sharded ? "dp_shard" : "dp_replicate"}), {loss});
+    }
+    to_host(HostData::Loss, loss);
+  }
+  int layer(std::size_t u) const {
+    return out_.role.buffer(out_.role.units[u].param).layer;
+  }
+
+  Draft& draft_;
+  DraftRole& out_;
+  const StrategySpec& strategy_;
+  const DType dtype_;
+};
+
+}  // namespace
+
+void optimizer(Draft& draft) {
+  if (draft.model.units.empty()) return;  // synthetic: nothing to update
+  for (DraftRole& role : draft.roles) OptimizerStep(draft, role).run();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,17 @@
+#include "core/model/model.hpp"
+
+namespace lockstep {
+
+Flops Model::forward_flops() const {
+  Flops total;
+  for (const Layer& layer : layers) total += layer.forward_flops;
+  return total;
+}
+
+std::int64_t Model::parameter_count() const {
+  std::int64_t total = 0;
+  for (const UnitLayout& unit : units) total += unit.elements;
+  return total;
+}
+
+}  // namespace lockstep

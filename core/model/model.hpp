@@ -1,0 +1,66 @@
+// Model: the layer library applied to one model and shape. Each layer kind is written once: its
+// parameters, its kernels, the tensors it saves; everything else here follows from that.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ir/program.hpp"
+#include "core/model/function_builder.hpp"
+#include "core/spec/model.hpp"
+
+namespace lockstep {
+
+/// What the functions of a layer depend on beside the model.
+struct LayerShape {
+  std::int64_t batch = 1;        // sequences of a microbatch
+  std::int64_t seq = 1;          // tokens of a sequence
+  DType dtype = DType::F32;
+  double loss_scale = 1;         // 1 / tokens of the global batch: gradients then add up
+  std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
+  std::int64_t rows() const { return batch * seq; }
+};
+
+/// Parameters laid out flat: gathered, reduced and updated together.
+struct UnitLayout {
+  std::string name;
+  std::vector<Parameter> parameters;
+  std::vector<std::int64_t> offsets;  // elements
+  std::int64_t elements = 0;
+  std::int64_t padded(std::int64_t shard_count) const { return round_up(elements, shard_count); }
+};
+
+/// A layer kind: layers of the same kind share functions.
+struct LayerKind {
+  FunctionBuilder functions;
+  bool has_input = false;   // "x" and "dx": hidden states from the layer before
+  bool has_output = false;  // "y" and "dy"
+};
+
+struct Layer {
+  std::string name;  // "embed", "blocks.3", "head", "stage.2"
+  int kind = 0;      // into Model::kinds
+  int unit = -1;     // into Model::units: "w", "gw"; -1: no parameters
+  bool uses_tied = false;     // "w_tied", "gw_tied": Model::tied_unit
+  Flops forward_flops;        // per microbatch
+  double balance = 1;         // cost for the partition into stages: forward flops, or given time
+};
+
+struct Model {
+  std::vector<Layer> layers;  // in forward order
+  std::vector<LayerKind> kinds;
+  std::vector<UnitLayout> units;
+  int tied_unit = -1;  // the embedding shared by the first and the last layer
+  std::int64_t hidden_bytes = 0;  // "x", "y", "dx", "dy" of one microbatch; 0: synthetic
+  Flops forward_flops() const;
+  std::int64_t parameter_count() const;
+};
+
+/// Layers of a transformer: embedding, blocks, head. Requires validated sizes.
+Model build_transformer(const ModelSpec& spec, const LayerShape& shape);
+
+/// One layer of given times per virtual stage.
+Model build_synthetic(const CostsSpec& costs, int num_stages);
+
+}  // namespace lockstep
