@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/trace/trace.hpp"
@@ -14,19 +15,21 @@ namespace lockstep {
 
 struct RankReport {
   Rank rank = 0;
-  Seconds compute;       // union of spans on the compute stream
-  Seconds exposed_comm;  // transfers running (active..end) while nothing computes
-  Seconds idle;          // makespan - compute - exposed_comm
-  Seconds stage_span;    // last compute end - first compute begin
+  Seconds compute;                      // union of spans on the compute stream
+  Seconds exposed_comm;                 // transfers running (active..end) while nothing computes
+  Seconds idle;                         // makespan - compute - exposed_comm
+  Seconds stage_span;                   // last compute end - first compute begin
   int peak_microbatches_in_flight = 0;  // live (stage, microbatch) pairs: +1 at F, -1 at B or W
   Bytes comm_bytes_sent;  // ring algorithm: all-reduce 2(n-1)/n S, gather and scatter (n-1)/n S
   Bytes peak_memory;      // the arena
-  std::map<std::string, std::int64_t> peak_memory_by_kind;  // bytes of each kind at the time of the
-                                                            // largest total of live buffers
+  std::map<std::string, std::int64_t> peak_memory_by_kind;  // bytes of each kind at the op, in list
+                                                            // order, with the largest total of live
+                                                            // buffers; kinds that are absent there
+                                                            // are left out
 };
 
 struct KindTime {
-  Seconds time;    // sum of active..end over ranks and spans
+  Seconds time;     // sum of active..end over ranks and spans
   Seconds waiting;  // sum of begin..active
   std::int64_t count = 0;
 };
@@ -37,18 +40,25 @@ struct Report {
   Seconds step_time;  // last span end - first span begin, mean over traced steps
   double tokens_per_s = 0;
   Flops model_flops_per_step;
-  double mfu = 0;              // model flops / (ranks × peak × step_time)
+  double mfu = 0;  // model flops / (peak of the ranks × step_time); ranks that share a device above
+                   // its concurrent_ranks share its peak
   double bubble_fraction = 0;  // sum over ranks of (makespan - compute busy) / (ranks × makespan)
   double bubble_over_ideal = 0;  // the literature's convention: (makespan - busy) / busy of the
                                  // busiest rank
-  Seconds exposed_comm;        // mean over ranks
+  Seconds exposed_comm;          // mean over ranks
   std::vector<RankReport> ranks;
   std::map<std::string, KindTime> kinds;  // by TraceOp kind
   std::vector<double> losses;             // real backends, by step
   std::vector<double> grad_norms;
 };
 
-/// Requires that `trace` came from `program`.
+/// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
+/// take the times of the rank that stands for them.
 Report analyze(const Trace& trace, const Program& program, const Scenario& scenario);
+
+/// report.json: every field of Report; lists are by rank or by step. Keys: docs/report.md.
+std::string report_json(const Report& report);
+/// The inverse; `file` names the text in errors (Parse).
+Result<Report> parse_report(const std::string& text, const std::string& file);
 
 }  // namespace lockstep

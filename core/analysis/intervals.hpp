@@ -1,0 +1,24 @@
+// Interval sets on the trace's clock: union, difference, intersection, length.
+#pragma once
+
+#include <vector>
+
+#include "core/base/units.hpp"
+
+namespace lockstep {
+
+struct Interval {
+  SimTime begin{}, end{};  // half open
+  bool operator==(const Interval&) const = default;
+};
+
+/// Ascending, disjoint, not touching, none empty.
+using IntervalSet = std::vector<Interval>;
+
+/// The points covered by any of `intervals` (any order, may overlap or be empty).
+IntervalSet union_of(std::vector<Interval> intervals);
+IntervalSet difference(const IntervalSet& a, const IntervalSet& b);    // in a, not in b
+IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);  // in both
+SimTime length(const IntervalSet& set);
+
+}  // namespace lockstep

@@ -1,0 +1,266 @@
+#include "core/analysis/report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "core/analysis/intervals.hpp"
+#include "core/cost/cost.hpp"
+
+namespace lockstep {
+namespace {
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+/// What follows from a role alone; the same for all its ranks.
+struct RoleFacts {
+  Bytes sent;
+  int peak_in_flight = 0;
+  std::map<std::string, std::int64_t> peak_by_kind;
+};
+
+/// Bytes that one member sends when `n` of them run a ring algorithm on an unsharded size.
+Bytes ring_bytes(OpKind kind, Bytes full, int n) {
+  switch (kind) {
+    case OpKind::AllReduce:
+      return {2 * (n - 1) * full.v / n};
+    case OpKind::AllGather:
+    case OpKind::ReduceScatter:
+    case OpKind::AllToAll:
+    case OpKind::Broadcast:  // mean over the members: all but the last pass the whole on
+      return {(n - 1) * full.v / n};
+    default:
+      return {0};
+  }
+}
+
+Bytes bytes_sent(const Program& program, const Role& role) {
+  Bytes total;
+  for (const Op& op : role.ops) {
+    if (op.kind == OpKind::Send) {
+      total += payload_bytes(program, role, op);
+    } else if (is_collective(op.kind)) {
+      const int n = group_size(program.mesh, program.group(op.group()));
+      total += ring_bytes(op.kind, payload_bytes(program, role, op), n);
+    }
+  }
+  return total;
+}
+
+/// Live (stage, microbatch) pairs: from the first compute op of a pair to its last. The compute
+/// stream runs in list order, so this does not depend on times.
+int peak_in_flight(const Role& role) {
+  std::map<std::pair<int, int>, std::pair<std::size_t, std::size_t>> lifetime;
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    const bool counts = op.kind == OpKind::Call && op.stage >= 0 && op.microbatch >= 0 &&
+                        (op.phase == Phase::F || op.phase == Phase::B || op.phase == Phase::I ||
+                         op.phase == Phase::W);
+    if (!counts) continue;
+    const auto inserted = lifetime.try_emplace({op.stage, op.microbatch}, i, i);
+    inserted.first->second.second = i;
+  }
+  std::vector<int> change(role.ops.size() + 1, 0);
+  for (const auto& [pair, life] : lifetime) {
+    ++change[life.first];
+    --change[life.second + 1];
+  }
+  int live = 0, peak = 0;
+  for (const int c : change) peak = std::max(peak, live += c);
+  return peak;
+}
+
+std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
+  struct Change {
+    std::size_t op;  // takes effect before it
+    BufferKind kind;
+    std::int64_t bytes;
+  };
+  std::array<std::int64_t, kNumBufferKinds> live{};
+  std::vector<Change> changes;
+  for (const Buffer& b : role.buffers) {
+    if (b.parent.valid()) continue;
+    if (b.persistent()) {
+      live[static_cast<std::size_t>(b.kind)] += b.bytes.v;
+    } else {
+      changes.push_back({at(b.first.v), b.kind, b.bytes.v});
+      changes.push_back({at(b.last.v) + 1, b.kind, -b.bytes.v});
+    }
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.op < b.op; });
+  std::array<std::int64_t, kNumBufferKinds> best = live;
+  std::int64_t total = 0;
+  for (const std::int64_t bytes : live) total += bytes;
+  std::int64_t best_total = total;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    live[static_cast<std::size_t>(changes[i].kind)] += changes[i].bytes;
+    total += changes[i].bytes;
+    const bool complete = i + 1 == changes.size() || changes[i + 1].op != changes[i].op;
+    if (complete && total > best_total) {
+      best_total = total;
+      best = live;
+    }
+  }
+  std::map<std::string, std::int64_t> result;
+  for (int k = 0; k < kNumBufferKinds; ++k) {
+    const std::int64_t bytes = best[static_cast<std::size_t>(k)];
+    if (bytes > 0) result[std::string(to_string(static_cast<BufferKind>(k)))] = bytes;
+  }
+  return result;
+}
+
+struct Window {
+  SimTime begin{}, end{};
+  bool empty = true;
+  void add(SimTime from, SimTime to) {
+    begin = empty ? from : std::min(begin, from);
+    end = empty ? to : std::max(end, to);
+    empty = false;
+  }
+  SimTime length() const { return end - begin; }
+};
+
+/// Times of one rank in one step.
+struct RankTimes {
+  SimTime compute{}, exposed_comm{}, idle{}, stage_span{};
+};
+
+class Analyzer {
+ public:
+  Analyzer(const Trace& trace, const Program& program, const Scenario& scenario)
+      : trace_(trace), program_(program), scenario_(scenario) {}
+
+  Report analyze() {
+    report_.backend = trace_.backend;
+    report_.program_hash = trace_.program_hash;
+    report_.model = scenario_.model.name;
+    report_.cluster = scenario_.cluster.name;
+    report_.world_size = program_.mesh.world_size();
+    report_.model_flops_per_step = program_.model_flops_per_step;
+    for (const StepResult& step : trace_.steps) {
+      report_.losses.push_back(step.loss);
+      report_.grad_norms.push_back(step.grad_norm);
+    }
+    measure_steps();
+    measure_ranks();
+    return std::move(report_);
+  }
+
+ private:
+  void measure_steps() {
+    std::map<std::int32_t, Window> windows;
+    for (const Span& s : trace_.spans) windows[s.step].add(s.begin, s.end);
+    Seconds total;
+    for (const auto& [step, window] : windows) total += to_seconds(window.length());
+    std::size_t count = windows.size();
+    if (windows.empty()) {
+      for (const StepResult& step : trace_.steps) total += step.time;
+      count = trace_.steps.size();
+    } else {
+      makespan_ = windows.begin()->second.length();
+      first_step_ = windows.begin()->first;
+    }
+    if (count == 0) return;
+    report_.step_time = (1.0 / static_cast<double>(count)) * total;
+    if (!(report_.step_time.v > 0)) return;
+    report_.tokens_per_s = static_cast<double>(program_.tokens_per_step) / report_.step_time.v;
+    const double peak = peak_of_ranks().v * report_.step_time.v;
+    if (peak > 0) report_.mfu = program_.model_flops_per_step.v / peak;
+  }
+
+  FlopsPerSecond peak_of_ranks() const {
+    const ClusterSpec& cluster = scenario_.cluster;
+    const int per_device = std::max(cluster.ranks_per_device, 1);
+    int units = 0;
+    for (int left = report_.world_size; left > 0; left -= per_device) {
+      units += std::min({left, per_device, std::max(cluster.device.concurrent_ranks, 1)});
+    }
+    return {peak_rate(cluster.device, program_.dtype).v * units};
+  }
+
+  RankTimes measure(std::vector<Span>::const_iterator begin,
+                    std::vector<Span>::const_iterator end) {
+    std::vector<Interval> compute, transfers;
+    const Role& role = program_.role_of(begin->rank);
+    for (auto s = begin; s != end; ++s) {
+      const Op& op = role.op(s->op);
+      if (op.stream == Stream::Compute) compute.push_back({s->active, s->end});
+      if (is_collective(op.kind) || is_p2p(op.kind)) transfers.push_back({s->active, s->end});
+    }
+    const IntervalSet busy = union_of(std::move(compute));
+    RankTimes times;
+    times.compute = length(busy);
+    times.exposed_comm = length(difference(union_of(std::move(transfers)), busy));
+    times.idle = makespan_ - times.compute - times.exposed_comm;
+    if (!busy.empty()) times.stage_span = busy.back().end - busy.front().begin;
+    return times;
+  }
+
+  void add_kinds(std::vector<Span>::const_iterator begin, std::vector<Span>::const_iterator end,
+                 int ranks) {
+    const TraceRole& role = trace_.roles[at(trace_.role_of_rank[at(begin->rank)])];
+    for (auto s = begin; s != end; ++s) {
+      KindTime& kind = report_.kinds[trace_.names[at(role.ops[at(s->op.v)].kind)]];
+      kind.time += ranks * to_seconds(s->end - s->active);
+      kind.waiting += ranks * to_seconds(s->active - s->begin);
+      kind.count += ranks;
+    }
+  }
+
+  void measure_ranks() {
+    std::vector<int> stands_for(trace_.same_as.size(), 0);
+    for (const Rank rank : trace_.same_as) ++stands_for[at(rank)];
+    std::vector<RankTimes> times(trace_.same_as.size());
+    for (auto begin = trace_.spans.cbegin(); begin != trace_.spans.cend();) {
+      const auto end = std::find_if(begin, trace_.spans.cend(), [&](const Span& s) {
+        return s.rank != begin->rank || s.step != begin->step;
+      });
+      if (begin->step == first_step_) {
+        times[at(begin->rank)] = measure(begin, end);
+        add_kinds(begin, end, stands_for[at(begin->rank)]);
+      }
+      begin = end;
+    }
+    std::vector<RoleFacts> facts;
+    for (const Role& role : program_.roles) {
+      facts.push_back({bytes_sent(program_, role), peak_in_flight(role), peak_by_kind(role)});
+    }
+    SimTime bubble{}, exposed{}, busiest{};
+    for (Rank rank = 0; rank < report_.world_size; ++rank) {
+      const RankTimes& t = times[at(trace_.same_as[at(rank)])];
+      const RoleFacts& f = facts[at(program_.role_of_rank[at(rank)].v)];
+      const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
+                                                               : program_.role_of(rank).arena;
+      report_.ranks.push_back({rank, to_seconds(t.compute), to_seconds(t.exposed_comm),
+                               to_seconds(t.idle), to_seconds(t.stage_span), f.peak_in_flight,
+                               f.sent, arena, f.peak_by_kind});
+      bubble += makespan_ - t.compute;
+      exposed += t.exposed_comm;
+      busiest = std::max(busiest, t.compute);
+    }
+    const double world = report_.world_size;
+    const auto ratio = [](SimTime a, SimTime b) {
+      return b > SimTime{} ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0.0;
+    };
+    report_.exposed_comm = (1.0 / world) * to_seconds(exposed);
+    report_.bubble_fraction = ratio(bubble, report_.world_size * makespan_);
+    report_.bubble_over_ideal = ratio(makespan_ - busiest, busiest);
+  }
+
+  const Trace& trace_;
+  const Program& program_;
+  const Scenario& scenario_;
+  Report report_;
+  SimTime makespan_{};
+  std::int32_t first_step_ = std::numeric_limits<std::int32_t>::min();
+};
+
+}  // namespace
+
+Report analyze(const Trace& trace, const Program& program, const Scenario& scenario) {
+  return Analyzer(trace, program, scenario).analyze();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,123 @@
+// report.json: Report as JSON and back.
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/analysis/report.hpp"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// JSON has no NaN or infinity: null. A loss that diverged stays visible as such.
+ordered_json numbers(const std::vector<double>& list) {
+  ordered_json result = ordered_json::array();
+  for (const double v : list) result.push_back(std::isfinite(v) ? ordered_json(v) : ordered_json());
+  return result;
+}
+
+std::vector<double> numbers(const ordered_json& list) {
+  std::vector<double> result;
+  for (const auto& v : list) {
+    result.push_back(v.is_null() ? std::numeric_limits<double>::quiet_NaN() : v.get<double>());
+  }
+  return result;
+}
+
+template <class F>
+ordered_json by_rank(const Report& report, F field) {
+  ordered_json result = ordered_json::array();
+  for (const RankReport& r : report.ranks) result.push_back(field(r));
+  return result;
+}
+
+Report from_json(const ordered_json& j) {
+  Report r;
+  j.at("backend").get_to(r.backend);
+  j.at("program_hash").get_to(r.program_hash);
+  j.at("model").get_to(r.model);
+  j.at("cluster").get_to(r.cluster);
+  j.at("world_size").get_to(r.world_size);
+  r.step_time.v = j.at("step_time_s");
+  r.tokens_per_s = j.at("tokens_per_s");
+  r.model_flops_per_step.v = j.at("model_flops_per_step");
+  r.mfu = j.at("mfu");
+  r.bubble_fraction = j.at("bubble_fraction");
+  r.bubble_over_ideal = j.at("bubble_over_ideal");
+  r.exposed_comm.v = j.at("exposed_comm_s");
+  const std::size_t ranks = j.at("compute_s").size();
+  for (std::size_t i = 0; i < ranks; ++i) {
+    RankReport rank;
+    rank.rank = static_cast<Rank>(i);
+    rank.compute.v = j.at("compute_s").at(i);
+    rank.exposed_comm.v = j.at("exposed_comm_by_rank_s").at(i);
+    rank.idle.v = j.at("idle_s").at(i);
+    rank.stage_span.v = j.at("stage_span_s").at(i);
+    rank.peak_microbatches_in_flight = j.at("peak_microbatches_in_flight").at(i);
+    rank.comm_bytes_sent.v = j.at("comm_bytes_sent").at(i);
+    rank.peak_memory.v = j.at("peak_memory_bytes").at(i);
+    j.at("peak_memory_bytes_by_kind").at(i).get_to(rank.peak_memory_by_kind);
+    r.ranks.push_back(std::move(rank));
+  }
+  for (const auto& [name, kind] : j.at("kinds").items()) {
+    r.kinds[name] = {Seconds{kind.at("time_s").get<double>()},
+                     Seconds{kind.at("waiting_s").get<double>()},
+                     kind.at("count").get<std::int64_t>()};
+  }
+  r.losses = numbers(j.at("losses"));
+  r.grad_norms = numbers(j.at("grad_norms"));
+  return r;
+}
+
+}  // namespace
+
+std::string report_json(const Report& r) {
+  ordered_json j;
+  j["backend"] = r.backend;
+  j["world_size"] = r.world_size;
+  j["program_hash"] = r.program_hash;
+  j["model"] = r.model;
+  j["cluster"] = r.cluster;
+  j["step_time_s"] = r.step_time.v;
+  j["tokens_per_s"] = r.tokens_per_s;
+  j["model_flops_per_step"] = r.model_flops_per_step.v;
+  j["mfu"] = r.mfu;
+  j["bubble_fraction"] = r.bubble_fraction;
+  j["bubble_over_ideal"] = r.bubble_over_ideal;
+  j["exposed_comm_s"] = r.exposed_comm.v;
+  const auto rank_field = [&](const char* key, auto field) { j[key] = by_rank(r, field); };
+  rank_field("compute_s", [](const RankReport& x) { return x.compute.v; });
+  rank_field("exposed_comm_by_rank_s", [](const RankReport& x) { return x.exposed_comm.v; });
+  rank_field("idle_s", [](const RankReport& x) { return x.idle.v; });
+  rank_field("stage_span_s", [](const RankReport& x) { return x.stage_span.v; });
+  rank_field("peak_microbatches_in_flight",
+             [](const RankReport& x) { return x.peak_microbatches_in_flight; });
+  rank_field("comm_bytes_sent", [](const RankReport& x) { return x.comm_bytes_sent.v; });
+  rank_field("peak_memory_bytes", [](const RankReport& x) { return x.peak_memory.v; });
+  rank_field("peak_memory_bytes_by_kind",
+             [](const RankReport& x) { return ordered_json(x.peak_memory_by_kind); });
+  j["kinds"] = ordered_json::object();
+  for (const auto& [name, kind] : r.kinds) {
+    j["kinds"][name] = {
+        {"time_s", kind.time.v}, {"waiting_s", kind.waiting.v}, {"count", kind.count}};
+  }
+  j["losses"] = numbers(r.losses);
+  j["grad_norms"] = numbers(r.grad_norms);
+  return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+Result<Report> parse_report(const std::string& text, const std::string& file) {
+  try {
+    return from_json(ordered_json::parse(text));
+  } catch (const ordered_json::exception& e) {
+    const std::string what = e.what();
+    const std::size_t prefix = what.find("] ");
+    return Error{
+        ErrorKind::Parse,
+        "not a report of lockstep: " + what.substr(prefix == std::string::npos ? 0 : prefix + 2),
+        SourceSpan{file, 0, 0}};
+  }
+}
+
+}  // namespace lockstep
