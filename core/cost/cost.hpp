@@ -18,7 +18,9 @@ struct TransferTime {
 };
 
 /// Ring algorithms over the slowest link that the group spans (Thakur, Rabenseifner, Gropp 2005):
-/// all-reduce 2(n-1)(alpha + S/(n·B)), all-gather and reduce-scatter (n-1)(alpha + S/(n·B)).
+/// all-reduce 2(n-1)(alpha + S/(n·B)), all-gather and reduce-scatter (n-1)(alpha + S/(n·B));
+/// all-to-all by pairwise exchange (n-1)(alpha + S/(n·B)), broadcast along a pipelined chain
+/// (n-1)·alpha + S/B. A bandwidth of 0 is not modelled: its transfers take their latency only.
 TransferTime collective_time(OpKind kind, Bytes full, int group_size, const LinkSpec& link);
 TransferTime p2p_time(Bytes bytes, const LinkSpec& link);
 
@@ -27,7 +29,9 @@ TransferTime p2p_time(Bytes bytes, const LinkSpec& link);
 LinkSpec link_between(const ClusterSpec& cluster, Rank a, Rank b);
 LinkSpec slowest_link(const ClusterSpec& cluster, const std::vector<Rank>& ranks);
 
-/// Dense peak for a dtype; a type the device does not list falls to the next wider one it lists.
+/// Dense peak for a dtype; a type the device does not list falls to the next wider one it lists,
+/// and a type wider than all of them to the widest, slowed by the ratio of sizes. 0: no peak
+/// listed.
 FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype);
 
 }  // namespace lockstep
