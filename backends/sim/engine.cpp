@@ -1,0 +1,448 @@
+#include "backends/sim/engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "backends/sim/event_heap.hpp"
+#include "backends/sim/plan.hpp"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+/// One stream of one simulated rank.
+struct Cell {
+  const std::uint32_t* order = nullptr;  // op ids of the stream
+  std::uint32_t count = 0;
+  std::uint32_t front = 0;       // the op that is next or running
+  std::uint32_t arrived = 0;     // receives only: [arrived, front) have left and not arrived
+  std::uint32_t rank = 0;        // simulated rank
+  std::uint32_t next = kNone;    // waiting or active in a collective: the member that came before
+  std::uint32_t leader = kNone;  // active: the cell that owns the activity's event
+  enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
+  std::int64_t last_arrival = 0;  // receives only: of the newest message under way
+};
+
+/// Progress of a running op whose rate can change.
+struct Activity {
+  double remaining = 0;  // ps at rate 1
+  double rate = 1;
+  std::int64_t since = 0;  // when `remaining` was true
+  std::uint32_t version = 0;
+};
+
+struct SimRank {
+  const Role* role = nullptr;
+  const RolePlan* plan = nullptr;
+  const std::int64_t* duration = nullptr;  // by function
+  OpTiming* times = nullptr;               // by op; end < 0: not ended
+  std::int32_t waits_for[16];              // by stream: op of this rank that its front waits for
+  Rank rank = 0;
+  std::uint32_t device = 0;
+  int running_calls = 0;
+  int running_transfers = 0;
+};
+
+/// A collective that not all members have reached.
+struct Meeting {
+  std::int32_t seq = 0;
+  std::uint32_t arrivals = 0;
+  std::uint32_t last = kNone;  // newest arrival; the others follow by Cell::next
+};
+
+class Engine {
+ public:
+  Engine(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
+         const Plan& plan, Timeline& timeline)
+      : program_(program),
+        cluster_(cluster),
+        what_if_(what_if),
+        plan_(plan),
+        meetings_(plan.instances.size()),
+        num_pp_(static_cast<std::size_t>(program.mesh.size_of("pp"))),
+        overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
+        fluid_(plan.shared_devices || overlap_ > 1) {
+    set_up(timeline);
+  }
+
+  Result<void> run() {
+    for (std::uint32_t c = 0; c < cells_.size(); ++c) {
+      if (cells_[c].count > 0) ready_.push_back(c);
+    }
+    for (;;) {
+      while (!ready_.empty()) {
+        const std::uint32_t c = ready_.back();
+        ready_.pop_back();
+        advance(c);
+      }
+      if (heap_.empty()) break;
+      const SimEvent event = heap_.pop();
+      const std::uint32_t c = event.key >> 1;
+      if (event.key & 1u) {
+        now_ = event.time;
+        arrive(c);
+      } else if (!fluid_ || event.version == activities_[c].version) {
+        now_ = event.time;
+        complete(c);
+      }
+    }
+    if (unfinished_ > 0) return stuck();
+    return {};
+  }
+
+  std::int64_t makespan() const { return makespan_; }
+
+ private:
+  void set_up(Timeline& timeline) {
+    const auto& ranks = plan_.folding.representatives;
+    timeline.times.resize(ranks.size());
+    ranks_.resize(ranks.size());
+    cells_.resize(ranks.size() * kNumStreams);
+    if (fluid_) activities_.resize(cells_.size());
+    for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+      SimRank& r = ranks_[i];
+      const auto role =
+          static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(ranks[i])].v);
+      r.role = &program_.roles[role];
+      r.plan = &plan_.roles[role];
+      r.rank = ranks[i];
+      r.duration = (r.rank == plan_.straggler ? plan_.slow_duration : plan_.duration).data();
+      r.device = static_cast<std::uint32_t>(r.rank / std::max(1, cluster_.ranks_per_device));
+      std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
+      timeline.times[i].resize(r.role->ops.size(), OpTiming{{}, {}, SimTime{-1}});
+      r.times = timeline.times[i].data();
+      unfinished_ += static_cast<std::int64_t>(r.role->ops.size());
+      for (std::uint32_t s = 0; s < kNumStreams; ++s) {
+        Cell& cell = cells_[i * kNumStreams + s];
+        cell.order = r.plan->order.data() + r.plan->begin[s];
+        cell.count = r.plan->begin[s + 1] - r.plan->begin[s];
+        cell.rank = i;
+      }
+      if (r.device >= running_on_.size()) {
+        running_on_.resize(r.device + 1, 0);
+        ranks_on_.resize(r.device + 1);
+      }
+      ranks_on_[r.device].push_back(i);
+    }
+    timeline.num_ops = unfinished_;
+  }
+
+  const Op& front_op(const Cell& cell) const {
+    return ranks_[cell.rank].role->ops[cell.order[cell.front]];
+  }
+  OpTiming& front_times(const Cell& cell) {
+    return ranks_[cell.rank].times[cell.order[cell.front]];
+  }
+  std::uint32_t stream_of(std::uint32_t c) const { return c - cells_[c].rank * kNumStreams; }
+
+  /// The stream is free: starts its front op, or notes what it waits for.
+  void advance(std::uint32_t c) {
+    Cell& cell = cells_[c];
+    SimRank& r = ranks_[cell.rank];
+    const Op& op = front_op(cell);
+    for (const OpId dependency : r.role->after_of(op)) {
+      if (r.times[dependency.v].end.count() < 0) {
+        r.waits_for[stream_of(c)] = dependency.v;
+        return;
+      }
+    }
+    front_times(cell).begin = SimTime{now_};
+    if (op.kind == OpKind::Call) {
+      start(c, r.duration[op.target]);
+    } else if (is_p2p(op.kind)) {
+      reach_peer(c, op);
+    } else if (is_collective(op.kind)) {
+      reach_group(c, op);
+    } else {
+      start(c, copy_duration(r, op));
+    }
+  }
+
+  std::int64_t copy_duration(const SimRank& r, const Op& op) const {
+    if (!(cluster_.device.host_bandwidth.v > 0)) return 0;
+    return to_sim_time(payload_bytes(program_, *r.role, op) / cluster_.device.host_bandwidth)
+        .count();
+  }
+
+  void reach_group(std::uint32_t c, const Op& op) {
+    Cell& cell = cells_[c];
+    const std::int32_t seq = ranks_[cell.rank].plan->seq[cell.order[cell.front]];
+    const std::uint32_t instance =
+        plan_.instance_of[cell.rank * program_.groups.size() + static_cast<std::size_t>(op.target)];
+    std::vector<Meeting>& open = meetings_[instance];
+    auto meeting =
+        std::find_if(open.begin(), open.end(), [seq](const Meeting& m) { return m.seq == seq; });
+    if (meeting == open.end()) meeting = open.insert(open.end(), Meeting{seq, 0, kNone});
+    cell.state = Cell::Waiting;
+    cell.next = meeting->last;
+    meeting->last = c;
+    if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
+    *meeting = open.back();
+    open.pop_back();
+    start(c, collective_duration(ranks_[cell.rank], op, plan_.instances[instance]));
+  }
+
+  std::int64_t collective_duration(const SimRank& r, const Op& op,
+                                   const GroupInstance& instance) const {
+    if (what_if_.ideal_network) return 0;
+    const Bytes full = payload_bytes(program_, *r.role, op);
+    return to_sim_time(collective_time(op.kind, full, instance.size, instance.link).total())
+        .count();
+  }
+
+  /// A message starts when the peer's opposite stream has its other end in front. Streams are in
+  /// order, so the front ops are the oldest unmatched messages of their channels.
+  void reach_peer(std::uint32_t c, const Op& op) {
+    Cell& cell = cells_[c];
+    const bool sends = op.kind == OpKind::Send;
+    const std::uint32_t peer_rank =
+        plan_.peer_of[cell.rank * num_pp_ + static_cast<std::size_t>(op.peer())];
+    const std::uint32_t other =
+        peer_rank * kNumStreams + (sends ? stream_of(c) + 1 : stream_of(c) - 1);
+    Cell& peer = cells_[other];
+    cell.state = Cell::Waiting;
+    if (peer.state != Cell::Waiting || !is_p2p(front_op(peer).kind)) return;
+    const std::uint32_t back =
+        plan_.peer_of[peer_rank * num_pp_ + static_cast<std::size_t>(front_op(peer).peer())];
+    if (back != cell.rank) return;
+    const std::uint32_t sender = sends ? c : other;
+    cells_[sender].next = sends ? other : c;
+    start(sender, message_time(cells_[sender]).second);
+  }
+
+  /// Latency and transfer of the message in front of a sender, in ps.
+  std::pair<std::int64_t, std::int64_t> message_time(const Cell& sender) const {
+    if (what_if_.ideal_network) return {0, 0};
+    if (program_.p2p_latency.v >= 0) return {to_sim_time(program_.p2p_latency).count(), 0};
+    const SimRank& from = ranks_[sender.rank];
+    const SimRank& to = ranks_[cells_[sender.next].rank];
+    const TransferTime t = p2p_time(payload_bytes(program_, *from.role, front_op(sender)),
+                                    link_between(cluster_, from.rank, to.rank));
+    return {to_sim_time(t.latency).count(), to_sim_time(t.transfer).count()};
+  }
+
+  /// The front op of `leader`, and of the cells linked behind it, is active from now on.
+  void start(std::uint32_t leader, std::int64_t duration) {
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      Cell& cell = cells_[c];
+      cell.state = Cell::Active;
+      cell.leader = leader;
+      front_times(cell).active = SimTime{now_};
+    }
+    if (!fluid_) {
+      if (duration == 0) {
+        complete(leader);
+      } else {
+        heap_.push({now_ + duration, leader << 1, 0});
+      }
+      return;
+    }
+    Activity& activity = activities_[leader];
+    activity.remaining = static_cast<double>(duration);
+    activity.since = now_;
+    activity.rate = 0;  // set below, with the event
+    count(leader, 1);
+    retime(leader);
+  }
+
+  void complete(std::uint32_t leader) {
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) cells_[c].state = Cell::Blocked;
+    if (fluid_) {
+      activities_[leader].rate = 0;
+      ++activities_[leader].version;
+      count(leader, -1);
+    }
+    const OpKind kind = front_op(cells_[leader]).kind;
+    if (kind == OpKind::Send) {
+      const std::int64_t latency = message_time(cells_[leader]).first;
+      const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
+      finish(leader);
+      leave(receiver, latency);
+      return;
+    }
+    for (std::uint32_t c = leader; c != kNone;) {
+      const std::uint32_t next = std::exchange(cells_[c].next, kNone);
+      finish(c);
+      c = next;
+    }
+  }
+
+  /// The front op of `c` has ended and so has its hold on the stream.
+  void finish(std::uint32_t c) {
+    Cell& cell = cells_[c];
+    end_op(ranks_[cell.rank], static_cast<std::int32_t>(cell.order[cell.front]));
+    if (++cell.front < cell.count) ready_.push_back(c);
+  }
+
+  /// A receive has its last byte on the way: the stream is free, the message is not yet there.
+  void leave(std::uint32_t c, std::int64_t latency) {
+    Cell& cell = cells_[c];
+    cell.last_arrival = std::max(cell.last_arrival, now_ + latency);
+    const bool first = cell.arrived == cell.front;
+    if (++cell.front < cell.count) ready_.push_back(c);
+    if (first && cell.last_arrival == now_) {
+      arrive(c);
+    } else {
+      heap_.push({cell.last_arrival, (c << 1) | 1u, 0});
+    }
+  }
+
+  void arrive(std::uint32_t c) {
+    Cell& cell = cells_[c];
+    SimRank& r = ranks_[cell.rank];
+    const std::uint32_t op = cell.order[cell.arrived];
+    if (cell.arrived > 0) {
+      const SimTime previous_end = r.times[cell.order[cell.arrived - 1]].end;
+      r.times[op].begin = std::max(r.times[op].begin, previous_end);
+      r.times[op].active = std::max(r.times[op].active, previous_end);
+    }
+    ++cell.arrived;
+    end_op(r, static_cast<std::int32_t>(op));
+  }
+
+  void end_op(SimRank& r, std::int32_t op) {
+    r.times[op].end = SimTime{now_};
+    makespan_ = now_;
+    --unfinished_;
+    const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
+    for (std::uint32_t s = 0; s < kNumStreams; ++s) {
+      if (r.waits_for[s] == op) {
+        r.waits_for[s] = -1;
+        ready_.push_back(first + s);
+      }
+    }
+  }
+
+  // ------------------------------------------------ rates: shared devices and overlap
+
+  /// Adds `change` to what runs on the ranks of `leader`'s activity and re-times whom it slows.
+  void count(std::uint32_t leader, int change) {
+    const OpKind kind = front_op(cells_[leader]).kind;
+    if (is_copy(kind)) return;
+    if (kind == OpKind::Call) {
+      SimRank& r = ranks_[cells_[leader].rank];
+      r.running_calls += change;
+      running_on_[r.device] += change;
+      retime_transfers(r);
+      if (!plan_.shared_devices) return;
+      for (const std::uint32_t neighbour : ranks_on_[r.device]) retime_calls(ranks_[neighbour]);
+      return;
+    }
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      SimRank& r = ranks_[cells_[c].rank];
+      r.running_transfers += change;
+      retime_calls(r);
+    }
+  }
+
+  void retime_calls(const SimRank& r) {
+    retime_if(r, [](OpKind kind) { return kind == OpKind::Call; });
+  }
+  void retime_transfers(const SimRank& r) {
+    retime_if(r, [](OpKind kind) { return is_collective(kind) || is_p2p(kind); });
+  }
+  template <class Predicate>
+  void retime_if(const SimRank& r, Predicate wanted) {
+    const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
+    for (std::uint32_t c = first; c < first + kNumStreams; ++c) {
+      if (cells_[c].state == Cell::Active && wanted(front_op(cells_[c]).kind)) {
+        retime(cells_[c].leader);
+      }
+    }
+  }
+
+  double rate(std::uint32_t leader) const {
+    const OpKind kind = front_op(cells_[leader]).kind;
+    if (is_copy(kind)) return 1;
+    if (kind == OpKind::Call) {
+      const SimRank& r = ranks_[cells_[leader].rank];
+      const double running = running_on_[r.device];
+      const double share = std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) / running);
+      return r.running_transfers > 0 ? share / overlap_ : share;
+    }
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      if (ranks_[cells_[c].rank].running_calls > 0) return 1 / overlap_;
+    }
+    return 1;
+  }
+
+  void retime(std::uint32_t leader) {
+    Activity& activity = activities_[leader];
+    const double new_rate = rate(leader);
+    if (new_rate == activity.rate) return;
+    const double done = static_cast<double>(now_ - activity.since) * activity.rate;
+    activity.remaining = std::max(0.0, activity.remaining - done);
+    activity.since = now_;
+    activity.rate = new_rate;
+    ++activity.version;
+    const std::int64_t left = std::llround(activity.remaining / new_rate);
+    heap_.push({now_ + left, leader << 1, activity.version});
+  }
+
+  // ------------------------------------------------
+
+  std::string op_text(const SimRank& r, std::int32_t op) const {
+    return std::string("%").append(std::to_string(op)) + " " +
+           describe(program_, *r.role, OpId{op});
+  }
+
+  Error stuck() const {
+    std::string message = "the simulation is stuck at " +
+                          std::to_string(to_seconds(SimTime{now_}).v) + " s with " +
+                          std::to_string(unfinished_) + " ops to run";
+    int named = 0;
+    for (std::uint32_t c = 0; c < cells_.size() && named < 8; ++c) {
+      const Cell& cell = cells_[c];
+      if (cell.front == cell.count) continue;
+      const SimRank& r = ranks_[cell.rank];
+      const std::int32_t dependency = r.waits_for[stream_of(c)];
+      message.append(named++ == 0 ? ": rank " : "; rank ")
+          .append(std::to_string(r.rank))
+          .append(": ")
+          .append(op_text(r, static_cast<std::int32_t>(cell.order[cell.front])))
+          .append(" waits for ")
+          .append(dependency >= 0 ? op_text(r, dependency) : "its peers");
+    }
+    return Error{ErrorKind::Internal, message, {}};
+  }
+
+  const Program& program_;
+  const ClusterSpec& cluster_;
+  const WhatIfSpec& what_if_;
+  const Plan& plan_;
+  std::vector<SimRank> ranks_;
+  std::vector<Cell> cells_;  // [simulated rank][stream]
+  std::vector<Activity> activities_;
+  std::vector<std::vector<Meeting>> meetings_;        // by group instance
+  std::vector<int> running_on_;                       // by device: calls
+  std::vector<std::vector<std::uint32_t>> ranks_on_;  // by device
+  std::vector<std::uint32_t> ready_;                  // cells to advance
+  EventHeap heap_;
+  std::size_t num_pp_;
+  double overlap_;
+  bool fluid_;
+  std::int64_t now_ = 0;
+  std::int64_t makespan_ = 0;
+  std::int64_t unfinished_ = 0;
+};
+
+}  // namespace
+
+Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
+                          const WhatIfSpec& what_if, const EngineOptions& options) {
+  const ClusterSpec changed = apply(what_if, cluster);
+  const Result<Plan> plan = make_plan(program, changed, what_if, options.fold);
+  if (!plan) return plan.error();
+  Timeline timeline;
+  timeline.ranks = plan->folding.representatives;
+  timeline.same_as = plan->folding.representative_of;
+  Engine engine(program, changed, what_if, *plan, timeline);
+  if (const Result<void> ran = engine.run(); !ran) return ran.error();
+  timeline.makespan = SimTime{engine.makespan()};
+  return timeline;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,53 @@
+// Engine: discrete-event run of one training step on a virtual clock; no trace, no files.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+#include "core/spec/cluster.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep::sim {
+
+/// begin: front of its stream and dependencies met; active: peers have arrived too.
+/// Spans of one stream are disjoint: a message that travels while its predecessor on the stream is
+/// still under way has its begin (and active) moved up to the predecessor's end.
+struct OpTiming {
+  SimTime begin{}, active{}, end{};
+};
+
+struct Timeline {
+  std::vector<Rank> ranks;                   // simulated ones, ascending
+  std::vector<Rank> same_as;                 // by rank: the simulated rank that stands for it
+  std::vector<std::vector<OpTiming>> times;  // by position in `ranks`, then by op
+  SimTime makespan{};                        // the last end
+  std::int64_t num_ops = 0;                  // over the simulated ranks
+};
+
+struct EngineOptions {
+  bool fold = true;  // simulate one rank of those that cannot differ
+};
+
+/// Runs every stream's ops in id order from time 0:
+/// - call: function_time × straggler factor. Calls that run together on one device, more than
+///   concurrent_ranks of them, progress at concurrent_ranks / running each.
+/// - collective: active when all members are ready, then latency + transfer over the slowest link;
+///   matched within a group by sequence number in op order.
+/// - message: active when both sides are ready; occupies both streams for `transfer` and arrives
+///   `latency` later, in order, so that latencies of consecutive messages overlap.
+///   program.p2p_latency, where given, is the latency, with transfer 0.
+/// - host copy: bytes / host_bandwidth.
+/// - DeviceSpec::overlap_slowdown: calls of a rank that takes part in a running collective or
+///   transfer progress at 1 / slowdown, and so does a transfer one of whose ranks runs a call.
+///   Latency of messages and host copies are not slowed.
+/// Ranks are folded (see fold()) unless something tells them apart: a straggler, ranks that share
+/// a device's throughput, or a group that spans nodes for one rank and not for its representative.
+///
+/// Requires verify(program).empty(). Same input, same result, on any machine. Errors: Internal if
+/// the program gets stuck (names blocked ops) or a message is on a stream that is not for messages.
+Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
+                          const WhatIfSpec& what_if = {}, const EngineOptions& options = {});
+
+}  // namespace lockstep::sim

@@ -1,0 +1,183 @@
+#include "backends/sim/plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace lockstep::sim {
+namespace {
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+bool on_its_stream(const Op& op) {
+  if (op.kind == OpKind::Send) {
+    return op.stream == Stream::SendForward || op.stream == Stream::SendBackward;
+  }
+  if (op.kind == OpKind::Recv) {
+    return op.stream == Stream::RecvForward || op.stream == Stream::RecvBackward;
+  }
+  return true;
+}
+
+Result<RolePlan> plan_role(const Program& program, const Role& role) {
+  RolePlan plan;
+  std::uint32_t count[kNumStreams] = {};
+  bool collectives = false;
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    if (!on_its_stream(op)) {
+      return Error{ErrorKind::Internal,
+                   "op " + std::to_string(i) + " (" +
+                       describe(program, role, OpId{static_cast<std::int32_t>(i)}) +
+                       ") is on stream " + std::string(to_string(op.stream)) +
+                       ", which carries no messages",
+                   {}};
+    }
+    ++count[static_cast<int>(op.stream)];
+    collectives |= is_collective(op.kind);
+  }
+  std::partial_sum(count, count + kNumStreams, plan.begin + 1);
+  plan.order.resize(role.ops.size());
+  if (collectives) plan.seq.resize(role.ops.size());
+  std::uint32_t next[kNumStreams];
+  std::copy(plan.begin, plan.begin + kNumStreams, next);
+  std::vector<std::int32_t> next_seq(program.groups.size(), 0);
+  std::vector<char> has_peer(static_cast<std::size_t>(program.mesh.size_of("pp")), 0);
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    plan.order[next[static_cast<int>(op.stream)]++] = static_cast<std::uint32_t>(i);
+    if (is_collective(op.kind)) plan.seq[i] = next_seq[static_cast<std::size_t>(op.target)]++;
+    if (is_p2p(op.kind)) has_peer[static_cast<std::size_t>(op.peer())] = 1;
+  }
+  for (std::size_t g = 0; g < next_seq.size(); ++g) {
+    if (next_seq[g] > 0) plan.groups.push_back({static_cast<std::int32_t>(g)});
+  }
+  for (std::size_t p = 0; p < has_peer.size(); ++p) {
+    if (has_peer[p] != 0) plan.peers.push_back(static_cast<int>(p));
+  }
+  return plan;
+}
+
+Folding identity(int world_size) {
+  Folding folding;
+  folding.representatives.resize(static_cast<std::size_t>(world_size));
+  std::iota(folding.representatives.begin(), folding.representatives.end(), 0);
+  folding.representative_of = folding.representatives;
+  return folding;
+}
+
+/// True if every rank sees the same links as its representative: both fill nodes in rank order, so
+/// a group of the one may span nodes where that of the other does not.
+bool same_links(const Program& program, const ClusterSpec& cluster, const Plan& plan) {
+  const Mesh& mesh = program.mesh;
+  if (mesh.world_size() <= cluster.ranks_per_node()) return true;
+  const int pp = mesh.index_of("pp");
+  for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
+    const Rank twin = plan.folding.representative_of[static_cast<std::size_t>(rank)];
+    if (twin == rank) continue;
+    const RolePlan& role = plan.roles[static_cast<std::size_t>(
+        program.role_of_rank[static_cast<std::size_t>(rank)].v)];
+    for (const GroupId g : role.groups) {
+      const Group& group = program.group(g);
+      if (slowest_link(cluster, members(mesh, group, rank)) !=
+          slowest_link(cluster, members(mesh, group, twin))) {
+        return false;
+      }
+    }
+    for (const int peer : role.peers) {
+      if (link_between(cluster, rank, mesh.with_coordinate(rank, pp, peer)) !=
+          link_between(cluster, twin, mesh.with_coordinate(twin, pp, peer))) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Position of each rank's representative among the representatives.
+std::vector<std::uint32_t> simulated_index(const Folding& folding) {
+  std::vector<std::uint32_t> index(folding.representative_of.size());
+  for (std::size_t i = 0; i < folding.representatives.size(); ++i) {
+    index[static_cast<std::size_t>(folding.representatives[i])] = static_cast<std::uint32_t>(i);
+  }
+  for (std::size_t r = 0; r < index.size(); ++r) {
+    index[r] = index[static_cast<std::size_t>(folding.representative_of[r])];
+  }
+  return index;
+}
+
+void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& plan) {
+  const Mesh& mesh = program.mesh;
+  const std::vector<std::uint32_t> index = simulated_index(plan.folding);
+  const std::size_t num_groups = program.groups.size();
+  const auto num_pp = static_cast<std::size_t>(mesh.size_of("pp"));
+  const int pp = mesh.index_of("pp");
+  plan.instance_of.resize(plan.folding.representatives.size() * num_groups);
+  plan.peer_of.resize(plan.folding.representatives.size() * num_pp);
+  std::map<std::pair<std::int32_t, std::uint32_t>, std::uint32_t> known;  // (group, first member)
+  for (std::size_t i = 0; i < plan.folding.representatives.size(); ++i) {
+    const Rank rank = plan.folding.representatives[i];
+    const RoleId role = program.role_of_rank[static_cast<std::size_t>(rank)];
+    for (const GroupId g : plan.roles[static_cast<std::size_t>(role.v)].groups) {
+      const std::vector<Rank> ranks = members(mesh, program.group(g), rank);
+      std::vector<std::uint32_t> simulated;
+      for (const Rank r : ranks) simulated.push_back(index[static_cast<std::size_t>(r)]);
+      sort_unique(simulated);
+      const auto [it, inserted] = known.try_emplace(
+          {g.v, simulated.front()}, static_cast<std::uint32_t>(plan.instances.size()));
+      if (inserted) {
+        plan.instances.push_back({static_cast<std::uint32_t>(simulated.size()),
+                                  static_cast<int>(ranks.size()), slowest_link(cluster, ranks)});
+      }
+      plan.instance_of[i * num_groups + static_cast<std::size_t>(g.v)] = it->second;
+    }
+    for (std::size_t c = 0; c < num_pp; ++c) {
+      const Rank peer = pp < 0 ? rank : mesh.with_coordinate(rank, pp, static_cast<int>(c));
+      plan.peer_of[i * num_pp + c] = index[static_cast<std::size_t>(peer)];
+    }
+  }
+}
+
+}  // namespace
+
+ClusterSpec apply(const WhatIfSpec& what_if, ClusterSpec cluster) {
+  cluster.intra_node.bandwidth.v *= what_if.bandwidth_factor;
+  cluster.inter_node.bandwidth.v *= what_if.bandwidth_factor;
+  return cluster;
+}
+
+Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
+                       const WhatIfSpec& what_if, bool fold_ranks) {
+  Plan plan;
+  const int world_size = program.mesh.world_size();
+  for (const Role& role : program.roles) {
+    Result<RolePlan> role_plan = plan_role(program, role);
+    if (!role_plan) return role_plan.error();
+    plan.roles.push_back(std::move(*role_plan));
+  }
+  for (const Function& function : program.functions) {
+    const Seconds time = function_time(function, cluster.device);
+    plan.duration.push_back(to_sim_time(time).count());
+    plan.slow_duration.push_back(to_sim_time(what_if.straggler_slowdown * time).count());
+  }
+  if (what_if.straggler_rank < world_size && what_if.straggler_slowdown != 1) {
+    plan.straggler = what_if.straggler_rank;
+  }
+  plan.shared_devices =
+      std::min(cluster.ranks_per_device, world_size) > std::max(1, cluster.device.concurrent_ranks);
+  plan.folding = identity(world_size);
+  if (fold_ranks && !plan.shared_devices && plan.straggler < 0) {
+    plan.folding = fold(program);
+    if (!same_links(program, cluster, plan)) plan.folding = identity(world_size);
+  }
+  plan_meetings(program, cluster, plan);
+  return plan;
+}
+
+}  // namespace lockstep::sim

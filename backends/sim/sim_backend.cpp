@@ -1,0 +1,46 @@
+#include "backends/sim/sim_backend.hpp"
+
+#include <array>
+#include <utility>
+
+#include "backends/sim/engine.hpp"
+#include "core/run/trace_builder.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Spans of one rank, by stream and then in op order, which is the order of begin.
+void add_spans(Trace& trace, Rank rank, const Role& role, const std::vector<sim::OpTiming>& times) {
+  std::array<std::size_t, kNumStreams + 1> next{};
+  for (const Op& op : role.ops) ++next[static_cast<std::size_t>(op.stream) + 1];
+  next[0] = trace.spans.size();
+  for (std::size_t s = 1; s < next.size(); ++s) next[s] += next[s - 1];
+  trace.spans.resize(trace.spans.size() + role.ops.size());
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const auto stream = static_cast<std::size_t>(role.ops[i].stream);
+    trace.spans[next[stream]++] = {
+        rank, OpId{static_cast<std::int32_t>(i)}, 0, times[i].begin, times[i].active, times[i].end};
+  }
+}
+
+}  // namespace
+
+Result<RunResult> SimBackend::run(const Program& program, const Scenario& scenario,
+                                  const RunOptions&) {
+  const Result<sim::Timeline> timeline = sim::simulate(program, scenario.cluster, scenario.what_if);
+  if (!timeline) return timeline.error();
+  RunResult result;
+  Trace& trace = result.trace;
+  trace = make_trace_skeleton(program, std::string(name()));
+  trace.same_as = timeline->same_as;
+  for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
+    const Rank rank = timeline->ranks[i];
+    add_spans(trace, rank, program.role_of(rank), timeline->times[i]);
+  }
+  add_memory_samples(trace, program);
+  return result;
+}
+
+std::unique_ptr<Backend> make_sim_backend() { return std::make_unique<SimBackend>(); }
+
+}  // namespace lockstep

@@ -1,0 +1,281 @@
+#include "backends/sim/engine.hpp"
+
+#include "core/cost/cost.hpp"
+#include "tests/backends/sim/programs.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep {
+namespace {
+
+using sim::OpTiming;
+using sim::simulate;
+using sim::Timeline;
+using namespace sim_test;  // NOLINT: the builders are this file's vocabulary
+
+ClusterSpec cluster_with(BytesPerSecond bandwidth, Seconds latency) {
+  ClusterSpec cluster;
+  cluster.devices_per_node = 64;
+  cluster.intra_node = cluster.inter_node = {bandwidth, latency};
+  return cluster;
+}
+
+Timeline run(const Program& program, const ClusterSpec& cluster = cluster_with({}, {}),
+             const WhatIfSpec& what_if = {}, bool fold = true) {
+  auto timeline = simulate(program, cluster, what_if, {fold});
+  if (!timeline) FAIL(to_string(timeline.error()));
+  return *timeline;
+}
+
+SimTime seconds(double s) { return to_sim_time({s}); }
+SimTime end_of(const Timeline& t, Rank rank, OpId op) {
+  const Rank twin = t.same_as[static_cast<std::size_t>(rank)];
+  const auto i = std::find(t.ranks.begin(), t.ranks.end(), twin) - t.ranks.begin();
+  return t.times[static_cast<std::size_t>(i)][static_cast<std::size_t>(op.v)].end;
+}
+
+/// Ranks 0..n-1 of one dp group, one role each, so that they may differ.
+Program make_replicas(int n) {
+  Program program = make_mesh_program(n, 1);
+  program.groups = {{"dp", {0}, {}}};
+  return program;
+}
+
+// schedules.md B1. GPipe: the last stage gets its first input after (p-1)(T_F+c), computes m·T
+// without a gap, and its last gradient needs (p-1)(T_B+c) to reach stage 0.
+// 1F1B: (m+p-1)T and 2c for every crossing on the critical path: p-1 of fill and drain, and one
+// round trip for each microbatch of the steady phase but every p-th.
+TEST_CASE("pipeline makespans equal the closed forms for any times", "[backends][sim]") {
+  for (const int p : {1, 2, 3, 4, 7, 16}) {
+    for (const int m : {1, 2, 3, 4, 7, 16, 33}) {
+      for (const auto& [f, b] : {std::pair{10, 20}, {1, 1}, {7, 3}, {3, 11}}) {
+        for (const int c : {0, 1, 4, 25}) {
+          CAPTURE(p, m, f, b, c);
+          const int t = f + b;
+          const Program gpipe =
+              make_pipeline({Order::GPipe, p, m, 1, double(f), double(b), double(c)});
+          CHECK(run(gpipe).makespan == seconds(m * t + (p - 1) * (t + 2 * c)));
+          const Program one =
+              make_pipeline({Order::OneFOneB, p, m, 1, double(f), double(b), double(c)});
+          const auto trips = (p - 1) + (m - 1) - ceil_div(m - 1, p);
+          CHECK(run(one).makespan == seconds((m + p - 1) * t + 2.0 * c * double(trips)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a folded run equals the run of all ranks", "[backends][sim]") {
+  const Program program = make_pipeline({Order::OneFOneB, 4, 9, 3, 1.5, 2.5, -1, 1 << 20});
+  const ClusterSpec cluster = cluster_with({1e6}, {0.125});
+  const Timeline folded = run(program, cluster);
+  const Timeline all = run(program, cluster, {}, false);
+  REQUIRE(folded.ranks == std::vector<Rank>{0, 3, 6, 9});
+  REQUIRE(all.ranks.size() == 12);
+  CHECK(folded.makespan == all.makespan);
+  for (Rank rank = 0; rank < 12; ++rank) {
+    for (std::size_t i = 0; i < program.role_of(rank).ops.size(); ++i) {
+      const OpId op{static_cast<std::int32_t>(i)};
+      REQUIRE(end_of(folded, rank, op) == end_of(all, rank, op));
+    }
+  }
+}
+
+TEST_CASE("a group that spans nodes for some replicas only is not folded", "[backends][sim]") {
+  // Nodes of 3 ranks, pairs along dp: ranks (0 1) share a node, (2 3) do not.
+  Program program;
+  program.mesh.dims = {{"dp_replicate", 3}, {"dp_shard", 2}};
+  program.groups = {{"dp_shard", {1}, {}}};
+  program.roles.resize(1);
+  program.roles[0].ranks = {0, 1, 2, 3, 4, 5};
+  program.role_of_rank.assign(6, RoleId{0});
+  RoleBuilder role(program.roles[0]);
+  role.collective(OpKind::AllReduce, {0}, Stream::Reduce, role.buffer(100));
+  ClusterSpec cluster = cluster_with({100}, {});
+  cluster.devices_per_node = 3;
+  cluster.nodes = 2;
+  cluster.inter_node.bandwidth = {10};
+  const Timeline t = run(program, cluster);
+  CHECK(t.ranks.size() == 6);
+  CHECK(end_of(t, 0, {0}) == seconds(1));   // 2 · 1/2 · 100 B at 100 B/s
+  CHECK(end_of(t, 2, {0}) == seconds(10));  // at 10 B/s
+  CHECK(end_of(t, 4, {0}) == seconds(1));
+  cluster.devices_per_node = 2;
+  cluster.nodes = 3;
+  CHECK(run(program, cluster).ranks == std::vector<Rank>{0});
+}
+
+TEST_CASE("a collective starts when its last member is ready and ends for all at once",
+          "[backends][sim]") {
+  const int n = 4;
+  const ClusterSpec cluster = cluster_with({1000}, {0.5});
+  Program program = make_replicas(n);
+  for (int r = 0; r < n; ++r) {
+    program.functions.push_back(delay("wait", r));
+    RoleBuilder role(program.roles[static_cast<std::size_t>(r)]);
+    const OpId call = role.call({r});
+    role.collective(OpKind::AllReduce, {0}, Stream::Reduce, role.buffer(4000), {call});
+  }
+  const Timeline t = run(program, cluster);
+  for (int r = 0; r < n; ++r) {
+    const OpTiming& timing = t.times[static_cast<std::size_t>(r)][1];
+    CHECK(timing.begin == seconds(r));
+    CHECK(timing.active == seconds(n - 1));
+    // Ring: 2(n-1) steps of latency 0.5 s and of S/n = 1000 bytes at 1000 B/s.
+    CHECK(timing.end == seconds(n - 1 + 2 * (n - 1) * (0.5 + 1)));
+  }
+}
+
+TEST_CASE("collectives of one group on two streams match by their order in the program",
+          "[backends][sim]") {
+  // Rank 0 reaches its second collective (gather) first, rank 1 its first (reduce).
+  Program program = make_replicas(2);
+  program.functions = {delay("long", 10), delay("short", 1)};
+  for (int r = 0; r < 2; ++r) {
+    RoleBuilder role(program.roles[static_cast<std::size_t>(r)]);
+    const BufferId small = role.buffer(100);
+    const BufferId large = role.buffer(1000);
+    const OpId a = role.call({r == 0 ? 0 : 1}, {}, Phase::F, Stream::Compute);
+    const OpId b = role.call({r == 0 ? 1 : 0}, {}, Phase::F, Stream::Copy);
+    role.collective(OpKind::AllReduce, {0}, Stream::Reduce, small, {a});
+    role.collective(OpKind::AllReduce, {0}, Stream::Gather, large, {b});
+  }
+  const Timeline t = run(program, cluster_with({100}, {}));
+  for (Rank rank : {0, 1}) {
+    CHECK(end_of(t, rank, {2}) == seconds(11));
+    CHECK(end_of(t, rank, {3}) == seconds(20));
+  }
+}
+
+TEST_CASE("streams of a rank overlap and wait only for what `after` names", "[backends][sim]") {
+  Program program = make_mesh_program(1, 2);
+  program.functions = {delay("f", 2)};
+  RoleBuilder role(program.roles[0]);
+  const BufferId bytes = role.buffer(3000);
+  const OpId f0 = role.call({0});
+  const OpId gather = role.collective(OpKind::AllGather, {1}, Stream::Gather, bytes);
+  const OpId f1 = role.call({0});
+  const OpId f2 = role.call({0}, {gather});
+  ClusterSpec cluster = cluster_with({300}, {});  // the gather: 1/2 · 3000 B at 300 B/s
+  const Timeline t = run(program, cluster);
+  CHECK(end_of(t, 0, f0) == seconds(2));
+  CHECK(end_of(t, 0, gather) == seconds(5));
+  CHECK(end_of(t, 0, f1) == seconds(4));
+  CHECK(end_of(t, 0, f2) == seconds(7));
+}
+
+TEST_CASE("latencies of consecutive messages overlap, transfers do not", "[backends][sim]") {
+  const int n = 5;
+  Program program = make_mesh_program(2, 1);
+  RoleBuilder sender(program.roles[0]);
+  RoleBuilder receiver(program.roles[1]);
+  const BufferId out = sender.buffer(100);
+  const BufferId in = receiver.buffer(100);
+  for (int i = 0; i < n; ++i) {
+    sender.send(1, false, out);
+    receiver.recv(0, false, in);
+  }
+  const double latency = 7;
+  const Timeline t = run(program, cluster_with({100}, {latency}));
+  for (int i = 0; i < n; ++i) {
+    const OpId op{i};
+    CHECK(end_of(t, 0, op) == seconds(i + 1));
+    CHECK(end_of(t, 1, op) == seconds(i + 1 + latency));
+    const OpTiming& recv = t.times[1][static_cast<std::size_t>(i)];
+    CHECK(recv.begin <= recv.active);
+    CHECK(recv.active <= recv.end);
+    if (i > 0) CHECK(recv.begin >= t.times[1][static_cast<std::size_t>(i) - 1].end);
+  }
+}
+
+// Processor sharing. Equal work w on n ranks, c at full rate: all end at w·max(1, n/c). Works
+// w1 <= w2 <= … with c = 1: the k-th ends at sum_{i<k} w_i + (n-k+1)·w_k.
+TEST_CASE("ranks that share a device share its throughput", "[backends][sim]") {
+  for (const int n : {1, 2, 3, 5, 8}) {
+    for (const int concurrent : {1, 2, 3, 8}) {
+      CAPTURE(n, concurrent);
+      Program program = make_mesh_program(1, n);
+      program.functions = {delay("f", 6)};
+      RoleBuilder(program.roles[0]).call({0});
+      RoleBuilder(program.roles[0]).call({0});
+      ClusterSpec cluster = cluster_with({}, {});
+      cluster.devices_per_node = 1;
+      cluster.ranks_per_device = n;
+      cluster.device.concurrent_ranks = concurrent;
+      const double factor = std::max(1.0, double(n) / concurrent);
+      CHECK(run(program, cluster).makespan == seconds(12 * factor));
+    }
+  }
+  Program program = make_replicas(3);
+  program.functions = {delay("1", 1), delay("2", 2), delay("3", 3)};
+  for (int r = 0; r < 3; ++r) RoleBuilder(program.roles[static_cast<std::size_t>(r)]).call({r});
+  ClusterSpec cluster = cluster_with({}, {});
+  cluster.devices_per_node = 1;
+  cluster.ranks_per_device = 4;
+  const Timeline t = run(program, cluster);
+  CHECK(end_of(t, 0, {0}) == seconds(3));
+  CHECK(end_of(t, 1, {0}) == seconds(5));
+  CHECK(end_of(t, 2, {0}) == seconds(6));
+}
+
+TEST_CASE("compute and communication that overlap slow each other", "[backends][sim]") {
+  // All-reduce of 4 s beside a call of 10 s, factor 2: until 8 s both run at half rate, then 6 s of
+  // the call are left.
+  Program program = make_mesh_program(1, 2);
+  program.functions = {delay("f", 10)};
+  RoleBuilder role(program.roles[0]);
+  const OpId call = role.call({0});
+  const OpId reduce = role.collective(OpKind::AllReduce, {1}, Stream::Reduce, role.buffer(400));
+  const OpId copy = role.copy(role.buffer(100));
+  ClusterSpec cluster = cluster_with({100}, {});
+  cluster.device.overlap_slowdown = 2;
+  cluster.device.host_bandwidth = {100};
+  for (const bool fold : {true, false}) {
+    const Timeline t = run(program, cluster, {}, fold);
+    CHECK(end_of(t, 0, reduce) == seconds(8));
+    CHECK(end_of(t, 0, call) == seconds(14));
+    CHECK(end_of(t, 0, copy) == seconds(1));
+  }
+}
+
+TEST_CASE("an overlap factor without overlap changes nothing", "[backends][sim]") {
+  const Program program = make_pipeline({Order::OneFOneB, 4, 8, 1, 10, 20, 3});
+  ClusterSpec cluster = cluster_with({}, {});
+  const Timeline plain = run(program, cluster);
+  cluster.device.overlap_slowdown = 1.5;  // given latencies are no transfers
+  CHECK(run(program, cluster).makespan == plain.makespan);
+}
+
+TEST_CASE("what-if changes the rank or the links that it names", "[backends][sim]") {
+  Program program = make_mesh_program(1, 2);
+  program.functions = {delay("f", 2)};
+  RoleBuilder role(program.roles[0]);
+  const OpId call = role.call({0});
+  const OpId reduce =
+      role.collective(OpKind::AllReduce, {1}, Stream::Reduce, role.buffer(300), {call});
+  const ClusterSpec cluster = cluster_with({100}, {});
+  CHECK(run(program, cluster).makespan == seconds(5));
+  CHECK(run(program, cluster, {.bandwidth_factor = 0.5}).makespan == seconds(8));
+  CHECK(run(program, cluster, {.ideal_network = true}).makespan == seconds(2));
+  const Timeline t = run(program, cluster, {.straggler_rank = 1, .straggler_slowdown = 3});
+  CHECK(t.ranks.size() == 2);
+  CHECK(end_of(t, 0, call) == seconds(2));
+  CHECK(end_of(t, 1, call) == seconds(6));
+  CHECK(end_of(t, 0, reduce) == seconds(9));
+}
+
+TEST_CASE("a program that gets stuck is an internal error that names the blocked ops",
+          "[backends][sim]") {
+  Program program = make_mesh_program(2, 1);
+  program.functions = {delay("stage.F", 1)};
+  RoleBuilder role(program.roles[1]);
+  const OpId input = role.recv(0, false, role.buffer(0));
+  role.call({0}, {input});
+  const auto result = simulate(program, cluster_with({}, {}));
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().kind == ErrorKind::Internal);
+  CHECK_THAT(result.error().message, ContainsSubstring("rank 1: %0 recv"));
+  CHECK_THAT(result.error().message, ContainsSubstring("stage.F waits for %0 recv"));
+}
+
+}  // namespace
+}  // namespace lockstep
