@@ -1,0 +1,27 @@
+#include "backends/backends.hpp"
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "backends/sim/sim_backend.hpp"
+#include "core/base/nearest.hpp"
+
+namespace lockstep {
+
+std::vector<std::string> backend_names() { return {"sim", "cpu"}; }
+
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name) {
+  if (name == "sim") return make_sim_backend();
+  if (name == "cpu") return make_cpu_backend();
+  if (name == "cuda") {
+    return Error{ErrorKind::Unsupported, "backend 'cuda' is not built into this binary",
+                 std::nullopt};
+  }
+  std::string message = "unknown backend '" + std::string(name) + "'";
+  if (const std::string close = nearest(name, {"sim", "cpu", "cuda"}); !close.empty()) {
+    message += "; did you mean '" + close + "'?";
+  } else {
+    message += "; known: sim, cpu, cuda";
+  }
+  return Error{ErrorKind::InvalidSpec, std::move(message), std::nullopt};
+}
+
+}  // namespace lockstep

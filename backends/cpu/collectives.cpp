@@ -1,0 +1,121 @@
+#include "backends/cpu/collectives.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace lockstep::cpu {
+namespace {
+
+constexpr std::int64_t kBlockBytes = 8192;   // partial sums stay in the first-level cache
+constexpr std::int64_t kSliceMultiple = 64;  // bytes: two members never write one cache line
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Adds elements [begin, end) of all sources and writes the sums to `targets`, which may be the
+/// sources themselves.
+template <class T>
+void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin, std::int64_t end,
+               const std::vector<std::byte*>& targets) {
+  constexpr std::int64_t kBlock = kBlockBytes / std::int64_t{sizeof(T)};
+  std::array<T, index(kBlock)> sum;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - at);
+    const std::size_t bytes = index(count) * sizeof(T);
+    std::memcpy(sum.data(), sources[0] + at * std::int64_t{sizeof(T)}, bytes);
+    for (std::size_t s = 1; s < sources.size(); ++s) {
+      const T* values = reinterpret_cast<const T*>(sources[s]) + at;
+      for (std::int64_t i = 0; i < count; ++i) sum[index(i)] += values[i];
+    }
+    for (std::byte* target : targets) {
+      std::memcpy(target + at * std::int64_t{sizeof(T)}, sum.data(), bytes);
+    }
+  }
+}
+
+void sum(DType dtype, const std::vector<const std::byte*>& sources, std::int64_t begin,
+         std::int64_t end, const std::vector<std::byte*>& targets) {
+  switch (dtype) {
+    case DType::F64:
+      return sum_range<double>(sources, begin, end, targets);
+    case DType::I32:
+      return sum_range<std::int32_t>(sources, begin, end, targets);
+    default:
+      return sum_range<float>(sources, begin, end, targets);
+  }
+}
+
+/// In-place gathers and scatters pass a view of the same memory: nothing to copy then.
+void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
+}
+
+void all_reduce(const std::vector<Party>& parties, std::int64_t position) {
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+  for (const Party& party : parties) {
+    sources.push_back(party.source);
+    targets.push_back(party.target);
+  }
+  // Each member adds its slice and hands it to everyone: all other slices are left to the others.
+  const DType dtype = parties[0].dtype;
+  const std::int64_t elements = parties[0].bytes / size_of(dtype);
+  const std::int64_t multiple = kSliceMultiple / size_of(dtype);
+  const std::int64_t slice =
+      round_up(ceil_div(elements, static_cast<std::int64_t>(parties.size())), multiple);
+  const std::int64_t begin = std::min(elements, position * slice);
+  sum(dtype, sources, begin, std::min(elements, begin + slice), targets);
+}
+
+void reduce_scatter(const std::vector<Party>& parties, std::int64_t position) {
+  const std::int64_t shard = parties[0].bytes / static_cast<std::int64_t>(parties.size());
+  std::vector<const std::byte*> sources;
+  for (const Party& party : parties) sources.push_back(party.source + position * shard);
+  sum(parties[0].dtype, sources, 0, shard / size_of(parties[0].dtype),
+      {parties[index(position)].target});
+}
+
+void all_gather(const std::vector<Party>& parties, std::int64_t position) {
+  const std::int64_t shard = parties[0].bytes / static_cast<std::int64_t>(parties.size());
+  std::byte* to = parties[index(position)].target;
+  for (const Party& party : parties) {
+    copy(to, party.source, shard);
+    to += shard;
+  }
+}
+
+void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
+  const std::int64_t part = parties[0].bytes / static_cast<std::int64_t>(parties.size());
+  std::byte* to = parties[index(position)].target;
+  for (const Party& party : parties) {
+    copy(to, party.source + position * part, part);
+    to += part;
+  }
+}
+
+}  // namespace
+
+bool can_sum(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::I32;
+}
+
+void move_share(const std::vector<Party>& parties, int position) {
+  const Party& own = parties[index(position)];
+  switch (own.kind) {
+    case OpKind::AllReduce:
+      return all_reduce(parties, position);
+    case OpKind::ReduceScatter:
+      return reduce_scatter(parties, position);
+    case OpKind::AllGather:
+      return all_gather(parties, position);
+    case OpKind::AllToAll:
+      return all_to_all(parties, position);
+    case OpKind::Broadcast:
+    case OpKind::Recv:
+      return copy(own.target, parties[0].source, own.bytes);
+    default:
+      return;  // a sender leaves its buffer to the receiver
+  }
+}
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,72 @@
+#include "backends/cpu/cpu_backend.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/cpu_communicator.hpp"
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/cpu/fabric.hpp"
+#include "core/data/token_source.hpp"
+
+namespace lockstep {
+namespace {
+
+bool reads_tokens(const Program& program) {
+  const auto from_host = [](const Op& op) { return op.kind == OpKind::HostToDevice; };
+  return std::any_of(program.roles.begin(), program.roles.end(), [&](const Role& role) {
+    return std::any_of(role.ops.begin(), role.ops.end(), from_host);
+  });
+}
+
+Result<std::unique_ptr<TokenSource>> open_dataset(const Scenario& scenario) {
+  std::string path = scenario.training.dataset;
+  if (!path.empty()) path = (std::filesystem::path(scenario.directory) / path).string();
+  return open_token_source(path, scenario.training.seq_len, static_cast<int>(scenario.model.vocab),
+                           scenario.training.seed);
+}
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const ExecutorOptions& options) : options_(options) {}
+  std::string_view name() const override { return "cpu"; }
+
+  Result<RunResult> run(const Program& program, const Scenario& scenario,
+                        const RunOptions& options) override {
+    std::unique_ptr<TokenSource> source;
+    if (reads_tokens(program)) {
+      auto opened = open_dataset(scenario);
+      if (!opened) return opened.error();
+      source = std::move(*opened);
+    }
+    const BatchSource batches = [&](std::int64_t sample, std::span<std::int32_t> tokens,
+                                    std::span<std::int32_t> targets) {
+      source->fill(sample, tokens, targets);
+    };
+    cpu::Fabric fabric;
+    std::vector<std::unique_ptr<cpu::CpuDevice>> devices;
+    std::vector<std::unique_ptr<cpu::CpuCommunicator>> communicators;
+    std::vector<RankPort> ports;
+    for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+      auto device = cpu::CpuDevice::create(program, rank, options.threads_per_rank, fabric);
+      if (!device) return device.error();
+      devices.push_back(std::move(*device));
+      communicators.push_back(
+          std::make_unique<cpu::CpuCommunicator>(program, rank, *devices.back(), fabric));
+      ports.push_back({rank, devices.back().get(), communicators.back().get()});
+    }
+    return execute(program, scenario, options, "cpu", ports, batches, options_);
+  }
+
+ private:
+  ExecutorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(const ExecutorOptions& options) {
+  return std::make_unique<CpuBackend>(options);
+}
+
+}  // namespace lockstep

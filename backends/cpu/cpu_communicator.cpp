@@ -1,0 +1,83 @@
+#include "backends/cpu/cpu_communicator.hpp"
+
+#include <string>
+
+#include "backends/cpu/collectives.hpp"
+
+namespace lockstep::cpu {
+
+CpuCommunicator::CpuCommunicator(const Program& program, Rank rank, CpuDevice& device,
+                                 Fabric& fabric)
+    : program_(program), rank_(rank), device_(device), fabric_(fabric) {
+  for (const Op& op : program.role_of(rank).ops) routes_.push_back(route(op));
+}
+
+CpuCommunicator::Route CpuCommunicator::route(const Op& op) const {
+  const Mesh& mesh = program_.mesh;
+  if (is_collective(op.kind)) {
+    const Group& group = program_.group(op.group());
+    const int own = position(mesh, group, rank_);
+    if (own < 0) return {};
+    const std::vector<Rank> ranks = members(mesh, group, rank_);
+    const int size = static_cast<int>(ranks.size());
+    return {&fabric_.group(op.group(), ranks.front(), size), own, size};
+  }
+  const int pp = mesh.index_of("pp");
+  if (!is_p2p(op.kind) || pp < 0) return {};
+  const Rank peer = mesh.with_coordinate(rank_, pp, op.peer());
+  const bool backward = op.stream == Stream::SendBackward || op.stream == Stream::RecvBackward;
+  return op.kind == OpKind::Send ? Route{&fabric_.channel(rank_, peer, backward), 0, 2}
+                                 : Route{&fabric_.channel(peer, rank_, backward), 1, 2};
+}
+
+Result<Party> CpuCommunicator::party(OpId id, const Op& op, std::span<std::byte* const> args,
+                                     std::span<const std::int64_t> bytes, DType dtype,
+                                     int size) const {
+  Party party{rank_, id, op.kind, dtype, bytes[0], args[0], args[0]};
+  if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+      op.kind == OpKind::AllToAll) {
+    party.target = args[1];
+    const bool gather = op.kind == OpKind::AllGather;
+    party.bytes = gather ? bytes[1] : bytes[0];
+    const std::int64_t other = gather ? bytes[0] : bytes[1];
+    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * size;
+    if (party.bytes != expected || party.bytes % (size * size_of(dtype)) != 0) {
+      return Error{ErrorKind::Internal,
+                   "rank " + std::to_string(rank_) + " %" + std::to_string(id.v) + " " +
+                       std::string(to_string(op.kind)) + ": buffers of " +
+                       std::to_string(bytes[0]) + " B and " + std::to_string(bytes[1]) +
+                       " B do not fit a group of " + std::to_string(size),
+                   std::nullopt};
+    }
+  }
+  return party;
+}
+
+Result<void> CpuCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
+                                      std::span<const std::int64_t> bytes, DType dtype) {
+  const Route& route = routes_[static_cast<std::size_t>(id.v)];
+  if (route.meeting == nullptr) {
+    return Error{ErrorKind::Internal,
+                 "rank " + std::to_string(rank_) + " %" + std::to_string(id.v) + " " +
+                     std::string(to_string(op.kind)) + " has no group or peer here",
+                 std::nullopt};
+  }
+  if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
+    return Error{ErrorKind::Unsupported,
+                 "backend 'cpu' does not add " + std::string(to_string(dtype)) + " values",
+                 std::nullopt};
+  }
+  const auto own = party(id, op, args, bytes, dtype, route.size);
+  if (!own) return own.error();
+  const std::int64_t sequence = sequence_[route.meeting]++;
+  return device_.enqueue_task(id, op.stream, [=, party = *own](SimTime begin) {
+    const Gathering* gathering = route.meeting->arrive(sequence, route.position, party);
+    if (gathering == nullptr) return begin;
+    const SimTime active = gathering->complete;
+    move_share(gathering->parties, route.position);
+    route.meeting->part(sequence);
+    return active;
+  });
+}
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,190 @@
+#include "backends/cpu/cpu_device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "backends/cpu/kernels.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+constexpr std::align_val_t kArenaAlignment{4096};
+
+std::size_t index(OpId op) { return static_cast<std::size_t>(op.v); }
+
+}  // namespace
+
+void CpuDevice::FreeArena::operator()(std::byte* arena) const {
+  ::operator delete[](arena, kArenaAlignment);
+}
+
+Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Program& program, Rank rank, int threads,
+                                                     Fabric& fabric) {
+  const std::int64_t bytes = program.role_of(rank).arena.v;
+  Arena arena(static_cast<std::byte*>(
+      ::operator new[](static_cast<std::size_t>(bytes), kArenaAlignment, std::nothrow)));
+  if (arena == nullptr) {
+    return Error{ErrorKind::OutOfMemory,
+                 "rank " + std::to_string(rank) + ": this machine cannot give an arena of " +
+                     std::to_string(bytes) + " B",
+                 std::nullopt};
+  }
+  return std::unique_ptr<CpuDevice>(
+      new CpuDevice(program, rank, threads, fabric, std::move(arena)));
+}
+
+CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, Fabric& fabric, Arena arena)
+    : program_(program), fabric_(fabric), arena_(std::move(arena)) {
+  const Role& role = program.role_of(rank);
+  arena_bytes_ = role.arena.v;
+  states_.assign(role.ops.size(), OpState::None);
+  times_.reserve(role.ops.size());
+  for (const Op& op : role.ops) {
+    std::unique_ptr<Queue>& queue = queues_[static_cast<std::size_t>(op.stream)];
+    if (queue == nullptr) {
+      queue = std::make_unique<Queue>(op.stream == Stream::Compute ? std::max(threads, 1) : 1);
+    }
+  }
+  for (std::unique_ptr<Queue>& queue : queues_) {
+    if (queue != nullptr) queue->thread = std::thread([this, q = queue.get()] { work(*q); });
+  }
+}
+
+CpuDevice::~CpuDevice() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  for (std::unique_ptr<Queue>& queue : queues_) {
+    if (queue == nullptr) continue;
+    queue->changed.notify_one();
+    queue->thread.join();
+  }
+}
+
+bool CpuDevice::supports(const Kernel& kernel) const { return cpu::supports(kernel); }
+
+Result<void> CpuDevice::write(std::int64_t offset, std::span<const std::byte> from) {
+  std::copy(from.begin(), from.end(), arena_.get() + offset);
+  return {};
+}
+
+Result<void> CpuDevice::read(std::int64_t offset, std::span<std::byte> to) {
+  std::copy_n(arena_.get() + offset, to.size(), to.begin());
+  return {};
+}
+
+Result<void> CpuDevice::fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) {
+  std::memset(arena_.get() + offset, value, static_cast<std::size_t>(bytes));
+  return {};
+}
+
+void CpuDevice::begin_step(const StepContext& context) {
+  const std::lock_guard lock(mutex_);
+  context_ = context;
+  std::fill(states_.begin(), states_.end(), OpState::None);
+  times_.clear();
+}
+
+Result<void> CpuDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) {
+  const Function& function = program_.function(op.function());
+  ThreadTeam& team = queue(op.stream).team;
+  return enqueue_task(id, op.stream, [this, &function, &team, args](SimTime begin) {
+    for (const Kernel& kernel : function.kernels) run_kernel(kernel, args, context_, team);
+    return begin;
+  });
+}
+
+Result<void> CpuDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
+                                     std::size_t bytes) {
+  const bool to_device = op.kind == OpKind::HostToDevice;
+  return enqueue_task(id, op.stream, [=](SimTime begin) {
+    std::memcpy(to_device ? buffer : host, to_device ? host : buffer, bytes);
+    return begin;
+  });
+}
+
+Result<void> CpuDevice::wait(Stream waiter, OpId dependency) {
+  return push(waiter, {dependency, nullptr, 0});
+}
+
+Result<void> CpuDevice::enqueue_task(OpId id, Stream stream, Task task) {
+  return push(stream, {id, std::move(task), 0});
+}
+
+Result<void> CpuDevice::push(Stream stream, Item item) {
+  Queue& q = queue(stream);
+  const std::lock_guard lock(mutex_);
+  OpState& state = states_[index(item.op)];
+  if (item.task == nullptr) {
+    if (state == OpState::None) {
+      return Error{ErrorKind::Internal,
+                   "stream " + std::string(to_string(stream)) + " waits for %" +
+                       std::to_string(item.op.v) + ", which is not enqueued",
+                   std::nullopt};
+    }
+    if (state == OpState::Done) return {};
+  } else {
+    state = OpState::Queued;
+    item.time = times_.size();
+    times_.push_back({item.op, {}, {}, {}});
+  }
+  q.items.push_back(std::move(item));
+  ++in_flight_;
+  q.changed.notify_one();
+  return {};
+}
+
+Result<std::vector<OpTime>> CpuDevice::synchronize() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return in_flight_ == 0; });
+  if (auto healthy = fabric_.failure().result(); !healthy) return healthy.error();
+  return times_;
+}
+
+OpTime CpuDevice::run(const Item& item) {
+  OpTime time{item.op, fabric_.now(), {}, {}};
+  time.active = time.begin;
+  if (!fabric_.failure().is_set()) {
+    try {
+      time.active = std::max(time.begin, item.task(time.begin));
+    } catch (const std::exception& exception) {
+      fabric_.fail(Error{ErrorKind::Device,
+                         "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
+                         std::nullopt});
+    }
+  }
+  time.end = fabric_.now();
+  return time;
+}
+
+void CpuDevice::work(Queue& q) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    q.changed.wait(lock, [&] { return stop_ || !q.items.empty(); });
+    if (q.items.empty()) return;
+    const Item item = std::move(q.items.front());
+    q.items.pop_front();
+    if (item.task == nullptr) {
+      q.waits_for = item.op;
+      q.changed.wait(lock, [&] { return states_[index(item.op)] == OpState::Done; });
+      q.waits_for = {};
+    } else {
+      lock.unlock();
+      const OpTime time = run(item);
+      lock.lock();
+      times_[item.time] = time;
+      states_[index(item.op)] = OpState::Done;
+      for (std::unique_ptr<Queue>& other : queues_) {
+        if (other != nullptr && other->waits_for == item.op) other->changed.notify_one();
+      }
+    }
+    if (--in_flight_ == 0) idle_.notify_all();
+  }
+}
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,91 @@
+// CpuDevice: one rank on this machine's cores. Every stream that the rank's role uses is a thread
+// with a queue; the compute stream's thread leads the rank's thread team.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backends/cpu/fabric.hpp"
+#include "backends/cpu/thread_team.hpp"
+#include "core/run/device.hpp"
+
+namespace lockstep::cpu {
+
+class CpuDevice final : public Device {
+ public:
+  /// `program` and `fabric` outlive the device. Errors: OutOfMemory if the arena cannot be had.
+  static Result<std::unique_ptr<CpuDevice>> create(const Program& program, Rank rank, int threads,
+                                                   Fabric& fabric);
+  ~CpuDevice() override;  // runs what is still queued
+  CpuDevice(const CpuDevice&) = delete;
+  CpuDevice& operator=(const CpuDevice&) = delete;
+
+  bool supports(const Kernel& kernel) const override;
+  std::byte* arena() override { return arena_.get(); }
+  std::int64_t arena_bytes() const override { return arena_bytes_; }
+  Result<void> write(std::int64_t offset, std::span<const std::byte> from) override;
+  Result<void> read(std::int64_t offset, std::span<std::byte> to) override;
+  Result<void> fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) override;
+
+  void begin_step(const StepContext& context) override;
+  Result<void> enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) override;
+  Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
+                            std::size_t bytes) override;
+  Result<void> wait(Stream waiter, OpId dependency) override;
+  Result<std::vector<OpTime>> synchronize() override;
+
+  /// The body of an op, called on its stream's thread with the time at which that began; returns
+  /// when the op became active. Not called any more once the run has failed.
+  using Task = std::function<SimTime(SimTime begin)>;
+  Result<void> enqueue_task(OpId id, Stream stream, Task task);
+
+ private:
+  enum class OpState : std::uint8_t { None, Queued, Done };
+  struct Item {
+    OpId op;  // what runs, or what is waited for if there is no task
+    Task task;
+    std::size_t time = 0;  // into times_
+  };
+  struct Queue {
+    explicit Queue(int threads) : team(threads) {}
+    ThreadTeam team;
+    std::deque<Item> items;
+    std::condition_variable changed;  // an item has come, or the op waited for has ended
+    OpId waits_for;
+    std::thread thread;
+  };
+  struct FreeArena {
+    void operator()(std::byte* arena) const;
+  };
+  using Arena = std::unique_ptr<std::byte[], FreeArena>;
+
+  CpuDevice(const Program& program, Rank rank, int threads, Fabric& fabric, Arena arena);
+  Queue& queue(Stream stream) { return *queues_[static_cast<std::size_t>(stream)]; }
+  Result<void> push(Stream stream, Item item);
+  void work(Queue& queue);
+  OpTime run(const Item& item);
+
+  const Program& program_;
+  Fabric& fabric_;
+  Arena arena_;
+  std::int64_t arena_bytes_ = 0;
+  StepContext context_;  // written between steps only
+
+  std::mutex mutex_;  // guards all below but the queues' teams
+  std::condition_variable idle_;
+  std::vector<OpState> states_;  // by op
+  std::vector<OpTime> times_;    // in the order of enqueueing
+  std::size_t in_flight_ = 0;    // items queued or running
+  bool stop_ = false;
+  std::array<std::unique_ptr<Queue>, kNumStreams> queues_;  // null: stream not used by the role
+};
+
+}  // namespace lockstep::cpu

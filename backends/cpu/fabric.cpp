@@ -1,0 +1,84 @@
+#include "backends/cpu/fabric.hpp"
+
+#include <string>
+
+namespace lockstep::cpu {
+namespace {
+
+bool agree(const Party& first, const Party& other) {
+  const bool kinds =
+      first.kind == other.kind || (first.kind == OpKind::Send && other.kind == OpKind::Recv);
+  return kinds && first.dtype == other.dtype && first.bytes == other.bytes;
+}
+
+std::string text(const Party& party) {
+  return "rank " + std::to_string(party.rank) + " %" + std::to_string(party.op.v) + " " +
+         std::string(to_string(party.kind)) + " " + std::to_string(party.bytes) + " B " +
+         std::string(to_string(party.dtype));
+}
+
+}  // namespace
+
+const Gathering* Meeting::arrive(std::int64_t sequence, int position, const Party& party) {
+  std::unique_lock lock(mutex_);
+  Slot& slot = slots_[sequence];
+  std::vector<Party>& parties = slot.gathering.parties;
+  parties.resize(static_cast<std::size_t>(size_));
+  parties[static_cast<std::size_t>(position)] = party;
+  if (++slot.arrived == size_) {
+    slot.gathering.complete = fabric_.now();
+    for (const Party& other : parties) {
+      if (agree(parties.front(), other)) continue;
+      const Error error{
+          ErrorKind::Internal,
+          "ranks meet in different transfers: " + text(parties.front()) + " and " + text(other),
+          std::nullopt};
+      lock.unlock();  // fail() takes every meeting's lock
+      fabric_.fail(error);
+      return nullptr;
+    }
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [&] { return slot.arrived == size_ || fabric_.failure().is_set(); });
+  return fabric_.failure().is_set() ? nullptr : &slot.gathering;
+}
+
+void Meeting::part(std::int64_t sequence) {
+  std::unique_lock lock(mutex_);
+  Slot& slot = slots_.at(sequence);
+  if (++slot.finished == size_) changed_.notify_all();
+  changed_.wait(lock, [&] { return slot.finished == size_ || fabric_.failure().is_set(); });
+  if (++slot.gone == size_) slots_.erase(sequence);
+}
+
+void Meeting::wake_all() {
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+Meeting& Fabric::meeting(std::tuple<int, int, int> key, int size) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Meeting>& meeting = meetings_[key];
+  if (meeting == nullptr) meeting = std::make_unique<Meeting>(*this, size);
+  return *meeting;
+}
+
+Meeting& Fabric::group(GroupId group, Rank first, int size) {
+  return meeting({0, group.v, first}, size);
+}
+
+Meeting& Fabric::channel(Rank from, Rank to, bool backward) {
+  return meeting({backward ? 2 : 1, from, to}, 2);
+}
+
+void Fabric::fail(const Error& error) {
+  failure_.set(error);
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, meeting] : meetings_) meeting->wake_all();
+}
+
+SimTime Fabric::now() const {
+  return std::chrono::duration_cast<SimTime>(std::chrono::steady_clock::now() - epoch_);
+}
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,92 @@
+// Fabric: where the ranks of one run in one process meet. The n-th transfer of a group or message
+// channel is one slot; members leave their buffers there, move the data and part together.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "core/ir/program.hpp"
+#include "core/run/first_error.hpp"
+
+namespace lockstep::cpu {
+
+/// What one member brings to a transfer. Buffers stay untouched by their owner until part().
+struct Party {
+  Rank rank = 0;
+  OpId op;
+  OpKind kind = OpKind::AllReduce;
+  DType dtype = DType::F32;
+  std::int64_t bytes = 0;             // unsharded size of a collective, size of a message
+  const std::byte* source = nullptr;  // what the member gives
+  std::byte* target = nullptr;        // where it wants the result
+};
+
+/// All parties of a transfer, by position.
+struct Gathering {
+  std::vector<Party> parties;
+  SimTime complete{};  // when the last one arrived
+};
+
+class Fabric;
+
+/// One group instance or message channel. Thread-safe.
+class Meeting {
+ public:
+  Meeting(Fabric& fabric, int size) : fabric_(fabric), size_(size) {}
+
+  /// Blocks until all members have arrived with the transfer `sequence` (0, 1, … for each member);
+  /// the result is valid until part(). Null if the run has failed, which it does here if the
+  /// parties do not agree on kind, type and size.
+  const Gathering* arrive(std::int64_t sequence, int position, const Party& party);
+  /// Blocks until all members are done with each other's buffers.
+  void part(std::int64_t sequence);
+  void wake_all();
+
+ private:
+  struct Slot {
+    Gathering gathering;
+    int arrived = 0, finished = 0, gone = 0;
+  };
+  Fabric& fabric_;
+  int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::int64_t, Slot> slots_;
+};
+
+/// Shared by the devices and communicators of all ranks of one run, which it outlives.
+class Fabric {
+ public:
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  /// The instance of `group` whose lowest member is `first`.
+  Meeting& group(GroupId group, Rank first, int size);
+  /// Messages from one rank to another; forward and backward ones never overtake each other's
+  /// counts, because they run on streams of their own.
+  Meeting& channel(Rank from, Rank to, bool backward);
+
+  /// Keeps the first error and lets go of everyone who waits.
+  void fail(const Error& error);
+  const FirstError& failure() const { return failure_; }
+  /// Time since the fabric was made: the clock of all ranks.
+  SimTime now() const;
+
+ private:
+  Meeting& meeting(std::tuple<int, int, int> key, int size);
+
+  const std::chrono::steady_clock::time_point epoch_ = std::chrono::steady_clock::now();
+  FirstError failure_;
+  std::mutex mutex_;
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Meeting>> meetings_;
+};
+
+}  // namespace lockstep::cpu
