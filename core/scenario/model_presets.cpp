@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <cctype>
+
+#include "core/scenario/presets.hpp"
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep {
+namespace {
+
+ModelSpec gpt2(const char* name, std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+               std::int64_t max_seq_len, std::int64_t vocab = 50257) {
+  ModelSpec m;
+  m.name = name;
+  m.architecture = Architecture::Gpt2;
+  m.layers = layers;
+  m.hidden = hidden;
+  m.heads = m.kv_heads = heads;
+  m.head_dim = hidden / heads;
+  m.ffn_hidden = 4 * hidden;
+  m.vocab = vocab;
+  m.max_seq_len = max_seq_len;
+  m.tied_embeddings = true;
+  return m;
+}
+
+struct LlamaShape {
+  std::int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, max_seq_len;
+  double rope_theta = 10000.0;
+};
+
+ModelSpec llama(const char* name, const LlamaShape& shape) {
+  ModelSpec m;
+  m.name = name;
+  m.architecture = Architecture::Llama;
+  m.layers = shape.layers;
+  m.hidden = shape.hidden;
+  m.heads = shape.heads;
+  m.kv_heads = shape.kv_heads;
+  m.head_dim = shape.hidden / shape.heads;
+  m.ffn_hidden = shape.ffn_hidden;
+  m.vocab = shape.vocab;
+  m.max_seq_len = shape.max_seq_len;
+  m.rope_theta = shape.rope_theta;
+  return m;
+}
+
+ModelSpec synthetic() {
+  ModelSpec m;
+  m.name = "synthetic";
+  m.architecture = Architecture::Synthetic;
+  return m;
+}
+
+/// Shapes: GPT-2 from openai/gpt-2 hparams; GPT-3 (175B, 6.7B as gpt-7b) from Brown et al. 2020,
+/// table 2.1; gpt-1.3b with 16 heads as Megatron-LM's 1.3B example; Llama from the config.json of
+/// the released weights. Byte-level ones are for CPUs.
+const std::vector<ModelSpec>& model_presets() {
+  static const std::vector<ModelSpec> list = {
+      gpt2("gpt2-tiny", 4, 64, 4, 128, 256),
+      gpt2("gpt2-small-byte", 4, 128, 4, 256, 256),
+      gpt2("gpt2-124m", 12, 768, 12, 1024),
+      gpt2("gpt2-350m", 24, 1024, 16, 1024),
+      gpt2("gpt2-774m", 36, 1280, 20, 1024),
+      gpt2("gpt2-1.5b", 48, 1600, 25, 1024),
+      gpt2("gpt-1.3b", 24, 2048, 16, 2048),
+      gpt2("gpt-7b", 32, 4096, 32, 2048),
+      gpt2("gpt3-175b", 96, 12288, 96, 2048),
+      llama("llama-tiny", {4, 64, 4, 2, 192, 256, 128}),
+      llama("llama2-7b", {32, 4096, 32, 32, 11008, 32000, 4096}),
+      llama("llama2-13b", {40, 5120, 40, 40, 13824, 32000, 4096}),
+      llama("llama2-70b", {80, 8192, 64, 8, 28672, 32000, 4096}),
+      llama("llama3-8b", {32, 4096, 32, 8, 14336, 128256, 8192, 500000.0}),
+      llama("llama3-70b", {80, 8192, 64, 8, 28672, 128256, 8192, 500000.0}),
+      llama("llama3-405b", {126, 16384, 128, 8, 53248, 128256, 131072, 500000.0}),
+      synthetic(),
+  };
+  return list;
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+}  // namespace
+
+std::optional<ModelSpec> find_model_preset(std::string_view name) {
+  for (const ModelSpec& model : model_presets()) {
+    if (same_name(model.name, name)) return model;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> model_preset_names() {
+  std::vector<std::string> names;
+  for (const ModelSpec& model : model_presets()) names.push_back(model.name);
+  return names;
+}
+
+std::optional<EmbeddedProfile> find_cluster_preset(std::string_view name) {
+  for (const EmbeddedProfile& profile : embedded_profiles()) {
+    if (same_name(profile.name, name)) return profile;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> cluster_preset_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedProfile& profile : embedded_profiles()) names.emplace_back(profile.name);
+  return names;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// Presets: model shapes by name, cluster profiles embedded from hardware/*.toml, and shapes read
+// from a Hugging Face config.json.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/spec/model.hpp"
+
+namespace lockstep {
+
+/// The preset of this name, but for case.
+std::optional<ModelSpec> find_model_preset(std::string_view name);
+
+struct EmbeddedProfile {
+  std::string_view name;  // file stem
+  std::string_view text;  // TOML
+};
+/// hardware/*.toml, sorted by name; generated at build time (cmake/LockstepHardware.cmake).
+const std::vector<EmbeddedProfile>& embedded_profiles();
+std::optional<EmbeddedProfile> find_cluster_preset(std::string_view name);
+
+struct HfModel {
+  ModelSpec model;
+  std::int64_t sliding_window = 0;  // tokens a query sees; 0: all
+};
+/// Model types llama, mistral and gpt2, in the spellings of transformers 4 and 5. `path` names the
+/// model and starts the message of an error, which has no place in the scenario.
+Result<HfModel> read_hf_config(const std::string& path);
+Result<HfModel> parse_hf_config(std::string_view json, const std::string& path);
+
+}  // namespace lockstep

@@ -1,0 +1,146 @@
+#include <filesystem>
+
+#include "core/scenario/document.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/scenario/schema.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Spec fields -> the lines of one table: the inverse of Reader.
+class Writer {
+ public:
+  explicit Writer(std::string path) : path_(std::move(path)) {}
+
+  void field(const char* key, bool value) { line(key, value ? "true" : "false"); }
+  void field(const char* key, int value) { line(key, std::to_string(value)); }
+  void field(const char* key, std::int64_t value) { line(key, std::to_string(value)); }
+  void field(const char* key, std::uint64_t value) {
+    line(key, std::to_string(static_cast<std::int64_t>(value)));  // as Reader reads it
+  }
+  void field(const char* key, double value, Unit unit = Unit::One) {
+    line(key, format_number(from_si(unit, value)));
+  }
+  void field(const char* key, const std::string& value) { line(key, quote(value)); }
+  void field(const char* key, const std::vector<int>& values) {
+    std::string text;
+    for (const int v : values) text += (text.empty() ? "" : ", ") + std::to_string(v);
+    line(key, "[" + text + "]");
+  }
+  void field(const char* key, const std::vector<double>& values) {
+    std::string text;
+    for (const double v : values) text += (text.empty() ? "" : ", ") + format_number(v);
+    line(key, "[" + text + "]");
+  }
+  void field(const char* key, Bytes value, Unit unit) {
+    field(key, static_cast<double>(value.v), unit);
+  }
+  template <class Dim>
+  void field(const char* key, Quantity<Dim> value, Unit unit) {
+    field(key, value.v, unit);
+  }
+  void field(const char* key, const std::vector<PeakRate>& peaks) {
+    std::string text;
+    for (const PeakRate& peak : peaks) {
+      text += (text.empty() ? "" : ", ") + std::string(to_string(peak.dtype)) + " = " +
+              format_number(from_si(Unit::Tera, peak.rate.v));
+    }
+    line(key, "{ " + text + " }");
+  }
+  void field(const char* key, const std::vector<EfficiencyPoint>& points) {
+    std::string text;
+    for (const EfficiencyPoint& p : points) {
+      text += (text.empty() ? "[" : ", [") + format_number(p.ideal.v) + ", " +
+              format_number(p.efficiency) + "]";
+    }
+    line(key, "[" + text + "]");
+  }
+  template <class E>
+  requires std::is_enum_v<E>
+  void field(const char* key, E value) {
+    for (const auto& [name, choice] : choices(E{})) {
+      if (choice == value) line(key, quote(name));
+    }
+  }
+  template <class T>
+  void table(const char* key, T& value) {
+    Writer inner(path_.empty() ? key : path_ + "." + key);
+    describe(inner, value);
+    tables_ += "\n[" + inner.path_ + "]\n" + inner.text();
+  }
+  template <class T>
+  void tables(const char* key, std::vector<T>& values) {
+    if (values.empty()) line(key, "[]");
+    for (T& value : values) {
+      Writer inner(path_.empty() ? key : path_ + "." + key);
+      describe(inner, value);
+      tables_ += "\n[[" + inner.path_ + "]]\n" + inner.text();
+    }
+  }
+
+  std::string text() const { return lines_ + tables_; }
+
+ private:
+  void line(const char* key, const std::string& value) {
+    lines_ += std::string(key) + " = " + value + "\n";
+  }
+  std::string path_, lines_, tables_;
+};
+
+template <class T>
+std::string print_section(const char* name, T spec) {
+  Writer writer(name);
+  describe(writer, spec);
+  return std::string("\n[") + name + "]\n" + writer.text();
+}
+
+std::string print_expectations(const std::vector<Expectation>& list) {
+  std::string text = "\n[expect]\n";
+  for (const Expectation& e : list) {
+    text += quote(e.key) + " = { ";
+    if (e.min || e.max) {
+      if (e.min) text += "min = " + format_number(*e.min);
+      if (e.min && e.max) text += ", ";
+      if (e.max) text += "max = " + format_number(*e.max);
+    } else {
+      text += "value = " + format_number(e.value) + ", relative = " + format_number(e.relative) +
+              ", absolute = " + format_number(e.absolute);
+    }
+    text += " }\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string print_scenario(const Scenario& s) {
+  TrainingSpec training = s.training;
+  if (!training.dataset.empty() && !std::filesystem::path(training.dataset).is_absolute()) {
+    // The printed file lives elsewhere: in the folder of its run.
+    training.dataset =
+        std::filesystem::absolute(std::filesystem::path(s.directory) / training.dataset)
+            .lexically_normal()
+            .string();
+  }
+  std::string text = "name = " + quote(s.name) + "\n";
+  text += print_section("model", s.model);
+  text += print_section("training", training);
+  text += print_section("optimizer", s.optimizer);
+  text += print_section("lr_scheduler", s.lr_scheduler);
+  text += print_section("parallelism", s.strategy);
+  text += print_section("checkpoint", s.checkpoint);
+  if (s.costs) text += print_section("costs", *s.costs);
+  text += print_section("what_if", s.what_if);
+  text += print_section("cluster", s.cluster);
+  if (!s.expect.empty()) text += print_expectations(s.expect);
+  return text;
+}
+
+std::string print_cluster_profile(const ClusterSpec& cluster) {
+  ClusterSpec copy = cluster;
+  Writer writer("");
+  describe(writer, copy);
+  return writer.text();
+}
+
+}  // namespace lockstep

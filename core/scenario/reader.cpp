@@ -1,0 +1,302 @@
+#include "core/scenario/reader.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
+#include "core/base/nearest.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Collects the keys of a section: the third visitor of describe().
+class KeyLister {
+ public:
+  template <class T>
+  void field(const char* key, T&, Unit = Unit::One) {
+    keys.emplace_back(key);
+  }
+  template <class T>
+  void table(const char* key, T&) {
+    keys.emplace_back(key);
+  }
+  template <class T>
+  void tables(const char* key, std::vector<T>&) {
+    keys.emplace_back(key);
+  }
+  std::vector<std::string> keys;
+};
+
+template <class T>
+bool section_has(std::string_view key) {
+  KeyLister lister;
+  T spec;
+  describe(lister, spec);
+  return std::find(lister.keys.begin(), lister.keys.end(), key) != lister.keys.end();
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+std::string section_of_key(std::string_view key) {
+  std::string found;
+  int count = 0;
+  const auto note = [&](bool has, const char* section) {
+    if (has) found = section, ++count;
+  };
+  note(section_has<ModelSpec>(key), "model");
+  note(section_has<TrainingSpec>(key), "training");
+  note(section_has<OptimizerSpec>(key), "optimizer");
+  note(section_has<LrSchedulerSpec>(key), "lr_scheduler");
+  note(section_has<StrategySpec>(key), "parallelism");
+  note(section_has<CheckpointSpec>(key), "checkpoint");
+  note(section_has<ClusterSpec>(key), "cluster");
+  note(section_has<DeviceSpec>(key), "cluster.device");
+  note(section_has<CostsSpec>(key), "costs");
+  note(section_has<WhatIfSpec>(key), "what_if");
+  return count == 1 ? found : std::string();
+}
+
+void Diagnostics::add(const Location& at, std::string message, ErrorKind kind) {
+  if (at.from_override()) message += " (--set " + at.override_text + ")";
+  Note note{at.span, kind, std::move(message)};
+  // Points of a sweep repeat what is wrong in all of them.
+  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+    notes_.push_back(std::move(note));
+  }
+}
+
+void Diagnostics::add_for_key(const std::string& key, const Location& at, std::string message,
+                              ErrorKind kind) {
+  keys_.push_back(key);
+  add(at, std::move(message), kind);
+}
+
+bool Diagnostics::has_key(const std::string& key) const {
+  return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+}
+
+std::vector<Error> Diagnostics::take() {
+  const auto order = [](const Note& n) {
+    return std::make_tuple(n.where.line == 0, n.where.line, n.where.column);
+  };
+  std::stable_sort(notes_.begin(), notes_.end(),
+                   [&](const Note& a, const Note& b) { return order(a) < order(b); });
+  std::vector<Error> errors;
+  for (Note& note : notes_) {
+    errors.push_back(Error{note.kind, std::move(note.message), std::move(note.where)});
+  }
+  notes_.clear();
+  keys_.clear();
+  return errors;
+}
+
+std::string suggest(std::string_view name, const std::vector<std::string>& valid) {
+  const std::string near = nearest(name, valid);
+  return near.empty() ? "; valid: " + join(valid) : "; did you mean '" + near + "'?";
+}
+
+std::string suggest_and_list(std::string_view name, const std::vector<std::string>& valid) {
+  const std::string near = nearest(name, valid);
+  return (near.empty() ? "" : "; did you mean '" + near + "'?") +
+         std::string(near.empty() ? "; valid: " : " valid: ") + join(valid);
+}
+
+Reader::Reader(const Node* table, std::string path, Diagnostics& diagnostics)
+    : table_(table), path_(std::move(path)), diagnostics_(diagnostics) {}
+
+void Reader::add(const Node& at, const std::string& key, std::string message) {
+  diagnostics_.add_for_key(path_ + "." + key, at.at, std::move(message));
+}
+
+const Node* Reader::expect(const char* key, Node::Kind kind) {
+  known_.emplace_back(key);
+  const Node* found = node(key);
+  if (!found || found->kind == kind) return found;
+  add(*found, key,
+      std::string(key) + " must be " + std::string(describe_kind(kind)) + ", got " +
+          std::string(describe_kind(found->kind)));
+  return nullptr;
+}
+
+bool Reader::same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+bool Reader::integer(const char* key, const Node& node, std::int64_t low, std::int64_t high,
+                     std::int64_t& out) {
+  if (node.kind != Node::Kind::Integer) {
+    add(node, key,
+        std::string(key) + " must be an integer, got " + std::string(describe_kind(node.kind)));
+    return false;
+  }
+  if (node.integer < low || node.integer > high) {
+    add(node, key, std::string(key) + "=" + std::to_string(node.integer) + " is out of range");
+    return false;
+  }
+  out = node.integer;
+  return true;
+}
+
+bool Reader::number(const char* key, const Node& node, double& out) {
+  if (!node.is_number()) {
+    add(node, key,
+        std::string(key) + " must be a number, got " + std::string(describe_kind(node.kind)));
+    return false;
+  }
+  if (!std::isfinite(node.number)) {
+    add(node, key, std::string(key) + " must be finite");
+    return false;
+  }
+  out = node.number;
+  return true;
+}
+
+void Reader::field(const char* key, bool& out) {
+  if (const Node* node = expect(key, Node::Kind::Boolean)) out = node->boolean;
+}
+
+void Reader::field(const char* key, int& out) {
+  known_.emplace_back(key);
+  std::int64_t value = 0;
+  using Limits = std::numeric_limits<int>;
+  if (const Node* n = node(key); n && integer(key, *n, Limits::min(), Limits::max(), value)) {
+    out = static_cast<int>(value);
+  }
+}
+
+void Reader::field(const char* key, std::int64_t& out) {
+  known_.emplace_back(key);
+  using Limits = std::numeric_limits<std::int64_t>;
+  if (const Node* n = node(key)) integer(key, *n, Limits::min(), Limits::max(), out);
+}
+
+void Reader::field(const char* key, std::uint64_t& out) {
+  // TOML has signed integers only: a negative seed stands for its two's complement.
+  auto value = static_cast<std::int64_t>(out);
+  field(key, value);
+  out = static_cast<std::uint64_t>(value);
+}
+
+void Reader::field(const char* key, double& out, Unit unit) {
+  known_.emplace_back(key);
+  double written = 0;
+  const Node* n = node(key);
+  if (!n || !number(key, *n, written)) return;
+  const double si = to_si(unit, written);
+  if (std::isfinite(si)) {
+    out = si;
+  } else {
+    add(*n, key, std::string(key) + " is out of range");
+  }
+}
+
+void Reader::field(const char* key, std::string& out) {
+  // An override's value is its text: `--set training.dataset=2024` names a file.
+  if (const Node* n = node(key); n && n->at.from_override() && !n->is_table()) {
+    known_.emplace_back(key);
+    out = n->text;
+    return;
+  }
+  if (const Node* n = expect(key, Node::Kind::String)) out = n->text;
+}
+
+void Reader::field(const char* key, std::vector<int>& out) {
+  const Node* list = expect(key, Node::Kind::Array);
+  if (!list) return;
+  out.clear();
+  for (const Node& element : list->children) {
+    std::int64_t value = 0;
+    using Limits = std::numeric_limits<int>;
+    if (integer(key, element, Limits::min(), Limits::max(), value)) {
+      out.push_back(static_cast<int>(value));
+    }
+  }
+}
+
+void Reader::field(const char* key, std::vector<double>& out) {
+  known_.emplace_back(key);
+  const Node* found = node(key);
+  if (!found) return;
+  if (found->is_number()) {
+    double value = 0;
+    if (number(key, *found, value)) out = {value};
+    return;
+  }
+  if (found->kind != Node::Kind::Array) {
+    add(*found, key,
+        std::string(key) + " must be a number or a list of numbers, got " +
+            std::string(describe_kind(found->kind)));
+    return;
+  }
+  out.clear();
+  for (const Node& element : found->children) {
+    double value = 0;
+    if (number(key, element, value)) out.push_back(value);
+  }
+}
+
+void Reader::field(const char* key, Bytes& out, Unit unit) {
+  double bytes = static_cast<double>(out.v);
+  const double before = bytes;
+  field(key, bytes, unit);
+  if (bytes == before) return;
+  if (std::abs(bytes) < 9e15) {  // exact integers in a double
+    out.v = std::llround(bytes);
+  } else {
+    add(*node(key), key, std::string(key) + " is out of range");
+  }
+}
+
+void Reader::field(const char* key, std::vector<PeakRate>& out) {
+  const Node* table = expect(key, Node::Kind::Table);
+  if (!table) return;
+  out.clear();
+  Reader inner(table, path_ + "." + key, diagnostics_);
+  for (const auto& [name, dtype] : choices(DType{})) {
+    const std::string type(name);
+    FlopsPerSecond rate;
+    inner.field(type.c_str(), rate, Unit::Tera);
+    if (inner.given(type)) out.push_back({dtype, rate});
+  }
+  inner.finish();
+}
+
+void Reader::field(const char* key, std::vector<EfficiencyPoint>& out) {
+  const Node* list = expect(key, Node::Kind::Array);
+  if (!list) return;
+  out.clear();
+  for (const Node& element : list->children) {
+    EfficiencyPoint point;
+    if (element.kind != Node::Kind::Array || element.children.size() != 2) {
+      add(element, key, "a point is [ideal seconds, efficiency]");
+    } else if (number(key, element.children[0], point.ideal.v) &&
+               number(key, element.children[1], point.efficiency)) {
+      out.push_back(point);
+    }
+  }
+}
+
+void Reader::finish() {
+  if (!table_) return;
+  for (const Node& child : table_->children) {
+    if (std::find(known_.begin(), known_.end(), child.key) != known_.end()) continue;
+    std::string message = "unknown key '" + child.key + "' in [" + path_ + "]";
+    const std::string elsewhere = section_of_key(child.key);
+    if (elsewhere.empty()) {
+      message += suggest(child.key, known_);
+    } else {
+      message += "; it belongs in [" + elsewhere + "]";
+    }
+    diagnostics_.add(child.key_at, std::move(message));
+  }
+}
+
+}  // namespace lockstep

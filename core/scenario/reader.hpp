@@ -1,0 +1,123 @@
+// Reader: one table of a scenario file -> spec fields. Notes every fault, keeps the default, and
+// goes on, so that one look at a file reports all of them.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/scenario/document.hpp"
+#include "core/scenario/schema.hpp"
+
+namespace lockstep {
+
+class Diagnostics {
+ public:
+  void add(const Location& at, std::string message, ErrorKind kind = ErrorKind::Parse);
+  /// The fault is one of a dotted key too: what validate() says of that key then follows from it.
+  void add_for_key(const std::string& key, const Location& at, std::string message,
+                   ErrorKind kind = ErrorKind::Parse);
+  bool has_key(const std::string& key) const;
+  bool empty() const { return notes_.empty(); }
+  std::vector<Error> take();  // in file order, overrides last, each once
+
+ private:
+  struct Note {
+    SourceSpan where;
+    ErrorKind kind;
+    std::string message;
+    bool operator==(const Note&) const = default;
+  };
+  std::vector<Note> notes_;
+  std::vector<std::string> keys_;
+};
+
+/// "; did you mean 'x'?" or, when nothing is near, "; valid: a, b, c".
+std::string suggest(std::string_view name, const std::vector<std::string>& valid);
+/// Also lists the valid names when one is near: for short lists.
+std::string suggest_and_list(std::string_view name, const std::vector<std::string>& valid);
+
+class Reader {
+ public:
+  /// `table` may be null: an absent section, every field keeps its value.
+  Reader(const Node* table, std::string path, Diagnostics& diagnostics);
+
+  void field(const char* key, bool& out);
+  void field(const char* key, int& out);
+  void field(const char* key, std::int64_t& out);
+  void field(const char* key, std::uint64_t& out);
+  void field(const char* key, double& out, Unit unit = Unit::One);
+  void field(const char* key, std::string& out);
+  void field(const char* key, std::vector<int>& out);
+  void field(const char* key, std::vector<double>& out);  // or one number
+  void field(const char* key, Bytes& out, Unit unit);
+  void field(const char* key, std::vector<PeakRate>& out);
+  void field(const char* key, std::vector<EfficiencyPoint>& out);
+  template <class Dim>
+  void field(const char* key, Quantity<Dim>& out, Unit unit) {
+    field(key, out.v, unit);
+  }
+  template <class E>
+  requires std::is_enum_v<E>
+  void field(const char* key, E& out) {
+    const Node* node = expect(key, Node::Kind::String);
+    if (!node) return;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : choices(E{})) {
+      if (same_name(name, node->text)) {
+        out = value;
+        return;
+      }
+      names.emplace_back(name);
+    }
+    add(*node, key,
+        std::string("unknown ") + key + " '" + node->text + "'" +
+            suggest_and_list(node->text, names));
+  }
+  template <class T>
+  void table(const char* key, T& out) {
+    Reader inner(expect(key, Node::Kind::Table), path_ + "." + key, diagnostics_);
+    describe(inner, out);
+    inner.finish();
+  }
+  template <class T>
+  void tables(const char* key, std::vector<T>& out) {
+    const Node* list = expect(key, Node::Kind::Array);
+    if (!list) return;
+    out.clear();
+    for (const Node& element : list->children) {
+      if (!element.is_table()) {
+        add(element, key, std::string(key) + " must be a list of tables");
+        continue;
+      }
+      Reader inner(&element, path_ + "." + key, diagnostics_);
+      describe(inner, out.emplace_back());
+      inner.finish();
+    }
+  }
+
+  bool given(std::string_view key) const { return table_ && table_->find(key); }
+  const Node* node(std::string_view key) const { return table_ ? table_->find(key) : nullptr; }
+  /// The node if present and of `kind`; notes a wrong type.
+  const Node* expect(const char* key, Node::Kind kind);
+  void add(const Node& at, const std::string& key, std::string message);
+  /// Every key of the table that no field() asked for is a fault.
+  void finish();
+
+ private:
+  static bool same_name(std::string_view a, std::string_view b);  // but for case
+  bool integer(const char* key, const Node& node, std::int64_t low, std::int64_t high,
+               std::int64_t& out);
+  bool number(const char* key, const Node& node, double& out);
+
+  const Node* table_;
+  std::string path_;  // "" for the top level
+  Diagnostics& diagnostics_;
+  std::vector<std::string> known_;
+};
+
+/// The section ("training") that has a key of this name; empty if none or several.
+std::string section_of_key(std::string_view key);
+
+}  // namespace lockstep

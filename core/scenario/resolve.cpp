@@ -1,0 +1,229 @@
+#include "core/scenario/resolve.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace lockstep {
+namespace {
+
+constexpr double kExactRelative = 1e-9;  // of `key = 57.0`: room for the decimal text alone
+
+const std::vector<std::string>& section_names() {
+  static const std::vector<std::string> names = {
+      "name",       "model",   "training", "optimizer", "lr_scheduler", "parallelism",
+      "checkpoint", "cluster", "costs",    "what_if",   "sweep",        "expect"};
+  return names;
+}
+
+/// The deepest part of a dotted key that the user wrote.
+const Location& locate(const Node& root, std::string_view key, const Location& otherwise) {
+  const Node* at = &root;
+  const Location* found = &otherwise;
+  while (at && at->is_table()) {
+    const std::size_t dot = key.find('.');
+    at = at->find(key.substr(0, dot));
+    if (at) found = &at->at;
+    if (dot == std::string_view::npos) break;
+    key.remove_prefix(dot + 1);
+  }
+  return *found;
+}
+
+class Resolver {
+ public:
+  Resolver(const Node& root, const std::string& file, Diagnostics& diagnostics)
+      : root_(root), diagnostics_(diagnostics), start_{{file, 1, 1}, {}} {
+    const std::filesystem::path path(file);
+    s_.name = path.stem().string();
+    s_.directory = path.has_parent_path() ? path.parent_path().string() : ".";
+  }
+
+  Scenario resolve() {
+    check_top_level();
+    if (const Node* name = root_.find("name")) {
+      if (name->kind == Node::Kind::String) {
+        s_.name = name->text;
+      } else {
+        diagnostics_.add(name->at, "name must be a string");
+      }
+    }
+    const bool model_known =
+        resolve_model(section("model"), s_.directory, start_, diagnostics_, s_.model);
+    const bool cluster_known =
+        resolve_cluster(section("cluster"), s_.directory, diagnostics_, s_.cluster);
+    read("optimizer", s_.optimizer);
+    read("lr_scheduler", s_.lr_scheduler);
+    read("checkpoint", s_.checkpoint);
+    read("what_if", s_.what_if);
+    read("parallelism", s_.strategy);
+    read("training", s_.training);
+    if (const Node* costs = section("costs")) read_costs(*costs);
+    if (const Node* expect = section("expect")) read_expectations(*expect, "");
+    fill_defaults();
+    if (cluster_known) take_rest_of_cluster();
+    report_validation(model_known, cluster_known);
+    return std::move(s_);
+  }
+
+ private:
+  void check_top_level() {
+    for (const Node& child : root_.children) {
+      const auto& names = section_names();
+      if (std::find(names.begin(), names.end(), child.key) != names.end()) continue;
+      const std::string what = child.is_table() ? "section [" + child.key + "]"
+                                                : "key '" + child.key + "' outside any section";
+      const std::string home = child.is_table() ? "" : section_of_key(child.key);
+      diagnostics_.add(child.key_at, "unknown " + what +
+                                         (home.empty() ? suggest(child.key, names)
+                                                       : "; it belongs in [" + home + "]"));
+    }
+  }
+
+  const Node* section(const char* name) {
+    const Node* found = root_.find(name);
+    if (!found || found->is_table()) return found;
+    diagnostics_.add(found->at, "[" + std::string(name) + "] must be a table, got " +
+                                    std::string(describe_kind(found->kind)));
+    return nullptr;
+  }
+
+  template <class T>
+  void read(const char* name, T& out) {
+    Reader in(section(name), name, diagnostics_);
+    describe(in, out);
+    in.finish();
+  }
+
+  void read_costs(const Node& table) {
+    Reader in(&table, "costs", diagnostics_);
+    describe(in, s_.costs.emplace());
+    in.finish();
+    for (const char* key : {"forward", "backward_input", "backward_weight"}) {
+      if (in.given(key)) continue;
+      diagnostics_.add_for_key(std::string("costs.") + key, table.at,
+                               std::string("[costs] needs '") + key + "' (seconds)",
+                               ErrorKind::InvalidSpec);
+    }
+  }
+
+  /// Dotted keys and sub-sections make one path; { value = … } is a tolerance.
+  void read_expectations(const Node& table, const std::string& prefix) {
+    for (const Node& child : table.children) {
+      const std::string key = prefix + child.key;
+      if (child.is_table() && !child.inline_table && !child.children.empty()) {
+        read_expectations(child, key + ".");
+        continue;
+      }
+      Expectation expectation;
+      expectation.key = key;
+      expectation.where = child.key_at.span;
+      if (read_tolerance(child, key, expectation)) s_.expect.push_back(std::move(expectation));
+    }
+  }
+
+  bool read_tolerance(const Node& node, const std::string& key, Expectation& out) {
+    if (node.is_number()) {
+      out.value = node.number;
+      out.relative = kExactRelative;
+      if (std::isfinite(node.number)) return true;
+    }
+    if (!node.is_table()) {
+      diagnostics_.add(node.at, "expected value of '" + key +
+                                    "' must be a finite number or { value, relative, absolute, "
+                                    "min, max }");
+      return false;
+    }
+    Reader in(&node, "expect." + key, diagnostics_);
+    double min = 0, max = 0;
+    in.field("value", out.value);
+    in.field("relative", out.relative);
+    in.field("absolute", out.absolute);
+    in.field("min", min);
+    in.field("max", max);
+    in.finish();
+    if (in.given("min")) out.min = min;
+    if (in.given("max")) out.max = max;
+    const bool range = out.min || out.max;
+    if (range == in.given("value") || (range && (in.given("relative") || in.given("absolute")))) {
+      diagnostics_.add(node.at,
+                       "'" + key +
+                           "' needs either value (with relative or absolute) or "
+                           "min and max",
+                       ErrorKind::InvalidSpec);
+      return false;
+    }
+    if (!range && !in.given("relative") && !in.given("absolute")) out.relative = kExactRelative;
+    if (!(out.relative >= 0 && out.absolute >= 0)) {
+      diagnostics_.add(node.at, "a tolerance must not be negative", ErrorKind::InvalidSpec);
+    }
+    return true;
+  }
+
+  bool given(std::string_view table, std::string_view key) const {
+    const Node* at = root_.find(table);
+    return at && at->is_table() && at->find(key);
+  }
+
+  /// Defaults that depend on other values.
+  void fill_defaults() {
+    const ModelSpec& m = s_.model;
+    if (!given("training", "seq_len") && m.max_seq_len > 0 && m.max_seq_len < s_.training.seq_len) {
+      s_.training.seq_len = static_cast<int>(m.max_seq_len);
+    }
+    if (!given("training", "local_batch_size")) {  // one sequence per microbatch
+      s_.training.local_batch_size = std::max(1, s_.strategy.pipeline_parallel_microbatches);
+    }
+    if (m.architecture == Architecture::Gpt2 && m.max_seq_len == 0 &&
+        !given("model", "max_seq_len")) {
+      s_.model.max_seq_len = s_.training.seq_len;
+    }
+  }
+
+  /// data_parallel_shard_degree = -1, as in torchtitan: what the other degrees leave.
+  void take_rest_of_cluster() {
+    StrategySpec& p = s_.strategy;
+    if (p.data_parallel_shard_degree != -1) return;
+    const std::int64_t capacity = s_.cluster.capacity();
+    std::int64_t others = 1;
+    for (const int degree :
+         {p.data_parallel_replicate_degree, p.tensor_parallel_degree, p.pipeline_parallel_degree}) {
+      if (degree < 1) return;  // validate() has the message
+      others = std::min(others * degree, capacity + 1);
+    }
+    const std::string key = "parallelism.data_parallel_shard_degree";
+    if (others > capacity || capacity % others != 0) {
+      diagnostics_.add_for_key(key, locate(root_, key, start_),
+                               "data_parallel_shard_degree=-1 takes the rest of the cluster, but "
+                               "the other degrees do not divide its " +
+                                   std::to_string(capacity) + " ranks",
+                               ErrorKind::InvalidSpec);
+      return;
+    }
+    p.data_parallel_shard_degree = static_cast<int>(capacity / others);
+  }
+
+  void report_validation(bool model_known, bool cluster_known) {
+    for (Fault& fault : validate(s_)) {
+      // What follows from a fault already noted would mislead.
+      if (diagnostics_.has_key(fault.key)) continue;
+      if (!model_known && fault.key.starts_with("model.")) continue;
+      if (!model_known && fault.key == "costs") continue;
+      if (!cluster_known && fault.key == "parallelism") continue;
+      diagnostics_.add(locate(root_, fault.key, start_), std::move(fault.error.message),
+                       fault.error.kind);
+    }
+  }
+
+  const Node& root_;
+  Diagnostics& diagnostics_;
+  Location start_;
+  Scenario s_;
+};
+
+}  // namespace
+
+Scenario resolve(const Node& root, const std::string& file, Diagnostics& diagnostics) {
+  return Resolver(root, file, diagnostics).resolve();
+}
+
+}  // namespace lockstep

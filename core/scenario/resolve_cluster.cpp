@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/scenario/presets.hpp"
+#include "core/scenario/resolve.hpp"
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Figures that would make every duration meaningless; the key names the user's line.
+void check_figures(const ClusterSpec& c, const Node* section, const Location& otherwise,
+                   Diagnostics& diagnostics) {
+  const auto fault = [&](const char* table, const char* key, const std::string& message) {
+    const Node* at = section && *table ? section->find(table) : section;
+    const Node* value = at && at->is_table() ? at->find(key) : nullptr;
+    const Location& where = value ? value->at : section ? section->at : otherwise;
+    diagnostics.add(where, message, ErrorKind::InvalidSpec);
+  };
+  const auto at_least_one = [&](const char* table, const char* key, int value) {
+    if (value < 1) fault(table, key, std::string(key) + " must be at least 1");
+  };
+  const auto positive = [&](const char* table, const char* key, double value) {
+    if (!(value > 0)) fault(table, key, std::string(key) + " must be positive");
+  };
+  const auto not_negative = [&](const char* table, const char* key, double value) {
+    if (!(value >= 0)) fault(table, key, std::string(key) + " must not be negative");
+  };
+  at_least_one("", "nodes", c.nodes);
+  at_least_one("", "devices_per_node", c.devices_per_node);
+  at_least_one("", "ranks_per_device", c.ranks_per_device);
+  if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > 16777216.0) {
+    fault("", "nodes",
+          "a cluster has at most 16777216 ranks (nodes × devices_per_node × "
+          "ranks_per_device)");
+  }
+  positive("device", "memory_gb", static_cast<double>(c.device.memory.v));
+  positive("device", "memory_bandwidth_gb_s", c.device.memory_bandwidth.v);
+  positive("device", "host_bandwidth_gb_s", c.device.host_bandwidth.v);
+  not_negative("device", "launch_overhead_us", c.device.launch_overhead.v);
+  at_least_one("device", "concurrent_ranks", c.device.concurrent_ranks);
+  if (!(c.device.overlap_slowdown >= 1)) {
+    fault("device", "overlap_slowdown", "overlap_slowdown must be at least 1");
+  }
+  not_negative("device", "dollars_per_hour", c.device.dollars_per_hour);
+  if (c.device.peaks.empty()) fault("device", "peak_tflops", "peak_tflops needs a type's rate");
+  for (const PeakRate& peak : c.device.peaks) {
+    positive("device", "peak_tflops", peak.rate.v);
+  }
+  for (const EfficiencyCurve& curve : c.device.efficiency) {
+    double last = 0;
+    for (const EfficiencyPoint& point : curve.points) {
+      if (!(point.ideal.v > last && point.efficiency > 0)) {
+        fault("", "efficiency",
+              "points of '" + curve.kernel + "' must have ascending times and positive efficiency");
+        break;
+      }
+      last = point.ideal.v;
+    }
+    if (curve.points.empty()) fault("", "efficiency", "'" + curve.kernel + "' has no points");
+  }
+  for (const auto& [table, link] :
+       {std::pair<const char*, const LinkSpec&>{"intra_node", c.intra_node},
+        {"inter_node", c.inter_node}}) {
+    positive(table, "bandwidth_gb_s", link.bandwidth.v);
+    not_negative(table, "latency_us", link.latency.v);
+  }
+}
+
+bool read_profile(std::string_view text, const std::string& file, const std::string& name,
+                  Diagnostics& diagnostics, ClusterSpec& out) {
+  Result<Node> root = parse_document(text, file);
+  if (!root) {
+    diagnostics.add({*root.error().where, {}}, root.error().message);
+    return false;
+  }
+  Diagnostics faults;
+  Reader in(&*root, "profile", faults);
+  out.name = name;
+  describe(in, out);
+  in.finish();
+  check_figures(out, &*root, {{file, 1, 1}, {}}, faults);
+  const bool good = faults.empty();
+  for (Error& error : faults.take()) diagnostics.add({*error.where, {}}, error.message, error.kind);
+  return good;
+}
+
+}  // namespace
+
+bool resolve_cluster(const Node* section, const std::string& directory, Diagnostics& diagnostics,
+                     ClusterSpec& out) {
+  Reader in(section, "cluster", diagnostics);
+  std::string preset = "cpu", profile;
+  in.field("preset", preset);
+  in.field("profile", profile);
+  bool known = true;
+  if (in.given("preset") && in.given("profile")) {
+    diagnostics.add(in.node("profile")->at, "give cluster.preset or cluster.profile, not both");
+    known = false;
+  } else if (const Node* at = in.node("profile")) {
+    const auto path = (std::filesystem::path(directory) / profile).lexically_normal();
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    if (file && text << file.rdbuf()) {
+      known = read_profile(text.str(), path.string(), path.stem().string(), diagnostics, out);
+    } else {
+      known = false;
+      diagnostics.add(at->at, "cannot read cluster profile " + path.string());
+    }
+  } else if (const auto found = find_cluster_preset(preset)) {
+    known = read_profile(found->text, "hardware/" + std::string(found->name) + ".toml",
+                         std::string(found->name), diagnostics, out);
+  } else {
+    known = false;
+    diagnostics.add(in.node("preset")->at, "unknown cluster preset '" + preset + "'" +
+                                               suggest_and_list(preset, cluster_preset_names()));
+  }
+  describe(in, out);
+  in.finish();
+  if (known && section) check_figures(out, section, section->at, diagnostics);
+  return known;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,86 @@
+#include <filesystem>
+
+#include "core/scenario/presets.hpp"
+#include "core/scenario/resolve.hpp"
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // products below stay in range
+
+/// What the user left open once a size is given: heads as wide as they fit, as many key/value
+/// heads as query heads if the base had that, the feed-forward width of the architecture.
+void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnostics, ModelSpec& m) {
+  const bool in_range = m.hidden > 0 && m.hidden < kLargestSize && m.heads > 0;
+  if (!in_range) return;  // validate() has the message
+  if (!in.given("head_dim") && (in.given("hidden") || in.given("heads"))) {
+    if (m.hidden % m.heads != 0) {
+      const Node* at = in.given("hidden") ? in.node("hidden") : in.node("heads");
+      diagnostics.add(at->at,
+                      "heads=" + std::to_string(m.heads) +
+                          " does not divide hidden=" + std::to_string(m.hidden) + ": give head_dim",
+                      ErrorKind::InvalidSpec);
+    }
+    m.head_dim = m.hidden / m.heads;
+  }
+  if (!in.given("kv_heads") && in.given("heads") && base.kv_heads == base.heads) {
+    m.kv_heads = m.heads;
+  }
+  if (!in.given("ffn_hidden") && in.given("hidden")) {
+    // Llama: 2/3 of 4C, to the next 256 (Touvron et al. 2023, and the released configs).
+    m.ffn_hidden = m.architecture == Architecture::Llama ? round_up(ceil_div(8 * m.hidden, 3), 256)
+                                                         : 4 * m.hidden;
+  }
+}
+
+}  // namespace
+
+bool resolve_model(const Node* section, const std::string& directory, const Location& missing,
+                   Diagnostics& diagnostics, ModelSpec& m) {
+  Reader in(section, "model", diagnostics);
+  std::string preset, hf_config;
+  in.field("preset", preset);
+  in.field("hf_config", hf_config);
+  bool known = true;
+  if (in.given("preset") && in.given("hf_config")) {
+    diagnostics.add(in.node("hf_config")->at, "give model.preset or model.hf_config, not both");
+    known = false;
+  } else if (const Node* at = in.node("preset")) {
+    const std::optional<ModelSpec> found = find_model_preset(preset);
+    if (found) {
+      m = *found;
+    } else {
+      known = false;
+      if (at->kind == Node::Kind::String) {
+        diagnostics.add(at->at, "unknown model preset '" + preset + "'" +
+                                    suggest_and_list(preset, model_preset_names()));
+      }
+    }
+  } else if (const Node* at = in.node("hf_config")) {
+    const auto path = (std::filesystem::path(directory) / hf_config).lexically_normal();
+    const Result<HfModel> read = read_hf_config(path.string());
+    if (read) {
+      m = read->model;
+    } else {
+      known = false;
+      diagnostics.add(at->at, read.error().message, read.error().kind);
+    }
+  } else if (!in.given("architecture")) {
+    diagnostics.add(section ? section->at : missing,
+                    "[model] needs a preset, an hf_config, or an architecture with its sizes");
+    known = false;
+  }
+  const ModelSpec base = m;
+  describe(in, m);
+  const bool from_sizes = !in.given("preset") && !in.given("hf_config");
+  if (from_sizes && !in.given("tied_embeddings")) {
+    m.tied_embeddings = m.architecture == Architecture::Gpt2;
+  }
+  if (from_sizes && !in.given("name")) m.name = "custom";
+  if (known) derive_sizes(in, base, diagnostics, m);
+  in.finish();
+  return known;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,123 @@
+#include "core/scenario/scenario_file.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "core/scenario/resolve.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMaxPoints = 4096;
+
+struct SweepAxis {
+  std::string path;
+  const Node* values;
+};
+
+bool overridden(const Node& overrides, std::string_view path) {
+  const Node* at = &overrides;
+  while (at && at->is_table()) {
+    const std::size_t dot = path.find('.');
+    at = at->find(path.substr(0, dot));
+    if (dot == std::string_view::npos) return at != nullptr;
+    path.remove_prefix(dot + 1);
+  }
+  return false;
+}
+
+/// The axes of [sweep] in file order; an axis whose key is given by --set is dropped.
+void read_axes(const Node& table, const std::string& prefix, const Node& overrides,
+               Diagnostics& diagnostics, std::vector<SweepAxis>& axes) {
+  for (const Node& child : table.children) {
+    const std::string path = prefix + child.key;
+    if (child.is_table() && !child.inline_table && !child.children.empty()) {
+      read_axes(child, path + ".", overrides, diagnostics, axes);
+    } else if (child.kind != Node::Kind::Array || child.children.empty()) {
+      diagnostics.add(child.at, "sweep of '" + path + "' must be a list of values");
+    } else if (path == "sweep" || path.starts_with("sweep.")) {
+      diagnostics.add(child.key_at, "a sweep cannot sweep itself");
+    } else if (!overridden(overrides, path)) {
+      axes.push_back({path, &child});
+    }
+  }
+}
+
+std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& axes,
+                               const std::string& file, Diagnostics& diagnostics) {
+  std::vector<SweepPoint> points;
+  std::vector<std::size_t> index(axes.size(), 0);
+  while (true) {
+    Node instance = root;
+    SweepPoint point;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      Node value = axes[i].values->children[index[i]];
+      value.key_at = axes[i].values->key_at;
+      point.label += (i ? " " : "") + axes[i].path + "=" + to_text(value);
+      if (!set_value(instance, axes[i].path, value)) {
+        diagnostics.add(value.key_at,
+                        "cannot sweep '" + axes[i].path + "': not a key of a section");
+      }
+    }
+    point.scenario = resolve(instance, file, diagnostics);
+    points.push_back(std::move(point));
+    std::size_t axis = axes.size();
+    while (axis > 0 && ++index[axis - 1] == axes[axis - 1].values->children.size()) {
+      index[--axis] = 0;  // the last axis varies fastest
+    }
+    if (axis == 0) return points;
+  }
+}
+
+}  // namespace
+
+LoadedScenario parse_scenario(std::string_view text, const std::string& file,
+                              const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
+  Node root, all_overrides;
+  if (Result<Node> parsed = parse_document(text, file)) {
+    root = std::move(*parsed);
+  } else {
+    return {{}, {parsed.error()}};  // no tree to look for more faults in
+  }
+  for (const std::string& override_text : overrides) {
+    if (const Result<Node> parsed = parse_override(override_text)) {
+      merge(all_overrides, *parsed);
+    } else {
+      diagnostics.add({*parsed.error().where, {}}, parsed.error().message);
+    }
+  }
+  merge(root, all_overrides);
+
+  std::vector<SweepAxis> axes;
+  if (const Node* sweep = root.find("sweep")) {
+    if (sweep->is_table()) {
+      read_axes(*sweep, "", all_overrides, diagnostics, axes);
+    } else {
+      diagnostics.add(sweep->at, "[sweep] must be a table of lists");
+    }
+    std::size_t count = 1;
+    for (const SweepAxis& axis : axes) {
+      count = std::min(count * axis.values->children.size(), kMaxPoints + 1);
+    }
+    if (count > kMaxPoints) {
+      diagnostics.add(sweep->at, "a sweep has at most " + std::to_string(kMaxPoints) + " points");
+      axes.clear();
+    }
+  }
+  LoadedScenario loaded{expand(root, axes, file, diagnostics), diagnostics.take()};
+  if (!loaded.ok()) loaded.points.clear();
+  return loaded;
+}
+
+LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!(file && text << file.rdbuf())) {
+    return {{}, {Error{ErrorKind::Parse, "cannot read the scenario", SourceSpan{path, 0, 0}}}};
+  }
+  return parse_scenario(text.str(), path, overrides);
+}
+
+}  // namespace lockstep

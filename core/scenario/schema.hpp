@@ -1,0 +1,167 @@
+// The keys of a scenario file, once: each section's describe() is walked by Reader, Writer and the
+// list of valid names, so that what is printed is what is parsed. Text: docs/scenario.md.
+// Within a section, plain values come before sub-tables (TOML's own order).
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "core/scenario/units.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+// ---- names of enumerators ----
+template <class E, std::size_t N>
+using Choices = std::array<std::pair<std::string_view, E>, N>;
+
+constexpr auto choices(Architecture) {
+  return Choices<Architecture, 3>{{{"gpt2", Architecture::Gpt2},
+                                   {"llama", Architecture::Llama},
+                                   {"synthetic", Architecture::Synthetic}}};
+}
+constexpr auto choices(PipelineSchedule) {
+  return Choices<PipelineSchedule, 2>{
+      {{"GPipe", PipelineSchedule::GPipe}, {"1F1B", PipelineSchedule::OneFOneB}}};
+}
+constexpr auto choices(ReshardAfterForward) {
+  return Choices<ReshardAfterForward, 3>{{{"default", ReshardAfterForward::Default},
+                                          {"always", ReshardAfterForward::Always},
+                                          {"never", ReshardAfterForward::Never}}};
+}
+constexpr auto choices(DecayType) {
+  return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
+}
+constexpr auto choices(DType) {
+  return Choices<DType, 4>{{{to_string(DType::F32), DType::F32},
+                            {to_string(DType::F64), DType::F64},
+                            {to_string(DType::BF16), DType::BF16},
+                            {to_string(DType::F16), DType::F16}}};
+}
+
+// ---- sections ----
+template <class V>
+void describe(V& v, ModelSpec& m) {
+  v.field("name", m.name);
+  v.field("architecture", m.architecture);
+  v.field("layers", m.layers);
+  v.field("hidden", m.hidden);
+  v.field("heads", m.heads);
+  v.field("kv_heads", m.kv_heads);
+  v.field("head_dim", m.head_dim);
+  v.field("ffn_hidden", m.ffn_hidden);
+  v.field("vocab", m.vocab);
+  v.field("max_seq_len", m.max_seq_len);
+  v.field("tied_embeddings", m.tied_embeddings);
+  v.field("norm_eps", m.norm_eps);
+  v.field("rope_theta", m.rope_theta);
+}
+
+template <class V>
+void describe(V& v, TrainingSpec& t) {
+  v.field("seq_len", t.seq_len);
+  v.field("local_batch_size", t.local_batch_size);
+  v.field("global_batch_size", t.global_batch_size);
+  v.field("steps", t.steps);
+  v.field("max_norm", t.max_norm);
+  v.field("dtype", t.dtype);
+  v.field("seed", t.seed);
+  v.field("dataset", t.dataset);
+}
+
+template <class V>
+void describe(V& v, OptimizerSpec& o) {
+  v.field("lr", o.lr);
+  v.field("beta1", o.beta1);
+  v.field("beta2", o.beta2);
+  v.field("eps", o.eps);
+  v.field("weight_decay", o.weight_decay);
+}
+
+template <class V>
+void describe(V& v, LrSchedulerSpec& l) {
+  v.field("warmup_steps", l.warmup_steps);
+  v.field("decay_ratio", l.decay_ratio);
+  v.field("decay_type", l.decay_type);
+  v.field("min_lr_factor", l.min_lr_factor);
+}
+
+template <class V>
+void describe(V& v, StrategySpec& p) {
+  v.field("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
+  v.field("data_parallel_shard_degree", p.data_parallel_shard_degree);
+  v.field("tensor_parallel_degree", p.tensor_parallel_degree);
+  v.field("pipeline_parallel_degree", p.pipeline_parallel_degree);
+  v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
+  v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);
+  v.field("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages);
+  v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
+  v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);
+  v.field("fsdp_prefetch", p.fsdp_prefetch);
+  v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
+  v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
+  v.field("overlap_grad_reduce", p.overlap_grad_reduce);
+}
+
+template <class V>
+void describe(V& v, CheckpointSpec& c) {
+  v.field("interval", c.interval);
+  v.field("folder", c.folder);
+}
+
+template <class V>
+void describe(V& v, CostsSpec& c) {
+  v.field("forward", c.forward);
+  v.field("backward_input", c.backward_input);
+  v.field("backward_weight", c.backward_weight);
+  v.field("p2p", c.p2p);
+}
+
+template <class V>
+void describe(V& v, WhatIfSpec& w) {
+  v.field("ideal_network", w.ideal_network);
+  v.field("bandwidth_factor", w.bandwidth_factor);
+  v.field("straggler_rank", w.straggler_rank);
+  v.field("straggler_slowdown", w.straggler_slowdown);
+}
+
+template <class V>
+void describe(V& v, LinkSpec& l) {
+  v.field("bandwidth_gb_s", l.bandwidth, Unit::Giga);
+  v.field("latency_us", l.latency, Unit::Micro);
+}
+
+template <class V>
+void describe(V& v, DeviceSpec& d) {
+  v.field("name", d.name);
+  v.field("memory_gb", d.memory, Unit::Giga);
+  v.field("memory_bandwidth_gb_s", d.memory_bandwidth, Unit::Giga);
+  v.field("host_bandwidth_gb_s", d.host_bandwidth, Unit::Giga);
+  v.field("launch_overhead_us", d.launch_overhead, Unit::Micro);
+  v.field("concurrent_ranks", d.concurrent_ranks);
+  v.field("overlap_slowdown", d.overlap_slowdown);
+  v.field("dollars_per_hour", d.dollars_per_hour);
+  v.field("peak_tflops", d.peaks);
+}
+
+template <class V>
+void describe(V& v, EfficiencyCurve& e) {
+  v.field("kernel", e.kernel);
+  v.field("points", e.points);
+}
+
+/// [cluster] of a scenario, and the whole of a profile (hardware/*.toml).
+template <class V>
+void describe(V& v, ClusterSpec& c) {
+  v.field("name", c.name);
+  v.field("nodes", c.nodes);
+  v.field("devices_per_node", c.devices_per_node);
+  v.field("ranks_per_device", c.ranks_per_device);
+  v.tables("efficiency", c.device.efficiency);
+  v.table("device", c.device);
+  v.table("intra_node", c.intra_node);
+  v.table("inter_node", c.inter_node);
+}
+
+}  // namespace lockstep
