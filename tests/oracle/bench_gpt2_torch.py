@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Training speed of GPT-2 in PyTorch on this CPU, to set ours beside it on the same machine.
+
+Usage: OPENBLAS_CORETYPE=SkylakeX bench_gpt2_torch.py [--threads 1] [--batch 4] [--seq 64] ...
+Debian's PyTorch multiplies with whatever libblas.so.3 is: the reference BLAS (far slower than
+anything else) unless libopenblas0-pthread is installed, whose version 0.3.21 does not know newer
+Xeons and falls back to its slowest kernels; the variable (before the start, for AVX-512 machines)
+shows PyTorch at its best. The last line says what was used. The model is PyTorch's own layers in
+the usual arrangement, float32, forward + backward + clip + AdamW per step.
+"""
+import argparse
+import ctypes
+import math
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln1, self.ln2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv, self.proj = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.fc, self.fc_proj = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+
+    def forward(self, x, mask):
+        batch, seq, hidden = x.shape
+        qkv = self.qkv(self.ln1(x)).view(batch, seq, 3, self.heads, hidden // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(q.shape[-1])) + mask
+        o = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, seq, hidden)
+        x = x + self.proj(o)
+        return x + self.fc_proj(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, vocab, positions, layers, hidden, heads):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocab, hidden), nn.Embedding(positions, hidden)
+        self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden)
+        nn.init.normal_(self.wte.weight, std=0.02)
+        nn.init.normal_(self.wpe.weight, std=0.02)
+
+    def forward(self, tokens, targets):
+        seq = tokens.shape[1]
+        mask = torch.full((seq, seq), -math.inf).triu(1)
+        x = self.wte(tokens) + self.wpe.weight[:seq]
+        for block in self.blocks:
+            x = block(x, mask)
+        logits = F.linear(self.norm(x), self.wte.weight)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def blas_in_use():
+    with open("/proc/self/maps") as maps:
+        paths = sorted({line.split()[-1] for line in maps
+                        if "blas" in line.rpartition("/")[2] and ".so" in line})
+    for path in paths:
+        try:
+            core_name = ctypes.CDLL(path).openblas_get_corename
+        except AttributeError:
+            continue
+        core_name.restype = ctypes.c_char_p
+        return f"{path} (kernels: {core_name().decode()})"
+    return ", ".join(paths) or "unknown"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="GPT-2 training speed in PyTorch on a CPU")
+    for name, default in [("threads", 1), ("batch", 4), ("seq", 64), ("steps", 5), ("warmup", 2),
+                          ("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50257),
+                          ("positions", 1024)]:
+        parser.add_argument("--" + name, type=int, default=default)
+    a = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(a.threads)
+    model = Gpt2(a.vocab, a.positions, a.layers, a.hidden, a.heads)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    tokens, targets = torch.randint(a.vocab, (2, a.batch, a.seq))
+    seconds = []
+    for step in range(a.warmup + a.steps):
+        begin = time.perf_counter()
+        loss = model(tokens, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        seconds.append(time.perf_counter() - begin)
+        print(f"step {step}: {seconds[-1]:.3f} s, loss {loss.item():.4f}", flush=True)
+    timed = sorted(seconds[a.warmup:])
+    parameters = sum(p.numel() for p in model.parameters())
+    median = timed[len(timed) // 2]
+    tokens_per_step = a.batch * a.seq
+    # Model flops: 6 per parameter that multiplies (positions do not) and token, and for causal
+    # attention 6·layers·hidden·seq, half of what this code computes with its mask.
+    matrix = parameters - model.wpe.weight.numel()
+    flops = tokens_per_step * (6 * matrix + 6 * a.layers * a.hidden * a.seq)
+    for name, time_ in [("best", timed[0]), ("median", median)]:
+        print(f"{name}: {time_:.3f} s/step, {tokens_per_step / time_:.1f} tokens/s, "
+              f"{flops / time_ / 1e9:.1f} GFLOP/s")
+    print(f"parameters {parameters}, threads {torch.get_num_threads()}, "
+          f"torch {torch.__version__}, BLAS {blas_in_use()}")
+
+
+main()

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""An independent model for the loss curves: GPT-2 and Llama kinds in plain PyTorch (1.13 or newer).
+
+Usage: gpt2_oracle.py FOLDER, which holds
+  job.json           sizes, optimizer, schedule
+  model.safetensors  initial weights
+  tokens.bin, targets.bin  int32 [steps, batch, seq]
+Prints "<loss> <gradient norm>" for every step. It shares nothing with the C++ code but these files:
+autograd does the backward pass, torch.optim the update, and the file format is read by hand.
+"""
+import json
+import math
+import pathlib
+import struct
+import sys
+
+import numpy
+import torch
+import torch.nn.functional as F
+
+NUMPY_TYPES = {"F32": numpy.float32, "F64": numpy.float64}
+
+
+def read_safetensors(path):
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values = numpy.frombuffer(raw[8 + length + begin : 8 + length + end],
+                                  dtype=NUMPY_TYPES[entry["dtype"]])
+        tensors[name] = torch.tensor(values.reshape(entry["shape"]))
+    return tensors
+
+
+def attention(q, k, v):
+    """q, k, v: [batch, heads, seq, head_dim]; the plain definition, with its score matrix."""
+    seq = q.shape[2]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -math.inf).softmax(-1) @ v
+
+
+def rotate(x, theta):
+    """Rotary positions with halves paired, as in Hugging Face's Llama."""
+    seq, dim = x.shape[2], x.shape[3]
+    frequency = theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    angle = torch.arange(seq, dtype=torch.float64)[:, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., : dim // 2], x[..., dim // 2 :]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def split_heads(qkv, job):
+    """[batch, seq, (heads + 2 kv_heads) head_dim] -> q, k, v with one k and v per query head."""
+    heads, kv_heads = job["heads"], job["kv_heads"]
+    parts = qkv.unflatten(-1, (heads + 2 * kv_heads, job["head_dim"])).transpose(1, 2)
+    q, k, v = parts.split([heads, kv_heads, kv_heads], dim=1)
+    if job["kind"] == "llama":
+        q, k = rotate(q, job["rope_theta"]), rotate(k, job["rope_theta"])
+    repeat = heads // kv_heads
+    return q, k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
+
+
+def join_heads(o):
+    return o.transpose(1, 2).flatten(-2)
+
+
+def rms_norm(x, weight, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
+def gpt2_logits(p, tokens, job):
+    def norm(x, name):
+        return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"],
+                            job["norm_eps"])
+
+    x = p["embed.wte"][tokens] + p["embed.wpe"][: tokens.shape[1]]
+    for layer in range(job["layers"]):
+        b = f"blocks.{layer}."
+        h = norm(x, b + "ln1")
+        o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"], p[b + "attn.bqkv"]), job))
+        x = x + F.linear(join_heads(o), p[b + "attn.wo"], p[b + "attn.bo"])
+        h = norm(x, b + "ln2")
+        h = F.gelu(F.linear(h, p[b + "mlp.wfc"], p[b + "mlp.bfc"]), approximate="tanh")
+        x = x + F.linear(h, p[b + "mlp.wproj"], p[b + "mlp.bproj"])
+    return F.linear(norm(x, "head.norm"), p.get("head.lm_head", p["embed.wte"]))
+
+
+def llama_logits(p, tokens, job):
+    eps = job["norm_eps"]
+    x = p["embed.wte"][tokens]
+    for layer in range(job["layers"]):
+        b = f"blocks.{layer}."
+        h = rms_norm(x, p[b + "norm1.weight"], eps)
+        o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"]), job))
+        x = x + F.linear(join_heads(o), p[b + "attn.wo"])
+        gate, up = F.linear(rms_norm(x, p[b + "norm2.weight"], eps),
+                            p[b + "mlp.w13"]).chunk(2, -1)
+        x = x + F.linear(F.silu(gate) * up, p[b + "mlp.w2"])
+    return F.linear(rms_norm(x, p["head.norm.weight"], eps), p.get("head.lm_head", p["embed.wte"]))
+
+
+LOGITS = {"gpt2": gpt2_logits, "llama": llama_logits}
+
+
+def learning_rate(job, step):
+    """Linear warm-up over the first steps, linear decay to zero over the last."""
+    if step < job["warmup_steps"]:
+        return job["lr"] * (step + 1) / job["warmup_steps"]
+    left = job["steps"] - step - 1
+    return job["lr"] * min(1.0, left / job["decay_steps"]) if job["decay_steps"] else job["lr"]
+
+
+def main(folder):
+    torch.set_num_threads(1)
+    job = json.loads((folder / "job.json").read_text())
+    parameters = {name: torch.nn.Parameter(value)
+                  for name, value in read_safetensors(folder / "model.safetensors").items()}
+    shape = (job["steps"], job["batch"], job["seq"])
+    tokens, targets = (torch.tensor(numpy.fromfile(folder / name, dtype=numpy.int32).reshape(shape),
+                                    dtype=torch.long) for name in ("tokens.bin", "targets.bin"))
+    optimizer = torch.optim.AdamW(parameters.values(), lr=job["lr"], eps=job["eps"],
+                                  betas=(job["beta1"], job["beta2"]),
+                                  weight_decay=job["weight_decay"])
+    for step in range(job["steps"]):
+        logits = LOGITS[job["kind"]](parameters, tokens[step], job)
+        loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), job["max_norm"])
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(job, step)
+        optimizer.step()
+        print(f"{loss.item():.17g} {norm.item():.17g}")
+
+
+main(pathlib.Path(sys.argv[1]))

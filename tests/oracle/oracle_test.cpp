@@ -1,0 +1,220 @@
+// The CPU backend beside an independent PyTorch model: same weights, same batches, same losses.
+// Skipped, with the reason, where no Python with PyTorch is found.
+#include <sys/wait.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "backends/backends.hpp"
+#include "core/checkpoint/checkpoint.hpp"
+#include "core/data/token_source.hpp"
+#include "core/lower/lower.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+constexpr int kSteps = 10;
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+Outcome run_command(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 512> part{};
+  while (std::fgets(part.data(), part.size(), pipe) != nullptr) outcome.output += part.data();
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
+  return outcome;
+}
+
+/// A Python that has PyTorch; Debian's is not always the first in PATH. Empty: none.
+std::string find_python() {
+  for (const std::string python : {"python3", "/usr/bin/python3"}) {
+    if (run_command(python + " -c 'import torch, numpy' >/dev/null 2>&1").status == 0) {
+      return python;
+    }
+  }
+  return {};
+}
+
+Scenario scenario_of(Architecture architecture, bool tied, DType dtype) {
+  Scenario s;
+  s.model.name = "oracle";
+  s.model.architecture = architecture;
+  s.model.layers = 3;
+  s.model.hidden = 48;
+  s.model.heads = 6;
+  s.model.kv_heads = architecture == Architecture::Llama ? 2 : 6;  // grouped queries
+  s.model.head_dim = 8;
+  s.model.ffn_hidden = 112;
+  s.model.vocab = 61;
+  s.model.max_seq_len = 24;  // longer than the sequence: unused positions only decay
+  s.model.tied_embeddings = tied;
+  s.cluster.name = "one rank";
+  s.cluster.device.memory = Bytes{std::int64_t{1} << 30};
+  s.training.seq_len = 20;
+  s.training.local_batch_size = 2;
+  s.training.global_batch_size = 6;  // three passes of gradient accumulation
+  s.training.steps = kSteps;
+  s.training.max_norm = 1.0;
+  s.training.dtype = dtype;
+  s.optimizer.lr = 3e-3;
+  s.lr_scheduler.warmup_steps = 3;
+  s.lr_scheduler.decay_ratio = 0.4;
+  return s;
+}
+
+/// Weights that leave nothing at a special value: biases are not 0, norm weights not 1.
+TrainingState random_weights(const Program& program) {
+  TrainingState state;
+  std::mt19937 random(17);
+  for (const Parameter& parameter : program.parameters) {
+    const bool norm_weight = parameter.init == InitKind::Ones;
+    std::normal_distribution<double> values(norm_weight ? 1.0 : 0.0, 0.1);
+    Tensor tensor{program.dtype, parameter.shape, {}};
+    tensor.data.resize(static_cast<std::size_t>(parameter.elements() * size_of(program.dtype)));
+    for (std::int64_t i = 0; i < parameter.elements(); ++i) {
+      const double value = values(random);
+      const float narrow = static_cast<float>(value);
+      const bool wide = program.dtype == DType::F64;
+      std::memcpy(tensor.data.data() + i * size_of(program.dtype),
+                  wide ? static_cast<const void*>(&value) : &narrow, wide ? 8 : 4);
+    }
+    state.tensors.emplace(parameter.name, std::move(tensor));
+  }
+  return state;
+}
+
+void write_job(const Scenario& s, const std::string& path) {
+  const nlohmann::json job = {
+      {"kind", s.model.architecture == Architecture::Llama ? "llama" : "gpt2"},
+      {"layers", s.model.layers},
+      {"heads", s.model.heads},
+      {"kv_heads", s.model.kv_heads},
+      {"head_dim", s.model.head_dim},
+      {"norm_eps", s.model.norm_eps},
+      {"rope_theta", s.model.rope_theta},
+      {"lr", s.optimizer.lr},
+      {"beta1", s.optimizer.beta1},
+      {"beta2", s.optimizer.beta2},
+      {"eps", s.optimizer.eps},
+      {"weight_decay", s.optimizer.weight_decay},
+      {"max_norm", s.training.max_norm},
+      {"warmup_steps", s.lr_scheduler.warmup_steps},
+      {"decay_steps", std::lround(s.lr_scheduler.decay_ratio * s.training.steps)},
+      {"steps", s.training.steps},
+      {"batch", s.global_batch_size()},
+      {"seq", s.training.seq_len}};
+  std::ofstream(path) << job;
+}
+
+/// Step s trains on global samples [s·batch, (s + 1)·batch).
+void write_batches(const Scenario& s, const TemporaryFolder& folder) {
+  const Result<std::unique_ptr<TokenSource>> source = open_token_source(
+      s.training.dataset, s.training.seq_len, static_cast<int>(s.model.vocab), s.training.seed);
+  REQUIRE(source.ok());
+  std::ofstream tokens_file(folder / "tokens.bin", std::ios::binary);
+  std::ofstream targets_file(folder / "targets.bin", std::ios::binary);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(s.training.seq_len));
+  std::vector<std::int32_t> targets(tokens.size());
+  const auto bytes = static_cast<std::streamsize>(tokens.size() * sizeof(std::int32_t));
+  for (int sample = 0; sample < s.training.steps * s.global_batch_size(); ++sample) {
+    (*source)->fill(sample, tokens, targets);
+    tokens_file.write(reinterpret_cast<const char*>(tokens.data()), bytes);
+    targets_file.write(reinterpret_cast<const char*>(targets.data()), bytes);
+  }
+}
+
+struct StepNumbers {
+  double loss = 0, grad_norm = 0;
+};
+
+std::vector<StepNumbers> run_oracle(const std::string& python, const Scenario& s,
+                                    const TrainingState& weights) {
+  const TemporaryFolder folder;
+  write_job(s, folder / "job.json");
+  write_batches(s, folder);
+  REQUIRE(save_checkpoint(weights, folder.path.string()).ok());
+  std::filesystem::rename(folder.path / "step-0/model.safetensors",
+                          folder.path / "model.safetensors");
+  const Outcome outcome =
+      run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/gpt2_oracle.py '" +
+                  folder.path.string() + "' 2>&1");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  std::vector<StepNumbers> steps;
+  std::istringstream lines(outcome.output);
+  for (StepNumbers step; lines >> step.loss >> step.grad_norm;) steps.push_back(step);
+  REQUIRE(steps.size() == static_cast<std::size_t>(s.training.steps));
+  return steps;
+}
+
+std::vector<StepResult> run_ours(const Scenario& s, const Program& program,
+                                 const TrainingState& weights) {
+  Result<std::unique_ptr<Backend>> backend = make_backend("cpu");
+  REQUIRE(backend.ok());
+  RunOptions options;
+  options.steps = s.training.steps;
+  options.initial_state = &weights;
+  const Result<RunResult> result = (*backend)->run(program, s, options);
+  if (!result) FAIL(to_string(result.error()));
+  return result->trace.steps;
+}
+
+void compare(Architecture architecture, bool tied, DType dtype, double tolerance) {
+  const std::string python = find_python();
+  if (python.empty()) {
+    std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
+    return;
+  }
+  const Scenario scenario = scenario_of(architecture, tied, dtype);
+  REQUIRE(validate(scenario).empty());
+  const Result<Program> program = lower(scenario);
+  if (!program) FAIL(to_string(program.error()));
+  const TrainingState weights = random_weights(*program);
+  const std::vector<StepResult> ours = run_ours(scenario, *program, weights);
+  const std::vector<StepNumbers> theirs = run_oracle(python, scenario, weights);
+  REQUIRE(ours.size() == theirs.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    INFO("step " << i);
+    CHECK(std::abs(ours[i].loss - theirs[i].loss) <= tolerance);
+    CHECK(std::abs(ours[i].grad_norm - theirs[i].grad_norm) <=
+          10 * tolerance * theirs[i].grad_norm);
+  }
+  CHECK(theirs.back().loss < theirs.front().loss);  // equal because both learn, not because neither
+}
+
+}  // namespace
+
+TEST_CASE("ten losses of the GPT-2 kind equal PyTorch's within 1e-4 in float32", "[oracle]") {
+  compare(Architecture::Gpt2, true, DType::F32, 1e-4);
+}
+
+TEST_CASE("ten losses of the Llama kind equal PyTorch's within 1e-4 in float32", "[oracle]") {
+  compare(Architecture::Llama, false, DType::F32, 1e-4);
+}
+
+TEST_CASE("in float64 both kinds, tied and untied, equal PyTorch's within 1e-9", "[oracle]") {
+  for (const bool tied : {true, false}) {
+    INFO("tied " << tied);
+    compare(Architecture::Gpt2, tied, DType::F64, 1e-9);
+    compare(Architecture::Llama, tied, DType::F64, 1e-9);
+  }
+}
