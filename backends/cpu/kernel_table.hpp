@@ -1,0 +1,68 @@
+// Between run_kernel and the code compiled once per instruction set. Only plain types cross: an
+// inline std template instantiated in a file built for AVX-512 could be the copy the linker keeps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep::cpu {
+
+class ThreadTeam;
+
+/// A kernel with its operands resolved to addresses (null: absent). Addresses are aligned to their
+/// element size, no more.
+struct KernelArgs {
+  const std::int64_t* dims = nullptr;
+  const double* scalars = nullptr;
+  std::byte* in[8] = {};
+  std::byte* out[8] = {};
+  bool in_f64[8] = {};  // the operand's own type: float64 (else float32 or int32)
+  bool out_f64[8] = {};
+  bool accumulate = false;
+  double lr = 0;
+  std::int64_t step = 0;  // 0-based
+  ThreadTeam* team = nullptr;
+};
+
+using KernelFunction = void (*)(const KernelArgs&);
+
+/// Entry points of one instruction set, indexed by KernelKind; null: not implemented.
+struct KernelTable {
+  const char* isa = "";
+  KernelFunction f32[32] = {};
+  KernelFunction f64[32] = {};
+  /// c[m,n] = beta * c + op(a)[m,k] op(b)[k,n] on the calling thread; beta is 0 or 1.
+  void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                   std::int64_t lda, const float* b, std::int64_t ldb, int beta, float* c,
+                   std::int64_t ldc) = nullptr;
+  /// Multiply-adds per second of independent vector FMAs, for the roofline of this machine:
+  /// runs `iterations` rounds of 32 and returns a value that depends on all of them.
+  float (*fma_rounds_f32)(std::int64_t iterations) = nullptr;
+  double (*fma_rounds_f64)(std::int64_t iterations) = nullptr;
+  std::int64_t fma_flops_per_round_f32 = 0;
+  std::int64_t fma_flops_per_round_f64 = 0;
+};
+
+KernelTable baseline_table();
+KernelTable v3_table();  // AVX2 and FMA; x86-64 only
+KernelTable v4_table();  // AVX-512; x86-64 only
+
+/// Tables that this machine can run, from the baseline to the best; chosen once.
+struct KernelTables {
+  KernelTable tables[3];
+  int count = 0;
+  const KernelTable& best() const { return tables[count - 1]; }
+};
+const KernelTables& kernel_tables();
+
+/// ThreadTeam::parallel_for with a plain function.
+void parallel_ranges(ThreadTeam& team, std::int64_t n, std::int64_t grain,
+                     void (*body)(const void* context, std::int64_t begin, std::int64_t end),
+                     const void* context);
+
+/// The calling thread's scratch memory number `slot`, at least `bytes` long and 64-byte aligned.
+/// Kept for reuse; contents undefined.
+enum class Scratch : int { PackA, PackB, Tiles, Rows };
+void* scratch(Scratch slot, std::size_t bytes);
+
+}  // namespace lockstep::cpu
