@@ -9,7 +9,15 @@
 
 namespace lockstep {
 
-enum class ErrorKind { Parse, InvalidSpec, Unsupported, OutOfMemory, Device, Expectation, Internal };
+enum class ErrorKind {
+  Parse,
+  InvalidSpec,
+  Unsupported,
+  OutOfMemory,
+  Device,
+  Expectation,
+  Internal
+};
 
 struct SourceSpan {
   std::string file;
@@ -36,8 +44,8 @@ int exit_code(ErrorKind kind);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: implicit
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}   // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
   T& value() { return std::get<0>(state_); }              // requires ok()

@@ -18,11 +18,11 @@ struct Quantity {
   constexpr Quantity& operator-=(Quantity b) { return v -= b.v, *this; }
 };
 
-using Bytes = Quantity<struct BytesDim, std::int64_t>;    // exact; a tensor is never 1.5 bytes
-using Flops = Quantity<struct FlopsDim>;                  // a multiply-add counts as two
-using Seconds = Quantity<struct SecondsDim>;              // what a cost model returns
-using BytesPerSecond = Quantity<struct BandwidthDim>;     // never bits: the parser converts Gb/s
-using FlopsPerSecond = Quantity<struct FlopRateDim>;      // dense peak or measured rate
+using Bytes = Quantity<struct BytesDim, std::int64_t>;  // exact; a tensor is never 1.5 bytes
+using Flops = Quantity<struct FlopsDim>;                // a multiply-add counts as two
+using Seconds = Quantity<struct SecondsDim>;            // what a cost model returns
+using BytesPerSecond = Quantity<struct BandwidthDim>;   // never bits: the parser converts Gb/s
+using FlopsPerSecond = Quantity<struct FlopRateDim>;    // dense peak or measured rate
 
 constexpr Seconds operator/(Bytes n, BytesPerSecond rate) { return {double(n.v) / rate.v}; }
 constexpr Seconds operator/(Flops n, FlopsPerSecond rate) { return {n.v / rate.v}; }

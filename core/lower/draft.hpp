@@ -28,15 +28,15 @@ struct Action {
 std::string to_string(const Action& action);
 
 struct Schedule {
-  std::vector<int> rank_of_stage;             // coordinate along "pp", by virtual stage
-  std::vector<std::vector<Action>> actions;   // by coordinate along "pp", in order
+  std::vector<int> rank_of_stage;            // coordinate along "pp", by virtual stage
+  std::vector<std::vector<Action>> actions;  // by coordinate along "pp", in order
 };
 
 /// A unit of a role while it is being lowered.
 struct DraftUnit {
-  int layout = -1;    // into Model::units
-  BufferId grad;      // the rank's own gradient, summed over microbatches
-  BufferId reduced;   // summed over ranks: what the optimizer reads
+  int layout = -1;   // into Model::units
+  BufferId grad;     // the rank's own gradient, summed over microbatches
+  BufferId reduced;  // summed over ranks: what the optimizer reads
 };
 
 struct DraftRole {

@@ -57,7 +57,9 @@ class RoleExpander {
   const LayerKind& kind(int l) const {
     return model_.kinds[static_cast<std::size_t>(layer(l).kind)];
   }
-  int neighbour(Stage s) const { return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)]; }
+  int neighbour(Stage s) const {
+    return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)];
+  }
   bool here(Stage s) const { return neighbour(s) == coordinate_; }
 
   BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
@@ -73,18 +75,22 @@ class RoleExpander {
   }
 
   void declare_units() {
-    std::vector<bool> used(model_.units.size(), false);
+    std::vector<int> used(model_.units.size(), -1);  // by the first such layer
+    const auto use = [&](int unit, int l) {
+      int& first = used[static_cast<std::size_t>(unit)];
+      if (first < 0) first = l;
+    };
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
       if (!here(s)) continue;
       for (int l = stage(s).first; l < stage(s).last; ++l) {
-        if (layer(l).unit >= 0) used[static_cast<std::size_t>(layer(l).unit)] = true;
-        if (layer(l).uses_tied) used[static_cast<std::size_t>(model_.tied_unit)] = true;
+        if (layer(l).unit >= 0) use(layer(l).unit, l);
+        if (layer(l).uses_tied) use(model_.tied_unit, l);
       }
     }
     unit_of_layout_.assign(model_.units.size(), -1);
     const std::int64_t shards = draft_.scenario.strategy.data_parallel_shard_degree;
     for (std::size_t u = 0; u < model_.units.size(); ++u) {
-      if (!used[u]) continue;
+      if (used[u] < 0) continue;
       const UnitLayout& layout = model_.units[u];
       Unit unit;
       unit.name = layout.name;
@@ -94,13 +100,13 @@ class RoleExpander {
       }
       unit.tied_copy = static_cast<int>(u) == model_.tied_unit && coordinate_ > 0;
       const std::int64_t bytes = layout.elements * size_of(dtype());
-      unit.param = add(BufferKind::Param, layout.name, bytes);
-      unit.adam_m = add(BufferKind::Optimizer, layout.name + ".m", bytes);
-      unit.adam_v = add(BufferKind::Optimizer, layout.name + ".v", bytes);
+      unit.param = add(BufferKind::Param, layout.name, bytes, used[u]);
+      unit.adam_m = add(BufferKind::Optimizer, layout.name + ".m", bytes, used[u]);
+      unit.adam_v = add(BufferKind::Optimizer, layout.name + ".v", bytes, used[u]);
       DraftUnit draft_unit;
       draft_unit.layout = static_cast<int>(u);
-      draft_unit.grad = draft_unit.reduced =
-          add(BufferKind::Grad, layout.name + ".grad", layout.padded(shards) * size_of(dtype()));
+      draft_unit.grad = draft_unit.reduced = add(BufferKind::Grad, layout.name + ".grad",
+                                                 layout.padded(shards) * size_of(dtype()), used[u]);
       unit_of_layout_[u] = static_cast<int>(out_.units.size());
       out_.units.push_back(draft_unit);
       out_.role.units.push_back(std::move(unit));
@@ -274,10 +280,10 @@ class RoleExpander {
   DraftRole out_;
   std::map<std::array<int, 3>, Cached> functions_;  // by (kind, phase, accumulate)
   std::vector<BufferId> args_;                      // of the call being built
-  std::vector<int> unit_of_layout_;  // by Model::units; -1: not on this rank
-  std::vector<bool> grad_written_;   // by unit of the role
-  std::vector<BufferId> x_, saved_, stash_, dy_;  // by cell(layer, microbatch)
-  std::vector<BufferId> tokens_, targets_;        // by microbatch
+  std::vector<int> unit_of_layout_;                 // by Model::units; -1: not on this rank
+  std::vector<bool> grad_written_;                  // by unit of the role
+  std::vector<BufferId> x_, saved_, stash_, dy_;    // by cell(layer, microbatch)
+  std::vector<BufferId> tokens_, targets_;          // by microbatch
 };
 
 }  // namespace

@@ -13,7 +13,8 @@
 namespace lockstep {
 
 /// Called after each named pass with a function that prints the state at that point.
-using PassObserver = std::function<void(std::string_view pass, const std::function<std::string()>&)>;
+using PassObserver =
+    std::function<void(std::string_view pass, const std::function<std::string()>&)>;
 
 /// Names of the passes, in order.
 const std::vector<std::string>& pass_names();

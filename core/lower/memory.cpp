@@ -1,6 +1,8 @@
 // memory: lifetimes and arena offsets. A buffer lives from the first op of the list that names it
 // to the last; where it takes over bytes from another stream's buffer, its first op waits for that
-// buffer's last users.
+// buffer's last users. A buffer that a transfer used last lives on until the next transfer of that
+// stream: handed on at once, it would make the computation beside the transfer wait for it (FSDP
+// keeps one reduce-scatter input in flight for the same reason).
 #include <algorithm>
 #include <array>
 #include <map>
@@ -33,21 +35,17 @@ class ArenaPlanner {
       dependencies.begin(id);
       each_root(role_.ops[i], [&](BufferId root) {
         Buffer& buffer = role_.buffers[static_cast<std::size_t>(root.v)];
-        if (buffer.persistent() || buffer.first != id || placed_[static_cast<std::size_t>(root.v)])
-          return;
+        if (buffer.first != id || placed_[static_cast<std::size_t>(root.v)]) return;
         placed_[static_cast<std::size_t>(root.v)] = true;
         const std::int64_t before = arena_.high_water();
         buffer.offset = arena_.allocate(buffer.bytes.v);
         if (arena_.high_water() > before) peak_op_ = id;
         take_over(buffer, dependencies);
       });
-      each_root(role_.ops[i], [&](BufferId root) {
-        const Buffer& buffer = role_.buffer(root);
-        const std::size_t r = static_cast<std::size_t>(root.v);
-        if (buffer.persistent() || buffer.last != id || freed_[r]) return;
-        freed_[r] = true;
-        give_back(buffer, last_users_[r]);
-      });
+      for (; next_expiry_ < expiries_.size() && role_.buffer(expiries_[next_expiry_]).last == id;
+           ++next_expiry_) {
+        give_back(expiries_[next_expiry_]);
+      }
       dependencies.end();
     }
     dependencies.store();
@@ -66,7 +64,6 @@ class ArenaPlanner {
     none.fill(-1);
     last_users_.assign(role_.buffers.size(), none);
     placed_.assign(role_.buffers.size(), false);
-    freed_.assign(role_.buffers.size(), false);
     std::vector<bool> persistent(role_.buffers.size(), false);
     for (const Unit& unit : role_.units) {
       for (BufferId id : {unit.param, unit.adam_m, unit.adam_v}) {
@@ -84,6 +81,28 @@ class ArenaPlanner {
         buffer.last = id;
       });
     }
+    std::array<std::int32_t, kNumStreams> next;  // op of each stream after the one in hand
+    next.fill(-1);
+    std::vector<OpId> next_on_stream(role_.ops.size());
+    for (std::size_t i = role_.ops.size(); i-- > 0;) {
+      std::int32_t& following = next[static_cast<std::size_t>(role_.ops[i].stream)];
+      next_on_stream[i] = {following};
+      following = static_cast<std::int32_t>(i);
+    }
+    for (std::size_t b = 0; b < role_.buffers.size(); ++b) {
+      Buffer& buffer = role_.buffers[b];
+      if (!buffer.last.valid()) continue;
+      if (role_.op(buffer.last).stream != Stream::Compute) {
+        const OpId later = next_on_stream[static_cast<std::size_t>(buffer.last.v)];
+        if (later.valid()) buffer.last = later;
+      }
+      expiries_.push_back({static_cast<std::int32_t>(b)});
+    }
+    std::sort(expiries_.begin(), expiries_.end(), [&](BufferId a, BufferId b) {
+      const OpId x = role_.buffer(a).last;
+      const OpId y = role_.buffer(b).last;
+      return x != y ? x < y : a < b;
+    });
   }
 
   /// The new tenant of [offset, offset + bytes) waits for the users of the old ones.
@@ -105,8 +124,10 @@ class ArenaPlanner {
     }
   }
 
-  void give_back(const Buffer& buffer, const std::array<std::int32_t, kNumStreams>& users) {
+  void give_back(BufferId id) {
+    const Buffer& buffer = role_.buffer(id);
     if (buffer.bytes.v == 0) return;
+    const auto& users = last_users_[static_cast<std::size_t>(id.v)];
     arena_.release(buffer.offset, buffer.bytes.v);
     const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
     freed_bytes_.emplace(buffer.offset, Freed{end, users});
@@ -116,7 +137,9 @@ class ArenaPlanner {
   FreeList arena_;
   OpId peak_op_;
   std::vector<std::array<std::int32_t, kNumStreams>> last_users_;  // by root buffer
-  std::vector<bool> placed_, freed_;
+  std::vector<bool> placed_;
+  std::vector<BufferId> expiries_;  // buffers with a lifetime, by its end
+  std::size_t next_expiry_ = 0;
   std::map<std::int64_t, Freed> freed_bytes_;  // by begin; disjoint
 };
 
@@ -139,8 +162,9 @@ std::string out_of_memory(const Draft& draft, const Role& role, OpId peak, Bytes
   });
   std::string text = "rank " + std::to_string(role.ranks.front()) + " needs " +
                      gigabytes(role.arena.v) + ", its device has " + gigabytes(capacity.v);
-  if (peak.valid()) text += "; the peak is at op %" + std::to_string(peak.v) + " " +
-                            describe(draft.program, role, peak);
+  if (peak.valid())
+    text += "; the peak is at op %" + std::to_string(peak.v) + " " +
+            describe(draft.program, role, peak);
   text += "; largest buffers:";
   for (std::size_t i = 0; i < largest.size() && i < 5; ++i) {
     const Buffer& buffer = role.buffer(largest[i]);

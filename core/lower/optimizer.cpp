@@ -18,8 +18,7 @@ Function one_kernel(std::string name, Kernel kernel, const std::vector<std::stri
     if (operand.present()) function.formals.push_back({formal, Access::Read, {}});
   }
   for (const std::string& formal : out) {
-    kernel.out.push_back(
-        {static_cast<std::int16_t>(function.formals.size()), kernel.dtype, 0});
+    kernel.out.push_back({static_cast<std::int16_t>(function.formals.size()), kernel.dtype, 0});
     function.formals.push_back({formal, Access::Write, {}});
   }
   const std::int64_t element = size_of(kernel.dtype);
@@ -121,8 +120,7 @@ class OptimizerStep {
     const BufferId coefficient = metric("clip", 1);
     const BufferId norm = metric("grad_norm", 1);
     call(one_kernel("clip",
-                    kernel(KernelKind::ClipCoefficient, {dp},
-                           {draft_.scenario.training.max_norm}),
+                    kernel(KernelKind::ClipCoefficient, {dp}, {draft_.scenario.training.max_norm}),
                     {"squares"}, {"coefficient", "norm"}),
          {squares, coefficient, norm});
     to_host(HostData::GradNorm, norm);
@@ -150,14 +148,12 @@ class OptimizerStep {
          {out_.losses, loss});
     if (strategy_.data_parallel_degree() > 1) {
       const bool sharded = strategy_.data_parallel_shard_degree > 1;
-      communicate(OpKind::AllReduce,
-                  draft_.group("dp", {sharded ? "dp_shard" : "dp_replicate"}), {loss});
+      communicate(OpKind::AllReduce, draft_.group("dp", {sharded ? "dp_shard" : "dp_replicate"}),
+                  {loss});
     }
     to_host(HostData::Loss, loss);
   }
-  int layer(std::size_t u) const {
-    return out_.role.buffer(out_.role.units[u].param).layer;
-  }
+  int layer(std::size_t u) const { return out_.role.buffer(out_.role.units[u].param).layer; }
 
   Draft& draft_;
   DraftRole& out_;

@@ -104,7 +104,7 @@ void all_reduce_buckets(Draft& draft, DraftRole& out) {
 /// A stretch of the step during which one gathered copy of a unit serves.
 struct Episode {
   std::size_t unit = 0;
-  std::size_t first = 0;          // op
+  std::size_t first = 0;            // op
   std::vector<std::uint32_t> args;  // positions in Role::args that read the copy
 };
 
@@ -144,10 +144,9 @@ void fully_shard(Draft& draft, DraftRole& out) {
   const int shards = strategy.data_parallel_shard_degree;
   const GroupId dp = draft.group("dp", {"dp_shard"});
   const std::vector<std::size_t> ready = last_gradient_write(draft.program, out);
-  const bool reshard =
-      strategy.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
-      (strategy.fsdp_reshard_after_forward == ReshardAfterForward::Default &&
-       strategy.pipeline_parallel_degree == 1);
+  const bool reshard = strategy.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
+                       (strategy.fsdp_reshard_after_forward == ReshardAfterForward::Default &&
+                        strategy.pipeline_parallel_degree == 1);
 
   // The root group (embedding, head, tied weights) stays gathered, as in fully_shard.
   std::vector<bool> keep;

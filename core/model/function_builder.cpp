@@ -12,8 +12,8 @@ constexpr unsigned bit(Part part) { return static_cast<unsigned>(part); }
 
 // Formals stand in this order in every function, so that programs read alike.
 constexpr std::array<std::string_view, 14> kFormalOrder = {
-    "w", "w_tied", "tokens", "targets", "x",  "dy",      "saved",
-    "stash", "y",  "dx",     "loss",    "gw", "gw_tied", "ws"};
+    "w",     "w_tied", "tokens", "targets", "x",  "dy",      "saved",
+    "stash", "y",      "dx",     "loss",    "gw", "gw_tied", "ws"};
 
 std::size_t formal_rank(std::string_view name) {
   return static_cast<std::size_t>(std::find(kFormalOrder.begin(), kFormalOrder.end(), name) -
@@ -54,13 +54,12 @@ void FunctionBuilder::emit(Part part, KernelKind kind, Call call) {
 void FunctionBuilder::linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out,
                                      TensorId x, TensorId w, TensorId bias, TensorId residual,
                                      TensorId y) {
-  emit(Part::Forward, KernelKind::Gemm,
-       {{rows, out, in, 0, 1}, {}, {x, w, bias, residual}, {y}});
+  emit(Part::Forward, KernelKind::Gemm, {{rows, out, in, 0, 1}, {}, {x, w, bias, residual}, {y}});
 }
 
 void FunctionBuilder::linear_backward(std::int64_t rows, std::int64_t in, std::int64_t out,
-                                      TensorId dy, TensorId x, TensorId w, TensorId dx,
-                                      TensorId dw, TensorId dbias) {
+                                      TensorId dy, TensorId x, TensorId w, TensorId dx, TensorId dw,
+                                      TensorId dbias) {
   if (dx.valid()) {
     emit(Part::InputGrad, KernelKind::Gemm, {{rows, in, out, 0, 0}, {}, {dy, w, {}, {}}, {dx}});
   }
@@ -198,7 +197,8 @@ Function FunctionBuilder::build(std::string name, unsigned parts, bool split,
     std::copy(emitted->call.scalars.begin(), emitted->call.scalars.end(), kernel.scalars.begin());
     if (emitted->part == Part::WeightGrad && !emitted->call.out.empty()) {
       const TensorId out = emitted->call.out.front();
-      kernel.accumulate = out.valid() && accumulates(tensors_[static_cast<std::size_t>(out.v)].formal);
+      kernel.accumulate =
+          out.valid() && accumulates(tensors_[static_cast<std::size_t>(out.v)].formal);
     }
     kernels.push_back(kernel);
     operands.emplace_back(emitted->call.in, emitted->call.out);
@@ -230,22 +230,19 @@ Function FunctionBuilder::build(std::string name, unsigned parts, bool split,
       written[static_cast<std::size_t>(t.v)] = true;
     }
   }
-  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
-    return formal_rank(a.name) < formal_rank(b.name);
-  });
+  std::sort(uses.begin(), uses.end(),
+            [](const Use& a, const Use& b) { return formal_rank(a.name) < formal_rank(b.name); });
   for (const Use& use : uses) {
-    function.formals.push_back({use.name,
-                                use.writes ? (use.reads ? Access::ReadWrite : Access::Write)
-                                           : Access::Read,
-                                Bytes{use.bytes}});
+    function.formals.push_back(
+        {use.name, use.writes ? (use.reads ? Access::ReadWrite : Access::Write) : Access::Read,
+         Bytes{use.bytes}});
   }
   const auto operand = [&](TensorId id) -> Operand {
     if (!id.valid()) return {};
     const std::size_t t = static_cast<std::size_t>(id.v);
     const std::string& formal = use_of(t).name;
-    const auto found =
-        std::find_if(function.formals.begin(), function.formals.end(),
-                     [&](const Formal& f) { return f.name == formal; });
+    const auto found = std::find_if(function.formals.begin(), function.formals.end(),
+                                    [&](const Formal& f) { return f.name == formal; });
     return {static_cast<std::int16_t>(found - function.formals.begin()), tensors_[t].dtype,
             offset[t]};
   };

@@ -14,8 +14,8 @@ namespace lockstep {
 
 /// What the functions of a layer depend on beside the model.
 struct LayerShape {
-  std::int64_t batch = 1;        // sequences of a microbatch
-  std::int64_t seq = 1;          // tokens of a sequence
+  std::int64_t batch = 1;  // sequences of a microbatch
+  std::int64_t seq = 1;    // tokens of a sequence
   DType dtype = DType::F32;
   double loss_scale = 1;         // 1 / tokens of the global batch: gradients then add up
   std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
@@ -39,19 +39,19 @@ struct LayerKind {
 };
 
 struct Layer {
-  std::string name;  // "embed", "blocks.3", "head", "stage.2"
-  int kind = 0;      // into Model::kinds
-  int unit = -1;     // into Model::units: "w", "gw"; -1: no parameters
-  bool uses_tied = false;     // "w_tied", "gw_tied": Model::tied_unit
-  Flops forward_flops;        // per microbatch
-  double balance = 1;         // cost for the partition into stages: forward flops, or given time
+  std::string name;        // "embed", "blocks.3", "head", "stage.2"
+  int kind = 0;            // into Model::kinds
+  int unit = -1;           // into Model::units: "w", "gw"; -1: no parameters
+  bool uses_tied = false;  // "w_tied", "gw_tied": Model::tied_unit
+  Flops forward_flops;     // per microbatch
+  double balance = 1;      // cost for the partition into stages: forward flops, or given time
 };
 
 struct Model {
   std::vector<Layer> layers;  // in forward order
   std::vector<LayerKind> kinds;
   std::vector<UnitLayout> units;
-  int tied_unit = -1;  // the embedding shared by the first and the last layer
+  int tied_unit = -1;             // the embedding shared by the first and the last layer
   std::int64_t hidden_bytes = 0;  // "x", "y", "dx", "dy" of one microbatch; 0: synthetic
   Flops forward_flops() const;
   std::int64_t parameter_count() const;

@@ -22,8 +22,10 @@ Model build_synthetic(const CostsSpec& costs, int num_stages) {
         kinds.try_emplace({forward, input, weight, double(has_input), double(has_output)},
                           static_cast<int>(model.kinds.size()));
     if (fresh) {
-      const std::string kind_name =
-          !uniform ? name : !has_input ? "first" : !has_output ? "last" : "stage";
+      const std::string kind_name = !uniform      ? name
+                                    : !has_input  ? "first"
+                                    : !has_output ? "last"
+                                                  : "stage";
       FunctionBuilder f(kind_name, DType::U8);
       const TensorId x = has_input ? f.formal("x", 0) : TensorId{};
       const TensorId y = has_output ? f.formal("y", 0) : TensorId{};

@@ -205,7 +205,8 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const UnitL
   const TensorId datt = f.tensor(n * s.attention());
   f.linear_backward(n, s.attention(), c, dx1, att, w(wo_at), datt, u.g[wo_at], gb(wo_at));
   const TensorId dqkv = f.tensor(n * s.qkv());
-  f.emit(Part::InputGrad, KernelKind::AttentionBackward, {heads, {}, {qkv, att, lse, datt}, {dqkv}});
+  f.emit(Part::InputGrad, KernelKind::AttentionBackward,
+         {heads, {}, {qkv, att, lse, datt}, {dqkv}});
   rope(Part::InputGrad, dqkv, 1);
   const TensorId dh1 = f.tensor(n * c);
   f.linear_backward(n, c, s.qkv(), dqkv, h1, w(qkv_at), dh1, u.g[qkv_at], gb(qkv_at));
@@ -328,8 +329,8 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     if (gpt2) builder.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
   }
   const auto tied = [&] { return model.tied_unit < 0 ? nullptr : unit(model.tied_unit); };
-  model.kinds.push_back(embedding_kind(
-      spec, shape, embed_unit < 0 ? nullptr : unit(embed_unit), tied()));
+  model.kinds.push_back(
+      embedding_kind(spec, shape, embed_unit < 0 ? nullptr : unit(embed_unit), tied()));
   add_layer("embed", 0, embed_unit, spec.tied_embeddings);
 
   for (std::int64_t i = 0; i < spec.layers; ++i) {

@@ -17,13 +17,13 @@ enum class Architecture {
 struct ModelSpec {
   std::string name;
   Architecture architecture = Architecture::Gpt2;
-  std::int64_t layers = 0;      // transformer blocks
-  std::int64_t hidden = 0;      // C
-  std::int64_t heads = 0;       // query heads; head size D = head_dim
-  std::int64_t kv_heads = 0;    // key/value heads; divides heads
-  std::int64_t head_dim = 0;    // hidden / heads unless given
-  std::int64_t ffn_hidden = 0;  // F
-  std::int64_t vocab = 0;       // V
+  std::int64_t layers = 0;       // transformer blocks
+  std::int64_t hidden = 0;       // C
+  std::int64_t heads = 0;        // query heads; head size D = head_dim
+  std::int64_t kv_heads = 0;     // key/value heads; divides heads
+  std::int64_t head_dim = 0;     // hidden / heads unless given
+  std::int64_t ffn_hidden = 0;   // F
+  std::int64_t vocab = 0;        // V
   std::int64_t max_seq_len = 0;  // rows of the position table (GPT-2 kind)
   bool tied_embeddings = false;  // output layer shares the token embedding
   double norm_eps = 1e-5;

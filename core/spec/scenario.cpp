@@ -47,8 +47,8 @@ void validate_model(const Scenario& s, Faults& faults) {
     return;
   }
   if (s.costs) {
-    faults.add("costs", "[costs] gives times to the synthetic model only; model is '" + m.name +
-                            "'");
+    faults.add("costs",
+               "[costs] gives times to the synthetic model only; model is '" + m.name + "'");
   }
   bool sizes = faults.positive("model.layers", m.layers);
   sizes &= faults.positive("model.hidden", m.hidden);
@@ -63,13 +63,13 @@ void validate_model(const Scenario& s, Faults& faults) {
                                      " does not divide heads=" + std::to_string(m.heads));
   }
   if (m.architecture == Architecture::Llama && m.head_dim % 2 != 0) {
-    faults.add("model.head_dim", "rotary positions need an even head_dim, got " +
-                                     std::to_string(m.head_dim));
+    faults.add("model.head_dim",
+               "rotary positions need an even head_dim, got " + std::to_string(m.head_dim));
   }
   if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {
-    faults.add("training.seq_len", "seq_len=" + std::to_string(s.training.seq_len) +
-                                       " exceeds the model's max_seq_len=" +
-                                       std::to_string(m.max_seq_len));
+    faults.add("training.seq_len",
+               "seq_len=" + std::to_string(s.training.seq_len) +
+                   " exceeds the model's max_seq_len=" + std::to_string(m.max_seq_len));
   }
 }
 
@@ -78,9 +78,9 @@ void validate_costs(const Scenario& s, Faults& faults) {
   const auto check = [&](const char* key, const std::vector<double>& list) {
     const std::size_t stages = static_cast<std::size_t>(s.strategy.num_stages());
     if (list.size() != 1 && list.size() != stages) {
-      faults.add(std::string("costs.") + key,
-                 std::string(key) + " has " + std::to_string(list.size()) + " values for " +
-                     std::to_string(stages) + " virtual stages");
+      faults.add(std::string("costs.") + key, std::string(key) + " has " +
+                                                  std::to_string(list.size()) + " values for " +
+                                                  std::to_string(stages) + " virtual stages");
     }
     for (double seconds : list) {
       if (!(seconds >= 0)) faults.add(std::string("costs.") + key, "a time must not be negative");
@@ -155,9 +155,8 @@ void validate_strategy(const Scenario& s, Faults& faults) {
   if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
   const int world = p.world_size();
   if (world > s.cluster.capacity()) {
-    faults.add("parallelism", "the strategy needs " + std::to_string(world) +
-                                  " ranks; cluster '" + s.cluster.name + "' has " +
-                                  std::to_string(s.cluster.capacity()) +
+    faults.add("parallelism", "the strategy needs " + std::to_string(world) + " ranks; cluster '" +
+                                  s.cluster.name + "' has " + std::to_string(s.cluster.capacity()) +
                                   " (nodes × devices_per_node × ranks_per_device)");
   }
   if (s.model.architecture == Architecture::Synthetic) return;
@@ -168,12 +167,13 @@ void validate_strategy(const Scenario& s, Faults& faults) {
       faults.add(layout_key, "layers_per_stage has " + std::to_string(layout.size()) +
                                  " values for " + std::to_string(p.num_stages()) + " stages");
     } else if (std::accumulate(layout.begin(), layout.end(), std::int64_t{0}) != s.model.layers) {
-      faults.add(layout_key, "layers_per_stage does not add up to layers=" +
-                                 std::to_string(s.model.layers));
+      faults.add(layout_key,
+                 "layers_per_stage does not add up to layers=" + std::to_string(s.model.layers));
     }
   } else if (p.num_stages() > s.model.layers) {
     faults.add("parallelism.pipeline_parallel_degree",
-               std::to_string(p.num_stages()) + " stages need at least as many layers; the model has " +
+               std::to_string(p.num_stages()) +
+                   " stages need at least as many layers; the model has " +
                    std::to_string(s.model.layers));
   }
 }

@@ -22,9 +22,9 @@ struct CheckpointSpec {
 
 /// Counterfactuals applied by the simulator only.
 struct WhatIfSpec {
-  bool ideal_network = false;    // transfers take no time
-  double bandwidth_factor = 1;   // every link's bandwidth times this
-  int straggler_rank = -1;       // -1: none
+  bool ideal_network = false;     // transfers take no time
+  double bandwidth_factor = 1;    // every link's bandwidth times this
+  int straggler_rank = -1;        // -1: none
   double straggler_slowdown = 1;  // that rank's kernels take this factor
   bool operator==(const WhatIfSpec&) const = default;
 };

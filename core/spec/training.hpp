@@ -33,8 +33,8 @@ struct OptimizerSpec {  // AdamW, decoupled weight decay on every parameter (Los
 enum class DecayType { Linear, Cosine };
 
 struct LrSchedulerSpec {
-  int warmup_steps = 0;      // linear from lr/warmup_steps to lr
-  double decay_ratio = 0;    // last part of the steps over which lr decays; 0: constant
+  int warmup_steps = 0;    // linear from lr/warmup_steps to lr
+  double decay_ratio = 0;  // last part of the steps over which lr decays; 0: constant
   DecayType decay_type = DecayType::Linear;
   double min_lr_factor = 0;  // lr at the end, as a factor
   bool operator==(const LrSchedulerSpec&) const = default;
