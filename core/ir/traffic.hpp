@@ -1,0 +1,35 @@
+// Traffic: who meets whom. The k-th collective of a rank in a group meets the k-th of every other
+// member; the k-th send of a channel meets the k-th receive. Requires check_structure.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <vector>
+
+#include "core/ir/program.hpp"
+
+namespace lockstep::verification {
+
+/// Messages from one rank to another in one direction of the pipeline keep their order.
+enum class Direction : std::uint8_t { Forward, Backward, Other };
+Direction direction(const Op& op);
+
+/// One end of a channel, as its role sees it.
+struct ChannelEnd {
+  OpKind kind = OpKind::Send;  // Send or Recv
+  int peer = 0;                // coordinate along "pp"
+  Direction direction = Direction::Forward;
+  auto operator<=>(const ChannelEnd&) const = default;
+};
+
+/// A role's collectives by group and its messages by channel, in list order.
+struct RoleTraffic {
+  std::map<std::int32_t, std::vector<OpId>> by_group;
+  std::map<ChannelEnd, std::vector<OpId>> by_channel;
+  std::vector<std::int32_t> sequence;  // by op: index in its list; -1: a call or a copy
+};
+RoleTraffic traffic_of(const Role& role);
+
+inline ChannelEnd channel_end(const Op& op) { return {op.kind, op.peer(), direction(op)}; }
+
+}  // namespace lockstep::verification

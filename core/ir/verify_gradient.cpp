@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <map>
+
+#include "core/ir/interval_map.hpp"
+#include "core/ir/verify_internal.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+/// Follows gradients through the step in list order. A byte counts as computed when a kernel other
+/// than a fill wrote it, or a collective whose source holds computed bytes; an all-reduce in place
+/// computes nothing that was not there.
+class Gradients {
+ public:
+  Gradients(const Program& program, const Role& role, Faults& faults)
+      : program_(program),
+        role_(role),
+        faults_(faults),
+        ranges_(program, role),
+        updates_(role.units.size()),
+        updater_(role.units.size()) {}
+
+  void check() {
+    for (std::size_t i = 0; i < role_.units.size(); ++i) {
+      const Unit& unit = role_.units[i];
+      if (unit.adam_m.valid() && unit.shard_elements > 0) {
+        by_root_[whole(unit.param).root.v].push_back(i);
+      }
+    }
+    if (by_root_.empty()) return;
+    find_wanted();
+    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+      const Op& op = role_.ops[i];
+      if (op.kind == OpKind::Call) {
+        compute(op);
+        update(op, {static_cast<std::int32_t>(i)});
+      } else {
+        transfer(op);
+      }
+    }
+    for (const auto& [root, units] : by_root_) {
+      for (const std::size_t unit : units) check_updated(unit);
+    }
+  }
+
+ private:
+  Touch whole(BufferId buffer) const {
+    return ranges_.part(buffer, 0, role_.buffer(buffer).bytes.v, Access::Read);
+  }
+  Touch operand(const Op& op, const Operand& operand, std::int64_t elements) const {
+    return ranges_.part(role_.args_of(op)[static_cast<std::size_t>(operand.formal)], operand.offset,
+                        elements * size_of(operand.dtype), Access::Write);
+  }
+  void mark(const Touch& touch) { computed_[touch.root.v].assign(touch.begin, touch.end, 1); }
+  bool computed(BufferId root, std::int64_t begin, std::int64_t end) {
+    return computed_[root.v].covers(begin, end);
+  }
+
+  static bool moves(const Op& op) {
+    return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+           op.kind == OpKind::AllToAll;
+  }
+
+  /// Only gradients matter: what adamw reads, and what is reduced into that. Following every
+  /// activation would cost time for nothing.
+  void find_wanted() {
+    wanted_.assign(role_.buffers.size(), false);
+    const auto want = [this](BufferId buffer) {
+      wanted_[static_cast<std::size_t>(whole(buffer).root.v)] = true;
+    };
+    for (std::size_t i = role_.ops.size(); i-- > 0;) {
+      const Op& op = role_.ops[i];
+      const auto args = role_.args_of(op);
+      if (op.kind == OpKind::Call) {
+        for (const Kernel& kernel : program_.function(op.function()).kernels) {
+          if (kernel.kind != KernelKind::AdamW) continue;
+          want(args[static_cast<std::size_t>(kernel.in[0].formal)]);
+        }
+      } else if (moves(op) && wanted(args[1])) {
+        want(args[0]);
+      }
+    }
+  }
+  bool wanted(BufferId buffer) const {
+    return wanted_[static_cast<std::size_t>(whole(buffer).root.v)];
+  }
+
+  void compute(const Op& op) {
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (kernel.kind == KernelKind::Fill) continue;
+      for (std::size_t k = 0; k < kernel.out.size(); ++k) {
+        const Operand& out = kernel.out[k];
+        if (out.present() && wanted(role_.args_of(op)[static_cast<std::size_t>(out.formal)])) {
+          mark(operand(op, out, output_elements(kernel, k)));
+        }
+      }
+    }
+  }
+
+  void transfer(const Op& op) {
+    const auto args = role_.args_of(op);
+    if (op.kind == OpKind::Recv && wanted(args[0])) return mark(whole(args[0]));
+    if (!moves(op) || !wanted(args[1])) return;
+    const Touch source = whole(args[0]);
+    bool any = false;
+    computed_[source.root.v].visit(source.begin, source.end,
+                                   [&](std::int64_t, std::int64_t, char) { any = true; });
+    if (any) mark(whole(args[1]));
+  }
+
+  void update(const Op& op, OpId id) {
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (kernel.kind != KernelKind::AdamW) continue;
+      const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
+      const Touch gradient = operand(op, kernel.in[0], kernel.dims[0]);
+      const auto units = by_root_.find(weights.root.v);
+      if (units == by_root_.end()) continue;
+      for (const std::size_t u : units->second) {
+        updates_[u].assign(weights.begin, weights.end, 1);
+        updater_[u] = id;
+        check_gradient(u, id, weights, gradient, size_of(kernel.out[0].dtype),
+                       size_of(kernel.in[0].dtype));
+      }
+    }
+  }
+
+  /// Calls visit(name, first element, end) for the stretches of a unit's buffer that are values,
+  /// not padding: its parameters, or the whole shard, whose owner differs by rank.
+  template <class Visit>
+  void for_each_part(const Unit& unit, Visit&& visit) const {
+    if (unit.shard_group.valid()) {
+      return visit("shard of " + unit.name, 0, std::min(unit.elements, unit.shard_elements));
+    }
+    for (const UnitParameter& part : unit.parameters) {
+      const Parameter& parameter = program_.parameters[static_cast<std::size_t>(part.parameter.v)];
+      visit(parameter.name, part.offset, part.offset + parameter.elements());
+    }
+  }
+
+  void check_gradient(std::size_t u, OpId id, const Touch& weights, const Touch& gradient,
+                      std::int64_t weight_size, std::int64_t gradient_size) {
+    const Unit& unit = role_.units[u];
+    const std::int64_t unit_begin = whole(unit.param).begin;
+    for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
+      const std::int64_t from = std::max(weights.begin, unit_begin + begin * weight_size);
+      const std::int64_t to = std::min(weights.end, unit_begin + end * weight_size);
+      if (from >= to) return;
+      const std::int64_t g_begin =
+          gradient.begin + (from - weights.begin) / weight_size * gradient_size;
+      const std::int64_t g_end =
+          gradient.begin + (to - weights.begin) / weight_size * gradient_size;
+      if (!computed(gradient.root, g_begin, g_end)) {
+        faults_.add(op_at(program_, role_, id) + " updates parameter " + name +
+                    ", but its gradient " + buffer_name(program_, role_, gradient.root) +
+                    " was never computed");
+      }
+    });
+  }
+
+  void check_updated(std::size_t u) {
+    const Unit& unit = role_.units[u];
+    const std::int64_t size = size_of(role_.buffer(unit.param).dtype);
+    const std::int64_t unit_begin = whole(unit.param).begin;
+    for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
+      if (updates_[u].covers(unit_begin + begin * size, unit_begin + end * size)) return;
+      faults_.add("rank " + std::to_string(role_.ranks.front()) + ": parameter " + name +
+                  " has optimizer state but never gets its gradient: no adamw writes " +
+                  buffer_name(program_, role_, unit.param) +
+                  (updater_[u].valid()
+                       ? " entirely; the last is " + op_at(program_, role_, updater_[u])
+                       : std::string{}));
+    });
+  }
+
+  const Program& program_;
+  const Role& role_;
+  Faults& faults_;
+  Ranges ranges_;
+  std::map<std::int32_t, std::vector<std::size_t>> by_root_;  // units by root of their parameters
+  std::map<std::int32_t, IntervalMap<char>> computed_;        // by root
+  std::vector<bool> wanted_;                                  // by root
+  std::vector<IntervalMap<char>> updates_;                    // by unit, in its root
+  std::vector<OpId> updater_;                                 // by unit: last adamw
+};
+
+}  // namespace
+
+void check_gradients(const Program& program, const Role& role, Faults& faults) {
+  Gradients(program, role, faults).check();
+}
+
+}  // namespace lockstep::verification

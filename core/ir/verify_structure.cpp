@@ -1,0 +1,443 @@
+#include <algorithm>
+#include <limits>
+
+#include "core/ir/interval_map.hpp"
+#include "core/ir/verify_internal.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+template <class T>
+bool in_table(std::int32_t index, const std::vector<T>& table) {
+  return index >= 0 && static_cast<std::size_t>(index) < table.size();
+}
+
+std::string number(std::int64_t n) { return std::to_string(n); }
+
+bool contains_duplicates(std::vector<int> values) {
+  std::sort(values.begin(), values.end());
+  return std::adjacent_find(values.begin(), values.end()) != values.end();
+}
+
+class Structure {
+ public:
+  Structure(const Program& program, Faults& faults) : program_(program), faults_(faults) {}
+
+  void check() {
+    check_mesh();
+    if (!faults_.none()) return;
+    for (const Group& group : program_.groups) check_group(group);
+    for (const Function& function : program_.functions) check_function(function);
+    check_ranks();
+    if (!faults_.none()) return;
+    for (std::size_t i = 0; i < program_.roles.size() && !faults_.full(); ++i) {
+      role_ = &program_.roles[i];
+      check_buffers();
+      check_op_indices();
+      if (!faults_.none()) continue;
+      check_ops();
+      for (const Unit& unit : role_->units) check_unit(unit);
+    }
+  }
+
+ private:
+  void check_mesh() {
+    constexpr std::int64_t kMaxWorld = std::numeric_limits<Rank>::max();
+    std::int64_t size = 1;
+    for (const MeshDim& dim : program_.mesh.dims) {
+      if (dim.size < 1) return faults_.add("mesh dimension " + dim.name + " is empty");
+      size *= dim.size;
+      if (size > kMaxWorld) return faults_.add("the mesh has more than 2^31 ranks");
+      if (&program_.mesh.dims[static_cast<std::size_t>(program_.mesh.index_of(dim.name))] != &dim) {
+        return faults_.add("two mesh dimensions are named " + dim.name);
+      }
+    }
+  }
+
+  void check_group(const Group& group) {
+    const std::string name = "group " + group.name;
+    for (const int dim : group.dims) {
+      if (!in_table(dim, program_.mesh.dims)) {
+        return faults_.add(name + " uses mesh dimension " + number(dim) + ", which does not exist");
+      }
+    }
+    if (contains_duplicates(group.dims)) faults_.add(name + " uses a mesh dimension twice");
+    if (group.only.empty()) return;
+    if (group.dims.empty()) return faults_.add(name + " picks coordinates of no dimension");
+    const int size = program_.mesh.dims[static_cast<std::size_t>(group.dims[0])].size;
+    for (const int c : group.only) {
+      if (c < 0 || c >= size) {
+        faults_.add(name + " picks coordinate " + number(c) + " of " + number(size));
+      }
+    }
+    if (contains_duplicates(group.only)) faults_.add(name + " picks a coordinate twice");
+  }
+
+  void check_function(const Function& function) {
+    for (const Formal& formal : function.formals) {
+      if (formal.bytes.v < 0) faults_.add(function.name + ": formal " + formal.name + " < 0 bytes");
+    }
+    std::vector<IntervalMap<char>> written(function.formals.size());
+    for (const Kernel& kernel : function.kernels) {
+      const KernelInfo& row = info(kernel.kind);
+      const std::string name = function.name + ": " + std::string(row.name);
+      for (std::size_t i = 0; i < kernel.dims.size(); ++i) {
+        if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
+        if (i >= row.dims.size() && kernel.dims[i] != 0)
+          faults_.add(name + ": unused dimension set");
+      }
+      for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
+        if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
+      }
+      if (!check_operands(function, name, kernel.in, row.in) ||
+          !check_operands(function, name, kernel.out, row.out)) {
+        continue;
+      }
+      for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+        check_read(function, name, row.in[i], kernel.in[i], input_elements(kernel, i), written);
+      }
+      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+        if (output_is_read(kernel, i)) {
+          check_read(function, name, row.out[i], kernel.out[i], output_elements(kernel, i),
+                     written);
+        }
+      }
+      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+        check_write(function, name, row.out[i], kernel.out[i], output_elements(kernel, i), written);
+      }
+    }
+  }
+
+  bool check_operands(const Function& function, const std::string& name,
+                      const std::vector<Operand>& operands,
+                      const std::vector<std::string_view>& names) {
+    if (operands.size() > names.size()) {
+      faults_.add(name + ": has " + number(static_cast<std::int64_t>(operands.size())) +
+                  " operands on one side, at most " +
+                  number(static_cast<std::int64_t>(names.size())));
+      return false;
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool present = i < operands.size() && operands[i].present();
+      if (!present && !names[i].starts_with('[')) {
+        faults_.add(name + ": operand " + std::string(names[i]) + " is missing");
+        return false;
+      }
+      if (present && !in_table(operands[i].formal, function.formals)) {
+        faults_.add(name + ": operand " + std::string(names[i]) + " names formal " +
+                    number(operands[i].formal) + ", which does not exist");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// End of the operand in its formal, in bytes; -1 if it stands out.
+  std::int64_t operand_end(const Formal& formal, const Operand& operand, std::int64_t elements) {
+    std::int64_t end = 0;
+    const bool overflow = __builtin_mul_overflow(elements, size_of(operand.dtype), &end) ||
+                          __builtin_add_overflow(end, operand.offset, &end);
+    return overflow || operand.offset < 0 || end > formal.bytes.v ? -1 : end;
+  }
+
+  void check_read(const Function& function, const std::string& name, std::string_view operand_name,
+                  const Operand& operand, std::int64_t elements,
+                  const std::vector<IntervalMap<char>>& written) {
+    if (!operand.present()) return;
+    const Formal& formal = function.formals[static_cast<std::size_t>(operand.formal)];
+    const std::int64_t end = operand_end(formal, operand, elements);
+    const std::string what = name + ": operand " + std::string(operand_name);
+    if (end < 0) return faults_.add(what + " lies outside formal " + formal.name);
+    if (formal.access == Access::Write &&
+        !written[static_cast<std::size_t>(operand.formal)].covers(operand.offset, end)) {
+      faults_.add(what + " reads formal " + formal.name + ", which is declared as written only, " +
+                  "before the function writes it");
+    }
+  }
+
+  void check_write(const Function& function, const std::string& name, std::string_view operand_name,
+                   const Operand& operand, std::int64_t elements,
+                   std::vector<IntervalMap<char>>& written) {
+    if (!operand.present()) return;
+    const Formal& formal = function.formals[static_cast<std::size_t>(operand.formal)];
+    const std::int64_t end = operand_end(formal, operand, elements);
+    const std::string what = name + ": operand " + std::string(operand_name);
+    if (end < 0) return faults_.add(what + " lies outside formal " + formal.name);
+    if (formal.access == Access::Read) {
+      faults_.add(what + " writes formal " + formal.name + ", which is declared as read only");
+    }
+    written[static_cast<std::size_t>(operand.formal)].assign(operand.offset, end, 1);
+  }
+
+  void check_ranks() {
+    const auto world = static_cast<std::size_t>(program_.mesh.world_size());
+    if (program_.role_of_rank.size() != world) {
+      return faults_.add("the mesh has " + number(static_cast<std::int64_t>(world)) +
+                         " ranks, but roles are given for " +
+                         number(static_cast<std::int64_t>(program_.role_of_rank.size())));
+    }
+    std::size_t listed = 0;
+    for (std::size_t i = 0; i < program_.roles.size(); ++i) {
+      const Role& role = program_.roles[i];
+      const std::string name = "role " + number(static_cast<std::int64_t>(i));
+      if (role.ranks.empty()) faults_.add(name + " has no ranks");
+      for (std::size_t k = 0; k < role.ranks.size(); ++k) {
+        const Rank rank = role.ranks[k];
+        if (!in_table(rank, program_.role_of_rank)) {
+          faults_.add(name + " lists rank " + number(rank) + ", which does not exist");
+        } else if (k > 0 && role.ranks[k - 1] >= rank) {
+          faults_.add(name + " does not list its ranks in ascending order: " + number(rank));
+        } else if (program_.role_of_rank[static_cast<std::size_t>(rank)].v !=
+                   static_cast<std::int32_t>(i)) {
+          faults_.add("rank " + number(rank) + " has more than one role");
+        }
+      }
+      listed += role.ranks.size();
+    }
+    if (listed == world || !faults_.none()) return;
+    for (std::size_t rank = 0; rank < world; ++rank) {
+      const RoleId role = program_.role_of_rank[rank];
+      if (!in_table(role.v, program_.roles) ||
+          !std::binary_search(program_.roles[static_cast<std::size_t>(role.v)].ranks.begin(),
+                              program_.roles[static_cast<std::size_t>(role.v)].ranks.end(),
+                              static_cast<Rank>(rank))) {
+        return faults_.add("rank " + number(static_cast<std::int64_t>(rank)) + " has no role");
+      }
+    }
+  }
+
+  std::string rank_name() const { return "rank " + number(role_->ranks.front()) + ": "; }
+
+  void check_buffers() {
+    const auto& buffers = role_->buffers;
+    const auto ops = static_cast<std::int64_t>(role_->ops.size());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const Buffer& buffer = buffers[i];
+      const std::string name = rank_name() + "%b" + number(static_cast<std::int64_t>(i));
+      if (buffer.bytes.v < 0) faults_.add(name + " has a negative size");
+      if (buffer.name != -1 && !in_table(buffer.name, program_.names)) {
+        faults_.add(name + " has a name that does not exist");
+      }
+      std::int64_t limit = role_->arena.v;
+      if (buffer.parent.valid()) {
+        if (!in_table(buffer.parent.v, buffers)) {
+          faults_.add(name + " is a view of %b" + number(buffer.parent.v) +
+                      ", which does not exist");
+          continue;
+        }
+        limit = role_->buffer(buffer.parent).bytes.v;
+      } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
+                 buffer.last.v >= ops) {
+        faults_.add(name + " has the lifetime %" + number(buffer.first.v) + "..%" +
+                    number(buffer.last.v) + " in a list of " + number(ops) + " ops");
+      }
+      std::int64_t end = 0;
+      if (buffer.offset < 0 || __builtin_add_overflow(buffer.offset, buffer.bytes.v, &end) ||
+          end > limit) {
+        faults_.add(name + " (" + number(buffer.bytes.v) + " bytes at " + number(buffer.offset) +
+                    ") lies outside its " + (buffer.parent.valid() ? "parent of " : "arena of ") +
+                    number(limit) + " bytes");
+      }
+    }
+    if (faults_.none()) check_view_cycles();
+  }
+
+  // Follows each chain of parents once: a chain that meets itself is a cycle.
+  void check_view_cycles() {
+    std::vector<std::int32_t> visited_from(role_->buffers.size(), -1);
+    for (std::size_t i = 0; i < role_->buffers.size(); ++i) {
+      const auto start = static_cast<std::int32_t>(i);
+      BufferId at{start};
+      while (at.valid() && visited_from[static_cast<std::size_t>(at.v)] < 0) {
+        visited_from[static_cast<std::size_t>(at.v)] = start;
+        at = role_->buffer(at).parent;
+      }
+      if (at.valid() && visited_from[static_cast<std::size_t>(at.v)] == start) {
+        return faults_.add(rank_name() + "%b" + number(at.v) + " is a view of itself");
+      }
+    }
+  }
+
+  void check_op_indices() {
+    for (std::size_t i = 0; i < role_->ops.size() && !faults_.full(); ++i) {
+      const Op& op = role_->ops[i];
+      const std::string_view kind = to_string(op.kind);
+      const auto name = [&] {
+        return rank_name() + "%" + number(static_cast<std::int64_t>(i)) + " " + std::string(kind);
+      };
+      bool target = true;
+      if (op.kind == OpKind::Call) {
+        target = in_table(op.target, program_.functions);
+      } else if (is_collective(op.kind)) {
+        target = in_table(op.target, program_.groups);
+      } else if (is_copy(op.kind)) {
+        target = op.target >= 0 && op.target <= static_cast<int>(HostData::GradNorm);
+      }
+      if (!target) faults_.add(name() + ": target " + number(op.target) + " does not exist");
+      if (std::size_t{op.after_begin} + op.after_count > role_->after.size() ||
+          std::size_t{op.args_begin} + op.args_count > role_->args.size()) {
+        faults_.add(name() + ": its lists lie outside their pools");
+        continue;
+      }
+      for (const OpId dependency : role_->after_of(op)) {
+        if (!dependency.valid() || dependency.v >= static_cast<std::int32_t>(i)) {
+          faults_.add(name() + " waits for %" + number(dependency.v) +
+                      ", which does not come before it: a dependency cycle");
+        }
+      }
+      for (const BufferId buffer : role_->args_of(op)) {
+        if (!in_table(buffer.v, role_->buffers)) {
+          faults_.add(name() + ": buffer %b" + number(buffer.v) + " does not exist");
+        }
+      }
+    }
+  }
+
+  std::size_t expected_args(const Op& op) const {
+    if (op.kind == OpKind::Call) return program_.function(op.function()).formals.size();
+    const bool two = op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+                     op.kind == OpKind::AllToAll;
+    return two ? 2 : 1;
+  }
+
+  void check_ops() {
+    check_group_membership();
+    const int pp = program_.mesh.index_of("pp");
+    for (std::size_t i = 0; i < role_->ops.size() && !faults_.full(); ++i) {
+      const Op& op = role_->ops[i];
+      const OpId id{static_cast<std::int32_t>(i)};
+      const auto args = role_->args_of(op);
+      if (args.size() != expected_args(op)) {
+        faults_.add(op_at(program_, *role_, id) + ": has " +
+                    number(static_cast<std::int64_t>(args.size())) + " arguments instead of " +
+                    number(static_cast<std::int64_t>(expected_args(op))));
+        continue;
+      }
+      if (op.kind == OpKind::Call) {
+        const auto& formals = program_.function(op.function()).formals;
+        for (std::size_t k = 0; k < args.size(); ++k) {
+          if (role_->buffer(args[k]).bytes < formals[k].bytes) {
+            faults_.add(op_at(program_, *role_, id) + ": " +
+                        buffer_name(program_, *role_, args[k]) + " has " +
+                        number(role_->buffer(args[k]).bytes.v) + " bytes, but formal " +
+                        formals[k].name + " needs " + number(formals[k].bytes.v));
+          }
+        }
+      } else if (args.size() == 2) {
+        check_two_buffers(id, op, role_->buffer(args[0]), role_->buffer(args[1]));
+      } else if (is_p2p(op.kind)) {
+        check_peer(id, op, pp);
+      }
+    }
+  }
+
+  void check_two_buffers(OpId id, const Op& op, const Buffer& source, const Buffer& destination) {
+    if (source.dtype != destination.dtype) {
+      faults_.add(op_at(program_, *role_, id) + ": reads " + std::string(to_string(source.dtype)) +
+                  " but writes " + std::string(to_string(destination.dtype)));
+    }
+    const std::int64_t n = group_size(program_.mesh, program_.group(op.group()));
+    const std::int64_t from = source.bytes.v;
+    const std::int64_t to = destination.bytes.v;
+    const bool fits = op.kind == OpKind::AllGather       ? to % n == 0 && to / n == from
+                      : op.kind == OpKind::ReduceScatter ? from % n == 0 && from / n == to
+                                                         : from == to && from % n == 0;
+    if (!fits) {
+      faults_.add(op_at(program_, *role_, id) + ": " + number(from) + " bytes cannot become " +
+                  number(to) + " bytes in a group of " + number(n));
+    }
+  }
+
+  void check_peer(OpId id, const Op& op, int pp) {
+    if (pp < 0 || op.peer() < 0 ||
+        op.peer() >= program_.mesh.dims[static_cast<std::size_t>(pp)].size) {
+      return faults_.add(op_at(program_, *role_, id) + ": there is no such pipeline peer");
+    }
+    for (const Rank rank : role_->ranks) {
+      if (program_.mesh.coordinate(rank, pp) == op.peer()) {
+        return faults_.add(op_at(program_, rank, id) + ": the peer is the rank itself");
+      }
+    }
+  }
+
+  // One op per group is enough: membership does not depend on the op.
+  void check_group_membership() {
+    std::vector<bool> seen(program_.groups.size(), false);
+    for (std::size_t i = 0; i < role_->ops.size(); ++i) {
+      const Op& op = role_->ops[i];
+      if (!is_collective(op.kind) || seen[static_cast<std::size_t>(op.target)]) continue;
+      seen[static_cast<std::size_t>(op.target)] = true;
+      const Group& group = program_.group(op.group());
+      for (const Rank rank : role_->ranks) {
+        if (position(program_.mesh, group, rank) < 0) {
+          faults_.add(op_at(program_, rank, {static_cast<std::int32_t>(i)}) +
+                      ": the rank is outside its group " + group.name);
+          break;
+        }
+      }
+    }
+  }
+
+  void check_unit(const Unit& unit) {
+    const std::string name = rank_name() + "unit " + unit.name;
+    if (unit.elements < 0 || unit.shard_elements < 0) {
+      return faults_.add(name + " has a negative size");
+    }
+    for (const UnitParameter& part : unit.parameters) {
+      std::int64_t end = 0;
+      if (!in_table(part.parameter.v, program_.parameters)) {
+        faults_.add(name + " names parameter " + number(part.parameter.v) +
+                    ", which does not exist");
+      } else if (part.offset < 0 ||
+                 __builtin_add_overflow(
+                     part.offset,
+                     program_.parameters[static_cast<std::size_t>(part.parameter.v)].elements(),
+                     &end) ||
+                 end > unit.elements) {
+        faults_.add(name + ": parameter " +
+                    program_.parameters[static_cast<std::size_t>(part.parameter.v)].name +
+                    " lies outside its " + number(unit.elements) + " elements");
+      }
+    }
+    std::int64_t covered = unit.shard_elements;
+    if (unit.shard_group.v != -1) {
+      if (!in_table(unit.shard_group.v, program_.groups)) {
+        return faults_.add(name + " names a shard group that does not exist");
+      }
+      const std::int64_t n = group_size(program_.mesh, program_.group(unit.shard_group));
+      if (__builtin_mul_overflow(covered, n, &covered)) covered = unit.elements;
+    }
+    if (covered < unit.elements) {
+      faults_.add(name + ": its shards hold " + number(covered) + " of " + number(unit.elements) +
+                  " elements");
+    }
+    check_unit_buffer(name, "param", unit.param, unit.shard_elements, unit.shard_elements > 0);
+    check_unit_buffer(name, "adam_m", unit.adam_m, unit.shard_elements, false);
+    check_unit_buffer(name, "adam_v", unit.adam_v, unit.shard_elements, false);
+  }
+
+  void check_unit_buffer(const std::string& unit, std::string_view what, BufferId id,
+                         std::int64_t elements, bool required) {
+    if (id.v == -1 && !required) return;
+    const std::string name = unit + ": " + std::string(what);
+    if (!in_table(id.v, role_->buffers)) return faults_.add(name + " names no buffer");
+    const Buffer& buffer = role_->buffer(id);
+    if (!role_->buffer(role_->root(id)).persistent()) {
+      faults_.add(name + " %b" + number(id.v) + " does not keep its values between steps");
+    }
+    if (buffer.bytes.v / size_of(buffer.dtype) < elements) {
+      faults_.add(name + " %b" + number(id.v) + " has fewer than " + number(elements) +
+                  " elements");
+    }
+  }
+
+  const Program& program_;
+  Faults& faults_;
+  const Role* role_ = nullptr;
+};
+
+}  // namespace
+
+void check_structure(const Program& program, Faults& faults) { Structure(program, faults).check(); }
+
+}  // namespace lockstep::verification
