@@ -111,7 +111,7 @@ Reader::Reader(const Node* table, std::string path, Diagnostics& diagnostics)
     : table_(table), path_(std::move(path)), diagnostics_(diagnostics) {}
 
 void Reader::add(const Node& at, const std::string& key, std::string message) {
-  diagnostics_.add_for_key(path_ + "." + key, at.at, std::move(message));
+  diagnostics_.add_for_key(inner_path(key), at.at, std::move(message));
 }
 
 const Node* Reader::expect(const char* key, Node::Kind kind) {
@@ -259,7 +259,7 @@ void Reader::field(const char* key, std::vector<PeakRate>& out) {
   const Node* table = expect(key, Node::Kind::Table);
   if (!table) return;
   out.clear();
-  Reader inner(table, path_ + "." + key, diagnostics_);
+  Reader inner(table, inner_path(key), diagnostics_);
   for (const auto& [name, dtype] : choices(DType{})) {
     const std::string type(name);
     FlopsPerSecond rate;
@@ -288,8 +288,9 @@ void Reader::finish() {
   if (!table_) return;
   for (const Node& child : table_->children) {
     if (std::find(known_.begin(), known_.end(), child.key) != known_.end()) continue;
-    std::string message = "unknown key '" + child.key + "' in [" + path_ + "]";
-    const std::string elsewhere = section_of_key(child.key);
+    std::string message = "unknown key '" + child.key + "'";
+    if (!path_.empty()) message += " in [" + path_ + "]";
+    const std::string elsewhere = path_.empty() ? "" : section_of_key(child.key);
     if (elsewhere.empty()) {
       message += suggest(child.key, known_);
     } else {

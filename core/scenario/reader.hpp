@@ -77,7 +77,7 @@ class Reader {
   }
   template <class T>
   void table(const char* key, T& out) {
-    Reader inner(expect(key, Node::Kind::Table), path_ + "." + key, diagnostics_);
+    Reader inner(expect(key, Node::Kind::Table), inner_path(key), diagnostics_);
     describe(inner, out);
     inner.finish();
   }
@@ -91,7 +91,7 @@ class Reader {
         add(element, key, std::string(key) + " must be a list of tables");
         continue;
       }
-      Reader inner(&element, path_ + "." + key, diagnostics_);
+      Reader inner(&element, inner_path(key), diagnostics_);
       describe(inner, out.emplace_back());
       inner.finish();
     }
@@ -106,6 +106,9 @@ class Reader {
   void finish();
 
  private:
+  std::string inner_path(const std::string& key) const {
+    return path_.empty() ? key : path_ + "." + key;
+  }
   static bool same_name(std::string_view a, std::string_view b);  // but for case
   bool integer(const char* key, const Node& node, std::int64_t low, std::int64_t high,
                std::int64_t& out);

@@ -183,11 +183,13 @@ class Resolver {
   void take_rest_of_cluster() {
     StrategySpec& p = s_.strategy;
     if (p.data_parallel_shard_degree != -1) return;
-    const std::int64_t capacity = s_.cluster.capacity();
+    const ClusterSpec& c = s_.cluster;
+    if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > 1e9) return;  // likewise below
+    const std::int64_t capacity = c.capacity();
     std::int64_t others = 1;
     for (const int degree :
          {p.data_parallel_replicate_degree, p.tensor_parallel_degree, p.pipeline_parallel_degree}) {
-      if (degree < 1) return;  // validate() has the message
+      if (degree < 1 || capacity < 1) return;  // validate() has the message
       others = std::min(others * degree, capacity + 1);
     }
     const std::string key = "parallelism.data_parallel_shard_degree";

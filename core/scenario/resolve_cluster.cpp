@@ -28,14 +28,6 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
   const auto not_negative = [&](const char* table, const char* key, double value) {
     if (!(value >= 0)) fault(table, key, std::string(key) + " must not be negative");
   };
-  at_least_one("", "nodes", c.nodes);
-  at_least_one("", "devices_per_node", c.devices_per_node);
-  at_least_one("", "ranks_per_device", c.ranks_per_device);
-  if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > 16777216.0) {
-    fault("", "nodes",
-          "a cluster has at most 16777216 ranks (nodes × devices_per_node × "
-          "ranks_per_device)");
-  }
   positive("device", "memory_gb", static_cast<double>(c.device.memory.v));
   positive("device", "memory_bandwidth_gb_s", c.device.memory_bandwidth.v);
   positive("device", "host_bandwidth_gb_s", c.device.host_bandwidth.v);
@@ -77,7 +69,7 @@ bool read_profile(std::string_view text, const std::string& file, const std::str
     return false;
   }
   Diagnostics faults;
-  Reader in(&*root, "profile", faults);
+  Reader in(&*root, "", faults);
   out.name = name;
   describe(in, out);
   in.finish();

@@ -1,5 +1,7 @@
 #include "core/spec/scenario.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace lockstep {
@@ -24,15 +26,26 @@ std::int64_t Scenario::tokens_per_step() const {
 
 namespace {
 
+constexpr std::int64_t kLargest = std::numeric_limits<int>::max();
+constexpr std::int64_t kMostRanks = 1 << 24;
+constexpr std::int64_t kMostSequences = 1 << 30;
+
 class Faults {
  public:
   void add(std::string key, std::string message, ErrorKind kind = ErrorKind::InvalidSpec) {
     list_.push_back({std::move(key), Error{kind, std::move(message), std::nullopt}});
   }
-  bool positive(const std::string& key, std::int64_t value) {
-    if (value >= 1) return true;
-    add(key, key + " must be at least 1, got " + std::to_string(value));
+  /// An upper limit keeps products of sizes in range; no model or machine comes near it.
+  bool positive(const std::string& key, std::int64_t value, std::int64_t limit = kLargest) {
+    if (value >= 1 && value <= limit) return true;
+    add(key, key +
+                 (value < 1 ? " must be at least 1, got "
+                            : " must be at most " + std::to_string(limit) + ", got ") +
+                 std::to_string(value));
     return false;
+  }
+  void require(bool good, const std::string& key, const std::string& rule) {
+    if (!good) add(key, key + " " + rule);
   }
   std::vector<Fault> take() { return std::move(list_); }
 
@@ -101,7 +114,13 @@ void validate_batch(const Scenario& s, Faults& faults) {
     sizes &= faults.positive("training.global_batch_size", t.global_batch_size);
   }
   if (!sizes) return;
-  const int per_pass = t.local_batch_size * s.strategy.data_parallel_degree();
+  const std::int64_t per_pass =
+      std::int64_t{t.local_batch_size} * s.strategy.data_parallel_degree();
+  if (per_pass > kMostSequences) {
+    faults.add("training.local_batch_size", "local_batch_size × data-parallel degree exceeds " +
+                                                std::to_string(kMostSequences) + " sequences");
+    return;
+  }
   if (s.global_batch_size() % per_pass != 0) {
     faults.add("training.global_batch_size",
                "global_batch_size=" + std::to_string(s.global_batch_size()) +
@@ -115,25 +134,65 @@ void validate_batch(const Scenario& s, Faults& faults) {
                    std::to_string(s.strategy.pipeline_parallel_microbatches) +
                    " does not divide local_batch_size=" + std::to_string(t.local_batch_size));
   }
+  if (std::int64_t{s.accumulation_steps()} * s.strategy.pipeline_parallel_microbatches >
+      kMostSequences) {
+    faults.add("parallelism.pipeline_parallel_microbatches",
+               "a step has at most " + std::to_string(kMostSequences) + " microbatches");
+  }
   if (t.dtype != DType::F32 && t.dtype != DType::F64 && t.dtype != DType::BF16) {
     faults.add("training.dtype", "training runs in float32, float64 or bfloat16");
   }
   if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
 }
 
-void validate_strategy(const Scenario& s, Faults& faults) {
+void validate_optimizer(const Scenario& s, Faults& faults) {
+  const OptimizerSpec& o = s.optimizer;
+  faults.require(o.lr >= 0, "optimizer.lr", "must not be negative");
+  faults.require(o.beta1 >= 0 && o.beta1 < 1, "optimizer.beta1", "must be in [0, 1)");
+  faults.require(o.beta2 >= 0 && o.beta2 < 1, "optimizer.beta2", "must be in [0, 1)");
+  faults.require(o.eps > 0, "optimizer.eps", "must be positive");
+  faults.require(o.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
+  const LrSchedulerSpec& l = s.lr_scheduler;
+  faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
+  faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",
+                 "must be in [0, 1]");
+  faults.require(l.min_lr_factor >= 0 && l.min_lr_factor <= 1, "lr_scheduler.min_lr_factor",
+                 "must be in [0, 1]");
+  faults.require(s.checkpoint.interval >= 0, "checkpoint.interval", "must not be negative");
+  faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
+  faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
+                 "must be positive");
+}
+
+/// False if the cluster's size means nothing.
+bool validate_cluster(const Scenario& s, Faults& faults) {
+  const ClusterSpec& c = s.cluster;
+  bool sizes = faults.positive("cluster.nodes", c.nodes, kMostRanks);
+  sizes &= faults.positive("cluster.devices_per_node", c.devices_per_node, kMostRanks);
+  sizes &= faults.positive("cluster.ranks_per_device", c.ranks_per_device, kMostRanks);
+  const double ranks = 1.0 * c.nodes * c.devices_per_node * c.ranks_per_device;
+  if (sizes && ranks > kMostRanks) {
+    faults.add("cluster.nodes", "a cluster has at most " + std::to_string(kMostRanks) +
+                                    " ranks (nodes × devices_per_node × ranks_per_device)");
+    return false;
+  }
+  return sizes;
+}
+
+/// False if degrees are such that nothing else about batches and stages can be judged.
+bool validate_strategy(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
-  bool sizes = true;
-  const auto degree = [&](const char* key, int value) {
-    sizes &= faults.positive(std::string("parallelism.") + key, value);
+  bool sizes = validate_cluster(s, faults);
+  const auto degree = [&](const char* key, int value, std::int64_t limit = kMostRanks) {
+    sizes &= faults.positive(std::string("parallelism.") + key, value, limit);
   };
   degree("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
   degree("data_parallel_shard_degree", p.data_parallel_shard_degree);
   degree("tensor_parallel_degree", p.tensor_parallel_degree);
   degree("pipeline_parallel_degree", p.pipeline_parallel_degree);
-  degree("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);
-  degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages);
-  if (!sizes) return;
+  degree("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches, kMostSequences);
+  degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages, 64);
+  if (!sizes) return false;
   if (p.tensor_parallel_degree > 1) {
     faults.add("parallelism.tensor_parallel_degree", "tensor parallelism is not built yet",
                ErrorKind::Unsupported);
@@ -153,29 +212,44 @@ void validate_strategy(const Scenario& s, Faults& faults) {
     faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
   }
   if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
-  const int world = p.world_size();
-  if (world > s.cluster.capacity()) {
-    faults.add("parallelism", "the strategy needs " + std::to_string(world) + " ranks; cluster '" +
-                                  s.cluster.name + "' has " + std::to_string(s.cluster.capacity()) +
-                                  " (nodes × devices_per_node × ranks_per_device)");
+  if (p.first_bucket_cap.v < 1) {
+    faults.add("parallelism.first_bucket_cap_mb", "a bucket cap must be positive");
   }
-  if (s.model.architecture == Architecture::Synthetic) return;
+  const double world = 1.0 * p.data_parallel_replicate_degree * p.data_parallel_shard_degree *
+                       p.tensor_parallel_degree * p.pipeline_parallel_degree;
+  if (world > s.cluster.capacity()) {
+    const std::string ranks = world <= kMostRanks ? std::to_string(p.world_size())
+                                                  : "more than " + std::to_string(kMostRanks);
+    faults.add("parallelism", "the strategy needs " + ranks + " ranks; cluster '" + s.cluster.name +
+                                  "' has " + std::to_string(s.cluster.capacity()) +
+                                  " (nodes × devices_per_node × ranks_per_device)");
+    if (world > kMostRanks) return false;
+  }
+  if (s.what_if.straggler_rank < -1 || s.what_if.straggler_rank >= p.world_size()) {
+    faults.add("what_if.straggler_rank",
+               "straggler_rank=" + std::to_string(s.what_if.straggler_rank) +
+                   " is not a rank: the strategy has " + std::to_string(p.world_size()));
+  }
+  if (s.model.architecture == Architecture::Synthetic) return true;
   const auto& layout = p.pipeline_parallel_layers_per_stage;
   const std::string layout_key = "parallelism.pipeline_parallel_layers_per_stage";
   if (!layout.empty()) {
     if (layout.size() != static_cast<std::size_t>(p.num_stages())) {
       faults.add(layout_key, "layers_per_stage has " + std::to_string(layout.size()) +
                                  " values for " + std::to_string(p.num_stages()) + " stages");
+    } else if (*std::min_element(layout.begin(), layout.end()) < 1) {
+      faults.add(layout_key, "every stage needs at least one layer");
     } else if (std::accumulate(layout.begin(), layout.end(), std::int64_t{0}) != s.model.layers) {
       faults.add(layout_key,
                  "layers_per_stage does not add up to layers=" + std::to_string(s.model.layers));
     }
-  } else if (p.num_stages() > s.model.layers) {
+  } else if (s.model.layers >= 1 && p.num_stages() > s.model.layers) {
     faults.add("parallelism.pipeline_parallel_degree",
                std::to_string(p.num_stages()) +
                    " stages need at least as many layers; the model has " +
                    std::to_string(s.model.layers));
   }
+  return true;
 }
 
 }  // namespace
@@ -183,14 +257,12 @@ void validate_strategy(const Scenario& s, Faults& faults) {
 std::vector<Fault> validate(const Scenario& scenario) {
   Faults faults;
   validate_model(scenario, faults);
-  validate_strategy(scenario, faults);
-  std::vector<Fault> found = faults.take();
-  if (found.empty()) {  // batch and costs divide by the degrees checked above
+  validate_optimizer(scenario, faults);
+  if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees
     validate_batch(scenario, faults);
     validate_costs(scenario, faults);
-    found = faults.take();
   }
-  return found;
+  return faults.take();
 }
 
 }  // namespace lockstep
