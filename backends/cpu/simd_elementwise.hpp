@@ -38,9 +38,11 @@ void run_gelu_backward(const KernelArgs& args) {
     for_vectors<T>(begin, end, [&](int64_t i, auto n) {
       const Vec<T> v = load(x + i, n);
       const Vec<T> square = v * v;
-      const Vec<T> s = sigmoid<T>(Gelu<T>::kScale * (v + Gelu<T>::kCubic * (square * v)));
+      const Vec<T> e = exponential(-Gelu<T>::kScale * (v + Gelu<T>::kCubic * (square * v)));
+      const Vec<T> s = T(1) / (T(1) + e);
+      const Vec<T> one_less_s = e * s;  // 1 - s without cancellation
       const Vec<T> slope = Gelu<T>::kScale * (T(1) + T(3) * Gelu<T>::kCubic * square);
-      store(dx + i, load(dy + i, n) * (s + v * s * (T(1) - s) * slope), n);
+      store(dx + i, load(dy + i, n) * (s + v * s * one_less_s * slope), n);
     });
   });
 }
@@ -73,8 +75,9 @@ void run_swiglu_backward(const KernelArgs& args) {
       T* const d_up = d_gate + cols;
       for_vectors<T>(0, cols, [&](int64_t i, auto n) {
         const Vec<T> g = load(gate + i, n), d = load(dy + i, n), u = load(up + i, n);
-        const Vec<T> s = sigmoid<T>(g);
-        store(d_gate + i, d * u * (s * (T(1) + g * (T(1) - s))), n);
+        const Vec<T> e = exponential(-g);
+        const Vec<T> s = T(1) / (T(1) + e);
+        store(d_gate + i, d * u * (s * (T(1) + g * (e * s))), n);
         store(d_up + i, d * (g * s), n);
       });
     }
