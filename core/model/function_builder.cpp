@@ -247,6 +247,9 @@ Function FunctionBuilder::build(std::string name, unsigned parts, bool split,
             offset[t]};
   };
   for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (kernels[k].kind == KernelKind::Delay) {  // no operands: its formals say what it touches
+      operands[k] = {};
+    }
     for (TensorId t : operands[k].first) kernels[k].in.push_back(operand(t));
     for (TensorId t : operands[k].second) kernels[k].out.push_back(operand(t));
     function.kernels.push_back(std::move(kernels[k]));
