@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <functional>
 
 #include "core/ir/names.hpp"
 
