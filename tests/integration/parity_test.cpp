@@ -1,0 +1,235 @@
+// The promise of the project: one program, simulated and trained; every strategy equal to one rank.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/backends.hpp"
+#include "core/ir/text.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+using test::Layout;
+
+namespace {
+
+struct Case {
+  const char* name;
+  Layout layout;
+  PipelineSchedule schedule = PipelineSchedule::OneFOneB;
+};
+
+// {1; DDP 2, 4; FSDP 2, 4, 3; GPipe 2, 4; 1F1B 2, 4; DDP 2 × 1F1B 2; FSDP 2 × 1F1B 2}, and
+// gradient accumulation, on a global batch that all of them divide.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"single rank", {}},
+      {"single rank, 4 microbatches", {1, 1, 1, 1, 4}},
+      {"DDP 2", {2}},
+      {"DDP 4", {4}},
+      {"DDP 3, 2 microbatches", {3, 1, 1, 1, 2}},
+      {"FSDP 2", {1, 2}},
+      {"FSDP 4", {1, 4}},
+      {"FSDP 3", {1, 3}},
+      {"FSDP 2, 3 microbatches", {1, 2, 1, 1, 3}},
+      {"GPipe 2", {1, 1, 2, 4}, PipelineSchedule::GPipe},
+      {"GPipe 4", {1, 1, 4, 4}, PipelineSchedule::GPipe},
+      {"1F1B 2", {1, 1, 2, 4}},
+      {"1F1B 4", {1, 1, 4, 4}},
+      {"1F1B 4, 3 microbatches", {1, 1, 4, 3}},
+      {"DDP 2 x 1F1B 2", {2, 1, 2, 3}},
+      {"FSDP 2 x 1F1B 2", {1, 2, 2, 3}},
+      {"FSDP 2 x GPipe 2", {1, 2, 2, 3}, PipelineSchedule::GPipe},
+  };
+  return all;
+}
+
+constexpr int kGlobalBatch = 12;
+constexpr int kSteps = 10;
+
+Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
+  const int ranks_and_passes = c.layout.replicate * c.layout.shard * c.layout.accumulation;
+  Scenario s = test::tiny_scenario(architecture, c.layout,
+                                   kGlobalBatch / ranks_and_passes / c.layout.microbatches);
+  s.training.dtype = dtype;
+  s.training.steps = kSteps;
+  s.training.max_norm = 0.5;  // clips from the first step on
+  s.optimizer.lr = 1e-2;
+  s.lr_scheduler.warmup_steps = 3;
+  s.lr_scheduler.decay_ratio = 0.4;
+  s.strategy.pipeline_parallel_schedule = c.schedule;
+  s.strategy.bucket_cap = Bytes{8000};  // several buckets
+  s.strategy.first_bucket_cap = Bytes{1000};
+  return s;
+}
+
+struct Outcome {
+  Program program;
+  RunResult run;
+};
+
+Outcome train(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  auto backend = make_backend("cpu");
+  REQUIRE(backend.ok());
+  RunOptions options;
+  options.steps = kSteps;
+  options.return_state = true;
+  auto run = (*backend)->run(*program, s, options);
+  if (!run) FAIL(to_string(run.error()));
+  REQUIRE(run->trace.steps.size() == kSteps);
+  return {std::move(*program), std::move(*run)};
+}
+
+RunResult simulate(const Program& program, const Scenario& s) {
+  auto backend = make_backend("sim");
+  REQUIRE(backend.ok());
+  auto run = (*backend)->run(program, s, {});
+  if (!run) FAIL(to_string(run.error()));
+  return std::move(*run);
+}
+
+std::vector<double> values(const Tensor& tensor) {
+  std::vector<double> out;
+  const std::size_t element = static_cast<std::size_t>(size_of(tensor.dtype));
+  for (std::size_t i = 0; i < tensor.data.size(); i += element) {
+    if (tensor.dtype == DType::F64) {
+      double v;
+      std::memcpy(&v, &tensor.data[i], sizeof v);
+      out.push_back(v);
+    } else {
+      float v;
+      std::memcpy(&v, &tensor.data[i], sizeof v);
+      out.push_back(v);
+    }
+  }
+  return out;
+}
+
+/// Largest |a - b| / |b| of the norms, over all weights together.
+double weight_distance(const TrainingState& a, const TrainingState& b) {
+  REQUIRE(a.tensors.size() == b.tensors.size());
+  double difference = 0;
+  double norm = 0;
+  for (const auto& [name, tensor] : b.tensors) {
+    if (name.rfind("adam_", 0) == 0) continue;
+    REQUIRE(a.tensors.count(name) == 1);
+    const std::vector<double> x = values(a.tensors.at(name));
+    const std::vector<double> y = values(tensor);
+    REQUIRE(x.size() == y.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      difference += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += y[i] * y[i];
+    }
+  }
+  return std::sqrt(difference / norm);
+}
+
+void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
+                  double weight_tolerance) {
+  const Outcome reference = train(scenario(architecture, cases()[0], dtype));
+  CHECK(reference.run.trace.steps.back().loss < reference.run.trace.steps.front().loss);
+  for (const Case& c : cases()) {
+    INFO(c.name);
+    const Outcome outcome = train(scenario(architecture, c, dtype));
+    for (int step = 0; step < kSteps; ++step) {
+      const StepResult& mine = outcome.run.trace.steps[static_cast<std::size_t>(step)];
+      const StepResult& theirs = reference.run.trace.steps[static_cast<std::size_t>(step)];
+      CHECK(std::abs(mine.loss - theirs.loss) <= loss_tolerance * std::abs(theirs.loss));
+      CHECK(std::abs(mine.grad_norm - theirs.grad_norm) <= 10 * loss_tolerance * theirs.grad_norm);
+      CHECK(mine.lr == theirs.lr);
+    }
+    CHECK(weight_distance(outcome.run.state, reference.run.state) <= weight_tolerance);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every strategy equals one rank in float64 to 1e-11", "[integration]") {
+  check_parity(Architecture::Gpt2, DType::F64, 1e-11, 1e-11);
+  check_parity(Architecture::Llama, DType::F64, 1e-11, 1e-11);
+}
+
+TEST_CASE("every strategy equals one rank in float32: losses 1e-5, weights 1e-4", "[integration]") {
+  check_parity(Architecture::Gpt2, DType::F32, 1e-5, 1e-4);
+  check_parity(Architecture::Llama, DType::F32, 1e-5, 1e-4);
+}
+
+TEST_CASE("one configuration twice, and DDP and FSDP, agree to the last bit", "[integration]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const auto& [ddp, fsdp] :
+         {std::pair{Case{"DDP 2", {2}}, Case{"FSDP 2", {1, 2}}},
+          std::pair{Case{"DDP 3", {3}}, Case{"FSDP 3", {1, 3}}},
+          std::pair{Case{"DDP 2 x 1F1B 2", {2, 1, 2, 3}}, Case{"FSDP 2 x 1F1B 2", {1, 2, 2, 3}}}}) {
+      INFO(ddp.name);
+      const Outcome a = train(scenario(architecture, ddp, DType::F32));
+      const Outcome b = train(scenario(architecture, ddp, DType::F32));
+      const Outcome c = train(scenario(architecture, fsdp, DType::F32));
+      CHECK(a.run.state == b.run.state);
+      CHECK(a.run.state == c.run.state);
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        CHECK(a.run.trace.steps[step].loss == b.run.trace.steps[step].loss);
+        CHECK(a.run.trace.steps[step].loss == c.run.trace.steps[step].loss);
+        CHECK(a.run.trace.steps[step].grad_norm == c.run.trace.steps[step].grad_norm);
+      }
+    }
+  }
+}
+
+TEST_CASE("sim and cpu run the same ops in the same order with the same bytes", "[integration]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const Case& c : cases()) {
+      INFO(c.name);
+      const Scenario s = scenario(architecture, c, DType::F32);
+      const Outcome real = train(s);
+      const RunResult sim = simulate(real.program, s);
+      CHECK(sim.trace.program_hash == real.run.trace.program_hash);
+      CHECK(sim.trace.peak_memory == real.run.trace.peak_memory);
+      CHECK(sim.trace.roles == real.run.trace.roles);
+      // Per rank and stream: the same ops, in the same order.
+      const auto order = [](const Trace& trace, Rank rank) {
+        std::vector<std::vector<OpId>> streams(kNumStreams);
+        const Rank shown = trace.same_as[static_cast<std::size_t>(rank)];
+        const auto role =
+            static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(shown)]);
+        int step = -1;
+        for (const Span& span : trace.spans) {
+          if (span.rank != shown) continue;
+          if (step < 0) step = span.step;
+          if (span.step != step) continue;
+          const TraceOp& op = trace.roles[role].ops[static_cast<std::size_t>(span.op.v)];
+          streams[op.stream].push_back(span.op);
+        }
+        return streams;
+      };
+      for (Rank rank = 0; rank < real.program.mesh.world_size(); ++rank) {
+        CHECK(order(sim.trace, rank) == order(real.run.trace, rank));
+      }
+    }
+  }
+}
+
+TEST_CASE("training resumes where another layout stopped", "[integration]") {
+  // Six steps on DDP 2, then four on FSDP 3 from its state, against ten on one rank.
+  const Outcome reference = train(scenario(Architecture::Gpt2, cases()[0], DType::F64));
+  const auto part = [&](const Case& c, int steps, const TrainingState* from) {
+    const Scenario s = scenario(Architecture::Gpt2, c, DType::F64);
+    auto program = lower(s);
+    REQUIRE(program.ok());
+    auto backend = make_backend("cpu");
+    RunOptions options;
+    options.steps = steps;
+    options.return_state = true;
+    options.initial_state = from;
+    auto run = (*backend)->run(*program, s, options);
+    if (!run) FAIL(to_string(run.error()));
+    return std::move(run->state);
+  };
+  const TrainingState first = part({"DDP 2", {2}}, 6, nullptr);
+  CHECK(first.step == 6);
+  const TrainingState second = part({"FSDP 3", {1, 3}}, 4, &first);
+  CHECK(second.step == 10);
+  CHECK(weight_distance(second, reference.run.state) <= 1e-11);
+}

@@ -1,0 +1,118 @@
+// Published schedules: every 1F1B and GPipe row of the table in tests/data, simulated.
+#include <fstream>
+#include <sstream>
+
+#include "backends/backends.hpp"
+#include "core/analysis/report.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+Report simulate(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  auto backend = make_backend("sim");
+  auto run = (*backend)->run(*program, s, {});
+  if (!run) FAIL(to_string(run.error()));
+  return analyze(run->trace, *program, s);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+std::vector<double> numbers(const std::string& text) {
+  std::vector<double> list;
+  for (const std::string& part : split(text, ' ')) list.push_back(std::stod(part));
+  return list;
+}
+
+std::ifstream data(const std::string& name) {
+  std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/" + name);
+  REQUIRE(file.good());
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("every 1F1B and GPipe row of the published table is reproduced exactly",
+          "[integration]") {
+  std::ifstream file = data("schedule_expected.csv");
+  std::string line;
+  std::getline(file, line);
+  REQUIRE(line ==
+          "schedule,p,m,v,T_F,T_B_input,T_W_weight,T_comm,unit,makespan,max_stage_span,"
+          "idle_per_rank,peak_inflight_per_rank");
+  int rows = 0;
+  while (std::getline(file, line)) {
+    const auto cell = split(line, ',');
+    if (cell[0] != "1F1B" && cell[0] != "GPipe") continue;
+    INFO(line);
+    Scenario s =
+        test::synthetic_scenario(std::stoi(cell[1]), std::stoi(cell[2]), std::stod(cell[4]),
+                                 std::stod(cell[5]), std::stod(cell[6]), std::stod(cell[7]));
+    if (cell[0] == "GPipe") s.strategy.pipeline_parallel_schedule = PipelineSchedule::GPipe;
+    const Report report = simulate(s);
+    CHECK(report.step_time.v == std::stod(cell[9]));
+    double span = 0;
+    std::vector<double> idle;
+    std::vector<double> peak;
+    for (const RankReport& rank : report.ranks) {
+      span = std::max(span, rank.stage_span.v);
+      idle.push_back(report.step_time.v - rank.compute.v);
+      peak.push_back(rank.peak_microbatches_in_flight);
+    }
+    CHECK(span == std::stod(cell[10]));
+    CHECK(idle == numbers(cell[11]));
+    CHECK(peak == numbers(cell[12]));
+    ++rows;
+  }
+  CHECK(rows == 246);
+}
+
+TEST_CASE("the bubble table: (p-1)/(m+p-1) of the step for uniform stages", "[integration]") {
+  // Forward 1, backward 2: makespan 3(m + p - 1), ideal 3m.
+  for (int p : {2, 4, 8}) {
+    for (int m : {4, 8, 16, 32, 64}) {
+      const Report report = simulate(test::synthetic_scenario(p, m, 1, 1, 1, 0));
+      CHECK(report.step_time.v == 3.0 * (m + p - 1));
+      CHECK(report.bubble_fraction == Approx(double(p - 1) / (m + p - 1)).epsilon(1e-12));
+      CHECK(report.bubble_over_ideal == Approx(double(p - 1) / m).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("replays of measured 1F1B runs end -1.6 % to 0 % from the measured iteration",
+          "[integration]") {
+  std::ifstream file = data("pipeline_1f1b_stages.csv");
+  std::string line;
+  std::getline(file, line);
+  const auto header = split(line, ',');
+  const auto column = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::find(header.begin(), header.end(), name) - header.begin());
+  };
+  int rows = 0;
+  while (std::getline(file, line)) {
+    const auto cell = split(line, ',');
+    const std::string& method = cell[column("method")];
+    if (method != "base" && method != "redis") continue;  // the others run more than F and B
+    INFO(line);
+    Scenario s = test::synthetic_scenario(std::stoi(cell[column("pp")]),
+                                          std::stoi(cell[column("microbatches")]), 0, 0, 0, 0);
+    s.costs->forward = numbers(cell[column("fwd_ms_per_stage")]);
+    s.costs->backward_input = numbers(cell[column("bwd_ms_per_stage")]);
+    const double measured = std::stod(cell[column("iter_time_ms_measured")]);
+    const double error = simulate(s).step_time.v / measured - 1;
+    CHECK(error <= 0);
+    CHECK(error >= -0.016);
+    ++rows;
+  }
+  CHECK(rows == 16);
+}
