@@ -1,0 +1,171 @@
+#include "cli/cli.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <functional>
+
+#include "backends/backends.hpp"
+#include "cli/commands.hpp"
+#include "core/base/nearest.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kOurBug = 70;
+
+std::string joined(const std::vector<std::string>& names, const char* separator) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : separator) + name;
+  return text;
+}
+
+/// The subcommands of `lockstep`; `command` becomes what to do.
+class Parser {
+ public:
+  explicit Parser(const Console& console) : console_(console) {
+    app_.require_subcommand(1);
+    app_.set_help_all_flag("--help-all", "help of every command");
+    app_.set_version_flag("--version", "lockstep 0.1.0");
+    app_.get_formatter()->column_width(34);
+    add_run();
+    add_compare();
+    add_show();
+    add_recommend();
+    add_calibrate();
+  }
+
+  int parse_and_run(std::vector<std::string> arguments) {
+    const std::string unknown = unknown_command(arguments);
+    if (!unknown.empty()) {
+      console_.err << "error: " << unknown << "\n";
+      return kUsageError;
+    }
+    try {
+      std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+      app_.parse(std::move(arguments));
+    } catch (const CLI::Success& e) {  // --help, --version
+      return app_.exit(e, console_.out, console_.err);
+    } catch (const CLI::ParseError& e) {
+      console_.err << "error: " << e.what() << "\nlockstep --help says what there is\n";
+      return kUsageError;
+    }
+    return command_();
+  }
+
+ private:
+  std::string unknown_command(const std::vector<std::string>& arguments) const {
+    if (arguments.empty() || arguments.front().starts_with("-")) return "";
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app_.get_subcommands({})) names.push_back(sub->get_name());
+    const std::string& name = arguments.front();
+    if (std::find(names.begin(), names.end(), name) != names.end()) return "";
+    const std::string near = nearest(name, names);
+    return "unknown command '" + name + "'" +
+           (near.empty() ? "; there are " + joined(names, ", ") : "; did you mean '" + near + "'?");
+  }
+
+  static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set) {
+    sub->add_option("scenario", scenario, "scenario file (TOML)")->required()->type_name("FILE");
+    sub->add_option("--set", set, "override a key of the scenario, several times")
+        ->type_name("SECTION.KEY=VALUE")
+        ->take_all()
+        ->expected(1);
+  }
+
+  void add_run() {
+    CLI::App* sub = app_.add_subcommand("run", "simulate a scenario, or train with it");
+    add_scenario(sub, run_.scenario, run_.set);
+    sub->add_option("--backend", run_.backend, "one of " + joined(backend_names(), ", "))
+        ->capture_default_str();
+    sub->add_option("--steps", run_.steps,
+                    "steps to run now; otherwise one (sim) or the rest of training.steps")
+        ->check(CLI::Range(1, 1000000000));
+    sub->add_option("--resume", run_.resume, "continue from a run folder or a checkpoint folder")
+        ->type_name("DIR");
+    sub->add_option("--out", run_.out, "write the run folder: scenario, program, trace, report")
+        ->type_name("DIR");
+    sub->add_flag("--json", run_.json, "print report.json instead of tables");
+    sub->add_flag("--timeline", run_.timeline, "draw the step: ranks against time");
+    sub->add_option("--threads", run_.threads, "threads that compute for each rank (cpu)")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
+    sub->add_flag("--quiet", run_.quiet, "no progress");
+    sub->add_option("--trace-from", run_.trace_from, "first step to trace, counted from this run's")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--trace-steps", run_.trace_steps, "steps to trace")
+        ->check(CLI::Range(1, 1000000));
+    sub->final_callback([this] { command_ = [this] { return run_command(run_, console_); }; });
+  }
+
+  void add_compare() {
+    CLI::App* sub = app_.add_subcommand("compare", "lay two run folders side by side");
+    sub->add_option("A", compare_.a, "run folder")->required()->type_name("DIR");
+    sub->add_option("B", compare_.b, "run folder")->required()->type_name("DIR");
+    sub->final_callback(
+        [this] { command_ = [this] { return compare_command(compare_, console_); }; });
+  }
+
+  void add_show() {
+    CLI::App* sub = app_.add_subcommand("show", "what a scenario means, without running it");
+    sub->add_option("what", show_.what, "program, schedule, memory or model")->required();
+    add_scenario(sub, show_.scenario, show_.set);
+    sub->add_option("--rank", show_.rank, "this rank only");
+    sub->add_option("--after", show_.after, "the program as it is after a lowering pass")
+        ->type_name("PASS");
+    sub->final_callback([this] { command_ = [this] { return show_command(show_, console_); }; });
+  }
+
+  void add_recommend() {
+    CLI::App* sub = app_.add_subcommand("recommend", "a strategy by the usual rules of thumb");
+    sub->add_option("--params", recommend_.params, "parameters: 125M, 7B, 1.3e9")->required();
+    sub->add_option("--gpu-mem", recommend_.gpu_mem, "memory of a GPU")
+        ->required()
+        ->type_name("GB")
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--gpus", recommend_.gpus, "number of GPUs")
+        ->required()
+        ->check(CLI::Range(1, 10000000));
+    sub->add_option("--interconnect", recommend_.interconnect, "nvlink, infiniband or pcie")
+        ->capture_default_str();
+    sub->final_callback(
+        [this] { command_ = [this] { return recommend_command(recommend_, console_); }; });
+  }
+
+  void add_calibrate() {
+    CLI::App* sub = app_.add_subcommand("calibrate", "measure this machine into a profile for sim");
+    sub->add_option("--backend", calibrate_.backend, "cpu")->required();
+    sub->add_option("--out", calibrate_.out, "profile to write (TOML)")
+        ->required()
+        ->type_name("FILE");
+    sub->add_flag("--quick", calibrate_.quick, "fewer sizes and repetitions");
+    sub->final_callback(
+        [this] { command_ = [this] { return calibrate_command(calibrate_, console_); }; });
+  }
+
+  const Console& console_;
+  CLI::App app_{
+      "See a distributed training step before paying for it, run it for real, and lay "
+      "the two side by side.",
+      "lockstep"};
+  RunArguments run_;
+  CompareArguments compare_;
+  ShowArguments show_;
+  RecommendArguments recommend_;
+  CalibrateArguments calibrate_;
+  std::function<int()> command_;
+};
+
+}  // namespace
+
+int run_cli(const std::vector<std::string>& arguments, const Console& console) {
+  try {
+    return Parser(console).parse_and_run(arguments);
+  } catch (const std::exception& e) {
+    console.err << "internal error: " << e.what() << "\n";
+    return kOurBug;
+  }
+}
+
+}  // namespace lockstep

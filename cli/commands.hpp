@@ -1,0 +1,52 @@
+// The commands: their arguments as plain values, and what they do. Each returns the exit code.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+
+namespace lockstep {
+
+struct RunArguments {
+  std::string scenario;
+  std::string backend = "sim";
+  std::vector<std::string> set;
+  std::optional<int> steps;
+  std::string resume, out;  // empty: not given
+  bool json = false, timeline = false, quiet = false;
+  int threads = 1;  // of each rank
+  std::optional<int> trace_from, trace_steps;
+};
+int run_command(const RunArguments& arguments, const Console& console);
+
+struct CompareArguments {
+  std::string a, b;  // run folders
+};
+int compare_command(const CompareArguments& arguments, const Console& console);
+
+struct ShowArguments {
+  std::string what;  // program, schedule, memory, model
+  std::string scenario;
+  std::vector<std::string> set;
+  std::optional<int> rank;
+  std::string after;  // pass; empty: the finished program
+};
+int show_command(const ShowArguments& arguments, const Console& console);
+
+struct RecommendArguments {
+  std::string params;  // "7B", "1.3e9"
+  double gpu_mem = 0;  // GB
+  int gpus = 1;
+  std::string interconnect = "nvlink";
+};
+int recommend_command(const RecommendArguments& arguments, const Console& console);
+
+struct CalibrateArguments {
+  std::string backend, out;
+  bool quick = false;
+};
+int calibrate_command(const CalibrateArguments& arguments, const Console& console);
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// lockstep: see cli.hpp. Ctrl-C ends a run after its current step; a second one ends the program.
+#include <atomic>
+#include <csignal>
+
+#include "cli/cli.hpp"
+
+namespace {
+std::atomic<bool> interrupted{false};
+}
+
+int main(int argc, char** argv) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+  lockstep::Console console = lockstep::standard_console();
+  console.cancel = &interrupted;
+  return lockstep::run_cli({argv + 1, argv + argc}, console);
+}

@@ -1,0 +1,26 @@
+// Progress of a training run: one line that rewrites itself on a terminal, else a line now and
+// then.
+#pragma once
+
+#include "cli/console.hpp"
+#include "core/trace/trace.hpp"
+
+namespace lockstep {
+
+class Progress {
+ public:
+  /// `first_step`: 0-based, of `steps` this run does; `tokens_per_step` of all ranks.
+  Progress(const Console& console, int first_step, int steps, std::int64_t tokens_per_step);
+  ~Progress();  // ends the line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void step(const StepResult& result);
+
+ private:
+  const Console& console_;
+  int first_step_, steps_;
+  std::int64_t tokens_per_step_;
+  bool line_open_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,75 @@
+// lockstep recommend: the rules of thumb, each under its name.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "cli/commands.hpp"
+#include "core/base/nearest.hpp"
+#include "core/plan/rules_of_thumb.hpp"
+
+namespace lockstep {
+namespace {
+
+/// "125M", "7B", "1.3e9": a count of parameters.
+std::optional<double> parse_count(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string suffix(end);
+  double factor = 1;
+  if (suffix == "K" || suffix == "k") {
+    factor = 1e3;
+  } else if (suffix == "M" || suffix == "m") {
+    factor = 1e6;
+  } else if (suffix == "B" || suffix == "b") {
+    factor = 1e9;
+  } else if (suffix == "T" || suffix == "t") {
+    factor = 1e12;
+  } else if (!suffix.empty()) {
+    return std::nullopt;
+  }
+  if (end == text.c_str() || !(value * factor >= 1) || !(value * factor < 1e18))
+    return std::nullopt;
+  return value * factor;
+}
+
+}  // namespace
+
+int recommend_command(const RecommendArguments& arguments, const Console& console) {
+  const auto invalid = [&](const std::string& message) {
+    return report_error(console, {ErrorKind::InvalidSpec, message, std::nullopt});
+  };
+  RuleQuestion question;
+  const std::optional<double> parameters = parse_count(arguments.params);
+  if (!parameters) {
+    return invalid("--params '" + arguments.params +
+                   "' is not a count of parameters: write 125M, 7B or 1.3e9");
+  }
+  question.parameters = *parameters;
+  question.gpu_memory_gb = arguments.gpu_mem;
+  question.gpus = arguments.gpus;
+  static const std::vector<std::string> kInterconnects = {"nvlink", "infiniband", "pcie"};
+  const auto found =
+      std::find(kInterconnects.begin(), kInterconnects.end(), arguments.interconnect);
+  if (found == kInterconnects.end()) {
+    const std::string near = nearest(arguments.interconnect, kInterconnects);
+    return invalid(
+        "--interconnect '" + arguments.interconnect + "' is not known" +
+        (near.empty() ? ": nvlink, infiniband or pcie" : "; did you mean '" + near + "'?"));
+  }
+  question.interconnect = static_cast<Interconnect>(found - kInterconnects.begin());
+  console.out << fmt::format("{:.4g} B parameters on {} x {:.4g} GB, {}\n\n",
+                             question.parameters / 1e9, question.gpus, question.gpu_memory_gb,
+                             arguments.interconnect);
+  for (const RuleAnswer& answer : rules_of_thumb(question)) {
+    console.out << fmt::format("{:<20}{}\n{:<20}{}\n", answer.rule,
+                               answer.strategy.empty() ? "no answer" : answer.strategy, "",
+                               answer.because);
+  }
+  console.out << "\nRules of thumb count 12 bytes per parameter and no activations. Ask the\n"
+                 "simulator before believing them: lockstep run SCENARIO --set ...\n";
+  return 0;
+}
+
+}  // namespace lockstep

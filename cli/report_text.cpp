@@ -1,0 +1,215 @@
+#include "cli/report_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/format.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kWorstOffenders = 10;
+
+std::string line(std::string_view name, std::string_view value, std::string_view note = "") {
+  const std::string text = fmt::format("{:<15}{:<18}{}", name, value, note);
+  return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+}
+
+/// Ranks worth a row: all, or the ones with the least and the most of each column.
+std::vector<const RankReport*> rows_of(const Report& report) {
+  std::vector<const RankReport*> rows;
+  for (const RankReport& rank : report.ranks) rows.push_back(&rank);
+  if (rows.size() <= std::size_t{kMaxRankRows}) return rows;
+  std::vector<const RankReport*> extremes;
+  const auto keep = [&](auto field) {
+    const auto less = [&](const RankReport* a, const RankReport* b) {
+      return field(*a) < field(*b);
+    };
+    const auto [low, high] = std::minmax_element(rows.begin(), rows.end(), less);
+    extremes.insert(extremes.end(), {*low, *high});
+  };
+  keep([](const RankReport& r) { return r.compute.v; });
+  keep([](const RankReport& r) { return r.exposed_comm.v; });
+  keep([](const RankReport& r) { return r.peak_memory.v; });
+  std::sort(extremes.begin(), extremes.end());
+  extremes.erase(std::unique(extremes.begin(), extremes.end()), extremes.end());
+  return extremes;
+}
+
+std::string rank_table(const Report& report) {
+  TextTable table({"rank", "compute", "exposed comm", "idle", "sent", "peak memory", "in flight"},
+                  0);
+  const auto rows = rows_of(report);
+  for (const RankReport* r : rows) {
+    table.add({std::to_string(r->rank), time_text(r->compute), time_text(r->exposed_comm),
+               time_text(r->idle), bytes_text(r->comm_bytes_sent), bytes_text(r->peak_memory),
+               std::to_string(r->peak_microbatches_in_flight)});
+  }
+  std::string text = table.text();
+  if (rows.size() < report.ranks.size()) {
+    text +=
+        fmt::format("({} ranks; shown: the least and the most of compute, exposed comm, memory)\n",
+                    report.ranks.size());
+  }
+  return text;
+}
+
+std::string kind_table(const Report& report) {
+  TextTable table({"op kind", "count", "time", "waiting", "mean"});
+  std::vector<std::pair<std::string, KindTime>> kinds(report.kinds.begin(), report.kinds.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
+  for (const auto& [name, kind] : kinds) {
+    table.add({name, count_text(static_cast<double>(kind.count)), time_text(kind.time),
+               time_text(kind.waiting),
+               time_text((1.0 / static_cast<double>(std::max<std::int64_t>(kind.count, 1))) *
+                         kind.time)});
+  }
+  return table.text();
+}
+
+const RankReport* fullest(const Report& report) {
+  const auto rank = std::max_element(
+      report.ranks.begin(), report.ranks.end(),
+      [](const RankReport& a, const RankReport& b) { return a.peak_memory < b.peak_memory; });
+  return rank == report.ranks.end() ? nullptr : &*rank;
+}
+
+std::string memory_by_kind(const RankReport& rank) {
+  std::vector<std::pair<std::string, std::int64_t>> kinds(rank.peak_memory_by_kind.begin(),
+                                                          rank.peak_memory_by_kind.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [kind, bytes] : kinds) {
+    text += (text.empty() ? "" : ", ") + kind + " " + bytes_text(Bytes{bytes});
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string mesh_text(const StrategySpec& s) {
+  std::string text;
+  const auto add = [&](const char* name, int degree) {
+    if (degree > 1) text += fmt::format("{}{} {}", text.empty() ? "" : " × ", name, degree);
+  };
+  add("pp", s.pipeline_parallel_degree);
+  add("dp_replicate", s.data_parallel_replicate_degree);
+  add("dp_shard", s.data_parallel_shard_degree);
+  add("tp", s.tensor_parallel_degree);
+  return text.empty() ? "1 rank" : text;
+}
+
+std::string report_text(const Report& r, const Scenario& scenario) {
+  std::string text;
+  text += line("scenario", scenario.name,
+               fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
+                           mesh_text(scenario.strategy), r.backend));
+  text += line("step time", time_text(r.step_time),
+               r.tokens_per_s > 0 ? count_text(r.tokens_per_s) + " tokens/s" : "");
+  if (r.model_flops_per_step.v > 0) {
+    text += line("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
+  }
+  text += line("bubble", percent_text(r.bubble_fraction) + " of the step",
+               percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+  const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
+  text += line("exposed comm", time_text(r.exposed_comm),
+               percent_text(share) + " of the step, mean over ranks");
+  if (const RankReport* rank = fullest(r)) {
+    text += line("peak memory", bytes_text(rank->peak_memory),
+                 fmt::format("rank {}: {}", rank->rank, memory_by_kind(*rank)));
+  }
+  if (!r.losses.empty()) {
+    text += line("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
+                 fmt::format("{} steps", r.losses.size()));
+  }
+  text += line("program", r.program_hash);
+  return text + "\n" + rank_table(r) + "\n" + kind_table(r);
+}
+
+std::string sweep_text(const std::vector<SweepRow>& rows) {
+  TextTable table({"", "step time", "tokens/s", "MFU", "bubble", "over ideal", "exposed comm",
+                   "peak memory", "loss"});
+  for (const SweepRow& row : rows) {
+    if (!row.report) {
+      table.add({row.label, row.failure, "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
+    const Report& r = *row.report;
+    const RankReport* rank = fullest(r);
+    table.add({row.label, time_text(r.step_time),
+               r.tokens_per_s > 0 ? count_text(r.tokens_per_s) : "-",
+               r.mfu > 0 ? percent_text(r.mfu) : "-", percent_text(r.bubble_fraction),
+               percent_text(r.bubble_over_ideal), time_text(r.exposed_comm),
+               rank != nullptr ? bytes_text(rank->peak_memory) : "-",
+               r.losses.empty() ? "-" : fmt::format("{:.4f}", r.losses.back())});
+  }
+  return table.text();
+}
+
+std::string comparison_text(const std::string& name_a, const Report& a, const std::string& name_b,
+                            const Report& b, const Comparison& c) {
+  std::string text = fmt::format("A  {}: {}\nB  {}: {}\n\n", a.backend, name_a, b.backend, name_b);
+  const auto yes = [](bool same) { return same ? "equal" : "DIFFERENT"; };
+  text += line("program", yes(c.same_program),
+               a.program_hash + (c.same_program ? "" : ", " + b.program_hash));
+  text += line("op order", yes(c.same_order), "per rank and stream");
+  text += line("peak memory", yes(c.same_memory), "every rank, to the byte");
+  if (c.losses.steps > 0) {
+    text += line("losses", fmt::format("{} steps", c.losses.steps),
+                 fmt::format("largest difference {:.3g} (step {}), relative {:.3g}",
+                             c.losses.largest, c.losses.worst_step + 1, c.losses.relative));
+  }
+
+  TextTable totals({"", "A", "B", "B against A"});
+  const auto total = [&](const char* name, const std::string& x, const std::string& y, double vx,
+                         double vy) {
+    totals.add({name, x, y, change_text(vx, vy)});
+  };
+  total("step time", time_text(a.step_time), time_text(b.step_time), a.step_time.v, b.step_time.v);
+  total("tokens/s", count_text(a.tokens_per_s), count_text(b.tokens_per_s), a.tokens_per_s,
+        b.tokens_per_s);
+  total("MFU", percent_text(a.mfu), percent_text(b.mfu), a.mfu, b.mfu);
+  total("bubble", percent_text(a.bubble_fraction), percent_text(b.bubble_fraction),
+        a.bubble_fraction, b.bubble_fraction);
+  total("exposed comm", time_text(a.exposed_comm), time_text(b.exposed_comm), a.exposed_comm.v,
+        b.exposed_comm.v);
+  text += "\n" + totals.text();
+
+  TextTable kinds({"op kind", "count A", "count B", "time A", "time B", "B against A", "waiting A",
+                   "waiting B"});
+  for (const KindDifference& k : c.kinds) {
+    kinds.add({k.kind, count_text(static_cast<double>(k.a.count)),
+               count_text(static_cast<double>(k.b.count)), time_text(k.a.time), time_text(k.b.time),
+               change_text(k.a.time.v, k.b.time.v), time_text(k.a.waiting),
+               time_text(k.b.waiting)});
+  }
+  text += "\n" + kinds.text();
+
+  if (a.ranks.size() == b.ranks.size()) {
+    TextTable ranks({"rank", "compute A", "compute B", "B against A", "exposed A", "exposed B",
+                     "memory A", "memory B"},
+                    0);
+    for (const RankReport* r : rows_of(a)) {
+      const RankReport& other = b.ranks[static_cast<std::size_t>(r->rank)];
+      ranks.add({std::to_string(r->rank), time_text(r->compute), time_text(other.compute),
+                 change_text(r->compute.v, other.compute.v), time_text(r->exposed_comm),
+                 time_text(other.exposed_comm), bytes_text(r->peak_memory),
+                 bytes_text(other.peak_memory)});
+    }
+    text += "\n" + ranks.text();
+  }
+
+  TextTable worst({"worst offenders", "time A", "time B", "difference", "B against A"});
+  for (std::size_t i = 0; i < std::min(c.ops.size(), kWorstOffenders); ++i) {
+    const OpDifference& op = c.ops[i];
+    worst.add({op.name, time_text(op.a.time), time_text(op.b.time),
+               time_text(op.b.time - op.a.time), change_text(op.a.time.v, op.b.time.v)});
+  }
+  return text + "\n" + worst.text();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// Reports and comparisons as tables.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/analysis/compare.hpp"
+#include "core/analysis/report.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+inline constexpr int kMaxRankRows = 16;  // above that, only the ranks with the extremes
+
+std::string report_text(const Report& report, const Scenario& scenario);
+
+/// One point of a sweep: its report, or what became of it ("does not fit").
+struct SweepRow {
+  std::string label;
+  std::optional<Report> report;
+  std::string failure;
+};
+std::string sweep_text(const std::vector<SweepRow>& rows);
+
+std::string comparison_text(const std::string& name_a, const Report& a, const std::string& name_b,
+                            const Report& b, const Comparison& comparison);
+/// "pp 2 × dp_shard 4"; "1 rank".
+std::string mesh_text(const StrategySpec& strategy);
+
+}  // namespace lockstep

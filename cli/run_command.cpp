@@ -1,0 +1,218 @@
+// lockstep run: scenario -> program -> backend -> trace -> report, for every point of a sweep.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "backends/backends.hpp"
+#include "cli/commands.hpp"
+#include "cli/progress.hpp"
+#include "cli/report_text.hpp"
+#include "cli/run_folder.hpp"
+#include "core/analysis/expectations.hpp"
+#include "core/analysis/report.hpp"
+#include "core/analysis/timeline.hpp"
+#include "core/checkpoint/checkpoint.hpp"
+#include "core/ir/text.hpp"
+#include "core/lower/lower.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/trace/chrome_trace.hpp"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A real backend's first steps pay for cold caches and first touches: traced are later ones.
+constexpr int kWarmupSteps = 2;
+constexpr int kTracedSteps = 3;
+
+Error invalid(const std::string& message) {
+  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
+}
+
+/// One point of a sweep, or the only one.
+class PointRun {
+ public:
+  PointRun(const RunArguments& arguments, const Console& console, const Scenario& scenario,
+           std::string out)
+      : arguments_(arguments), console_(console), scenario_(scenario), out_(std::move(out)) {}
+
+  Result<Report> run() {
+    Result<Program> program = lower(scenario_);
+    if (!program) return program.error();
+    Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend);
+    if (!backend) return backend.error();
+    simulated_ = (*backend)->name() == "sim";
+    if (const auto resumed = load_state(); !resumed) return resumed.error();
+    if (const auto planned = plan_steps(); !planned) return planned.error();
+    if (const auto opened = open_folder(*program); !opened) return opened.error();
+
+    Result<RunResult> ran = train(*program, **backend);
+    if (!ran) return ran.error();
+    const Report report = analyze(ran->trace, *program, scenario_);
+    if (const auto closed = close_folder(*ran, report); !closed) return closed.error();
+    if (arguments_.timeline) {
+      (arguments_.json ? console_.err : console_.out)
+          << draw_timeline(ran->trace, {console_.width, 64}) << "\n";
+    }
+    return report;
+  }
+
+ private:
+  std::string path(const std::string& name) const { return (fs::path(out_) / name).string(); }
+  bool saves_checkpoints() const {
+    return !simulated_ && !out_.empty() && scenario_.checkpoint.interval > 0;
+  }
+
+  Result<void> load_state() {
+    if (arguments_.resume.empty()) return {};
+    if (simulated_) {
+      return invalid("--resume continues training: choose a backend that computes, not 'sim'");
+    }
+    const Result<std::string> folder =
+        find_checkpoints(arguments_.resume, scenario_.checkpoint.folder);
+    if (!folder) return folder.error();
+    Result<TrainingState> state = load_checkpoint(*folder);
+    if (!state) return state.error();
+    state_ = std::make_unique<TrainingState>(std::move(*state));
+    return {};
+  }
+
+  Result<void> plan_steps() {
+    first_step_ = state_ ? state_->step : 0;
+    const int rest = scenario_.training.steps - first_step_;
+    options_.steps = arguments_.steps.value_or(simulated_ ? 1 : rest);
+    if (options_.steps < 1) {
+      return invalid("the checkpoint is at step " + std::to_string(first_step_) +
+                     " and training.steps is " + std::to_string(scenario_.training.steps) +
+                     ": nothing is left to do (--steps N does N more)");
+    }
+    options_.trace_from =
+        arguments_.trace_from.value_or(simulated_ ? 0 : std::min(kWarmupSteps, options_.steps - 1));
+    if (options_.trace_from >= options_.steps) {
+      return invalid("--trace-from " + std::to_string(options_.trace_from) + ": the run has " +
+                     std::to_string(options_.steps) + " steps");
+    }
+    options_.trace_steps = std::min(arguments_.trace_steps.value_or(simulated_ ? 1 : kTracedSteps),
+                                    options_.steps - options_.trace_from);
+    options_.threads_per_rank = arguments_.threads;
+    options_.initial_state = state_.get();
+    options_.cancel = console_.cancel;
+    return {};
+  }
+
+  Result<void> open_folder(const Program& program) {
+    if (out_.empty()) return {};
+    const bool resuming = state_ != nullptr;
+    if (auto done = prepare_run_folder(out_, scenario_.checkpoint.folder, resuming); !done) {
+      return done;
+    }
+    if (auto done = write_file(path("scenario.toml"), print_scenario(scenario_)); !done)
+      return done;
+    if (auto done = write_file(path("program.txt"), print(program)); !done) return done;
+    Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_);
+    if (!metrics) return metrics.error();
+    metrics_ = std::make_unique<MetricsLog>(std::move(*metrics));
+    return {};
+  }
+
+  Result<RunResult> train(const Program& program, Backend& backend) {
+    Progress progress(console_, first_step_, options_.steps, program.tokens_per_step);
+    options_.on_step = [&](const StepResult& step) {
+      if (metrics_) metrics_->append(step, program.tokens_per_step);
+      if (!arguments_.quiet && !simulated_) progress.step(step);
+    };
+    if (saves_checkpoints()) {
+      options_.return_state = true;
+      options_.checkpoint_every = scenario_.checkpoint.interval;
+      options_.on_checkpoint = [&](const TrainingState& state) {
+        last_saved_ = state.step;
+        return save_checkpoint(state, path(scenario_.checkpoint.folder));
+      };
+    }
+    return backend.run(program, scenario_, options_);
+  }
+
+  Result<void> close_folder(const RunResult& ran, const Report& report) {
+    if (out_.empty()) return {};
+    if (saves_checkpoints() && ran.state.step != last_saved_) {
+      if (auto done = save_checkpoint(ran.state, path(scenario_.checkpoint.folder)); !done) {
+        return done;
+      }
+    }
+    if (auto done = write_chrome_trace(ran.trace, path("trace.json.gz")); !done) return done;
+    return write_file(path("report.json"), report_json(report));
+  }
+
+  const RunArguments& arguments_;
+  const Console& console_;
+  const Scenario& scenario_;
+  std::string out_;
+  RunOptions options_;
+  std::unique_ptr<TrainingState> state_;
+  std::unique_ptr<MetricsLog> metrics_;
+  bool simulated_ = false;
+  int first_step_ = 0;
+  int last_saved_ = -1;
+};
+
+/// {"label": …, "report": …} for every point of a sweep; null where it failed.
+std::string sweep_json(const std::vector<SweepRow>& rows) {
+  using nlohmann::ordered_json;
+  ordered_json list = ordered_json::array();
+  for (const SweepRow& row : rows) {
+    list.push_back(
+        {{"label", row.label},
+         {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
+  }
+  return list.dump(2) + "\n";
+}
+
+}  // namespace
+
+int run_command(const RunArguments& arguments, const Console& console) {
+  const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
+  if (!loaded.ok()) return report_errors(console, loaded.errors);
+  const bool sweep = loaded.points.size() > 1;
+  if (sweep && !arguments.resume.empty()) {
+    return report_error(console, invalid("--resume continues one run; the scenario is a sweep"));
+  }
+  std::vector<SweepRow> rows;
+  std::vector<Error> failed;
+  for (std::size_t i = 0; i < loaded.points.size(); ++i) {
+    const SweepPoint& point = loaded.points[i];
+    std::string out = arguments.out;
+    if (sweep && !out.empty()) out = (fs::path(out) / std::to_string(i)).string();
+    if (sweep && arguments.timeline) {
+      (arguments.json ? console.err : console.out) << point.label << "\n";
+    }
+    Result<Report> report = PointRun(arguments, console, point.scenario, out).run();
+    std::vector<Error> errors;
+    SweepRow row{point.label, std::nullopt, ""};
+    if (report) {
+      errors = check_expectations(*report, point.scenario.expect);
+      row.report = std::move(*report);
+    } else {  // a point that does not fit is an answer too: the others go on
+      errors.push_back(report.error());
+      row.failure = report.error().kind == ErrorKind::OutOfMemory ? "does not fit" : "failed";
+    }
+    rows.push_back(std::move(row));
+    for (Error& error : errors) {
+      if (sweep) error.message = point.label + ": " + error.message;
+      failed.push_back(std::move(error));
+    }
+  }
+  if (sweep) {
+    console.out << (arguments.json ? sweep_json(rows) : sweep_text(rows));
+  } else if (rows.front().report) {
+    const Report& report = *rows.front().report;
+    console.out << (arguments.json ? report_json(report)
+                                   : report_text(report, loaded.points.front().scenario));
+  }
+  console.out.flush();
+  return report_errors(console, failed);
+}
+
+}  // namespace lockstep
