@@ -1,0 +1,277 @@
+#include "core/run/executor.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <thread>
+
+#include "tests/catch.hpp"
+#include "tests/core/run/fake_device.hpp"
+#include "tests/core/run/tiny_program.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::index;
+using Log = std::vector<std::string>;
+
+constexpr int kSeqLen = 3;
+
+/// Two data-parallel ranks, two microbatches of two sequences each.
+Program tiny_program() {
+  Program program = testing::program_of("dp_replicate", 2);
+  program.parameters = {{"w", {8}, InitKind::Normal, 1.0}};
+  Kernel delay;
+  delay.kind = KernelKind::Delay;
+  const std::int32_t forward = testing::add_function(
+      program, "f.F", {{"x", Access::Read, {24}}, {"g", Access::Write, {32}}}, {delay});
+  testing::RoleBuilder role;
+  Unit unit;
+  unit.name = "w";
+  unit.parameters = {{{0}, 0}};
+  unit.elements = unit.shard_elements = 8;
+  unit.param = role.buffer(BufferKind::Param, DType::F32, 8, true);  // at 0
+  role.unit(unit);
+  const BufferId tokens = role.buffer(BufferKind::Input, DType::I32, 2 * 2 * kSeqLen);  // at 64
+  const BufferId grad = role.buffer(BufferKind::Grad, DType::F32, 8);                   // at 128
+  const BufferId loss = role.buffer(BufferKind::Metric, DType::F64, 1);                 // at 192
+  std::vector<OpId> calls;
+  for (Microbatch mb = 0; mb < 2; ++mb) {
+    const BufferId part = role.view(tokens, mb * 2 * kSeqLen, 2 * kSeqLen);
+    const OpId copy = role.copy(OpKind::HostToDevice,
+                                mb == 0 ? HostData::Tokens : HostData::Targets, part, {}, mb);
+    calls.push_back(role.op(OpKind::Call, Stream::Compute, forward, {part, grad}, {copy}, mb));
+  }
+  const OpId reduce = role.op(OpKind::AllReduce, Stream::Reduce, 0, {grad}, {calls[0], calls[1]});
+  const OpId last =
+      role.op(OpKind::Call, Stream::Compute, forward, {tokens, grad}, {calls[1], reduce});
+  role.copy(OpKind::DeviceToHost, HostData::Loss, loss, {last});
+  program.roles.push_back(role.finish({0, 1}));
+  return program;
+}
+
+Scenario tiny_scenario() {
+  Scenario scenario;
+  scenario.training.seq_len = kSeqLen;
+  scenario.training.local_batch_size = 4;
+  scenario.training.steps = 10;
+  scenario.strategy.data_parallel_replicate_degree = 2;
+  scenario.strategy.pipeline_parallel_microbatches = 2;
+  scenario.optimizer.lr = 0.5;
+  scenario.lr_scheduler.warmup_steps = 4;
+  return scenario;
+}
+
+struct Fixture {
+  Program program = tiny_program();
+  Scenario scenario = tiny_scenario();
+  RunOptions options;
+  std::deque<testing::FakeRank> ranks;
+
+  Fixture() {
+    for (Rank r = 0; r < 2; ++r) {
+      ranks.emplace_back();
+      ranks.back().arena.resize(index(program.roles[0].arena.v));
+      ranks.back().metric = 3.5 + r;
+    }
+  }
+  Result<RunResult> run(const ExecutorOptions& executor_options = {}) {
+    std::deque<testing::FakeDevice> devices;
+    std::deque<testing::FakeCommunicator> communicators;
+    std::vector<RankPort> ports;
+    for (Rank r = 0; r < 2; ++r) {
+      devices.emplace_back(ranks[index(r)]);
+      communicators.emplace_back(ranks[index(r)], devices.back());
+      ports.push_back({r, &devices.back(), &communicators.back()});
+    }
+    // Token t of sample s is 100 s + t, its target that plus one half thousand.
+    const BatchSource batches = [](std::int64_t sample, std::span<std::int32_t> tokens,
+                                   std::span<std::int32_t> targets) {
+      for (std::size_t t = 0; t < tokens.size(); ++t) {
+        tokens[t] = static_cast<std::int32_t>(100 * sample + static_cast<std::int64_t>(t));
+        targets[t] = tokens[t] + 50000;
+      }
+    };
+    return execute(program, scenario, options, "fake", ports, batches, executor_options);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ops are enqueued in order, each after waits for its dependencies on other streams",
+          "[core][run]") {
+  Fixture f;
+  f.options.steps = 2;
+  REQUIRE(f.run().ok());
+  const Log step = {"copy %0 at 64 of 24", "compute waits %0",  "call %1 at 64 128",
+                    "copy %2 at 88 of 24", "compute waits %2",  "call %3 at 88 128",
+                    "reduce waits %1",     "reduce waits %3",   "all_reduce %4 float32 32@128",
+                    "compute waits %4",    "call %5 at 64 128", "copy waits %5",
+                    "copy %6 at 192 of 8", "synchronize"};
+  Log expected;
+  for (const char* name : {"step 0", "step 1"}) {
+    expected.emplace_back(name);
+    expected.insert(expected.end(), step.begin(), step.end());
+  }
+  CHECK(f.ranks[0].log == expected);
+  CHECK(f.ranks[1].log == expected);
+}
+
+TEST_CASE("batches depend on the global sample index alone", "[core][run]") {
+  Fixture f;
+  f.options.steps = 2;
+  REQUIRE(f.run().ok());
+  // Global batch 8: step s, rank r, microbatch m, row i is sample 8 s + 4 r + 2 m + i.
+  for (int step = 0; step < 2; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      for (int mb = 0; mb < 2; ++mb) {
+        std::vector<std::int32_t> expected;
+        for (int row = 0; row < 2; ++row) {
+          for (int t = 0; t < kSeqLen; ++t) {
+            expected.push_back(100 * (8 * step + 4 * rank + 2 * mb + row) + t +
+                               (mb == 1 ? 50000 : 0));
+          }
+        }
+        CHECK(f.ranks[index(rank)].copied[index(2 * step + mb)] == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("steps are reported as they end with the lowest rank's loss and the scheduled rate",
+          "[core][run]") {
+  Fixture f;
+  f.options.steps = 3;
+  f.ranks[0].metric = std::numeric_limits<double>::quiet_NaN();
+  std::vector<StepResult> told;
+  const auto caller = std::this_thread::get_id();
+  f.options.on_step = [&](const StepResult& step) {
+    CHECK(std::this_thread::get_id() == caller);
+    CHECK(f.ranks[0].log.back() == "synchronize");
+    told.push_back(step);
+  };
+  const auto result = f.run();
+  REQUIRE(result.ok());
+  REQUIRE(told.size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(told[index(i)].step == i);
+    CHECK(std::isnan(told[index(i)].loss));
+    CHECK(told[index(i)].lr == 0.5 * (i + 1) / 4);
+    CHECK(told[index(i)].time.v > 0);
+  }
+  CHECK(result->trace.steps.size() == 3);
+}
+
+TEST_CASE("spans are kept of the traced steps, sorted, from time zero", "[core][run]") {
+  Fixture f;
+  f.options.steps = 4;
+  f.options.trace_from = 1;
+  f.options.trace_steps = 2;
+  const auto result = f.run();
+  REQUIRE(result.ok());
+  const Trace& trace = result->trace;
+  CHECK(trace.backend == "fake");
+  CHECK(trace.peak_memory ==
+        std::vector<std::int64_t>(2, static_cast<std::int64_t>(f.ranks[0].arena.size())));
+  CHECK(trace.same_as == std::vector<Rank>{0, 1});
+  REQUIRE(trace.spans.size() == 2 * 2 * 7);
+  // Sorted by (step, rank, stream, begin): the compute stream's %1 %3 %5, then %4, then the copies.
+  const std::vector<int> order = {1, 3, 5, 4, 0, 2, 6};
+  for (std::size_t i = 0; i < trace.spans.size(); ++i) {
+    const Span& span = trace.spans[i];
+    CHECK(span.step == static_cast<int>(1 + i / 14));
+    CHECK(span.rank == static_cast<int>(i / 7 % 2));
+    CHECK(span.op.v == order[i % 7]);
+    CHECK(span.begin == SimTime{10 * span.op.v});
+    CHECK(span.active == span.begin + SimTime{2});
+    CHECK(span.end == span.begin + SimTime{5});
+  }
+}
+
+TEST_CASE("poison covers everything but parameters at first, and but persistent buffers later",
+          "[core][run]") {
+  Fixture f;
+  f.options.steps = 1;
+  REQUIRE(f.run({.poison = true}).ok());
+  for (std::size_t i = 32; i < f.ranks[0].arena.size(); ++i) {
+    CHECK(f.ranks[0].arena[i] == std::byte{0xff});
+  }
+  CHECK(f.ranks[0].arena[0] != std::byte{0xff});
+  Fixture g;
+  REQUIRE(g.run().ok());
+  CHECK(g.ranks[0].arena[64] == std::byte{0});
+}
+
+TEST_CASE("one rank's failure ends the others and is the error returned", "[core][run]") {
+  for (const int failing : {0, 1}) {
+    Fixture f;
+    f.options.steps = 5;
+    f.ranks[index(failing)].fails_at_step = 0;
+    f.ranks[index(1 - failing)].hangs = true;
+    const auto result = f.run();
+    REQUIRE_FALSE(result.ok());
+    CHECK(result.error().kind == ErrorKind::Device);
+    CHECK(result.error().message == "the fake device breaks");
+    CHECK(f.ranks[index(1 - failing)].log.back() == "synchronize");
+  }
+}
+
+TEST_CASE("a kernel that the device lacks is refused before any op runs", "[core][run]") {
+  Fixture f;
+  f.ranks[1].unsupported = KernelKind::Delay;
+  const auto result = f.run();
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().kind == ErrorKind::Unsupported);
+  CHECK(result.error().message == "backend 'fake' has no float32 delay, which f.F needs");
+  CHECK(f.ranks[0].log.empty());
+}
+
+TEST_CASE("a set cancel flag stops after the current step", "[core][run]") {
+  Fixture f;
+  std::atomic<bool> cancel = false;
+  f.options.steps = 10;
+  f.options.cancel = &cancel;
+  f.options.return_state = true;
+  f.options.on_step = [&](const StepResult& step) { cancel = step.step == 2; };
+  const auto result = f.run();
+  REQUIRE(result.ok());
+  CHECK(result->trace.steps.size() == 3);
+  CHECK(result->state.step == 3);
+}
+
+TEST_CASE("checkpoints come every n global steps and continue the count of the initial state",
+          "[core][run]") {
+  Fixture f;
+  f.options.return_state = true;
+  f.options.steps = 1;
+  const auto first = f.run();
+  REQUIRE(first.ok());
+  TrainingState start = first->state;
+  start.step = 4;
+
+  Fixture g;
+  g.options.steps = 5;  // steps 4 … 8
+  g.options.initial_state = &start;
+  g.options.checkpoint_every = 3;
+  std::vector<int> saved;
+  g.options.on_checkpoint = [&](const TrainingState& state) -> Result<void> {
+    saved.push_back(state.step);
+    CHECK(state.tensors == start.tensors);
+    return {};
+  };
+  const auto result = g.run();
+  REQUIRE(result.ok());
+  CHECK(saved == std::vector<int>{6, 9});
+  CHECK(result->trace.steps.front().step == 4);
+  CHECK(g.ranks[0].copied[0][0] == 100 * (8 * 4));  // data continue at step 4's samples
+
+  g.options.on_checkpoint = [](const TrainingState&) -> Result<void> {
+    return Error{ErrorKind::Device, "disk full", std::nullopt};
+  };
+  const auto failed = g.run();
+  REQUIRE_FALSE(failed.ok());
+  CHECK(failed.error().message == "disk full");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,188 @@
+#include "core/run/state_transfer.hpp"
+
+#include <bit>
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "core/run/initial_values.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/run/fake_device.hpp"
+#include "tests/core/run/tiny_program.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::index;
+
+/// Parameters a [3x5], b [4] and c [2] in one unit of 21 elements, over `ranks` shards, and a tied
+/// copy of c that is not sharded.
+Program sharded_program(int ranks, DType dtype) {
+  Program program = testing::program_of("dp_shard", ranks);
+  program.parameters = {{"a", {3, 5}, InitKind::Normal, 0.5},
+                        {"b", {4}, InitKind::Ones, 0},
+                        {"c", {2}, InitKind::Normal, 2.0}};
+  testing::RoleBuilder role;
+  Unit unit;
+  unit.name = "u";
+  unit.parameters = {{{0}, 0}, {{1}, 15}, {{2}, 19}};
+  unit.elements = 21;
+  unit.shard_elements = ceil_div(21, ranks);
+  if (ranks > 1) unit.shard_group = {0};
+  unit.param = role.buffer(BufferKind::Param, dtype, unit.shard_elements, true);
+  unit.adam_m = role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
+  unit.adam_v = role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
+  role.unit(unit);
+  Unit tied;
+  tied.name = "tied";
+  tied.parameters = {{{2}, 0}};
+  tied.elements = tied.shard_elements = 2;
+  tied.param = role.buffer(BufferKind::Param, dtype, 2, true);
+  tied.tied_copy = true;
+  role.unit(tied);
+  program.roles.push_back(role.finish(testing::all_ranks(program)));
+  return program;
+}
+
+struct Machine {
+  explicit Machine(const Program& program) {
+    for (Rank r = 0; r < program.mesh.world_size(); ++r) {
+      ranks.emplace_back();
+      ranks.back().arena.assign(index(program.role_of(r).arena.v), std::byte{0x55});
+      devices.emplace_back(ranks.back());
+      ports.push_back({r, &devices.back(), nullptr});
+    }
+  }
+  std::deque<testing::FakeRank> ranks;
+  std::deque<testing::FakeDevice> devices;
+  std::vector<RankPort> ports;
+};
+
+TrainingState initial_state(const Program& program, int step) {
+  Machine machine(program);
+  for (const RankPort& port : machine.ports) {
+    REQUIRE(load_state(program, port.rank, *port.device, 7, nullptr).ok());
+  }
+  auto state = gather_state(program, machine.ports, step);
+  REQUIRE(state.ok());
+  return *state;
+}
+
+Error load_error(const Program& program, const TrainingState& state) {
+  Machine machine(program);
+  const auto loaded = load_state(program, 0, machine.devices[0], 7, &state);
+  REQUIRE_FALSE(loaded.ok());
+  return loaded.error();
+}
+
+}  // namespace
+
+TEST_CASE("initial parameters are the same in every layout", "[core][run]") {
+  const TrainingState whole = initial_state(sharded_program(1, DType::F64), 3);
+  CHECK(whole.step == 3);
+  REQUIRE(whole.tensors.size() == 9);
+  CHECK(whole.tensors.at("a").shape == std::vector<std::int64_t>{3, 5});
+  const InitialValues a({"a", {3, 5}, InitKind::Normal, 0.5}, 7);
+  for (int i = 0; i < 15; ++i) {
+    double value = 0;
+    std::memcpy(&value, whole.tensors.at("a").data.data() + 8 * i, 8);
+    CHECK(value == a[i]);
+  }
+  CHECK(whole.tensors.at("adam_v.b").data == std::vector<std::byte>(32, std::byte{0}));
+  for (const int ranks : {2, 3, 5, 21, 23}) {
+    CHECK(initial_state(sharded_program(ranks, DType::F64), 3) == whole);
+  }
+}
+
+TEST_CASE("padding of a shard is zero and tied copies get the parameter's values", "[core][run]") {
+  const Program program = sharded_program(5, DType::F32);  // 5 shards of 5: four elements padded
+  Machine machine(program);
+  for (const RankPort& port : machine.ports) {
+    REQUIRE(load_state(program, port.rank, *port.device, 7, nullptr).ok());
+  }
+  const auto element = [&](Rank rank, BufferId buffer, std::int64_t i) {
+    float value = 0;
+    std::memcpy(&value,
+                machine.ranks[index(rank)].arena.data() +
+                    program.role_of(rank).arena_offset(buffer) + 4 * i,
+                4);
+    return value;
+  };
+  const Unit& unit = program.roles[0].units[0];
+  const Unit& tied = program.roles[0].units[1];
+  for (int i = 1; i < 5; ++i) CHECK(element(4, unit.param, i) == 0.0F);
+  for (Rank rank = 0; rank < 5; ++rank) {
+    CHECK(element(rank, tied.param, 0) == element(3, unit.param, 4));  // c begins at 19 = 3·5 + 4
+    CHECK(element(rank, tied.param, 1) == element(4, unit.param, 0));
+  }
+}
+
+TEST_CASE("state saved from one layout loads into any other and comes back bit for bit",
+          "[core][run]") {
+  TrainingState state = initial_state(sharded_program(1, DType::F32), 0);
+  unsigned char next = 1;
+  for (auto& [name, tensor] : state.tensors) {
+    for (std::byte& b : tensor.data) b = std::byte{next++};
+  }
+  state.step = 12;
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    const Program program = sharded_program(ranks, DType::F32);
+    Machine machine(program);
+    for (const RankPort& port : machine.ports) {
+      REQUIRE(load_state(program, port.rank, *port.device, 99, &state).ok());
+    }
+    const auto back = gather_state(program, machine.ports, 12);
+    REQUIRE(back.ok());
+    CHECK(*back == state);
+  }
+}
+
+TEST_CASE("weights without moments start with zero moments", "[core][run]") {
+  const Program program = sharded_program(2, DType::F32);
+  const TrainingState full = initial_state(program, 0);
+  TrainingState weights;
+  for (const char* name : {"a", "b", "c"}) weights.tensors[name] = full.tensors.at(name);
+  Machine machine(program);
+  for (const RankPort& port : machine.ports) {
+    REQUIRE(load_state(program, port.rank, *port.device, 99, &weights).ok());
+  }
+  CHECK(*gather_state(program, machine.ports, 0) == full);
+}
+
+TEST_CASE("initial state that does not fit is refused with the tensor's name", "[core][run]") {
+  const Program program = sharded_program(1, DType::F32);
+  const TrainingState good = initial_state(program, 0);
+  const auto message = [&](const TrainingState& state) {
+    const Error error = load_error(program, state);
+    CHECK(error.kind == ErrorKind::InvalidSpec);
+    return error.message;
+  };
+  TrainingState state = good;
+  state.tensors.erase("b");
+  CHECK_THAT(message(state), ContainsSubstring("'b' is missing"));
+  state = good;
+  state.tensors.erase("adam_v.c");
+  CHECK_THAT(message(state), ContainsSubstring("'adam_v.c' is missing"));
+  state = good;
+  state.tensors["a"].shape = {5, 3};
+  CHECK_THAT(message(state), ContainsSubstring("'a' has shape [5x3], the model needs [3x5]"));
+  state = good;
+  state.tensors["a"].dtype = DType::F64;
+  CHECK_THAT(message(state), ContainsSubstring("'a' is float64, the run needs float32"));
+  state = good;
+  state.tensors["a"].data.pop_back();
+  CHECK_THAT(message(state), ContainsSubstring("'a' holds 59 bytes instead of 60"));
+}
+
+TEST_CASE("bfloat16 parameters are rounded to nearest", "[core][run]") {
+  const TrainingState state = initial_state(sharded_program(1, DType::BF16), 0);
+  const InitialValues a({"a", {3, 5}, InitKind::Normal, 0.5}, 7);
+  for (int i = 0; i < 15; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, state.tensors.at("a").data.data() + 2 * i, 2);
+    const auto value = std::bit_cast<float>(std::uint32_t{bits} << 16);
+    CHECK(std::abs(value - a[i]) <= std::abs(a[i]) * 0x1p-8);  // half a unit of 8-bit precision
+  }
+}
+
+}  // namespace lockstep
