@@ -1,10 +1,11 @@
 # Cluster presets: hardware/*.toml become string literals, so that the binary works anywhere.
-file(GLOB profiles CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hardware/*.toml)
+file(GLOB profiles CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/hardware
+     ${CMAKE_SOURCE_DIR}/hardware/*.toml)
+list(TRANSFORM profiles REPLACE "\\.toml$" "")
 list(SORT profiles)
 set(entries "")
-foreach(profile IN LISTS profiles)
-  get_filename_component(name ${profile} NAME)
-  string(REGEX REPLACE "\\.toml$" "" name ${name})
+foreach(name IN LISTS profiles)
+  set(profile ${CMAKE_SOURCE_DIR}/hardware/${name}.toml)
   file(READ ${profile} text)
   string(APPEND entries "      {\"${name}\", R\"profile(${text})profile\"},\n")
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${profile})

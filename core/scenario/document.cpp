@@ -78,7 +78,7 @@ std::string_view describe_kind(Node::Kind kind) {
     case Node::Kind::Integer:
       return "an integer";
     case Node::Kind::Float:
-      return "a number";
+      return "a decimal number";
     case Node::Kind::String:
       return "a string";
     case Node::Kind::Array:

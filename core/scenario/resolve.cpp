@@ -47,8 +47,10 @@ class Resolver {
         diagnostics_.add(name->at, "name must be a string");
       }
     }
+    HfModel model;
     const bool model_known =
-        resolve_model(section("model"), s_.directory, start_, diagnostics_, s_.model);
+        resolve_model(section("model"), s_.directory, start_, diagnostics_, model);
+    s_.model = std::move(model.model);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, diagnostics_, s_.cluster);
     read("optimizer", s_.optimizer);
@@ -60,6 +62,13 @@ class Resolver {
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
+    if (model.sliding_window > 0 && model.sliding_window < s_.training.seq_len) {
+      diagnostics_.add(locate(root_, "training.seq_len", start_),
+                       "seq_len=" + std::to_string(s_.training.seq_len) +
+                           " exceeds the model's sliding_window=" +
+                           std::to_string(model.sliding_window) + ", which is not supported",
+                       ErrorKind::Unsupported);
+    }
     if (cluster_known) take_rest_of_cluster();
     report_validation(model_known, cluster_known);
     return std::move(s_);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/scenario/document.hpp"
+#include "core/scenario/presets.hpp"
 #include "core/scenario/reader.hpp"
 
 namespace lockstep {
@@ -19,6 +20,6 @@ bool resolve_cluster(const Node* section, const std::string& directory, Diagnost
 
 /// [model]: preset or hf_config or sizes, with what follows from the sizes given. False likewise.
 bool resolve_model(const Node* section, const std::string& directory, const Location& missing,
-                   Diagnostics& diagnostics, ModelSpec& out);
+                   Diagnostics& diagnostics, HfModel& out);
 
 }  // namespace lockstep

@@ -13,11 +13,15 @@ namespace {
 /// Figures that would make every duration meaningless; the key names the user's line.
 void check_figures(const ClusterSpec& c, const Node* section, const Location& otherwise,
                    Diagnostics& diagnostics) {
-  const auto fault = [&](const char* table, const char* key, const std::string& message) {
-    const Node* at = section && *table ? section->find(table) : section;
+  const auto fault = [&](const std::string& table, const char* key, const std::string& message) {
+    const Node* at = section && !table.empty() ? section->find(table) : section;
     const Node* value = at && at->is_table() ? at->find(key) : nullptr;
-    const Location& where = value ? value->at : section ? section->at : otherwise;
-    diagnostics.add(where, message, ErrorKind::InvalidSpec);
+    if (value) {
+      diagnostics.add(value->at, message, ErrorKind::InvalidSpec);
+    } else {  // presets are whole, so this is a profile
+      diagnostics.add(at ? at->at : otherwise, "[" + table + "] needs '" + key + "'",
+                      ErrorKind::InvalidSpec);
+    }
   };
   const auto at_least_one = [&](const char* table, const char* key, int value) {
     if (value < 1) fault(table, key, std::string(key) + " must be at least 1");

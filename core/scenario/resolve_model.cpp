@@ -37,7 +37,8 @@ void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnost
 }  // namespace
 
 bool resolve_model(const Node* section, const std::string& directory, const Location& missing,
-                   Diagnostics& diagnostics, ModelSpec& m) {
+                   Diagnostics& diagnostics, HfModel& out) {
+  ModelSpec& m = out.model;
   Reader in(section, "model", diagnostics);
   std::string preset, hf_config;
   in.field("preset", preset);
@@ -61,7 +62,7 @@ bool resolve_model(const Node* section, const std::string& directory, const Loca
     const auto path = (std::filesystem::path(directory) / hf_config).lexically_normal();
     const Result<HfModel> read = read_hf_config(path.string());
     if (read) {
-      m = read->model;
+      out = *read;
     } else {
       known = false;
       diagnostics.add(at->at, read.error().message, read.error().kind);

@@ -1,0 +1,166 @@
+#include "core/scenario/presets.hpp"
+
+#include <fstream>
+#include <set>
+
+#include "core/scenario/scenario_file.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Parameters of a GPT-2: token and position tables; per block two layer norms (2·2C), qkv
+/// (C·3C + 3C), projection (C·C + C), two feed-forward matrices with biases; the last norm.
+std::int64_t gpt2_parameters(const ModelSpec& m) {
+  const std::int64_t c = m.hidden, f = m.ffn_hidden;
+  const std::int64_t block = 4 * c + (c * 3 * c + 3 * c) + (c * c + c) + (c * f + f) + (f * c + c);
+  return m.vocab * c + m.max_seq_len * c + m.layers * block + 2 * c;
+}
+
+/// Parameters of a Llama: embedding and output; per block two norms, q and o (C·hD), k and v
+/// (C·kD), three feed-forward matrices; the last norm.
+std::int64_t llama_parameters(const ModelSpec& m) {
+  const std::int64_t c = m.hidden;
+  const std::int64_t block =
+      2 * c + 2 * c * m.heads * m.head_dim + 2 * c * m.kv_heads * m.head_dim + 3 * c * m.ffn_hidden;
+  return 2 * m.vocab * c + m.layers * block + c;
+}
+
+TEST_CASE("presets have the parameter counts of the released models", "[core][scenario]") {
+  const auto model = [](const char* name) { return *find_model_preset(name); };
+  CHECK(gpt2_parameters(model("gpt2-124m")) == 124'439'808);
+  CHECK(gpt2_parameters(model("gpt2-350m")) == 354'823'168);
+  CHECK(gpt2_parameters(model("gpt2-774m")) == 774'030'080);
+  CHECK(gpt2_parameters(model("gpt2-1.5b")) == 1'557'611'200);
+  CHECK(llama_parameters(model("llama2-7b")) == 6'738'415'616);
+  CHECK(llama_parameters(model("llama2-13b")) == 13'015'864'320);
+  CHECK(llama_parameters(model("llama2-70b")) == 68'976'648'192);
+  CHECK(llama_parameters(model("llama3-8b")) == 8'030'261'248);
+  CHECK(llama_parameters(model("llama3-70b")) == 70'553'706'496);
+  CHECK(llama_parameters(model("llama3-405b")) == 405'853'388'800);
+  CHECK(gpt2_parameters(model("gpt3-175b")) / 1'000'000'000 == 174);
+  CHECK(gpt2_parameters(model("gpt-1.3b")) / 100'000'000 == 13);
+  CHECK(gpt2_parameters(model("gpt-7b")) / 100'000'000 == 66);
+}
+
+TEST_CASE("every model preset alone is a scenario", "[core][scenario]") {
+  for (const std::string& name : model_preset_names()) {
+    if (name == "synthetic") continue;
+    const LoadedScenario loaded =
+        parse_scenario("[model]\npreset = \"" + name + "\"\n", "one.toml", {});
+    INFO(name);
+    REQUIRE(loaded.ok());
+    REQUIRE(loaded.points.size() == 1);
+    const Scenario& s = loaded.points[0].scenario;
+    CHECK(loaded.points[0].label.empty());
+    CHECK(s.model.name == name);
+    CHECK(s.name == "one");
+    CHECK(s.cluster.name == "cpu");
+    CHECK(s.training.seq_len <= s.model.max_seq_len);
+    CHECK(validate(s).empty());
+  }
+}
+
+TEST_CASE("cluster presets are the files of hardware/, all sound", "[core][scenario]") {
+  const std::vector<std::string> names = cluster_preset_names();
+  for (const char* name : {"v100", "v100-pcie", "a100-40", "a100-80", "a100-40-pcie",
+                           "a100-80-pcie", "h100", "h100-pcie", "h200", "b200", "cpu"}) {
+    CHECK(std::count(names.begin(), names.end(), name) == 1);
+  }
+  for (const EmbeddedProfile& profile : embedded_profiles()) {
+    INFO(profile.name);
+    const LoadedScenario loaded = parse_scenario(
+        "[model]\npreset = \"gpt2-tiny\"\n[cluster]\n"
+        "preset = \"" +
+            std::string(profile.name) + "\"\n",
+        "one.toml", {});
+    for (const Error& error : loaded.errors) FAIL_CHECK(to_string(error));
+    REQUIRE(loaded.ok());
+    const ClusterSpec& c = loaded.points[0].scenario.cluster;
+    CHECK(c.name == profile.name);
+    // A wrong unit is off by 8 or 1000; these are the bounds of what has been built.
+    CHECK(c.device.memory.v >= 4'000'000'000);
+    CHECK(c.device.memory.v <= 300'000'000'000);
+    CHECK(c.device.memory_bandwidth.v >= 5e9);
+    CHECK(c.device.memory_bandwidth.v <= 1e13);
+    CHECK(c.intra_node.bandwidth.v > c.inter_node.bandwidth.v);
+    CHECK(c.intra_node.latency.v < c.inter_node.latency.v);
+    for (const PeakRate& peak : c.device.peaks) {
+      CHECK(peak.rate.v >= 1e10);
+      CHECK(peak.rate.v <= 1e16);
+    }
+    for (const EfficiencyCurve& curve : c.device.efficiency) {
+      for (const EfficiencyPoint& point : curve.points) CHECK(point.efficiency <= 1.0);
+    }
+    std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR) + "/hardware/" + std::string(profile.name) +
+                       ".toml");
+    const std::string on_disk((std::istreambuf_iterator<char>(file)), {});
+    CHECK(on_disk == profile.text);
+  }
+}
+
+TEST_CASE("preset names are found whatever their case", "[core][scenario]") {
+  CHECK(find_model_preset("GPT2-124M")->name == "gpt2-124m");
+  CHECK(find_cluster_preset("A100-80")->name == "a100-80");
+  CHECK_FALSE(find_model_preset("gpt2"));
+  CHECK_FALSE(find_cluster_preset(""));
+}
+
+TEST_CASE("a Hugging Face llama config gives the preset's shape", "[core][scenario]") {
+  const char* v4 = R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-05,
+    "rope_theta": 500000.0, "tie_word_embeddings": false, "hidden_act": "silu",
+    "torch_dtype": "bfloat16"})";
+  const Result<HfModel> read = parse_hf_config(v4, "llama3-8b/config.json");
+  REQUIRE(read);
+  CHECK(read->model == *find_model_preset("llama3-8b"));
+  CHECK(read->sliding_window == 0);
+}
+
+TEST_CASE("transformers 5 keeps rope_theta in rope_parameters; null means derived",
+          "[core][scenario]") {
+  const char* v5 = R"({"model_type": "mistral", "hidden_size": 64, "intermediate_size": 160,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": null,
+    "head_dim": null, "vocab_size": 256, "sliding_window": 4096,
+    "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}})";
+  const Result<HfModel> read = parse_hf_config(v5, "config.json");
+  REQUIRE(read);
+  CHECK(read->model.kv_heads == 4);
+  CHECK(read->model.head_dim == 16);
+  CHECK(read->model.rope_theta == 1e6);
+  CHECK(read->model.norm_eps == 1e-6);  // the default of transformers' LlamaConfig
+  CHECK(read->sliding_window == 4096);
+  CHECK(read->model.name == "mistral");
+}
+
+TEST_CASE("a Hugging Face gpt2 config gives the preset's shape", "[core][scenario]") {
+  const Result<HfModel> read = parse_hf_config(
+      R"({"model_type": "gpt2", "_name_or_path": "gpt2-124m", "n_embd": 768, "n_layer": 12,
+          "n_head": 12, "n_positions": 1024, "n_inner": null, "vocab_size": 50257,
+          "activation_function": "gelu_new"})",
+      "config.json");
+  REQUIRE(read);
+  CHECK(read->model == *find_model_preset("gpt2-124m"));
+}
+
+TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
+          "[core][scenario]") {
+  const auto message = [](const char* json) {
+    const Result<HfModel> read = parse_hf_config(json, "c.json");
+    return read ? std::string() : read.error().message;
+  };
+  CHECK(message("[1, 2") == "c.json is not a JSON object");
+  CHECK(message("{}") == "c.json: model_type '' is not supported; valid: llama, mistral, gpt2");
+  CHECK(message(R"({"model_type": "mixtral"})") ==
+        "c.json: model_type 'mixtral' is not supported; valid: llama, mistral, gpt2");
+  CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
+  CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==
+        "c.json: 'n_layer' is not an integer");
+  CHECK(message(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 4, "n_head": 1, "vocab_size": 9,
+                    "n_positions": 8, "activation_function": "relu"})") ==
+        "c.json: activation_function 'relu' is not supported, only gelu_new");
+}
+
+}  // namespace
+}  // namespace lockstep
