@@ -1,0 +1,133 @@
+// Hand-made programs and traces for the analysis tests: a pipeline whose times are written down,
+// not simulated.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/ir/program.hpp"
+#include "core/spec/scenario.hpp"
+#include "core/trace/trace.hpp"
+
+namespace lockstep::test {
+
+struct HandMade {
+  Program program;
+  Trace trace;
+  Scenario scenario;
+};
+
+inline SimTime seconds(double s) { return to_sim_time(Seconds{s}); }
+
+inline std::int32_t name_id(Trace& trace, const std::string& name) {
+  for (std::size_t i = 0; i < trace.names.size(); ++i) {
+    if (trace.names[i] == name) return static_cast<std::int32_t>(i);
+  }
+  trace.names.push_back(name);
+  return static_cast<std::int32_t>(trace.names.size()) - 1;
+}
+
+/// A world of `roles` ranks along "pp" and no ops.
+inline HandMade empty_world(int roles) {
+  HandMade m;
+  m.program.mesh.dims = {{"pp", roles}};
+  m.program.groups = {{"all", {0}, {}}};
+  m.trace.backend = "sim";
+  m.trace.program_hash = "hash";
+  for (int s = 0; s < kNumStreams; ++s) {
+    m.trace.streams.emplace_back(to_string(static_cast<Stream>(s)));
+  }
+  for (Rank r = 0; r < roles; ++r) {
+    Role role;
+    role.ranks = {r};
+    role.arena = Bytes{1000 + r};
+    m.program.roles.push_back(role);
+    m.program.role_of_rank.push_back({r});
+    m.trace.roles.emplace_back();
+    m.trace.role_of_rank.push_back(r);
+    m.trace.same_as.push_back(r);
+    m.trace.rank_labels.push_back("rank " + std::to_string(r));
+    m.trace.peak_memory.push_back(1000 + r);
+  }
+  m.scenario.cluster.device.peaks = {{DType::F32, {1e12}}};
+  m.scenario.cluster.devices_per_node = roles;
+  return m;
+}
+
+/// Appends an op to the role of `rank` and its span, in seconds, to the trace.
+inline OpId add(HandMade& m, Rank rank, Op op, const std::string& kind, double begin, double active,
+                double end) {
+  Role& role = m.program.roles[static_cast<std::size_t>(rank)];
+  const OpId id{static_cast<std::int32_t>(role.ops.size())};
+  role.ops.push_back(op);
+  TraceOp t;
+  t.name = name_id(m.trace, kind + " op");
+  t.kind = name_id(m.trace, kind);
+  t.stream = static_cast<std::uint8_t>(op.stream);
+  t.phase = static_cast<std::uint8_t>(op.phase);
+  t.stage = op.stage;
+  t.microbatch = op.microbatch;
+  m.trace.roles[static_cast<std::size_t>(rank)].ops.push_back(t);
+  m.trace.spans.push_back({rank, id, 0, seconds(begin), seconds(active), seconds(end)});
+  return id;
+}
+
+inline Op call(Phase phase, int stage, int microbatch) {
+  Op op;
+  op.phase = phase;
+  op.stage = static_cast<std::int16_t>(stage);
+  op.microbatch = microbatch;
+  op.target = 0;
+  return op;
+}
+
+/// The uniform pipeline of the textbooks: p stages, m microbatches, forward f, backward b seconds,
+/// no transfers. Stage s runs F of microbatch j as soon as stage s-1 has; 1F1B or GPipe order.
+inline HandMade pipeline(int p, int m, double f, double b, bool one_f_one_b) {
+  HandMade world = empty_world(p);
+  struct Action {
+    Phase phase;
+    int microbatch;
+  };
+  std::vector<std::vector<Action>> order(static_cast<std::size_t>(p));
+  for (int s = 0; s < p; ++s) {
+    auto& list = order[static_cast<std::size_t>(s)];
+    const int warmup = one_f_one_b ? std::min(p - s, m) : m;
+    for (int j = 0; j < warmup; ++j) list.push_back({Phase::F, j});
+    for (int j = 0; j < m; ++j) {
+      list.push_back({Phase::B, j});
+      if (warmup + j < m) list.push_back({Phase::F, warmup + j});
+    }
+  }
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  using Times = std::vector<std::vector<double>>;  // [stage][microbatch]; negative: not yet
+  Times ended_f(at(p), std::vector<double>(at(m), -1)), ended_b = ended_f;
+  std::vector<double> free_at(at(p), 0);
+  std::vector<std::size_t> next(at(p), 0);
+  std::vector<std::vector<Span>> spans(at(p));
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (int s = 0; s < p; ++s) {
+      if (next[at(s)] == order[at(s)].size()) continue;
+      const auto [phase, j] = order[at(s)][next[at(s)]];
+      const bool forward = phase == Phase::F;
+      double ready = forward ? (s == 0 ? 0 : ended_f[at(s - 1)][at(j)])
+                             : (s == p - 1 ? ended_f[at(s)][at(j)] : ended_b[at(s + 1)][at(j)]);
+      if (ready < 0) continue;
+      ready = std::max(ready, free_at[at(s)]);
+      const double end = ready + (forward ? f : b);
+      (forward ? ended_f : ended_b)[at(s)][at(j)] = end;
+      free_at[at(s)] = end;
+      add(world, s, call(phase, s, j), forward ? "forward" : "backward", ready, ready, end);
+      ++next[at(s)];
+      progress = true;
+    }
+  }
+  std::stable_sort(world.trace.spans.begin(), world.trace.spans.end(),
+                   [](const Span& x, const Span& y) { return x.rank < y.rank; });
+  return world;
+}
+
+}  // namespace lockstep::test
