@@ -1,9 +1,11 @@
 // How fast the simulator runs and how much memory program and engine take per op. Arguments: ops.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "backends/sim/engine.hpp"
+#include "core/lower/lower.hpp"
 #include "tests/backends/sim/programs.hpp"
 
 namespace lockstep {
@@ -31,7 +33,9 @@ double bytes_per_op(const Program& program, const sim::Timeline& timeline) {
   std::int64_t bytes = 0;
   for (const Role& role : program.roles) {
     bytes += bytes_of(role);
-    bytes += static_cast<std::int64_t>(role.ops.size() * 2 * sizeof(std::uint32_t));
+    const bool collectives = std::any_of(role.ops.begin(), role.ops.end(),
+                                         [](const Op& op) { return is_collective(op.kind); });
+    bytes += static_cast<std::int64_t>(role.ops.size() * (collectives ? 2 : 1) * 4);
   }
   bytes += timeline.num_ops * static_cast<std::int64_t>(sizeof(sim::OpTiming));
   return static_cast<double>(bytes) / static_cast<double>(timeline.num_ops);
@@ -86,6 +90,25 @@ void fsdp(benchmark::State& state) {
   simulate_program(state, std::move(program), cluster());
 }
 BENCHMARK(fsdp)->Arg(10'000)->Arg(1'000'000)->Arg(10'000'000)->Unit(benchmark::kMillisecond);
+
+/// 1F1B over 8 stages as the passes lower it: with its buffers, and dependencies for their reuse.
+void lowered_pipeline(benchmark::State& state) {
+  Scenario s;
+  s.model.architecture = Architecture::Synthetic;
+  s.costs = CostsSpec{{10e-3}, {12e-3}, {8e-3}, 1e-3};
+  s.strategy.pipeline_parallel_degree = 8;
+  s.strategy.pipeline_parallel_microbatches = static_cast<int>(state.range(0) / 44);
+  s.training.local_batch_size = s.strategy.pipeline_parallel_microbatches;
+  s.cluster = cluster();
+  s.cluster.device.memory = {std::int64_t{1} << 40};
+  Result<Program> program = lower(s);
+  if (!program) {
+    state.SkipWithError(program.error().message.c_str());
+    return;
+  }
+  simulate_program(state, std::move(*program), s.cluster);
+}
+BENCHMARK(lowered_pipeline)->Arg(10'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
 
 /// The pipeline with two ranks for every device that runs one at a time: fluid rates.
 void shared_devices(benchmark::State& state) {

@@ -112,7 +112,7 @@ class Engine {
       r.duration = (r.rank == plan_.straggler ? plan_.slow_duration : plan_.duration).data();
       r.device = static_cast<std::uint32_t>(r.rank / std::max(1, cluster_.ranks_per_device));
       std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
-      timeline.times[i].resize(r.role->ops.size(), OpTiming{{}, {}, SimTime{-1}});
+      timeline.times[i].resize(r.role->ops.size(), OpTiming{{}, SimTime{-1}});
       r.times = timeline.times[i].data();
       unfinished_ += static_cast<std::int64_t>(r.role->ops.size());
       for (std::uint32_t s = 0; s < kNumStreams; ++s) {
@@ -149,7 +149,6 @@ class Engine {
         return;
       }
     }
-    front_times(cell).begin = SimTime{now_};
     if (op.kind == OpKind::Call) {
       start(c, r.duration[op.target]);
     } else if (is_p2p(op.kind)) {
@@ -296,7 +295,6 @@ class Engine {
     const std::uint32_t op = cell.order[cell.arrived];
     if (cell.arrived > 0) {
       const SimTime previous_end = r.times[cell.order[cell.arrived - 1]].end;
-      r.times[op].begin = std::max(r.times[op].begin, previous_end);
       r.times[op].active = std::max(r.times[op].active, previous_end);
     }
     ++cell.arrived;
@@ -430,6 +428,20 @@ class Engine {
 };
 
 }  // namespace
+
+std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times) {
+  std::vector<SimTime> begin(role.ops.size());
+  SimTime stream_end[kNumStreams] = {};
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    SimTime& previous_end = stream_end[static_cast<int>(role.ops[i].stream)];
+    begin[i] = previous_end;
+    for (const OpId dependency : role.after_of(role.ops[i])) {
+      begin[i] = std::max(begin[i], times[static_cast<std::size_t>(dependency.v)].end);
+    }
+    previous_end = times[i].end;
+  }
+  return begin;
+}
 
 Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
                           const WhatIfSpec& what_if, const EngineOptions& options) {

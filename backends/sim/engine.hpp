@@ -11,11 +11,11 @@
 
 namespace lockstep::sim {
 
-/// begin: front of its stream and dependencies met; active: peers have arrived too.
-/// Spans of one stream are disjoint: a message that travels while its predecessor on the stream is
-/// still under way has its begin (and active) moved up to the predecessor's end.
+/// active: the op is in front of its stream, its dependencies are met and its peers have arrived.
+/// [active, end) of the ops of one stream are disjoint: a message that travels while its
+/// predecessor on the stream is still under way has its `active` moved up to the predecessor's end.
 struct OpTiming {
-  SimTime begin{}, active{}, end{};
+  SimTime active{}, end{};
 };
 
 struct Timeline {
@@ -29,6 +29,11 @@ struct Timeline {
 struct EngineOptions {
   bool fold = true;  // simulate one rank of those that cannot differ
 };
+
+/// When each op of a simulated rank was in front of its stream with its dependencies met: not later
+/// than `active`. Not stored, since it follows from the ends: the latest of the op before on the
+/// stream and of the ops in `after`.
+std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times);
 
 /// Runs every stream's ops in id order from time 0:
 /// - call: function_time × straggler factor. Calls that run together on one device, more than

@@ -16,10 +16,11 @@ void add_spans(Trace& trace, Rank rank, const Role& role, const std::vector<sim:
   next[0] = trace.spans.size();
   for (std::size_t s = 1; s < next.size(); ++s) next[s] += next[s - 1];
   trace.spans.resize(trace.spans.size() + role.ops.size());
+  const std::vector<SimTime> begin = sim::begin_times(role, times);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const auto stream = static_cast<std::size_t>(role.ops[i].stream);
-    trace.spans[next[stream]++] = {
-        rank, OpId{static_cast<std::int32_t>(i)}, 0, times[i].begin, times[i].active, times[i].end};
+    const OpId op{static_cast<std::int32_t>(i)};
+    trace.spans[next[stream]++] = {rank, op, 0, begin[i], times[i].active, times[i].end};
   }
 }
 
