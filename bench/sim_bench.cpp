@@ -108,7 +108,11 @@ void lowered_pipeline(benchmark::State& state) {
   }
   simulate_program(state, std::move(*program), s.cluster);
 }
-BENCHMARK(lowered_pipeline)->Arg(10'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+BENCHMARK(lowered_pipeline)
+    ->Arg(10'000)
+    ->Arg(1'000'000)
+    ->Arg(10'000'000)
+    ->Unit(benchmark::kMillisecond);
 
 /// The pipeline with two ranks for every device that runs one at a time: fluid rates.
 void shared_devices(benchmark::State& state) {
