@@ -45,13 +45,16 @@ Outcome run_command(const std::string& command) {
 }
 
 /// A Python that has PyTorch; Debian's is not always the first in PATH. Empty: none.
-std::string find_python() {
-  for (const std::string python : {"python3", "/usr/bin/python3"}) {
-    if (run_command(python + " -c 'import torch, numpy' >/dev/null 2>&1").status == 0) {
-      return python;
+const std::string& find_python() {
+  static const std::string found = [] {
+    for (const std::string python : {"python3", "/usr/bin/python3"}) {
+      if (run_command(python + " -c 'import torch, numpy' >/dev/null 2>&1").status == 0) {
+        return python;
+      }
     }
-  }
-  return {};
+    return std::string();
+  }();
+  return found;
 }
 
 Scenario scenario_of(Architecture architecture, bool tied, DType dtype) {
@@ -179,7 +182,7 @@ std::vector<StepResult> run_ours(const Scenario& s, const Program& program,
 }
 
 void compare(Architecture architecture, bool tied, DType dtype, double tolerance) {
-  const std::string python = find_python();
+  const std::string& python = find_python();
   if (python.empty()) {
     std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
     return;
