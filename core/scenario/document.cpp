@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <tuple>
+
+#include "core/scenario/stray_text.hpp"
 
 namespace lockstep {
 namespace {
@@ -122,6 +125,7 @@ std::string to_text(const Node& node) {
 }
 
 Result<Node> parse_document(std::string_view text, const std::string& file) {
+  if (const std::optional<Error> stray = find_stray_text(text, file)) return *stray;
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
