@@ -37,7 +37,8 @@ std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& 
 
 /// Runs every stream's ops in id order from time 0:
 /// - call: function_time × straggler factor. Calls that run together on one device, more than
-///   concurrent_ranks of them, progress at concurrent_ranks / running each.
+///   concurrent_ranks of them, progress at concurrent_ranks / running each; not with given times
+///   (program.p2p_latency given), which hold whatever shares the device.
 /// - collective: active when all members are ready, then latency + transfer over the slowest link;
 ///   matched within a group by sequence number in op order.
 /// - message: active when both sides are ready; occupies both streams for `transfer` and arrives

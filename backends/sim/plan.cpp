@@ -169,7 +169,9 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   if (what_if.straggler_rank < world_size && what_if.straggler_slowdown != 1) {
     plan.straggler = what_if.straggler_rank;
   }
+  // Given times (the synthetic model) hold whatever shares a device.
   plan.shared_devices =
+      program.p2p_latency.v < 0 &&
       std::min(cluster.ranks_per_device, world_size) > std::max(1, cluster.device.concurrent_ranks);
   plan.folding = identity(world_size);
   if (fold_ranks && !plan.shared_devices && plan.straggler < 0) {

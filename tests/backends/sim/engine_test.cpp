@@ -220,6 +220,15 @@ TEST_CASE("ranks that share a device share its throughput", "[backends][sim]") {
   CHECK(end_of(t, 2, {0}) == seconds(6));
 }
 
+TEST_CASE("given times hold whatever shares the device", "[backends][sim]") {
+  const Program program = make_pipeline({Order::OneFOneB, 4, 8, 1, 1, 2, 0});
+  ClusterSpec cluster = cluster_with({}, {});
+  cluster.devices_per_node = 1;
+  cluster.ranks_per_device = 4;
+  cluster.device.concurrent_ranks = 2;
+  CHECK(run(program, cluster).makespan == seconds((8 + 4 - 1) * 3));
+}
+
 TEST_CASE("compute and communication that overlap slow each other", "[backends][sim]") {
   // All-reduce of 4 s beside a call of 10 s, factor 2: until 8 s both run at half rate, then 6 s of
   // the call are left.
