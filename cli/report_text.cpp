@@ -12,10 +12,22 @@ namespace {
 
 constexpr std::size_t kWorstOffenders = 10;
 
-std::string line(std::string_view name, std::string_view value, std::string_view note = "") {
-  const std::string text = fmt::format("{:<15}{:<18}{}", name, value, note);
-  return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
-}
+/// Lines of a name, a value and a note.
+class Summary {
+ public:
+  void add(std::string name, std::string value, std::string note = "") {
+    std::vector<std::string> row{std::move(name), std::move(value), std::move(note)};
+    if (table_) {
+      table_->add(std::move(row));
+    } else {
+      table_.emplace(std::move(row), 3);
+    }
+  }
+  std::string text() const { return table_ ? table_->text() : ""; }
+
+ private:
+  std::optional<TextTable> table_;
+};
 
 /// Ranks worth a row: all, or the ones with the least and the most of each column.
 std::vector<const RankReport*> rows_of(const Report& report) {
@@ -77,14 +89,17 @@ const RankReport* fullest(const Report& report) {
   return rank == report.ranks.end() ? nullptr : &*rank;
 }
 
+/// "rank 3: param 2 MiB, grad 2 MiB".
 std::string memory_by_kind(const RankReport& rank) {
   std::vector<std::pair<std::string, std::int64_t>> kinds(rank.peak_memory_by_kind.begin(),
                                                           rank.peak_memory_by_kind.end());
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text;
+  std::string text = fmt::format("rank {}", rank.rank);
+  const char* separator = ": ";
   for (const auto& [kind, bytes] : kinds) {
-    text += (text.empty() ? "" : ", ") + kind + " " + bytes_text(Bytes{bytes});
+    text += separator + kind + " " + bytes_text(Bytes{bytes});
+    separator = ", ";
   }
   return text;
 }
@@ -104,30 +119,29 @@ std::string mesh_text(const StrategySpec& s) {
 }
 
 std::string report_text(const Report& r, const Scenario& scenario) {
-  std::string text;
-  text += line("scenario", scenario.name,
-               fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
-                           mesh_text(scenario.strategy), r.backend));
-  text += line("step time", time_text(r.step_time),
-               r.tokens_per_s > 0 ? count_text(r.tokens_per_s) + " tokens/s" : "");
+  Summary summary;
+  summary.add("scenario", scenario.name,
+              fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
+                          mesh_text(scenario.strategy), r.backend));
+  summary.add("step time", time_text(r.step_time),
+              r.tokens_per_s > 0 ? count_text(r.tokens_per_s) + " tokens/s" : "");
   if (r.model_flops_per_step.v > 0) {
-    text += line("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
+    summary.add("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
   }
-  text += line("bubble", percent_text(r.bubble_fraction) + " of the step",
-               percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+  summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
+              percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
   const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
-  text += line("exposed comm", time_text(r.exposed_comm),
-               percent_text(share) + " of the step, mean over ranks");
+  summary.add("exposed comm", time_text(r.exposed_comm),
+              percent_text(share) + " of the step, mean over ranks");
   if (const RankReport* rank = fullest(r)) {
-    text += line("peak memory", bytes_text(rank->peak_memory),
-                 fmt::format("rank {}: {}", rank->rank, memory_by_kind(*rank)));
+    summary.add("peak memory", bytes_text(rank->peak_memory), memory_by_kind(*rank));
   }
   if (!r.losses.empty()) {
-    text += line("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
-                 fmt::format("{} steps", r.losses.size()));
+    summary.add("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
+                fmt::format("{} steps", r.losses.size()));
   }
-  text += line("program", r.program_hash);
-  return text + "\n" + rank_table(r) + "\n" + kind_table(r);
+  summary.add("program", r.program_hash);
+  return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r);
 }
 
 std::string sweep_text(const std::vector<SweepRow>& rows) {
@@ -153,16 +167,19 @@ std::string sweep_text(const std::vector<SweepRow>& rows) {
 std::string comparison_text(const std::string& name_a, const Report& a, const std::string& name_b,
                             const Report& b, const Comparison& c) {
   std::string text = fmt::format("A  {}: {}\nB  {}: {}\n\n", a.backend, name_a, b.backend, name_b);
+  Summary summary;
   const auto yes = [](bool same) { return same ? "equal" : "DIFFERENT"; };
-  text += line("program", yes(c.same_program),
-               a.program_hash + (c.same_program ? "" : ", " + b.program_hash));
-  text += line("op order", yes(c.same_order), "per rank and stream");
-  text += line("peak memory", yes(c.same_memory), "every rank, to the byte");
+  summary.add("program", yes(c.same_program),
+              a.program_hash + (c.same_program ? "" : ", " + b.program_hash));
+  summary.add("op order", yes(c.same_order), "per rank and stream");
+  summary.add("peak memory", yes(c.same_memory), "every rank, to the byte");
   if (c.losses.steps > 0) {
-    text += line("losses", fmt::format("{} steps", c.losses.steps),
-                 fmt::format("largest difference {:.3g} (step {}), relative {:.3g}",
-                             c.losses.largest, c.losses.worst_step + 1, c.losses.relative));
+    summary.add("losses", fmt::format("{} steps", c.losses.steps),
+                fmt::format("largest difference {:.3g} (step {}), relative {:.3g}",
+                            c.losses.largest, c.losses.worst_step + 1, c.losses.relative));
   }
+
+  text += summary.text();
 
   TextTable totals({"", "A", "B", "B against A"});
   const auto total = [&](const char* name, const std::string& x, const std::string& y, double vx,
