@@ -29,10 +29,12 @@ LoadedScenario load_scenario(const std::string& path, const std::vector<std::str
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides);
 
-/// The resolved scenario, every key written out; parse_scenario(print_scenario(s)) gives s.
+/// The resolved scenario, every key written out; parse_scenario(print_scenario(s)) gives s, but for
+/// a relative dataset, which becomes absolute, and the folder, which is that of the new file.
 std::string print_scenario(const Scenario& scenario);
 
-/// A device profile as [device] TOML (what `lockstep calibrate` writes; cluster.profile reads it).
+/// A cluster profile: the keys of [cluster] at top level, then [device] and the links (what
+/// `lockstep calibrate` writes; cluster.profile reads it).
 std::string print_cluster_profile(const ClusterSpec& cluster);
 
 std::vector<std::string> model_preset_names();
