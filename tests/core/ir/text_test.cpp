@@ -1,6 +1,8 @@
 #include "core/ir/text.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <random>
 
@@ -201,6 +203,18 @@ TEST_CASE("the hand-written step prints as it was written", "[core][ir]") {
   annotate("function update", "32 flop, 56 bytes");
   annotate("function zero", "0 flop, 16 bytes");
   CHECK(printed == expected);
+}
+
+TEST_CASE("the example of docs/program-text.md prints as it stands there", "[core][ir]") {
+  std::ifstream file(LOCKSTEP_SOURCE_DIR "/docs/program-text.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string fence = "```\n";
+  const std::size_t begin = page.find(fence) + fence.size();
+  REQUIRE(begin > fence.size());
+  const std::string text = page.substr(begin, page.find(fence, begin) - begin);
+  const Program program = sample::parse(text);
+  CHECK(print(program) == text);
+  CHECK(sample::faults(program) == "");
 }
 
 TEST_CASE("print, parse and print again loses nothing, whatever the fields hold", "[core][ir]") {
