@@ -33,11 +33,11 @@ class Parser {
     add_compare();
     add_show();
     add_recommend();
-    add_calibrate();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
-    const std::string unknown = unknown_command(arguments);
+    const std::vector<std::string> given = arguments;
+    const std::string unknown = unknown_command(given);
     if (!unknown.empty()) {
       console_.err << "error: " << unknown << "\n";
       return kUsageError;
@@ -47,6 +47,9 @@ class Parser {
       app_.parse(std::move(arguments));
     } catch (const CLI::Success& e) {  // --help, --version
       return app_.exit(e, console_.out, console_.err);
+    } catch (const CLI::ExtrasError&) {
+      console_.err << "error: " << unexpected(given) << "\n";
+      return kUsageError;
     } catch (const CLI::ParseError& e) {
       console_.err << "error: " << e.what() << "\nlockstep --help says what there is\n";
       return kUsageError;
@@ -64,6 +67,25 @@ class Parser {
     const std::string near = nearest(name, names);
     return "unknown command '" + name + "'" +
            (near.empty() ? "; there are " + joined(names, ", ") : "; did you mean '" + near + "'?");
+  }
+
+  /// CLI11 says which arguments are left over; this says what was meant.
+  std::string unexpected(const std::vector<std::string>& arguments) const {
+    const CLI::App* sub = app_.get_subcommand(arguments.front());
+    std::vector<std::string> names;
+    for (const CLI::Option* option : sub->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    for (const std::string& argument : arguments) {
+      const std::string name = argument.substr(0, argument.find('='));
+      if (!name.starts_with("--") || std::find(names.begin(), names.end(), name) != names.end()) {
+        continue;
+      }
+      const std::string near = nearest(name, names);
+      return "lockstep " + arguments.front() + " has no option '" + name + "'" +
+             (near.empty() ? ": it has " + joined(names, ", ") : "; did you mean '" + near + "'?");
+    }
+    return "lockstep " + arguments.front() + " was given more than it takes";
   }
 
   static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set) {
@@ -133,17 +155,6 @@ class Parser {
         [this] { command_ = [this] { return recommend_command(recommend_, console_); }; });
   }
 
-  void add_calibrate() {
-    CLI::App* sub = app_.add_subcommand("calibrate", "measure this machine into a profile for sim");
-    sub->add_option("--backend", calibrate_.backend, "cpu")->required();
-    sub->add_option("--out", calibrate_.out, "profile to write (TOML)")
-        ->required()
-        ->type_name("FILE");
-    sub->add_flag("--quick", calibrate_.quick, "fewer sizes and repetitions");
-    sub->final_callback(
-        [this] { command_ = [this] { return calibrate_command(calibrate_, console_); }; });
-  }
-
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -153,7 +164,6 @@ class Parser {
   CompareArguments compare_;
   ShowArguments show_;
   RecommendArguments recommend_;
-  CalibrateArguments calibrate_;
   std::function<int()> command_;
 };
 

@@ -104,7 +104,12 @@ class PointRun {
   }
 
   Result<void> open_folder(const Program& program) {
-    if (out_.empty()) return {};
+    if (out_.empty()) {
+      if (!simulated_ && scenario_.checkpoint.interval > 0) {
+        console_.err << "note: without --out no checkpoints are written\n";
+      }
+      return {};
+    }
     const bool resuming = state_ != nullptr;
     if (auto done = prepare_run_folder(out_, scenario_.checkpoint.folder, resuming); !done) {
       return done;

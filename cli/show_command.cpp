@@ -138,6 +138,10 @@ std::string memory_text(const Program& program, std::optional<Rank> rank) {
   return text;
 }
 
+double elements_of(const Model& model, int unit) {
+  return static_cast<double>(model.units[static_cast<std::size_t>(unit)].elements);
+}
+
 std::string model_text(const Scenario& scenario, const Program& program) {
   const ModelSpec& spec = scenario.model;
   if (spec.architecture == Architecture::Synthetic) {
@@ -160,9 +164,14 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   text += fmt::format("{} forward, {} forward and backward per token at {} tokens per sequence\n\n",
                       flops_text({forward}), flops_text({3 * forward}), shape.seq);
   TextTable layers({"layer", "parameters", "forward per token"});
+  bool tied_counted = false;  // a shared embedding belongs to the first layer that uses it
   for (const Layer& layer : model.layers) {
-    const double elements =
-        layer.unit < 0 ? 0 : double(model.units[static_cast<std::size_t>(layer.unit)].elements);
+    double elements = 0;
+    if (layer.unit >= 0) elements += elements_of(model, layer.unit);
+    if (layer.uses_tied && !tied_counted) {
+      elements += elements_of(model, model.tied_unit);
+      tied_counted = true;
+    }
     layers.add({layer.name, count_text(elements),
                 flops_text({layer.forward_flops.v / static_cast<double>(shape.seq)})});
   }
