@@ -172,9 +172,12 @@ class Memory {
     const Buffer& buffer = role_.buffer(id);
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     const End& life = ends_[static_cast<std::size_t>(id.v)];
-    Clock used = life.needed;
-    merge(used, life.used);
-    arena_.assign(buffer.offset, end, used);
+    // A buffer that no op touched orders nothing: what was there before it stays on record.
+    if (life.used != Clock{}) {
+      Clock used = life.needed;
+      merge(used, life.used);
+      arena_.assign(buffer.offset, end, used);
+    }
     BufferId holder;
     living_.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId h) { holder = h; });
     if (holder == id) living_.erase(buffer.offset);
