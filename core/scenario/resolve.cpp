@@ -31,8 +31,9 @@ const Location& locate(const Node& root, std::string_view key, const Location& o
 
 class Resolver {
  public:
-  Resolver(const Node& root, const std::string& file, Diagnostics& diagnostics)
-      : root_(root), diagnostics_(diagnostics), start_{{file, 1, 1}, {}} {
+  Resolver(const Node& root, const std::string& file, ProfileCache& profiles,
+           Diagnostics& diagnostics)
+      : root_(root), profiles_(profiles), diagnostics_(diagnostics), start_{{file, 1, 1}, {}} {
     const std::filesystem::path path(file);
     s_.name = path.stem().string();
     s_.directory = path.has_parent_path() ? path.parent_path().string() : ".";
@@ -52,7 +53,7 @@ class Resolver {
         resolve_model(section("model"), s_.directory, start_, diagnostics_, model);
     s_.model = std::move(model.model);
     const bool cluster_known =
-        resolve_cluster(section("cluster"), s_.directory, diagnostics_, s_.cluster);
+        resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
     read("checkpoint", s_.checkpoint);
@@ -226,6 +227,7 @@ class Resolver {
   }
 
   const Node& root_;
+  ProfileCache& profiles_;
   Diagnostics& diagnostics_;
   Location start_;
   Scenario s_;
@@ -233,8 +235,9 @@ class Resolver {
 
 }  // namespace
 
-Scenario resolve(const Node& root, const std::string& file, Diagnostics& diagnostics) {
-  return Resolver(root, file, diagnostics).resolve();
+Scenario resolve(const Node& root, const std::string& file, ProfileCache& profiles,
+                 Diagnostics& diagnostics) {
+  return Resolver(root, file, profiles, diagnostics).resolve();
 }
 
 }  // namespace lockstep

@@ -66,7 +66,11 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
 }
 
 bool read_profile(std::string_view text, const std::string& file, const std::string& name,
-                  Diagnostics& diagnostics, ClusterSpec& out) {
+                  ProfileCache& profiles, Diagnostics& diagnostics, ClusterSpec& out) {
+  if (const auto cached = profiles.find(file); cached != profiles.end()) {
+    out = cached->second;
+    return true;
+  }
   Result<Node> root = parse_document(text, file);
   if (!root) {
     diagnostics.add({*root.error().where, {}}, root.error().message);
@@ -79,14 +83,15 @@ bool read_profile(std::string_view text, const std::string& file, const std::str
   in.finish();
   check_figures(out, &*root, {{file, 1, 1}, {}}, faults);
   const bool good = faults.empty();
+  if (good) profiles.emplace(file, out);
   for (Error& error : faults.take()) diagnostics.add({*error.where, {}}, error.message, error.kind);
   return good;
 }
 
 }  // namespace
 
-bool resolve_cluster(const Node* section, const std::string& directory, Diagnostics& diagnostics,
-                     ClusterSpec& out) {
+bool resolve_cluster(const Node* section, const std::string& directory, ProfileCache& profiles,
+                     Diagnostics& diagnostics, ClusterSpec& out) {
   Reader in(section, "cluster", diagnostics);
   std::string preset = "cpu", profile;
   in.field("preset", preset);
@@ -100,14 +105,15 @@ bool resolve_cluster(const Node* section, const std::string& directory, Diagnost
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
     if (file && text << file.rdbuf()) {
-      known = read_profile(text.str(), path.string(), path.stem().string(), diagnostics, out);
+      known =
+          read_profile(text.str(), path.string(), path.stem().string(), profiles, diagnostics, out);
     } else {
       known = false;
       diagnostics.add(at->at, "cannot read cluster profile " + path.string());
     }
   } else if (const auto found = find_cluster_preset(preset)) {
     known = read_profile(found->text, "hardware/" + std::string(found->name) + ".toml",
-                         std::string(found->name), diagnostics, out);
+                         std::string(found->name), profiles, diagnostics, out);
   } else {
     known = false;
     diagnostics.add(in.node("preset")->at, "unknown cluster preset '" + preset + "'" +

@@ -47,6 +47,7 @@ void read_axes(const Node& table, const std::string& prefix, const Node& overrid
 std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& axes,
                                const std::string& file, Diagnostics& diagnostics) {
   std::vector<SweepPoint> points;
+  ProfileCache profiles;
   std::vector<std::size_t> index(axes.size(), 0);
   while (true) {
     Node instance = root;
@@ -60,7 +61,7 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
                         "cannot sweep '" + axes[i].path + "': not a key of a section");
       }
     }
-    point.scenario = resolve(instance, file, diagnostics);
+    point.scenario = resolve(instance, file, profiles, diagnostics);
     points.push_back(std::move(point));
     std::size_t axis = axes.size();
     while (axis > 0 && ++index[axis - 1] == axes[axis - 1].values->children.size()) {
