@@ -9,7 +9,7 @@ class Scanner {
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_begin_ = 3;  // byte order mark
   }
 
-  /// Position of the stray character, or npos.
+  /// Position of the stray character, or kNone.
   std::size_t find() {
     while (!end()) {
       const char c = text_[at_];
@@ -24,7 +24,7 @@ class Scanner {
         step();
       }
     }
-    return npos;
+    return kNone;
   }
 
   int line() const { return line_; }
@@ -34,7 +34,7 @@ class Scanner {
     return column;
   }
 
-  static constexpr std::size_t npos = std::string_view::npos;
+  static constexpr std::size_t kNone = std::string_view::npos;
 
  private:
   static bool is_stray(char c) { return static_cast<unsigned char>(c) >= 0x80; }
@@ -89,7 +89,7 @@ class Scanner {
   }
 
   std::string_view text_;
-  std::size_t at_ = 0, line_begin_ = 0, stray_ = npos;
+  std::size_t at_ = 0, line_begin_ = 0, stray_ = kNone;
   int line_ = 1;
 };
 
@@ -97,7 +97,7 @@ class Scanner {
 
 std::optional<Error> find_stray_text(std::string_view text, const std::string& file) {
   Scanner scanner(text);
-  if (scanner.find() == Scanner::npos) return std::nullopt;
+  if (scanner.find() == Scanner::kNone) return std::nullopt;
   return Error{ErrorKind::Parse,
                "a character beyond ASCII can only stand in a string or a comment, and not right "
                "after a backslash",
