@@ -17,6 +17,7 @@ namespace {
 std::optional<SimTime> parse_microseconds(std::string_view text) {
   const bool negative = !text.empty() && text.front() == '-';
   if (negative) text.remove_prefix(1);
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max() / 10;
   std::int64_t value = 0;
   int decimals = -1;  // before the point
   for (const char c : text) {
@@ -25,11 +26,14 @@ std::optional<SimTime> parse_microseconds(std::string_view text) {
       continue;
     }
     if (c < '0' || c > '9' || decimals == 6) return std::nullopt;
-    if (value > std::numeric_limits<std::int64_t>::max() / 10000000) return std::nullopt;
+    if (value >= kLargest) return std::nullopt;
     value = value * 10 + (c - '0');
     if (decimals >= 0) ++decimals;
   }
-  for (int i = std::max(decimals, 0); i < 6; ++i) value *= 10;
+  for (int i = std::max(decimals, 0); i < 6; ++i) {
+    if (value >= kLargest) return std::nullopt;
+    value *= 10;
+  }
   return SimTime{negative ? -value : value};
 }
 
@@ -124,7 +128,8 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     if (section_ != Section::Events) return true;
     const auto time = [&](SimTime& field) {
       const auto parsed = parse_microseconds(integer ? std::to_string(*integer) : digits);
-      if (!parsed) return fail("\"" + key_ + "\": a time with more than six decimals");
+      if (!parsed)
+        return fail("\"" + key_ + "\": not a time in microseconds with at most six decimals");
       field = *parsed;
       return true;
     };

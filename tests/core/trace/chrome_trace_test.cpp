@@ -1,8 +1,5 @@
 #include "core/trace/chrome_trace.hpp"
 
-#include <unistd.h>
-#include <zlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,19 +8,13 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("lockstep-trace-" + std::to_string(::getpid()));
-  TemporaryFolder() { fs::create_directories(path); }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-};
 
 /// Two pipeline stages times `dp` replicas; replicas share a role: a forward, a message to the next
 /// stage, an all-reduce over the replicas.
@@ -103,7 +94,7 @@ TEST_CASE("a Chrome trace reads back equal to what was written", "[core][trace]"
     for (const bool folded : {false, true}) {
       for (const int dp : {1, 2, 40}) {  // 80 ranks: above the limit for drawn copies
         const Trace trace = two_stages(dp, folded);
-        const std::string path = folder.file(name);
+        const std::string path = folder / name;
         REQUIRE(write_chrome_trace(trace, path).ok());
         CHECK_FALSE(fs::exists(path + ".tmp"));
         const Result<Trace> read = read_chrome_trace(path);
@@ -115,10 +106,26 @@ TEST_CASE("a Chrome trace reads back equal to what was written", "[core][trace]"
   }
 }
 
+TEST_CASE("times from a picosecond to a hundred days read back exactly", "[core][trace]") {
+  const TemporaryFolder folder;
+  Trace trace = two_stages(1, false);
+  trace.spans.resize(1);
+  for (std::int64_t ps = 1; ps < 8'000'000'000'000'000'000; ps = ps < 1000 ? ps + 1 : ps * 7 + 1) {
+    trace.spans[0].begin = SimTime{ps};
+    trace.spans[0].active = SimTime{ps + ps / 32};
+    trace.spans[0].end = SimTime{ps + ps / 16};
+    REQUIRE(write_chrome_trace(trace, folder / "t.json").ok());
+    const Result<Trace> read = read_chrome_trace(folder / "t.json");
+    REQUIRE(read.ok());
+    REQUIRE(read->spans == trace.spans);
+    if (ps > 1'000'000'000'000'000'000) break;
+  }
+}
+
 TEST_CASE("an empty trace reads back equal", "[core][trace]") {
   const TemporaryFolder folder;
-  REQUIRE(write_chrome_trace(Trace{}, folder.file("t.json")).ok());
-  const Result<Trace> read = read_chrome_trace(folder.file("t.json"));
+  REQUIRE(write_chrome_trace(Trace{}, folder / "t.json").ok());
+  const Result<Trace> read = read_chrome_trace(folder / "t.json");
   REQUIRE(read.ok());
   CHECK(*read == Trace{});
 }
@@ -127,7 +134,7 @@ TEST_CASE("writing the same trace twice gives the same bytes", "[core][trace]") 
   const TemporaryFolder folder;
   std::string bytes[2];
   for (int i = 0; i < 2; ++i) {
-    const std::string path = folder.file("t" + std::to_string(i) + ".json.gz");
+    const std::string path = folder / ("t" + std::to_string(i) + ".json.gz");
     REQUIRE(write_chrome_trace(two_stages(2, false), path).ok());
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;
@@ -140,12 +147,12 @@ TEST_CASE("writing the same trace twice gives the same bytes", "[core][trace]") 
 
 TEST_CASE("viewers find a named process per rank and a named thread per stream", "[core][trace]") {
   const TemporaryFolder folder;
-  REQUIRE(write_chrome_trace(two_stages(2, false), folder.file("t.json")).ok());
+  REQUIRE(write_chrome_trace(two_stages(2, false), folder / "t.json").ok());
   std::map<int, std::string> processes;
   std::map<int, int> order;
   std::map<std::pair<int, int>, std::string> threads;
   std::set<std::pair<int, int>> used;
-  for (const json& e : read_events(folder.file("t.json"))) {
+  for (const json& e : read_events(folder / "t.json")) {
     const int pid = e["pid"];
     if (e["name"] == "process_name") processes[pid] = e["args"]["name"];
     if (e["name"] == "process_sort_index") order[pid] = e["args"]["sort_index"];
@@ -163,8 +170,8 @@ TEST_CASE("viewers find a named process per rank and a named thread per stream",
 
 TEST_CASE("times in the file are microseconds with the trace's picoseconds", "[core][trace]") {
   const TemporaryFolder folder;
-  REQUIRE(write_chrome_trace(two_stages(1, false), folder.file("t.json")).ok());
-  std::ifstream in(folder.file("t.json"));
+  REQUIRE(write_chrome_trace(two_stages(1, false), folder / "t.json").ok());
+  std::ifstream in(folder / "t.json");
   std::ostringstream text;
   text << in.rdbuf();
   CHECK_THAT(text.str(),
@@ -176,11 +183,11 @@ TEST_CASE("a flow joins each send to its receive and the members of each collect
           "[core][trace]") {
   const TemporaryFolder folder;
   for (const bool folded : {false, true}) {  // with copies drawn, the picture is the same
-    REQUIRE(write_chrome_trace(two_stages(3, folded), folder.file("t.json")).ok());
+    REQUIRE(write_chrome_trace(two_stages(3, folded), folder / "t.json").ok());
     std::map<int, std::vector<int>> ranks;  // by flow id, in order of appearance
     std::map<int, std::string> phases;
     std::map<int, double> last;
-    for (const json& e : read_events(folder.file("t.json"))) {
+    for (const json& e : read_events(folder / "t.json")) {
       const std::string ph = e["ph"];
       if (ph != "s" && ph != "t" && ph != "f") continue;
       const int id = e["id"];
@@ -203,16 +210,16 @@ TEST_CASE("a flow joins each send to its receive and the members of each collect
 
 TEST_CASE("large folded worlds hold only the ranks that have spans", "[core][trace]") {
   const TemporaryFolder folder;
-  REQUIRE(write_chrome_trace(two_stages(40, true), folder.file("t.json")).ok());
+  REQUIRE(write_chrome_trace(two_stages(40, true), folder / "t.json").ok());
   std::set<int> pids;
-  for (const json& e : read_events(folder.file("t.json"))) pids.insert(int{e["pid"]});
+  for (const json& e : read_events(folder / "t.json")) pids.insert(int{e["pid"]});
   CHECK(pids == std::set<int>{0, 40});
 }
 
 TEST_CASE("a file that is no trace is refused with its name and the reason", "[core][trace]") {
   const TemporaryFolder folder;
   const auto refuse = [&](const std::string& text, const std::string& reason) {
-    const std::string path = folder.file("bad.json");
+    const std::string path = folder / "bad.json";
     std::ofstream(path) << text;
     const Result<Trace> read = read_chrome_trace(path);
     REQUIRE_FALSE(read.ok());
@@ -231,14 +238,14 @@ TEST_CASE("a file that is no trace is refused with its name and the reason", "[c
       "pid is no rank");
   refuse(R"({"lockstep":{"format_version":1},"traceEvents":[{"ph":"X","pid":0,"ts":1e99}]})",
          "\"ts\"");
-  const Result<Trace> missing = read_chrome_trace(folder.file("missing.json"));
+  const Result<Trace> missing = read_chrome_trace(folder / "missing.json");
   REQUIRE_FALSE(missing.ok());
   CHECK_THAT(to_string(missing.error()), ContainsSubstring("missing.json: No such file"));
 }
 
 TEST_CASE("a truncated gzip trace is refused", "[core][trace]") {
   const TemporaryFolder folder;
-  const std::string path = folder.file("t.json.gz");
+  const std::string path = folder / "t.json.gz";
   REQUIRE(write_chrome_trace(two_stages(3, false), path).ok());
   fs::resize_file(path, fs::file_size(path) / 2);
   const Result<Trace> read = read_chrome_trace(path);
