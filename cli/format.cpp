@@ -54,7 +54,8 @@ std::string count_text(double count) {
 
 std::string flops_text(Flops flops) {
   static constexpr Unit kUnits[] = {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"},
-                                    {1e9, "GFLOP"},  {1e6, "MFLOP"},  {1, "FLOP"}};
+                                    {1e9, "GFLOP"},  {1e6, "MFLOP"},  {1e3, "kFLOP"},
+                                    {1, "FLOP"}};
   return scaled(flops.v, kUnits);
 }
 

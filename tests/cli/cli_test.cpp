@@ -1,0 +1,207 @@
+#include "cli/cli.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.hpp"
+#include "tests/cli/command_line.hpp"
+
+namespace lockstep {
+namespace {
+
+using test::kSynthetic;
+using test::kTiny;
+using test::lockstep;
+using test::Outcome;
+
+TEST_CASE("help and version are answers, not errors", "[cli]") {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"run", "--help"}, {"--help-all"}, {"--version"}}) {
+    const Outcome o = lockstep(arguments);
+    CHECK(o.exit_code == 0);
+    CHECK_THAT(o.out, ContainsSubstring("lockstep") || ContainsSubstring("Usage"));
+    CHECK(o.err.empty());
+  }
+}
+
+TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kSynthetic);
+  const struct {
+    std::vector<std::string> arguments;
+    const char* message;
+  } cases[] = {
+      {{}, "subcommand is required"},
+      {{"rnu"}, "unknown command 'rnu'; did you mean 'run'?"},
+      {{"run"}, "scenario is required"},
+      {{"run", folder / "s.toml", "--stepz", "3"}, "no option '--stepz'; did you mean '--steps'?"},
+      {{"run", folder / "s.toml", "extra"}, "more than it takes"},
+      {{"run", folder / "s.toml", "--steps", "0"}, "--steps"},
+      {{"run", folder / "s.toml", "--steps", "many"}, "--steps"},
+      {{"run", folder / "s.toml", "--backend", "smi"}, "did you mean 'sim'?"},
+      {{"run", folder / "s.toml", "--trace-from", "4"}, "the run has 1 steps"},
+      {{"run", folder / "s.toml", "--resume", folder / "none"}, "a backend that computes"},
+      {{"run", folder / "none.toml"}, "none.toml"},
+      {{"show", "shedule", folder / "s.toml"}, "did you mean 'schedule'?"},
+      {{"show", "program", folder / "s.toml", "--after", "pipeln"}, "did you mean 'pipeline'?"},
+      {{"show", "program", folder / "s.toml", "--rank", "4"}, "ranks are 0 to 3"},
+      {{"show", "memory", folder / "s.toml", "--after", "pipeline"}, "show program only"},
+      {{"compare", folder / "a", folder / "b"}, "is not a folder"},
+      {{"recommend", "--params", "7Q", "--gpu-mem", "80", "--gpus", "8"}, "'7Q'"},
+      {{"recommend", "--params", "7B", "--gpu-mem", "80", "--gpus", "8", "--interconnect", "nvlnk"},
+       "did you mean 'nvlink'?"},
+  };
+  for (const auto& c : cases) {
+    const Outcome o = lockstep(c.arguments);
+    INFO(o.err);
+    CHECK(o.exit_code == 2);
+    CHECK_THAT(o.err, ContainsSubstring(c.message));
+    CHECK(o.out.empty());
+  }
+}
+
+TEST_CASE("every fault of a scenario is reported with its line", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "bad.toml",
+              "[model]\npreset = \"gpt2-tini\"\n[training]\nstepz = 3\nseq_len = 8\n");
+  const Outcome o = lockstep({"run", folder / "bad.toml"});
+  CHECK(o.exit_code == 2);
+  CHECK_THAT(o.err, ContainsSubstring("bad.toml:2:") && ContainsSubstring("gpt2-tiny"));
+  CHECK_THAT(o.err, ContainsSubstring("bad.toml:4:1") && ContainsSubstring("steps"));
+}
+
+TEST_CASE("a model that does not fit exits 3 before anything runs", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", "[model]\npreset = \"llama2-70b\"\n");
+  const Outcome o = lockstep({"run", folder / "s.toml"});
+  CHECK(o.exit_code == 3);
+  CHECK_THAT(o.err, ContainsSubstring("rank 0"));
+}
+
+TEST_CASE("a failed expectation exits 5 and names its line", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              kSynthetic + "[expect]\nstep_time_s = 33.0\nbubble_fraction = 0.2\n");
+  const Outcome o = lockstep({"run", folder / "s.toml"});
+  CHECK(o.exit_code == 5);
+  CHECK_THAT(o.err,
+             ContainsSubstring("s.toml:14:") && ContainsSubstring("bubble_fraction is 0.27"));
+  CHECK_THAT(o.err, !ContainsSubstring("step_time_s"));
+  CHECK_THAT(o.out, ContainsSubstring("33 s"));  // the report is printed all the same
+  CHECK(lockstep({"run", folder / "s.toml", "--set", "expect.bubble_fraction=0.27272727272727"})
+            .exit_code == 0);
+}
+
+TEST_CASE("run prints the step, both conventions of the bubble, and a row for every rank",
+          "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kSynthetic);
+  const Outcome o = lockstep({"run", folder / "s.toml", "--timeline"});
+  REQUIRE(o.exit_code == 0);
+  CHECK(o.err.empty());
+  CHECK_THAT(o.out, ContainsSubstring("27.3 % of the step"));  // 3 / 11
+  CHECK_THAT(o.out, ContainsSubstring("37.5 % over"));         // 3 / 8
+  CHECK_THAT(o.out, ContainsSubstring("   3     24 s"));
+  CHECK_THAT(o.out, ContainsSubstring("rank 3 (pp3)  ........F0B0----F1"));
+}
+
+TEST_CASE("--json prints report.json and nothing else", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kSynthetic);
+  const Outcome o = lockstep({"run", folder / "s.toml", "--json"});
+  REQUIRE(o.exit_code == 0);
+  const auto report = nlohmann::json::parse(o.out);
+  for (const char* key :
+       {"backend", "world_size", "program_hash", "step_time_s", "tokens_per_s",
+        "model_flops_per_step", "mfu", "bubble_fraction", "exposed_comm_s", "comm_bytes_sent",
+        "peak_memory_bytes", "losses", "stage_span_s", "peak_microbatches_in_flight"}) {
+    CHECK(report.contains(key));
+  }
+  CHECK(report["step_time_s"] == 33.0);
+  CHECK(report["peak_microbatches_in_flight"] == nlohmann::json({4, 3, 2, 1}));
+  CHECK(report["stage_span_s"] == nlohmann::json({33.0, 30.0, 27.0, 24.0}));
+}
+
+TEST_CASE("a sweep is one table with a row for every point", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              kSynthetic + "[sweep]\nparallelism.pipeline_parallel_microbatches = [4, 8, 16]\n");
+  const Outcome o = lockstep({"run", folder / "s.toml"});
+  REQUIRE(o.exit_code == 0);
+  CHECK(std::count(o.out.begin(), o.out.end(), '\n') == 4);
+  // Field facts: p = 4, forward 1, backward 2.
+  CHECK_THAT(o.out, ContainsSubstring("microbatches=4 ") && ContainsSubstring("21 s") &&
+                        ContainsSubstring("42.9 %"));
+  CHECK_THAT(o.out, ContainsSubstring("57 s") && ContainsSubstring("15.8 %"));
+  const Outcome json = lockstep({"run", folder / "s.toml", "--json"});
+  const auto list = nlohmann::json::parse(json.out);
+  REQUIRE(list.size() == 3);
+  CHECK(list[2]["report"]["step_time_s"] == 57.0);
+}
+
+TEST_CASE("a point of a sweep that does not fit keeps its row", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny + "[sweep]\nmodel.hidden = [16, 65536]\n");
+  const Outcome o = lockstep({"run", folder / "s.toml"});
+  CHECK(o.exit_code == 3);
+  CHECK_THAT(o.out, ContainsSubstring("hidden=65536") && ContainsSubstring("does not fit"));
+  CHECK_THAT(o.err, ContainsSubstring("hidden=65536: rank"));
+}
+
+TEST_CASE("show schedule reads the pipeline's order back from the finished program", "[cli]") {
+  const TemporaryFolder folder;
+  for (const std::string& scenario : {kSynthetic, kTiny}) {
+    for (const char* schedule : {"1F1B", "GPipe"}) {
+      write_bytes(folder / "s.toml", scenario);
+      const std::string set =
+          std::string("parallelism.pipeline_parallel_schedule=\"") + schedule + "\"";
+      const Outcome planned =
+          lockstep({"show", "program", folder / "s.toml", "--after", "pipeline", "--set", set});
+      const Outcome lowered = lockstep({"show", "schedule", folder / "s.toml", "--set", set});
+      REQUIRE(lowered.exit_code == 0);
+      CHECK(lowered.out == planned.out);
+    }
+  }
+  write_bytes(folder / "s.toml", kSynthetic);
+  const Outcome last = lockstep({"show", "schedule", folder / "s.toml", "--rank", "3"});
+  CHECK(last.out == "pp3: 3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7\n");
+}
+
+TEST_CASE("show model counts GPT-2's parameters", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"gpt2-124m\"\n[training]\nseq_len = 64\n"
+              "[cluster]\npreset = \"a100-80\"\n");
+  const Outcome o = lockstep({"show", "model", folder / "s.toml"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  CHECK_THAT(o.out, ContainsSubstring("124,439,808 parameters"));
+  CHECK_THAT(o.out, ContainsSubstring("50257 x 768"));
+}
+
+TEST_CASE("show memory and show program describe the rank that was asked for", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny);
+  const Outcome memory = lockstep({"show", "memory", folder / "s.toml"});
+  REQUIRE(memory.exit_code == 0);
+  CHECK_THAT(memory.out, ContainsSubstring("ranks 0 1: arena") && ContainsSubstring("ranks 2 3: "));
+  CHECK_THAT(memory.out, ContainsSubstring("largest buffers") && ContainsSubstring("optimizer"));
+  const Outcome rank = lockstep({"show", "memory", folder / "s.toml", "--rank", "3"});
+  CHECK_THAT(rank.out, !ContainsSubstring("ranks 0 1"));
+  const Outcome program = lockstep({"show", "program", folder / "s.toml"});
+  const Outcome role = lockstep({"show", "program", folder / "s.toml", "--rank", "2"});
+  CHECK(role.exit_code == 0);
+  CHECK(role.out.size() < program.out.size());
+}
+
+TEST_CASE("recommend names every rule with its answer", "[cli]") {
+  const Outcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus", "8",
+                              "--interconnect", "nvlink"});
+  REQUIRE(o.exit_code == 0);
+  for (const char* text : {"decision function", "TP inside the node + FSDP across replicas",
+                           "flow chart", "by size and GPUs", "by size and memory"}) {
+    CHECK_THAT(o.out, ContainsSubstring(text));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
