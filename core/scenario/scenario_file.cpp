@@ -44,10 +44,33 @@ void read_axes(const Node& table, const std::string& prefix, const Node& overrid
   }
 }
 
+/// An expectation of a sweep may be a list: one value per point. Leaves the value of `point`.
+void pick_expectations(Node& expect, std::size_t point, std::size_t points,
+                       Diagnostics& diagnostics) {
+  for (Node& child : expect.children) {
+    if (child.is_table()) {
+      pick_expectations(child, point, points, diagnostics);
+    } else if (child.kind == Node::Kind::Array) {
+      if (child.children.size() != points) {
+        diagnostics.add(child.at, "expected values of '" + child.key + "': a list of " +
+                                      std::to_string(child.children.size()) + " for " +
+                                      std::to_string(points) + " points of the sweep");
+        continue;
+      }
+      Node value = child.children[point];
+      value.key = child.key;
+      value.key_at = child.key_at;
+      child = std::move(value);
+    }
+  }
+}
+
 std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& axes,
                                const std::string& file, Diagnostics& diagnostics) {
   std::vector<SweepPoint> points;
   ProfileCache profiles;
+  std::size_t count = 1;
+  for (const SweepAxis& axis : axes) count *= axis.values->children.size();
   std::vector<std::size_t> index(axes.size(), 0);
   while (true) {
     Node instance = root;
@@ -60,6 +83,9 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
         diagnostics.add(value.key_at,
                         "cannot sweep '" + axes[i].path + "': not a key of a section");
       }
+    }
+    if (Node* expect = instance.find("expect"); expect && !axes.empty()) {
+      pick_expectations(*expect, points.size(), count, diagnostics);
     }
     point.scenario = resolve(instance, file, profiles, diagnostics);
     points.push_back(std::move(point));

@@ -109,10 +109,13 @@ TEST_CASE("replays of measured 1F1B runs end -1.6 % to 0 % from the measured ite
     s.costs->forward = numbers(cell[column("fwd_ms_per_stage")]);
     s.costs->backward_input = numbers(cell[column("bwd_ms_per_stage")]);
     const double measured = std::stod(cell[column("iter_time_ms_measured")]);
-    const double error = simulate(s).step_time.v / measured - 1;
+    const double replay = simulate(s).step_time.v;
+    // The table holds an independent replay, printed to 0.1 ms.
+    CHECK(replay == Approx(std::stod(cell[column("iter_time_ms_1f1b_replay_c0")])).margin(0.051));
+    const double error = replay / measured - 1;
     CHECK(error <= 0);
     CHECK(error >= -0.016);
     ++rows;
   }
-  CHECK(rows == 16);
+  CHECK(rows == 5);
 }
