@@ -12,10 +12,10 @@ namespace lockstep {
 /// then rename). Same trace, same bytes.
 ///
 /// One process per rank (pid = rank, named by its label, sorted by rank), one thread per stream
-/// (tid = stream + 1), one complete event per span, counters of memory by kind, and flow events:
-/// send to receive, and a chain through the members of each collective. Times are microseconds with
-/// six decimals, exactly the trace's picoseconds. What the format has no place for is in the
-/// top-level object "lockstep".
+/// (tid = stream + 1), one complete event per span, counters of memory by kind (kinds that the
+/// trace never holds are left out), and flow events: send to receive, and a chain through the
+/// members of each collective. Times are microseconds with six decimals, exactly the trace's
+/// picoseconds. What the format has no place for is in the top-level object "lockstep".
 ///
 /// Ranks that have no spans of their own (Trace::same_as) are drawn as copies in worlds of at most
 /// kMaxDrawnCopies ranks; above that only the ranks that stand for them are in the file. Copies are

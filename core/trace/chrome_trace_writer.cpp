@@ -41,6 +41,7 @@ class Writer {
     metadata();
     out_.text(",\n\"traceEvents\":[");
     find_ranges();
+    find_kinds();
     const Rank world = static_cast<Rank>(trace_.same_as.size());
     for (Rank rank = 0; rank < world; ++rank) {
       if (is_drawn(rank)) process(rank);
@@ -174,6 +175,16 @@ class Writer {
     }
   }
 
+  /// A kind without a byte in the whole trace would be an empty track per rank: it is left out.
+  void find_kinds() {
+    kind_occurs_.assign(trace_.memory_kinds.size(), false);
+    for (const MemorySample& sample : trace_.memory) {
+      for (std::size_t k = 0; k < sample.bytes_by_kind.size(); ++k) {
+        if (sample.bytes_by_kind[k] != 0) kind_occurs_[k] = true;
+      }
+    }
+  }
+
   void counters(Rank rank) {
     const Rank own = trace_.same_as[at(rank)];
     const auto range = std::equal_range(
@@ -182,9 +193,11 @@ class Writer {
     for (auto sample = range.first; sample != range.second; ++sample) {
       event('C', rank).text(is_copy(rank) ? ",\"name\":\"memory (copy)\"" : ",\"name\":\"memory\"");
       out_.text(",\"ts\":").microseconds(sample->time.count()).text(",\"args\":{");
+      const char* separator = "";
       for (std::size_t k = 0; k < sample->bytes_by_kind.size(); ++k) {
-        out_.text(k == 0 ? "" : ",").text(kinds_[k]).text(":");
-        out_.integer(sample->bytes_by_kind[k]);
+        if (!kind_occurs_[k]) continue;
+        out_.text(separator).text(kinds_[k]).text(":").integer(sample->bytes_by_kind[k]);
+        separator = ",";
       }
       out_.text("}}");
     }
@@ -276,6 +289,7 @@ class Writer {
   GzipWriter& out_;
   std::vector<std::string> names_, kinds_;                                // quoted
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ranges_;  // by rank
+  std::vector<bool> kind_occurs_;
   std::vector<Endpoint> endpoints_;
   std::int64_t next_flow_ = 1;
   bool first_event_ = true;

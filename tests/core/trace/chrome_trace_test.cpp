@@ -208,6 +208,21 @@ TEST_CASE("a flow joins each send to its receive and the members of each collect
   }
 }
 
+TEST_CASE("a memory kind that never occurs is not in the file and reads back as zero",
+          "[core][trace]") {
+  const TemporaryFolder folder;
+  Trace trace = two_stages(1, false);
+  trace.memory_kinds = {"param", "comm", "activation"};
+  trace.memory = {{0, SimTime{0}, {100, 0, 0}}, {0, SimTime{5}, {100, 0, 64}}};
+  REQUIRE(write_chrome_trace(trace, folder / "t.json").ok());
+  for (const json& e : read_events(folder / "t.json")) {
+    if (e["ph"] == "C") CHECK(e["args"].size() == 2);
+  }
+  const Result<Trace> read = read_chrome_trace(folder / "t.json");
+  REQUIRE(read.ok());
+  CHECK(read->memory == trace.memory);
+}
+
 TEST_CASE("large folded worlds hold only the ranks that have spans", "[core][trace]") {
   const TemporaryFolder folder;
   REQUIRE(write_chrome_trace(two_stages(40, true), folder / "t.json").ok());
@@ -238,6 +253,9 @@ TEST_CASE("a file that is no trace is refused with its name and the reason", "[c
       "pid is no rank");
   refuse(R"({"lockstep":{"format_version":1},"traceEvents":[{"ph":"X","pid":0,"ts":1e99}]})",
          "\"ts\"");
+  refuse(
+      R"({"lockstep":{"format_version":1,"role_of_rank":[0],"same_as":[0],"roles":[[]]},"traceEvents":[{"ph":"C","pid":0,"name":"memory","ts":1,"args":{"gold":3}}]})",
+      "unknown kind \"gold\"");
   const Result<Trace> missing = read_chrome_trace(folder / "missing.json");
   REQUIRE_FALSE(missing.ok());
   CHECK_THAT(to_string(missing.error()), ContainsSubstring("missing.json: No such file"));
