@@ -297,6 +297,8 @@ bool output_is_read(const Kernel& kernel, std::size_t i) {
   return kernel.accumulate;
 }
 
+Work operator+(Work a, Work b) { return {a.flops + b.flops, Bytes{plus(a.bytes.v, b.bytes.v)}}; }
+
 Work work(const Kernel& kernel) {
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {

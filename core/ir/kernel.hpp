@@ -125,7 +125,7 @@ bool output_is_read(const Kernel& kernel, std::size_t i);
 struct Work {
   Flops flops;
   Bytes bytes;  // read + written, each operand once
-  friend Work operator+(Work a, Work b) { return {a.flops + b.flops, a.bytes + b.bytes}; }
+  friend Work operator+(Work a, Work b);  // bytes saturate, as in work()
   bool operator==(const Work&) const = default;
 };
 /// Source of the formulas: one multiply-add is two flops; causal attention counts the lower

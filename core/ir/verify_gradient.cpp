@@ -117,10 +117,17 @@ class Gradients {
       const auto units = by_root_.find(weights.root.v);
       if (units == by_root_.end()) continue;
       for (const std::size_t u : units->second) {
+        const Buffer& param = role_.buffer(role_.units[u].param);
+        if (kernel.out[0].dtype != param.dtype) {
+          faults_.add(op_at(program_, role_, id) + " updates " +
+                      std::string(to_string(kernel.out[0].dtype)) + " in " +
+                      buffer_name(program_, role_, role_.units[u].param) + ", which holds " +
+                      std::string(to_string(param.dtype)));
+          continue;
+        }
         updates_[u].assign(weights.begin, weights.end, 1);
         updater_[u] = id;
-        check_gradient(u, id, weights, gradient, size_of(kernel.out[0].dtype),
-                       size_of(kernel.in[0].dtype));
+        check_gradient(u, id, weights, gradient, size_of(param.dtype), size_of(kernel.in[0].dtype));
       }
     }
   }
