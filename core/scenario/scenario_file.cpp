@@ -55,6 +55,7 @@ void pick_expectations(Node& expect, std::size_t point, std::size_t points,
         diagnostics.add(child.at, "expected values of '" + child.key + "': a list of " +
                                       std::to_string(child.children.size()) + " for " +
                                       std::to_string(points) + " points of the sweep");
+        child.kind = Node::Kind::Integer;  // one message is enough
         continue;
       }
       Node value = child.children[point];
