@@ -11,6 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kWorstOffenders = 10;
+constexpr std::size_t kWidestRanges = 24;  // characters
 
 /// Lines of a name, a value and a note.
 class Summary {
@@ -50,22 +51,67 @@ std::vector<const RankReport*> rows_of(const Report& report) {
   return extremes;
 }
 
-std::string rank_table(const Report& report) {
-  TextTable table({"rank", "compute", "exposed comm", "idle", "sent", "peak memory", "in flight"},
-                  0);
-  const auto rows = rows_of(report);
-  for (const RankReport* r : rows) {
-    table.add({std::to_string(r->rank), time_text(r->compute), time_text(r->exposed_comm),
-               time_text(r->idle), bytes_text(r->comm_bytes_sent), bytes_text(r->peak_memory),
-               std::to_string(r->peak_microbatches_in_flight)});
+/// Ranks with equal figures, which a large world mostly has, as one row.
+struct RankRow {
+  const RankReport* report;
+  std::vector<Rank> ranks;
+};
+
+std::vector<RankRow> groups_of(const Report& report) {
+  std::vector<RankRow> groups;
+  for (const RankReport& rank : report.ranks) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const RankRow& group) {
+      RankReport other = *group.report;
+      other.rank = rank.rank;
+      return other == rank;
+    });
+    if (same != groups.end()) {
+      same->ranks.push_back(rank.rank);
+    } else if (groups.size() < std::size_t{kMaxRankRows}) {
+      groups.push_back({&rank, {rank.rank}});
+    } else {
+      return {};  // too many to show
+    }
   }
-  std::string text = table.text();
-  if (rows.size() < report.ranks.size()) {
-    text +=
-        fmt::format("({} ranks; shown: the least and the most of compute, exposed comm, memory)\n",
-                    report.ranks.size());
+  return groups;
+}
+
+/// "0-7 16-23".
+std::string ranges_text(const std::vector<Rank>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+    if (text.size() > kWidestRanges) return text + fmt::format(" ... ({} ranks)", ranks.size());
+    text += (text.empty() ? "" : " ") + std::to_string(ranks[i]);
+    if (j > i) text += "-" + std::to_string(ranks[j]);
+    i = j + 1;
   }
   return text;
+}
+
+std::string rank_table(const Report& report) {
+  const bool single = report.ranks.size() <= std::size_t{kMaxRankRows};
+  std::vector<RankRow> rows;
+  if (!single) rows = groups_of(report);
+  const bool extremes = !single && rows.empty();
+  if (rows.empty()) {
+    for (const RankReport* r : rows_of(report)) rows.push_back({r, {r->rank}});
+  }
+  TextTable table({single ? "rank" : "ranks", "compute", "exposed comm", "idle", "sent",
+                   "peak memory", "in flight"},
+                  0);
+  for (const RankRow& row : rows) {
+    const RankReport& r = *row.report;
+    table.add({ranges_text(row.ranks), time_text(r.compute), time_text(r.exposed_comm),
+               time_text(r.idle), bytes_text(r.comm_bytes_sent), bytes_text(r.peak_memory),
+               std::to_string(r.peak_microbatches_in_flight)});
+  }
+  return table.text() +
+         (extremes ? fmt::format("({} ranks; shown: the least and the most of compute, exposed "
+                                 "comm and memory)\n",
+                                 report.ranks.size())
+                   : "");
 }
 
 std::string kind_table(const Report& report) {

@@ -11,7 +11,8 @@
 
 namespace lockstep {
 
-inline constexpr int kMaxRankRows = 16;  // above that, only the ranks with the extremes
+inline constexpr int kMaxRankRows = 16;  // above that, ranks with equal figures share a row, or
+                                         // only those with the extremes are shown
 
 std::string report_text(const Report& report, const Scenario& scenario);
 

@@ -26,6 +26,7 @@ struct RankReport {
                                                             // order, with the largest total of live
                                                             // buffers; kinds that are absent there
                                                             // are left out
+  bool operator==(const RankReport&) const = default;
 };
 
 struct KindTime {

@@ -193,6 +193,16 @@ TEST_CASE("show memory and show program describe the rank that was asked for", "
   CHECK(role.out.size() < program.out.size());
 }
 
+TEST_CASE("ranks of a large world that have equal figures share a row", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny + "[cluster]\npreset = \"a100-80\"\nnodes = 4\n");
+  const Outcome o = lockstep(
+      {"run", folder / "s.toml", "--set", "parallelism.data_parallel_replicate_degree=16"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  CHECK_THAT(o.out, ContainsSubstring("\n 0-15 ") && ContainsSubstring("\n16-31 "));
+}
+
 TEST_CASE("recommend names every rule with its answer", "[cli]") {
   const Outcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus", "8",
                               "--interconnect", "nvlink"});
