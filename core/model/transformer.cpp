@@ -247,7 +247,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const U
     f.set_padding("gw", used, own->padded(shape.shard_count) - used);
   }
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
-         {{n, c, shape.seq}, {}, {tokens, table, positions}, {y}});
+         {{n, c, shape.seq, spec.vocab}, {}, {tokens, table, positions}, {y}});
   f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
          {{n, c, shape.seq, spec.vocab}, {}, {tokens, dy}, {dtable, {}}});
   if (dpositions.valid()) {
