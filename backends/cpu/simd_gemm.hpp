@@ -9,15 +9,19 @@
 namespace lockstep::cpu {
 namespace {
 
+inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 template <class T>
 struct Tile {
   // Accumulators fill the register file: 28 of 32 registers, or 12 of 16.
   static constexpr int kRows = LOCKSTEP_VECTOR_BYTES == 64 ? 14 : 6;
   static constexpr int kVectors = 2;
   static constexpr int kCols = kVectors * kWidth<T>;
-  static constexpr int64_t kDepth = 1024 / sizeof(T);  // a panel of B stays in L1: 32 KB (AVX-512)
-  static constexpr int64_t kBlockRows = 24 * kRows;    // a block of A stays in L2
-  static constexpr int64_t kBlockCols = 3072 / kCols * kCols;  // a block of B: L3 or L2
+  // Depth of a panel: enough that a tile of C is read and written rarely.
+  static constexpr int64_t kDepth = 1024 / sizeof(T);
+  // A packed block of A stays in half of L2 (1 or 2 MB where AVX-512 is, at least 512 KB
+  // elsewhere).
+  static constexpr int64_t kBlockBytes = LOCKSTEP_VECTOR_BYTES == 64 ? 1 << 20 : 3 << 17;
 };
 
 /// What a product adds to: c = sum [+ c] [+ bias of the column] [+ resid].
@@ -40,6 +44,71 @@ struct Lines {
   }
 };
 
+template <int... I>
+struct Lanes {};
+template <int N, int... I>
+struct LanesUpTo : LanesUpTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct LanesUpTo<0, I...> {
+  using type = Lanes<I...>;
+};
+
+/// a0 b0 a1 b1 … of the low halves, or of the high ones (kFrom = width / 2).
+template <class T, int kFrom, int... I>
+inline Vec<T> zip(Vec<T> a, Vec<T> b, Lanes<I...>) {
+  return __builtin_shufflevector(a, b, (kFrom + I / 2 + I % 2 * kWidth<T>)...);
+}
+
+/// Transposes a square of one vector width in registers: zipping the halves log2(width) times.
+template <class T>
+inline void transpose(Vec<T> (&rows)[kWidth<T>]) {
+  constexpr int W = kWidth<T>;
+  using All = typename LanesUpTo<W>::type;
+  LOCKSTEP_UNROLL
+  for (int width = 1; width < W; width *= 2) {
+    Vec<T> zipped[W];
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < W / 2; ++i) {
+      zipped[2 * i] = zip<T, 0>(rows[i], rows[i + W / 2], All{});
+      zipped[2 * i + 1] = zip<T, W / 2>(rows[i], rows[i + W / 2], All{});
+    }
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < W; ++i) rows[i] = zipped[i];
+  }
+}
+
+/// Packs one panel whose depth is contiguous. Writes whole vectors: up to a vector of zeros beyond
+/// the panel's end, before the next panel is packed.
+template <class T, int kPanel, bool kFull>
+inline void pack_transposed(const T* from, int64_t stride, int64_t count, int64_t depth, T* out) {
+  constexpr int W = kWidth<T>;
+  constexpr int kGroups = (kPanel + W - 1) / W;
+  int64_t k = 0;
+  for (; k + W <= depth; k += W) {
+    Vec<T> block[kGroups][W];
+    LOCKSTEP_UNROLL
+    for (int g = 0; g < kGroups; ++g) {
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < W; ++i) {
+        const int line = g * W + i;
+        block[g][i] =
+            line < kPanel && (kFull || line < count) ? load(from + line * stride + k) : Vec<T>{};
+      }
+      transpose<T>(block[g]);
+    }
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < W; ++i) {
+      LOCKSTEP_UNROLL
+      for (int g = 0; g < kGroups; ++g) store(out + (k + i) * kPanel + g * W, block[g][i]);
+    }
+  }
+  for (; k < depth; ++k) {
+    for (int i = 0; i < kPanel; ++i) {
+      out[k * kPanel + i] = i < count ? from[i * stride + k] : T(0);
+    }
+  }
+}
+
 /// Packs `lines` x `depth` into panels of kPanel lines, each depth-major, zeros beyond the last
 /// line.
 template <class T, int kPanel>
@@ -47,49 +116,97 @@ inline void pack(Lines<T> source, int64_t lines, int64_t depth, T* out) {
   for (int64_t first = 0; first < lines; first += kPanel, out += kPanel * depth) {
     const int64_t count = lines - first < kPanel ? lines - first : kPanel;
     const Lines<T> panel = source.at(first, 0);
-    if (count < kPanel) __builtin_memset(out, 0, sizeof(T) * kPanel * depth);
-    if (source.line_stride == 1) {
+    if (panel.line_stride != 1 && count == kPanel) {
+      pack_transposed<T, kPanel, true>(panel.p, panel.line_stride, count, depth, out);
+    } else if (panel.line_stride != 1) {
+      pack_transposed<T, kPanel, false>(panel.p, panel.line_stride, count, depth, out);
+    } else if (count == kPanel) {
       for (int64_t k = 0; k < depth; ++k) {
-        const T* from = panel.p + k * panel.depth_stride;
-        T* to = out + k * kPanel;
-        if (count == kPanel) {
-          for (int i = 0; i < kPanel; ++i) to[i] = from[i];
-        } else {
-          for (int64_t i = 0; i < count; ++i) to[i] = from[i];
-        }
+        __builtin_memcpy(out + k * kPanel, panel.p + k * panel.depth_stride, kPanel * sizeof(T));
       }
     } else {
-      for (int64_t i = 0; i < count; ++i) {
-        const T* from = panel.p + i * panel.line_stride;
-        for (int64_t k = 0; k < depth; ++k) out[k * kPanel + i] = from[k];
+      for (int64_t k = 0; k < depth; ++k) {
+        for (int i = 0; i < kPanel; ++i) {
+          out[k * kPanel + i] = i < count ? panel.p[k * panel.depth_stride + i] : T(0);
+        }
       }
     }
   }
 }
 
-/// One tile of C from one panel of A and one of B; `rows` x `cols` of it exist.
-template <class T>
-inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
-                          int cols, const Epilogue<T>& epilogue, const T* bias, const T* resid) {
-  constexpr int kRows = Tile<T>::kRows;
+/// Asks for the source of the next panel of B, one cache line at a time, while the tiles of this
+/// one are computed: packing then finds it in L2. One line per few multiplications, because
+/// requests that wait for memory hold the buffers that the multiplications' own loads need.
+class Prefetch {
+ public:
+  template <class T>
+  Prefetch(Lines<T> source, int64_t lines, int64_t depth) {
+    const bool by_depth = source.line_stride == 1;
+    row_ = reinterpret_cast<const char*>(source.p);
+    stride_ = (by_depth ? source.depth_stride : source.line_stride) * sizeof(T);
+    rows_ = lines > 0 ? (by_depth ? depth : lines) : 0;
+    bytes_ = (by_depth ? lines : depth) * sizeof(T);
+  }
+  void step() {
+    if (rows_ == 0) return;
+    __builtin_prefetch(row_ + at_, 0, 2);
+    at_ += 64;
+    if (at_ >= bytes_) {
+      at_ = 0;
+      row_ += stride_;
+      --rows_;
+    }
+  }
+
+ private:
+  const char* row_;
+  int64_t stride_, rows_, bytes_, at_ = 0;
+};
+
+/// The sums of one tile of C over `depth`: the first kActive rows of a panel of A, a panel of B.
+template <class T, int kActive>
+inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t ldc, Prefetch& next,
+                     Vec<T> (&sum)[Tile<T>::kRows][Tile<T>::kVectors]) {
   constexpr int kVectors = Tile<T>::kVectors;
-  constexpr int kCols = Tile<T>::kCols;
-  constexpr int W = kWidth<T>;
-  Vec<T> sum[kRows][kVectors] = {};
-  for (int64_t k = 0; k < depth; ++k, a += kRows, b += kCols) {
+  constexpr int kStep = 8;
+  const auto multiply = [&]() __attribute__((always_inline)) {
     Vec<T> column[kVectors];
     LOCKSTEP_UNROLL
-    for (int v = 0; v < kVectors; ++v) column[v] = load(b + v * W);
+    for (int v = 0; v < kVectors; ++v) column[v] = load(b + v * kWidth<T>);
     LOCKSTEP_UNROLL
-    for (int i = 0; i < kRows; ++i) {
+    for (int i = 0; i < kActive; ++i) {
       const Vec<T> factor = splat(a[i]);
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * column[v];
     }
+    a += Tile<T>::kRows;
+    b += Tile<T>::kCols;
+  };
+  int64_t k = 0;
+  for (; k + kStep <= depth; k += kStep) {
+    next.step();
+    const int64_t line = k / kStep;  // of this tile of C, needed when the sums are done
+    if (line < kActive * kVectors) {
+      __builtin_prefetch(c + line / kVectors * ldc + line % kVectors * kWidth<T>, 0, 2);
+    }
+    for (int i = 0; i < kStep; ++i) multiply();
   }
-  if (rows == kRows && cols == kCols) {
+  for (; k < depth; ++k) multiply();
+}
+
+/// One tile of C from one panel of A and one of B; `rows` x `cols` of it exist.
+template <class T, int kActive>
+inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
+                          int cols, const Epilogue<T>& epilogue, const T* bias, const T* resid,
+                          Prefetch& next) {
+  constexpr int kVectors = Tile<T>::kVectors;
+  constexpr int kCols = Tile<T>::kCols;
+  constexpr int W = kWidth<T>;
+  Vec<T> sum[Tile<T>::kRows][kVectors] = {};
+  sum_tile<T, kActive>(depth, a, b, c, ldc, next, sum);
+  if (rows == kActive && cols == kCols) {
     LOCKSTEP_UNROLL
-    for (int i = 0; i < kRows; ++i) {
+    for (int i = 0; i < kActive; ++i) {
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         T* to = c + i * ldc + v * W;
@@ -102,9 +219,9 @@ inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t l
     }
     return;
   }
-  T tile[kRows * kCols];
+  T tile[kActive * kCols];
   LOCKSTEP_UNROLL
-  for (int i = 0; i < kRows; ++i) {
+  for (int i = 0; i < kActive; ++i) {
     LOCKSTEP_UNROLL
     for (int v = 0; v < kVectors; ++v) store(tile + i * kCols + v * W, sum[i][v]);
   }
@@ -119,7 +236,28 @@ inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t l
   }
 }
 
-inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/// The same with as few sums as the rows need: the last tile of a block may be low.
+template <class T, class... Rest>
+inline void multiply_rows(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
+                          Rest&... rest) {
+  constexpr int kRows = Tile<T>::kRows;
+  constexpr int kStep = kRows == 14 ? 4 : 2;
+  if (rows > 2 * kStep + kStep) {
+    multiply_tile<T, kRows>(depth, a, b, c, ldc, rows, rest...);
+  } else if (rows > 2 * kStep) {
+    multiply_tile<T, (3 * kStep < kRows ? 3 * kStep : kRows)>(depth, a, b, c, ldc, rows, rest...);
+  } else if (rows > kStep) {
+    multiply_tile<T, 2 * kStep>(depth, a, b, c, ldc, rows, rest...);
+  } else {
+    multiply_tile<T, kStep>(depth, a, b, c, ldc, rows, rest...);
+  }
+}
+
+/// Length of equal parts, multiples of `grain`, that cover n in as few parts of at most `most`.
+inline int64_t part_length(int64_t n, int64_t most, int64_t grain) {
+  const int64_t parts = (n + most - 1) / most;
+  return parts < 2 ? n : ((n + parts - 1) / parts + grain - 1) / grain * grain;
+}
 
 /// c[m,n] = op(a)[m,k] op(b)[k,n] with the epilogue, on the calling thread.
 template <class T>
@@ -128,33 +266,31 @@ inline void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, 
   using S = Tile<T>;
   const Lines<T> rows_of_a = ta ? Lines<T>{a, 1, lda} : Lines<T>{a, lda, 1};
   const Lines<T> cols_of_b = tb ? Lines<T>{b, ldb, 1} : Lines<T>{b, 1, ldb};
-  const int64_t padded = (least(n, S::kBlockCols) + S::kCols - 1) / S::kCols * S::kCols;
-  const int64_t panels = (least(m, S::kBlockRows) + S::kRows - 1) / S::kRows * S::kRows;
+  // A function of k alone: it fixes the order of sums.
+  const int64_t block_k = part_length(k > 0 ? k : 1, S::kDepth, kWidth<T>);
+  const int64_t most_rows = S::kBlockBytes / static_cast<int64_t>(sizeof(T)) / S::kDepth;
+  const int64_t block_m = part_length(m, most_rows / S::kRows * S::kRows, S::kRows);
   const auto bytes = [&](int64_t lines) {
-    return static_cast<std::size_t>(lines * S::kDepth) * sizeof(T);
+    return static_cast<std::size_t>(lines * block_k + kWidth<T>) * sizeof(T);
   };
-  T* const packed_a = static_cast<T*>(scratch(Scratch::PackA, bytes(panels)));
-  T* const packed_b = static_cast<T*>(scratch(Scratch::PackB, bytes(padded)));
-  for (int64_t j0 = 0; j0 < n; j0 += S::kBlockCols) {
-    const int64_t block_n = least(n - j0, S::kBlockCols);
-    for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += S::kDepth) {
-      const int64_t depth = least(k - k0, S::kDepth);
-      pack<T, S::kCols>(cols_of_b.at(j0, k0), block_n, depth, packed_b);
-      Epilogue<T> part = epilogue;
-      if (k0 > 0) part = Epilogue<T>{true, nullptr, nullptr, 0};
-      for (int64_t i0 = 0; i0 < m; i0 += S::kBlockRows) {
-        const int64_t block_m = least(m - i0, S::kBlockRows);
-        pack<T, S::kRows>(rows_of_a.at(i0, k0), block_m, depth, packed_a);
-        for (int64_t j = 0; j < block_n; j += S::kCols) {
-          const T* const bias = part.bias ? part.bias + j0 + j : nullptr;
-          for (int64_t i = 0; i < block_m; i += S::kRows) {
-            const T* const resid =
-                part.resid ? part.resid + (i0 + i) * part.ld_resid + j0 + j : nullptr;
-            multiply_tile<T>(depth, packed_a + i * depth, packed_b + j * depth,
-                             c + (i0 + i) * ldc + j0 + j, ldc,
-                             static_cast<int>(least(block_m - i, S::kRows)),
-                             static_cast<int>(least(block_n - j, S::kCols)), part, bias, resid);
-          }
+  T* const packed_a = static_cast<T*>(scratch(Scratch::PackA, bytes(block_m + S::kRows)));
+  T* const packed_b = static_cast<T*>(scratch(Scratch::PackB, bytes(S::kCols)));
+  for (int64_t i0 = 0; i0 < m; i0 += block_m) {
+    const int64_t rows = least(m - i0, block_m);
+    for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += block_k) {
+      const int64_t depth = least(k - k0, block_k);
+      const Epilogue<T> part = k0 == 0 ? epilogue : Epilogue<T>{true, nullptr, nullptr, 0};
+      pack<T, S::kRows>(rows_of_a.at(i0, k0), rows, depth, packed_a);
+      for (int64_t j = 0; j < n; j += S::kCols) {
+        const int cols = static_cast<int>(least(n - j, S::kCols));
+        pack<T, S::kCols>(cols_of_b.at(j, k0), cols, depth, packed_b);
+        const T* const bias = part.bias ? part.bias + j : nullptr;
+        Prefetch next(cols_of_b.at(j + S::kCols, k0), least(n - j - S::kCols, S::kCols), depth);
+        for (int64_t i = 0; i < rows; i += S::kRows) {
+          const T* const resid = part.resid ? part.resid + (i0 + i) * part.ld_resid + j : nullptr;
+          multiply_rows<T>(depth, packed_a + i * depth, packed_b, c + (i0 + i) * ldc + j, ldc,
+                           static_cast<int>(least(rows - i, S::kRows)), cols, part, bias, resid,
+                           next);
         }
       }
     }
