@@ -129,7 +129,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     const auto time = [&](SimTime& field) {
       const auto parsed = parse_microseconds(integer ? std::to_string(*integer) : digits);
       if (!parsed)
-        return fail("\"" + key_ + "\": not a time in microseconds with at most six decimals");
+        return fail(R"(")" + key_ + R"(": not a time in microseconds with at most six decimals)");
       field = *parsed;
       return true;
     };
@@ -150,7 +150,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   bool counter(std::int64_t value) {
     const auto& kinds = trace.memory_kinds;
     const auto kind = std::find(kinds.begin(), kinds.end(), arg_);
-    if (kind == kinds.end()) return fail("a memory counter of unknown kind \"" + arg_ + "\"");
+    if (kind == kinds.end()) return fail(R"(a memory counter of unknown kind ")" + arg_ + R"(")");
     event_.values.resize(kinds.size());
     event_.values[static_cast<std::size_t>(kind - kinds.begin())] = value;
     return true;
@@ -190,11 +190,11 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
 
   bool finish_row() {
     if (key_ == "steps" && depth_ == 4) {
-      if (row_size_ != 5) return fail("a step of \"steps\" needs 5 values");
+      if (row_size_ != 5) return fail(R"(a step of "steps" needs 5 values)");
       trace.steps.push_back(
           {static_cast<int>(integers_[0]), reals_[1], reals_[2], reals_[3], Seconds{reals_[4]}});
     } else if (key_ == "roles" && depth_ == 5) {
-      if (row_size_ != 10) return fail("an op of \"roles\" needs 10 values");
+      if (row_size_ != 10) return fail(R"(an op of "roles" needs 10 values)");
       const auto& v = integers_;
       TraceOp op;
       op.name = static_cast<std::int32_t>(v[0]);
@@ -244,15 +244,15 @@ std::string check(const Trace& trace) {
     return "format version " + std::to_string(trace.format_version) + " is not 1";
   }
   const std::size_t world = trace.role_of_rank.size();
-  if (trace.same_as.size() != world) return "\"same_as\" and \"role_of_rank\" differ in length";
+  if (trace.same_as.size() != world) return R"("same_as" and "role_of_rank" differ in length)";
   for (const std::int32_t role : trace.role_of_rank) {
     if (!inside(role, trace.roles.size())) return "a rank's role is out of range";
   }
   for (const Rank rank : trace.same_as) {
-    if (!inside(rank, world)) return "\"same_as\" names a rank out of range";
+    if (!inside(rank, world)) return R"("same_as" names a rank out of range)";
   }
   for (const std::vector<Rank>& by_rank : trace.instances) {
-    if (by_rank.size() != world) return "\"instances\" has a row that is not by rank";
+    if (by_rank.size() != world) return R"("instances" has a row that is not by rank)";
   }
   for (const TraceRole& role : trace.roles) {
     for (const TraceOp& op : role.ops) {
@@ -301,7 +301,7 @@ Result<Trace> read_chrome_trace(const std::string& path) {
   if (!file.failure().empty()) return bad("not a whole gzip file: " + file.failure());
   if (!parsed) return bad("not a trace: " + reader.fault);
   if (!reader.has_metadata) {
-    return bad("not a trace of lockstep: it has no \"lockstep\" object beside \"traceEvents\"");
+    return bad(R"(not a trace of lockstep: it has no "lockstep" object beside "traceEvents")");
   }
   const std::string fault = check(reader.trace);
   if (!fault.empty()) return bad("damaged trace: " + fault);

@@ -67,22 +67,22 @@ class Writer {
   }
 
   void strings(std::string_view key, const std::vector<std::string>& list) {
-    out_.text(",\n\"").text(key).text("\":[");
+    out_.text(",\n\"").text(key).text(R"(":[)");
     for (std::size_t i = 0; i < list.size(); ++i)
       out_.text(i == 0 ? "" : ",").text(quoted(list[i]));
     out_.text("]");
   }
   template <class T>
   void integers(std::string_view key, const std::vector<T>& list) {
-    out_.text(",\n\"").text(key).text("\":[");
+    out_.text(",\n\"").text(key).text(R"(":[)");
     for (std::size_t i = 0; i < list.size(); ++i) out_.text(i == 0 ? "" : ",").integer(list[i]);
     out_.text("]");
   }
 
   void metadata() {
-    out_.text("{\"format_version\":").integer(trace_.format_version);
-    out_.text(",\"backend\":").text(quoted(trace_.backend));
-    out_.text(",\"program_hash\":").text(quoted(trace_.program_hash));
+    out_.text(R"({"format_version":)").integer(trace_.format_version);
+    out_.text(R"(,"backend":)").text(quoted(trace_.backend));
+    out_.text(R"(,"program_hash":)").text(quoted(trace_.program_hash));
     strings("names", trace_.names);
     strings("rank_labels", trace_.rank_labels);
     strings("streams", trace_.streams);
@@ -134,23 +134,23 @@ class Writer {
     const char ph[] = {'{', '"', 'p', 'h', '"', ':', '"', phase, '"'};
     out_.text(first_event_ ? "\n" : ",\n").text({ph, sizeof ph});
     first_event_ = false;
-    return out_.text(",\"pid\":").integer(rank);
+    return out_.text(R"(,"pid":)").integer(rank);
   }
 
   void process(Rank rank) {
     const std::string label = at(rank) < trace_.rank_labels.size() ? trace_.rank_labels[at(rank)]
                                                                    : "rank " + std::to_string(rank);
-    event('M', rank).text(",\"name\":\"process_name\",\"args\":{\"name\":").text(quoted(label));
+    event('M', rank).text(R"(,"name":"process_name","args":{"name":)").text(quoted(label));
     out_.text("}}");
-    event('M', rank).text(",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":");
+    event('M', rank).text(R"(,"name":"process_sort_index","args":{"sort_index":)");
     out_.integer(rank).text("}}");
     for (std::size_t s = 0; s < trace_.streams.size(); ++s) {
       if (!uses_stream(rank, s)) continue;
       const std::int64_t tid = static_cast<std::int64_t>(s) + 1;
-      event('M', rank).text(",\"tid\":").integer(tid).text(",\"name\":\"thread_name\"");
-      out_.text(",\"args\":{\"name\":").text(quoted(trace_.streams[s])).text("}}");
-      event('M', rank).text(",\"tid\":").integer(tid).text(",\"name\":\"thread_sort_index\"");
-      out_.text(",\"args\":{\"sort_index\":").integer(tid).text("}}");
+      event('M', rank).text(R"(,"tid":)").integer(tid).text(R"(,"name":"thread_name")");
+      out_.text(R"(,"args":{"name":)").text(quoted(trace_.streams[s])).text("}}");
+      event('M', rank).text(R"(,"tid":)").integer(tid).text(R"(,"name":"thread_sort_index")");
+      out_.text(R"(,"args":{"sort_index":)").integer(tid).text("}}");
     }
   }
 
@@ -191,8 +191,8 @@ class Writer {
         trace_.memory.begin(), trace_.memory.end(), MemorySample{own, SimTime{}, {}},
         [](const MemorySample& a, const MemorySample& b) { return a.rank < b.rank; });
     for (auto sample = range.first; sample != range.second; ++sample) {
-      event('C', rank).text(is_copy(rank) ? ",\"name\":\"memory (copy)\"" : ",\"name\":\"memory\"");
-      out_.text(",\"ts\":").microseconds(sample->time.count()).text(",\"args\":{");
+      event('C', rank).text(is_copy(rank) ? R"_(,"name":"memory (copy)")_" : R"(,"name":"memory")");
+      out_.text(R"(,"ts":)").microseconds(sample->time.count()).text(R"(,"args":{)");
       const char* separator = "";
       for (std::size_t k = 0; k < sample->bytes_by_kind.size(); ++k) {
         if (!kind_occurs_[k]) continue;
@@ -211,17 +211,17 @@ class Writer {
 
   void span(Rank rank, const Span& s) {
     const TraceOp& op = op_of(s);
-    event('X', rank).text(",\"tid\":").integer(op.stream + 1);
-    out_.text(",\"ts\":").microseconds(s.begin.count());
-    out_.text(",\"dur\":").microseconds((s.end - s.begin).count());
-    out_.text(",\"name\":").text(names_[at(op.name)]).text(",\"cat\":").text(names_[at(op.kind)]);
-    out_.text(is_copy(rank) ? ",\"args\":{\"copy_of_op\":" : ",\"args\":{\"op\":").integer(s.op.v);
-    out_.text(",\"step\":").integer(s.step);
-    if (s.active != s.begin) out_.text(",\"wait_us\":").microseconds((s.active - s.begin).count());
-    if (op.stage >= 0) out_.text(",\"stage\":").integer(op.stage);
-    if (op.microbatch >= 0) out_.text(",\"microbatch\":").integer(op.microbatch);
-    if (op.layer >= 0) out_.text(",\"layer\":").integer(op.layer);
-    if (op.bytes > 0) out_.text(",\"bytes\":").integer(op.bytes);
+    event('X', rank).text(R"(,"tid":)").integer(op.stream + 1);
+    out_.text(R"(,"ts":)").microseconds(s.begin.count());
+    out_.text(R"(,"dur":)").microseconds((s.end - s.begin).count());
+    out_.text(R"(,"name":)").text(names_[at(op.name)]).text(R"(,"cat":)").text(names_[at(op.kind)]);
+    out_.text(is_copy(rank) ? R"(,"args":{"copy_of_op":)" : R"(,"args":{"op":)").integer(s.op.v);
+    out_.text(R"(,"step":)").integer(s.step);
+    if (s.active != s.begin) out_.text(R"(,"wait_us":)").microseconds((s.active - s.begin).count());
+    if (op.stage >= 0) out_.text(R"(,"stage":)").integer(op.stage);
+    if (op.microbatch >= 0) out_.text(R"(,"microbatch":)").integer(op.microbatch);
+    if (op.layer >= 0) out_.text(R"(,"layer":)").integer(op.layer);
+    if (op.bytes > 0) out_.text(R"(,"bytes":)").integer(op.bytes);
     out_.text("}}");
     if (op.channel < 0) return;
     const std::string& kind = trace_.names[at(op.kind)];
@@ -277,10 +277,10 @@ class Writer {
                      [](const Endpoint& a, const Endpoint& b) { return a.active < b.active; });
     for (std::size_t i = 0; i < ends.size(); ++i) {
       const char phase = i == 0 ? 's' : i + 1 == ends.size() ? 'f' : 't';
-      event(phase, ends[i].rank).text(",\"tid\":").integer(ends[i].stream + 1);
-      out_.text(",\"ts\":").microseconds(ends[i].active.count());
-      out_.text(",\"id\":").integer(next_flow_).text(",\"name\":\"transfer\",\"cat\":\"transfer\"");
-      out_.text(phase == 's' ? "}" : ",\"bp\":\"e\"}");
+      event(phase, ends[i].rank).text(R"(,"tid":)").integer(ends[i].stream + 1);
+      out_.text(R"(,"ts":)").microseconds(ends[i].active.count());
+      out_.text(R"(,"id":)").integer(next_flow_).text(R"(,"name":"transfer","cat":"transfer")");
+      out_.text(phase == 's' ? "}" : R"(,"bp":"e"})");
     }
     ++next_flow_;
   }
