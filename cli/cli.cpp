@@ -33,6 +33,7 @@ class Parser {
     add_compare();
     add_show();
     add_recommend();
+    add_calibrate();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
@@ -155,6 +156,17 @@ class Parser {
         [this] { command_ = [this] { return recommend_command(recommend_, console_); }; });
   }
 
+  void add_calibrate() {
+    CLI::App* sub = app_.add_subcommand("calibrate", "measure this machine into a profile for sim");
+    sub->add_option("--backend", calibrate_.backend, "cpu")->required();
+    sub->add_option("--out", calibrate_.out, "profile to write (TOML)")
+        ->required()
+        ->type_name("FILE");
+    sub->add_flag("--quick", calibrate_.quick, "fewer sizes and repetitions");
+    sub->final_callback(
+        [this] { command_ = [this] { return calibrate_command(calibrate_, console_); }; });
+  }
+
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -164,6 +176,7 @@ class Parser {
   CompareArguments compare_;
   ShowArguments show_;
   RecommendArguments recommend_;
+  CalibrateArguments calibrate_;
   std::function<int()> command_;
 };
 

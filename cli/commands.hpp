@@ -43,4 +43,10 @@ struct RecommendArguments {
 };
 int recommend_command(const RecommendArguments& arguments, const Console& console);
 
+struct CalibrateArguments {
+  std::string backend, out;
+  bool quick = false;
+};
+int calibrate_command(const CalibrateArguments& arguments, const Console& console);
+
 }  // namespace lockstep

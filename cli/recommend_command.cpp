@@ -49,16 +49,15 @@ int recommend_command(const RecommendArguments& arguments, const Console& consol
   question.parameters = *parameters;
   question.gpu_memory_gb = arguments.gpu_mem;
   question.gpus = arguments.gpus;
-  static const std::vector<std::string> kInterconnects = {"nvlink", "infiniband", "pcie"};
-  const auto found =
-      std::find(kInterconnects.begin(), kInterconnects.end(), arguments.interconnect);
-  if (found == kInterconnects.end()) {
-    const std::string near = nearest(arguments.interconnect, kInterconnects);
+  static const std::vector<std::string> interconnects = {"nvlink", "infiniband", "pcie"};
+  const auto found = std::find(interconnects.begin(), interconnects.end(), arguments.interconnect);
+  if (found == interconnects.end()) {
+    const std::string near = nearest(arguments.interconnect, interconnects);
     return invalid(
         "--interconnect '" + arguments.interconnect + "' is not known" +
         (near.empty() ? ": nvlink, infiniband or pcie" : "; did you mean '" + near + "'?"));
   }
-  question.interconnect = static_cast<Interconnect>(found - kInterconnects.begin());
+  question.interconnect = static_cast<Interconnect>(found - interconnects.begin());
   console.out << fmt::format("{:.4g} B parameters on {} x {:.4g} GB, {}\n\n",
                              question.parameters / 1e9, question.gpus, question.gpu_memory_gb,
                              arguments.interconnect);

@@ -221,10 +221,10 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
 }  // namespace
 
 int show_command(const ShowArguments& arguments, const Console& console) {
-  static const std::vector<std::string> kWhat = {"program", "schedule", "memory", "model"};
-  if (std::find(kWhat.begin(), kWhat.end(), arguments.what) == kWhat.end()) {
+  static const std::vector<std::string> subjects = {"program", "schedule", "memory", "model"};
+  if (std::find(subjects.begin(), subjects.end(), arguments.what) == subjects.end()) {
     return report_error(console, invalid("show '" + arguments.what + "' is not known" +
-                                         suggestion(arguments.what, kWhat)));
+                                         suggestion(arguments.what, subjects)));
   }
   if (!arguments.after.empty() && arguments.what != "program") {
     return report_error(console, invalid("--after goes with show program only"));

@@ -46,6 +46,8 @@ TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
       {{"show", "program", folder / "s.toml", "--rank", "4"}, "ranks are 0 to 3"},
       {{"show", "memory", folder / "s.toml", "--after", "pipeline"}, "show program only"},
       {{"compare", folder / "a", folder / "b"}, "is not a folder"},
+      {{"calibrate", "--backend", "sim", "--out", folder / "p.toml"}, "not 'sim'"},
+      {{"calibrate", "--backend", "cpu"}, "--out is required"},
       {{"recommend", "--params", "7Q", "--gpu-mem", "80", "--gpus", "8"}, "'7Q'"},
       {{"recommend", "--params", "7B", "--gpu-mem", "80", "--gpus", "8", "--interconnect", "nvlnk"},
        "did you mean 'nvlink'?"},

@@ -1,0 +1,47 @@
+// lockstep calibrate: measures this machine into a profile that the simulator reads.
+#include "backends/cpu/calibrate.hpp"
+#include "cli/commands.hpp"
+#include "cli/format.hpp"
+#include "cli/run_folder.hpp"
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string rate_text(double per_second, const char* unit) {
+  return count_text(per_second / 1e9) + " " + unit;
+}
+
+std::string summary(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  TextTable table({cluster.name, device.name}, 2);
+  for (const PeakRate& peak : device.peaks) {
+    table.add({std::string(to_string(peak.dtype)) + " peak",
+               rate_text(peak.rate.v, "GFLOP/s per thread")});
+  }
+  table.add({"memory bandwidth", rate_text(device.memory_bandwidth.v, "GB/s per thread")});
+  table.add({"kernel overhead", time_text(device.launch_overhead)});
+  table.add({"ranks at full rate", std::to_string(device.concurrent_ranks)});
+  table.add({"link", rate_text(cluster.intra_node.bandwidth.v, "GB/s") + ", " +
+                         time_text(cluster.intra_node.latency)});
+  return table.text();
+}
+
+}  // namespace
+
+int calibrate_command(const CalibrateArguments& arguments, const Console& console) {
+  if (arguments.backend != "cpu") {
+    std::string message = "calibrate measures the backend 'cpu', not '" + arguments.backend + "'";
+    return report_error(console, {ErrorKind::Unsupported, std::move(message), std::nullopt});
+  }
+  cpu::CalibrateOptions options;
+  options.quick = arguments.quick;
+  const Result<ClusterSpec> cluster = cpu::calibrate_cpu(options);
+  if (!cluster) return report_error(console, cluster.error());
+  const Result<void> written = write_file(arguments.out, print_cluster_profile(*cluster));
+  if (!written) return report_error(console, written.error());
+  console.out << summary(*cluster) << "written to " << arguments.out << "\n";
+  return 0;
+}
+
+}  // namespace lockstep
