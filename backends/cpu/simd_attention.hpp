@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/simd_gemm.hpp"
+#include "backends/cpu/simd_math.hpp"
 
 namespace lockstep::cpu {
 namespace {

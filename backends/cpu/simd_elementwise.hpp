@@ -1,7 +1,7 @@
 // GELU, SwiGLU, rotary embedding, AdamW and fill. Included by isa_*.cpp only.
 #pragma once
 
-#include "backends/cpu/simd_vec.hpp"
+#include "backends/cpu/simd_math.hpp"
 
 namespace lockstep::cpu {
 namespace {

@@ -2,7 +2,7 @@
 // parallel, rows in order). Included by isa_*.cpp only.
 #pragma once
 
-#include "backends/cpu/simd_vec.hpp"
+#include "backends/cpu/simd_math.hpp"
 
 namespace lockstep::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "backends/cpu/simd_vec.hpp"
+#include "backends/cpu/simd_math.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -12,12 +12,14 @@ namespace {
 template <class T>
 void run_embedding_forward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], cols = args.dims[1], seq = args.dims[2];
+  [[maybe_unused]] const int64_t vocab = args.dims[3];
   const std::int32_t* const ids = input<std::int32_t>(args, 0);
   const T* const table = input<T>(args, 1);
   const T* const positions = input<T>(args, 2);
   T* const y = output<T>(args, 0);
   parallel(*args.team, tokens, row_grain(cols), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
+      assert(ids[t] >= 0 && ids[t] < vocab);
       const T* const row = table + ids[t] * cols;
       const T* const position = positions ? positions + t % seq * cols : nullptr;
       for_vectors<T>(0, cols, [&](int64_t i, auto n) {

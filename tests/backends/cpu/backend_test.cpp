@@ -65,7 +65,7 @@ std::int32_t add_bigram(Program& program, int rows, std::int64_t cells, DType t)
        {"logits", Access::Write, {rows * kVocab * size}},
        {"loss", Access::Write, {size}},
        {"grad", Access::Write, {cells * size}}},
-      {kernel(KernelKind::EmbeddingForward, t, {rows, kVocab, kSeqLen}, {},
+      {kernel(KernelKind::EmbeddingForward, t, {rows, kVocab, kSeqLen, kVocab}, {},
               {operand(0, DType::I32), operand(2, t)}, {operand(3, t)}),
        kernel(KernelKind::CrossEntropy, t, {rows, kVocab}, {1.0 / (kGlobalBatch * kSeqLen)},
               {operand(3, t), operand(1, DType::I32)}, {operand(3, t), operand(4, t)}),

@@ -22,7 +22,7 @@ TEST_CASE("embedding adds the token's row and the position's", "[backends][cpu]"
       }
       KernelCase c{KernelKind::EmbeddingForward};
       c.dims = {static_cast<std::int64_t>(s.tokens), static_cast<std::int64_t>(s.cols),
-                static_cast<std::int64_t>(s.seq)};
+                static_cast<std::int64_t>(s.seq), static_cast<std::int64_t>(s.vocab)};
       c.in = {{ids, true}, {table}, {with_positions ? positions : Values{}}};
       c.out = {{y.size()}};
       check_case(c, {y}, 1e-7, 0);

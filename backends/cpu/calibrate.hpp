@@ -1,0 +1,25 @@
+// Calibration: measures this machine's cores and memory into the figures that the simulator reads.
+#pragma once
+
+#include "core/base/result.hpp"
+#include "core/spec/cluster.hpp"
+
+namespace lockstep::cpu {
+
+struct CalibrateOptions {
+  bool quick = false;         // about 3 seconds instead of about 20: fewer sizes and repetitions
+  int ranks_per_device = 64;  // logical ranks that the profile allows; they share the cores
+};
+
+/// This machine as a cluster of one node, measured on one thread in its processor time:
+///  - peaks: a loop of independent fused multiply-adds, float32 and float64;
+///  - memory_bandwidth: a copy of a block larger than common caches, bytes read plus written;
+///  - efficiency: per kernel kind, roofline time over measured time (the best of several runs, less
+///    the launch overhead), at several sizes from one tile to the size of a real layer;
+///  - launch_overhead: the smallest kernel; host_bandwidth and intra_node: copies within memory;
+///    intra_node's latency: waking a waiting thread and being woken, halved.
+/// Other work on the machine still costs cache and memory bandwidth. Error: less than 1 GiB of
+/// memory is free.
+Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options);
+
+}  // namespace lockstep::cpu

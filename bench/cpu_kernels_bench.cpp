@@ -1,0 +1,105 @@
+// GEMM and the other kernels at GPT-2 124M's shapes, one thread, beside the rate of a plain loop of
+// fused multiply-adds on the same core. Argument: tokens.
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+#include "backends/cpu/kernel_table.hpp"
+#include "backends/cpu/kernels.hpp"
+#include "core/ir/kernel.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+void count_rate(benchmark::State& state, double flops) {
+  state.counters["FLOP/s"] = benchmark::Counter(flops * static_cast<double>(state.iterations()),
+                                                benchmark::Counter::kIsRate);
+}
+
+void fused_multiply_adds(benchmark::State& state) {
+  const KernelTable& table = kernel_tables().best();
+  constexpr std::int64_t kRounds = 10'000'000;
+  for (auto _ : state) benchmark::DoNotOptimize(table.fma_rounds_f32(kRounds));
+  count_rate(state, static_cast<double>(kRounds * table.fma_flops_per_round_f32));
+  state.SetLabel(table.isa);
+}
+BENCHMARK(fused_multiply_adds)->Unit(benchmark::kMillisecond);
+
+/// Runs `kernel` with operands of its own, all 0.5 (ids: 0).
+void run(benchmark::State& state, Kernel kernel) {
+  std::vector<std::vector<float>> memory;
+  const auto bind = [&](Operand& operand, std::int64_t elements) {
+    operand.formal = static_cast<std::int16_t>(memory.size());
+    memory.emplace_back(static_cast<std::size_t>(elements),
+                        operand.dtype == DType::I32 ? 0.0f : 0.5f);
+  };
+  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+    kernel.in[i].formal = 0;  // present: only then has it a size
+    bind(kernel.in[i], input_elements(kernel, i));
+  }
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    kernel.out[i].formal = 0;
+    bind(kernel.out[i], output_elements(kernel, i));
+  }
+  std::vector<std::byte*> buffers;
+  for (auto& block : memory) buffers.push_back(reinterpret_cast<std::byte*>(block.data()));
+  ThreadTeam team(1);
+  for (auto _ : state) run_kernel(kernel, buffers, {1, 1e-4}, team);
+  const Work w = work(kernel);
+  count_rate(state, w.flops.v);
+  state.SetBytesProcessed(w.bytes.v * state.iterations());
+}
+
+/// The linears of a block and the logits: forward (NT), input gradient (NN), weight gradient (TN).
+void gemm(benchmark::State& state, std::int64_t out, std::int64_t in, int pass) {
+  const std::int64_t tokens = state.range(0);
+  Kernel kernel;
+  kernel.kind = KernelKind::Gemm;
+  if (pass == 0) kernel.dims = {tokens, out, in, 0, 1};
+  if (pass == 1) kernel.dims = {tokens, in, out, 0, 0};
+  if (pass == 2) kernel.dims = {out, in, tokens, 1, 0};
+  kernel.accumulate = pass == 2;
+  kernel.in.resize(2);
+  kernel.out.resize(1);
+  run(state, kernel);
+}
+#define LOCKSTEP_GEMM_BENCH(name, out, in)                                         \
+  BENCHMARK_CAPTURE(gemm, name##_forward, out, in, 0)->Arg(256)->Arg(1024);        \
+  BENCHMARK_CAPTURE(gemm, name##_input_gradient, out, in, 1)->Arg(256)->Arg(1024); \
+  BENCHMARK_CAPTURE(gemm, name##_weight_gradient, out, in, 2)->Arg(256)->Arg(1024)
+LOCKSTEP_GEMM_BENCH(qkv, 2304, 768);
+LOCKSTEP_GEMM_BENCH(proj, 768, 768);
+LOCKSTEP_GEMM_BENCH(fc, 3072, 768);
+LOCKSTEP_GEMM_BENCH(fcproj, 768, 3072);
+LOCKSTEP_GEMM_BENCH(logits, 50257, 768);
+
+void kernel_of(benchmark::State& state, KernelKind kind, std::array<std::int64_t, 6> dims,
+               std::array<double, 4> scalars, std::size_t inputs, std::size_t outputs) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dims = dims;
+  kernel.scalars = scalars;
+  kernel.in.resize(inputs);
+  kernel.out.resize(outputs);
+  if (kind == KernelKind::CrossEntropy) kernel.in[1].dtype = DType::I32;
+  run(state, kernel);
+}
+using K = KernelKind;
+BENCHMARK_CAPTURE(kernel_of, layer_norm, K::LayerNormForward, {1024, 768}, {1e-5}, 3, 2);
+BENCHMARK_CAPTURE(kernel_of, layer_norm_input, K::LayerNormBackwardInput, {1024, 768}, {}, 5, 1);
+BENCHMARK_CAPTURE(kernel_of, layer_norm_weight, K::LayerNormBackwardWeight, {1024, 768}, {}, 3, 2);
+BENCHMARK_CAPTURE(kernel_of, column_sum, K::ColumnSum, {1024, 3072}, {}, 1, 1);
+BENCHMARK_CAPTURE(kernel_of, gelu, K::GeluForward, {1024 * 3072}, {}, 1, 1);
+BENCHMARK_CAPTURE(kernel_of, gelu_backward, K::GeluBackward, {1024 * 3072}, {}, 2, 1);
+BENCHMARK_CAPTURE(kernel_of, swiglu, K::SwigluForward, {1024, 3072}, {}, 1, 1);
+BENCHMARK_CAPTURE(kernel_of, attention, K::AttentionForward, {1, 1024, 12, 12, 64}, {}, 1, 2);
+BENCHMARK_CAPTURE(kernel_of, attention_backward, K::AttentionBackward, {1, 1024, 12, 12, 64}, {}, 4,
+                  1);
+BENCHMARK_CAPTURE(kernel_of, cross_entropy, K::CrossEntropy, {256, 50257}, {1.0}, 2, 2);
+BENCHMARK_CAPTURE(kernel_of, adamw, K::AdamW, {30'000'000}, {0.9, 0.95, 1e-8, 0.1}, 2, 3);
+BENCHMARK_CAPTURE(kernel_of, norm_squared, K::NormSquared, {30'000'000, 16}, {}, 1, 1);
+
+}  // namespace
+}  // namespace lockstep::cpu
+
+BENCHMARK_MAIN();

@@ -1,0 +1,43 @@
+#include "backends/cpu/calibrate.hpp"
+
+#include <set>
+
+#include "core/ir/kernel.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+TEST_CASE("calibration fills every figure that the cost model reads", "[backends][cpu]") {
+  const Result<ClusterSpec> result = calibrate_cpu({true, 8});
+  REQUIRE(result.ok());
+  const ClusterSpec& cluster = *result;
+  CHECK(cluster.capacity() == 8);
+  const DeviceSpec& device = cluster.device;
+  CHECK(device.memory.v > 0);
+  CHECK(device.concurrent_ranks >= 1);
+  CHECK(device.memory_bandwidth.v > 0);
+  CHECK(device.launch_overhead.v > 0);
+  CHECK(cluster.intra_node.bandwidth.v > 0);
+  CHECK(cluster.intra_node.latency.v > 0);
+  REQUIRE(device.peaks.size() == 2);
+  // One vector register holds half as many float64 as float32.
+  CHECK(device.peaks[0].rate.v > device.peaks[1].rate.v);
+
+  std::set<std::string_view> kinds;
+  for (int k = 0; k < kNumKernelKinds; ++k) kinds.insert(info(static_cast<KernelKind>(k)).name);
+  for (const EfficiencyCurve& curve : device.efficiency) {
+    INFO(curve.kernel);
+    CHECK(kinds.erase(curve.kernel) == 1);
+    REQUIRE_FALSE(curve.points.empty());
+    for (std::size_t i = 0; i < curve.points.size(); ++i) {
+      CHECK(curve.points[i].efficiency > 0);
+      if (i > 0) CHECK(curve.points[i].ideal > curve.points[i - 1].ideal);
+    }
+  }
+  // A handful of scalars, and given seconds: nothing to measure.
+  CHECK(kinds == std::set<std::string_view>{"clip_coefficient", "delay"});
+}
+
+}  // namespace
+}  // namespace lockstep::cpu
