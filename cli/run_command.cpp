@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 /// A real backend's first steps pay for cold caches and first touches: traced are later ones.
 constexpr int kWarmupSteps = 2;
-constexpr int kTracedSteps = 3;
+constexpr int kTracedSteps = 5;
 
 Error invalid(const std::string& message) {
   return Error{ErrorKind::InvalidSpec, message, std::nullopt};

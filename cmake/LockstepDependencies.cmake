@@ -2,7 +2,6 @@
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 
 function(lockstep_header_library target header package)
   string(TOUPPER ${target} var)
@@ -19,9 +18,6 @@ lockstep_header_library(lockstep_cli11 CLI/CLI.hpp libcli11-dev)
 # Debian and Ubuntu ship toml++ as a header library; its compiled part is for Meson users.
 target_compile_definitions(lockstep_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
 
-add_library(lockstep_gemm INTERFACE)
-target_link_libraries(lockstep_gemm INTERFACE Eigen3::Eigen)
-
 # Optional parts: found, reported, never required.
 set(LOCKSTEP_SUMMARY "")
 macro(lockstep_optional name found detail)
@@ -34,6 +30,8 @@ endmacro()
 
 find_package(benchmark QUIET)
 lockstep_optional("Google Benchmark" "${benchmark_FOUND}" "bench/")
+find_package(Eigen3 3.4 QUIET NO_MODULE)
+lockstep_optional("Eigen" "${Eigen3_FOUND}" "bench/ compares our matrix products with it")
 
 function(lockstep_summary)
   message(STATUS "lockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -27,19 +28,26 @@ std::map<Rank, SpanRange> first_step(const Trace& trace) {
   return result;
 }
 
+/// Means over the traced steps.
 std::map<std::string, KindTime> times_by_name(const Trace& trace) {
   std::vector<int> stands_for(trace.same_as.size(), 0);
   for (const Rank rank : trace.same_as) ++stands_for[at(rank)];
   std::vector<KindTime> by_name(trace.names.size());
-  for (const auto& [rank, range] : first_step(trace)) {
-    const TraceRole& role = trace.roles[at(trace.role_of_rank[at(rank)])];
-    const int ranks = stands_for[at(rank)];
-    for (auto s = range.first; s != range.second; ++s) {
-      KindTime& time = by_name[at(role.ops[at(s->op.v)].name)];
-      time.time += ranks * to_seconds(s->end - s->active);
-      time.waiting += ranks * to_seconds(s->active - s->begin);
-      time.count += ranks;
-    }
+  std::set<std::int32_t> steps;
+  for (const Span& s : trace.spans) {
+    steps.insert(s.step);
+    const TraceRole& role = trace.roles[at(trace.role_of_rank[at(s.rank)])];
+    KindTime& time = by_name[at(role.ops[at(s.op.v)].name)];
+    const int ranks = stands_for[at(s.rank)];
+    time.time += ranks * to_seconds(s.end - s.active);
+    time.waiting += ranks * to_seconds(s.active - s.begin);
+    time.count += ranks;
+  }
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(steps.size(), 1));
+  for (KindTime& time : by_name) {
+    time.time = (1.0 / static_cast<double>(count)) * time.time;
+    time.waiting = (1.0 / static_cast<double>(count)) * time.waiting;
+    time.count /= count;
   }
   std::map<std::string, KindTime> result;
   for (std::size_t i = 0; i < by_name.size(); ++i) {

@@ -14,7 +14,8 @@ struct KindDifference {
   KindTime a, b;
 };
 
-/// Time of one op name ("block.F", "all_reduce dp"), summed over ranks and spans of one step.
+/// Time of one op name ("block.F", "all_reduce dp"), summed over ranks and spans of one step: mean
+/// over traced steps.
 struct OpDifference {
   std::string name;
   KindTime a, b;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
@@ -122,9 +121,17 @@ struct Window {
   SimTime length() const { return end - begin; }
 };
 
-/// Times of one rank in one step.
+/// Times of one rank in one step, or their sums over steps.
 struct RankTimes {
-  SimTime compute{}, exposed_comm{}, idle{}, stage_span{};
+  SimTime makespan{}, compute{}, exposed_comm{}, idle{}, stage_span{};
+  RankTimes& operator+=(const RankTimes& o) {
+    makespan += o.makespan;
+    compute += o.compute;
+    exposed_comm += o.exposed_comm;
+    idle += o.idle;
+    stage_span += o.stage_span;
+    return *this;
+  }
 };
 
 class Analyzer {
@@ -150,17 +157,13 @@ class Analyzer {
 
  private:
   void measure_steps() {
-    std::map<std::int32_t, Window> windows;
-    for (const Span& s : trace_.spans) windows[s.step].add(s.begin, s.end);
+    for (const Span& s : trace_.spans) windows_[s.step].add(s.begin, s.end);
     Seconds total;
-    for (const auto& [step, window] : windows) total += to_seconds(window.length());
-    std::size_t count = windows.size();
-    if (windows.empty()) {
+    for (const auto& [step, window] : windows_) total += to_seconds(window.length());
+    std::size_t count = windows_.size();
+    if (windows_.empty()) {
       for (const StepResult& step : trace_.steps) total += step.time;
       count = trace_.steps.size();
-    } else {
-      makespan_ = windows.begin()->second.length();
-      first_step_ = windows.begin()->first;
     }
     if (count == 0) return;
     report_.step_time = (1.0 / static_cast<double>(count)) * total;
@@ -193,7 +196,8 @@ class Analyzer {
     RankTimes times;
     times.compute = length(busy);
     times.exposed_comm = length(difference(union_of(std::move(transfers)), busy));
-    times.idle = makespan_ - times.compute - times.exposed_comm;
+    times.makespan = windows_.at(begin->step).length();
+    times.idle = times.makespan - times.compute - times.exposed_comm;
     if (!busy.empty()) times.stage_span = busy.back().end - busy.front().begin;
     return times;
   }
@@ -217,26 +221,34 @@ class Analyzer {
       const auto end = std::find_if(begin, trace_.spans.cend(), [&](const Span& s) {
         return s.rank != begin->rank || s.step != begin->step;
       });
-      if (begin->step == first_step_) {
-        times[at(begin->rank)] = measure(begin, end);
-        add_kinds(begin, end, stands_for[at(begin->rank)]);
-      }
+      times[at(begin->rank)] += measure(begin, end);
+      add_kinds(begin, end, stands_for[at(begin->rank)]);
       begin = end;
+    }
+    const auto steps = static_cast<std::int64_t>(std::max<std::size_t>(windows_.size(), 1));
+    const auto mean = [steps](SimTime sum) {
+      return (1.0 / static_cast<double>(steps)) * to_seconds(sum);
+    };
+    for (auto& [name, kind] : report_.kinds) {
+      kind.time = (1.0 / static_cast<double>(steps)) * kind.time;
+      kind.waiting = (1.0 / static_cast<double>(steps)) * kind.waiting;
+      kind.count /= steps;
     }
     std::vector<RoleFacts> facts;
     for (const Role& role : program_.roles) {
       facts.push_back({bytes_sent(program_, role), peak_in_flight(role), peak_by_kind(role)});
     }
-    SimTime bubble{}, exposed{}, busiest{};
+    SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
     for (Rank rank = 0; rank < report_.world_size; ++rank) {
       const RankTimes& t = times[at(trace_.same_as[at(rank)])];
       const RoleFacts& f = facts[at(program_.role_of_rank[at(rank)].v)];
       const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
                                                                : program_.role_of(rank).arena;
-      report_.ranks.push_back({rank, to_seconds(t.compute), to_seconds(t.exposed_comm),
-                               to_seconds(t.idle), to_seconds(t.stage_span), f.peak_in_flight,
-                               f.sent, arena, f.peak_by_kind});
-      bubble += makespan_ - t.compute;
+      report_.ranks.push_back({rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
+                               mean(t.stage_span), f.peak_in_flight, f.sent, arena,
+                               f.peak_by_kind});
+      makespan = t.makespan;
+      bubble += t.makespan - t.compute;
       exposed += t.exposed_comm;
       busiest = std::max(busiest, t.compute);
     }
@@ -244,17 +256,16 @@ class Analyzer {
     const auto ratio = [](SimTime a, SimTime b) {
       return b > SimTime{} ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0.0;
     };
-    report_.exposed_comm = (1.0 / world) * to_seconds(exposed);
-    report_.bubble_fraction = ratio(bubble, report_.world_size * makespan_);
-    report_.bubble_over_ideal = ratio(makespan_ - busiest, busiest);
+    report_.exposed_comm = (1.0 / world) * mean(exposed);
+    report_.bubble_fraction = ratio(bubble, report_.world_size * makespan);
+    report_.bubble_over_ideal = ratio(makespan - busiest, busiest);
   }
 
   const Trace& trace_;
   const Program& program_;
   const Scenario& scenario_;
   Report report_;
-  SimTime makespan_{};
-  std::int32_t first_step_ = std::numeric_limits<std::int32_t>::min();
+  std::map<std::int32_t, Window> windows_;  // by traced step
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Report: every number a run is judged by; pure functions of Program and Trace. The formula of
-// each number is its comment. All times are of one step (the first traced one unless said).
+// each number is its comment. All times are of one step: means over the traced steps.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ struct KindTime {
 struct Report {
   std::string backend, program_hash, model, cluster;
   int world_size = 1;
-  Seconds step_time;  // last span end - first span begin, mean over traced steps
+  Seconds step_time;  // last span end - first span begin
   double tokens_per_s = 0;
   Flops model_flops_per_step;
   double mfu = 0;  // model flops / (peak of the ranks × step_time); ranks that share a device above

@@ -35,7 +35,7 @@ using SimTime = std::chrono::duration<std::int64_t, std::pico>;
 
 /// The only place where a duration in seconds is rounded (to the nearest picosecond).
 inline SimTime to_sim_time(Seconds t) { return SimTime{std::llround(t.v * 1e12)}; }
-constexpr Seconds to_seconds(SimTime t) { return {double(t.count()) * 1e-12}; }
+constexpr Seconds to_seconds(SimTime t) { return {double(t.count()) / 1e12}; }
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
