@@ -8,13 +8,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words& unit_keys() {
-  static const Words keys = {"elements", "shard_elements", "shard_group", "param",
-                             "adam_m",   "adam_v",         "tied_copy",   "parameters"};
+  static const Words keys = {"elements", "shard_elements", "shard_group", "param",      "adam_m",
+                             "adam_v",   "tied_copy",      "parameters",  "whole_param"};
   return keys;
 }
 
 const Words& buffer_keys() {
-  static const Words keys = {"layer", "mb", "name", "live"};
+  static const Words keys = {"layer", "mb", "name", "live", "piece_of"};
   return keys;
 }
 
@@ -50,8 +50,8 @@ class RoleParser {
     while (!s_.in.line_ends()) {
       int found = 0;
       if (!s_.key(unit_keys(), seen, found)) return false;
-      if (found == 6) {
-        unit.tied_copy = true;
+      if (found == 6 || found == 8) {
+        (found == 6 ? unit.tied_copy : unit.whole_param) = true;
         continue;
       }
       if (!s_.in.expect('=') || !unit_value(found, unit)) return false;
@@ -77,7 +77,8 @@ class RoleParser {
       const bool read = found == 0   ? s_.in.number(buffer.layer)
                         : found == 1 ? s_.in.number(buffer.microbatch)
                         : found == 2 ? s_.in.reference(s_.names, "name", buffer.name)
-                                     : live(buffer);
+                        : found == 3 ? live(buffer)
+                                     : s_.in.reference(s_.groups, "group", buffer.piece_of.v);
       if (!read) return false;
     }
     role.buffers.push_back(buffer);

@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
-    "compute",       "tp",  "gather", "reduce", "send_forward", "recv_forward", "send_backward",
-    "recv_backward", "copy"};
+    "compute",      "tp",           "gather",        "reduce",        "replicate",
+    "send_forward", "recv_forward", "send_backward", "recv_backward", "copy"};
 
 constexpr std::array<std::string_view, 7> kPhaseNames = {"F", "B", "I", "W", "R", "O", "none"};
 
@@ -214,6 +214,24 @@ bool Role::operator==(const Role& other) const {
     }
   }
   return true;
+}
+
+std::int64_t arena_offset(const Program& program, Rank rank, BufferId id) {
+  const Role& role = program.role_of(rank);
+  std::int64_t offset = 0;
+  for (; id.valid(); id = role.buffer(id).parent) {
+    const Buffer& buffer = role.buffer(id);
+    offset += buffer.offset;
+    if (buffer.piece_of.valid()) {
+      offset += position(program.mesh, program.group(buffer.piece_of), rank) * buffer.bytes.v;
+    }
+  }
+  return offset;
+}
+
+Bytes span_of(const Program& program, const Buffer& buffer) {
+  if (!buffer.piece_of.valid()) return buffer.bytes;
+  return group_size(program.mesh, program.group(buffer.piece_of)) * buffer.bytes;
 }
 
 Access access(const Program& program, const Op& op, std::size_t index) {

@@ -85,11 +85,14 @@ inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::Metric) + 1;
 std::string_view to_string(BufferKind kind);
 
 /// A buffer, or a view: a byte range of its parent. Views have no lifetime of their own.
+/// A view with `piece_of` is each rank's own piece: member i of that group sees the bytes from
+/// offset + i × bytes (ZeRO updates its piece of parameters that it holds whole).
 struct Buffer {
   Bytes bytes;
   std::int64_t offset = 0;   // in the rank's arena; of a view: in its parent
   OpId first, last;          // ops of its lifetime, inclusive; both none: persistent, whole step
   BufferId parent;           // none: not a view
+  GroupId piece_of;          // of a view: every member of the group sees another piece
   BufferKind kind = BufferKind::Activation;
   DType dtype = DType::F32;
   std::int16_t layer = -1;       // index of the layer it belongs to (embedding 0, blocks, head)
@@ -120,9 +123,11 @@ constexpr bool is_p2p(OpKind k) { return k == OpKind::Send || k == OpKind::Recv;
 constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 
 /// Ordered queues of a rank: CUDA streams, CPU worker queues and simulator lanes alike. Receiving
-/// has streams of its own so that a receive posted early never holds up a send behind it.
+/// has streams of its own so that a receive posted early never holds up a send behind it, and the
+/// all-reduce between replicas one, so that it runs beside the next unit's reduce-scatter.
 enum class Stream : std::uint8_t {
-  Compute, Tp, Gather, Reduce, SendForward, RecvForward, SendBackward, RecvBackward, Copy
+  Compute, Tp, Gather, Reduce, Replicate,
+  SendForward, RecvForward, SendBackward, RecvBackward, Copy
 };
 inline constexpr int kNumStreams = static_cast<int>(Stream::Copy) + 1;
 std::string_view to_string(Stream stream);
@@ -184,15 +189,17 @@ struct UnitParameter {
 };
 
 /// Parameters that are gathered, reduced and updated together (a wrapped module), laid out flat.
-/// Sharded: member i of `shard_group` owns elements [i, i+1) × shard_elements.
+/// Sharded: member i of `shard_group` owns elements [i, i+1) × shard_elements. With `whole_param`
+/// it keeps the moments of these only, but the parameters of all members (ZeRO-1 and ZeRO-2).
 struct Unit {
   std::string name;
   std::vector<UnitParameter> parameters;
   std::int64_t elements = 0;        // without padding
   std::int64_t shard_elements = 0;  // = elements when not sharded; × group size covers elements
   GroupId shard_group;              // none: not sharded
-  BufferId param;                   // persistent: shard_elements
+  BufferId param;                   // persistent: shard_elements; whole_param: × group size
   BufferId adam_m, adam_v;          // persistent: shard_elements
+  bool whole_param = false;
   bool tied_copy = false;           // a second copy of a tied parameter: not counted in norms
   bool operator==(const Unit&) const = default;
 };
@@ -216,7 +223,7 @@ struct Role {
   }
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<std::size_t>(id.v)]; }
   const Op& op(OpId id) const { return ops[static_cast<std::size_t>(id.v)]; }
-  /// Absolute offset in the arena: parent offsets added up.
+  /// Absolute offset in the arena: parent offsets added up; of a piece, where the first one lies.
   std::int64_t arena_offset(BufferId id) const;
   BufferId root(BufferId id) const;  // the buffer itself, or the last parent of a view
   bool operator==(const Role& other) const;  // slices by content, wherever they lie in the pools
@@ -243,6 +250,13 @@ struct Program {
   const Group& group(GroupId id) const { return groups[static_cast<std::size_t>(id.v)]; }
   bool operator==(const Program&) const = default;
 };
+
+/// Where `rank` finds a buffer in its arena: a piece at its own place.
+std::int64_t arena_offset(const Program& program, Rank rank, BufferId id);
+
+/// Bytes of the parent that the ranks of a role touch together: of a piece, all pieces; otherwise
+/// the buffer itself. Requires a piece's group to exist.
+Bytes span_of(const Program& program, const Buffer& buffer);
 
 /// Access of argument `index` of `op`: what the op does to that buffer.
 Access access(const Program& program, const Op& op, std::size_t index);

@@ -213,6 +213,7 @@ class Printer {
     if (unit.param.valid()) put(" param=", unit.param);
     if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
     if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
+    if (unit.whole_param) put(" whole_param");
     if (unit.tied_copy) put(" tied_copy");
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
       put(i == 0 ? " parameters=" : ",");
@@ -234,6 +235,10 @@ class Printer {
     put("  %b", id, " ", to_string(buffer.kind), " ", to_string(buffer.dtype), " ", buffer.bytes.v);
     if (buffer.parent.valid()) put(" view=", buffer.parent);
     put(" @", buffer.offset);
+    if (buffer.piece_of.valid()) {
+      put(" piece_of=");
+      put_reference(groups_, buffer.piece_of.v);
+    }
     put_if<int>("layer", buffer.layer, -1);
     put_if<int>("mb", buffer.microbatch, -1);
     if (buffer.name != -1) {

@@ -54,7 +54,8 @@ Ranges::Ranges(const Program& program, const Role& role)
 Touch Ranges::touch(const Op& op, std::size_t index) const {
   const BufferId buffer = role_.args_of(op)[index];
   Access what = access(program_, op, index);
-  std::int64_t bytes = role_.buffer(buffer).bytes.v;
+  std::int64_t bytes = span_of(program_, role_.buffer(buffer)).v;
+  if (role_.buffer(buffer).piece_of.valid()) return part(buffer, 0, bytes, what);
   if (op.kind == OpKind::Call) {
     bytes = program_.function(op.function()).formals[index].bytes.v;
   } else if (op.kind == OpKind::Broadcast &&

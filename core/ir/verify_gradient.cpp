@@ -18,7 +18,8 @@ class Gradients {
         faults_(faults),
         ranges_(program, role),
         updates_(role.units.size()),
-        updater_(role.units.size()) {}
+        updater_(role.units.size()),
+        gatherer_(role.units.size()) {}
 
   void check() {
     for (std::size_t i = 0; i < role_.units.size(); ++i) {
@@ -36,6 +37,7 @@ class Gradients {
         update(op, {static_cast<std::int32_t>(i)});
       } else {
         transfer(op);
+        if (op.kind == OpKind::AllGather) gather(op, {static_cast<std::int32_t>(i)});
       }
     }
     for (const auto& [root, units] : by_root_) {
@@ -109,6 +111,16 @@ class Gradients {
     if (computed(source.root, source.begin, source.end)) mark(whole(args[1]));
   }
 
+  void gather(const Op& op, OpId id) {
+    const Touch full = whole(role_.args_of(op)[1]);
+    const auto units = by_root_.find(full.root.v);
+    if (units == by_root_.end()) return;
+    for (const std::size_t u : units->second) {
+      const Touch param = whole(role_.units[u].param);
+      if (full.begin <= param.begin && param.end <= full.end) gatherer_[u] = id;
+    }
+  }
+
   void update(const Op& op, OpId id) {
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (kernel.kind != KernelKind::AdamW) continue;
@@ -167,6 +179,11 @@ class Gradients {
 
   void check_updated(std::size_t u) {
     const Unit& unit = role_.units[u];
+    if (unit.whole_param && updater_[u].valid() && gatherer_[u] < updater_[u]) {
+      faults_.add(op_at(program_, role_, updater_[u]) + " updates one shard of " +
+                  buffer_name(program_, role_, unit.param) +
+                  ", which holds all of them, and no all_gather after it brings the others");
+    }
     const std::int64_t size = size_of(role_.buffer(unit.param).dtype);
     const std::int64_t unit_begin = whole(unit.param).begin;
     for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
@@ -189,6 +206,7 @@ class Gradients {
   std::vector<bool> wanted_;                                  // by root
   std::vector<IntervalMap<char>> updates_;                    // by unit, in its root
   std::vector<OpId> updater_;                                 // by unit: last adamw
+  std::vector<OpId> gatherer_;                                // by unit: last all-gather into it
 };
 
 }  // namespace

@@ -58,9 +58,10 @@ struct Touch {
 class Ranges {
  public:
   Ranges(const Program& program, const Role& role);
-  /// Argument `index` of `op`: the whole buffer, or as many bytes as the called function uses.
+  /// Argument `index` of `op`: the whole buffer, or as many bytes as the called function uses. Of a
+  /// piece all pieces, since the ranks of a role have different ones.
   Touch touch(const Op& op, std::size_t index) const;
-  /// Bytes [offset, offset + bytes) of a buffer.
+  /// Bytes [offset, offset + bytes) of a buffer; a piece is taken to be the first.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
 
  private:

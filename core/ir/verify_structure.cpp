@@ -225,21 +225,41 @@ class Structure {
                       ", which does not exist");
           continue;
         }
-        limit = role_->buffer(buffer.parent).bytes.v;
+        const Buffer& parent = role_->buffer(buffer.parent);
+        limit = parent.bytes.v;
+        if (parent.piece_of.valid()) faults_.add(name + " is a view of a piece");
       } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
                  buffer.last.v >= ops) {
         faults_.add(name + " has the lifetime %" + number(buffer.first.v) + "..%" +
                     number(buffer.last.v) + " in a list of " + number(ops) + " ops");
       }
+      std::int64_t bytes = buffer.bytes.v;  // of all pieces
+      if (buffer.piece_of.v != -1) {
+        if (!buffer.parent.valid() || !in_table(buffer.piece_of.v, program_.groups)) {
+          faults_.add(name + " is a piece of " +
+                      (buffer.parent.valid() ? "a group that does not exist" : "no buffer"));
+          continue;
+        }
+        check_membership(name, buffer.piece_of);
+        const std::int64_t n = group_size(program_.mesh, program_.group(buffer.piece_of));
+        if (__builtin_mul_overflow(bytes, n, &bytes)) bytes = limit + 1;
+      }
       std::int64_t end = 0;
-      if (buffer.offset < 0 || __builtin_add_overflow(buffer.offset, buffer.bytes.v, &end) ||
-          end > limit) {
-        faults_.add(name + " (" + number(buffer.bytes.v) + " bytes at " + number(buffer.offset) +
+      if (buffer.offset < 0 || __builtin_add_overflow(buffer.offset, bytes, &end) || end > limit) {
+        faults_.add(name + " (" + number(bytes) + " bytes at " + number(buffer.offset) +
                     ") lies outside its " + (buffer.parent.valid() ? "parent of " : "arena of ") +
                     number(limit) + " bytes");
       }
     }
     if (faults_.none()) check_view_cycles();
+  }
+
+  void check_membership(const std::string& name, GroupId group) {
+    for (const Rank rank : role_->ranks) {
+      if (position(program_.mesh, program_.group(group), rank) >= 0) continue;
+      return faults_.add(name + ": rank " + number(rank) + " has no piece, being outside group " +
+                         program_.group(group).name);
+    }
   }
 
   // Follows each chain of parents once: a chain that meets itself is a cycle.
@@ -400,18 +420,20 @@ class Structure {
       }
     }
     std::int64_t covered = unit.shard_elements;
+    std::int64_t held = unit.shard_elements;  // of the parameters, by each rank
     if (unit.shard_group.v != -1) {
       if (!in_table(unit.shard_group.v, program_.groups)) {
         return faults_.add(name + " names a shard group that does not exist");
       }
       const std::int64_t n = group_size(program_.mesh, program_.group(unit.shard_group));
       if (__builtin_mul_overflow(covered, n, &covered)) covered = unit.elements;
+      if (unit.whole_param) held = covered;
     }
     if (covered < unit.elements) {
       faults_.add(name + ": its shards hold " + number(covered) + " of " + number(unit.elements) +
                   " elements");
     }
-    check_unit_buffer(name, "param", unit.param, unit.shard_elements, unit.shard_elements > 0);
+    check_unit_buffer(name, "param", unit.param, held, held > 0);
     check_unit_buffer(name, "adam_m", unit.adam_m, unit.shard_elements, false);
     check_unit_buffer(name, "adam_v", unit.adam_v, unit.shard_elements, false);
   }

@@ -27,7 +27,7 @@ void order(const Program& program, Role& role) {
       const bool writes = how != Access::Read;
       const BufferId root = role.root(args[a]);
       const std::int64_t begin = role.arena_offset(args[a]) - role.arena_offset(root);
-      const std::int64_t end = begin + role.buffer(args[a]).bytes.v;
+      const std::int64_t end = begin + span_of(program, role.buffer(args[a])).v;
       std::vector<Touch>& history = touched[static_cast<std::size_t>(root.v)];
       // A range without bytes still orders its users: synthetic programs move no data.
       const auto overlaps = [&](const Touch& t) {

@@ -63,7 +63,7 @@ RankRunner::RankRunner(const Program& program, const Scenario& scenario, const R
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
-    addresses_.push_back(port.device->arena() + role_.arena_offset(id));
+    addresses_.push_back(port.device->arena() + arena_offset(program, port.rank, id));
     sizes_.push_back(role_.buffer(id).bytes.v);
   }
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {

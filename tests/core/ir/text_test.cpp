@@ -140,6 +140,7 @@ class RandomProgram {
       u.param = {coin() ? -1 : below(9)};
       u.adam_m = {coin() ? -1 : below(9)};
       u.adam_v = {coin() ? -1 : below(9)};
+      u.whole_param = coin();
       u.tied_copy = coin();
       for (int k = p.parameters.empty() ? 0 : below(3); k-- > 0;) {
         u.parameters.push_back({{below(static_cast<int>(p.parameters.size()))}, wide()});
@@ -153,6 +154,7 @@ class RandomProgram {
       b.first = {below(9) - 1};
       b.last = {below(9) - 1};
       b.parent = {below(9) - 1};
+      b.piece_of = {index(p.groups)};
       b.kind = pick<BufferKind>(kNumBufferKinds);
       b.dtype = pick<DType>(6);
       b.layer = static_cast<std::int16_t>(below(40) - 1);
