@@ -5,7 +5,8 @@
 #include <cstring>
 #include <set>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <tuple>
 
 #include "core/run/initial_values.hpp"
 
@@ -104,11 +105,13 @@ bool holds_moments(const TrainingState& state) {
 
 }  // namespace
 
-std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit) {
-  const int shard =
-      unit.shard_group.valid() ? position(program.mesh, program.group(unit.shard_group), rank) : 0;
-  const std::int64_t shard_begin = shard * unit.shard_elements;
-  const std::int64_t shard_end = shard_begin + unit.shard_elements;
+std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
+                                     BufferId buffer) {
+  const bool whole = !unit.shard_group.valid() || (unit.whole_param && buffer == unit.param);
+  const int shard = whole ? 0 : position(program.mesh, program.group(unit.shard_group), rank);
+  const std::int64_t held = whole ? unit.elements : unit.shard_elements;
+  const std::int64_t shard_begin = shard * held;
+  const std::int64_t shard_end = shard_begin + held;
   std::vector<ShardPiece> pieces;
   for (const UnitParameter& p : unit.parameters) {
     const std::int64_t begin = std::max(p.offset, shard_begin);
@@ -127,10 +130,10 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
   const bool moments = state != nullptr && holds_moments(*state);
   std::vector<std::byte> shard;
   for (const Unit& unit : role.units) {
-    const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit);
     for (const Slot& slot : kSlots) {
       const BufferId id = unit.*slot.buffer;
       if (!id.valid()) continue;
+      const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
       const Buffer& buffer = role.buffer(id);
       const bool is_parameter = id == unit.param;
       shard.assign(index(buffer.bytes.v), std::byte{0});
@@ -156,20 +159,21 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
                                    int step) {
   TrainingState state;
   state.step = step;
-  std::set<std::pair<ParameterId, std::int64_t>> done;  // parameter and first element of a piece
+  // Slot, parameter and first element of the pieces read.
+  std::set<std::tuple<std::string_view, ParameterId, std::int64_t>> done;
   std::vector<std::byte> shard;
   for (const RankPort& port : ports) {
     const Role& role = program.role_of(port.rank);
     for (const Unit& unit : role.units) {
       if (unit.tied_copy) continue;
-      std::vector<ShardPiece> pieces = shard_pieces(program, port.rank, unit);
-      std::erase_if(pieces, [&](const ShardPiece& piece) {
-        return !done.emplace(piece.parameter, piece.begin).second;
-      });
-      if (pieces.empty()) continue;
       for (const Slot& slot : kSlots) {
         const BufferId id = unit.*slot.buffer;
         if (!id.valid()) continue;
+        std::vector<ShardPiece> pieces = shard_pieces(program, port.rank, unit, id);
+        std::erase_if(pieces, [&](const ShardPiece& piece) {
+          return !done.emplace(slot.prefix, piece.parameter, piece.begin).second;
+        });
+        if (pieces.empty()) continue;
         const Buffer& buffer = role.buffer(id);
         const std::int64_t size = size_of(buffer.dtype);
         shard.resize(index(buffer.bytes.v));

@@ -12,15 +12,17 @@
 
 namespace lockstep {
 
-/// Elements [begin, begin + count) of a parameter lie at element `at` of a rank's shard of a unit.
+/// Elements [begin, begin + count) of a parameter lie at element `at` of a rank's buffer of a unit.
 struct ShardPiece {
   ParameterId parameter;
   std::int64_t begin = 0, count = 0, at = 0;
   bool operator==(const ShardPiece&) const = default;
 };
 
-/// The pieces of `rank`'s shard of `unit`, in order; what no piece covers is padding.
-std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit);
+/// What `rank` holds of `unit` in one of its buffers (parameters or moments), in order; what no
+/// piece covers is padding.
+std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
+                                     BufferId buffer);
 
 /// Writes the rank's shards: parameters from `state`, or from the seed without one; moments from
 /// `state` if it holds any, or zero; padding zero. Errors: InvalidSpec naming the tensor that is

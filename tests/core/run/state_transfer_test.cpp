@@ -16,8 +16,8 @@ namespace {
 using testing::index;
 
 /// Parameters a [3x5], b [4] and c [2] in one unit of 21 elements, over `ranks` shards, and a tied
-/// copy of c that is not sharded.
-Program sharded_program(int ranks, DType dtype) {
+/// copy of c that is not sharded. With `whole_param` only the moments are in shards.
+Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   Program program = testing::program_of("dp_shard", ranks);
   program.parameters = {{"a", {3, 5}, InitKind::Normal, 0.5},
                         {"b", {4}, InitKind::Ones, 0},
@@ -29,7 +29,9 @@ Program sharded_program(int ranks, DType dtype) {
   unit.elements = 21;
   unit.shard_elements = ceil_div(21, ranks);
   if (ranks > 1) unit.shard_group = {0};
-  unit.param = role.buffer(BufferKind::Param, dtype, unit.shard_elements, true);
+  unit.whole_param = whole_param;
+  unit.param =
+      role.buffer(BufferKind::Param, dtype, unit.shard_elements * (whole_param ? ranks : 1), true);
   unit.adam_m = role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
   unit.adam_v = role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
   role.unit(unit);
@@ -91,6 +93,7 @@ TEST_CASE("initial parameters are the same in every layout", "[core][run]") {
   CHECK(whole.tensors.at("adam_v.b").data == std::vector<std::byte>(32, std::byte{0}));
   for (const int ranks : {2, 3, 5, 21, 23}) {
     CHECK(initial_state(sharded_program(ranks, DType::F64), 3) == whole);
+    CHECK(initial_state(sharded_program(ranks, DType::F64, true), 3) == whole);
   }
 }
 
@@ -126,14 +129,16 @@ TEST_CASE("state saved from one layout loads into any other and comes back bit f
   }
   state.step = 12;
   for (const int ranks : {1, 2, 3, 4, 7}) {
-    const Program program = sharded_program(ranks, DType::F32);
-    Machine machine(program);
-    for (const RankPort& port : machine.ports) {
-      REQUIRE(load_state(program, port.rank, *port.device, 99, &state).ok());
+    for (const bool whole_param : {false, true}) {
+      const Program program = sharded_program(ranks, DType::F32, whole_param);
+      Machine machine(program);
+      for (const RankPort& port : machine.ports) {
+        REQUIRE(load_state(program, port.rank, *port.device, 99, &state).ok());
+      }
+      const auto back = gather_state(program, machine.ports, 12);
+      REQUIRE(back.ok());
+      CHECK(*back == state);
     }
-    const auto back = gather_state(program, machine.ports, 12);
-    REQUIRE(back.ok());
-    CHECK(*back == state);
   }
 }
 
