@@ -53,6 +53,12 @@ BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes)
   return add_buffer(role, view);
 }
 
+BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes) {
+  const BufferId piece = add_view(role, parent, 0, bytes);
+  role.buffers[static_cast<std::size_t>(piece.v)].piece_of = group;
+  return piece;
+}
+
 void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
   op.args_begin = static_cast<std::uint32_t>(role.args.size());
   op.args_count = static_cast<std::uint16_t>(args.size());

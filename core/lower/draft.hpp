@@ -66,6 +66,8 @@ struct Draft {
 
 BufferId add_buffer(Role& role, const Buffer& buffer);
 BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes);
+/// The view of `parent` that is each rank's own piece: the i-th of `bytes` for member i of `group`.
+BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes);
 void add_op(Role& role, Op op, const std::vector<BufferId>& args);
 
 /// An op to put before the op that now has index `before` (ops.size(): at the end). Several at one

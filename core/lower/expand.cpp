@@ -88,7 +88,7 @@ class RoleExpander {
       }
     }
     unit_of_layout_.assign(model_.units.size(), -1);
-    const std::int64_t shards = draft_.scenario.strategy.data_parallel_shard_degree;
+    const std::int64_t shards = draft_.scenario.strategy.state_shards();
     for (std::size_t u = 0; u < model_.units.size(); ++u) {
       if (used[u] < 0) continue;
       const UnitLayout& layout = model_.units[u];

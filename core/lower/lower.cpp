@@ -27,7 +27,7 @@ Draft start(const Scenario& s) {
   shape.seq = s.training.seq_len;
   shape.dtype = s.training.dtype;
   shape.loss_scale = 1.0 / static_cast<double>(program.tokens_per_step);
-  shape.shard_count = strategy.data_parallel_shard_degree;
+  shape.shard_count = strategy.state_shards();
   draft.model = build_transformer(s.model, shape);
   for (const UnitLayout& unit : draft.model.units) {
     program.parameters.insert(program.parameters.end(), unit.parameters.begin(),
@@ -77,7 +77,7 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
   expand(draft);  // actions -> calls, messages, host copies
   assign_ranks(draft);
   observe("expand", print_draft);
-  shard(draft);  // DDP buckets; FSDP gathers and reduce-scatters
+  shard(draft);  // DDP buckets; ZeRO and FSDP gathers and reduce-scatters
   observe("shard", print_draft);
   optimizer(draft);  // clip, step, metrics
   observe("optimizer", print_draft);

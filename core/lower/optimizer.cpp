@@ -1,7 +1,7 @@
 // optimizer: global-norm clipping, AdamW per unit, and the metrics of the step.
 #include <array>
 
-#include "core/lower/draft.hpp"
+#include "core/lower/shard.hpp"
 
 namespace lockstep {
 namespace {
@@ -92,11 +92,12 @@ class OptimizerStep {
   }
 
   /// The squared norm is summed over `dp` blocks of every unit: the same blocks whether they are
-  /// one rank's shard (FSDP) or a part of a replica (DDP), so that both give the same bits.
+  /// one rank's shard (ZeRO, FSDP), parts of it (HYBRID_SHARD, where sizes divide) or of a replica
+  /// (DDP), so that all give the same bits for the same gradients.
   BufferId clip() {
-    const bool sharded = strategy_.data_parallel_shard_degree > 1;
+    const bool sharded = strategy_.state_shards() > 1;
     const int dp = strategy_.data_parallel_degree();
-    const int blocks = sharded ? 1 : dp;
+    const int blocks = dp / strategy_.state_shards();
     BufferId squares = metric("norm_squares", blocks);
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
@@ -114,7 +115,7 @@ class OptimizerStep {
     }
     if (sharded) {
       const BufferId all = metric("norm_squares_all", dp);
-      communicate(OpKind::AllGather, draft_.group("dp", {"dp_shard"}), {squares, all});
+      communicate(OpKind::AllGather, shard_group(draft_), {squares, all});
       squares = all;
     }
     const BufferId coefficient = metric("clip", 1);
@@ -133,12 +134,21 @@ class OptimizerStep {
     const bool clipped = coefficient.valid();
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
-    args.insert(args.end(), {unit.param, unit.adam_m, unit.adam_v});
+    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
+    args.insert(args.end(), {own, unit.adam_m, unit.adam_v});
     call(one_kernel("adamw." + std::to_string(unit.shard_elements),
                     kernel(KernelKind::AdamW, {unit.shard_elements},
                            {o.beta1, o.beta2, o.eps, o.weight_decay}),
                     {"g", clipped ? "coefficient" : ""}, {"w", "m", "v"}),
          args, layer(u));
+    if (!unit.whole_param) return;
+    Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
+    gather.phase = Phase::O;
+    add_op(out_.role, gather, {own, unit.param});
+  }
+  BufferId piece_of_param(const Unit& unit) {
+    return add_piece(out_.role, unit.param, unit.shard_group,
+                     Bytes{unit.shard_elements * size_of(dtype_)});
   }
 
   void report_loss() {
@@ -147,13 +157,11 @@ class OptimizerStep {
     call(one_kernel("loss", kernel(KernelKind::Sum, {m}), {"losses"}, {"loss"}),
          {out_.losses, loss});
     if (strategy_.data_parallel_degree() > 1) {
-      const bool sharded = strategy_.data_parallel_shard_degree > 1;
-      communicate(OpKind::AllReduce, draft_.group("dp", {sharded ? "dp_shard" : "dp_replicate"}),
-                  {loss});
+      communicate(OpKind::AllReduce, data_group(draft_), {loss});
     }
     to_host(HostData::Loss, loss);
   }
-  int layer(std::size_t u) const { return out_.role.buffer(out_.role.units[u].param).layer; }
+  int layer(std::size_t u) const { return layer_of(out_, u); }
 
   Draft& draft_;
   DraftRole& out_;

@@ -91,6 +91,7 @@ template <class V>
 void describe(V& v, StrategySpec& p) {
   v.field("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
   v.field("data_parallel_shard_degree", p.data_parallel_shard_degree);
+  v.field("zero_stage", p.zero_stage);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
   v.field("pipeline_parallel_degree", p.pipeline_parallel_degree);
   v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
@@ -99,6 +100,9 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);
   v.field("fsdp_prefetch", p.fsdp_prefetch);
+  v.field("fsdp_backward_prefetch", p.fsdp_backward_prefetch);
+  v.field("fsdp_min_num_params", p.fsdp_min_num_params);
+  v.field("fsdp_persistence_threshold", p.fsdp_persistence_threshold);
   v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);

@@ -179,6 +179,29 @@ bool validate_cluster(const Scenario& s, Faults& faults) {
   return sizes;
 }
 
+void validate_sharding(const StrategySpec& p, Faults& faults) {
+  if (p.zero_stage < 0 || p.zero_stage > 3) {
+    faults.add("parallelism.zero_stage",
+               "zero_stage is 0 (nothing sharded), 1 (optimizer states), 2 (gradients too) or 3 "
+               "(parameters too), got " +
+                   std::to_string(p.zero_stage));
+  }
+  if (p.fsdp_prefetch < 0) {
+    faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
+  }
+  if (p.fsdp_backward_prefetch < -1) {
+    faults.add("parallelism.fsdp_backward_prefetch",
+               "fsdp_backward_prefetch must not be negative (-1: as fsdp_prefetch)");
+  }
+  if (p.fsdp_min_num_params < 0) {
+    faults.add("parallelism.fsdp_min_num_params", "fsdp_min_num_params must not be negative");
+  }
+  if (p.fsdp_persistence_threshold < 0) {
+    faults.add("parallelism.fsdp_persistence_threshold",
+               "fsdp_persistence_threshold must not be negative");
+  }
+}
+
 /// False if degrees are such that nothing else about batches and stages can be judged.
 bool validate_strategy(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
@@ -197,20 +220,12 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
     faults.add("parallelism.tensor_parallel_degree", "tensor parallelism is not built yet",
                ErrorKind::Unsupported);
   }
-  if (p.data_parallel_replicate_degree > 1 && p.data_parallel_shard_degree > 1) {
-    faults.add("parallelism.data_parallel_replicate_degree",
-               "replicating and sharding together (HYBRID_SHARD) is not built yet: set one of the "
-               "two degrees to 1",
-               ErrorKind::Unsupported);
-  }
   if (p.pipeline_parallel_virtual_stages > 1) {
     faults.add("parallelism.pipeline_parallel_virtual_stages",
                "schedules with more than one virtual stage per rank are not built yet",
                ErrorKind::Unsupported);
   }
-  if (p.fsdp_prefetch < 0) {
-    faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
-  }
+  validate_sharding(p, faults);
   if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
   if (p.first_bucket_cap.v < 1) {
     faults.add("parallelism.first_bucket_cap_mb", "a bucket cap must be positive");

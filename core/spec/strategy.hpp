@@ -1,6 +1,7 @@
 // StrategySpec: how to train. Every default is written here and nowhere else.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ enum class ReshardAfterForward {
 struct StrategySpec {
   // Degrees of the mesh, outermost first: pp, dp_replicate, dp_shard, tp; tp varies fastest.
   int data_parallel_replicate_degree = 1;  // DDP: gradients all-reduced
-  int data_parallel_shard_degree = 1;      // FSDP: parameters, gradients, optimizer sharded
+  int data_parallel_shard_degree = 1;      // ranks that share what zero_stage says
+  int zero_stage = 3;                      // 0: nothing (more replicas); 1: optimizer states;
+                                           // 2: gradients too; 3: parameters too (FSDP)
   int tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
@@ -29,14 +32,21 @@ struct StrategySpec {
   std::vector<int> pipeline_parallel_layers_per_stage;  // blocks; empty: balanced by flops
 
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::Default;
-  int fsdp_prefetch = 1;            // units gathered ahead of the one in use
-  Bytes bucket_cap{25 << 20};       // DDP: a bucket closes when it reaches this size
-  Bytes first_bucket_cap{1 << 20};  // DDP: the bucket that is reduced first
-  bool overlap_grad_reduce = true;  // false: reduce after the whole backward
+  int fsdp_prefetch = 1;                        // units gathered ahead of the one in use
+  int fsdp_backward_prefetch = -1;              // the same in backward; -1: as in forward
+  std::int64_t fsdp_min_num_params = 0;         // blocks of fewer stay gathered, as root units do
+  std::int64_t fsdp_persistence_threshold = 0;  // units of at most this many: parameters whole
+  Bytes bucket_cap{25 << 20};                   // DDP: a bucket closes when it reaches this size
+  Bytes first_bucket_cap{1 << 20};              // DDP: the bucket that is reduced first
+  bool overlap_grad_reduce = true;              // false: reduce after the whole backward
 
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;
   }
+  /// Ranks over which optimizer states, and by stage gradients and parameters, are sharded.
+  int state_shards() const { return zero_stage >= 1 ? data_parallel_shard_degree : 1; }
+  /// Ranks that hold copies of the same states.
+  int state_replicas() const { return data_parallel_degree() / state_shards(); }
   int world_size() const {
     return data_parallel_degree() * tensor_parallel_degree * pipeline_parallel_degree;
   }

@@ -76,12 +76,16 @@ decay_type = "cosine"
 min_lr_factor = 0.01
 [parallelism]
 data_parallel_shard_degree = 2
+zero_stage = 2
 pipeline_parallel_degree = 3
 pipeline_parallel_schedule = "gpipe"
 pipeline_parallel_microbatches = 2
 pipeline_parallel_layers_per_stage = [2, 3, 2]
 fsdp_reshard_after_forward = "never"
 fsdp_prefetch = 0
+fsdp_backward_prefetch = 2
+fsdp_min_num_params = 100_000_000
+fsdp_persistence_threshold = 100000
 bucket_cap_mb = 0.1
 first_bucket_cap_mb = 1e-6
 overlap_grad_reduce = false
@@ -112,6 +116,8 @@ mfu = { min = 0.1 }
   CHECK(scenario.training.seed == ~std::uint64_t{0});
   CHECK(scenario.strategy.pipeline_parallel_schedule == PipelineSchedule::GPipe);
   CHECK(scenario.strategy.first_bucket_cap.v == 1);
+  CHECK(scenario.strategy.zero_stage == 2);
+  CHECK(scenario.strategy.fsdp_min_num_params == 100000000);
   CHECK(scenario.cluster.device.efficiency.empty());
   CHECK(scenario.cluster.device.peaks.size() == 2);
   CHECK(scenario.cluster.device.memory.v == 12345678901);

@@ -1,0 +1,33 @@
+// Shard: what the parts of data parallelism share. shard.cpp chooses, shard_ddp.cpp and
+// shard_states.cpp do it.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "core/lower/draft.hpp"
+
+namespace lockstep {
+
+inline constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+/// All data-parallel ranks of a stage: replicas and shards.
+GroupId data_group(Draft& draft);
+/// Ranks that share the states of one replica; where those of equal position hold copies, they
+/// form the other group.
+GroupId shard_group(Draft& draft);
+GroupId replica_group(Draft& draft);
+
+/// For each unit, the last op that writes its gradient; kNever without one.
+std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft);
+
+Op collective(OpKind kind, Stream stream, GroupId group, int layer);
+int layer_of(const DraftRole& draft, std::size_t unit);
+
+/// DDP: gradients all-reduced in buckets.
+void all_reduce_buckets(Draft& draft, DraftRole& out);
+/// ZeRO 1 to 3: optimizer states, gradients, parameters sharded.
+void shard_states(Draft& draft, DraftRole& out);
+
+}  // namespace lockstep

@@ -1,0 +1,172 @@
+// shard_states: ZeRO (Rajbhandari et al. 2020). Every stage reduce-scatters a unit's gradient when
+// it is ready and updates one shard of its parameters. Stage 1 keeps gradients whole, in one flat
+// buffer; stages 1 and 2 keep parameters whole and gather them after the update; stage 3 is FSDP
+// (Zhao et al. 2023): parameters are gathered just ahead of use. With replicas of the shards
+// (HYBRID_SHARD) the reduced shard is summed over them next.
+#include <algorithm>
+
+#include "core/lower/shard.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A stretch of the step during which one gathered copy of a unit serves.
+struct Episode {
+  std::size_t unit = 0;
+  std::size_t first = 0;            // op
+  std::vector<std::uint32_t> args;  // positions in Role::args that read the copy
+};
+
+/// Runs of uses of the same unit. Units kept gathered have one; others a new one whenever another
+/// such unit was used in between: that is when the copy would have been dropped.
+std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep) {
+  const Role& role = out.role;
+  std::vector<int> unit_of(role.buffers.size(), -1);
+  for (std::size_t u = 0; u < role.units.size(); ++u) {
+    unit_of[static_cast<std::size_t>(role.units[u].param.v)] = static_cast<int>(u);
+  }
+  std::vector<Episode> found;
+  std::vector<std::size_t> current(role.units.size(), kNever);
+  std::size_t latest = kNever;  // unit of the last use, kept ones aside
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    for (std::uint32_t a = op.args_begin; a < op.args_begin + op.args_count; ++a) {
+      const int u = unit_of[static_cast<std::size_t>(role.args[a].v)];
+      if (u < 0) continue;
+      const std::size_t unit = static_cast<std::size_t>(u);
+      if (current[unit] == kNever || (!keep[unit] && latest != unit)) {
+        current[unit] = found.size();
+        found.push_back({unit, i, {}});
+      }
+      if (!keep[unit]) latest = unit;
+      found[current[unit]].args.push_back(a);
+    }
+  }
+  return found;
+}
+
+class StateSharder {
+ public:
+  StateSharder(Draft& draft, DraftRole& out)
+      : draft_(draft),
+        out_(out),
+        strategy_(draft.scenario.strategy),
+        element_(size_of(draft.program.dtype)),
+        shards_(shard_group(draft)) {}
+
+  void run() {
+    const std::vector<std::size_t> ready = last_gradient_write(draft_.program, out_);
+    for (Unit& unit : role_.units) {
+      unit.shard_elements = ceil_div(unit.elements, strategy_.state_shards());
+      unit.shard_group = shards_;
+      unit.whole_param =
+          strategy_.zero_stage < 3 || unit.elements <= strategy_.fsdp_persistence_threshold;
+      resize(unit.adam_m, shard_bytes(unit));
+      resize(unit.adam_v, shard_bytes(unit));
+    }
+    gather_parameters();
+    if (strategy_.zero_stage == 1) lay_out_gradients();
+    for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
+    insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
+  }
+
+ private:
+  Bytes shard_bytes(const Unit& unit) const { return Bytes{unit.shard_elements * element_}; }
+  Bytes full_bytes(const Unit& unit) const { return strategy_.state_shards() * shard_bytes(unit); }
+  void resize(BufferId id, Bytes bytes) {
+    role_.buffers[static_cast<std::size_t>(id.v)].bytes = bytes;
+  }
+
+  /// True: the unit's gathered copy serves from its first use to its last.
+  bool kept(const Unit& unit) const {
+    const bool reshard = strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
+                         (strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Default &&
+                          strategy_.pipeline_parallel_degree == 1);
+    // The root group (embedding, head, tied weights, blocks too small to wrap) stays gathered.
+    return !reshard || unit.name.rfind("blocks.", 0) != 0 ||
+           unit.elements < strategy_.fsdp_min_num_params;
+  }
+
+  void gather_parameters() {
+    std::vector<bool> keep;
+    for (const Unit& unit : role_.units) keep.push_back(unit.whole_param || kept(unit));
+    std::vector<Episode> all = episodes(out_, keep);
+    std::erase_if(all, [&](const Episode& e) { return role_.units[e.unit].whole_param; });
+    std::size_t place = 0;  // gathers go out in the order of their use
+    for (std::size_t e = 0; e < all.size(); ++e) {
+      const Unit& unit = role_.units[all[e].unit];
+      Buffer gathered = role_.buffer(unit.param);
+      gathered.kind = BufferKind::ParamFull;
+      gathered.bytes = full_bytes(unit);
+      const BufferId full = add_buffer(role_, gathered);
+      for (std::uint32_t a : all[e].args) role_.args[a] = full;
+      const std::size_t ahead = prefetch(role_.ops[all[e].first].phase);
+      place = std::max(place, all[e >= ahead ? e - ahead : 0].first);
+      insertions_.push_back(
+          {place,
+           collective(OpKind::AllGather, Stream::Gather, shards_, layer_of(out_, all[e].unit)),
+           {unit.param, full}});
+    }
+    for (const Unit& unit : role_.units) {
+      resize(unit.param, unit.whole_param ? full_bytes(unit) : shard_bytes(unit));
+    }
+  }
+  std::size_t prefetch(Phase phase) const {
+    const bool backward = phase != Phase::F && strategy_.fsdp_backward_prefetch >= 0;
+    return static_cast<std::size_t>(backward ? strategy_.fsdp_backward_prefetch
+                                             : strategy_.fsdp_prefetch);
+  }
+
+  /// Stage 1: the gradients lie in one flat buffer from the first to the last.
+  void lay_out_gradients() {
+    Buffer flat;
+    flat.kind = BufferKind::Grad;
+    flat.dtype = draft_.program.dtype;
+    flat.name = draft_.name("grads");
+    for (const Unit& unit : role_.units) flat.bytes += full_bytes(unit);
+    const BufferId grads = add_buffer(role_, flat);
+    std::int64_t at = 0;
+    for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
+      grad.parent = grads;
+      grad.offset = at;
+      at += grad.bytes.v;
+    }
+  }
+
+  void reduce(std::size_t u, std::size_t ready) {
+    DraftUnit& unit = out_.units[u];
+    const Bytes bytes = shard_bytes(role_.units[u]);
+    if (strategy_.zero_stage == 1) {
+      unit.reduced = add_piece(role_, unit.grad, shards_, bytes);
+    } else {
+      Buffer shard = role_.buffer(unit.grad);
+      shard.bytes = bytes;
+      unit.reduced = add_buffer(role_, shard);
+    }
+    const std::size_t place = strategy_.overlap_grad_reduce ? ready + 1 : role_.ops.size();
+    const int layer = layer_of(out_, u);
+    insertions_.push_back({place,
+                           collective(OpKind::ReduceScatter, Stream::Reduce, shards_, layer),
+                           {unit.grad, unit.reduced}});
+    if (strategy_.state_replicas() == 1) return;
+    insertions_.push_back(
+        {place,
+         collective(OpKind::AllReduce, Stream::Replicate, replica_group(draft_), layer),
+         {unit.reduced}});
+  }
+
+  Draft& draft_;
+  DraftRole& out_;
+  Role& role_ = out_.role;
+  const StrategySpec& strategy_;
+  const std::int64_t element_;
+  const GroupId shards_;
+  std::vector<Insertion> insertions_;
+};
+
+}  // namespace
+
+void shard_states(Draft& draft, DraftRole& out) { StateSharder(draft, out).run(); }
+
+}  // namespace lockstep
