@@ -25,6 +25,18 @@ std::vector<std::size_t> last_gradient_write(const Program& program, const Draft
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
 int layer_of(const DraftRole& draft, std::size_t unit);
 
+/// A unit's gradient of one microbatch.
+struct MicrobatchGradient {
+  std::size_t unit = 0;
+  BufferId buffer;
+  std::size_t ready = 0;  // its last write
+};
+/// Gives each microbatch gradients of its own, not added to those before; the units' buffers go to
+/// the first. In the order in which they are ready.
+std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out);
+/// "x" added to "sum".
+FunctionId add_function(Draft& draft, std::int64_t elements);
+
 /// DDP: gradients all-reduced in buckets.
 void all_reduce_buckets(Draft& draft, DraftRole& out);
 /// ZeRO 1 to 3: optimizer states, gradients, parameters sharded.

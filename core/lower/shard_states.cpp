@@ -66,7 +66,11 @@ class StateSharder {
     }
     gather_parameters();
     if (strategy_.zero_stage == 1) lay_out_gradients();
-    for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
+    if (strategy_.accumulate_sharded_gradients) {
+      reduce_each_microbatch();
+    } else {
+      for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
+    }
     insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
   }
 
@@ -140,20 +144,59 @@ class StateSharder {
     if (strategy_.zero_stage == 1) {
       unit.reduced = add_piece(role_, unit.grad, shards_, bytes);
     } else {
-      Buffer shard = role_.buffer(unit.grad);
-      shard.bytes = bytes;
-      unit.reduced = add_buffer(role_, shard);
+      unit.reduced = add_shard(unit.grad, bytes);
     }
-    const std::size_t place = strategy_.overlap_grad_reduce ? ready + 1 : role_.ops.size();
-    const int layer = layer_of(out_, u);
-    insertions_.push_back({place,
-                           collective(OpKind::ReduceScatter, Stream::Reduce, shards_, layer),
-                           {unit.grad, unit.reduced}});
+    scatter(u, place_after(ready), unit.grad, unit.reduced);
+    sum_over_replicas(u, place_after(ready));
+  }
+
+  /// Accumulation in shards: whole gradients last no longer than their microbatch. The sum is taken
+  /// where the scatters run, as in fully_shard, so that the backward pass does not wait for it.
+  void reduce_each_microbatch() {
+    const std::vector<MicrobatchGradient> gradients = split_by_microbatch(draft_, out_);
+    std::vector<std::size_t> left(role_.units.size(), 0);
+    for (const MicrobatchGradient& g : gradients) ++left[g.unit];
+    std::vector<bool> begun(role_.units.size(), false);
+    for (const MicrobatchGradient& g : gradients) {
+      DraftUnit& unit = out_.units[g.unit];
+      const Unit& layout = role_.units[g.unit];
+      const std::size_t place = place_after(g.ready);
+      const BufferId shard = add_shard(g.buffer, shard_bytes(layout));
+      scatter(g.unit, place, g.buffer, shard);
+      if (begun[g.unit]) {
+        Op add;
+        add.stream = Stream::Reduce;
+        add.target = add_function(draft_, layout.shard_elements).v;
+        add.layer = static_cast<std::int16_t>(layer_of(out_, g.unit));
+        add.microbatch = role_.buffer(g.buffer).microbatch;
+        insertions_.push_back({place, add, {shard, unit.reduced}});
+      } else {
+        unit.reduced = shard;
+      }
+      begun[g.unit] = true;
+      if (--left[g.unit] == 0) sum_over_replicas(g.unit, place);
+    }
+  }
+
+  std::size_t place_after(std::size_t ready) const {
+    return strategy_.overlap_grad_reduce ? ready + 1 : role_.ops.size();
+  }
+  BufferId add_shard(BufferId whole, Bytes bytes) {
+    Buffer shard = role_.buffer(whole);
+    shard.bytes = bytes;
+    return add_buffer(role_, shard);
+  }
+  void scatter(std::size_t u, std::size_t place, BufferId whole, BufferId shard) {
+    Op op = collective(OpKind::ReduceScatter, Stream::Reduce, shards_, layer_of(out_, u));
+    op.microbatch = role_.buffer(whole).microbatch;
+    insertions_.push_back({place, op, {whole, shard}});
+  }
+  void sum_over_replicas(std::size_t u, std::size_t place) {
     if (strategy_.state_replicas() == 1) return;
     insertions_.push_back(
         {place,
-         collective(OpKind::AllReduce, Stream::Replicate, replica_group(draft_), layer),
-         {unit.reduced}});
+         collective(OpKind::AllReduce, Stream::Replicate, replica_group(draft_), layer_of(out_, u)),
+         {out_.units[u].reduced}});
   }
 
   Draft& draft_;

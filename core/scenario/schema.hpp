@@ -103,6 +103,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("fsdp_backward_prefetch", p.fsdp_backward_prefetch);
   v.field("fsdp_min_num_params", p.fsdp_min_num_params);
   v.field("fsdp_persistence_threshold", p.fsdp_persistence_threshold);
+  v.field("accumulate_sharded_gradients", p.accumulate_sharded_gradients);
   v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);

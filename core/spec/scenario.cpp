@@ -186,6 +186,11 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "(parameters too), got " +
                    std::to_string(p.zero_stage));
   }
+  if (p.accumulate_sharded_gradients && (p.zero_stage < 2 || p.data_parallel_shard_degree == 1)) {
+    faults.add("parallelism.accumulate_sharded_gradients",
+               "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
+               "data_parallel_shard_degree above 1");
+  }
   if (p.fsdp_prefetch < 0) {
     faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
   }

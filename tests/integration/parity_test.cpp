@@ -20,6 +20,7 @@ struct Case {
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   int zero_stage = 3;
   std::int64_t persistence_threshold = 0;
+  bool accumulate_sharded = false;
 };
 
 // {1; DDP 2, 4; FSDP 2, 4, 3; GPipe 2, 4; 1F1B 2, 4; DDP 2 × 1F1B 2; FSDP 2 × 1F1B 2}, the ZeRO
@@ -60,6 +61,15 @@ const std::vector<Case>& cases() {
       {"ZeRO-2 2x2", {2, 2}, PipelineSchedule::OneFOneB, 2},
       {"FSDP 3, small units whole", {1, 3}, PipelineSchedule::OneFOneB, 3, 1700},
       {"HSDP 2x2 x GPipe 2, small units whole", {2, 2, 2, 3}, PipelineSchedule::GPipe, 3, 1700},
+      {"FSDP 2, 3 microbatches in shards", {1, 2, 1, 1, 3}, PipelineSchedule::OneFOneB, 3, 0, true},
+      {"ZeRO-2 3, 2 microbatches in shards",
+       {1, 3, 1, 1, 2},
+       PipelineSchedule::OneFOneB,
+       2,
+       0,
+       true},
+      {"HSDP 2x2 x 1F1B 2, in shards", {2, 2, 2, 3}, PipelineSchedule::OneFOneB, 3, 0, true},
+      {"FSDP 2 x GPipe 2, in shards", {1, 2, 2, 3}, PipelineSchedule::GPipe, 3, 0, true},
   };
   return all;
 }
@@ -80,6 +90,7 @@ Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
   s.strategy.pipeline_parallel_schedule = c.schedule;
   s.strategy.zero_stage = c.zero_stage;
   s.strategy.fsdp_persistence_threshold = c.persistence_threshold;
+  s.strategy.accumulate_sharded_gradients = c.accumulate_sharded;
   s.strategy.bucket_cap = Bytes{8000};  // several buckets
   s.strategy.first_bucket_cap = Bytes{1000};
   return s;

@@ -143,6 +143,41 @@ TEST_CASE("accumulation gathers twice per microbatch and scatters once", "[core]
   }
 }
 
+TEST_CASE("accumulation in shards scatters every microbatch and keeps one unit's gradient whole",
+          "[core][lower]") {
+  const int layers = 6;
+  for (int stage : {2, 3}) {
+    for (int d : {1, 2}) {
+      for (int k : {1, 2, 5}) {
+        INFO("ZeRO-" << stage << ", " << d << " replicas, " << k << " microbatches");
+        Scenario s = with_stage({d, 2, 1, 1, k}, stage);
+        s.model.layers = layers;
+        const Program whole = lowered(s);
+        s.strategy.accumulate_sharded_gradients = true;
+        const Program sharded = lowered(s);
+        const Role& role = sharded.roles[0];
+        CHECK(count(role, OpKind::ReduceScatter) == k * (layers + 2));
+        CHECK(count(role, OpKind::AllReduce) == (d == 1 ? 0 : layers + 2));  // on the last one
+        CHECK(count(role, OpKind::AllGather) == count(whole.roles[0], OpKind::AllGather));
+        // Whole gradients alive together: the one in work and the one being scattered.
+        std::int64_t largest = 0, most = 0;
+        for (const Unit& unit : role.units) largest = std::max(largest, unit.elements);
+        for (std::size_t i = 0; i < role.ops.size(); ++i) {
+          std::int64_t alive = 0;
+          for (const Unit& unit : role.units) alive -= 4 * unit.shard_elements;
+          for (const Buffer& b : role.buffers) {
+            if (b.kind != BufferKind::Grad || b.first.v > static_cast<int>(i)) continue;
+            if (static_cast<int>(i) <= b.last.v) alive += b.bytes.v;
+          }
+          most = std::max(most, alive);
+        }
+        CHECK(most <= 3 * 4 * (largest + 1));
+        if (k > 1) CHECK(role.arena < whole.roles[0].arena);
+      }
+    }
+  }
+}
+
 TEST_CASE("replicas of shards add an all-reduce of each shard, P/n over d", "[core][lower]") {
   for (int stage : {1, 2, 3}) {
     for (const auto& [d, n] : {std::pair{2, 2}, std::pair{3, 2}, std::pair{2, 4}}) {

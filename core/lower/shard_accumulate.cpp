@@ -1,0 +1,107 @@
+// shard_accumulate: gradients that are scattered after every microbatch instead of once per step.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/lower/shard.hpp"
+
+namespace lockstep {
+namespace {
+
+class MicrobatchSplitter {
+ public:
+  MicrobatchSplitter(Draft& draft, DraftRole& out)
+      : draft_(draft),
+        out_(out),
+        unit_of_(out.role.buffers.size(), -1),
+        found_of_(out.units.size()) {
+    for (std::size_t u = 0; u < out.units.size(); ++u) {
+      unit_of_[static_cast<std::size_t>(out.units[u].grad.v)] = static_cast<int>(u);
+    }
+  }
+
+  std::vector<MicrobatchGradient> run() {
+    for (std::size_t i = 0; i < out_.role.ops.size(); ++i) {
+      if (out_.role.ops[i].kind == OpKind::Call) redirect(i);
+    }
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.ready < b.ready; });
+    return std::move(found_);
+  }
+
+ private:
+  /// Lets op `i` write its microbatch's gradients: over what is there the first time, then adding.
+  void redirect(std::size_t i) {
+    Op& op = out_.role.ops[i];
+    const std::vector<Formal>& formals = draft_.program.function(op.function()).formals;
+    bool any = false;
+    std::vector<std::string> added;
+    for (std::size_t a = 0; a < op.args_count; ++a) {
+      BufferId& arg = out_.role.args[op.args_begin + a];
+      const int unit = unit_of_[static_cast<std::size_t>(arg.v)];
+      if (unit < 0) continue;
+      any = true;
+      const std::size_t known = found_.size();
+      MicrobatchGradient& gradient = gradient_of(static_cast<std::size_t>(unit), op.microbatch);
+      if (found_.size() == known) added.push_back(formals[a].name);
+      gradient.ready = i;
+      arg = gradient.buffer;
+    }
+    if (any) op.target = variant(op, added).v;
+  }
+
+  MicrobatchGradient& gradient_of(std::size_t unit, Microbatch microbatch) {
+    auto& known = found_of_[unit];
+    const auto [at, fresh] = known.try_emplace(microbatch, found_.size());
+    if (fresh) {
+      BufferId buffer = out_.units[unit].grad;  // the first microbatch has the unit's own
+      if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
+      out_.role.buffers[static_cast<std::size_t>(buffer.v)].microbatch = microbatch;
+      found_.push_back({unit, buffer, 0});
+    }
+    return found_[at->second];
+  }
+
+  /// The backward function of the op's layer that adds to the formals named, and to no others.
+  FunctionId variant(const Op& op, const std::vector<std::string>& added) {
+    const int kind = draft_.model.layers[static_cast<std::size_t>(op.layer)].kind;
+    const auto [at, fresh] = variants_.try_emplace({kind, op.phase, added});
+    if (fresh) {
+      const FunctionBuilder& f = draft_.model.kinds[static_cast<std::size_t>(kind)].functions;
+      at->second = draft_.function(op.phase == Phase::B ? f.backward(added)
+                                                        : f.backward(Part::WeightGrad, added));
+    }
+    return at->second;
+  }
+
+  Draft& draft_;
+  DraftRole& out_;
+  std::vector<int> unit_of_;  // by buffer
+  std::vector<MicrobatchGradient> found_;
+  std::vector<std::map<Microbatch, std::size_t>> found_of_;  // by unit: into found_
+  std::map<std::tuple<int, Phase, std::vector<std::string>>, FunctionId> variants_;
+};
+
+}  // namespace
+
+std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out) {
+  return MicrobatchSplitter(draft, out).run();
+}
+
+FunctionId add_function(Draft& draft, std::int64_t elements) {
+  Kernel add;
+  add.kind = KernelKind::ColumnSum;
+  add.dtype = draft.program.dtype;
+  add.dims = {1, elements};
+  add.accumulate = true;
+  add.in = {{0, add.dtype, 0}};
+  add.out = {{1, add.dtype, 0}};
+  const Bytes bytes{elements * size_of(add.dtype)};
+  Function function;
+  function.name = "add." + std::to_string(elements);
+  function.formals = {{"x", Access::Read, bytes}, {"sum", Access::ReadWrite, bytes}};
+  function.kernels = {add};
+  return draft.function(function);
+}
+
+}  // namespace lockstep
