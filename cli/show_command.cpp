@@ -13,6 +13,7 @@
 #include "core/ir/text.hpp"
 #include "core/lower/lower.hpp"
 #include "core/model/model.hpp"
+#include "core/plan/memory_formulas.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
@@ -129,13 +130,37 @@ std::string role_memory(const Program& program, const Role& role) {
   return text + kinds.text() + "\n" + largest.text();
 }
 
-std::string memory_text(const Program& program, std::optional<Rank> rank) {
+/// What the ZeRO paper's formula says of this model's states, to stand beside the plan: per rank,
+/// without pipeline or tensor parallelism, GB of 10^9 bytes.
+std::string model_states_text(const Program& program, int ranks) {
+  double parameters = 0;
+  for (const Parameter& p : program.parameters) parameters += double(p.elements());
+  if (parameters == 0) return {};
+  TextTable table({"  GB per rank by formula", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"});
+  const auto add = [&](const std::string& name, const StateWidths& widths) {
+    std::vector<std::string> row = {"  " + name};
+    for (int stage = 0; stage <= 3; ++stage) {
+      row.push_back(
+          fmt::format("{:.3g}", model_states(parameters, stage, ranks, widths).total() / 1e9));
+    }
+    table.add(row);
+  };
+  add("float32 throughout (4 + 4 + 8 B)", StateWidths{});
+  add("16-bit, float32 Adam (2 + 2 + 8 B)", {2, 2, 8});
+  add("16-bit, master weights too (2 + 2 + 12 B)", kMixedFp16);
+  return fmt::format("\n{} parameters on {} data-parallel rank{}\n", count_text(parameters), ranks,
+                     ranks == 1 ? "" : "s") +
+         table.text();
+}
+
+std::string memory_text(const Scenario& scenario, const Program& program,
+                        std::optional<Rank> rank) {
   if (rank) return role_memory(program, program.role_of(*rank));
   std::string text;
   for (const Role& role : program.roles) {
     text += (text.empty() ? "" : "\n") + role_memory(program, role);
   }
-  return text;
+  return text + model_states_text(program, scenario.strategy.data_parallel_degree());
 }
 
 double elements_of(const Model& model, int unit) {
@@ -212,7 +237,7 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
     rank = *arguments.rank;
   }
   if (arguments.what == "schedule") return schedule_text(*program, rank);
-  if (arguments.what == "memory") return memory_text(*program, rank);
+  if (arguments.what == "memory") return memory_text(scenario, *program, rank);
   if (arguments.what == "model") return model_text(scenario, *program);
   if (rank) return print_role(*program, program->role_of_rank[static_cast<std::size_t>(*rank)]);
   return print(*program);

@@ -215,5 +215,16 @@ TEST_CASE("recommend names every rule with its answer", "[cli]") {
   }
 }
 
+TEST_CASE("show memory sets the ZeRO formula beside the plan", "[cli]") {
+  // Llama-2 7B: 6,738,415,616 parameters of 16 bytes are 107.8 GB, 13.5 GB on eight ranks.
+  const Outcome outcome = lockstep(
+      {"show", "memory",
+       std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/clusters/llama2-7b-fsdp-8xh100.toml"});
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("6,738,415,616 parameters on 8 data-parallel ranks"));
+  CHECK_THAT(outcome.out, ContainsSubstring("108"));
+  CHECK_THAT(outcome.out, ContainsSubstring("13.5"));
+}
+
 }  // namespace
 }  // namespace lockstep
