@@ -21,8 +21,6 @@ constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "tp",           "gather",        "reduce",        "replicate",
     "send_forward", "recv_forward", "send_backward", "recv_backward", "copy"};
 
-constexpr std::array<std::string_view, 7> kPhaseNames = {"F", "B", "I", "W", "R", "O", "none"};
-
 constexpr std::array<std::string_view, 4> kHostDataNames = {"tokens", "targets", "loss",
                                                             "grad_norm"};
 
@@ -92,7 +90,6 @@ bool ops_look_along(const Program& program, int dim) {
 std::string_view to_string(BufferKind kind) { return name_of(kBufferKindNames, kind); }
 std::string_view to_string(OpKind kind) { return name_of(kOpKindNames, kind); }
 std::string_view to_string(Stream stream) { return name_of(kStreamNames, stream); }
-std::string_view to_string(Phase phase) { return name_of(kPhaseNames, phase); }
 std::string_view to_string(HostData data) { return name_of(kHostDataNames, data); }
 
 int Mesh::world_size() const {

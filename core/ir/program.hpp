@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/ids.hpp"
+#include "core/base/phase.hpp"
 #include "core/ir/kernel.hpp"
 
 namespace lockstep {
@@ -131,11 +132,6 @@ enum class Stream : std::uint8_t {
 };
 inline constexpr int kNumStreams = static_cast<int>(Stream::Copy) + 1;
 std::string_view to_string(Stream stream);
-
-/// What a call is for: forward, full backward, backward for input, backward for weight, recompute,
-/// optimizer, anything else.
-enum class Phase : std::uint8_t { F, B, I, W, R, O, None };
-std::string_view to_string(Phase phase);
 
 /// Target of a host copy.
 enum class HostData : std::int32_t { Tokens, Targets, Loss, GradNorm };

@@ -143,8 +143,11 @@ class Matching {
     const auto pair = [&] {
       return op_at(program_, from, send) + " meets " + op_at(program_, to, recv);
     };
-    // Each end carries its own stage: the receiver's is the next one in the message's direction.
-    const int step = direction(a) == Direction::Backward ? -1 : 1;
+    // Each end carries its own stage: the receiver's is the next one of the pass. A pass may go
+    // either way along the ranks; where none is named, forward is the direction it goes.
+    const bool backward = a.phase == Phase::None ? direction(a) == Direction::Backward
+                                                 : a.phase == Phase::B || a.phase == Phase::I;
+    const int step = backward ? -1 : 1;
     const bool stages =
         a.stage < 0 || b.stage < 0 || a.stage == b.stage || a.stage + step == b.stage;
     if (a.microbatch != b.microbatch || !stages) {
