@@ -4,11 +4,6 @@
 
 namespace lockstep {
 
-std::string to_string(const Action& action) {
-  return std::to_string(action.stage) + std::string(to_string(action.phase)) +
-         std::to_string(action.microbatch);
-}
-
 std::int32_t Draft::name(std::string_view text) {
   const auto found = names_.find(text);
   if (found != names_.end()) return found->second;
@@ -72,13 +67,17 @@ void insert_ops(Role& role, std::vector<Insertion> insertions) {
   std::vector<Op> old;
   old.swap(role.ops);
   role.ops.reserve(old.size() + insertions.size());
+  std::vector<OpId> moved_to(old.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i <= old.size(); ++i) {
     for (; next < insertions.size() && insertions[next].before == i; ++next) {
       add_op(role, insertions[next].op, insertions[next].args);
     }
-    if (i < old.size()) role.ops.push_back(old[i]);
+    if (i == old.size()) break;
+    moved_to[i] = {static_cast<std::int32_t>(role.ops.size())};
+    role.ops.push_back(old[i]);
   }
+  for (OpId& earlier : role.after) earlier = moved_to[static_cast<std::size_t>(earlier.v)];
 }
 
 }  // namespace lockstep

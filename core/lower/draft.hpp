@@ -18,20 +18,6 @@ struct StageLayers {
   int first = 0, last = 0;
 };
 
-/// One step of a pipeline rank, in the notation of torch.distributed.pipelining: 2F0, 1B3, 0I1.
-struct Action {
-  Phase phase = Phase::F;
-  Stage stage = 0;
-  Microbatch microbatch = 0;
-  bool operator==(const Action&) const = default;
-};
-std::string to_string(const Action& action);
-
-struct Schedule {
-  std::vector<int> rank_of_stage;            // coordinate along "pp", by virtual stage
-  std::vector<std::vector<Action>> actions;  // by coordinate along "pp", in order
-};
-
 /// A unit of a role while it is being lowered.
 struct DraftUnit {
   int layout = -1;   // into Model::units
@@ -89,6 +75,6 @@ void stream(Draft& draft);
 Result<void> memory(Draft& draft);
 
 std::string print_stages(const Draft& draft);
-std::string print_schedule(const Draft& draft);
+std::string print_schedule(const Draft& draft);  // "pp0: 0F0 0F1 0B0 …", a line per rank
 
 }  // namespace lockstep

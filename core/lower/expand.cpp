@@ -1,20 +1,23 @@
 // expand: actions -> ops. Calls of the layers' functions with their buffers, messages between
 // stages, host copies. Parameters and gradients are still whole; sharding comes next.
+#include <algorithm>
 #include <array>
 #include <map>
 
 #include "core/lower/draft.hpp"
+#include "core/lower/messages.hpp"
 
 namespace lockstep {
 namespace {
 
 class RoleExpander {
  public:
-  RoleExpander(Draft& draft, int coordinate)
+  RoleExpander(Draft& draft, const Messages& messages, int coordinate)
       : draft_(draft),
         model_(draft.model),
         coordinate_(coordinate),
-        microbatches_(draft.scenario.num_microbatches()) {
+        microbatches_(draft.scenario.num_microbatches()),
+        messages_(messages) {
     const std::size_t cells = model_.layers.size() * static_cast<std::size_t>(microbatches_);
     for (auto* table : {&x_, &saved_, &stash_, &dy_}) table->assign(cells, BufferId{});
     declare_units();
@@ -25,22 +28,23 @@ class RoleExpander {
   }
 
   DraftRole run() {
-    const auto& actions = draft_.schedule.actions[static_cast<std::size_t>(coordinate_)];
-    // Each action's input is asked for one action ahead, so that the transfer can overlap.
-    if (!actions.empty()) post_input(actions[0]);
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (i + 1 < actions.size()) post_input(actions[i + 1]);
-      switch (actions[i].phase) {
-        case Phase::F:
-          forward(actions[i]);
-          break;
-        case Phase::B:
-        case Phase::I:
-        case Phase::W:
-          backward(actions[i]);
-          break;
-        default:
-          break;
+    const Actions& actions = draft_.schedule.actions[static_cast<std::size_t>(coordinate_)];
+    const std::vector<Step> steps = steps_of(actions);
+    // Batches are asked for one step ahead, so that the copy can overlap.
+    const auto copy_batches = [&](std::size_t step) {
+      if (step == steps.size()) return;
+      for (std::size_t i = steps[step].begin; i < steps[step].end; ++i) copy_batch(actions[i]);
+    };
+    copy_batches(0);
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      for (const Action& needed_by : messages_.before(coordinate_, s)) receive(needed_by);
+      copy_batches(s + 1);
+      const Action& first = actions[steps[s].begin];
+      if (steps[s].end - steps[s].begin == 2) {
+        run_as_one(first, actions[steps[s].begin + 1]);
+      } else {
+        compute(first);
+        send_output(first, {});
       }
     }
     return std::move(out_);
@@ -57,10 +61,8 @@ class RoleExpander {
   const LayerKind& kind(int l) const {
     return model_.kinds[static_cast<std::size_t>(layer(l).kind)];
   }
-  int neighbour(Stage s) const {
-    return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)];
-  }
-  bool here(Stage s) const { return neighbour(s) == coordinate_; }
+  int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)]; }
+  bool here(Stage s) const { return rank_of(s) == coordinate_; }
 
   BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
                Microbatch mb = -1) {
@@ -98,7 +100,7 @@ class RoleExpander {
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
         unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
       }
-      unit.tied_copy = static_cast<int>(u) == model_.tied_unit && coordinate_ > 0;
+      unit.tied_copy = static_cast<int>(u) == model_.tied_unit && !here(0);
       const std::int64_t bytes = layout.elements * size_of(dtype());
       unit.param = add(BufferKind::Param, layout.name, bytes, used[u]);
       unit.adam_m = add(BufferKind::Optimizer, layout.name + ".m", bytes, used[u]);
@@ -122,8 +124,9 @@ class RoleExpander {
     return static_cast<std::size_t>(unit_of_layout_[static_cast<std::size_t>(layout)]);
   }
 
-  void op(OpKind op_kind, Stream stream, std::int32_t target, const Action& action, int layer,
-          const std::vector<BufferId>& args) {
+  /// Returns the op. `after`: what it waits for beside what its buffers imply.
+  OpId op(OpKind op_kind, Stream stream, std::int32_t target, const Action& action, int layer,
+          const std::vector<BufferId>& args, OpId after = {}) {
     Op op;
     op.kind = op_kind;
     op.stream = stream;
@@ -132,32 +135,48 @@ class RoleExpander {
     op.stage = static_cast<std::int16_t>(action.stage);
     op.layer = static_cast<std::int16_t>(layer);
     op.microbatch = action.microbatch;
+    if (after.valid()) {
+      op.after_begin = static_cast<std::uint32_t>(out_.role.after.size());
+      op.after_count = 1;
+      out_.role.after.push_back(after);
+    }
     add_op(out_.role, op, args);
+    return {static_cast<std::int32_t>(out_.role.ops.size()) - 1};
   }
 
-  /// Receives and host copies that `action` needs.
-  void post_input(const Action& action) {
+  /// Tokens and targets that `action` needs.
+  void copy_batch(const Action& action) {
+    if (action.phase != Phase::F || model_.units.empty()) return;
+    const StageLayers layers = stage(action.stage);
+    const std::size_t mb = static_cast<std::size_t>(action.microbatch);
+    if (!kind(layers.first).has_input) {
+      tokens_.resize(static_cast<std::size_t>(microbatches_));
+      tokens_[mb] = host_input(action, "tokens", HostData::Tokens);
+    }
+    if (!kind(layers.last - 1).has_output) {
+      targets_.resize(static_cast<std::size_t>(microbatches_));
+      targets_[mb] = host_input(action, "targets", HostData::Targets);
+    }
+  }
+  /// What `action` needs of another rank.
+  void receive(const Action& action) {
     const Stage s = action.stage;
-    const Microbatch mb = action.microbatch;
-    const StageLayers layers = stage(s);
     if (action.phase == Phase::F) {
-      if (kind(layers.first).has_input) {
-        if (here(s - 1)) return;
-        const BufferId x = add(BufferKind::Boundary, "x", model_.hidden_bytes, layers.first, mb);
-        x_[cell(layers.first, mb)] = x;
-        op(OpKind::Recv, Stream::RecvForward, neighbour(s - 1), action, -1, {x});
-      } else if (!model_.units.empty()) {
-        tokens_.resize(static_cast<std::size_t>(microbatches_));
-        tokens_[static_cast<std::size_t>(mb)] = host_input(action, "tokens", HostData::Tokens);
-      }
-      if (!kind(layers.last - 1).has_output && !model_.units.empty()) {
-        targets_.resize(static_cast<std::size_t>(microbatches_));
-        targets_[static_cast<std::size_t>(mb)] = host_input(action, "targets", HostData::Targets);
-      }
-    } else if (action.phase != Phase::W && kind(layers.last - 1).has_output && !here(s + 1)) {
-      const BufferId dy = add(BufferKind::Boundary, "dy", model_.hidden_bytes, layers.last - 1, mb);
-      dy_[cell(layers.last - 1, mb)] = dy;
-      op(OpKind::Recv, Stream::RecvBackward, neighbour(s + 1), action, -1, {dy});
+      const int l = stage(s).first;
+      const BufferId x = add(BufferKind::Boundary, "x", model_.hidden_bytes, l, action.microbatch);
+      x_[cell(l, action.microbatch)] = x;
+      const Stream stream =
+          boundary_goes_down(draft_.schedule, s - 1) ? Stream::RecvForward : Stream::RecvBackward;
+      op(OpKind::Recv, stream, rank_of(s - 1), action, -1, {x});
+    } else {
+      const int l = stage(s).last - 1;
+      const BufferId dy =
+          add(BufferKind::Boundary, "dy", model_.hidden_bytes, l, action.microbatch);
+      dy_[cell(l, action.microbatch)] = dy;
+      const Stream stream =
+          boundary_goes_down(draft_.schedule, s) ? Stream::RecvBackward : Stream::RecvForward;
+      gradient_received_[cell(l, action.microbatch)] =
+          op(OpKind::Recv, stream, rank_of(s + 1), action, -1, {dy});
     }
   }
   BufferId host_input(const Action& action, const char* name, HostData data) {
@@ -167,6 +186,21 @@ class RoleExpander {
         add(BufferKind::Input, name, rows * size_of(DType::I32), -1, action.microbatch);
     op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), action, -1, {buffer});
     return buffer;
+  }
+
+  void compute(const Action& action) {
+    action.phase == Phase::F ? forward(action) : backward(action);
+  }
+  /// A pair begins when both inputs are there, and both outputs are there when it ends.
+  void run_as_one(const Action& first, const Action& second) {
+    const int l = stage(second.stage).last - 1;
+    const auto gradient = gradient_received_.find(cell(l, second.microbatch));
+    if (gradient != gradient_received_.end()) begin_after_ = gradient->second;
+    compute(first);
+    compute(second);
+    const OpId last{static_cast<std::int32_t>(out_.role.ops.size()) - 1};
+    send_output(first, last);
+    send_output(second, last);
   }
 
   void forward(const Action& action) {
@@ -180,27 +214,33 @@ class RoleExpander {
       }
       call(action, l, 0, y, {});
     }
-    if (kind(layers.last - 1).has_output && !here(action.stage + 1)) {
-      op(OpKind::Send, Stream::SendForward, neighbour(action.stage + 1), action, -1,
-         {x_[cell(layers.last, mb)]});
-    }
   }
 
   void backward(const Action& action) {
     const Microbatch mb = action.microbatch;
     const StageLayers layers = stage(action.stage);
-    const bool input_grad = action.phase != Phase::W;
     BufferId dx;
     for (int l = layers.last - 1; l >= layers.first; --l) {
-      if (input_grad && kind(l).has_input) {
+      if (action.phase != Phase::W && kind(l).has_input) {
         dx = add(BufferKind::Boundary, "dx", model_.hidden_bytes, l, mb);
         dy_[cell(l - 1, mb)] = dx;
       }
       call(action, l, action.phase == Phase::I ? 0 : written_gradients(l), {}, dx);
     }
-    if (input_grad && kind(layers.first).has_input && !here(action.stage - 1)) {
-      op(OpKind::Send, Stream::SendBackward, neighbour(action.stage - 1), action, -1, {dx});
-    }
+  }
+
+  /// To the stage that waits for the action's result, unless it is on this rank.
+  void send_output(const Action& action, OpId after) {
+    const StageLayers layers = stage(action.stage);
+    const bool forward = action.phase == Phase::F;
+    const Stage to = action.stage + (forward ? 1 : -1);
+    const bool sends = forward ? kind(layers.last - 1).has_output : kind(layers.first).has_input;
+    if (action.phase == Phase::W || !sends || here(to)) return;
+    const bool down = boundary_goes_down(draft_.schedule, std::min(action.stage, to));
+    const BufferId output = forward ? x_[cell(layers.last, action.microbatch)]
+                                    : dy_[cell(layers.first - 1, action.microbatch)];
+    op(OpKind::Send, down == forward ? Stream::SendForward : Stream::SendBackward, rank_of(to),
+       action, -1, {output}, after);
   }
 
   /// Gradient formals of layer `l` that hold a sum already (bit 0 "gw", bit 1 "gw_tied"); marks
@@ -246,7 +286,8 @@ class RoleExpander {
     for (const Formal& formal : callee.formals) {
       args_.push_back(actual(formal, l, action.microbatch, y, dx));
     }
-    op(OpKind::Call, Stream::Compute, callee.id.v, action, l, args_);
+    op(OpKind::Call, Stream::Compute, callee.id.v, action, l, args_, begin_after_);
+    begin_after_ = {};
   }
 
   BufferId actual(const Formal& formal, int l, Microbatch mb, BufferId y, BufferId dx) {
@@ -277,6 +318,7 @@ class RoleExpander {
   const Model& model_;
   const int coordinate_;
   const int microbatches_;
+  const Messages& messages_;
   DraftRole out_;
   std::map<std::array<int, 3>, Cached> functions_;  // by (kind, phase, accumulate)
   std::vector<BufferId> args_;                      // of the call being built
@@ -284,14 +326,17 @@ class RoleExpander {
   std::vector<bool> grad_written_;                  // by unit of the role
   std::vector<BufferId> x_, saved_, stash_, dy_;    // by cell(layer, microbatch)
   std::vector<BufferId> tokens_, targets_;          // by microbatch
+  std::map<std::size_t, OpId> gradient_received_;   // by cell, for pairs that run as one
+  OpId begin_after_;                                // what the next call waits for beside its input
 };
 
 }  // namespace
 
 void expand(Draft& draft) {
   draft.roles.clear();
+  const Messages messages(draft.schedule);
   for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
-    draft.roles.push_back(RoleExpander(draft, r).run());
+    draft.roles.push_back(RoleExpander(draft, messages, r).run());
   }
 }
 

@@ -65,6 +65,13 @@ const std::vector<std::string>& pass_names() {
   return names;
 }
 
+Schedule lower_schedule(const Scenario& scenario) {
+  Draft draft = start(scenario);
+  partition(draft);
+  pipeline(draft);
+  return std::move(draft.schedule);
+}
+
 Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) {
   Draft draft = start(scenario);
   const auto observe = [&](std::string_view pass, const auto& print_state) {

@@ -24,4 +24,8 @@ const std::vector<std::string>& pass_names();
 /// naming the rank, the op and the largest buffers; Internal when verify finds a fault.
 Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass = {});
 
+/// What each pipeline rank does, in order: the result of the pass "pipeline". Requires and is as
+/// lower().
+Schedule lower_schedule(const Scenario& scenario);
+
 }  // namespace lockstep

@@ -1,62 +1,43 @@
 // pipeline: the order in which each pipeline rank runs its forward and backward passes.
-#include <algorithm>
+#include <array>
 
 #include "core/lower/draft.hpp"
+#include "core/lower/schedules.hpp"
 
 namespace lockstep {
 namespace {
 
-using Actions = std::vector<Action>;
-
-/// Huang et al. 2019: all forward passes, then all backward passes, both in microbatch order.
-Actions gpipe(int stage, int m) {
-  Actions actions;
-  for (int i = 0; i < m; ++i) actions.push_back({Phase::F, stage, i});
-  for (int i = 0; i < m; ++i) actions.push_back({Phase::B, stage, i});
-  return actions;
-}
-
-/// Narayanan et al. 2021 (PipeDream-Flush): min(m, p-1-r) forward passes to warm up, then one
-/// forward and one backward in turn, then the backward passes that are left.
-Actions one_f_one_b(int stage, int p, int m) {
-  const int warmup = std::min(m, p - 1 - stage);
-  Actions actions;
-  int forward = 0;
-  int backward = 0;
-  while (forward < warmup) actions.push_back({Phase::F, stage, forward++});
-  while (forward < m) {
-    actions.push_back({Phase::F, stage, forward++});
-    actions.push_back({Phase::B, stage, backward++});
-  }
-  while (backward < m) actions.push_back({Phase::B, stage, backward++});
-  return actions;
-}
+/// By PipelineSchedule.
+constexpr std::array<RankSchedule, kSchedules.size()> kRankSchedules = {
+    gpipe,      one_f_one_b, interleaved_1f1b,        looped_bfs,
+    zb_h1,      zb_h2,       interleaved_zero_bubble, zbv_zero_bubble,
+    dual_pipe_v};
 
 }  // namespace
 
 void pipeline(Draft& draft) {
   const StrategySpec& strategy = draft.scenario.strategy;
-  const int p = strategy.pipeline_parallel_degree;
-  const int m = draft.scenario.num_microbatches();
-  draft.schedule = {};
-  for (int s = 0; s < strategy.num_stages(); ++s) draft.schedule.rank_of_stage.push_back(s % p);
-  for (int r = 0; r < p; ++r) {
-    switch (strategy.pipeline_parallel_schedule) {
-      case PipelineSchedule::GPipe:
-        draft.schedule.actions.push_back(gpipe(r, m));
-        break;
-      case PipelineSchedule::OneFOneB:
-        draft.schedule.actions.push_back(one_f_one_b(r, p, m));
-        break;
-    }
+  if (!strategy.pipeline_parallel_schedule_actions.empty()) {
+    draft.schedule = strategy.pipeline_parallel_schedule_actions;
+    return;
   }
+  PipelineShape shape;
+  shape.p = strategy.pipeline_parallel_degree;
+  shape.v = strategy.pipeline_parallel_virtual_stages;
+  shape.m = draft.scenario.num_microbatches();
+  shape.group =
+      interleave_group(strategy.pipeline_parallel_microbatch_group_size, shape.p, shape.m);
+  const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
+  draft.schedule = {place_stages(rules.placement, shape.p, shape.v), {}};
+  const RankSchedule actions_of = kRankSchedules[static_cast<std::size_t>(rules.schedule)];
+  for (int r = 0; r < shape.p; ++r) draft.schedule.actions.push_back(actions_of(shape, r));
 }
 
 std::string print_schedule(const Draft& draft) {
   std::string text;
   for (std::size_t r = 0; r < draft.schedule.actions.size(); ++r) {
     text += "pp" + std::to_string(r) + ":";
-    for (const Action& action : draft.schedule.actions[r]) text += " " + to_string(action);
+    for (const std::string& cell : to_cells(draft.schedule.actions[r])) text += " " + cell;
     text += "\n";
   }
   return text;

@@ -66,11 +66,14 @@ void shard(Draft& draft) {
       all_reduce_buckets(draft, role);
     }
   }
-  // First and last stage hold a copy of the tied embedding each: their gradients are added up.
-  const int p = strategy.pipeline_parallel_degree;
-  if (draft.model.tied_unit < 0 || p == 1) return;
-  const GroupId embed = draft.group("embed", {"pp"}, {0, p - 1});
-  for (int r : {0, p - 1}) {
+  // First and last stage hold a copy of the tied embedding each, unless they share a rank: their
+  // gradients are added up.
+  const int first = draft.schedule.rank_of_stage.front();
+  const int last = draft.schedule.rank_of_stage.back();
+  if (draft.model.tied_unit < 0 || first == last) return;
+  const GroupId embed =
+      draft.group("embed", {"pp"}, {std::min(first, last), std::max(first, last)});
+  for (int r : {first, last}) {
     DraftRole& out = draft.roles[static_cast<std::size_t>(r)];
     for (std::size_t u = 0; u < out.units.size(); ++u) {
       if (out.units[u].layout != draft.model.tied_unit) continue;

@@ -114,20 +114,23 @@ std::string print_expectations(const std::vector<Expectation>& list) {
 }  // namespace
 
 std::string print_scenario(const Scenario& s) {
+  // The printed file lives elsewhere: in the folder of its run.
+  const auto absolute = [&](std::string& path) {
+    if (path.empty() || std::filesystem::path(path).is_absolute()) return;
+    path = std::filesystem::absolute(std::filesystem::path(s.directory) / path)
+               .lexically_normal()
+               .string();
+  };
   TrainingSpec training = s.training;
-  if (!training.dataset.empty() && !std::filesystem::path(training.dataset).is_absolute()) {
-    // The printed file lives elsewhere: in the folder of its run.
-    training.dataset =
-        std::filesystem::absolute(std::filesystem::path(s.directory) / training.dataset)
-            .lexically_normal()
-            .string();
-  }
+  absolute(training.dataset);
+  StrategySpec strategy = s.strategy;
+  absolute(strategy.pipeline_parallel_schedule_csv);
   std::string text = "name = " + quote(s.name) + "\n";
   text += print_section("model", s.model);
   text += print_section("training", training);
   text += print_section("optimizer", s.optimizer);
   text += print_section("lr_scheduler", s.lr_scheduler);
-  text += print_section("parallelism", s.strategy);
+  text += print_section("parallelism", strategy);
   text += print_section("checkpoint", s.checkpoint);
   if (s.costs) text += print_section("costs", *s.costs);
   text += print_section("what_if", s.what_if);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace lockstep {
 namespace {
@@ -59,6 +61,7 @@ class Resolver {
     read("checkpoint", s_.checkpoint);
     read("what_if", s_.what_if);
     read("parallelism", s_.strategy);
+    read_schedule();
     read("training", s_.training);
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
@@ -102,6 +105,28 @@ class Resolver {
     Reader in(section(name), name, diagnostics_);
     describe(in, out);
     in.finish();
+  }
+
+  /// The user's own schedule: PyTorch's CSV, at a path from the scenario's folder.
+  void read_schedule() {
+    const std::string key = "parallelism.pipeline_parallel_schedule_csv";
+    const std::string& name = s_.strategy.pipeline_parallel_schedule_csv;
+    if (name.empty()) return;
+    const std::string path = (std::filesystem::path(s_.directory) / name).string();
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    if (!(file && text << file.rdbuf())) {
+      diagnostics_.add_for_key(key, locate(root_, key, start_), "cannot read schedule " + path,
+                               ErrorKind::Parse);
+      return;
+    }
+    Result<Schedule> schedule = parse_schedule_csv(text.str(), path);
+    if (schedule) {
+      s_.strategy.pipeline_parallel_schedule_actions = std::move(*schedule);
+    } else {
+      diagnostics_.add_for_key(key, {*schedule.error().where, {}}, schedule.error().message,
+                               ErrorKind::Parse);
+    }
   }
 
   void read_costs(const Node& table) {

@@ -22,8 +22,11 @@ constexpr auto choices(Architecture) {
                                    {"synthetic", Architecture::Synthetic}}};
 }
 constexpr auto choices(PipelineSchedule) {
-  return Choices<PipelineSchedule, 2>{
-      {{"GPipe", PipelineSchedule::GPipe}, {"1F1B", PipelineSchedule::OneFOneB}}};
+  Choices<PipelineSchedule, kSchedules.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = {kSchedules[i].name, kSchedules[i].schedule};
+  }
+  return names;
 }
 constexpr auto choices(ReshardAfterForward) {
   return Choices<ReshardAfterForward, 3>{{{"default", ReshardAfterForward::Default},
@@ -97,7 +100,9 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
   v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);
   v.field("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages);
+  v.field("pipeline_parallel_microbatch_group_size", p.pipeline_parallel_microbatch_group_size);
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
+  v.field("pipeline_parallel_schedule_csv", p.pipeline_parallel_schedule_csv);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);
   v.field("fsdp_prefetch", p.fsdp_prefetch);
   v.field("fsdp_backward_prefetch", p.fsdp_backward_prefetch);

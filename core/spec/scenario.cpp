@@ -219,15 +219,11 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   degree("tensor_parallel_degree", p.tensor_parallel_degree);
   degree("pipeline_parallel_degree", p.pipeline_parallel_degree);
   degree("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches, kMostSequences);
-  degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages, 64);
+  degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages,
+         kMostVirtualStages);
   if (!sizes) return false;
   if (p.tensor_parallel_degree > 1) {
     faults.add("parallelism.tensor_parallel_degree", "tensor parallelism is not built yet",
-               ErrorKind::Unsupported);
-  }
-  if (p.pipeline_parallel_virtual_stages > 1) {
-    faults.add("parallelism.pipeline_parallel_virtual_stages",
-               "schedules with more than one virtual stage per rank are not built yet",
                ErrorKind::Unsupported);
   }
   validate_sharding(p, faults);
@@ -272,6 +268,65 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   return true;
 }
 
+void validate_schedule(const Scenario& s, Faults& faults) {
+  const StrategySpec& strategy = s.strategy;
+  const int p = strategy.pipeline_parallel_degree;
+  const int v = strategy.pipeline_parallel_virtual_stages;
+  if (s.training.local_batch_size < 1 || s.num_microbatches() < 1) return;  // noted already
+  const int m = s.num_microbatches();
+  if (!strategy.pipeline_parallel_schedule_csv.empty()) {
+    for (const std::string& fault :
+         check_schedule(strategy.pipeline_parallel_schedule_actions, p, strategy.num_stages(), m)) {
+      faults.add("parallelism.pipeline_parallel_schedule_csv",
+                 "'" + strategy.pipeline_parallel_schedule_csv + "': " + fault);
+    }
+    return;
+  }
+  const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
+  const std::string name(rules.name);
+  if (v < rules.least_virtual_stages || v > rules.most_virtual_stages) {
+    const std::string needed = std::to_string(rules.least_virtual_stages);
+    faults.add("parallelism.pipeline_parallel_virtual_stages",
+               name + " needs " +
+                   (rules.most_virtual_stages == kMostVirtualStages ? "at least " : "") + needed +
+                   " virtual stage" + (needed == "1" ? "" : "s") + " per rank, got " +
+                   std::to_string(v));
+  }
+  const std::string microbatches = "parallelism.pipeline_parallel_microbatches";
+  const int least = least_microbatches(rules.schedule, p);
+  if (m < least) {
+    faults.add(microbatches, name + " on " + std::to_string(p) + " ranks needs at least " +
+                                 std::to_string(least) + " microbatches, got " + std::to_string(m));
+  }
+  const int group = strategy.pipeline_parallel_microbatch_group_size;
+  const std::string group_key = "parallelism.pipeline_parallel_microbatch_group_size";
+  const bool interleaved = rules.schedule == PipelineSchedule::Interleaved1F1B;
+  if (group != 0 && !interleaved) {
+    faults.add(group_key, "a group size goes with Interleaved1F1B only, not with " + name);
+  } else if (group != 0) {
+    if (group < std::min(p, m) || group > m) {
+      faults.add(group_key, "pipeline_parallel_microbatch_group_size=" + std::to_string(group) +
+                                " must be between the pipeline degree and the number of "
+                                "microbatches, " +
+                                std::to_string(p) + " to " + std::to_string(m));
+    } else if (m % group != 0 && m % group < p) {
+      faults.add(group_key, "groups of " + std::to_string(group) + " leave " +
+                                std::to_string(m % group) + " of " + std::to_string(m) +
+                                " microbatches for the last, fewer than the " + std::to_string(p) +
+                                " ranks");
+    }
+  } else if (interleaved || rules.schedule == PipelineSchedule::InterleavedZeroBubble) {
+    const int rounds = std::max(1, m / p);
+    if (m % rounds != 0) {
+      faults.add(
+          microbatches,
+          name + " on " + std::to_string(p) + " ranks runs " + std::to_string(rounds) +
+              " rounds of microbatches, which do not divide " + std::to_string(m) +
+              (interleaved ? "; pipeline_parallel_microbatch_group_size sets other groups" : ""));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Fault> validate(const Scenario& scenario) {
@@ -280,6 +335,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
   validate_optimizer(scenario, faults);
   if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees
     validate_batch(scenario, faults);
+    validate_schedule(scenario, faults);
     validate_costs(scenario, faults);
   }
   return faults.take();

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "core/base/units.hpp"
+#include "core/spec/schedule.hpp"
 
 namespace lockstep {
-
-enum class PipelineSchedule { GPipe, OneFOneB };
 
 /// When FSDP drops a unit's gathered parameters after forward (torchtitan's names).
 enum class ReshardAfterForward {
@@ -27,9 +26,13 @@ struct StrategySpec {
   int tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
-  int pipeline_parallel_microbatches = 1;               // per local batch
-  int pipeline_parallel_virtual_stages = 1;             // model chunks per rank
+  int pipeline_parallel_microbatches = 1;    // per local batch
+  int pipeline_parallel_virtual_stages = 1;  // model chunks per rank
+  // Interleaved1F1B: microbatches of one chunk that follow each other; 0: m / max(1, m/p) (torch)
+  int pipeline_parallel_microbatch_group_size = 0;
   std::vector<int> pipeline_parallel_layers_per_stage;  // blocks; empty: balanced by flops
+  std::string pipeline_parallel_schedule_csv;   // file; given, it replaces the schedule by name
+  Schedule pipeline_parallel_schedule_actions;  // what that file holds
 
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::Default;
   int fsdp_prefetch = 1;                        // units gathered ahead of the one in use

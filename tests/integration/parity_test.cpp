@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
@@ -18,13 +19,28 @@ struct Case {
   const char* name;
   Layout layout;
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
+  int virtual_stages = 1;
+  int layers = 4;
   int zero_stage = 3;
   std::int64_t persistence_threshold = 0;
   bool accumulate_sharded = false;
 };
 
-// {1; DDP 2, 4; FSDP 2, 4, 3; GPipe 2, 4; 1F1B 2, 4; DDP 2 × 1F1B 2; FSDP 2 × 1F1B 2}, the ZeRO
-// stages, shards with replicas, and gradient accumulation, on a global batch that all divide.
+Case zero(int stage, Case c) {
+  c.zero_stage = stage;
+  return c;
+}
+Case in_shards(Case c) {
+  c.accumulate_sharded = true;
+  return c;
+}
+Case small_units_whole(Case c) {
+  c.persistence_threshold = 1700;
+  return c;
+}
+
+// Every strategy alone, pairs of them, and gradient accumulation, on a global batch that all of
+// them divide.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"single rank", {}},
@@ -48,28 +64,57 @@ const std::vector<Case>& cases() {
       {"HSDP 3x2", {3, 2}},
       {"HSDP 2x3, 2 microbatches", {2, 3, 1, 1, 2}},
       {"HSDP 2x2 x 1F1B 2", {2, 2, 2, 3}},
-      {"ZeRO-0 2x2", {2, 2}, PipelineSchedule::OneFOneB, 0},
-      {"ZeRO-1 2", {1, 2}, PipelineSchedule::OneFOneB, 1},
-      {"ZeRO-1 3", {1, 3}, PipelineSchedule::OneFOneB, 1},
-      {"ZeRO-1 2, 3 microbatches", {1, 2, 1, 1, 3}, PipelineSchedule::OneFOneB, 1},
-      {"ZeRO-1 2 x 1F1B 2", {1, 2, 2, 3}, PipelineSchedule::OneFOneB, 1},
-      {"ZeRO-1 2x2", {2, 2}, PipelineSchedule::OneFOneB, 1},
-      {"ZeRO-2 2", {1, 2}, PipelineSchedule::OneFOneB, 2},
-      {"ZeRO-2 3", {1, 3}, PipelineSchedule::OneFOneB, 2},
-      {"ZeRO-2 3, 2 microbatches", {1, 3, 1, 1, 2}, PipelineSchedule::OneFOneB, 2},
-      {"ZeRO-2 2 x 1F1B 2", {1, 2, 2, 3}, PipelineSchedule::OneFOneB, 2},
-      {"ZeRO-2 2x2", {2, 2}, PipelineSchedule::OneFOneB, 2},
-      {"FSDP 3, small units whole", {1, 3}, PipelineSchedule::OneFOneB, 3, 1700},
-      {"HSDP 2x2 x GPipe 2, small units whole", {2, 2, 2, 3}, PipelineSchedule::GPipe, 3, 1700},
-      {"FSDP 2, 3 microbatches in shards", {1, 2, 1, 1, 3}, PipelineSchedule::OneFOneB, 3, 0, true},
-      {"ZeRO-2 3, 2 microbatches in shards",
-       {1, 3, 1, 1, 2},
-       PipelineSchedule::OneFOneB,
-       2,
-       0,
-       true},
-      {"HSDP 2x2 x 1F1B 2, in shards", {2, 2, 2, 3}, PipelineSchedule::OneFOneB, 3, 0, true},
-      {"FSDP 2 x GPipe 2, in shards", {1, 2, 2, 3}, PipelineSchedule::GPipe, 3, 0, true},
+      zero(0, {"ZeRO-0 2x2", {2, 2}}),
+      zero(1, {"ZeRO-1 2", {1, 2}}),
+      zero(1, {"ZeRO-1 3", {1, 3}}),
+      zero(1, {"ZeRO-1 2, 3 microbatches", {1, 2, 1, 1, 3}}),
+      zero(1, {"ZeRO-1 2 x 1F1B 2", {1, 2, 2, 3}}),
+      zero(1, {"ZeRO-1 2x2", {2, 2}}),
+      zero(2, {"ZeRO-2 2", {1, 2}}),
+      zero(2, {"ZeRO-2 3", {1, 3}}),
+      zero(2, {"ZeRO-2 3, 2 microbatches", {1, 3, 1, 1, 2}}),
+      zero(2, {"ZeRO-2 2 x 1F1B 2", {1, 2, 2, 3}}),
+      zero(2, {"ZeRO-2 2x2", {2, 2}}),
+      small_units_whole({"FSDP 3, small units whole", {1, 3}}),
+      small_units_whole(
+          {"HSDP 2x2 x GPipe 2, small units whole", {2, 2, 2, 3}, PipelineSchedule::GPipe}),
+      in_shards({"FSDP 2, 3 microbatches in shards", {1, 2, 1, 1, 3}}),
+      in_shards(zero(2, {"ZeRO-2 3, 2 microbatches in shards", {1, 3, 1, 1, 2}})),
+      in_shards({"HSDP 2x2 x 1F1B 2, in shards", {2, 2, 2, 3}}),
+      in_shards({"FSDP 2 x GPipe 2, in shards", {1, 2, 2, 3}, PipelineSchedule::GPipe}),
+      in_shards({"FSDP 2 x ZBV 2, in shards", {1, 2, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2}),
+      {"Interleaved1F1B 2", {1, 1, 2, 4}, PipelineSchedule::Interleaved1F1B, 2},
+      {"Interleaved1F1B 4", {1, 1, 4, 6}, PipelineSchedule::Interleaved1F1B, 2, 8},
+      {"LoopedBFS 2", {1, 1, 2, 4}, PipelineSchedule::LoopedBFS, 2},
+      {"LoopedBFS 3", {1, 1, 3, 4}, PipelineSchedule::LoopedBFS, 2, 8},
+      {"ZB-H1 2", {1, 1, 2, 3}, PipelineSchedule::ZbH1},
+      {"ZB-H1 4", {1, 1, 4, 6}, PipelineSchedule::ZbH1},
+      {"ZB-H2 3", {1, 1, 3, 6}, PipelineSchedule::ZbH2},
+      {"InterleavedZeroBubble 2", {1, 1, 2, 4}, PipelineSchedule::InterleavedZeroBubble, 2},
+      {"InterleavedZeroBubble 4", {1, 1, 4, 4}, PipelineSchedule::InterleavedZeroBubble, 2, 8},
+      {"ZBV 1", {1, 1, 1, 3}, PipelineSchedule::ZbvZeroBubble, 2},
+      {"ZBV 2", {1, 1, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2},
+      {"ZBV 3", {1, 1, 3, 6}, PipelineSchedule::ZbvZeroBubble, 2, 8},
+      {"ZBV 4", {1, 1, 4, 4}, PipelineSchedule::ZbvZeroBubble, 2, 8},
+      {"DualPipeV 2", {1, 1, 2, 4}, PipelineSchedule::DualPipeV, 2},
+      {"DualPipeV 4", {1, 1, 4, 12}, PipelineSchedule::DualPipeV, 2, 8},
+      {"DDP 2 x Interleaved1F1B 2", {2, 1, 2, 6}, PipelineSchedule::Interleaved1F1B, 2},
+      {"FSDP 2 x Interleaved1F1B 2", {1, 2, 2, 3}, PipelineSchedule::Interleaved1F1B, 2},
+      {"DDP 2 x LoopedBFS 2", {2, 1, 2, 3}, PipelineSchedule::LoopedBFS, 2},
+      {"FSDP 2 x LoopedBFS 2", {1, 2, 2, 3}, PipelineSchedule::LoopedBFS, 2},
+      {"DDP 2 x ZB-H1 2", {2, 1, 2, 3}, PipelineSchedule::ZbH1},
+      {"FSDP 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1},
+      {"FSDP 3 x ZB-H2 2", {1, 3, 2, 4}, PipelineSchedule::ZbH2},
+      {"DDP 2 x ZBV 2", {2, 1, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2},
+      {"FSDP 2 x ZBV 2", {1, 2, 2, 6}, PipelineSchedule::ZbvZeroBubble, 2},
+      {"FSDP 2 x InterleavedZeroBubble 2",
+       {1, 2, 2, 6},
+       PipelineSchedule::InterleavedZeroBubble,
+       2},
+      {"FSDP 2 x DualPipeV 2", {1, 2, 2, 6}, PipelineSchedule::DualPipeV, 2},
+      {"HSDP 2x2 x Interleaved1F1B 2", {2, 2, 2, 3}, PipelineSchedule::Interleaved1F1B, 2},
+      zero(1, {"ZeRO-1 2 x ZBV 2", {1, 2, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2}),
+      zero(2, {"ZeRO-2 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1}),
   };
   return all;
 }
@@ -81,6 +126,7 @@ Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
   const int ranks_and_passes = c.layout.replicate * c.layout.shard * c.layout.accumulation;
   Scenario s = test::tiny_scenario(architecture, c.layout,
                                    kGlobalBatch / ranks_and_passes / c.layout.microbatches);
+  s.model.layers = c.layers;
   s.training.dtype = dtype;
   s.training.steps = kSteps;
   s.training.max_norm = 0.5;  // clips from the first step on
@@ -91,6 +137,7 @@ Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
   s.strategy.zero_stage = c.zero_stage;
   s.strategy.fsdp_persistence_threshold = c.persistence_threshold;
   s.strategy.accumulate_sharded_gradients = c.accumulate_sharded;
+  s.strategy.pipeline_parallel_virtual_stages = c.virtual_stages;
   s.strategy.bucket_cap = Bytes{8000};  // several buckets
   s.strategy.first_bucket_cap = Bytes{1000};
   return s;
@@ -162,16 +209,22 @@ double weight_distance(const TrainingState& a, const TrainingState& b) {
 
 void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
                   double weight_tolerance) {
-  const Outcome reference = train(scenario(architecture, cases()[0], dtype));
-  CHECK(reference.run.trace.steps.back().loss < reference.run.trace.steps.front().loss);
+  std::map<int, Outcome> references;  // one rank, by layers
   for (const Case& c : cases()) {
     INFO(c.name);
+    if (references.count(c.layers) == 0) {
+      Case single = cases()[0];
+      single.layers = c.layers;
+      references.emplace(c.layers, train(scenario(architecture, single, dtype)));
+    }
+    const Outcome& reference = references.at(c.layers);
+    CHECK(reference.run.trace.steps.back().loss < reference.run.trace.steps.front().loss);
     const Outcome outcome = train(scenario(architecture, c, dtype));
     for (int step = 0; step < kSteps; ++step) {
       const StepResult& mine = outcome.run.trace.steps[static_cast<std::size_t>(step)];
       const StepResult& theirs = reference.run.trace.steps[static_cast<std::size_t>(step)];
       CHECK(std::abs(mine.loss - theirs.loss) <= loss_tolerance * std::abs(theirs.loss));
-      CHECK(std::abs(mine.grad_norm - theirs.grad_norm) <= 10 * loss_tolerance * theirs.grad_norm);
+      CHECK(std::abs(mine.grad_norm - theirs.grad_norm) <= 20 * loss_tolerance * theirs.grad_norm);
       CHECK(mine.lr == theirs.lr);
     }
     CHECK(weight_distance(outcome.run.state, reference.run.state) <= weight_tolerance);
@@ -216,10 +269,9 @@ TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the l
       check_same_bits(ddp, run({"DDP again", replicas}));
       for (int stage : {0, 1, 2, 3}) {
         INFO("ZeRO-" << stage);
-        check_same_bits(ddp, run({"ZeRO", layout, PipelineSchedule::OneFOneB, stage}));
+        check_same_bits(ddp, run(zero(stage, {"ZeRO", layout})));
       }
-      check_same_bits(
-          ddp, run({"FSDP, small units whole", layout, PipelineSchedule::OneFOneB, 3, 1700}));
+      check_same_bits(ddp, run(small_units_whole({"FSDP, small units whole", layout})));
     }
   }
 }
@@ -229,8 +281,7 @@ TEST_CASE("the ZeRO stages agree to the last bit with replicas of the shards, to
   // The sums are of another order than over four replicas: first within, then across.
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     const auto run = [&](int stage) {
-      return train(
-          scenario(architecture, {"", {2, 2}, PipelineSchedule::OneFOneB, stage}, DType::F32));
+      return train(scenario(architecture, zero(stage, {"", {2, 2}}), DType::F32));
     };
     const Outcome hybrid = run(3);
     for (int stage : {1, 2}) check_same_bits(hybrid, run(stage));

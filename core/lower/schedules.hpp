@@ -1,0 +1,40 @@
+// Schedules: what each pipeline rank does, in order. A schedule is a row of the table in
+// pipeline.cpp: a function from a shape and a rank to that rank's actions.
+#pragma once
+
+#include "core/spec/schedule.hpp"
+
+namespace lockstep {
+
+struct PipelineShape {
+  int p = 1;      // ranks
+  int v = 1;      // virtual stages per rank
+  int m = 1;      // microbatches
+  int group = 1;  // interleaved schedules: microbatches of one chunk that follow each other
+};
+using RankSchedule = Actions (*)(const PipelineShape& shape, int rank);
+
+// Backward in one piece: pipeline_fused.cpp.
+Actions gpipe(const PipelineShape& shape, int rank);
+Actions one_f_one_b(const PipelineShape& shape, int rank);
+Actions interleaved_1f1b(const PipelineShape& shape, int rank);
+Actions looped_bfs(const PipelineShape& shape, int rank);
+
+// Backward split into I and W: pipeline_split.cpp.
+Actions zb_h1(const PipelineShape& shape, int rank);
+Actions zb_h2(const PipelineShape& shape, int rank);
+Actions interleaved_zero_bubble(const PipelineShape& shape, int rank);
+Actions zbv_zero_bubble(const PipelineShape& shape, int rank);
+
+// Forward and backward run as one: pipeline_dual.cpp.
+Actions dual_pipe_v(const PipelineShape& shape, int rank);
+
+/// The k-th pass of an interleaved schedule over looped stages: for each group of microbatches,
+/// for each chunk (`backward`: from the last), each microbatch.
+struct Pass {
+  Stage stage;
+  Microbatch microbatch;
+};
+std::vector<Pass> interleaved_passes(const PipelineShape& shape, int rank, bool backward);
+
+}  // namespace lockstep

@@ -1,0 +1,168 @@
+// Action orders: as published, and as the rules of each schedule say for any shape.
+#include "core/lower/schedules.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "core/lower/draft.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+Scenario scenario_of(PipelineSchedule schedule, int p, int m, int v) {
+  Scenario s = test::synthetic_scenario(p, m, 1, 1, 1, 0);
+  s.strategy.pipeline_parallel_schedule = schedule;
+  s.strategy.pipeline_parallel_virtual_stages = v;
+  return s;
+}
+
+Schedule schedule_of(const Scenario& s) {
+  Draft draft(s);
+  pipeline(draft);
+  return draft.schedule;
+}
+
+/// Most (stage, microbatch) pairs alive at once on a rank: from F to B or W.
+int peak(const Actions& actions) {
+  int live = 0;
+  int most = 0;
+  for (const Action& action : actions) {
+    if (action.phase == Phase::F) most = std::max(most, ++live);
+    if (action.phase == Phase::B || action.phase == Phase::W) --live;
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("every published action order is ours", "[core][lower]") {
+  std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/schedule_orders.txt");
+  REQUIRE(file.good());
+  int orders = 0;
+  Schedule schedule;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string word, name;
+    words >> word;
+    if (word == "##") {  // "## ZBV(torch static) p=4 m=8 v=2"
+      schedule = {};
+      int p = 0, m = 0;
+      words >> name;
+      name = name.substr(0, name.find('('));
+      while (words >> word) {
+        if (word.starts_with("p=")) p = std::stoi(word.substr(2));
+        if (word.starts_with("m=")) m = std::stoi(word.substr(2));
+      }
+      if (name == "ZBV") name = "ZBVZeroBubble";
+      for (const ScheduleRules& rules : kSchedules) {
+        if (rules.name != name) continue;
+        const int v = rules.most_virtual_stages > 1 ? 2 : 1;
+        schedule = schedule_of(scenario_of(rules.schedule, p, m, v));
+        ++orders;
+      }
+      if (schedule.empty()) CHECK(name == "DualPipe");
+    } else if (word.starts_with("r") && !schedule.empty()) {
+      std::string ours = word;
+      const auto rank = static_cast<std::size_t>(std::stoi(word.substr(1)));
+      for (std::string cell : to_cells(schedule.actions.at(rank))) {
+        ours += " " + cell.substr(0, cell.find("OVERLAP_F_B"));
+      }
+      INFO(name);
+      CHECK(ours == line);
+    }
+  }
+  CHECK(orders == 18);
+}
+
+TEST_CASE("every schedule is complete and free of circles for any shape it takes",
+          "[core][lower]") {
+  int checked = 0;
+  for (const ScheduleRules& rules : kSchedules) {
+    for (int p : {1, 2, 3, 4, 7}) {
+      for (int m : {1, 2, 3, 4, 5, 7, 8, 13, 16}) {
+        for (int v : {1, 2, 3, 4}) {
+          const Scenario s = scenario_of(rules.schedule, p, m, v);
+          if (!validate(s).empty()) continue;
+          INFO(rules.name << " p=" << p << " m=" << m << " v=" << v);
+          const Schedule schedule = schedule_of(s);
+          CHECK(check_schedule(schedule, p, p * v, m) == std::vector<std::string>{});
+          ++checked;
+        }
+      }
+    }
+  }
+  CHECK(checked > 600);
+}
+
+TEST_CASE("Interleaved1F1B is free of circles for every legal group size", "[core][lower]") {
+  for (int p : {1, 2, 3, 4, 5}) {
+    for (int m = 1; m <= 17; ++m) {
+      for (int group = 1; group <= m; ++group) {
+        for (int v : {2, 3}) {
+          Scenario s = scenario_of(PipelineSchedule::Interleaved1F1B, p, m, v);
+          s.strategy.pipeline_parallel_microbatch_group_size = group;
+          const bool legal = group >= std::min(p, m) && (m % group == 0 || m % group >= p);
+          CHECK(validate(s).empty() == legal);
+          if (!legal) continue;
+          INFO("p=" << p << " m=" << m << " v=" << v << " group=" << group);
+          CHECK(check_schedule(schedule_of(s), p, p * v, m) == std::vector<std::string>{});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
+  for (int p : {1, 2, 3, 4, 7}) {
+    for (int m : {1, 3, 4, 8, 14, 16}) {
+      for (int v : {1, 2, 3}) {
+        for (const ScheduleRules& rules : kSchedules) {
+          const Scenario s = scenario_of(rules.schedule, p, m, v);
+          if (!validate(s).empty()) continue;
+          const int group = interleave_group(0, p, m);
+          const Schedule schedule = schedule_of(s);
+          for (int r = 0; r < p; ++r) {
+            int expected = 0;
+            switch (rules.schedule) {
+              case PipelineSchedule::GPipe:
+                expected = m;
+                break;
+              case PipelineSchedule::OneFOneB:
+                expected = std::min(m, p - r);
+                break;
+              case PipelineSchedule::Interleaved1F1B:
+                expected = std::min(m * v, 2 * (p - 1 - r) + (v - 1) * group + 1);
+                break;
+              case PipelineSchedule::LoopedBFS:
+                expected = m * v;
+                break;
+              case PipelineSchedule::ZbH1:
+                expected = p;
+                break;
+              case PipelineSchedule::ZbH2:
+                expected = 2 * p - 1;
+                break;
+              case PipelineSchedule::InterleavedZeroBubble:
+                if (m % p != 0) continue;
+                expected = v * p;
+                break;
+              case PipelineSchedule::ZbvZeroBubble:
+                if (m < 2 * p) continue;
+                expected = 2 * p;
+                break;
+              case PipelineSchedule::DualPipeV:
+                expected = 2 * p + 1;
+                break;
+            }
+            INFO(rules.name << " p=" << p << " m=" << m << " v=" << v << " rank " << r);
+            CHECK(peak(schedule.actions[static_cast<std::size_t>(r)]) == expected);
+          }
+        }
+      }
+    }
+  }
+}
