@@ -135,6 +135,7 @@ class Parser {
     sub->add_option("what", show_.what, "program, schedule, memory or model")->required();
     add_scenario(sub, show_.scenario, show_.set);
     sub->add_option("--rank", show_.rank, "this rank only");
+    sub->add_flag("--csv", show_.csv, "of a schedule: as PyTorch's schedule file");
     sub->add_option("--after", show_.after, "the program as it is after a lowering pass")
         ->type_name("PASS");
     sub->final_callback([this] { command_ = [this] { return show_command(show_, console_); }; });

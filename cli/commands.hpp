@@ -32,6 +32,7 @@ struct ShowArguments {
   std::vector<std::string> set;
   std::optional<int> rank;
   std::string after;  // pass; empty: the finished program
+  bool csv = false;   // of a schedule: PyTorch's file format
 };
 int show_command(const ShowArguments& arguments, const Console& console);
 

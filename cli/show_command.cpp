@@ -211,6 +211,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
 
 /// What to print, or why it cannot be.
 Result<std::string> show(const ShowArguments& arguments, const Scenario& scenario) {
+  if (arguments.csv) return print_schedule_csv(lower_schedule(scenario));
   if (!arguments.after.empty()) {
     const auto& passes = pass_names();
     if (std::find(passes.begin(), passes.end(), arguments.after) == passes.end()) {
@@ -253,6 +254,9 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   }
   if (!arguments.after.empty() && arguments.what != "program") {
     return report_error(console, invalid("--after goes with show program only"));
+  }
+  if (arguments.csv && (arguments.what != "schedule" || arguments.rank)) {
+    return report_error(console, invalid("--csv goes with show schedule, of all ranks"));
   }
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return report_errors(console, loaded.errors);

@@ -168,6 +168,33 @@ TEST_CASE("show schedule reads the pipeline's order back from the finished progr
   CHECK(last.out == "pp3: 3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7\n");
 }
 
+TEST_CASE("a schedule written by show schedule --csv is read back as the user's own", "[cli]") {
+  const TemporaryFolder folder;
+  for (const char* schedule : {"1F1B", "ZBVZeroBubble", "DualPipeV"}) {
+    write_bytes(folder / "s.toml", kSynthetic);
+    const std::string v = std::string(schedule) == "1F1B" ? "1" : "2";
+    const std::vector<std::string> common = {
+        "--set", "parallelism.pipeline_parallel_virtual_stages=" + v, "--set",
+        std::string("parallelism.pipeline_parallel_schedule=\"") + schedule + "\""};
+    const auto run = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.end(), common.begin(), common.end());
+      return lockstep(arguments);
+    };
+    const Outcome csv = run({"show", "schedule", folder / "s.toml", "--csv"});
+    REQUIRE(csv.exit_code == 0);
+    write_bytes(folder / "own.csv", csv.out);
+    const std::string own = "parallelism.pipeline_parallel_schedule_csv=\"own.csv\"";
+    const Outcome back = run({"show", "schedule", folder / "s.toml", "--csv", "--set", own});
+    CHECK(back.out == csv.out);
+    const Outcome named = run({"run", folder / "s.toml", "--json"});
+    const Outcome given = run({"run", folder / "s.toml", "--json", "--set", own});
+    REQUIRE(given.exit_code == 0);
+    const auto time = [](const Outcome& o) { return nlohmann::json::parse(o.out)["step_time_s"]; };
+    CHECK(time(named) == time(given));
+  }
+  CHECK(lockstep({"show", "program", folder / "s.toml", "--csv"}).exit_code == 2);
+}
+
 TEST_CASE("show model counts GPT-2's parameters", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml",

@@ -342,7 +342,7 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
   const TrainingState second = part({"FSDP 3", {1, 3}}, 4, &first);
   CHECK(second.step == 10);
   CHECK(weight_distance(second, reference.run.state) <= 1e-11);
-  const TrainingState third = part({"ZeRO-1 3", {1, 3}, PipelineSchedule::OneFOneB, 1}, 4, &first);
+  const TrainingState third = part(zero(1, {"ZeRO-1 3", {1, 3}}), 4, &first);
   CHECK(weight_distance(third, reference.run.state) <= 1e-11);
   CHECK(third == second);
 }
