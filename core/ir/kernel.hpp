@@ -53,6 +53,8 @@ struct Operand {
 inline constexpr int kMaxDims = 6;
 inline constexpr int kMaxOperands = 8;
 
+// The table is laid out by hand.
+// clang-format off
 /// All tensors are dense row-major. `in`, `out`, dims and scalars by kind:
 ///
 /// kind                     dims                  in                       out            scalars
@@ -96,22 +98,23 @@ inline constexpr int kMaxOperands = 8;
 /// adamw                    n                     grad [coef]              w m v  beta1 beta2 eps decay
 ///    gradient times coef; learning rate and step number come from the run (StepContext)
 /// delay                    -                     -                        -                    seconds
+// clang-format on
 struct Kernel {
   KernelKind kind = KernelKind::Delay;
-  bool accumulate = false;  // (+)= above: add to the output instead of overwriting it
+  bool accumulate = false;   // (+)= above: add to the output instead of overwriting it
   DType dtype = DType::F32;  // arithmetic type of the main operands
   std::array<std::int64_t, kMaxDims> dims{};
   std::array<double, 4> scalars{};
-  std::vector<Operand> in;   // by position above; absent optional operands have formal -1
+  std::vector<Operand> in;  // by position above; absent optional operands have formal -1
   std::vector<Operand> out;
   bool operator==(const Kernel&) const = default;
 };
 
 struct KernelInfo {
-  std::string_view name;                       // as in the program text and in traces
-  std::vector<std::string_view> dims;          // names of the dims in use
-  std::vector<std::string_view> scalars;       // names of the scalars in use
-  std::vector<std::string_view> in, out;       // names of the operands; "[x]" is optional
+  std::string_view name;                  // as in the program text and in traces
+  std::vector<std::string_view> dims;     // names of the dims in use
+  std::vector<std::string_view> scalars;  // names of the scalars in use
+  std::vector<std::string_view> in, out;  // names of the operands; "[x]" is optional
 };
 const KernelInfo& info(KernelKind kind);
 
@@ -124,7 +127,7 @@ bool output_is_read(const Kernel& kernel, std::size_t i);
 
 struct Work {
   Flops flops;
-  Bytes bytes;  // read + written, each operand once
+  Bytes bytes;                            // read + written, each operand once
   friend Work operator+(Work a, Work b);  // bytes saturate, as in work()
   bool operator==(const Work&) const = default;
 };

@@ -25,8 +25,8 @@ struct MeshDim {
 struct Mesh {
   std::vector<MeshDim> dims;
   int world_size() const;
-  int index_of(std::string_view name) const;       // -1: no such dimension
-  int size_of(std::string_view name) const;        // 1 if there is no such dimension
+  int index_of(std::string_view name) const;  // -1: no such dimension
+  int size_of(std::string_view name) const;   // 1 if there is no such dimension
   int coordinate(Rank rank, int dim) const;
   Rank with_coordinate(Rank rank, int dim, int coordinate) const;
   bool operator==(const Mesh&) const = default;
@@ -70,8 +70,8 @@ Work work(const Function& function);
 // ---------------------------------------------------------------- buffers
 
 enum class BufferKind : std::uint8_t {
-  Param,       // what a rank owns: its shard, or all of it
-  ParamFull,   // gathered parameters
+  Param,      // what a rank owns: its shard, or all of it
+  ParamFull,  // gathered parameters
   Grad,
   Master,
   Optimizer,
@@ -79,8 +79,8 @@ enum class BufferKind : std::uint8_t {
   Boundary,    // activations and gradients between layers and stages
   Comm,
   Workspace,
-  Input,       // tokens, targets
-  Metric,      // loss, norm
+  Input,   // tokens, targets
+  Metric,  // loss, norm
 };
 inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::Metric) + 1;
 std::string_view to_string(BufferKind kind);
@@ -90,15 +90,15 @@ std::string_view to_string(BufferKind kind);
 /// offset + i × bytes (ZeRO updates its piece of parameters that it holds whole).
 struct Buffer {
   Bytes bytes;
-  std::int64_t offset = 0;   // in the rank's arena; of a view: in its parent
-  OpId first, last;          // ops of its lifetime, inclusive; both none: persistent, whole step
-  BufferId parent;           // none: not a view
-  GroupId piece_of;          // of a view: every member of the group sees another piece
+  std::int64_t offset = 0;  // in the rank's arena; of a view: in its parent
+  OpId first, last;         // ops of its lifetime, inclusive; both none: persistent, whole step
+  BufferId parent;          // none: not a view
+  GroupId piece_of;         // of a view: every member of the group sees another piece
   BufferKind kind = BufferKind::Activation;
   DType dtype = DType::F32;
-  std::int16_t layer = -1;       // index of the layer it belongs to (embedding 0, blocks, head)
+  std::int16_t layer = -1;  // index of the layer it belongs to (embedding 0, blocks, head)
   Microbatch microbatch = -1;
-  std::int32_t name = -1;        // into Program::names: "x", "saved", "grads"
+  std::int32_t name = -1;  // into Program::names: "x", "saved", "grads"
   bool persistent() const { return !first.valid() && !parent.valid(); }
   bool operator==(const Buffer&) const = default;
 };
@@ -127,8 +127,16 @@ constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 /// has streams of its own so that a receive posted early never holds up a send behind it, and the
 /// all-reduce between replicas one, so that it runs beside the next unit's reduce-scatter.
 enum class Stream : std::uint8_t {
-  Compute, Tp, Gather, Reduce, Replicate,
-  SendForward, RecvForward, SendBackward, RecvBackward, Copy
+  Compute,
+  Tp,
+  Gather,
+  Reduce,
+  Replicate,
+  SendForward,
+  RecvForward,
+  SendBackward,
+  RecvBackward,
+  Copy
 };
 inline constexpr int kNumStreams = static_cast<int>(Stream::Copy) + 1;
 std::string_view to_string(Stream stream);
@@ -173,7 +181,7 @@ struct Parameter {
   std::string name;                 // "blocks.3.attn.wqkv"
   std::vector<std::int64_t> shape;  // full, before any sharding
   InitKind init = InitKind::Normal;
-  double init_scale = 0.02;         // standard deviation
+  double init_scale = 0.02;  // standard deviation
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;
 };
@@ -196,7 +204,7 @@ struct Unit {
   BufferId param;                   // persistent: shard_elements; whole_param: × group size
   BufferId adam_m, adam_v;          // persistent: shard_elements
   bool whole_param = false;
-  bool tied_copy = false;           // a second copy of a tied parameter: not counted in norms
+  bool tied_copy = false;  // a second copy of a tied parameter: not counted in norms
   bool operator==(const Unit&) const = default;
 };
 
@@ -221,7 +229,7 @@ struct Role {
   const Op& op(OpId id) const { return ops[static_cast<std::size_t>(id.v)]; }
   /// Absolute offset in the arena: parent offsets added up; of a piece, where the first one lies.
   std::int64_t arena_offset(BufferId id) const;
-  BufferId root(BufferId id) const;  // the buffer itself, or the last parent of a view
+  BufferId root(BufferId id) const;          // the buffer itself, or the last parent of a view
   bool operator==(const Role& other) const;  // slices by content, wherever they lie in the pools
 };
 
@@ -236,7 +244,7 @@ struct Program {
   std::int64_t tokens_per_step = 0;  // all ranks; 0: synthetic
   Flops model_flops_per_step;        // all ranks, without recompute: the numerator of MFU
   DType dtype = DType::F32;
-  Seconds p2p_latency{-1};           // given time of a send (synthetic model); negative: none given
+  Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative: none given
   const Role& role_of(Rank rank) const {
     return roles[static_cast<std::size_t>(role_of_rank[static_cast<std::size_t>(rank)].v)];
   }
@@ -266,7 +274,7 @@ std::string describe(const Program& program, const Role& role, OpId id);
 /// Ranks that stand for all: mesh dimensions along which the role never changes are folded to
 /// coordinate 0. members_of(r) = ranks that do exactly what representative r does.
 struct Folding {
-  std::vector<Rank> representatives;   // ascending
+  std::vector<Rank> representatives;    // ascending
   std::vector<Rank> representative_of;  // by rank
 };
 Folding fold(const Program& program);

@@ -19,14 +19,14 @@ namespace lockstep {
 
 struct RunOptions {
   int steps = 1;
-  int trace_from = 0;      // spans are kept of steps [trace_from, trace_from + trace_steps)
+  int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
-  int threads_per_rank = 1;          // real backends on CPUs
+  int threads_per_rank = 1;                      // real backends on CPUs
   const TrainingState* initial_state = nullptr;  // instead of the seed: weights, and moments if it
                                                  // holds them; its step continues the step count,
                                                  // the data and the learning-rate schedule
-  bool return_state = false;  // RunResult::state
-  int checkpoint_every = 0;   // steps; 0: never
+  bool return_state = false;                     // RunResult::state
+  int checkpoint_every = 0;                      // steps; 0: never
   std::function<Result<void>(const TrainingState&)> on_checkpoint;  // an error ends the run
   std::function<void(const StepResult&)> on_step;  // called from the caller's thread
   const std::atomic<bool>* cancel = nullptr;       // set: stop after the current step

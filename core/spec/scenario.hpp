@@ -37,7 +37,7 @@ struct Expectation {
   double relative = 0;  // |measured - value| <= relative * |value| + absolute
   double absolute = 0;
   std::optional<double> min, max;  // instead of value ± tolerance
-  SourceSpan where;  // for messages; equal expectations may stand in different files
+  SourceSpan where;                // for messages; equal expectations may stand in different files
   bool operator==(const Expectation& other) const {
     return key == other.key && value == other.value && relative == other.relative &&
            absolute == other.absolute && min == other.min && max == other.max;

@@ -13,21 +13,21 @@ namespace lockstep {
 /// What one op of one rank did in one step. begin <= active <= end.
 struct Span {
   Rank rank = 0;
-  OpId op;             // index into TraceRole::ops of the rank's role
+  OpId op;  // index into TraceRole::ops of the rank's role
   std::int32_t step = 0;
-  SimTime begin{};     // reached the front of its stream, dependencies met
-  SimTime active{};    // all peers have arrived: transfer or arithmetic begins
+  SimTime begin{};   // reached the front of its stream, dependencies met
+  SimTime active{};  // all peers have arrived: transfer or arithmetic begins
   SimTime end{};
   bool operator==(const Span&) const = default;
 };
 
 /// What a span's op was, by role: enough to draw and to add up without the program.
 struct TraceOp {
-  std::int32_t name = 0;      // into Trace::names: "block.F", "all_reduce dp"
-  std::int32_t kind = 0;      // into Trace::names: the class that compare adds up by
-                              // ("forward", "backward", "optimizer", "all_reduce", "send", …)
-  std::uint8_t stream = 0;    // Stream
-  std::uint8_t phase = 0;     // Phase
+  std::int32_t name = 0;    // into Trace::names: "block.F", "all_reduce dp"
+  std::int32_t kind = 0;    // into Trace::names: the class that compare adds up by
+                            // ("forward", "backward", "optimizer", "all_reduce", "send", …)
+  std::uint8_t stream = 0;  // Stream
+  std::uint8_t phase = 0;   // Phase
   std::int16_t stage = -1;
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
@@ -62,20 +62,22 @@ struct StepResult {
 
 struct Trace {
   int format_version = 1;
-  std::string backend;             // "sim", "cpu", "cuda"
+  std::string backend;  // "sim", "cpu", "cuda"
   std::string program_hash;
   std::vector<std::string> names;
   std::vector<std::string> rank_labels;  // "rank 3 (pp1 dp1)", by rank
   std::vector<std::string> streams;      // by stream index
   std::vector<TraceRole> roles;
   std::vector<std::int32_t> role_of_rank;
-  std::vector<std::vector<Rank>> instances;  // by collective channel, by rank: smallest rank of the
-                                             // rank's own group, -1 outside; ops of two ranks belong
-                                             // together if channel, seq and instance are equal
-  std::vector<Rank> same_as;  // by rank: the rank whose spans stand for it (itself if it has its own)
-  std::vector<Span> spans;    // sorted by (step, rank, stream, begin); disjoint on a stream
+  std::vector<std::vector<Rank>>
+      instances;  // by collective channel, by rank: smallest rank of the
+                  // rank's own group, -1 outside; ops of two ranks belong
+                  // together if channel, seq and instance are equal
+  std::vector<Rank>
+      same_as;              // by rank: the rank whose spans stand for it (itself if it has its own)
+  std::vector<Span> spans;  // sorted by (step, rank, stream, begin); disjoint on a stream
   std::vector<std::string> memory_kinds;
-  std::vector<MemorySample> memory;  // sorted by (rank, time); first traced step
+  std::vector<MemorySample> memory;       // sorted by (rank, time); first traced step
   std::vector<std::int64_t> peak_memory;  // by rank: bytes of the arena that was really allocated
   std::vector<StepResult> steps;          // real backends: every step, traced or not
   bool operator==(const Trace&) const = default;
