@@ -25,6 +25,11 @@ std::vector<std::size_t> last_gradient_write(const Program& program, const Draft
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
 int layer_of(const DraftRole& draft, std::size_t unit);
 
+/// For each action of a rank, how often the parameters of its stage have been gathered by then, if
+/// gathered copies are dropped of all but the `most_active` stages that the rank touches next (0:
+/// of none).
+std::vector<int> unshards(const std::vector<Action>& actions, int most_active);
+
 /// A unit's gradient of one microbatch.
 struct MicrobatchGradient {
   std::size_t unit = 0;

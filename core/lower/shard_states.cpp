@@ -4,6 +4,8 @@
 // (Zhao et al. 2023): parameters are gathered just ahead of use. With replicas of the shards
 // (HYBRID_SHARD) the reduced shard is summed over them next.
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "core/lower/shard.hpp"
 
@@ -17,9 +19,25 @@ struct Episode {
   std::vector<std::uint32_t> args;  // positions in Role::args that read the copy
 };
 
-/// Runs of uses of the same unit. Units kept gathered have one; others a new one whenever another
-/// such unit was used in between: that is when the copy would have been dropped.
-std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep) {
+/// For each op, how often its stage has been gathered.
+std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& actions,
+                                 int most_active) {
+  const std::vector<int> times = unshards(actions, most_active);
+  std::map<std::tuple<Phase, Stage, Microbatch>, int> of_action;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    of_action[{actions[i].phase, actions[i].stage, actions[i].microbatch}] = times[i];
+  }
+  std::vector<int> of_op;
+  of_op.reserve(role.ops.size());
+  for (const Op& op : role.ops) of_op.push_back(of_action[{op.phase, op.stage, op.microbatch}]);
+  return of_op;
+}
+
+/// Runs of uses of the same unit. Units kept gathered have one for each time that their stage is;
+/// others a new one whenever another such unit was used in between: that is when the copy would
+/// have been dropped.
+std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep,
+                              const std::vector<int>& times) {
   const Role& role = out.role;
   std::vector<int> unit_of(role.buffers.size(), -1);
   for (std::size_t u = 0; u < role.units.size(); ++u) {
@@ -34,7 +52,11 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
       const int u = unit_of[static_cast<std::size_t>(role.args[a].v)];
       if (u < 0) continue;
       const std::size_t unit = static_cast<std::size_t>(u);
-      if (current[unit] == kNever || (!keep[unit] && latest != unit)) {
+      // A tied embedding that serves two stages of the rank stays.
+      const bool again = current[unit] != kNever &&
+                         role.ops[found[current[unit]].first].stage == op.stage &&
+                         times[found[current[unit]].first] != times[i];
+      if (current[unit] == kNever || (!keep[unit] && latest != unit) || again) {
         current[unit] = found.size();
         found.push_back({unit, i, {}});
       }
@@ -94,7 +116,10 @@ class StateSharder {
   void gather_parameters() {
     std::vector<bool> keep;
     for (const Unit& unit : role_.units) keep.push_back(unit.whole_param || kept(unit));
-    std::vector<Episode> all = episodes(out_, keep);
+    const auto rank = static_cast<std::size_t>(&out_ - draft_.roles.data());
+    std::vector<Episode> all = episodes(
+        out_, keep,
+        unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
     std::erase_if(all, [&](const Episode& e) { return role_.units[e.unit].whole_param; });
     std::size_t place = 0;  // gathers go out in the order of their use
     for (std::size_t e = 0; e < all.size(); ++e) {

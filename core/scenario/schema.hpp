@@ -108,6 +108,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("fsdp_backward_prefetch", p.fsdp_backward_prefetch);
   v.field("fsdp_min_num_params", p.fsdp_min_num_params);
   v.field("fsdp_persistence_threshold", p.fsdp_persistence_threshold);
+  v.field("fsdp_max_active_stages", p.fsdp_max_active_stages);
   v.field("accumulate_sharded_gradients", p.accumulate_sharded_gradients);
   v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);

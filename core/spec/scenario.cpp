@@ -198,6 +198,10 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
     faults.add("parallelism.fsdp_backward_prefetch",
                "fsdp_backward_prefetch must not be negative (-1: as fsdp_prefetch)");
   }
+  if (p.fsdp_max_active_stages < 0) {
+    faults.add("parallelism.fsdp_max_active_stages",
+               "fsdp_max_active_stages must not be negative (0: no limit)");
+  }
   if (p.fsdp_min_num_params < 0) {
     faults.add("parallelism.fsdp_min_num_params", "fsdp_min_num_params must not be negative");
   }

@@ -39,6 +39,7 @@ struct StrategySpec {
   int fsdp_backward_prefetch = -1;              // the same in backward; -1: as in forward
   std::int64_t fsdp_min_num_params = 0;         // blocks of fewer stay gathered, as root units do
   std::int64_t fsdp_persistence_threshold = 0;  // units of at most this many: parameters whole
+  int fsdp_max_active_stages = 3;               // virtual stages gathered at a time; 0: all
   bool accumulate_sharded_gradients = false;    // scatter gradients after every microbatch
   Bytes bucket_cap{25 << 20};                   // DDP: a bucket closes when it reaches this size
   Bytes first_bucket_cap{1 << 20};              // DDP: the bucket that is reduced first

@@ -1,0 +1,79 @@
+#include "core/lower/schedules.hpp"
+#include "core/lower/shard.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+using Counts = std::vector<int>;
+
+/// Times that each rank gathers a stage.
+Counts counts(RankSchedule schedule, const PipelineShape& shape, int most_active) {
+  Counts result;
+  for (int rank = 0; rank < shape.p; ++rank) {
+    const Actions actions = schedule(shape, rank);
+    const std::vector<int> times = unshards(actions, most_active);
+    std::map<Stage, int> of_stage;
+    for (std::size_t i = 0; i < actions.size(); ++i) of_stage[actions[i].stage] = times[i];
+    int total = 0;
+    for (const auto& [stage, n] : of_stage) total += n;
+    result.push_back(total);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("stages are gathered as often as PyTorch's look-ahead does", "[core][lower]") {
+  // Counts per rank for 1, 2, 3, 4 and any number of active stages.
+  const auto check = [](RankSchedule schedule, const PipelineShape& shape,
+                        const std::vector<Counts>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const int most_active = i < 4 ? static_cast<int>(i) + 1 : 0;
+      INFO("p " << shape.p << " m " << shape.m << " v " << shape.v << ", " << most_active
+                << " active");
+      CHECK(counts(schedule, shape, most_active) == expected[i]);
+    }
+  };
+  const auto each = [](int n) { return Counts(4, n); };
+  check(interleaved_1f1b, {4, 2, 8, 4}, {{11, 19, 13, 5}, each(2), each(2), each(2), each(2)});
+  check(interleaved_1f1b, {4, 3, 8, 4}, {{23, 23, 21, 21}, each(8), each(3), each(3), each(3)});
+  check(interleaved_1f1b, {4, 4, 8, 4},
+        {{31, 39, 33, 25}, each(12), {11, 11, 9, 9}, each(4), each(4)});
+  check(interleaved_1f1b, {4, 4, 16, 4},
+        {{75, 99, 85, 61}, each(20), {15, 15, 13, 13}, each(4), each(4)});
+  check(interleaved_1f1b, {4, 8, 8, 4},
+        {{71, 79, 73, 65}, each(28), {27, 27, 25, 25}, each(24), each(8)});
+  check(looped_bfs, {4, 4, 8, 4}, {each(7), each(6), each(5), each(4), each(4)});
+  check(zbv_zero_bubble, {4, 2, 8, 4}, {{11, 17, 21, 25}, each(2), each(2), each(2), each(2)});
+}
+
+TEST_CASE("a rank gathers its blocks as often as its stages are unsharded", "[core][lower]") {
+  for (const int most_active : {0, 1, 2, 3}) {
+    INFO(most_active << " active");
+    Scenario s = test::tiny_scenario(Architecture::Llama, {1, 2, 2, 4});
+    s.model.layers = 8;  // one block per stage
+    s.training.max_norm = 0;
+    s.strategy.pipeline_parallel_schedule = PipelineSchedule::Interleaved1F1B;
+    s.strategy.pipeline_parallel_virtual_stages = 4;
+    s.strategy.pipeline_parallel_layers_per_stage = std::vector<int>(8, 1);
+    s.strategy.fsdp_max_active_stages = most_active;
+    REQUIRE(validate(s).empty());
+    const auto program = lower(s);
+    if (!program) FAIL(to_string(program.error()));
+    const Counts expected = counts(interleaved_1f1b, {2, 4, 4, 2}, most_active);
+    for (std::size_t r = 0; r < 2; ++r) {
+      const Role& role = program->roles[r];
+      int gathers = 0;
+      for (const Op& op : role.ops) {
+        if (op.kind != OpKind::AllGather) continue;
+        const Buffer& full = role.buffer(role.args_of(op)[1]);
+        const std::string& name = program->names[static_cast<std::size_t>(full.name)];
+        gathers += name.rfind("blocks.", 0) == 0;
+      }
+      CHECK(gathers == expected[r]);
+    }
+  }
+}
