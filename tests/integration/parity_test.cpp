@@ -24,6 +24,7 @@ struct Case {
   int zero_stage = 3;
   std::int64_t persistence_threshold = 0;
   bool accumulate_sharded = false;
+  int max_active_stages = 3;
 };
 
 Case zero(int stage, Case c) {
@@ -32,6 +33,10 @@ Case zero(int stage, Case c) {
 }
 Case in_shards(Case c) {
   c.accumulate_sharded = true;
+  return c;
+}
+Case one_stage_gathered(Case c) {
+  c.max_active_stages = 1;
   return c;
 }
 Case small_units_whole(Case c) {
@@ -83,6 +88,17 @@ const std::vector<Case>& cases() {
       in_shards({"HSDP 2x2 x 1F1B 2, in shards", {2, 2, 2, 3}}),
       in_shards({"FSDP 2 x GPipe 2, in shards", {1, 2, 2, 3}, PipelineSchedule::GPipe}),
       in_shards({"FSDP 2 x ZBV 2, in shards", {1, 2, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2}),
+      one_stage_gathered({"FSDP 2 x Interleaved1F1B 2, one stage gathered",
+                          {1, 2, 2, 6},
+                          PipelineSchedule::Interleaved1F1B,
+                          2}),
+      one_stage_gathered({"HSDP 2x2 x ZBV 2, one stage gathered",
+                          {2, 2, 2, 3},
+                          PipelineSchedule::ZbvZeroBubble,
+                          2}),
+      zero(1, {"ZeRO-1 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1}),
+      zero(2, {"ZeRO-2 2 x Interleaved1F1B 2", {1, 2, 2, 6}, PipelineSchedule::Interleaved1F1B, 2}),
+      zero(1, {"ZeRO-1 2 x DualPipeV 2", {1, 2, 2, 6}, PipelineSchedule::DualPipeV, 2}),
       {"Interleaved1F1B 2", {1, 1, 2, 4}, PipelineSchedule::Interleaved1F1B, 2},
       {"Interleaved1F1B 4", {1, 1, 4, 6}, PipelineSchedule::Interleaved1F1B, 2, 8},
       {"LoopedBFS 2", {1, 1, 2, 4}, PipelineSchedule::LoopedBFS, 2},
@@ -137,6 +153,7 @@ Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
   s.strategy.zero_stage = c.zero_stage;
   s.strategy.fsdp_persistence_threshold = c.persistence_threshold;
   s.strategy.accumulate_sharded_gradients = c.accumulate_sharded;
+  s.strategy.fsdp_max_active_stages = c.max_active_stages;
   s.strategy.pipeline_parallel_virtual_stages = c.virtual_stages;
   s.strategy.bucket_cap = Bytes{8000};  // several buckets
   s.strategy.first_bucket_cap = Bytes{1000};
