@@ -1,6 +1,7 @@
 #include "core/scenario/scenario_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 
@@ -25,6 +26,18 @@ bool overridden(const Node& overrides, std::string_view path) {
     path.remove_prefix(dot + 1);
   }
   return false;
+}
+
+/// Two keys of which a section has one: an override of either replaces both.
+void replace_alternative(Node& root, const Node& overrides, std::string_view section,
+                         const std::array<std::string_view, 2>& keys) {
+  Node* table = root.find(section);
+  const Node* given = overrides.find(section);
+  if (!table || !given) return;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!given->find(keys[i])) continue;
+    std::erase_if(table->children, [&](const Node& child) { return child.key == keys[1 - i]; });
+  }
 }
 
 /// The axes of [sweep] in file order; an axis whose key is given by --set is dropped.
@@ -116,6 +129,8 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
       diagnostics.add({*parsed.error().where, {}}, parsed.error().message);
     }
   }
+  replace_alternative(root, all_overrides, "cluster", {"preset", "profile"});
+  replace_alternative(root, all_overrides, "model", {"preset", "hf_config"});
   merge(root, all_overrides);
 
   std::vector<SweepAxis> axes;

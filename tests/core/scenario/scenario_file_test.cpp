@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
@@ -100,6 +101,26 @@ TEST_CASE("an override wins over the file, the last override over the first", "[
   CHECK(s.training.dataset == "2024");
   CHECK(s.cluster.device.memory.v == 3'500'000'000);
   CHECK(s.name == "a=b");
+}
+
+TEST_CASE("an override of the profile replaces the preset, and the other way round",
+          "[core][scenario]") {
+  const TemporaryFolder folder;
+  const std::string text = "[model]\npreset = \"gpt2-tiny\"\n[cluster]\npreset = \"cpu\"\n";
+  const LoadedScenario plain = parse_scenario(text, folder / "s.toml", {});
+  REQUIRE(plain.ok());
+  ClusterSpec cluster = plain.points[0].scenario.cluster;
+  cluster.name = "mine";
+  write_bytes(folder / "mine.toml", print_cluster_profile(cluster));
+  const LoadedScenario profiled =
+      parse_scenario(text, folder / "s.toml", {"cluster.profile=mine.toml"});
+  REQUIRE(profiled.ok());
+  CHECK(profiled.points[0].scenario.cluster.device == cluster.device);
+  const LoadedScenario back =
+      parse_scenario("[model]\npreset = \"gpt2-tiny\"\n[cluster]\nprofile = \"mine.toml\"\n",
+                     folder / "s.toml", {"cluster.preset=h100"});
+  REQUIRE(back.ok());
+  CHECK(back.points[0].scenario.cluster.name == "h100");
 }
 
 TEST_CASE("a sweep is the product of its lists, the last varying fastest", "[core][scenario]") {
