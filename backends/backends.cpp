@@ -8,9 +8,15 @@ namespace lockstep {
 
 std::vector<std::string> backend_names() { return {"sim", "cpu"}; }
 
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name) {
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* process) {
+  if (name == "sim" && process != nullptr && process->size() > 1) {
+    return Error{ErrorKind::InvalidSpec,
+                 "backend 'sim' runs in one process, and " + std::to_string(process->size()) +
+                     " were started",
+                 std::nullopt};
+  }
   if (name == "sim") return make_sim_backend();
-  if (name == "cpu") return make_cpu_backend();
+  if (name == "cpu") return make_cpu_backend({.process = process});
   if (name == "cuda") {
     return Error{ErrorKind::Unsupported, "backend 'cuda' is not built into this binary",
                  std::nullopt};

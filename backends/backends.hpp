@@ -8,11 +8,13 @@
 
 #include "core/base/result.hpp"
 #include "core/run/backend.hpp"
+#include "core/run/process.hpp"
 
 namespace lockstep {
 
-/// "sim", "cpu", "cuda": error with the nearest name, or with why it is not available here.
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name);
+/// "sim", "cpu", "cuda": error with the nearest name, or with why it is not available here, or not
+/// to a `process` that is one of several. `process` outlives the backend; null: it is on its own.
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* process = nullptr);
 std::vector<std::string> backend_names();
 
 }  // namespace lockstep

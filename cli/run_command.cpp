@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/backends.hpp"
+#include "backends/mpi/mpi_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/report_text.hpp"
@@ -36,31 +37,39 @@ Error invalid(const std::string& message) {
 class PointRun {
  public:
   PointRun(const RunArguments& arguments, const Console& console, const Scenario& scenario,
-           std::string out)
-      : arguments_(arguments), console_(console), scenario_(scenario), out_(std::move(out)) {}
+           Process& process, std::string out)
+      : arguments_(arguments),
+        console_(console),
+        scenario_(scenario),
+        process_(process),
+        out_(std::move(out)) {}
 
-  Result<Report> run() {
+  /// The report is the leader's; of another process there is none.
+  Result<std::optional<Report>> run() {
     Result<Program> program = lower(scenario_);
     if (!program) return program.error();
-    Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend);
+    Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, &process_);
     if (!backend) return backend.error();
     simulated_ = (*backend)->name() == "sim";
     if (const auto resumed = load_state(); !resumed) return resumed.error();
     if (const auto planned = plan_steps(); !planned) return planned.error();
-    if (const auto opened = open_folder(*program); !opened) return opened.error();
-
+    if (leads()) {
+      if (const auto opened = open_folder(*program); !opened) return opened.error();
+    }
     Result<RunResult> ran = train(*program, **backend);
     if (!ran) return ran.error();
+    if (!leads()) return std::optional<Report>();
     const Report report = analyze(ran->trace, *program, scenario_);
     if (const auto closed = close_folder(*ran, report); !closed) return closed.error();
     if (arguments_.timeline) {
       (arguments_.json ? console_.err : console_.out)
           << draw_timeline(ran->trace, {console_.width, 64}) << "\n";
     }
-    return report;
+    return std::optional<Report>(report);
   }
 
  private:
+  bool leads() const { return process_.index() == 0; }
   std::string path(const std::string& name) const { return (fs::path(out_) / name).string(); }
   bool saves_checkpoints() const {
     return !simulated_ && !out_.empty() && scenario_.checkpoint.interval > 0;
@@ -154,6 +163,7 @@ class PointRun {
   const RunArguments& arguments_;
   const Console& console_;
   const Scenario& scenario_;
+  Process& process_;
   std::string out_;
   RunOptions options_;
   std::unique_ptr<TrainingState> state_;
@@ -175,14 +185,17 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
   return list.dump(2) + "\n";
 }
 
-}  // namespace
-
-int run_command(const RunArguments& arguments, const Console& console) {
+std::vector<Error> run_points(const RunArguments& arguments, const Console& console,
+                              Process& process) {
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
-  if (!loaded.ok()) return report_errors(console, loaded.errors);
+  if (!loaded.ok()) return loaded.errors;
   const bool sweep = loaded.points.size() > 1;
   if (sweep && !arguments.resume.empty()) {
-    return report_error(console, invalid("--resume continues one run; the scenario is a sweep"));
+    return {invalid("--resume continues one run; the scenario is a sweep")};
+  }
+  if (sweep && process.size() > 1) {
+    return {invalid("a sweep runs in one process, and " + std::to_string(process.size()) +
+                    " were started")};
   }
   std::vector<SweepRow> rows;
   std::vector<Error> failed;
@@ -193,12 +206,13 @@ int run_command(const RunArguments& arguments, const Console& console) {
     if (sweep && arguments.timeline) {
       (arguments.json ? console.err : console.out) << point.label << "\n";
     }
-    Result<Report> report = PointRun(arguments, console, point.scenario, out).run();
+    Result<std::optional<Report>> report =
+        PointRun(arguments, console, point.scenario, process, out).run();
     std::vector<Error> errors;
     SweepRow row{point.label, std::nullopt, ""};
     if (report) {
-      errors = check_expectations(*report, point.scenario.expect);
       row.report = std::move(*report);
+      if (row.report) errors = check_expectations(*row.report, point.scenario.expect);
     } else {  // a point that does not fit is an answer too: the others go on
       errors.push_back(report.error());
       row.failure = report.error().kind == ErrorKind::OutOfMemory ? "does not fit" : "failed";
@@ -217,7 +231,47 @@ int run_command(const RunArguments& arguments, const Console& console) {
                                    : report_text(report, loaded.points.front().scenario));
   }
   console.out.flush();
-  return report_errors(console, failed);
+  return failed;
+}
+
+/// One of several processes: the leader alone writes, and an error of any of them ends all.
+int run_together(const RunArguments& arguments, const Console& console, Process& process) {
+  if (process.index() != 0) {
+    std::ostream nowhere(nullptr);
+    const Console silent{nowhere, nowhere};
+    const std::vector<Error> errors = run_points(arguments, silent, process);
+    if (!errors.empty()) process.fail(errors.front());
+    if (errors.empty() && process.finish()) return 0;
+    process.end_all(exit_code(ErrorKind::Device));
+    return exit_code(ErrorKind::Device);
+  }
+  std::vector<Error> errors = run_points(arguments, console, process);
+  if (errors.empty()) {
+    const Result<void> finished = process.finish();
+    if (finished) return 0;
+    errors.push_back(finished.error());
+  }
+  const int code = report_errors(console, errors);
+  console.err.flush();
+  process.end_all(code);
+  return code;
+}
+
+}  // namespace
+
+int run_command(const RunArguments& arguments, const Console& console) {
+  const std::optional<Launch> launch = find_launch();
+  if (!launch) {
+    SoleProcess process;
+    return report_errors(console, run_points(arguments, console, process));
+  }
+  const Result<std::unique_ptr<Process>> process = join_mpi(*launch);
+  if (!process) return report_error(console, process.error());
+  if (!arguments.quiet && (*process)->index() == 0) {
+    console.err << "note: " << launch->processes << " processes, started by " << launch->launcher
+                << " (" << launch->variable << ")\n";
+  }
+  return run_together(arguments, console, **process);
 }
 
 }  // namespace lockstep

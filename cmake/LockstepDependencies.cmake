@@ -33,6 +33,22 @@ lockstep_optional("Google Benchmark" "${benchmark_FOUND}" "bench/")
 find_package(Eigen3 3.4 QUIET NO_MODULE)
 lockstep_optional("Eigen" "${Eigen3_FOUND}" "bench/ compares our matrix products with it")
 
+set(MPI_CXX_SKIP_MPICXX ON)  # the C interface only
+find_package(MPI QUIET COMPONENTS CXX)
+lockstep_optional("MPI" "${MPI_CXX_FOUND}" "ranks as processes under mpirun")
+set(LOCKSTEP_MPI "")
+if(MPI_CXX_FOUND)
+  add_library(lockstep_mpi_library INTERFACE)
+  target_link_libraries(lockstep_mpi_library INTERFACE MPI::MPI_CXX)
+  target_compile_definitions(lockstep_mpi_library INTERFACE LOCKSTEP_HAVE_MPI)
+  set(LOCKSTEP_MPI lockstep_mpi_library)
+endif()
+
+find_package(CUDAToolkit QUIET)
+lockstep_optional("CUDA toolkit" "${CUDAToolkit_FOUND}" "not used yet")
+find_package(Qt6 6.4 QUIET COMPONENTS Widgets)
+lockstep_optional("Qt 6" "${Qt6_FOUND}" "not used yet")
+
 function(lockstep_summary)
   message(STATUS "lockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "
                  "${CMAKE_CXX_COMPILER_VERSION}")

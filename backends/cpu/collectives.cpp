@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 
 namespace lockstep::cpu {
 namespace {
@@ -33,18 +34,6 @@ void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin,
   }
 }
 
-void sum(DType dtype, const std::vector<const std::byte*>& sources, std::int64_t begin,
-         std::int64_t end, const std::vector<std::byte*>& targets) {
-  switch (dtype) {
-    case DType::F64:
-      return sum_range<double>(sources, begin, end, targets);
-    case DType::I32:
-      return sum_range<std::int32_t>(sources, begin, end, targets);
-    default:
-      return sum_range<float>(sources, begin, end, targets);
-  }
-}
-
 /// In-place gathers and scatters pass a view of the same memory: nothing to copy then.
 void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
   if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
@@ -60,19 +49,17 @@ void all_reduce(const std::vector<Party>& parties, std::int64_t position) {
   // Each member adds its slice and hands it to everyone: all other slices are left to the others.
   const DType dtype = parties[0].dtype;
   const std::int64_t elements = parties[0].bytes / size_of(dtype);
-  const std::int64_t multiple = kSliceMultiple / size_of(dtype);
-  const std::int64_t slice =
-      round_up(ceil_div(elements, static_cast<std::int64_t>(parties.size())), multiple);
-  const std::int64_t begin = std::min(elements, position * slice);
-  sum(dtype, sources, begin, std::min(elements, begin + slice), targets);
+  add_in_order(dtype, sources,
+               slice_of(elements, dtype, static_cast<std::int64_t>(parties.size()), position),
+               targets);
 }
 
 void reduce_scatter(const std::vector<Party>& parties, std::int64_t position) {
   const std::int64_t shard = parties[0].bytes / static_cast<std::int64_t>(parties.size());
   std::vector<const std::byte*> sources;
   for (const Party& party : parties) sources.push_back(party.source + position * shard);
-  sum(parties[0].dtype, sources, 0, shard / size_of(parties[0].dtype),
-      {parties[index(position)].target});
+  add_in_order(parties[0].dtype, sources, {0, shard / size_of(parties[0].dtype)},
+               {parties[index(position)].target});
 }
 
 void all_gather(const std::vector<Party>& parties, std::int64_t position) {
@@ -95,8 +82,53 @@ void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
 
 }  // namespace
 
+Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position) {
+  const std::int64_t slice = round_up(ceil_div(elements, members), kSliceMultiple / size_of(dtype));
+  const std::int64_t begin = std::min(elements, position * slice);
+  return {begin, std::min(elements, begin + slice)};
+}
+
+void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
+                  const std::vector<std::byte*>& targets) {
+  switch (dtype) {
+    case DType::F64:
+      return sum_range<double>(sources, slice.begin, slice.end, targets);
+    case DType::I32:
+      return sum_range<std::int32_t>(sources, slice.begin, slice.end, targets);
+    default:
+      return sum_range<float>(sources, slice.begin, slice.end, targets);
+  }
+}
+
 bool can_sum(DType dtype) {
   return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::I32;
+}
+
+Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
+                       std::span<const std::int64_t> bytes, DType dtype, int size) {
+  if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
+    return Error{ErrorKind::Unsupported,
+                 "backend 'cpu' does not add " + std::string(to_string(dtype)) + " values",
+                 std::nullopt};
+  }
+  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0]};
+  if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+      op.kind == OpKind::AllToAll) {
+    party.target = args[1];
+    const bool gather = op.kind == OpKind::AllGather;
+    party.bytes = gather ? bytes[1] : bytes[0];
+    const std::int64_t other = gather ? bytes[0] : bytes[1];
+    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * size;
+    if (party.bytes != expected || party.bytes % (size * size_of(dtype)) != 0) {
+      return Error{ErrorKind::Internal,
+                   "rank " + std::to_string(rank) + " %" + std::to_string(id.v) + " " +
+                       std::string(to_string(op.kind)) + ": buffers of " +
+                       std::to_string(bytes[0]) + " B and " + std::to_string(bytes[1]) +
+                       " B do not fit a group of " + std::to_string(size),
+                   std::nullopt};
+    }
+  }
+  return party;
 }
 
 void move_share(const std::vector<Party>& parties, int position) {

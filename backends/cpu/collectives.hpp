@@ -1,14 +1,33 @@
 // Collectives: each member's share of moving the data, once all parties are known.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "backends/cpu/fabric.hpp"
 
 namespace lockstep::cpu {
 
+/// Elements [begin, end).
+struct Slice {
+  std::int64_t begin = 0, end = 0;
+};
+/// What member `position` adds of an all-reduce of `elements` among `members`.
+Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position);
+
+/// targets[…][i] = sources[0][i] + sources[1][i] + …, in this order and in the type itself, for the
+/// elements of the slice; targets may be sources. Requires can_sum(dtype).
+void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
+                  const std::vector<std::byte*>& targets);
+
 /// True if sums of this type can be reduced here.
 bool can_sum(DType dtype);
+
+/// What `rank` brings to `op` in a group of `size`; `args` and `bytes` as in Communicator::enqueue.
+/// Errors: Internal if the shards of a gather or scatter do not add up to its full buffer;
+/// Unsupported for a sum of a type that is not computed with here.
+Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
+                       std::span<const std::int64_t> bytes, DType dtype, int size);
 
 /// Does the share of member `position`: what it alone writes, reading what nobody writes meanwhile.
 /// When all members have done theirs, the transfer is complete. Sums are taken element by element

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/cpu/cpu_communicator.hpp"
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/fabric.hpp"
+#include "backends/cpu/remote_communicator.hpp"
 #include "core/data/token_source.hpp"
 
 namespace lockstep {
@@ -44,6 +46,15 @@ class CpuBackend final : public Backend {
                                     std::span<std::int32_t> targets) {
       source->fill(sample, tokens, targets);
     };
+    return distributed() ? run_own_rank(program, scenario, options, batches)
+                         : run_all_ranks(program, scenario, options, batches);
+  }
+
+ private:
+  bool distributed() const { return options_.process != nullptr && options_.process->size() > 1; }
+
+  Result<RunResult> run_all_ranks(const Program& program, const Scenario& scenario,
+                                  const RunOptions& options, const BatchSource& batches) {
     cpu::Fabric fabric;
     std::vector<std::unique_ptr<cpu::CpuDevice>> devices;
     std::vector<std::unique_ptr<cpu::CpuCommunicator>> communicators;
@@ -59,7 +70,24 @@ class CpuBackend final : public Backend {
     return execute(program, scenario, options, "cpu", ports, batches, options_);
   }
 
- private:
+  Result<RunResult> run_own_rank(const Program& program, const Scenario& scenario,
+                                 const RunOptions& options, const BatchSource& batches) {
+    Process& process = *options_.process;
+    if (program.mesh.world_size() != process.size()) {
+      return Error{ErrorKind::InvalidSpec,
+                   "the scenario has " + std::to_string(program.mesh.world_size()) +
+                       " ranks, but " + std::to_string(process.size()) +
+                       " processes were started: one of each is needed",
+                   std::nullopt};
+    }
+    const Rank rank = process.index();
+    auto device = cpu::CpuDevice::create(program, rank, options.threads_per_rank, process);
+    if (!device) return device.error();
+    cpu::RemoteCommunicator communicator(program, rank, **device, process);
+    const RankPort port{rank, device->get(), &communicator};
+    return execute(program, scenario, options, "cpu", {&port, 1}, batches, options_);
+  }
+
   ExecutorOptions options_;
 };
 

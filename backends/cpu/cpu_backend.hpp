@@ -1,5 +1,6 @@
-// The CPU backend: ranks are threads of this process, kernels are backends/cpu/kernels.hpp,
-// transfers go through memory.
+// The CPU backend: kernels are backends/cpu/kernels.hpp. Ranks are threads of this process and
+// transfers go through memory, or each rank is a process and transfers are messages; both give the
+// same bits.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,9 @@
 
 namespace lockstep {
 
-/// Trains on TrainingSpec::dataset (a relative path starts at Scenario::directory).
+/// Trains on TrainingSpec::dataset (a relative path starts at Scenario::directory). With a
+/// `process` among several, its index is the rank that it runs; run() returns InvalidSpec if there
+/// are more or fewer processes than ranks.
 std::unique_ptr<Backend> make_cpu_backend(const ExecutorOptions& options = {});
 
 }  // namespace lockstep

@@ -30,29 +30,6 @@ CpuCommunicator::Route CpuCommunicator::route(const Op& op) const {
                                  : Route{&fabric_.channel(peer, rank_, backward), 1, 2};
 }
 
-Result<Party> CpuCommunicator::party(OpId id, const Op& op, std::span<std::byte* const> args,
-                                     std::span<const std::int64_t> bytes, DType dtype,
-                                     int size) const {
-  Party party{rank_, id, op.kind, dtype, bytes[0], args[0], args[0]};
-  if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-      op.kind == OpKind::AllToAll) {
-    party.target = args[1];
-    const bool gather = op.kind == OpKind::AllGather;
-    party.bytes = gather ? bytes[1] : bytes[0];
-    const std::int64_t other = gather ? bytes[0] : bytes[1];
-    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * size;
-    if (party.bytes != expected || party.bytes % (size * size_of(dtype)) != 0) {
-      return Error{ErrorKind::Internal,
-                   "rank " + std::to_string(rank_) + " %" + std::to_string(id.v) + " " +
-                       std::string(to_string(op.kind)) + ": buffers of " +
-                       std::to_string(bytes[0]) + " B and " + std::to_string(bytes[1]) +
-                       " B do not fit a group of " + std::to_string(size),
-                   std::nullopt};
-    }
-  }
-  return party;
-}
-
 Result<void> CpuCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                       std::span<const std::int64_t> bytes, DType dtype) {
   const Route& route = routes_[static_cast<std::size_t>(id.v)];
@@ -62,12 +39,7 @@ Result<void> CpuCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte
                      std::string(to_string(op.kind)) + " has no group or peer here",
                  std::nullopt};
   }
-  if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
-    return Error{ErrorKind::Unsupported,
-                 "backend 'cpu' does not add " + std::string(to_string(dtype)) + " values",
-                 std::nullopt};
-  }
-  const auto own = party(id, op, args, bytes, dtype, route.size);
+  const auto own = party_of(rank_, id, op, args, bytes, dtype, route.size);
   if (!own) return own.error();
   const std::int64_t sequence = sequence_[route.meeting]++;
   return device_.enqueue_task(id, op.stream, [=, party = *own](SimTime begin) {

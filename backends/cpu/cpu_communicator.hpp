@@ -31,8 +31,6 @@ class CpuCommunicator final : public Communicator {
     int size = 0;
   };
   Route route(const Op& op) const;
-  Result<Party> party(OpId id, const Op& op, std::span<std::byte* const> args,
-                      std::span<const std::int64_t> bytes, DType dtype, int size) const;
 
   const Program& program_;
   Rank rank_;

@@ -35,7 +35,7 @@ void CpuDevice::FreeArena::operator()(std::byte* arena) const {
 }
 
 Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Program& program, Rank rank, int threads,
-                                                     Fabric& fabric) {
+                                                     RunContext& context) {
   const std::int64_t bytes = program.role_of(rank).arena.v;
   Arena arena(static_cast<std::byte*>(
       ::operator new[](static_cast<std::size_t>(bytes), kArenaAlignment, std::nothrow)));
@@ -47,11 +47,12 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Program& program, Ran
   }
   advise_huge_pages(arena.get(), bytes);
   return std::unique_ptr<CpuDevice>(
-      new CpuDevice(program, rank, threads, fabric, std::move(arena)));
+      new CpuDevice(program, rank, threads, context, std::move(arena)));
 }
 
-CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, Fabric& fabric, Arena arena)
-    : program_(program), fabric_(fabric), arena_(std::move(arena)) {
+CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext& context,
+                     Arena arena)
+    : program_(program), run_context_(context), arena_(std::move(arena)) {
   const Role& role = program.role_of(rank);
   arena_bytes_ = role.arena.v;
   states_.assign(role.ops.size(), OpState::None);
@@ -155,23 +156,23 @@ Result<void> CpuDevice::push(Stream stream, Item item) {
 Result<std::vector<OpTime>> CpuDevice::synchronize() {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [this] { return in_flight_ == 0; });
-  if (auto healthy = fabric_.failure().result(); !healthy) return healthy.error();
+  if (auto healthy = run_context_.failure().result(); !healthy) return healthy.error();
   return times_;
 }
 
 OpTime CpuDevice::run(const Item& item) {
-  OpTime time{item.op, fabric_.now(), {}, {}};
+  OpTime time{item.op, run_context_.now(), {}, {}};
   time.active = time.begin;
-  if (!fabric_.failure().is_set()) {
+  if (!run_context_.failure().is_set()) {
     try {
       time.active = std::max(time.begin, item.task(time.begin));
     } catch (const std::exception& exception) {
-      fabric_.fail(Error{ErrorKind::Device,
-                         "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
-                         std::nullopt});
+      run_context_.fail(Error{ErrorKind::Device,
+                              "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
+                              std::nullopt});
     }
   }
-  time.end = fabric_.now();
+  time.end = run_context_.now();
   return time;
 }
 

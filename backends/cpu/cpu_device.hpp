@@ -13,17 +13,17 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/fabric.hpp"
 #include "backends/cpu/thread_team.hpp"
 #include "core/run/device.hpp"
+#include "core/run/run_context.hpp"
 
 namespace lockstep::cpu {
 
 class CpuDevice final : public Device {
  public:
-  /// `program` and `fabric` outlive the device. Errors: OutOfMemory if the arena cannot be had.
+  /// `program` and `context` outlive the device. Errors: OutOfMemory if the arena cannot be had.
   static Result<std::unique_ptr<CpuDevice>> create(const Program& program, Rank rank, int threads,
-                                                   Fabric& fabric);
+                                                   RunContext& context);
   ~CpuDevice() override;  // runs what is still queued
   CpuDevice(const CpuDevice&) = delete;
   CpuDevice& operator=(const CpuDevice&) = delete;
@@ -67,14 +67,14 @@ class CpuDevice final : public Device {
   };
   using Arena = std::unique_ptr<std::byte[], FreeArena>;
 
-  CpuDevice(const Program& program, Rank rank, int threads, Fabric& fabric, Arena arena);
+  CpuDevice(const Program& program, Rank rank, int threads, RunContext& context, Arena arena);
   Queue& queue(Stream stream) { return *queues_[static_cast<std::size_t>(stream)]; }
   Result<void> push(Stream stream, Item item);
   void work(Queue& queue);
   OpTime run(const Item& item);
 
   const Program& program_;
-  Fabric& fabric_;
+  RunContext& run_context_;
   Arena arena_;
   std::int64_t arena_bytes_ = 0;
   StepContext context_;  // written between steps only

@@ -19,6 +19,17 @@ std::string text(const Party& party) {
 
 }  // namespace
 
+Result<void> check_agreement(const std::vector<Party>& parties) {
+  for (const Party& other : parties) {
+    if (agree(parties.front(), other)) continue;
+    return Error{
+        ErrorKind::Internal,
+        "ranks meet in different transfers: " + text(parties.front()) + " and " + text(other),
+        std::nullopt};
+  }
+  return {};
+}
+
 const Gathering* Meeting::arrive(std::int64_t sequence, int position, const Party& party) {
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[sequence];
@@ -27,14 +38,9 @@ const Gathering* Meeting::arrive(std::int64_t sequence, int position, const Part
   parties[static_cast<std::size_t>(position)] = party;
   if (++slot.arrived == size_) {
     slot.gathering.complete = fabric_.now();
-    for (const Party& other : parties) {
-      if (agree(parties.front(), other)) continue;
-      const Error error{
-          ErrorKind::Internal,
-          "ranks meet in different transfers: " + text(parties.front()) + " and " + text(other),
-          std::nullopt};
+    if (const auto same = check_agreement(parties); !same) {
       lock.unlock();  // fail() takes every meeting's lock
-      fabric_.fail(error);
+      fabric_.fail(same.error());
       return nullptr;
     }
     changed_.notify_all();
@@ -72,13 +78,9 @@ Meeting& Fabric::channel(Rank from, Rank to, bool backward) {
 }
 
 void Fabric::fail(const Error& error) {
-  failure_.set(error);
+  process_.fail(error);
   const std::lock_guard lock(mutex_);
   for (auto& [key, meeting] : meetings_) meeting->wake_all();
-}
-
-SimTime Fabric::now() const {
-  return std::chrono::duration_cast<SimTime>(std::chrono::steady_clock::now() - epoch_);
 }
 
 }  // namespace lockstep::cpu

@@ -2,7 +2,6 @@
 // channel is one slot; members leave their buffers there, move the data and part together.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,7 @@
 #include <vector>
 
 #include "core/ir/program.hpp"
-#include "core/run/first_error.hpp"
+#include "core/run/process.hpp"
 
 namespace lockstep::cpu {
 
@@ -27,6 +26,9 @@ struct Party {
   const std::byte* source = nullptr;  // what the member gives
   std::byte* target = nullptr;        // where it wants the result
 };
+
+/// Error Internal if the parties do not all mean the same transfer.
+Result<void> check_agreement(const std::vector<Party>& parties);
 
 /// All parties of a transfer, by position.
 struct Gathering {
@@ -62,7 +64,7 @@ class Meeting {
 };
 
 /// Shared by the devices and communicators of all ranks of one run, which it outlives.
-class Fabric {
+class Fabric final : public RunContext {
  public:
   Fabric() = default;
   Fabric(const Fabric&) = delete;
@@ -74,17 +76,14 @@ class Fabric {
   /// counts, because they run on streams of their own.
   Meeting& channel(Rank from, Rank to, bool backward);
 
-  /// Keeps the first error and lets go of everyone who waits.
-  void fail(const Error& error);
-  const FirstError& failure() const { return failure_; }
-  /// Time since the fabric was made: the clock of all ranks.
-  SimTime now() const;
+  void fail(const Error& error) override;
+  const FirstError& failure() const override { return process_.failure(); }
+  SimTime now() const override { return process_.now(); }
 
  private:
   Meeting& meeting(std::tuple<int, int, int> key, int size);
 
-  const std::chrono::steady_clock::time_point epoch_ = std::chrono::steady_clock::now();
-  FirstError failure_;
+  SoleProcess process_;
   std::mutex mutex_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Meeting>> meetings_;
 };

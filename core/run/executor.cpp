@@ -1,6 +1,7 @@
 #include "core/run/executor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "core/run/crew.hpp"
 #include "core/run/first_error.hpp"
+#include "core/run/process.hpp"
 #include "core/run/rank_runner.hpp"
 #include "core/run/state_transfer.hpp"
 #include "core/run/trace_builder.hpp"
@@ -45,37 +47,81 @@ class Execution {
         scenario_(scenario),
         options_(options),
         executor_options_(executor_options),
+        process_(executor_options.process != nullptr ? *executor_options.process : sole_),
         ports_(ports),
         crew_(ports.size()) {
     for (const RankPort& port : ports) runners_.emplace_back(program, scenario, port, batches);
     result_.trace = make_trace_skeleton(program, backend);
-    result_.trace.peak_memory.clear();
-    for (const RankPort& port : ports) {
-      result_.trace.peak_memory.push_back(port.device->arena_bytes());
-    }
+    result_.trace.clock_uncertainty = process_.clock_uncertainty();
   }
 
   Result<RunResult> run() {
-    if (auto ready = prepare(); !ready) return ready.error();
-    int step = options_.initial_state != nullptr ? options_.initial_state->step : 0;
-    for (int i = 0; i < options_.steps && !cancelled(); ++i, ++step) {
-      const bool traced =
-          i >= options_.trace_from && i < options_.trace_from + options_.trace_steps;
-      if (auto done = run_step(step, traced); !done) return done.error();
-      if (options_.on_step) options_.on_step(result_.trace.steps.back());
-      if (auto saved = checkpoint(step + 1); !saved) return saved.error();
-    }
-    finish_spans();
-    if (options_.return_state) {
-      auto state = gather_state(program_, ports_, step);
-      if (!state) return state.error();
-      result_.state = std::move(*state);
-    }
+    if (auto done = run_steps(); !done) return done.error();
+    if (auto done = finish(); !done) return done.error();
     return std::move(result_);
   }
 
  private:
-  bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
+  bool leads() const { return process_.index() == 0; }
+
+  Result<void> run_steps() {
+    if (auto same = check_same_program(); !same) return same;
+    if (auto ready = prepare(); !ready) return ready;
+    step_ = options_.initial_state != nullptr ? options_.initial_state->step : 0;
+    for (int i = 0; i < options_.steps; ++i, ++step_) {
+      const auto stop = cancelled();
+      if (!stop) return stop.error();
+      if (*stop) break;
+      const bool traced =
+          i >= options_.trace_from && i < options_.trace_from + options_.trace_steps;
+      if (auto done = run_step(step_, traced); !done) return done;
+      if (leads() && options_.on_step) options_.on_step(result_.trace.steps.back());
+      if (auto saved = checkpoint(step_ + 1); !saved) return saved;
+    }
+    return {};
+  }
+
+  Result<void> finish() {
+    std::vector<std::int64_t> arenas;
+    for (const RankPort& port : ports_) arenas.push_back(port.device->arena_bytes());
+    auto peak_memory = gather_values(process_, arenas);
+    if (!peak_memory) return peak_memory.error();
+    auto spans = gather_values(process_, result_.trace.spans);
+    if (!spans) return spans.error();
+    if (leads()) {
+      result_.trace.peak_memory = std::move(*peak_memory);
+      result_.trace.spans = std::move(*spans);
+      finish_spans();
+    }
+    if (!options_.return_state) return {};
+    auto state = gather_state(program_, ports_, process_, step_);
+    if (!state) return state.error();
+    result_.state = std::move(*state);
+    return {};
+  }
+
+  /// Processes are given their scenarios one by one, so they may differ.
+  Result<void> check_same_program() {
+    const std::string& own = result_.trace.program_hash;
+    const auto hashes = all_gather(process_, std::as_bytes(std::span(own)));
+    if (!hashes) return hashes.error();
+    for (std::size_t i = 0; i < hashes->size(); ++i) {
+      const std::span<const std::byte> first((*hashes)[0]), other((*hashes)[i]);
+      if (std::equal(first.begin(), first.end(), other.begin(), other.end())) continue;
+      return Error{ErrorKind::InvalidSpec,
+                   "process " + std::to_string(i) + " was given another program than process 0",
+                   std::nullopt};
+    }
+    return {};
+  }
+
+  /// All processes agree, so that none of them waits in a step that another does not take.
+  Result<bool> cancelled() {
+    const bool own = options_.cancel != nullptr && options_.cancel->load();
+    const auto any = all_gather_values(process_, std::vector<char>{static_cast<char>(own)});
+    if (!any) return any.error();
+    return std::count(any->begin(), any->end(), 0) < std::ssize(*any);
+  }
 
   /// body(i) on every rank's thread; the first error ends the others' transfers and is returned.
   template <class Body>
@@ -108,18 +154,32 @@ class Execution {
       return {};
     });
     if (!done) return done.error();
+    const auto metrics = gather_metrics(ranks);
+    if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    result_.trace.steps.push_back({step, first_of(ranks, &RankStep::loss),
-                                   first_of(ranks, &RankStep::grad_norm), context.lr,
-                                   Seconds{time.count()}});
+    result_.trace.steps.push_back(
+        {step, first_of(*metrics, 0), first_of(*metrics, 1), context.lr, Seconds{time.count()}});
     if (traced) add_spans(step, ranks);
     return {};
   }
 
-  static double first_of(const std::vector<RankStep>& ranks,
-                         std::optional<double> RankStep::*metric) {
-    for (const RankStep& rank : ranks) {
-      if (rank.*metric) return *(rank.*metric);
+  struct Metric {
+    double value = 0;
+    bool present = false;
+  };
+  static Metric metric(const std::optional<double>& value) {
+    return {value.value_or(0), value.has_value()};
+  }
+
+  /// Loss and norm of every rank, by rank.
+  Result<std::vector<std::array<Metric, 2>>> gather_metrics(const std::vector<RankStep>& ranks) {
+    std::vector<std::array<Metric, 2>> own;
+    for (const RankStep& rank : ranks) own.push_back({metric(rank.loss), metric(rank.grad_norm)});
+    return all_gather_values(process_, own);
+  }
+  static double first_of(const std::vector<std::array<Metric, 2>>& ranks, std::size_t which) {
+    for (const auto& rank : ranks) {
+      if (rank[which].present) return rank[which].value;
     }
     return 0;
   }
@@ -157,18 +217,21 @@ class Execution {
         !options_.on_checkpoint) {
       return {};
     }
-    const auto state = gather_state(program_, ports_, steps_done);
+    const auto state = gather_state(program_, ports_, process_, steps_done);
     if (!state) return state.error();
-    return options_.on_checkpoint(*state);
+    return leads() ? options_.on_checkpoint(*state) : Result<void>{};
   }
 
   const Program& program_;
   const Scenario& scenario_;
   const RunOptions& options_;
   const ExecutorOptions& executor_options_;
+  SoleProcess sole_;
+  Process& process_;
   std::span<const RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
+  int step_ = 0;  // the next one
   Crew crew_;
 };
 

@@ -1,6 +1,6 @@
 // Executor: runs a program on real devices; shared by the backends that compute. One host thread
-// per rank walks its role's ops every step, enqueues them and waits for the device once, at the
-// end.
+// per rank of this process walks its role's ops every step, enqueues them and waits for the device
+// once, at the end.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "core/ir/program.hpp"
 #include "core/run/backend.hpp"
 #include "core/run/device.hpp"
+#include "core/run/process.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
@@ -32,6 +33,7 @@ struct ExecutorOptions {
   /// Fill the arena with 0xFF (NaN in every floating type) before the first step, and all but its
   /// persistent buffers before every step, so that a read before the write shows in the loss.
   bool poison = false;
+  Process* process = nullptr;  // null: this process runs all ranks
 };
 
 /// Runs options.steps steps, from the step of options.initial_state or 0 on; trace_from counts from
@@ -44,7 +46,12 @@ struct ExecutorOptions {
 /// The first error of any rank ends the run of all of them and is returned: Unsupported (a kernel
 /// that a device lacks, before any op runs), InvalidSpec (initial state does not fit), Device, or
 /// what on_checkpoint returned.
-/// Requires one port per rank of the program, by ascending rank; verify(program).empty().
+/// Several processes call it together, with the same program, scenario and options: spans and state
+/// are in the leader's result, which alone calls on_step and on_checkpoint; any of them may cancel.
+/// An error in the middle of a step reaches the others by itself, any other by Process::fail or
+/// Process::end_all of the caller.
+/// Requires one port per rank of this process, by ascending rank; every rank in one process, higher
+/// ranks in later ones; verify(program).empty().
 Result<RunResult> execute(const Program& program, const Scenario& scenario,
                           const RunOptions& options, const std::string& backend,
                           std::span<const RankPort> ports, const BatchSource& batches,

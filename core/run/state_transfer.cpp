@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 
 #include "core/run/initial_values.hpp"
@@ -97,6 +97,28 @@ struct Slot {
 constexpr Slot kSlots[] = {
     {"", &Unit::param}, {"adam_m.", &Unit::adam_m}, {"adam_v.", &Unit::adam_v}};
 
+/// Where values belong in the whole state; also how they travel between processes.
+struct PieceHeader {
+  ParameterId parameter;
+  std::int32_t slot = 0;  // of kSlots
+  DType dtype = DType::F32;
+  std::int64_t begin = 0, count = 0;
+  std::int64_t bytes() const { return count * size_of(dtype); }
+};
+
+void place(const Program& program, TrainingState& state, const PieceHeader& header,
+           const std::byte* values) {
+  const Parameter& parameter = program.parameters[index(header.parameter.v)];
+  Tensor& tensor = state.tensors[kSlots[header.slot].prefix + parameter.name];
+  const std::int64_t size = size_of(header.dtype);
+  if (tensor.data.empty()) {
+    tensor.dtype = header.dtype;
+    tensor.shape = parameter.shape;
+    tensor.data.resize(index(parameter.elements() * size));
+  }
+  std::memcpy(tensor.data.data() + header.begin * size, values, index(header.bytes()));
+}
+
 bool holds_moments(const TrainingState& state) {
   const auto first = state.tensors.lower_bound("adam_");
   return first != state.tensors.end() &&
@@ -156,42 +178,54 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
 }
 
 Result<TrainingState> gather_state(const Program& program, std::span<const RankPort> ports,
-                                   int step) {
+                                   Process& process, int step) {
   TrainingState state;
   state.step = step;
-  // Slot, parameter and first element of the pieces read.
-  std::set<std::tuple<std::string_view, ParameterId, std::int64_t>> done;
+  const bool leads = process.index() == 0;
+  std::vector<std::byte> sent;  // to the leader: headers, each with its values
+  const auto keep = [&](const PieceHeader& header, const std::byte* values) {
+    if (leads) return place(program, state, header, values);
+    const auto* bytes = reinterpret_cast<const std::byte*>(&header);
+    sent.insert(sent.end(), bytes, bytes + sizeof header);
+    sent.insert(sent.end(), values, values + header.bytes());
+  };
+  // Slot, parameter and first element of the pieces of lower ranks, also of other processes.
+  std::set<std::tuple<std::int32_t, ParameterId, std::int64_t>> done;
   std::vector<std::byte> shard;
-  for (const RankPort& port : ports) {
-    const Role& role = program.role_of(port.rank);
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    const auto port =
+        std::find_if(ports.begin(), ports.end(), [&](const RankPort& p) { return p.rank == rank; });
+    const Role& role = program.role_of(rank);
     for (const Unit& unit : role.units) {
       if (unit.tied_copy) continue;
-      for (const Slot& slot : kSlots) {
-        const BufferId id = unit.*slot.buffer;
+      for (std::int32_t slot = 0; slot < std::ssize(kSlots); ++slot) {
+        const BufferId id = unit.*kSlots[slot].buffer;
         if (!id.valid()) continue;
-        std::vector<ShardPiece> pieces = shard_pieces(program, port.rank, unit, id);
+        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
         std::erase_if(pieces, [&](const ShardPiece& piece) {
-          return !done.emplace(slot.prefix, piece.parameter, piece.begin).second;
+          return !done.emplace(slot, piece.parameter, piece.begin).second;
         });
-        if (pieces.empty()) continue;
+        if (pieces.empty() || port == ports.end()) continue;
         const Buffer& buffer = role.buffer(id);
-        const std::int64_t size = size_of(buffer.dtype);
         shard.resize(index(buffer.bytes.v));
-        if (auto read = port.device->read(role.arena_offset(id), shard); !read) {
+        if (auto read = port->device->read(role.arena_offset(id), shard); !read) {
           return read.error();
         }
         for (const ShardPiece& piece : pieces) {
-          const Parameter& parameter = parameter_of(program, piece);
-          Tensor& tensor = state.tensors[slot.prefix + parameter.name];
-          if (tensor.data.empty()) {
-            tensor.dtype = buffer.dtype;
-            tensor.shape = parameter.shape;
-            tensor.data.resize(index(parameter.elements() * size));
-          }
-          std::memcpy(tensor.data.data() + piece.begin * size, shard.data() + piece.at * size,
-                      index(piece.count * size));
+          keep({piece.parameter, slot, buffer.dtype, piece.begin, piece.count},
+               shard.data() + piece.at * size_of(buffer.dtype));
         }
       }
+    }
+  }
+  const auto received = gather(process, sent);
+  if (!received) return received.error();
+  for (const std::vector<std::byte>& bytes : *received) {
+    for (std::size_t at = 0; at < bytes.size();) {
+      PieceHeader header;
+      std::memcpy(&header, bytes.data() + at, sizeof header);
+      place(program, state, header, bytes.data() + at + sizeof header);
+      at += sizeof header + index(header.bytes());
     }
   }
   return state;

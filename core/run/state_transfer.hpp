@@ -9,6 +9,7 @@
 #include "core/ir/state.hpp"
 #include "core/run/device.hpp"
 #include "core/run/executor.hpp"
+#include "core/run/process.hpp"
 
 namespace lockstep {
 
@@ -31,9 +32,10 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
                         const TrainingState* state);
 
-/// Parameters and moments of all ranks, whole. Every element is read from the lowest rank that
-/// holds it; tied copies are passed over.
+/// Parameters and moments of all ranks, whole, in the leader of the processes; tensors nowhere
+/// else. Every element is read from the lowest rank that holds it; tied copies are passed over.
+/// Requires the ports of this process's ranks; all processes call it together.
 Result<TrainingState> gather_state(const Program& program, std::span<const RankPort> ports,
-                                   int step);
+                                   Process& process, int step);
 
 }  // namespace lockstep

@@ -159,6 +159,8 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   bool metadata_number(std::optional<std::int64_t> integer, double real) {
     if (depth_ == 2 && key_ == "format_version") {
       trace.format_version = static_cast<int>(integer.value_or(-1));
+    } else if (depth_ == 2 && key_ == "clock_uncertainty_ps") {
+      trace.clock_uncertainty = SimTime{integer.value_or(0)};
     } else if (depth_ == 3) {
       const std::int64_t value = integer.value_or(-1);
       if (key_ == "role_of_rank") trace.role_of_rank.push_back(static_cast<std::int32_t>(value));

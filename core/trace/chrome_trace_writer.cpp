@@ -83,6 +83,9 @@ class Writer {
     out_.text(R"({"format_version":)").integer(trace_.format_version);
     out_.text(R"(,"backend":)").text(quoted(trace_.backend));
     out_.text(R"(,"program_hash":)").text(quoted(trace_.program_hash));
+    if (trace_.clock_uncertainty > SimTime{}) {
+      out_.text(R"(,"clock_uncertainty_ps":)").integer(trace_.clock_uncertainty.count());
+    }
     strings("names", trace_.names);
     strings("rank_labels", trace_.rank_labels);
     strings("streams", trace_.streams);

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <random>
@@ -7,7 +8,9 @@
 #include <vector>
 
 #include "backends/cpu/cpu_communicator.hpp"
+#include "backends/cpu/remote_communicator.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/run/loopback_process.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
 namespace lockstep::cpu {
@@ -15,22 +18,44 @@ namespace {
 
 using testing::index;
 
+/// Ranks that are threads of one process.
+struct Threads {
+  explicit Threads(int) {}
+  RunContext& context(Rank) { return fabric; }
+  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, CpuDevice& device) {
+    return std::make_unique<CpuCommunicator>(program, r, device, fabric);
+  }
+  Fabric fabric;
+};
+
+/// Ranks that know of each other by messages only.
+struct Processes {
+  explicit Processes(int ranks) {
+    for (Rank r = 0; r < ranks; ++r) processes.emplace_back(network, r, ranks);
+  }
+  RunContext& context(Rank r) { return processes[index(r)]; }
+  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, CpuDevice& device) {
+    return std::make_unique<RemoteCommunicator>(program, r, device, processes[index(r)]);
+  }
+  testing::LoopbackNetwork network;
+  std::deque<testing::LoopbackProcess> processes;
+};
+
 /// Devices and communicators of all ranks of a program; drives every rank from one thread, which
 /// suffices because no enqueue blocks.
+template <class World>
 class Ranks {
  public:
-  explicit Ranks(const Program& program) : program_(program) {
+  explicit Ranks(const Program& program) : program_(program), world_(program.mesh.world_size()) {
     for (Rank r = 0; r < program.mesh.world_size(); ++r) {
-      auto device = CpuDevice::create(program, r, 1, fabric_);
+      auto device = CpuDevice::create(program, r, 1, world_.context(r));
       REQUIRE(device.ok());
       devices_.push_back(std::move(*device));
-      communicators_.push_back(
-          std::make_unique<CpuCommunicator>(program, r, *devices_.back(), fabric_));
+      communicators_.push_back(world_.communicator(program, r, *devices_.back()));
     }
   }
   CpuDevice& device(Rank r) { return *devices_[index(r)]; }
-  CpuCommunicator& communicator(Rank r) { return *communicators_[index(r)]; }
-  Fabric& fabric() { return fabric_; }
+  Communicator& communicator(Rank r) { return *communicators_[index(r)]; }
 
   template <class T>
   T* data(Rank r, BufferId buffer) {
@@ -77,10 +102,10 @@ class Ranks {
 
  private:
   const Program& program_;
-  Fabric fabric_;
-  std::vector<std::unique_ptr<CpuDevice>> devices_;
-  std::vector<std::unique_ptr<CpuCommunicator>> communicators_;
+  World world_;
   std::deque<std::vector<std::byte*>> args_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::vector<std::unique_ptr<CpuDevice>> devices_;  // their threads use all of the above
 };
 
 /// One collective on buffers of the given sizes, `times` times on `stream`.
@@ -125,7 +150,7 @@ bool bit_equal(const T* a, const T* b, std::int64_t n) {
   return n == 0 || std::memcmp(a, b, index(n) * sizeof(T)) == 0;
 }
 
-template <class T>
+template <class World, class T>
 void check_sums(DType dtype, std::mt19937& random) {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     for (const std::int64_t shard : {0, 1, 17, 1000, 5003}) {
@@ -135,20 +160,20 @@ void check_sums(DType dtype, std::mt19937& random) {
 
       const Program scatter =
           collective_program(ranks, OpKind::ReduceScatter, dtype, {full, shard});
-      Ranks scattered(scatter);
-      for (Rank r = 0; r < ranks; ++r) fill(scattered.data<T>(r, {0}), values[index(r)]);
+      Ranks<World> scattered(scatter);
+      for (Rank r = 0; r < ranks; ++r) fill(scattered.template data<T>(r, {0}), values[index(r)]);
       scattered.run_all(random);
       for (Rank r = 0; r < ranks; ++r) {
-        CHECK(bit_equal(scattered.data<T>(r, {1}), expected.data() + r * shard, shard));
-        CHECK(bit_equal(scattered.data<T>(r, {0}), values[index(r)].data(), full));
+        CHECK(bit_equal(scattered.template data<T>(r, {1}), expected.data() + r * shard, shard));
+        CHECK(bit_equal(scattered.template data<T>(r, {0}), values[index(r)].data(), full));
       }
 
       const Program reduce = collective_program(ranks, OpKind::AllReduce, dtype, {full});
-      Ranks reduced(reduce);
-      for (Rank r = 0; r < ranks; ++r) fill(reduced.data<T>(r, {0}), values[index(r)]);
+      Ranks<World> reduced(reduce);
+      for (Rank r = 0; r < ranks; ++r) fill(reduced.template data<T>(r, {0}), values[index(r)]);
       reduced.run_all(random);
       for (Rank r = 0; r < ranks; ++r) {
-        CHECK(bit_equal(reduced.data<T>(r, {0}), expected.data(), full));
+        CHECK(bit_equal(reduced.template data<T>(r, {0}), expected.data(), full));
       }
     }
   }
@@ -156,31 +181,33 @@ void check_sums(DType dtype, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("all-reduce and reduce-scatter equal the serial sum in rank order bit for bit",
-          "[backends][cpu]") {
+TEMPLATE_TEST_CASE("all-reduce and reduce-scatter equal the serial sum in rank order bit for bit",
+                   "[backends][cpu]", Threads, Processes) {
   std::mt19937 random(1);
-  check_sums<float>(DType::F32, random);
-  check_sums<double>(DType::F64, random);
+  check_sums<TestType, float>(DType::F32, random);
+  check_sums<TestType, double>(DType::F64, random);
 }
 
-TEST_CASE("all-reduce works on sizes that the group does not divide", "[backends][cpu]") {
+TEMPLATE_TEST_CASE("all-reduce works on sizes that the group does not divide", "[backends][cpu]",
+                   Threads, Processes) {
   std::mt19937 random(2);
   for (const int ranks : {2, 3, 5, 7, 8}) {
     for (const std::int64_t n : {0, 1, 2, 31, 33, 65, 4099}) {
       const auto values = random_values<float>(ranks, n, random);
       const std::vector<float> expected = serial_sum(values);
       const Program program = collective_program(ranks, OpKind::AllReduce, DType::F32, {n});
-      Ranks all(program);
-      for (Rank r = 0; r < ranks; ++r) fill(all.data<float>(r, {0}), values[index(r)]);
+      Ranks<TestType> all(program);
+      for (Rank r = 0; r < ranks; ++r) fill(all.template data<float>(r, {0}), values[index(r)]);
       all.run_all(random);
       for (Rank r = 0; r < ranks; ++r) {
-        CHECK(bit_equal(all.data<float>(r, {0}), expected.data(), n));
+        CHECK(bit_equal(all.template data<float>(r, {0}), expected.data(), n));
       }
     }
   }
 }
 
-TEST_CASE("gather, all-to-all and broadcast put every element in its place", "[backends][cpu]") {
+TEMPLATE_TEST_CASE("gather, all-to-all and broadcast put every element in its place",
+                   "[backends][cpu]", Threads, Processes) {
   std::mt19937 random(3);
   // Element i of rank r is 1,000,000 r + i.
   const auto value = [](Rank r, std::int64_t i) {
@@ -194,12 +221,12 @@ TEST_CASE("gather, all-to-all and broadcast put every element in its place", "[b
       const Program exchange =
           collective_program(ranks, OpKind::AllToAll, DType::I32, {full, full});
       const Program broadcast = collective_program(ranks, OpKind::Broadcast, DType::I32, {full});
-      Ranks gathered(gather), exchanged(exchange), told(broadcast);
+      Ranks<TestType> gathered(gather), exchanged(exchange), told(broadcast);
       for (Rank r = 0; r < ranks; ++r) {
         for (std::int64_t i = 0; i < full; ++i) {
-          if (i < shard) gathered.data<std::int32_t>(r, {0})[i] = value(r, i);
-          exchanged.data<std::int32_t>(r, {0})[i] = value(r, i);
-          told.data<std::int32_t>(r, {0})[i] = value(r, i);
+          if (i < shard) gathered.template data<std::int32_t>(r, {0})[i] = value(r, i);
+          exchanged.template data<std::int32_t>(r, {0})[i] = value(r, i);
+          told.template data<std::int32_t>(r, {0})[i] = value(r, i);
         }
       }
       gathered.run_all(random);
@@ -210,9 +237,10 @@ TEST_CASE("gather, all-to-all and broadcast put every element in its place", "[b
         for (Rank from = 0; from < ranks; ++from) {
           for (std::int64_t i = 0; i < shard; ++i) {
             const std::int64_t at = from * shard + i;
-            right &= gathered.data<std::int32_t>(r, {1})[at] == value(from, i);
-            right &= exchanged.data<std::int32_t>(r, {1})[at] == value(from, r * shard + i);
-            right &= told.data<std::int32_t>(r, {0})[at] == value(0, at);
+            right &= gathered.template data<std::int32_t>(r, {1})[at] == value(from, i);
+            right &=
+                exchanged.template data<std::int32_t>(r, {1})[at] == value(from, r * shard + i);
+            right &= told.template data<std::int32_t>(r, {0})[at] == value(0, at);
           }
         }
       }
@@ -221,7 +249,8 @@ TEST_CASE("gather, all-to-all and broadcast put every element in its place", "[b
   }
 }
 
-TEST_CASE("all-gather works in place, with the shard inside the full buffer", "[backends][cpu]") {
+TEMPLATE_TEST_CASE("all-gather works in place, with the shard inside the full buffer",
+                   "[backends][cpu]", Threads, Processes) {
   // A role per rank, because the view differs.
   Program program = testing::program_of("dp", 3);
   for (Rank r = 0; r < 3; ++r) {
@@ -231,21 +260,21 @@ TEST_CASE("all-gather works in place, with the shard inside the full buffer", "[
     program.roles.push_back(role.finish({r}));
     program.role_of_rank[index(r)] = {r};
   }
-  Ranks ranks(program);
+  Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 3; ++r) {
-    for (int i = 0; i < 12; ++i) ranks.data<std::int32_t>(r, {0})[i] = i / 4 == r ? i : -1;
+    for (int i = 0; i < 12; ++i) ranks.template data<std::int32_t>(r, {0})[i] = i / 4 == r ? i : -1;
   }
   std::mt19937 random(4);
   ranks.run_all(random);
   for (Rank r = 0; r < 3; ++r) {
-    for (int i = 0; i < 12; ++i) CHECK(ranks.data<std::int32_t>(r, {0})[i] == i);
+    for (int i = 0; i < 12; ++i) CHECK(ranks.template data<std::int32_t>(r, {0})[i] == i);
   }
 }
 
-TEST_CASE("a transfer's active time is when its last member came, on every member",
-          "[backends][cpu]") {
+TEMPLATE_TEST_CASE("a transfer's active time is when its last member came, on every member",
+                   "[backends][cpu]", Threads, Processes) {
   const Program program = collective_program(3, OpKind::AllReduce, DType::F32, {8}, 4);
-  Ranks ranks(program);
+  Ranks<TestType> ranks(program);
   std::mt19937 random(5);
   for (int step = 0; step < 20; ++step) {
     auto times = ranks.run_all(random);
@@ -270,8 +299,9 @@ TEST_CASE("a transfer's active time is when its last member came, on every membe
   }
 }
 
-TEST_CASE("messages of both directions and both streams pass in order through pipeline ranks",
-          "[backends][cpu]") {
+TEMPLATE_TEST_CASE(
+    "messages of both directions and both streams pass in order through pipeline ranks",
+    "[backends][cpu]", Threads, Processes) {
   // Rank 0 sends four forward messages, rank 1 answers each with a backward one; the receives are
   // posted early.
   constexpr int kMessages = 4;
@@ -294,11 +324,11 @@ TEST_CASE("messages of both directions and both streams pass in order through pi
     program.roles.push_back(role.finish({r}));
     program.role_of_rank[index(r)] = {r};
   }
-  Ranks ranks(program);
+  Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 2; ++r) {
     for (int i = 0; i < kMessages; ++i) {
       for (int e = 0; e < 5; ++e) {
-        ranks.data<float>(r, {2 * i})[e] = static_cast<float>(100 * r + 10 * i + e);
+        ranks.template data<float>(r, {2 * i})[e] = static_cast<float>(100 * r + 10 * i + e);
       }
     }
   }
@@ -307,14 +337,15 @@ TEST_CASE("messages of both directions and both streams pass in order through pi
   for (Rank r = 0; r < 2; ++r) {
     for (int i = 0; i < kMessages; ++i) {
       for (int e = 0; e < 5; ++e) {
-        CHECK(ranks.data<float>(r, {2 * i + 1})[e] ==
+        CHECK(ranks.template data<float>(r, {2 * i + 1})[e] ==
               static_cast<float>(100 * (1 - r) + 10 * i + e));
       }
     }
   }
 }
 
-TEST_CASE("two streams can each have a collective of one group in flight", "[backends][cpu]") {
+TEMPLATE_TEST_CASE("two streams can each have a collective of one group in flight",
+                   "[backends][cpu]", Threads, Processes) {
   // The gather is enqueued first and delayed on rank 0; the reduce of the other stream overtakes
   // it.
   Program program = testing::program_of("dp", 2);
@@ -325,10 +356,11 @@ TEST_CASE("two streams can each have a collective of one group in flight", "[bac
   const OpId gather = role.op(OpKind::AllGather, Stream::Gather, 0, {shard, full});
   const OpId reduce = role.op(OpKind::AllReduce, Stream::Reduce, 0, {grad});
   program.roles.push_back(role.finish({0, 1}));
-  Ranks ranks(program);
+  Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 2; ++r) {
-    for (int i = 0; i < 4; ++i) ranks.data<float>(r, shard)[i] = static_cast<float>(10 * r + i);
-    for (int i = 0; i < 8; ++i) ranks.data<float>(r, grad)[i] = 1.0F;
+    for (int i = 0; i < 4; ++i)
+      ranks.template data<float>(r, shard)[i] = static_cast<float>(10 * r + i);
+    for (int i = 0; i < 8; ++i) ranks.template data<float>(r, grad)[i] = 1.0F;
     ranks.device(r).begin_step({});
   }
   REQUIRE(ranks.enqueue(0, gather, std::chrono::milliseconds(5)).ok());
@@ -336,13 +368,13 @@ TEST_CASE("two streams can each have a collective of one group in flight", "[bac
   REQUIRE(ranks.enqueue(0, reduce).ok());
   for (Rank r = 0; r < 2; ++r) REQUIRE(ranks.device(r).synchronize().ok());
   for (Rank r = 0; r < 2; ++r) {
-    CHECK(ranks.data<float>(r, full)[5] == 11.0F);
-    CHECK(ranks.data<float>(r, grad)[7] == 2.0F);
+    CHECK(ranks.template data<float>(r, full)[5] == 11.0F);
+    CHECK(ranks.template data<float>(r, grad)[7] == 2.0F);
   }
 }
 
-TEST_CASE("members that meet in different transfers get an error that names both",
-          "[backends][cpu]") {
+TEMPLATE_TEST_CASE("members that meet in different transfers get an error that names both",
+                   "[backends][cpu]", Threads, Processes) {
   Program program = testing::program_of("dp", 2);
   for (Rank r = 0; r < 2; ++r) {
     testing::RoleBuilder role;
@@ -351,7 +383,7 @@ TEST_CASE("members that meet in different transfers get an error that names both
     program.roles.push_back(role.finish({r}));
     program.role_of_rank[index(r)] = {r};
   }
-  Ranks ranks(program);
+  Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 2; ++r) {
     ranks.device(r).begin_step({});
     REQUIRE(ranks.enqueue(r, {0}).ok());
@@ -365,10 +397,10 @@ TEST_CASE("members that meet in different transfers get an error that names both
   }
 }
 
-TEST_CASE("abort wakes ranks that wait for a peer, and later transfers do not start",
-          "[backends][cpu]") {
+TEMPLATE_TEST_CASE("abort wakes ranks that wait for a peer, and later transfers do not start",
+                   "[backends][cpu]", Threads, Processes) {
   const Program program = collective_program(3, OpKind::AllReduce, DType::F32, {8}, 3);
-  Ranks ranks(program);
+  Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 3; ++r) ranks.device(r).begin_step({});
   for (Rank r = 0; r < 2; ++r) {  // rank 2 never comes
     for (int i = 0; i < 3; ++i) REQUIRE(ranks.enqueue(r, {i}).ok());
@@ -387,9 +419,10 @@ TEST_CASE("abort wakes ranks that wait for a peer, and later transfers do not st
   CHECK_FALSE(ranks.device(0).synchronize().ok());
 }
 
-TEST_CASE("transfers that cannot be are refused when they are enqueued", "[backends][cpu]") {
+TEMPLATE_TEST_CASE("transfers that cannot be are refused when they are enqueued", "[backends][cpu]",
+                   Threads, Processes) {
   const auto refusal = [](const Program& program) {
-    Ranks ranks(program);
+    Ranks<TestType> ranks(program);
     ranks.device(0).begin_step({});
     const auto result = ranks.enqueue(0, {0});
     REQUIRE_FALSE(result.ok());

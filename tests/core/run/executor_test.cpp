@@ -8,6 +8,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/run/fake_device.hpp"
+#include "tests/core/run/loopback_process.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
 namespace lockstep {
@@ -77,10 +78,14 @@ struct Fixture {
     }
   }
   Result<RunResult> run(const ExecutorOptions& executor_options = {}) {
+    return run_ranks({0, 1}, options, executor_options);
+  }
+  Result<RunResult> run_ranks(const std::vector<Rank>& own, const RunOptions& run_options,
+                              const ExecutorOptions& executor_options) {
     std::deque<testing::FakeDevice> devices;
     std::deque<testing::FakeCommunicator> communicators;
     std::vector<RankPort> ports;
-    for (Rank r = 0; r < 2; ++r) {
+    for (const Rank r : own) {
       devices.emplace_back(ranks[index(r)]);
       communicators.emplace_back(ranks[index(r)], devices.back());
       ports.push_back({r, &devices.back(), &communicators.back()});
@@ -93,7 +98,17 @@ struct Fixture {
         targets[t] = tokens[t] + 50000;
       }
     };
-    return execute(program, scenario, options, "fake", ports, batches, executor_options);
+    return execute(program, scenario, run_options, "fake", ports, batches, executor_options);
+  }
+  /// Each rank in a process of its own, with options[rank].
+  std::vector<Result<RunResult>> run_apart(const std::vector<RunOptions>& each) {
+    std::vector<Result<RunResult>> results(2, RunResult{});
+    testing::in_processes(2, [&](Process& process) {
+      const Rank rank = process.index();
+      results[index(rank)] = run_ranks({rank}, each[index(rank)], {.process = &process});
+      if (!results[index(rank)]) process.fail(results[index(rank)].error());
+    });
+    return results;
   }
 };
 
@@ -272,6 +287,75 @@ TEST_CASE("checkpoints come every n global steps and continue the count of the i
   const auto failed = g.run();
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.error().message == "disk full");
+}
+
+TEST_CASE("ranks in processes of their own leave the leader what one process returns",
+          "[core][run]") {
+  Fixture together;
+  together.options.steps = 4;
+  together.options.trace_from = 1;
+  together.options.trace_steps = 2;
+  together.options.return_state = true;
+  const auto expected = together.run();
+  REQUIRE(expected.ok());
+
+  Fixture apart;
+  std::vector<RunOptions> options(2, together.options);
+  std::vector<int> told, saved;
+  for (std::size_t i = 0; i < 2; ++i) {
+    options[i].checkpoint_every = 2;
+    options[i].on_step = [&told, i](const StepResult&) { told.push_back(static_cast<int>(i)); };
+    options[i].on_checkpoint = [&saved, i](const TrainingState&) -> Result<void> {
+      saved.push_back(static_cast<int>(i));
+      return {};
+    };
+  }
+  const auto results = apart.run_apart(options);
+  REQUIRE(results[0].ok());
+  REQUIRE(results[1].ok());
+  const RunResult& leader = *results[0];
+  CHECK(leader.state == expected->state);
+  CHECK(leader.trace.spans == expected->trace.spans);
+  CHECK(leader.trace.memory == expected->trace.memory);
+  CHECK(leader.trace.peak_memory == expected->trace.peak_memory);
+  CHECK(leader.trace.clock_uncertainty == SimTime{7});
+  CHECK(expected->trace.clock_uncertainty == SimTime{0});
+  CHECK(told == std::vector<int>(4, 0));
+  CHECK(saved == std::vector<int>(2, 0));
+  for (const auto& result : results) {  // rank 0's loss in both
+    for (const StepResult& step : result->trace.steps) CHECK(step.loss == 3.5);
+    CHECK(result->trace.steps.size() == 4);
+  }
+}
+
+TEST_CASE("any process may cancel, and all stop after the same step", "[core][run]") {
+  Fixture f;
+  std::atomic<bool> cancel = false;
+  std::vector<RunOptions> options(2);
+  for (RunOptions& each : options) each.steps = 50;
+  options[0].on_step = [&](const StepResult& step) { cancel = step.step == 2; };
+  options[1].cancel = &cancel;
+  const auto results = f.run_apart(options);
+  REQUIRE(results[0].ok());
+  REQUIRE(results[1].ok());
+  CHECK(results[0]->trace.steps.size() == results[1]->trace.steps.size());
+  CHECK(results[0]->trace.steps.size() < 50);
+}
+
+TEST_CASE("a process with another program is refused by all", "[core][run]") {
+  Fixture f, other;
+  other.program.tokens_per_step += 1;
+  other.program.functions[0].name = "g.F";
+  std::vector<std::string> messages(2);
+  testing::in_processes(2, [&](Process& process) {
+    const Rank rank = process.index();
+    const auto result =
+        (rank == 0 ? f : other).run_ranks({rank}, RunOptions(), {.process = &process});
+    if (!result) messages[index(rank)] = result.error().message;
+  });
+  for (const std::string& message : messages) {
+    CHECK(message == "process 1 was given another program than process 0");
+  }
 }
 
 }  // namespace lockstep

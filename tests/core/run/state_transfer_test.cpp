@@ -65,7 +65,8 @@ TrainingState initial_state(const Program& program, int step) {
   for (const RankPort& port : machine.ports) {
     REQUIRE(load_state(program, port.rank, *port.device, 7, nullptr).ok());
   }
-  auto state = gather_state(program, machine.ports, step);
+  SoleProcess process;
+  auto state = gather_state(program, machine.ports, process, step);
   REQUIRE(state.ok());
   return *state;
 }
@@ -135,7 +136,8 @@ TEST_CASE("state saved from one layout loads into any other and comes back bit f
       for (const RankPort& port : machine.ports) {
         REQUIRE(load_state(program, port.rank, *port.device, 99, &state).ok());
       }
-      const auto back = gather_state(program, machine.ports, 12);
+      SoleProcess process;
+      const auto back = gather_state(program, machine.ports, process, 12);
       REQUIRE(back.ok());
       CHECK(*back == state);
     }
@@ -151,7 +153,8 @@ TEST_CASE("weights without moments start with zero moments", "[core][run]") {
   for (const RankPort& port : machine.ports) {
     REQUIRE(load_state(program, port.rank, *port.device, 99, &weights).ok());
   }
-  CHECK(*gather_state(program, machine.ports, 0) == full);
+  SoleProcess process;
+  CHECK(*gather_state(program, machine.ports, process, 0) == full);
 }
 
 TEST_CASE("initial state that does not fit is refused with the tensor's name", "[core][run]") {

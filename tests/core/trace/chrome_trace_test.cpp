@@ -22,6 +22,7 @@ Trace two_stages(int dp, bool folded) {
   Trace t;
   t.backend = "sim";
   t.program_hash = "0123456789abcdef";
+  t.clock_uncertainty = SimTime{1234567};
   t.names = {"block.F \"quoted\"", "forward", "send forward",  "send",
              "recv forward",       "recv",    "all_reduce dp", "all_reduce"};
   t.streams = {"compute", "reduce", "send_forward", "recv_forward"};

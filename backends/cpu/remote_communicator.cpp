@@ -1,0 +1,235 @@
+#include "backends/cpu/remote_communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "backends/cpu/collectives.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+constexpr int kMessageLanes = 4;  // forward and backward, from the lower and the higher rank
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// What members tell each other before the data. The addresses mean nothing to others.
+struct Arrival {
+  Party party;
+  SimTime time{};
+};
+
+/// In-place gathers and scatters pass a view of the same memory: nothing to copy then.
+void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
+}
+
+}  // namespace
+
+RemoteCommunicator::RemoteCommunicator(const Program& program, Rank rank, CpuDevice& device,
+                                       Process& process)
+    : rank_(rank),
+      program_(program),
+      device_(device),
+      process_(process),
+      lanes_(static_cast<int>(program.groups.size()) + kMessageLanes) {
+  for (const Op& op : program.role_of(rank).ops) routes_.push_back(route(op));
+}
+
+RemoteCommunicator::Route RemoteCommunicator::route(const Op& op) const {
+  const Mesh& mesh = program_.mesh;
+  if (is_collective(op.kind)) {
+    const Group& group = program_.group(op.group());
+    const int own = position(mesh, group, rank_);
+    return own < 0 ? Route{} : Route{members(mesh, group, rank_), own, op.group().v};
+  }
+  const int pp = mesh.index_of("pp");
+  if (!is_p2p(op.kind) || pp < 0) return {};
+  const Rank peer = mesh.with_coordinate(rank_, pp, op.peer());
+  const bool backward = op.stream == Stream::SendBackward || op.stream == Stream::RecvBackward;
+  const bool sends = op.kind == OpKind::Send;
+  const Rank from = sends ? rank_ : peer, to = sends ? peer : rank_;
+  const int lane = lanes_ - kMessageLanes + (backward ? 2 : 0) + (from < to ? 0 : 1);
+  return {{from, to}, sends ? 0 : 1, lane};
+}
+
+int RemoteCommunicator::next_tag(const Route& route) {
+  const Rank other = route.members.size() < 2 ? rank_
+                     : route.position == 0    ? route.members[1]
+                                              : route.members[0];
+  const std::int64_t sequence = sequence_[{route.lane, other}]++;
+  // Tags come round again only when thousands of transfers lie between.
+  const std::int64_t period = process_.max_tag() / lanes_;
+  return static_cast<int>(1 + route.lane * period + sequence % period);
+}
+
+Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
+                                         std::span<const std::int64_t> bytes, DType dtype) {
+  const Route& route = routes_[index(id.v)];
+  if (route.members.empty()) {
+    return Error{ErrorKind::Internal,
+                 "rank " + std::to_string(rank_) + " %" + std::to_string(id.v) + " " +
+                     std::string(to_string(op.kind)) + " has no group or peer here",
+                 std::nullopt};
+  }
+  const auto own =
+      party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
+  if (!own) return own.error();
+  const Transfer transfer{&route, next_tag(route), *own, &scratch_[index(int(op.stream))]};
+  return device_.enqueue_task(id, op.stream, [this, transfer](SimTime begin) {
+    SimTime active = begin;
+    if (meet(transfer, active)) static_cast<void>(move(transfer));
+    return active;
+  });
+}
+
+bool RemoteCommunicator::meet(const Transfer& transfer, SimTime& active) {
+  const Route& route = *transfer.route;
+  const Arrival own{transfer.party, process_.now()};
+  std::vector<Arrival> arrivals(route.members.size());
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    const Rank peer = route.members[i];
+    if (peer == rank_) continue;
+    out.push_back({peer, reinterpret_cast<const std::byte*>(&own), sizeof own});
+    in.push_back({peer, reinterpret_cast<std::byte*>(&arrivals[i]), sizeof own});
+  }
+  arrivals[index(route.position)] = own;
+  if (!process_.exchange(transfer.tag, out, in, Patience::Sleep)) return false;
+  std::vector<Party> parties;
+  for (const Arrival& arrival : arrivals) {
+    parties.push_back(arrival.party);
+    active = std::max(active, arrival.time);
+  }
+  active = std::min(active, process_.now());  // clocks of other machines are known inexactly
+  if (const auto same = check_agreement(parties); !same) {
+    process_.fail(same.error());
+    return false;
+  }
+  return true;
+}
+
+bool RemoteCommunicator::move(const Transfer& transfer) {
+  const auto members = static_cast<std::int64_t>(transfer.route->members.size());
+  const std::int64_t part = transfer.party.bytes / members;
+  switch (transfer.party.kind) {
+    case OpKind::AllReduce:
+      return all_reduce(transfer);
+    case OpKind::ReduceScatter:
+      return reduce_scatter(transfer);
+    case OpKind::AllGather:
+      return all_gather(transfer, part);
+    case OpKind::AllToAll:
+      return all_to_all(transfer, part);
+    default:
+      return from_first(transfer);
+  }
+}
+
+bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  const std::int64_t size = size_of(party.dtype), elements = party.bytes / size;
+  const auto slice = [&](std::size_t i) {
+    return slice_of(elements, party.dtype, std::ssize(members), static_cast<std::int64_t>(i));
+  };
+  const auto bytes = [&](const Slice& s) { return (s.end - s.begin) * size; };
+  // Everyone's values of the own slice come here and are added …
+  const Slice own = slice(index(transfer.route->position));
+  transfer.scratch->resize(members.size() * index(bytes(own)));
+  std::vector<const std::byte*> sources;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    std::byte* values = transfer.scratch->data() + i * index(bytes(own));
+    sources.push_back(members[i] == rank_ ? party.source + own.begin * size : values);
+    if (members[i] == rank_) continue;
+    out.push_back({members[i], party.source + slice(i).begin * size, bytes(slice(i))});
+    in.push_back({members[i], values, bytes(own)});
+  }
+  if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
+  add_in_order(party.dtype, sources, {0, own.end - own.begin}, {party.target + own.begin * size});
+  // … and the sums go back to everyone.
+  out.clear();
+  in.clear();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i] == rank_) continue;
+    out.push_back({members[i], party.target + own.begin * size, bytes(own)});
+    in.push_back({members[i], party.target + slice(i).begin * size, bytes(slice(i))});
+  }
+  return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::reduce_scatter(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  const std::int64_t shard = party.bytes / std::ssize(members);
+  transfer.scratch->resize(index(party.bytes));
+  std::vector<const std::byte*> sources;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    std::byte* values = transfer.scratch->data() + i * index(shard);
+    const std::byte* given = party.source + static_cast<std::int64_t>(i) * shard;
+    sources.push_back(members[i] == rank_ ? given : values);
+    if (members[i] == rank_) continue;
+    out.push_back({members[i], given, shard});
+    in.push_back({members[i], values, shard});
+  }
+  if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
+  add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
+  return true;
+}
+
+bool RemoteCommunicator::all_gather(const Transfer& transfer, std::int64_t part) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  std::byte* to = party.target;
+  for (const Rank member : members) {
+    if (member == rank_) {
+      copy(to, party.source, part);
+    } else {
+      out.push_back({member, party.source, part});
+      in.push_back({member, to, part});
+    }
+    to += part;
+  }
+  return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::all_to_all(const Transfer& transfer, std::int64_t part) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  std::int64_t at = 0;
+  for (const Rank member : members) {
+    if (member == rank_) {
+      copy(party.target + at, party.source + at, part);
+    } else {
+      out.push_back({member, party.source + at, part});
+      in.push_back({member, party.target + at, part});
+    }
+    at += part;
+  }
+  return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::from_first(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  if (transfer.route->position != 0) {
+    const Incoming in{members[0], party.target, party.bytes};
+    return process_.exchange(transfer.tag, {}, {&in, 1}, Patience::Awake);
+  }
+  std::vector<Outgoing> out;
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    out.push_back({members[i], party.source, party.bytes});
+  }
+  return process_.exchange(transfer.tag, out, {}, Patience::Awake);
+}
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,235 @@
+#include "backends/mpi/mpi_process.hpp"
+
+#ifdef LOCKSTEP_HAVE_MPI
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr std::int64_t kLargestMessage = 1 << 30;  // MPI counts in int
+constexpr std::size_t kLargestText = 1000;         // sent at once, without the receiver's help
+constexpr int kRoundsAwake = 64;                   // before the first sleep
+constexpr microseconds kShortestSleep{10}, kLongestSleep{200};
+constexpr std::chrono::seconds kFarewell{10};
+
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {text, static_cast<std::size_t>(length)};
+}
+
+/// Open MPI's blocking calls keep a core busy, which ranks that compute need: wait by asking.
+class Pause {
+ public:
+  explicit Pause(Patience patience) : patience_(patience) {}
+  void operator()() {
+    if (patience_ == Patience::Awake || ++rounds_ < kRoundsAwake) return std::this_thread::yield();
+    std::this_thread::sleep_for(sleep_);
+    sleep_ = std::min(2 * sleep_, kLongestSleep);
+  }
+
+ private:
+  Patience patience_;
+  int rounds_ = 0;
+  microseconds sleep_ = kShortestSleep;
+};
+
+class MpiProcess final : public Process {
+ public:
+  MpiProcess() {
+    MPI_Comm_dup(MPI_COMM_WORLD, &messages_);
+    MPI_Comm_dup(MPI_COMM_WORLD, &failures_);
+    MPI_Comm_set_errhandler(messages_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(messages_, &index_);
+    MPI_Comm_size(messages_, &size_);
+    int* largest = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(messages_, MPI_TAG_UB, &largest, &found);
+    if (found != 0) max_tag_ = *largest;
+  }
+
+  /// The leader's clock, from about this moment on.
+  Result<void> set_clock() {
+    const auto offset = compare_clocks(*this, raw_clock);
+    if (!offset) return offset.error();
+    const std::vector<ClockOffset> own = {{raw_clock(), offset->uncertainty}};
+    const auto clocks = all_gather_values(*this, own);
+    if (!clocks) return clocks.error();
+    zero_ = clocks->front().offset - offset->offset;
+    for (const ClockOffset& clock : *clocks) {
+      clock_uncertainty_ = std::max(clock_uncertainty_, 2 * clock.uncertainty);
+    }
+    return {};
+  }
+
+  int index() const override { return index_; }
+  int size() const override { return size_; }
+  int max_tag() const override { return max_tag_; }
+  const FirstError& failure() const override { return failure_; }
+  SimTime now() const override { return raw_clock() - zero_; }
+  SimTime clock_uncertainty() const override { return clock_uncertainty_; }
+
+  bool exchange(int tag, std::span<const Outgoing> out, std::span<const Incoming> in,
+                Patience patience) override {
+    std::vector<MPI_Request> requests;
+    const auto post = [&](std::int64_t bytes, const auto& call) {
+      std::int64_t at = 0;
+      do {
+        const std::int64_t count = std::min(bytes - at, kLargestMessage);
+        requests.push_back(MPI_REQUEST_NULL);
+        check(call(at, static_cast<int>(count), &requests.back()));
+        at += count;
+      } while (at < bytes);
+    };
+    for (const Incoming& message : in) {
+      post(message.bytes, [&](std::int64_t at, int count, MPI_Request* request) {
+        return MPI_Irecv(message.data + at, count, MPI_BYTE, message.from, tag, messages_, request);
+      });
+    }
+    for (const Outgoing& message : out) {
+      post(message.bytes, [&](std::int64_t at, int count, MPI_Request* request) {
+        return MPI_Isend(message.data + at, count, MPI_BYTE, message.to, tag, messages_, request);
+      });
+    }
+    return wait(requests, patience);
+  }
+
+  void fail(const Error& error) override {
+    if (told_.test_and_set()) return;
+    failure_.set(error);
+    farewell_ = static_cast<char>(error.kind) + to_string(error).substr(0, kLargestText);
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == index_) continue;
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_Isend(farewell_.data(), static_cast<int>(farewell_.size()), MPI_CHAR, peer, 0, failures_,
+                &request);
+      MPI_Request_free(&request);  // the text stays, and who does not get it is ended by end_all
+    }
+  }
+
+  Result<void> finish() override {
+    const auto all = all_gather(*this, {});
+    if (!all) return all.error();
+    MPI_Comm_free(&messages_);
+    MPI_Comm_free(&failures_);
+    MPI_Finalize();
+    return {};
+  }
+
+  void end_all(int exit_code) override {
+    // The leader hears of this process's failure, reports it and ends everything; only if it does
+    // not, this process has to.
+    const auto until = steady_clock::now() + kFarewell;
+    while (index_ != 0 && steady_clock::now() < until) {
+      static_cast<void>(hear_failure());  // MPI sends the own one meanwhile
+      std::this_thread::sleep_for(kLongestSleep);
+    }
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+  }
+
+ private:
+  static SimTime raw_clock() {
+    return std::chrono::duration_cast<SimTime>(steady_clock::now().time_since_epoch());
+  }
+
+  void check(int code) {
+    if (code == MPI_SUCCESS) return;
+    fail(Error{ErrorKind::Device, "process " + std::to_string(index_) + ": MPI: " + text_of(code),
+               std::nullopt});
+  }
+
+  bool wait(std::vector<MPI_Request>& requests, Patience patience) {
+    Pause pause(patience);
+    for (;;) {
+      if (failure_.is_set() || hear_failure()) break;
+      int done = 0;
+      check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                        MPI_STATUSES_IGNORE));
+      if (done != 0) return !failure_.is_set();
+      pause();
+    }
+    for (MPI_Request& request : requests) {  // nothing is written into the buffers any more
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+    return false;
+  }
+
+  bool hear_failure() {
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    MPI_Improbe(MPI_ANY_SOURCE, 0, failures_, &found, &message, &status);
+    if (found == 0) return false;
+    int count = 0;
+    MPI_Get_count(&status, MPI_CHAR, &count);
+    std::string text(static_cast<std::size_t>(count), '\0');
+    MPI_Mrecv(text.data(), count, MPI_CHAR, &message, MPI_STATUS_IGNORE);
+    if (told_.test_and_set()) return true;
+    failure_.set(Error{static_cast<ErrorKind>(text[0]),
+                       "process " + std::to_string(status.MPI_SOURCE) + ": " + text.substr(1),
+                       std::nullopt});
+    return true;
+  }
+
+  MPI_Comm messages_ = MPI_COMM_NULL, failures_ = MPI_COMM_NULL;
+  int index_ = 0, size_ = 1, max_tag_ = 32767;
+  SimTime zero_{};  // raw_clock() of this process when now() is 0
+  SimTime clock_uncertainty_{};
+  FirstError failure_;
+  std::atomic_flag told_;  // this process has failed, or heard of another's failure
+  std::string farewell_;   // what it tells the others
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Process>> join_mpi(const Launch& launch) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  auto process = std::make_unique<MpiProcess>();
+  if (process->size() != launch.processes) {
+    return Error{ErrorKind::Device,
+                 launch.launcher + " (" + launch.variable + ") has started " +
+                     std::to_string(launch.processes) + " processes, but the MPI of this binary " +
+                     "sees " + std::to_string(process->size()) +
+                     ": start it with the mpirun of the MPI that it was built with",
+                 std::nullopt};
+  }
+  if (provided < MPI_THREAD_MULTIPLE) {
+    return Error{ErrorKind::Unsupported,
+                 "this MPI does not let several threads communicate (MPI_THREAD_MULTIPLE)",
+                 std::nullopt};
+  }
+  if (auto set = process->set_clock(); !set) return set.error();
+  return std::unique_ptr<Process>(std::move(process));
+}
+
+}  // namespace lockstep
+
+#else
+
+namespace lockstep {
+
+Result<std::unique_ptr<Process>> join_mpi(const Launch& launch) {
+  return Error{ErrorKind::Unsupported,
+               launch.launcher + " (" + launch.variable + ") has started " +
+                   std::to_string(launch.processes) +
+                   " processes, but this binary was built without MPI",
+               std::nullopt};
+}
+
+}  // namespace lockstep
+
+#endif

@@ -1,0 +1,94 @@
+#include "core/run/process.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+constexpr int kControlTag = 0;
+constexpr int kRoundTrips = 16;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+Error failure_of(const Process& process) { return process.failure().result().error(); }
+
+Result<std::vector<std::vector<std::byte>>> collect(Process& process,
+                                                    std::span<const std::byte> own,
+                                                    bool everywhere) {
+  const bool receives = everywhere || process.index() == 0;
+  const auto own_bytes = static_cast<std::int64_t>(own.size());
+  std::vector<std::int64_t> sizes(index(process.size()));
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (int peer = 0; peer < process.size(); ++peer) {
+    if (peer == process.index()) continue;
+    if (everywhere || peer == 0) {
+      out.push_back({peer, reinterpret_cast<const std::byte*>(&own_bytes), sizeof own_bytes});
+    }
+    if (receives) {
+      in.push_back({peer, reinterpret_cast<std::byte*>(&sizes[index(peer)]), sizeof own_bytes});
+    }
+  }
+  if (!process.exchange(kControlTag, out, in, Patience::Sleep)) return failure_of(process);
+  std::vector<std::vector<std::byte>> all(receives ? sizes.size() : 0);
+  for (Outgoing& message : out) message = {message.to, own.data(), own_bytes};
+  for (Incoming& message : in) {
+    std::vector<std::byte>& bytes = all[index(message.from)];
+    bytes.resize(index(sizes[index(message.from)]));
+    message = {message.from, bytes.data(), static_cast<std::int64_t>(bytes.size())};
+  }
+  if (!process.exchange(kControlTag, out, in, Patience::Awake)) return failure_of(process);
+  if (receives) all[index(process.index())].assign(own.begin(), own.end());
+  return all;
+}
+
+/// The leader's side of the round trips with one peer.
+bool answer(Process& process, int peer, const std::function<SimTime()>& clock) {
+  for (int i = 0; i < kRoundTrips; ++i) {
+    std::byte question{};
+    const Incoming in{peer, &question, 1};
+    if (!process.exchange(kControlTag, {}, {&in, 1}, Patience::Awake)) return false;
+    const std::int64_t now = clock().count();
+    const Outgoing out{peer, reinterpret_cast<const std::byte*>(&now), sizeof now};
+    if (!process.exchange(kControlTag, {&out, 1}, {}, Patience::Awake)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
+                                                       std::span<const std::byte> own) {
+  return collect(process, own, true);
+}
+
+Result<std::vector<std::vector<std::byte>>> gather(Process& process,
+                                                   std::span<const std::byte> own) {
+  return collect(process, own, false);
+}
+
+Result<ClockOffset> compare_clocks(Process& process, const std::function<SimTime()>& clock) {
+  if (process.index() == 0) {
+    for (int peer = 1; peer < process.size(); ++peer) {
+      if (!answer(process, peer, clock)) return failure_of(process);
+    }
+    return ClockOffset{};
+  }
+  ClockOffset best{{}, SimTime::max()};
+  for (int i = 0; i < kRoundTrips; ++i) {
+    const std::byte question{};
+    std::int64_t leader = 0;
+    const Outgoing out{0, &question, 1};
+    const Incoming in{0, reinterpret_cast<std::byte*>(&leader), sizeof leader};
+    const SimTime sent = clock();
+    if (!process.exchange(kControlTag, {&out, 1}, {&in, 1}, Patience::Awake)) {
+      return failure_of(process);
+    }
+    const SimTime half = (clock() - sent) / 2;
+    if (half < best.uncertainty) best = {SimTime{leader} - (sent + half), half};
+  }
+  if (best.offset >= -best.uncertainty && best.offset <= best.uncertainty) best.offset = {};
+  return best;
+}
+
+}  // namespace lockstep

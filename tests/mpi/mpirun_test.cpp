@@ -1,0 +1,203 @@
+// One process per rank under mpirun against ranks that are threads: the same bits.
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/trace/chrome_trace.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int exit_code = 0;
+  std::string output;  // and errors
+};
+
+Outcome shell(const TemporaryFolder& folder, const std::string& command) {
+  const std::string log = folder / "log.txt";
+  const int status = std::system((command + " >" + log + " 2>&1").c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
+}
+
+/// As root, on fewer cores than processes, with the variables of Open MPI 4 and 5; other MPIs do
+/// not look at them. What MPI itself leaks is not ours to find.
+Outcome mpirun(const TemporaryFolder& folder, const std::string& rest) {
+  return shell(folder,
+               "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+               "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0 "
+               "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
+               "ASAN_OPTIONS=detect_leaks=0 timeout 120 " LOCKSTEP_MPIEXEC " " +
+                   rest);
+}
+
+const std::string kLockstep = LOCKSTEP_BINARY;
+
+std::string scenario(const TemporaryFolder& folder, const std::string& parallelism) {
+  const std::string path = folder / "scenario.toml";
+  write_bytes(path, R"([model]
+preset = "gpt2-tiny"
+layers = 2
+hidden = 16
+heads = 2
+ffn_hidden = 32
+[training]
+local_batch_size = 4
+seq_len = 8
+steps = 6
+[checkpoint]
+interval = 3
+[parallelism]
+)" + parallelism);
+  return path;
+}
+
+/// step, loss and norm of every line of metrics.jsonl, as they are written.
+std::string metrics(const std::string& run) {
+  std::istringstream lines(read_bytes(run + "/metrics.jsonl"));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    text +=
+        entry["step"].dump() + " " + entry["loss"].dump() + " " + entry["grad_norm"].dump() + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), folder).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("processes train to the losses and checkpoints of threads bit for bit", "[mpi]") {
+  struct Case {
+    const char* parallelism;
+    int ranks;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"data_parallel_replicate_degree = 2\n", 2},
+           {"data_parallel_shard_degree = 3\n", 3},
+           {"data_parallel_shard_degree = 2\npipeline_parallel_degree = 2\n"
+            "pipeline_parallel_schedule = \"1F1B\"\npipeline_parallel_microbatches = 4\n",
+            4}}) {
+    INFO(c.parallelism);
+    const TemporaryFolder folder;
+    const std::string run =
+        kLockstep + " run " + scenario(folder, c.parallelism) + " --backend cpu --out ";
+    const Outcome threads = shell(folder, run + folder / "threads");
+    INFO(threads.output);
+    REQUIRE(threads.exit_code == 0);
+    const std::string count = "-np " + std::to_string(c.ranks) + " ";
+    const Outcome processes = mpirun(folder, count + run + folder / "processes");
+    INFO(processes.output);
+    REQUIRE(processes.exit_code == 0);
+
+    CHECK(metrics(folder / "processes") == metrics(folder / "threads"));
+    const auto saved = files_below(folder / "threads/checkpoints");
+    CHECK(saved.size() >= 4);
+    CHECK(files_below(folder / "processes/checkpoints") == saved);
+    for (const std::string& name : saved) {
+      CHECK(read_bytes(folder / ("processes/checkpoints/" + name)) ==
+            read_bytes(folder / ("threads/checkpoints/" + name)));
+    }
+    CHECK(read_bytes(folder / "processes/program.txt") ==
+          read_bytes(folder / "threads/program.txt"));
+
+    // The leader has the spans and the memory of all ranks.
+    const auto ours = read_chrome_trace(folder / "processes/trace.json.gz");
+    const auto theirs = read_chrome_trace(folder / "threads/trace.json.gz");
+    REQUIRE(ours.ok());
+    REQUIRE(theirs.ok());
+    CHECK(ours->peak_memory == theirs->peak_memory);
+    CHECK(ours->clock_uncertainty > SimTime{0});
+    REQUIRE(ours->spans.size() == theirs->spans.size());
+    std::vector<std::size_t> spans_of(static_cast<std::size_t>(c.ranks));
+    for (const Span& span : ours->spans) {
+      ++spans_of[static_cast<std::size_t>(span.rank)];
+      CHECK(span.begin <= span.active);
+      CHECK(span.active <= span.end);
+    }
+    for (const std::size_t spans : spans_of) CHECK(spans > 0);
+
+    // One process speaks: every step is told once.
+    const std::string last = "step 6/6";
+    const std::size_t at = processes.output.find(last);
+    REQUIRE(at != std::string::npos);
+    CHECK(processes.output.find(last, at + 1) == std::string::npos);
+  }
+}
+
+TEST_CASE("processes continue a run of threads as threads would", "[mpi]") {
+  const TemporaryFolder folder;
+  const std::string file = scenario(folder, "data_parallel_shard_degree = 2\n");
+  const std::string run = kLockstep + " run " + file + " --backend cpu --quiet --out ";
+  REQUIRE(shell(folder, run + folder / "whole").exit_code == 0);
+  REQUIRE(shell(folder, run + folder / "parts" + " --steps 3").exit_code == 0);
+  const std::string parts = folder / "parts";
+  const Outcome resumed = mpirun(folder, "-np 2 " + run + parts + " --resume " + parts);
+  INFO(resumed.output);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(metrics(parts) == metrics(folder / "whole"));
+  CHECK(read_bytes(parts + "/checkpoints/step-6/model.safetensors") ==
+        read_bytes(folder / "whole/checkpoints/step-6/model.safetensors"));
+}
+
+TEST_CASE("a number of processes that is not the number of ranks is refused", "[mpi]") {
+  const TemporaryFolder folder;
+  const std::string run =
+      kLockstep + " run " + scenario(folder, "data_parallel_replicate_degree = 4\n");
+  const Outcome few = mpirun(folder, "-np 2 " + run + " --backend cpu");
+  CHECK(few.exit_code == 2);
+  CHECK_THAT(few.output, ContainsSubstring("the scenario has 4 ranks, but 2 processes"));
+  const Outcome simulated = mpirun(folder, "-np 4 " + run);
+  CHECK(simulated.exit_code == 2);
+  CHECK_THAT(simulated.output, ContainsSubstring("backend 'sim' runs in one process"));
+}
+
+TEST_CASE("an error of any process ends all of them, and the leader says which", "[mpi]") {
+  const TemporaryFolder folder;
+  const std::string run = " " + kLockstep + " run " +
+                          scenario(folder, "data_parallel_replicate_degree = 2\n") +
+                          " --backend cpu --quiet";
+  const std::string endless = " --set training.steps=1000000000";
+
+  // Process 1 cannot read its scenario; process 0 is training, or waits to.
+  const Outcome unread = mpirun(folder, "-np 1" + run + endless + " : -np 1 " + kLockstep +
+                                            " run missing.toml --backend cpu");
+  INFO(unread.output);
+  CHECK(unread.exit_code == exit_code(ErrorKind::InvalidSpec));
+  CHECK_THAT(unread.output, ContainsSubstring("error: process 1: missing.toml: cannot read"));
+
+  const Outcome differs =
+      mpirun(folder, "-np 1" + run + " : -np 1" + run + " --set training.seq_len=4");
+  CHECK(differs.exit_code == exit_code(ErrorKind::InvalidSpec));
+  CHECK_THAT(differs.output, ContainsSubstring("another program than process 0"));
+
+  // The leader cannot write a checkpoint in the middle of training; process 1 goes on.
+  const std::string out = " --out " + folder / "out" + " --set checkpoint.folder=/dev/null/none";
+  const Outcome unsaved = mpirun(folder, "-np 2" + run + endless + out);
+  INFO(unsaved.output);
+  CHECK(unsaved.exit_code == exit_code(ErrorKind::InvalidSpec));
+  CHECK_THAT(unsaved.output, ContainsSubstring("/dev/null/none"));
+  CHECK_THAT(unsaved.output, !ContainsSubstring("error: process"));
+
+  // A process that dies without a word.
+  const Outcome killed = mpirun(
+      folder, "-np 1" + run + endless + " : -np 1 sh -c 'timeout -s KILL 1" + run + endless + "'");
+  CHECK(killed.exit_code != 0);
+}
+
+}  // namespace lockstep
