@@ -64,7 +64,7 @@ struct Trace {
   int format_version = 1;
   std::string backend;  // "sim", "cpu", "cuda"
   std::string program_hash;
-  SimTime clock_uncertainty{};     // spans of ranks in different processes: ± this
+  SimTime clock_uncertainty{};  // spans of ranks in different processes: ± this
   std::vector<std::string> names;
   std::vector<std::string> rank_labels;  // "rank 3 (pp1 dp1)", by rank
   std::vector<std::string> streams;      // by stream index

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/cpu/cpu_device.hpp"
-
 #include "backends/cpu/fabric.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"
