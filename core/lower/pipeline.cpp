@@ -1,5 +1,6 @@
 // pipeline: the order in which each pipeline rank runs its forward and backward passes.
 #include <array>
+#include <optional>
 
 #include "core/lower/draft.hpp"
 #include "core/lower/schedules.hpp"
@@ -7,11 +8,50 @@
 namespace lockstep {
 namespace {
 
+using Scheduler = std::vector<Actions> (*)(const PipelineShape&);
+
+template <RankSchedule of_rank>
+std::vector<Actions> by_rank(const PipelineShape& shape) {
+  std::vector<Actions> all;
+  for (int r = 0; r < shape.p; ++r) all.push_back(of_rank(shape, r));
+  return all;
+}
+
 /// By PipelineSchedule.
-constexpr std::array<RankSchedule, kSchedules.size()> kRankSchedules = {
-    gpipe,      one_f_one_b, interleaved_1f1b,        looped_bfs,
-    zb_h1,      zb_h2,       interleaved_zero_bubble, zbv_zero_bubble,
-    dual_pipe_v};
+constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
+    by_rank<gpipe>,
+    by_rank<one_f_one_b>,
+    by_rank<interleaved_1f1b>,
+    by_rank<looped_bfs>,
+    by_rank<zb_h1>,
+    by_rank<zb_h2>,
+    by_rank<interleaved_zero_bubble>,
+    by_rank<zbv_zero_bubble>,
+    by_rank<dual_pipe_v>,
+    zb_1p,
+    zb_2p,
+};
+
+/// Times of each virtual stage: as given, or F, I and W alike by the stage's work.
+void measure_stages(const Draft& draft, PipelineShape& shape) {
+  const std::optional<CostsSpec>& costs = draft.scenario.costs;
+  const auto given = [](const std::vector<double>& list, std::size_t s) {
+    return list.size() == 1 ? list[0] : list[s];
+  };
+  for (std::size_t s = 0; s < draft.stages.size(); ++s) {
+    if (costs) {
+      shape.times.push_back({given(costs->forward, s), given(costs->backward_input, s),
+                             given(costs->backward_weight, s)});
+      continue;
+    }
+    double work = 0;
+    for (int l = draft.stages[s].first; l < draft.stages[s].last; ++l) {
+      work += draft.model.layers[static_cast<std::size_t>(l)].balance;
+    }
+    shape.times.push_back({work, work, work});
+  }
+  if (costs) shape.p2p = costs->p2p;
+}
 
 }  // namespace
 
@@ -28,9 +68,10 @@ void pipeline(Draft& draft) {
   shape.group =
       interleave_group(strategy.pipeline_parallel_microbatch_group_size, shape.p, shape.m);
   const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
-  draft.schedule = {place_stages(rules.placement, shape.p, shape.v), {}};
-  const RankSchedule actions_of = kRankSchedules[static_cast<std::size_t>(rules.schedule)];
-  for (int r = 0; r < shape.p; ++r) draft.schedule.actions.push_back(actions_of(shape, r));
+  shape.kept_after_input = strategy.pipeline_parallel_kept_after_input;
+  measure_stages(draft, shape);
+  draft.schedule = {place_stages(rules.placement, shape.p, shape.v),
+                    kSchedulers[static_cast<std::size_t>(rules.schedule)](shape)};
 }
 
 std::string print_schedule(const Draft& draft) {

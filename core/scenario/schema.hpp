@@ -101,6 +101,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);
   v.field("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages);
   v.field("pipeline_parallel_microbatch_group_size", p.pipeline_parallel_microbatch_group_size);
+  v.field("pipeline_parallel_kept_after_input", p.pipeline_parallel_kept_after_input);
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
   v.field("pipeline_parallel_schedule_csv", p.pipeline_parallel_schedule_csv);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);

@@ -288,6 +288,9 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   }
   const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
   const std::string name(rules.name);
+  const double kept = strategy.pipeline_parallel_kept_after_input;
+  faults.require(kept > 0 && kept <= 1, "parallelism.pipeline_parallel_kept_after_input",
+                 "must be in (0, 1]");
   if (v < rules.least_virtual_stages || v > rules.most_virtual_stages) {
     const std::string needed = std::to_string(rules.least_virtual_stages);
     faults.add("parallelism.pipeline_parallel_virtual_stages",

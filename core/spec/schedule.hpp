@@ -24,6 +24,8 @@ enum class PipelineSchedule {
   InterleavedZeroBubble,
   ZbvZeroBubble,
   DualPipeV,
+  Zb1p,
+  Zb2p,
 };
 
 /// Which rank holds virtual stage s: Loop: s mod p. V: down the ranks and up again, rank r holding
@@ -38,7 +40,7 @@ struct ScheduleRules {
   int least_virtual_stages, most_virtual_stages;
 };
 inline constexpr int kMostVirtualStages = 64;
-inline constexpr std::array<ScheduleRules, 9> kSchedules = {{
+inline constexpr std::array<ScheduleRules, 11> kSchedules = {{
     {PipelineSchedule::GPipe, "GPipe", Placement::Loop, 1, 1},
     {PipelineSchedule::OneFOneB, "1F1B", Placement::Loop, 1, 1},
     {PipelineSchedule::Interleaved1F1B, "Interleaved1F1B", Placement::Loop, 2, kMostVirtualStages},
@@ -49,6 +51,8 @@ inline constexpr std::array<ScheduleRules, 9> kSchedules = {{
      kMostVirtualStages},
     {PipelineSchedule::ZbvZeroBubble, "ZBVZeroBubble", Placement::V, 2, 2},
     {PipelineSchedule::DualPipeV, "DualPipeV", Placement::V, 2, 2},
+    {PipelineSchedule::Zb1p, "ZB-1p", Placement::Loop, 1, 1},
+    {PipelineSchedule::Zb2p, "ZB-2p", Placement::Loop, 1, 1},
 }};
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
   return kSchedules[static_cast<std::size_t>(schedule)];

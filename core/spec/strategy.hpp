@@ -30,6 +30,8 @@ struct StrategySpec {
   int pipeline_parallel_virtual_stages = 1;  // model chunks per rank
   // Interleaved1F1B: microbatches of one chunk that follow each other; 0: m / max(1, m/p) (torch)
   int pipeline_parallel_microbatch_group_size = 0;
+  // ZB-1p, ZB-2p: part of an activation that lives on from I to W, in (0, 1]
+  double pipeline_parallel_kept_after_input = 1;
   std::vector<int> pipeline_parallel_layers_per_stage;  // blocks; empty: balanced by flops
   std::string pipeline_parallel_schedule_csv;   // file; given, it replaces the schedule by name
   Schedule pipeline_parallel_schedule_actions;  // what that file holds

@@ -1,5 +1,7 @@
 // Published schedules: every row of the table in tests/data for the schedules there are, simulated.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -125,6 +127,95 @@ TEST_CASE("the bubble table: (p-1)/(m+p-1) of the step for uniform stages", "[in
       CHECK(report.bubble_fraction == Approx(double(p - 1) / (m + p - 1)).epsilon(1e-12));
       CHECK(report.bubble_over_ideal == Approx(double(p - 1) / m).epsilon(1e-12));
     }
+  }
+}
+
+TEST_CASE("the published bubble rates of eight to 32 ranks are reproduced to four digits",
+          "[integration]") {
+  std::ifstream file = data("bubble_rates.csv");
+  std::string line;
+  std::getline(file, line);
+  const auto header = split(line, ',');
+  REQUIRE(header[7] == "chunks");
+  int rows = 0;
+  while (std::getline(file, line)) {
+    const auto cell = split(line, ',');
+    const int p = std::stoi(cell[1]);
+    const int m = std::stoi(cell[2]);
+    const double f = std::stod(cell[3]), i = std::stod(cell[4]), w = std::stod(cell[5]);
+    for (std::size_t column = 9; column < header.size(); ++column) {
+      INFO(line << ": " << header[column]);
+      const auto rules =
+          std::find_if(kSchedules.begin(), kSchedules.end(),
+                       [&](const ScheduleRules& r) { return r.name == header[column]; });
+      REQUIRE(rules != kSchedules.end());
+      const int v = rules->schedule == PipelineSchedule::Interleaved1F1B ? std::stoi(cell[7]) : 1;
+      constexpr double kMicro = 1e-6;
+      Scenario s = test::synthetic_scenario(p, m, f / v * kMicro, i / v * kMicro, w / v * kMicro,
+                                            std::stod(cell[6]) * kMicro);
+      s.strategy.pipeline_parallel_schedule = rules->schedule;
+      s.strategy.pipeline_parallel_virtual_stages = v;
+      s.strategy.pipeline_parallel_kept_after_input = std::stod(cell[8]);
+      const Report report = simulate(s);
+      double span = 0;
+      for (const RankReport& rank : report.ranks) span = std::max(span, rank.stage_span.v / kMicro);
+      const double bubble = (span - m * (f + i + w)) / span;
+      CHECK(std::round(bubble * 1e4) / 1e4 == Approx(std::stod(cell[column])).margin(1e-9));
+      ++rows;
+    }
+  }
+  CHECK(rows == 72);
+}
+
+TEST_CASE("makespans follow the closed forms for any shape and times", "[integration]") {
+  // Whole seconds: sums in picoseconds are exact. T is the time of a stage, or of a chunk.
+  std::uint64_t state = 1;
+  const auto draw = [&](int low, int high) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return low + static_cast<int>((state >> 33) % static_cast<std::uint64_t>(high - low + 1));
+  };
+  const auto run = [](PipelineSchedule schedule, int p, int m, int v, int f, int i, int w, int c) {
+    Scenario s = test::synthetic_scenario(p, m, f, i, w, c);
+    s.strategy.pipeline_parallel_schedule = schedule;
+    s.strategy.pipeline_parallel_virtual_stages = v;
+    return simulate(s);
+  };
+  const auto longest = [](const Report& report) {
+    double span = 0;
+    for (const RankReport& rank : report.ranks) span = std::max(span, rank.stage_span.v);
+    return span;
+  };
+  for (int round = 0; round < 150; ++round) {
+    const int p = draw(1, 7);
+    const int v = draw(2, 4);
+    const int rounds = draw(1, 4);
+    const int w = draw(1, 9);
+    const int f = w + draw(0, 9);
+    const int i = w + draw(0, 9);
+    const int t = f + i + w;
+    const int c = draw(0, std::min(f, i + w));
+    const int many = draw(1, 17);
+    INFO("p=" << p << " v=" << v << " f=" << f << " i=" << i << " w=" << w << " c=" << c
+              << " m=" << many << " rounds=" << rounds);
+    CHECK(run(PipelineSchedule::GPipe, p, many, 1, f, i, w, c).step_time.v ==
+          many * t + (p - 1) * (t + 2 * c));
+    CHECK(run(PipelineSchedule::OneFOneB, p, many, 1, f, i, w, c).step_time.v ==
+          (many + p - 1) * t + (p == 1 ? 0 : 2 * c * (p - 1 + many - 1 - (many - 1 + p - 1) / p)));
+    CHECK(run(PipelineSchedule::Interleaved1F1B, p, rounds * p, v, f, i, w, p == 1 ? 0 : c)
+              .step_time.v == (rounds * p * v + p - 1) * t + 2 * (p == 1 ? 0 : c) * (v * p - 1));
+    CHECK(run(PipelineSchedule::InterleavedZeroBubble, p, rounds * p, v, f, i, w, 0).step_time.v ==
+          rounds * p * v * t + (p - 1) * (f + i - w));
+    const int enough = p + draw(0, 9);
+    CHECK(run(PipelineSchedule::LoopedBFS, p, enough, v, f, i, w, 0).step_time.v ==
+          (enough * v + p - 1) * t);
+    CHECK(run(PipelineSchedule::ZbH1, p, enough, 1, f, i, w, 0).step_time.v ==
+          enough * t + (p - 1) * (f + i - w));
+    const int plenty = 2 * p - 1 + draw(0, 9);
+    CHECK(longest(run(PipelineSchedule::ZbH2, p, plenty, 1, f, i, w, 0)) ==
+          plenty * t + (p - 1) * std::max(0, f + i - 2 * w));
+    const Report zbv = run(PipelineSchedule::ZbvZeroBubble, p, plenty, 2, f, f, f, 0);
+    CHECK(longest(zbv) == 2 * plenty * 3 * f);
+    CHECK(zbv.step_time.v == 2 * plenty * 3 * f + (p - 1) * f);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "core/lower/schedules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 
@@ -22,6 +23,9 @@ Scenario scenario_of(PipelineSchedule schedule, int p, int m, int v) {
 
 Schedule schedule_of(const Scenario& s) {
   Draft draft(s);
+  for (int stage = 0; stage < s.strategy.num_stages(); ++stage) {
+    draft.stages.push_back({stage, stage + 1});
+  }
   pipeline(draft);
   return draft.schedule;
 }
@@ -157,10 +161,30 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
               case PipelineSchedule::DualPipeV:
                 expected = 2 * p + 1;
                 break;
+              case PipelineSchedule::Zb1p:
+              case PipelineSchedule::Zb2p:
+                continue;  // a limit, not a form
             }
             INFO(rules.name << " p=" << p << " m=" << m << " v=" << v << " rank " << r);
             CHECK(peak(schedule.actions[static_cast<std::size_t>(r)]) == expected);
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ZB-1p and ZB-2p keep at most p and 2p activations, whatever the times",
+          "[core][lower]") {
+  for (int p : {1, 2, 3, 5, 8}) {
+    for (int m : {1, 2, 7, 16, 40}) {
+      for (const auto& [forward, input, weight] :
+           {std::array{1.0, 1.0, 1.0}, {3.0, 5.0, 1.0}, {1.0, 2.0, 4.0}}) {
+        for (PipelineSchedule name : {PipelineSchedule::Zb1p, PipelineSchedule::Zb2p}) {
+          Scenario s = scenario_of(name, p, m, 1);
+          s.costs = CostsSpec{{forward}, {input}, {weight}, 0.25};
+          const int limit = name == PipelineSchedule::Zb1p ? p : 2 * p;
+          for (const Actions& actions : schedule_of(s).actions) CHECK(peak(actions) <= limit);
         }
       }
     }
