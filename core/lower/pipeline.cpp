@@ -17,7 +17,7 @@ std::vector<Actions> by_rank(const PipelineShape& shape) {
   return all;
 }
 
-/// By PipelineSchedule.
+/// By PipelineSchedule; none for those that validate() refuses.
 constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     by_rank<gpipe>,
     by_rank<one_f_one_b>,
@@ -30,6 +30,9 @@ constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     by_rank<dual_pipe_v>,
     zb_1p,
     zb_2p,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 /// Times of each virtual stage: as given, or F, I and W alike by the stage's work.

@@ -288,6 +288,11 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   }
   const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
   const std::string name(rules.name);
+  if (!rules.missing.empty()) {
+    faults.add("parallelism.pipeline_parallel_schedule",
+               name + " is not supported: " + std::string(rules.missing), ErrorKind::Unsupported);
+    return;
+  }
   const double kept = strategy.pipeline_parallel_kept_after_input;
   faults.require(kept > 0 && kept <= 1, "parallelism.pipeline_parallel_kept_after_input",
                  "must be in (0, 1]");

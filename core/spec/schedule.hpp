@@ -26,6 +26,9 @@ enum class PipelineSchedule {
   DualPipeV,
   Zb1p,
   Zb2p,
+  DualPipe,
+  VHalf,
+  VMin,
 };
 
 /// Which rank holds virtual stage s: Loop: s mod p. V: down the ranks and up again, rank r holding
@@ -38,9 +41,10 @@ struct ScheduleRules {
   std::string_view name;
   Placement placement;
   int least_virtual_stages, most_virtual_stages;
+  std::string_view missing = {};  // why it is refused; empty: it is not
 };
 inline constexpr int kMostVirtualStages = 64;
-inline constexpr std::array<ScheduleRules, 11> kSchedules = {{
+inline constexpr std::array<ScheduleRules, 14> kSchedules = {{
     {PipelineSchedule::GPipe, "GPipe", Placement::Loop, 1, 1},
     {PipelineSchedule::OneFOneB, "1F1B", Placement::Loop, 1, 1},
     {PipelineSchedule::Interleaved1F1B, "Interleaved1F1B", Placement::Loop, 2, kMostVirtualStages},
@@ -53,6 +57,13 @@ inline constexpr std::array<ScheduleRules, 11> kSchedules = {{
     {PipelineSchedule::DualPipeV, "DualPipeV", Placement::V, 2, 2},
     {PipelineSchedule::Zb1p, "ZB-1p", Placement::Loop, 1, 1},
     {PipelineSchedule::Zb2p, "ZB-2p", Placement::Loop, 1, 1},
+    {PipelineSchedule::DualPipe, "DualPipe", Placement::Loop, 1, 1,
+     "it trains two copies of the model, which a stage on one rank cannot express; DualPipeV does "
+     "the same with one"},
+    {PipelineSchedule::VHalf, "V-Half", Placement::V, 2, 2,
+     "its periodic order is not built yet; ZBVZeroBubble has the same placement"},
+    {PipelineSchedule::VMin, "V-Min", Placement::V, 2, 2,
+     "its periodic order is not built yet; ZBVZeroBubble has the same placement"},
 }};
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
   return kSchedules[static_cast<std::size_t>(schedule)];

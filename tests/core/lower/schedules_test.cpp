@@ -63,7 +63,7 @@ TEST_CASE("every published action order is ours", "[core][lower]") {
       }
       if (name == "ZBV") name = "ZBVZeroBubble";
       for (const ScheduleRules& rules : kSchedules) {
-        if (rules.name != name) continue;
+        if (rules.name != name || !rules.missing.empty()) continue;
         const int v = rules.most_virtual_stages > 1 ? 2 : 1;
         schedule = schedule_of(scenario_of(rules.schedule, p, m, v));
         ++orders;
@@ -164,6 +164,8 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
               case PipelineSchedule::Zb1p:
               case PipelineSchedule::Zb2p:
                 continue;  // a limit, not a form
+              default:
+                continue;  // refused
             }
             INFO(rules.name << " p=" << p << " m=" << m << " v=" << v << " rank " << r);
             CHECK(peak(schedule.actions[static_cast<std::size_t>(r)]) == expected);
