@@ -15,6 +15,11 @@ Draft start(const Scenario& s) {
                        {"dp_replicate", strategy.data_parallel_replicate_degree},
                        {"dp_shard", strategy.data_parallel_shard_degree},
                        {"tp", strategy.tensor_parallel_degree}};
+  if (strategy.reshards_to_fewer()) {  // neighbours share the copy that outlasts forward
+    const int inner = strategy.fsdp_reshard_degree;
+    program.mesh.dims[2].size /= inner;
+    program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
+  }
   program.dtype = s.training.dtype;
   if (s.costs) {
     draft.model = build_synthetic(*s.costs, strategy.num_stages());

@@ -11,11 +11,14 @@ GroupId data_group(Draft& draft) {
   std::vector<std::string_view> dims;
   if (strategy.data_parallel_replicate_degree > 1) dims.emplace_back("dp_replicate");
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
+  if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
   return draft.group("dp", dims);
 }
 
 GroupId shard_group(Draft& draft) {
-  if (draft.scenario.strategy.state_replicas() == 1) return data_group(draft);
+  const StrategySpec& strategy = draft.scenario.strategy;
+  if (strategy.state_replicas() == 1) return data_group(draft);
+  if (strategy.reshards_to_fewer()) return draft.group("dp_shard", {"dp_shard", "dp_reshard"});
   return draft.group("dp_shard", {"dp_shard"});
 }
 

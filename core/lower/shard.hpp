@@ -39,8 +39,8 @@ struct MicrobatchGradient {
 /// Gives each microbatch gradients of its own, not added to those before; the units' buffers go to
 /// the first. In the order in which they are ready.
 std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out);
-/// "x" added to "sum".
-FunctionId add_function(Draft& draft, std::int64_t elements);
+/// "x" copied to "y", or added to it.
+FunctionId copy_function(Draft& draft, std::int64_t elements, bool add);
 
 /// DDP: gradients all-reduced in buckets.
 void all_reduce_buckets(Draft& draft, DraftRole& out);

@@ -88,19 +88,20 @@ std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out
   return MicrobatchSplitter(draft, out).run();
 }
 
-FunctionId add_function(Draft& draft, std::int64_t elements) {
-  Kernel add;
-  add.kind = KernelKind::ColumnSum;
-  add.dtype = draft.program.dtype;
-  add.dims = {1, elements};
-  add.accumulate = true;
-  add.in = {{0, add.dtype, 0}};
-  add.out = {{1, add.dtype, 0}};
-  const Bytes bytes{elements * size_of(add.dtype)};
+FunctionId copy_function(Draft& draft, std::int64_t elements, bool add) {
+  Kernel sum;  // of one row
+  sum.kind = KernelKind::ColumnSum;
+  sum.dtype = draft.program.dtype;
+  sum.dims = {1, elements};
+  sum.accumulate = add;
+  sum.in = {{0, sum.dtype, 0}};
+  sum.out = {{1, sum.dtype, 0}};
+  const Bytes bytes{elements * size_of(sum.dtype)};
   Function function;
-  function.name = "add." + std::to_string(elements);
-  function.formals = {{"x", Access::Read, bytes}, {"sum", Access::ReadWrite, bytes}};
-  function.kernels = {add};
+  function.name = (add ? "add." : "copy.") + std::to_string(elements);
+  function.formals = {{"x", Access::Read, bytes},
+                      {"y", add ? Access::ReadWrite : Access::Write, bytes}};
+  function.kernels = {sum};
   return draft.function(function);
 }
 

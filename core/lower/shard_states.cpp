@@ -121,9 +121,18 @@ class StateSharder {
         out_, keep,
         unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
     std::erase_if(all, [&](const Episode& e) { return role_.units[e.unit].whole_param; });
+    const auto in_forward = [&](const Episode& e) { return role_.ops[e.first].phase == Phase::F; };
+    GroupId fewer;
+    std::vector<BufferId> kept_pieces(role_.units.size());
+    std::vector<int> backward_left(role_.units.size(), 0);
+    if (strategy_.reshards_to_fewer()) {
+      fewer = draft_.group("dp_reshard", {"dp_reshard"});
+      for (const Episode& e : all) backward_left[e.unit] += !in_forward(e);
+    }
     std::size_t place = 0;  // gathers go out in the order of their use
     for (std::size_t e = 0; e < all.size(); ++e) {
-      const Unit& unit = role_.units[all[e].unit];
+      const std::size_t u = all[e].unit;
+      const Unit& unit = role_.units[u];
       Buffer gathered = role_.buffer(unit.param);
       gathered.kind = BufferKind::ParamFull;
       gathered.bytes = full_bytes(unit);
@@ -131,14 +140,41 @@ class StateSharder {
       for (std::uint32_t a : all[e].args) role_.args[a] = full;
       const std::size_t ahead = prefetch(role_.ops[all[e].first].phase);
       place = std::max(place, all[e >= ahead ? e - ahead : 0].first);
-      insertions_.push_back(
-          {place,
-           collective(OpKind::AllGather, Stream::Gather, shards_, layer_of(out_, all[e].unit)),
-           {unit.param, full}});
+      const bool from_piece = !in_forward(all[e]) && kept_pieces[u].valid();
+      insertions_.push_back({place,
+                             collective(OpKind::AllGather, Stream::Gather,
+                                        from_piece ? fewer : shards_, layer_of(out_, u)),
+                             {from_piece ? kept_pieces[u] : unit.param, full}});
+      if (!in_forward(all[e])) {
+        --backward_left[u];
+      } else if (backward_left[u] > 0) {
+        keep_piece(place, u, full, fewer, kept_pieces);
+      }
     }
     for (const Unit& unit : role_.units) {
       resize(unit.param, unit.whole_param ? full_bytes(unit) : shard_bytes(unit));
     }
+  }
+  /// FSDP2's integer reshard_after_forward, ZeRO++'s secondary partition: once gathered for
+  /// forward, a piece of the copy is kept for the gathers of backward, which then span fewer ranks.
+  void keep_piece(std::size_t place, std::size_t u, BufferId full, GroupId fewer,
+                  std::vector<BufferId>& kept_pieces) {
+    const int parts = strategy_.fsdp_reshard_degree;
+    Buffer piece = role_.buffer(full);
+    piece.bytes = Bytes{piece.bytes.v / parts};
+    const BufferId copy = add_buffer(role_, piece);
+    insertions_.push_back(
+        {place,
+         copy_op(Stream::Gather, piece.bytes.v / element_, false, layer_of(out_, u)),
+         {add_piece(role_, full, fewer, piece.bytes), copy}});
+    kept_pieces[u] = copy;
+  }
+  Op copy_op(Stream stream, std::int64_t elements, bool add, int layer) {
+    Op op;
+    op.stream = stream;
+    op.target = copy_function(draft_, elements, add).v;
+    op.layer = static_cast<std::int16_t>(layer);
+    return op;
   }
   std::size_t prefetch(Phase phase) const {
     const bool backward = phase != Phase::F && strategy_.fsdp_backward_prefetch >= 0;
@@ -189,10 +225,7 @@ class StateSharder {
       const BufferId shard = add_shard(g.buffer, shard_bytes(layout));
       scatter(g.unit, place, g.buffer, shard);
       if (begun[g.unit]) {
-        Op add;
-        add.stream = Stream::Reduce;
-        add.target = add_function(draft_, layout.shard_elements).v;
-        add.layer = static_cast<std::int16_t>(layer_of(out_, g.unit));
+        Op add = copy_op(Stream::Reduce, layout.shard_elements, true, layer_of(out_, g.unit));
         add.microbatch = role_.buffer(g.buffer).microbatch;
         insertions_.push_back({place, add, {shard, unit.reduced}});
       } else {

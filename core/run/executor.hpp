@@ -39,7 +39,8 @@ struct ExecutorOptions {
 /// Runs options.steps steps, from the step of options.initial_state or 0 on; trace_from counts from
 /// the first of them, Span::step and StepResult::step from the start of training. Row r of
 /// microbatch m of a step is sample step × global batch + dp index × (global batch / dp) +
-/// m × microbatch size + r, with dp index the position over (dp_replicate, dp_shard).
+/// m × microbatch size + r, with dp index the position over (dp_replicate, dp_shard,
+/// dp_reshard).
 /// Spans of the first traced step begin at time 0. The loss and the norm of a step are those of the
 /// lowest rank that copies them to the host, 0 if none does; a non-finite loss is reported, not
 /// hidden and not fatal.

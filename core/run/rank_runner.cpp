@@ -57,9 +57,12 @@ RankRunner::RankRunner(const Program& program, const Scenario& scenario, const R
       batches_(batches),
       transient_(transient_ranges(role_)) {
   const Mesh& mesh = program.mesh;
-  dp_size_ = mesh.size_of("dp_replicate") * mesh.size_of("dp_shard");
-  dp_index_ = coordinate_of(mesh, "dp_replicate", port.rank) * mesh.size_of("dp_shard") +
-              coordinate_of(mesh, "dp_shard", port.rank);
+  dp_size_ = 1;
+  dp_index_ = 0;
+  for (const char* dim : {"dp_replicate", "dp_shard", "dp_reshard"}) {
+    dp_size_ *= mesh.size_of(dim);
+    dp_index_ = dp_index_ * mesh.size_of(dim) + coordinate_of(mesh, dim, port.rank);
+  }
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {

@@ -105,6 +105,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
   v.field("pipeline_parallel_schedule_csv", p.pipeline_parallel_schedule_csv);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);
+  v.field("fsdp_reshard_degree", p.fsdp_reshard_degree);
   v.field("fsdp_prefetch", p.fsdp_prefetch);
   v.field("fsdp_backward_prefetch", p.fsdp_backward_prefetch);
   v.field("fsdp_min_num_params", p.fsdp_min_num_params);

@@ -194,6 +194,13 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
   if (p.fsdp_prefetch < 0) {
     faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
   }
+  if (p.fsdp_reshard_degree < 0 || p.fsdp_reshard_degree == 1 ||
+      (p.fsdp_reshard_degree > 0 && p.data_parallel_shard_degree % p.fsdp_reshard_degree != 0)) {
+    faults.add("parallelism.fsdp_reshard_degree",
+               "fsdp_reshard_degree=" + std::to_string(p.fsdp_reshard_degree) +
+                   " must be 0 (all shards) or divide data_parallel_shard_degree=" +
+                   std::to_string(p.data_parallel_shard_degree) + " and be above 1");
+  }
   if (p.fsdp_backward_prefetch < -1) {
     faults.add("parallelism.fsdp_backward_prefetch",
                "fsdp_backward_prefetch must not be negative (-1: as fsdp_prefetch)");

@@ -37,6 +37,7 @@ struct StrategySpec {
   Schedule pipeline_parallel_schedule_actions;  // what that file holds
 
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::Default;
+  int fsdp_reshard_degree = 0;                  // ranks that share a copy after forward; 0: all
   int fsdp_prefetch = 1;                        // units gathered ahead of the one in use
   int fsdp_backward_prefetch = -1;              // the same in backward; -1: as in forward
   std::int64_t fsdp_min_num_params = 0;         // blocks of fewer stay gathered, as root units do
@@ -52,6 +53,11 @@ struct StrategySpec {
   }
   /// Ranks over which optimizer states, and by stage gradients and parameters, are sharded.
   int state_shards() const { return zero_stage >= 1 ? data_parallel_shard_degree : 1; }
+  /// True: gathered parameters are dropped after forward to what fewer ranks share.
+  bool reshards_to_fewer() const {
+    return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
+           fsdp_reshard_degree < data_parallel_shard_degree;
+  }
   /// Ranks that hold copies of the same states.
   int state_replicas() const { return data_parallel_degree() / state_shards(); }
   int world_size() const {

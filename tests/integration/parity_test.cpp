@@ -25,6 +25,7 @@ struct Case {
   std::int64_t persistence_threshold = 0;
   bool accumulate_sharded = false;
   int max_active_stages = 3;
+  int reshard_degree = 0;
 };
 
 Case zero(int stage, Case c) {
@@ -33,6 +34,10 @@ Case zero(int stage, Case c) {
 }
 Case in_shards(Case c) {
   c.accumulate_sharded = true;
+  return c;
+}
+Case resharded_to_2(Case c) {
+  c.reshard_degree = 2;
   return c;
 }
 Case one_stage_gathered(Case c) {
@@ -96,6 +101,12 @@ const std::vector<Case>& cases() {
                           {2, 2, 2, 3},
                           PipelineSchedule::ZbvZeroBubble,
                           2}),
+      resharded_to_2({"FSDP 4, resharded to 2", {1, 4}}),
+      resharded_to_2({"FSDP 4, resharded to 2, 3 microbatches", {1, 4, 1, 1, 3}}),
+      resharded_to_2(one_stage_gathered({"FSDP 4 x Interleaved1F1B 2, resharded to 2",
+                                         {1, 4, 2, 3},
+                                         PipelineSchedule::Interleaved1F1B,
+                                         2})),
       zero(1, {"ZeRO-1 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1}),
       zero(2, {"ZeRO-2 2 x Interleaved1F1B 2", {1, 2, 2, 6}, PipelineSchedule::Interleaved1F1B, 2}),
       zero(1, {"ZeRO-1 2 x DualPipeV 2", {1, 2, 2, 6}, PipelineSchedule::DualPipeV, 2}),
@@ -157,6 +168,7 @@ Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
   s.strategy.fsdp_persistence_threshold = c.persistence_threshold;
   s.strategy.accumulate_sharded_gradients = c.accumulate_sharded;
   s.strategy.fsdp_max_active_stages = c.max_active_stages;
+  s.strategy.fsdp_reshard_degree = c.reshard_degree;
   s.strategy.pipeline_parallel_virtual_stages = c.virtual_stages;
   s.strategy.bucket_cap = Bytes{8000};  // several buckets
   s.strategy.first_bucket_cap = Bytes{1000};
@@ -292,6 +304,9 @@ TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the l
         check_same_bits(ddp, run(zero(stage, {"ZeRO", layout})));
       }
       check_same_bits(ddp, run(small_units_whole({"FSDP, small units whole", layout})));
+      if (layout.shard % 2 == 0) {
+        check_same_bits(ddp, run(resharded_to_2({"FSDP, resharded to 2", layout})));
+      }
     }
   }
 }

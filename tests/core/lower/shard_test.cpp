@@ -178,6 +178,30 @@ TEST_CASE("accumulation in shards scatters every microbatch and keeps one unit's
   }
 }
 
+TEST_CASE("resharded to fewer ranks, backward gathers over those", "[core][lower]") {
+  // Forward gathers over n, backward over k: P (n-1)/n + P' (k-1)/k, where P' are the blocks but
+  // the last. A piece of 1/k is kept of each from forward to backward.
+  for (const auto& [n, k] : {std::pair{4, 2}, std::pair{6, 2}, std::pair{6, 3}, std::pair{8, 4}}) {
+    for (int d : {1, 2}) {
+      INFO(n << " shards, " << k << " after forward, " << d << " replicas");
+      Scenario s = with_stage({d, n}, 3);
+      s.strategy.fsdp_reshard_degree = k;
+      const Program program = lowered(s);
+      const double p = unit_bytes(program, n);
+      const double again = unit_bytes(program, n, "blocks.") - unit_bytes(program, n, "blocks.3");
+      CHECK(bytes_sent(program, OpKind::AllGather) ==
+            Approx(p * (n - 1) / n + again * (k - 1) / k));
+      CHECK(bytes_sent(program, OpKind::ReduceScatter) == Approx(p * (n - 1) / n));
+      for (const Group& group : program.groups) {
+        const std::vector<Rank> ranks = members(program.mesh, group, n + 1 < d * n ? n + 1 : 1);
+        if (group.name != "dp_reshard") continue;
+        CHECK(static_cast<int>(ranks.size()) == k);
+        CHECK(ranks.back() - ranks.front() == k - 1);  // neighbours
+      }
+    }
+  }
+}
+
 TEST_CASE("replicas of shards add an all-reduce of each shard, P/n over d", "[core][lower]") {
   for (int stage : {1, 2, 3}) {
     for (const auto& [d, n] : {std::pair{2, 2}, std::pair{3, 2}, std::pair{2, 4}}) {

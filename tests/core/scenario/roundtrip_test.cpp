@@ -85,6 +85,7 @@ fsdp_reshard_after_forward = "never"
 fsdp_prefetch = 0
 fsdp_backward_prefetch = 2
 fsdp_min_num_params = 100_000_000
+fsdp_reshard_degree = 2
 fsdp_max_active_stages = 0
 accumulate_sharded_gradients = true
 fsdp_persistence_threshold = 100000
