@@ -333,7 +333,10 @@ TEST_CASE("any process may cancel, and all stop after the same step", "[core][ru
   std::atomic<bool> cancel = false;
   std::vector<RunOptions> options(2);
   for (RunOptions& each : options) each.steps = 50;
-  options[0].on_step = [&](const StepResult& step) { cancel = step.step == 2; };
+  options[0].on_step = [&](const StepResult& step) {
+    if (step.step >= 2)
+      cancel = true;  // and it stays so: the other process looks when it gets to it
+  };
   options[1].cancel = &cancel;
   const auto results = f.run_apart(options);
   REQUIRE(results[0].ok());
