@@ -28,7 +28,7 @@ class Dependencies {
   void add(OpId earlier) {
     if (earlier != op_) wanted_.push_back(earlier.v);
   }
-  /// True if `earlier` has ended before the current op may begin, by what was added so far.
+  /// Keeps those of the op's waits that nothing implies.
   void end() {
     const std::size_t stream = index(role_.op(op_).stream);
     Clock clock = last_on_stream_[stream] >= 0 ? clocks_[at(last_on_stream_[stream])] : Clock{};
