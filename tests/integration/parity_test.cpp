@@ -1,179 +1,24 @@
 // The promise of the project: one program, simulated and trained; every strategy equal to one rank.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/ir/text.hpp"
+#include "core/lower/lower.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/lower/fixtures.hpp"
+#include "tests/integration/parity_table.hpp"
 
 using namespace lockstep;
-using test::Layout;
+using test::kParitySteps;
+using test::parity_row;
+using test::parity_scenario;
+using test::ParityRow;
 
 namespace {
-
-struct Case {
-  const char* name;
-  Layout layout;
-  PipelineSchedule schedule = PipelineSchedule::OneFOneB;
-  int virtual_stages = 1;
-  int layers = 4;
-  int zero_stage = 3;
-  std::int64_t persistence_threshold = 0;
-  bool accumulate_sharded = false;
-  int max_active_stages = 3;
-  int reshard_degree = 0;
-};
-
-Case zero(int stage, Case c) {
-  c.zero_stage = stage;
-  return c;
-}
-Case in_shards(Case c) {
-  c.accumulate_sharded = true;
-  return c;
-}
-Case resharded_to_2(Case c) {
-  c.reshard_degree = 2;
-  return c;
-}
-Case one_stage_gathered(Case c) {
-  c.max_active_stages = 1;
-  return c;
-}
-Case small_units_whole(Case c) {
-  c.persistence_threshold = 1700;
-  return c;
-}
-
-// Every strategy alone, pairs of them, and gradient accumulation, on a global batch that all of
-// them divide.
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
-      {"single rank", {}},
-      {"single rank, 4 microbatches", {1, 1, 1, 1, 4}},
-      {"DDP 2", {2}},
-      {"DDP 4", {4}},
-      {"DDP 3, 2 microbatches", {3, 1, 1, 1, 2}},
-      {"FSDP 2", {1, 2}},
-      {"FSDP 4", {1, 4}},
-      {"FSDP 3", {1, 3}},
-      {"FSDP 2, 3 microbatches", {1, 2, 1, 1, 3}},
-      {"GPipe 2", {1, 1, 2, 4}, PipelineSchedule::GPipe},
-      {"GPipe 4", {1, 1, 4, 4}, PipelineSchedule::GPipe},
-      {"1F1B 2", {1, 1, 2, 4}},
-      {"1F1B 4", {1, 1, 4, 4}},
-      {"1F1B 4, 3 microbatches", {1, 1, 4, 3}},
-      {"DDP 2 x 1F1B 2", {2, 1, 2, 3}},
-      {"FSDP 2 x 1F1B 2", {1, 2, 2, 3}},
-      {"FSDP 2 x GPipe 2", {1, 2, 2, 3}, PipelineSchedule::GPipe},
-      {"HSDP 2x2", {2, 2}},
-      {"HSDP 3x2", {3, 2}},
-      {"HSDP 2x3, 2 microbatches", {2, 3, 1, 1, 2}},
-      {"HSDP 2x2 x 1F1B 2", {2, 2, 2, 3}},
-      zero(0, {"ZeRO-0 2x2", {2, 2}}),
-      zero(1, {"ZeRO-1 2", {1, 2}}),
-      zero(1, {"ZeRO-1 3", {1, 3}}),
-      zero(1, {"ZeRO-1 2, 3 microbatches", {1, 2, 1, 1, 3}}),
-      zero(1, {"ZeRO-1 2 x 1F1B 2", {1, 2, 2, 3}}),
-      zero(1, {"ZeRO-1 2x2", {2, 2}}),
-      zero(2, {"ZeRO-2 2", {1, 2}}),
-      zero(2, {"ZeRO-2 3", {1, 3}}),
-      zero(2, {"ZeRO-2 3, 2 microbatches", {1, 3, 1, 1, 2}}),
-      zero(2, {"ZeRO-2 2 x 1F1B 2", {1, 2, 2, 3}}),
-      zero(2, {"ZeRO-2 2x2", {2, 2}}),
-      small_units_whole({"FSDP 3, small units whole", {1, 3}}),
-      small_units_whole(
-          {"HSDP 2x2 x GPipe 2, small units whole", {2, 2, 2, 3}, PipelineSchedule::GPipe}),
-      in_shards({"FSDP 2, 3 microbatches in shards", {1, 2, 1, 1, 3}}),
-      in_shards(zero(2, {"ZeRO-2 3, 2 microbatches in shards", {1, 3, 1, 1, 2}})),
-      in_shards({"HSDP 2x2 x 1F1B 2, in shards", {2, 2, 2, 3}}),
-      in_shards({"FSDP 2 x GPipe 2, in shards", {1, 2, 2, 3}, PipelineSchedule::GPipe}),
-      in_shards({"FSDP 2 x ZBV 2, in shards", {1, 2, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2}),
-      one_stage_gathered({"FSDP 2 x Interleaved1F1B 2, one stage gathered",
-                          {1, 2, 2, 6},
-                          PipelineSchedule::Interleaved1F1B,
-                          2}),
-      one_stage_gathered({"HSDP 2x2 x ZBV 2, one stage gathered",
-                          {2, 2, 2, 3},
-                          PipelineSchedule::ZbvZeroBubble,
-                          2}),
-      resharded_to_2({"FSDP 4, resharded to 2", {1, 4}}),
-      resharded_to_2({"FSDP 4, resharded to 2, 3 microbatches", {1, 4, 1, 1, 3}}),
-      resharded_to_2(one_stage_gathered({"FSDP 4 x Interleaved1F1B 2, resharded to 2",
-                                         {1, 4, 2, 3},
-                                         PipelineSchedule::Interleaved1F1B,
-                                         2})),
-      zero(1, {"ZeRO-1 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1}),
-      zero(2, {"ZeRO-2 2 x Interleaved1F1B 2", {1, 2, 2, 6}, PipelineSchedule::Interleaved1F1B, 2}),
-      zero(1, {"ZeRO-1 2 x DualPipeV 2", {1, 2, 2, 6}, PipelineSchedule::DualPipeV, 2}),
-      {"Interleaved1F1B 2", {1, 1, 2, 4}, PipelineSchedule::Interleaved1F1B, 2},
-      {"Interleaved1F1B 4", {1, 1, 4, 6}, PipelineSchedule::Interleaved1F1B, 2, 8},
-      {"LoopedBFS 2", {1, 1, 2, 4}, PipelineSchedule::LoopedBFS, 2},
-      {"LoopedBFS 3", {1, 1, 3, 4}, PipelineSchedule::LoopedBFS, 2, 8},
-      {"ZB-H1 2", {1, 1, 2, 3}, PipelineSchedule::ZbH1},
-      {"ZB-H1 4", {1, 1, 4, 6}, PipelineSchedule::ZbH1},
-      {"ZB-H2 3", {1, 1, 3, 6}, PipelineSchedule::ZbH2},
-      {"ZB-1p 4", {1, 1, 4, 6}, PipelineSchedule::Zb1p},
-      {"ZB-2p 3", {1, 1, 3, 6}, PipelineSchedule::Zb2p},
-      {"FSDP 2 x ZB-2p 2", {1, 2, 2, 6}, PipelineSchedule::Zb2p},
-      {"InterleavedZeroBubble 2", {1, 1, 2, 4}, PipelineSchedule::InterleavedZeroBubble, 2},
-      {"InterleavedZeroBubble 4", {1, 1, 4, 4}, PipelineSchedule::InterleavedZeroBubble, 2, 8},
-      {"ZBV 1", {1, 1, 1, 3}, PipelineSchedule::ZbvZeroBubble, 2},
-      {"ZBV 2", {1, 1, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2},
-      {"ZBV 3", {1, 1, 3, 6}, PipelineSchedule::ZbvZeroBubble, 2, 8},
-      {"ZBV 4", {1, 1, 4, 4}, PipelineSchedule::ZbvZeroBubble, 2, 8},
-      {"DualPipeV 2", {1, 1, 2, 4}, PipelineSchedule::DualPipeV, 2},
-      {"DualPipeV 4", {1, 1, 4, 12}, PipelineSchedule::DualPipeV, 2, 8},
-      {"DDP 2 x Interleaved1F1B 2", {2, 1, 2, 6}, PipelineSchedule::Interleaved1F1B, 2},
-      {"FSDP 2 x Interleaved1F1B 2", {1, 2, 2, 3}, PipelineSchedule::Interleaved1F1B, 2},
-      {"DDP 2 x LoopedBFS 2", {2, 1, 2, 3}, PipelineSchedule::LoopedBFS, 2},
-      {"FSDP 2 x LoopedBFS 2", {1, 2, 2, 3}, PipelineSchedule::LoopedBFS, 2},
-      {"DDP 2 x ZB-H1 2", {2, 1, 2, 3}, PipelineSchedule::ZbH1},
-      {"FSDP 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1},
-      {"FSDP 3 x ZB-H2 2", {1, 3, 2, 4}, PipelineSchedule::ZbH2},
-      {"DDP 2 x ZBV 2", {2, 1, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2},
-      {"FSDP 2 x ZBV 2", {1, 2, 2, 6}, PipelineSchedule::ZbvZeroBubble, 2},
-      {"FSDP 2 x InterleavedZeroBubble 2",
-       {1, 2, 2, 6},
-       PipelineSchedule::InterleavedZeroBubble,
-       2},
-      {"FSDP 2 x DualPipeV 2", {1, 2, 2, 6}, PipelineSchedule::DualPipeV, 2},
-      {"HSDP 2x2 x Interleaved1F1B 2", {2, 2, 2, 3}, PipelineSchedule::Interleaved1F1B, 2},
-      zero(1, {"ZeRO-1 2 x ZBV 2", {1, 2, 2, 3}, PipelineSchedule::ZbvZeroBubble, 2}),
-      zero(2, {"ZeRO-2 2 x ZB-H1 2", {1, 2, 2, 3}, PipelineSchedule::ZbH1}),
-  };
-  return all;
-}
-
-constexpr int kGlobalBatch = 12;
-constexpr int kSteps = 10;
-
-Scenario scenario(Architecture architecture, const Case& c, DType dtype) {
-  const int ranks_and_passes = c.layout.replicate * c.layout.shard * c.layout.accumulation;
-  Scenario s = test::tiny_scenario(architecture, c.layout,
-                                   kGlobalBatch / ranks_and_passes / c.layout.microbatches);
-  s.model.layers = c.layers;
-  s.training.dtype = dtype;
-  s.training.steps = kSteps;
-  s.training.max_norm = 0.5;  // clips from the first step on
-  s.optimizer.lr = 1e-2;
-  s.lr_scheduler.warmup_steps = 3;
-  s.lr_scheduler.decay_ratio = 0.4;
-  s.strategy.pipeline_parallel_schedule = c.schedule;
-  s.strategy.zero_stage = c.zero_stage;
-  s.strategy.fsdp_persistence_threshold = c.persistence_threshold;
-  s.strategy.accumulate_sharded_gradients = c.accumulate_sharded;
-  s.strategy.fsdp_max_active_stages = c.max_active_stages;
-  s.strategy.fsdp_reshard_degree = c.reshard_degree;
-  s.strategy.pipeline_parallel_virtual_stages = c.virtual_stages;
-  s.strategy.bucket_cap = Bytes{8000};  // several buckets
-  s.strategy.first_bucket_cap = Bytes{1000};
-  return s;
-}
 
 struct Outcome {
   Program program;
@@ -187,11 +32,11 @@ Outcome train(const Scenario& s) {
   // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
   const auto backend = make_cpu_backend({.poison = true});
   RunOptions options;
-  options.steps = kSteps;
+  options.steps = kParitySteps;
   options.return_state = true;
   auto run = backend->run(*program, s, options);
   if (!run) FAIL(to_string(run.error()));
-  REQUIRE(run->trace.steps.size() == kSteps);
+  REQUIRE(run->trace.steps.size() == kParitySteps);
   return {std::move(*program), std::move(*run)};
 }
 
@@ -239,31 +84,89 @@ double weight_distance(const TrainingState& a, const TrainingState& b) {
   return std::sqrt(difference / norm);
 }
 
+/// How far a run is from the single rank: the largest relative difference of a loss and of a norm
+/// over the steps, and that of the weights after them.
+struct Distance {
+  double loss = 0, norm = 0, weights = 0;
+};
+
+Distance distance(const Outcome& mine, const Outcome& reference) {
+  Distance d;
+  for (std::size_t step = 0; step < kParitySteps; ++step) {
+    const StepResult& a = mine.run.trace.steps[step];
+    const StepResult& b = reference.run.trace.steps[step];
+    CHECK(a.lr == b.lr);
+    d.loss = std::max(d.loss, std::abs(a.loss - b.loss) / std::abs(b.loss));
+    d.norm = std::max(d.norm, std::abs(a.grad_norm - b.grad_norm) / b.grad_norm);
+  }
+  d.weights = weight_distance(mine.run.state, reference.run.state);
+  return d;
+}
+
+/// Trains the single rank that each row is compared with, once.
+class References {
+ public:
+  References(Architecture architecture, DType dtype) : architecture_(architecture), dtype_(dtype) {}
+  const Outcome& of(const ParityRow& row) {
+    const ParityRow single = row.single_rank();
+    const auto found = trained_.find(single.keys);
+    if (found != trained_.end()) return found->second;
+    Outcome outcome = train(parity_scenario(architecture_, single, dtype_));
+    CHECK(outcome.run.trace.steps.back().loss < outcome.run.trace.steps.front().loss);
+    return trained_.emplace(single.keys, std::move(outcome)).first->second;
+  }
+
+ private:
+  Architecture architecture_;
+  DType dtype_;
+  std::map<std::string, Outcome> trained_;
+};
+
 void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
                   double weight_tolerance) {
-  std::map<int, Outcome> references;  // one rank, by layers
-  for (const Case& c : cases()) {
-    INFO(c.name);
-    if (references.count(c.layers) == 0) {
-      Case single = cases()[0];
-      single.layers = c.layers;
-      references.emplace(c.layers, train(scenario(architecture, single, dtype)));
-    }
-    const Outcome& reference = references.at(c.layers);
-    CHECK(reference.run.trace.steps.back().loss < reference.run.trace.steps.front().loss);
-    const Outcome outcome = train(scenario(architecture, c, dtype));
-    for (int step = 0; step < kSteps; ++step) {
-      const StepResult& mine = outcome.run.trace.steps[static_cast<std::size_t>(step)];
-      const StepResult& theirs = reference.run.trace.steps[static_cast<std::size_t>(step)];
-      CHECK(std::abs(mine.loss - theirs.loss) <= loss_tolerance * std::abs(theirs.loss));
-      CHECK(std::abs(mine.grad_norm - theirs.grad_norm) <= 20 * loss_tolerance * theirs.grad_norm);
-      CHECK(mine.lr == theirs.lr);
-    }
-    CHECK(weight_distance(outcome.run.state, reference.run.state) <= weight_tolerance);
+  References references(architecture, dtype);
+  for (const ParityRow& row : test::parity_rows()) {
+    if (row.within > 0 && dtype != DType::F32) continue;
+    INFO(row.name);
+    const Outcome outcome = train(parity_scenario(architecture, row, dtype));
+    const Distance d = distance(outcome, references.of(row));
+    const double loss = row.within > 0 ? row.within : loss_tolerance;
+    CHECK(d.loss <= loss);
+    CHECK(d.norm <= 20 * loss);
+    CHECK(d.weights <= (row.within > 0 ? row.within : weight_tolerance));
   }
 }
 
 }  // namespace
+
+// Not a test: prints docs/parity.md (scripts/parity-table).
+TEST_CASE("the parity table", "[.parity-table]") {
+  std::printf(
+      "| layout | keys | ranks | float64: GPT-2 | Llama | float32: GPT-2 | Llama |\n"
+      "| --- | --- | --: | --- | --- | --- | --- |\n");
+  std::map<std::pair<Architecture, DType>, References> references;
+  for (const ParityRow& row : test::parity_rows()) {
+    std::string cells;
+    int ranks = 0;
+    for (DType dtype : {DType::F64, DType::F32}) {
+      for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+        if (row.within > 0 && dtype != DType::F32) {
+          cells += " – |";
+          continue;
+        }
+        References& mine =
+            references.try_emplace({architecture, dtype}, architecture, dtype).first->second;
+        const Outcome outcome = train(parity_scenario(architecture, row, dtype));
+        const Distance d = distance(outcome, mine.of(row));
+        char text[64];
+        std::snprintf(text, sizeof text, " %.1e / %.1e |", d.loss, d.weights);
+        cells += text;
+        ranks = outcome.program.mesh.world_size();
+      }
+    }
+    std::printf("| %s | `%s` | %d |%s\n", row.name.c_str(), row.keys.c_str(), ranks, cells.c_str());
+  }
+}
 
 TEST_CASE("every strategy equals one rank in float64 to 1e-11", "[integration]") {
   check_parity(Architecture::Gpt2, DType::F64, 1e-11, 1e-11);
@@ -280,7 +183,7 @@ namespace {
 /// Losses, norms and the whole training state, to the last bit.
 void check_same_bits(const Outcome& a, const Outcome& b) {
   CHECK(a.run.state == b.run.state);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  for (std::size_t step = 0; step < kParitySteps; ++step) {
     CHECK(a.run.trace.steps[step].loss == b.run.trace.steps[step].loss);
     CHECK(a.run.trace.steps[step].grad_norm == b.run.trace.steps[step].grad_norm);
   }
@@ -291,22 +194,20 @@ void check_same_bits(const Outcome& a, const Outcome& b) {
 TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the last bit",
           "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const Layout& layout :
-         {Layout{1, 2}, Layout{1, 3}, Layout{1, 4}, Layout{1, 2, 2, 3}, Layout{1, 3, 1, 1, 2}}) {
-      INFO(layout.shard << " ranks, pipeline " << layout.pp);
-      Layout replicas = layout;
-      std::swap(replicas.replicate, replicas.shard);
-      const auto run = [&](const Case& c) { return train(scenario(architecture, c, DType::F32)); };
-      const Outcome ddp = run({"DDP", replicas});
-      check_same_bits(ddp, run({"DDP again", replicas}));
-      for (int stage : {0, 1, 2, 3}) {
+    for (const std::string layout : {"2", "3", "4", "2 pp=2 mb=3", "3 accumulation=2"}) {
+      INFO(layout);
+      const auto run = [&](const std::string& keys) {
+        return train(parity_scenario(architecture, parity_row("", keys), DType::F32));
+      };
+      const Outcome ddp = run("dp_replicate=" + layout);
+      const std::string shards = "dp_shard=" + layout + " ";
+      check_same_bits(ddp, run("dp_replicate=" + layout));
+      for (const char* stage : {"0", "1", "2", "3"}) {
         INFO("ZeRO-" << stage);
-        check_same_bits(ddp, run(zero(stage, {"ZeRO", layout})));
+        check_same_bits(ddp, run(shards + "zero_stage=" + stage));
       }
-      check_same_bits(ddp, run(small_units_whole({"FSDP, small units whole", layout})));
-      if (layout.shard % 2 == 0) {
-        check_same_bits(ddp, run(resharded_to_2({"FSDP, resharded to 2", layout})));
-      }
+      check_same_bits(ddp, run(shards + "fsdp_persistence_threshold=1700"));
+      if (layout.front() % 2 == 0) check_same_bits(ddp, run(shards + "fsdp_reshard_degree=2"));
     }
   }
 }
@@ -316,7 +217,10 @@ TEST_CASE("the ZeRO stages agree to the last bit with replicas of the shards, to
   // The sums are of another order than over four replicas: first within, then across.
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     const auto run = [&](int stage) {
-      return train(scenario(architecture, zero(stage, {"", {2, 2}}), DType::F32));
+      return train(parity_scenario(
+          architecture,
+          parity_row("", "dp_replicate=2 dp_shard=2 zero_stage=" + std::to_string(stage)),
+          DType::F32));
     };
     const Outcome hybrid = run(3);
     for (int stage : {1, 2}) check_same_bits(hybrid, run(stage));
@@ -325,9 +229,9 @@ TEST_CASE("the ZeRO stages agree to the last bit with replicas of the shards, to
 
 TEST_CASE("sim and cpu run the same ops in the same order with the same bytes", "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const Case& c : cases()) {
-      INFO(c.name);
-      const Scenario s = scenario(architecture, c, DType::F32);
+    for (const ParityRow& row : test::parity_rows()) {
+      INFO(row.name);
+      const Scenario s = parity_scenario(architecture, row, DType::F32);
       const Outcome real = train(s);
       const RunResult sim = simulate(real.program, s);
       CHECK(sim.trace.program_hash == real.run.trace.program_hash);
@@ -358,9 +262,9 @@ TEST_CASE("sim and cpu run the same ops in the same order with the same bytes", 
 
 TEST_CASE("training resumes where another layout stopped", "[integration]") {
   // Six steps on DDP 2, then four on FSDP 3 or ZeRO-1 3 from its state, against ten on one rank.
-  const Outcome reference = train(scenario(Architecture::Gpt2, cases()[0], DType::F64));
-  const auto part = [&](const Case& c, int steps, const TrainingState* from) {
-    const Scenario s = scenario(Architecture::Gpt2, c, DType::F64);
+  const Outcome reference = train(parity_scenario(Architecture::Gpt2, {}, DType::F64));
+  const auto part = [&](const char* keys, int steps, const TrainingState* from) {
+    const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("", keys), DType::F64);
     auto program = lower(s);
     REQUIRE(program.ok());
     auto backend = make_backend("cpu");
@@ -372,12 +276,12 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
     if (!run) FAIL(to_string(run.error()));
     return std::move(run->state);
   };
-  const TrainingState first = part({"DDP 2", {2}}, 6, nullptr);
+  const TrainingState first = part("dp_replicate=2", 6, nullptr);
   CHECK(first.step == 6);
-  const TrainingState second = part({"FSDP 3", {1, 3}}, 4, &first);
+  const TrainingState second = part("dp_shard=3", 4, &first);
   CHECK(second.step == 10);
   CHECK(weight_distance(second, reference.run.state) <= 1e-11);
-  const TrainingState third = part(zero(1, {"ZeRO-1 3", {1, 3}}), 4, &first);
+  const TrainingState third = part("dp_shard=3 zero_stage=1", 4, &first);
   CHECK(weight_distance(third, reference.run.state) <= 1e-11);
   CHECK(third == second);
 }

@@ -1,0 +1,141 @@
+#include "tests/integration/parity_table.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep::test {
+namespace {
+
+constexpr int kGlobalBatch = 12;  // sequences: 2, 3, 4 and 6 ranks and passes divide it
+
+constexpr const char* kGpt2 = R"([model]
+architecture = "gpt2"
+layers = 4
+hidden = 24
+heads = 4
+ffn_hidden = 96
+vocab = 61
+max_seq_len = 16
+tied_embeddings = true
+)";
+constexpr const char* kLlama = R"([model]
+architecture = "llama"
+layers = 4
+hidden = 24
+heads = 4
+kv_heads = 2
+ffn_hidden = 40
+vocab = 61
+)";
+constexpr const char* kRest = R"([training]
+seq_len = 8
+steps = 10
+max_norm = 0.5
+
+[optimizer]
+lr = 1e-2
+
+[lr_scheduler]
+warmup_steps = 3
+decay_ratio = 0.4
+
+[parallelism]
+bucket_cap_mb = 0.0076
+first_bucket_cap_mb = 0.00095
+
+[cluster]
+ranks_per_device = 64
+)";
+
+const std::map<std::string, std::string>& short_names() {
+  static const std::map<std::string, std::string> names = {
+      {"dp_replicate", "data_parallel_replicate_degree"},
+      {"dp_shard", "data_parallel_shard_degree"},
+      {"tp", "tensor_parallel_degree"},
+      {"pp", "pipeline_parallel_degree"},
+      {"schedule", "pipeline_parallel_schedule"},
+      {"mb", "pipeline_parallel_microbatches"},
+      {"v", "pipeline_parallel_virtual_stages"}};
+  return names;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+std::string trim(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+}  // namespace
+
+ParityRow parity_row(std::string name, const std::string& keys) {
+  ParityRow row{std::move(name), "", 0};
+  for (const std::string& word : words(keys)) {
+    if (word.rfind("within=", 0) == 0) {
+      row.within = std::stod(word.substr(7));
+    } else {
+      row.keys += (row.keys.empty() ? "" : " ") + word;
+    }
+  }
+  return row;
+}
+
+ParityRow ParityRow::single_rank() const {
+  ParityRow row{"single rank", "", 0};
+  for (const std::string& word : words(keys)) {
+    if (word.rfind("model.", 0) == 0) row.keys += (row.keys.empty() ? "" : " ") + word;
+  }
+  return row;
+}
+
+std::vector<ParityRow> parity_rows() {
+  const std::string path = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/integration/parity.txt";
+  std::ifstream file(path);
+  std::vector<ParityRow> rows;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    const auto bar = line.find('|');
+    if (bar == std::string::npos) throw std::runtime_error("no | in: " + line);
+    rows.push_back(parity_row(trim(line.substr(0, bar)), line.substr(bar + 1)));
+  }
+  if (rows.empty()) throw std::runtime_error("no rows in " + path);
+  return rows;
+}
+
+Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType dtype) {
+  std::vector<std::string> overrides = {
+      "training.dtype=" + std::string(to_string(dtype)),
+      "training.global_batch_size=" + std::to_string(kGlobalBatch)};
+  int passes = 1;  // over which the batch is divided: data-parallel ranks × accumulation
+  for (const std::string& word : words(row.keys)) {
+    const auto equals = word.find('=');
+    std::string key = word.substr(0, equals);
+    const std::string value = word.substr(equals + 1);
+    if (key == "dp_replicate" || key == "dp_shard" || key == "accumulation") {
+      passes *= std::stoi(value);
+    }
+    if (key == "accumulation") continue;
+    const auto full = short_names().find(key);
+    if (full != short_names().end()) key = full->second;
+    if (key.find('.') == std::string::npos) key = "parallelism." + key;
+    overrides.push_back(key + "=" + value);
+  }
+  overrides.push_back("training.local_batch_size=" + std::to_string(kGlobalBatch / passes));
+  const std::string text = std::string(architecture == Architecture::Gpt2 ? kGpt2 : kLlama) + kRest;
+  const LoadedScenario loaded = parse_scenario(text, row.name, overrides);
+  if (!loaded.ok()) throw std::runtime_error(row.name + ": " + to_string(loaded.errors.front()));
+  return loaded.points.front().scenario;
+}
+
+}  // namespace lockstep::test
