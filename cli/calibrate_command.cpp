@@ -1,8 +1,8 @@
 // lockstep calibrate: measures this machine into a profile that the simulator reads.
 #include "backends/cpu/calibrate.hpp"
 #include "cli/commands.hpp"
-#include "cli/format.hpp"
-#include "cli/run_folder.hpp"
+#include "core/format/format.hpp"
+#include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {

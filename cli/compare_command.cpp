@@ -1,8 +1,8 @@
 // lockstep compare.
 #include "cli/commands.hpp"
 #include "cli/report_text.hpp"
-#include "cli/run_folder.hpp"
 #include "core/analysis/compare.hpp"
+#include "core/run_folder/run_folder.hpp"
 
 namespace lockstep {
 

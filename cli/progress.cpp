@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/format.hpp"
+#include "core/format/format.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/format.hpp"
+#include "core/format/format.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "cli/commands.hpp"
-#include "cli/format.hpp"
 #include "core/base/nearest.hpp"
+#include "core/format/format.hpp"
 #include "core/ir/text.hpp"
 #include "core/lower/lower.hpp"
 #include "core/model/model.hpp"

@@ -1,4 +1,4 @@
-#include "cli/run_folder.hpp"
+#include "core/run_folder/run_folder.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "cli/format.hpp"
+#include "core/format/format.hpp"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "cli/format.hpp"
+#include "core/format/format.hpp"
 
 #include "tests/catch.hpp"
 
 namespace lockstep {
 namespace {
 
-TEST_CASE("figures keep four digits and a unit that fits", "[cli]") {
+TEST_CASE("figures keep four digits and a unit that fits", "[core][format]") {
   CHECK(time_text(Seconds{0}) == "0 s");
   CHECK(time_text(Seconds{33}) == "33 s");
   CHECK(time_text(Seconds{0.0123456}) == "12.35 ms");
@@ -24,7 +24,7 @@ TEST_CASE("figures keep four digits and a unit that fits", "[cli]") {
   CHECK(change_text(0, 3) == "-");
 }
 
-TEST_CASE("a table lines its columns up, counting characters and not bytes", "[cli]") {
+TEST_CASE("a table lines its columns up, counting characters and not bytes", "[core][format]") {
   TextTable table({"name", "value"});
   table.add({"pp 2 × dp 2", "1"});
   table.add({"x", "1000"});
