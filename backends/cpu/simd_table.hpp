@@ -51,10 +51,10 @@ T fma_rounds(int64_t iterations) {
   const Vec<T> factor = splat(T(0.999)), term = splat(T(0.001));
   for (int64_t i = 0; i < iterations; ++i) {
     LOCKSTEP_UNROLL
-    for (int c = 0; c < kFmaChains; ++c) sums[c] = sums[c] * factor + term;
+    for (Vec<T>& sum : sums) sum = sum * factor + term;
   }
   T total = 0;
-  for (int c = 0; c < kFmaChains; ++c) total += sum_lanes<T>(sums[c]);
+  for (const Vec<T>& sum : sums) total += sum_lanes<T>(sum);
   return total;
 }
 

@@ -128,9 +128,7 @@ class Printer {
 
   void head() {
     put(text::kMagic, " ", text::kFormatVersion, "\nmesh");
-    for (std::size_t i = 0; i < program_.mesh.dims.size(); ++i) {
-      put(" ", quoted(program_.mesh.dims[i].name), "=", program_.mesh.dims[i].size);
-    }
+    for (const MeshDim& dim : program_.mesh.dims) put(" ", quoted(dim.name), "=", dim.size);
     put("\ndtype ", to_string(program_.dtype), "\n");
     put("tokens_per_step ", program_.tokens_per_step, "\n");
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");

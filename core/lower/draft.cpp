@@ -13,7 +13,7 @@ std::int32_t Draft::name(std::string_view text) {
   return index;
 }
 
-GroupId Draft::group(std::string_view name, std::vector<std::string_view> dims,
+GroupId Draft::group(std::string_view name, const std::vector<std::string_view>& dims,
                      std::vector<int> only) {
   for (std::size_t g = 0; g < program.groups.size(); ++g) {
     if (program.groups[g].name == name) return {static_cast<std::int32_t>(g)};

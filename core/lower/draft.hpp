@@ -41,7 +41,7 @@ struct Draft {
   std::vector<DraftRole> roles;  // by coordinate along "pp"
 
   std::int32_t name(std::string_view text);  // index into program.names
-  GroupId group(std::string_view name, std::vector<std::string_view> dims,
+  GroupId group(std::string_view name, const std::vector<std::string_view>& dims,
                 std::vector<int> only = {});
   FunctionId function(const Function& function);  // shared by name
 

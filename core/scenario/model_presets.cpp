@@ -55,7 +55,7 @@ ModelSpec synthetic() {
 /// table 2.1; gpt-1.3b with 16 heads as Megatron-LM's 1.3B example; Llama from the config.json of
 /// the released weights. Byte-level ones are for CPUs.
 const std::vector<ModelSpec>& model_presets() {
-  static const std::vector<ModelSpec> kList = {
+  static const std::vector<ModelSpec> list = {
       gpt2("gpt2-tiny", 4, 64, 4, 128, 256),
       gpt2("gpt2-small-byte", 4, 128, 4, 256, 256),
       gpt2("gpt2-124m", 12, 768, 12, 1024),
@@ -74,7 +74,7 @@ const std::vector<ModelSpec>& model_presets() {
       llama("llama3-405b", {126, 16384, 128, 8, 53248, 128256, 131072, 500000.0}),
       synthetic(),
   };
-  return kList;
+  return list;
 }
 
 bool same_name(std::string_view a, std::string_view b) {

@@ -11,10 +11,10 @@ namespace {
 constexpr double kExactRelative = 1e-9;  // of `key = 57.0`: room for the decimal text alone
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> kNames = {
+  static const std::vector<std::string> names = {
       "name",       "model",   "training", "optimizer", "lr_scheduler", "parallelism",
       "checkpoint", "cluster", "costs",    "what_if",   "sweep",        "expect"};
-  return kNames;
+  return names;
 }
 
 /// The deepest part of a dotted key that the user wrote.
