@@ -31,8 +31,8 @@ constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     zb_1p,
     zb_2p,
     nullptr,
-    nullptr,
-    nullptr,
+    v_half,
+    v_min,
 };
 
 /// Times of each virtual stage: as given, or F, I and W alike by the stage's work.

@@ -42,6 +42,10 @@ Actions dual_pipe_v(const PipelineShape& shape, int rank);
 std::vector<Actions> zb_1p(const PipelineShape& shape);
 std::vector<Actions> zb_2p(const PipelineShape& shape);
 
+// A building block per microbatch, compacted: pipeline_controllable.cpp.
+std::vector<Actions> v_half(const PipelineShape& shape);
+std::vector<Actions> v_min(const PipelineShape& shape);
+
 /// The k-th pass of an interleaved schedule over looped stages: for each group of microbatches,
 /// for each chunk (`backward`: from the last), each microbatch.
 struct Pass {

@@ -60,10 +60,8 @@ inline constexpr std::array<ScheduleRules, 14> kSchedules = {{
     {PipelineSchedule::DualPipe, "DualPipe", Placement::Loop, 1, 1,
      "it trains two copies of the model, which a stage on one rank cannot express; DualPipeV does "
      "the same with one"},
-    {PipelineSchedule::VHalf, "V-Half", Placement::V, 2, 2,
-     "its periodic order is not built yet; ZBVZeroBubble has the same placement"},
-    {PipelineSchedule::VMin, "V-Min", Placement::V, 2, 2,
-     "its periodic order is not built yet; ZBVZeroBubble has the same placement"},
+    {PipelineSchedule::VHalf, "V-Half", Placement::V, 2, 2},
+    {PipelineSchedule::VMin, "V-Min", Placement::V, 2, 2},
 }};
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
   return kSchedules[static_cast<std::size_t>(schedule)];

@@ -26,6 +26,12 @@ Report simulate(const Scenario& s) {
   return analyze(run->trace, *program, s);
 }
 
+double longest_span(const Report& report) {
+  double span = 0;
+  for (const RankReport& rank : report.ranks) span = std::max(span, rank.stage_span.v);
+  return span;
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::stringstream stream(text);
@@ -157,14 +163,46 @@ TEST_CASE("the published bubble rates of eight to 32 ranks are reproduced to fou
       s.strategy.pipeline_parallel_virtual_stages = v;
       s.strategy.pipeline_parallel_kept_after_input = std::stod(cell[8]);
       const Report report = simulate(s);
-      double span = 0;
-      for (const RankReport& rank : report.ranks) span = std::max(span, rank.stage_span.v / kMicro);
+      const double span = longest_span(report) / kMicro;
       const double bubble = (span - m * (f + i + w)) / span;
       CHECK(std::round(bubble * 1e4) / 1e4 == Approx(std::stod(cell[column])).margin(1e-9));
       ++rows;
     }
   }
   CHECK(rows == 72);
+}
+
+TEST_CASE("V-Half and V-Min have the published bubbles and peaks", "[integration]") {
+  // F = I = W = 1: longest stage less 6m, and most activations alive, in chunks, from the authors'
+  // generator (github.com/sail-sg/zero-bubble-pipeline-parallelism) for 3p and 4p microbatches.
+  struct Row {
+    int p;
+    double half_idle;
+    int half_peak;
+    double min_idle;
+    int min_peak;
+  };
+  for (const Row& row :
+       {Row{1, 0, 2, 0, 2}, Row{2, 1, 4, 3, 4}, Row{3, 5, 4, 5, 4}, Row{4, 5, 6, 11, 4},
+        Row{5, 11, 6, 15, 6}, Row{6, 11, 8, 17, 6}, Row{7, 17, 8, 23, 6}, Row{8, 17, 10, 27, 8}}) {
+    for (const int m : {3 * row.p, 4 * row.p}) {
+      const auto check = [&](PipelineSchedule schedule, double idle, int peak) {
+        INFO(rules_of(schedule).name << " p=" << row.p << " m=" << m);
+        Scenario s = test::synthetic_scenario(row.p, m, 1, 1, 1, 0);
+        s.strategy.pipeline_parallel_schedule = schedule;
+        s.strategy.pipeline_parallel_virtual_stages = 2;
+        const Report report = simulate(s);
+        CHECK(longest_span(report) - 6 * m == idle);
+        int most = 0;
+        for (const RankReport& rank : report.ranks) {
+          most = std::max(most, rank.peak_microbatches_in_flight);
+        }
+        CHECK(most == peak);
+      };
+      check(PipelineSchedule::VHalf, row.half_idle, row.half_peak);
+      check(PipelineSchedule::VMin, row.min_idle, row.min_peak);
+    }
+  }
 }
 
 TEST_CASE("makespans follow the closed forms for any shape and times", "[integration]") {
@@ -179,11 +217,6 @@ TEST_CASE("makespans follow the closed forms for any shape and times", "[integra
     s.strategy.pipeline_parallel_schedule = schedule;
     s.strategy.pipeline_parallel_virtual_stages = v;
     return simulate(s);
-  };
-  const auto longest = [](const Report& report) {
-    double span = 0;
-    for (const RankReport& rank : report.ranks) span = std::max(span, rank.stage_span.v);
-    return span;
   };
   for (int round = 0; round < 150; ++round) {
     const int p = draw(1, 7);
@@ -211,10 +244,10 @@ TEST_CASE("makespans follow the closed forms for any shape and times", "[integra
     CHECK(run(PipelineSchedule::ZbH1, p, enough, 1, f, i, w, 0).step_time.v ==
           enough * t + (p - 1) * (f + i - w));
     const int plenty = 2 * p - 1 + draw(0, 9);
-    CHECK(longest(run(PipelineSchedule::ZbH2, p, plenty, 1, f, i, w, 0)) ==
+    CHECK(longest_span(run(PipelineSchedule::ZbH2, p, plenty, 1, f, i, w, 0)) ==
           plenty * t + (p - 1) * std::max(0, f + i - 2 * w));
     const Report zbv = run(PipelineSchedule::ZbvZeroBubble, p, plenty, 2, f, f, f, 0);
-    CHECK(longest(zbv) == 2 * plenty * 3 * f);
+    CHECK(longest_span(zbv) == 2 * plenty * 3 * f);
     CHECK(zbv.step_time.v == 2 * plenty * 3 * f + (p - 1) * f);
   }
 }

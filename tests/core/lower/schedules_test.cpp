@@ -41,6 +41,12 @@ int peak(const Actions& actions) {
   return most;
 }
 
+int most(const Schedule& schedule) {
+  int result = 0;
+  for (const Actions& actions : schedule.actions) result = std::max(result, peak(actions));
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("every published action order is ours", "[core][lower]") {
@@ -161,6 +167,14 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
               case PipelineSchedule::DualPipeV:
                 expected = 2 * p + 1;
                 break;
+              case PipelineSchedule::VHalf:  // of the rank that holds most: p/2 + 1 stages' worth
+                if (m < 2 * p || r > 0) continue;
+                CHECK(most(schedule) == 2 * (p / 2 + 1));
+                continue;
+              case PipelineSchedule::VMin:  // (p+2)/3
+                if (m < 2 * p || r > 0) continue;
+                CHECK(most(schedule) == 2 * ((p + 4) / 3));
+                continue;
               case PipelineSchedule::Zb1p:
               case PipelineSchedule::Zb2p:
                 continue;  // a limit, not a form
