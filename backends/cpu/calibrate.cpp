@@ -158,6 +158,35 @@ std::vector<Shape> shapes_of(std::int64_t tokens, std::int64_t width) {
       {K::Sum, {tokens}},
       {K::NormSquared, {12 * width * width, 1}},
       {K::AdamW, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
+      {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
+  };
+}
+
+/// Kernels of a residual network on images of as many positions as `tokens`, `width` channels.
+std::vector<Shape> vision_shapes_of(std::int64_t tokens, std::int64_t width) {
+  using K = KernelKind;
+  std::int64_t side = 1;
+  while (side * side < tokens) ++side;
+  const std::int64_t rows = 2 * side * side;
+  const std::vector<std::int64_t> image = {2, side, side, width, width, 3, 1};
+  const std::vector<std::int64_t> pooled = {2, side, side, width, 3, 2};
+  return {
+      {K::Conv2dForward, image},
+      {K::Conv2dBackwardInput, image},
+      {K::Conv2dBackwardWeight, image},
+      {K::BatchNormStatistics, {rows, width}},
+      {K::BatchNormCombine, {8, width}},
+      {K::BatchNormRunning, {width}, {0.1, 1.0}},
+      {K::BatchNormForward, {rows, width}, {1e-5}},
+      {K::BatchNormBackwardSums, {rows, width}, {1e-5}},
+      {K::BatchNormBackwardInput, {rows, width}, {1e-5, static_cast<double>(rows)}},
+      {K::BatchNormBackwardWeight, {width}},
+      {K::ReluForward, {rows * width}},
+      {K::ReluBackward, {rows * width}},
+      {K::MaxPoolForward, pooled},
+      {K::MaxPoolBackward, pooled},
+      {K::AveragePoolForward, {2, side * side, width}},
+      {K::AveragePoolBackward, {2, side * side, width}},
   };
 }
 
@@ -242,7 +271,10 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{32, 64}, {128, 256}, {256, 768}};
   if (!options.quick) sizes.insert(sizes.end(), {{64, 128}, {256, 384}, {1024, 768}});
   for (const auto& [tokens, width] : sizes) {
-    for (const Shape& shape : shapes_of(tokens, width)) {
+    std::vector<Shape> shapes = shapes_of(tokens, width);
+    const std::vector<Shape> vision = vision_shapes_of(tokens, width);
+    shapes.insert(shapes.end(), vision.begin(), vision.end());
+    for (const Shape& shape : shapes) {
       Subject subject(shape.kind, shape.dims, shape.scalars, shape.optional_inputs,
                       shape.optional_outputs);
       add_point(device.efficiency, info(shape.kind).name,

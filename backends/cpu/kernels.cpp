@@ -12,7 +12,7 @@
 namespace lockstep::cpu {
 namespace {
 
-static_assert(kNumKernelKinds <= 32);
+static_assert(kNumKernelKinds <= 64);
 static_assert(kMaxOperands <= 8);
 
 bool is_float(DType t) { return t == DType::F32 || t == DType::F64; }
@@ -27,6 +27,7 @@ OperandType input_type(KernelKind kind, std::size_t i) {
     case KernelKind::CrossEntropy:
       return i == 1 ? OperandType::Index : OperandType::Main;
     case KernelKind::AdamW:
+    case KernelKind::Sgd:
       return i == 1 ? OperandType::Scalar : OperandType::Main;
     case KernelKind::ClipCoefficient:
       return OperandType::Scalar;

@@ -1,4 +1,4 @@
-// GELU, SwiGLU, rotary embedding, AdamW and fill. Included by isa_*.cpp only.
+// GELU, SwiGLU, ReLU, rotary embedding, AdamW, SGD and fill. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/simd_math.hpp"
@@ -147,6 +147,49 @@ void run_adamw(const KernelArgs& args) {
       store(first + i, m, n);
       store(second + i, v, n);
       store(weight + i, load(weight + i, n) * keep_weight - step_size * (m / denominator), n);
+    });
+  });
+}
+
+/// PyTorch's SGD with momentum (torch/optim/sgd.py, no dampening): decay joins the gradient. Its
+/// first momentum is the gradient itself, which is what a buffer of zeros gives.
+template <class T>
+void run_sgd(const KernelArgs& args) {
+  const T momentum = static_cast<T>(args.scalars[0]), decay = static_cast<T>(args.scalars[1]);
+  const T lr = static_cast<T>(args.lr);
+  const T coef = args.in[1] ? static_cast<T>(read_scalar(args.in[1], args.in_f64[1], 0)) : T(1);
+  const T* const grad = input<T>(args, 0);
+  T* const weight = output<T>(args, 0);
+  T* const velocity = output<T>(args, 1);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> w = load(weight + i, n);
+      const Vec<T> v = momentum * load(velocity + i, n) + (load(grad + i, n) * coef + decay * w);
+      store(velocity + i, v, n);
+      store(weight + i, w - lr * v, n);
+    });
+  });
+}
+
+template <class T>
+void run_relu_forward(const KernelArgs& args) {
+  const T* const x = input<T>(args, 0);
+  T* const y = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end,
+                   [&](int64_t i, auto n) { store(y + i, max<T>(load(x + i, n), Vec<T>{}), n); });
+  });
+}
+
+template <class T>
+void run_relu_backward(const KernelArgs& args) {
+  const T* const dy = input<T>(args, 0);
+  const T* const y = input<T>(args, 1);
+  T* const dx = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> zero{};
+      store(dx + i, load(y + i, n) > zero ? load(dy + i, n) : zero, n);
     });
   });
 }

@@ -2,9 +2,12 @@
 #pragma once
 
 #include "backends/cpu/simd_attention.hpp"
+#include "backends/cpu/simd_batch_norm.hpp"
+#include "backends/cpu/simd_convolution.hpp"
 #include "backends/cpu/simd_elementwise.hpp"
 #include "backends/cpu/simd_gemm.hpp"
 #include "backends/cpu/simd_norms.hpp"
+#include "backends/cpu/simd_pooling.hpp"
 #include "backends/cpu/simd_reductions.hpp"
 #include "backends/cpu/simd_tokens.hpp"
 #include "core/ir/kernel.hpp"
@@ -40,6 +43,23 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::NormSquared) = run_norm_squared<T>;
   at(KernelKind::ClipCoefficient) = run_clip_coefficient<T>;
   at(KernelKind::AdamW) = run_adamw<T>;
+  at(KernelKind::Sgd) = run_sgd<T>;
+  at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
+  at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;
+  at(KernelKind::Conv2dBackwardWeight) = run_conv2d_backward_weight<T>;
+  at(KernelKind::BatchNormStatistics) = run_batch_norm_statistics<T>;
+  at(KernelKind::BatchNormCombine) = run_batch_norm_combine<T>;
+  at(KernelKind::BatchNormRunning) = run_batch_norm_running<T>;
+  at(KernelKind::BatchNormForward) = run_batch_norm_forward<T>;
+  at(KernelKind::BatchNormBackwardSums) = run_batch_norm_backward_sums<T>;
+  at(KernelKind::BatchNormBackwardInput) = run_batch_norm_backward_input<T>;
+  at(KernelKind::BatchNormBackwardWeight) = run_batch_norm_backward_weight<T>;
+  at(KernelKind::ReluForward) = run_relu_forward<T>;
+  at(KernelKind::ReluBackward) = run_relu_backward<T>;
+  at(KernelKind::MaxPoolForward) = run_max_pool_forward<T>;
+  at(KernelKind::MaxPoolBackward) = run_max_pool_backward<T>;
+  at(KernelKind::AveragePoolForward) = run_average_pool_forward<T>;
+  at(KernelKind::AveragePoolBackward) = run_average_pool_backward<T>;
 }
 
 inline constexpr int kFmaChains = 12;  // latency times issue width, at least

@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "core/ir/kernel_vision.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -29,6 +31,10 @@ std::int64_t product(std::int64_t first, Rest... rest) {
 }
 
 const std::array<KernelInfo, kNumKernelKinds>& table() {
+  static const std::vector<std::string_view> kConvolution = {"batch", "height", "width", "in",
+                                                             "out",   "kernel", "stride"};
+  static const std::vector<std::string_view> kPooling = {"batch",    "height", "width",
+                                                         "channels", "kernel", "stride"};
   static const std::array<KernelInfo, kNumKernelKinds> rows = {{
       {"gemm", {"m", "n", "k", "ta", "tb"}, {}, {"a", "b", "[bias]", "[resid]"}, {"c"}},
       {"column_sum", {"rows", "cols"}, {}, {"x"}, {"y"}},
@@ -81,6 +87,27 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
       {"norm_squared", {"n", "blocks"}, {}, {"x"}, {"y"}},
       {"clip_coefficient", {"blocks"}, {"max_norm"}, {"sq"}, {"coef", "norm"}},
       {"adamw", {"n"}, {"beta1", "beta2", "eps", "decay"}, {"grad", "[coef]"}, {"w", "m", "v"}},
+      {"sgd", {"n"}, {"momentum", "decay"}, {"grad", "[coef]"}, {"w", "v"}},
+      {"conv2d_forward", kConvolution, {}, {"x", "w"}, {"y"}},
+      {"conv2d_backward_input", kConvolution, {}, {"dy", "w", "[resid]"}, {"dx"}},
+      {"conv2d_backward_weight", kConvolution, {}, {"dy", "x"}, {"dw"}},
+      {"batch_norm_statistics", {"rows", "cols"}, {}, {"x"}, {"stats"}},
+      {"batch_norm_combine", {"parts", "cols"}, {}, {"each"}, {"stats"}},
+      {"batch_norm_running", {"cols"}, {"momentum", "correction"}, {"stats"}, {"running"}},
+      {"batch_norm_forward", {"rows", "cols"}, {"eps"}, {"x", "w", "b", "stats", "[resid]"}, {"y"}},
+      {"batch_norm_backward_sums", {"rows", "cols"}, {"eps"}, {"dy", "x", "stats"}, {"sums"}},
+      {"batch_norm_backward_input",
+       {"rows", "cols"},
+       {"eps", "count"},
+       {"dy", "x", "w", "stats", "sums"},
+       {"dx"}},
+      {"batch_norm_backward_weight", {"cols"}, {}, {"sums"}, {"dw", "db"}},
+      {"relu_forward", {"n"}, {}, {"x"}, {"y"}},
+      {"relu_backward", {"n"}, {}, {"dy", "y"}, {"dx"}},
+      {"max_pool_forward", kPooling, {}, {"x"}, {"y"}},
+      {"max_pool_backward", kPooling, {}, {"dy", "x"}, {"dx"}},
+      {"average_pool_forward", {"batch", "positions", "cols"}, {}, {"x"}, {"y"}},
+      {"average_pool_backward", {"batch", "positions", "cols"}, {}, {"dy"}, {"dx"}},
       {"delay", {}, {"seconds"}, {}, {}},
   }};
   return rows;
@@ -134,12 +161,14 @@ std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
     case K::ClipCoefficient:
       return d[0];
     case K::AdamW:
+    case K::Sgd:
       return i == 0 ? d[0] : 1;
     case K::Fill:
     case K::Delay:
       return 0;
+    default:
+      return vision_input_extent(kernel, i);
   }
-  return 0;
 }
 
 std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
@@ -175,6 +204,7 @@ std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
     case K::GeluBackward:
     case K::Fill:
     case K::AdamW:
+    case K::Sgd:
       return d[0];
     case K::Sum:
     case K::ClipCoefficient:
@@ -183,8 +213,9 @@ std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
       return d[1];
     case K::Delay:
       return 0;
+    default:
+      return vision_output_extent(kernel, i);
   }
-  return 0;
 }
 
 bool has(const std::vector<Operand>& operands, std::size_t i) {
@@ -247,11 +278,14 @@ double flops(const Kernel& kernel) {
       return d(0);
     case K::AdamW:
       return 16 * d(0);
+    case K::Sgd:
+      return 7 * d(0);
     case K::Fill:
     case K::Delay:
       return 0;
+    default:
+      return vision_flops(kernel);
   }
-  return 0;
 }
 
 // Elements of in[i] that are read: all of it, but for the rows that an embedding picks and the
@@ -291,7 +325,8 @@ std::int64_t output_elements(const Kernel& kernel, std::size_t i) {
 
 bool output_is_read(const Kernel& kernel, std::size_t i) {
   if (!has(kernel.out, i)) return false;
-  if (kernel.kind == K::AdamW) return true;
+  if (kernel.kind == K::AdamW || kernel.kind == K::Sgd) return true;
+  if (kernel.kind == K::BatchNormRunning) return true;
   // Its gradient of the logits overwrites; only the loss adds up.
   if (kernel.kind == K::CrossEntropy) return kernel.accumulate && i == 1;
   return kernel.accumulate;

@@ -37,6 +37,23 @@ enum class KernelKind : std::uint8_t {
   NormSquared,
   ClipCoefficient,
   AdamW,
+  Sgd,
+  Conv2dForward,
+  Conv2dBackwardInput,
+  Conv2dBackwardWeight,
+  BatchNormStatistics,
+  BatchNormCombine,
+  BatchNormRunning,
+  BatchNormForward,
+  BatchNormBackwardSums,
+  BatchNormBackwardInput,
+  BatchNormBackwardWeight,
+  ReluForward,
+  ReluBackward,
+  MaxPoolForward,
+  MaxPoolBackward,
+  AveragePoolForward,
+  AveragePoolBackward,
   Delay,
 };
 inline constexpr int kNumKernelKinds = static_cast<int>(KernelKind::Delay) + 1;
@@ -50,7 +67,7 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-inline constexpr int kMaxDims = 6;
+inline constexpr int kMaxDims = 8;
 inline constexpr int kMaxOperands = 8;
 
 // The table is laid out by hand.
@@ -97,6 +114,34 @@ inline constexpr int kMaxOperands = 8;
 ///    norm = sqrt(sum sq in order); coef = min(1, max_norm / (norm + 1e-6)); max_norm 0: coef 1
 /// adamw                    n                     grad [coef]              w m v  beta1 beta2 eps decay
 ///    gradient times coef; learning rate and step number come from the run (StepContext)
+/// sgd                      n                     grad [coef]              w v         momentum decay
+///    v = momentum v + (grad coef + decay w); w -= lr v (torch.optim.SGD)
+/// conv2d_forward           batch height width in out kernel stride        x w            y
+///    channels last: x [batch, height, width, in], w [out, kernel, kernel, in], y [batch, height',
+///    width', out]; padded by (kernel - 1) / 2, so that height' = ceil(height / stride); odd kernels
+/// conv2d_backward_input    same                  dy w [resid]             dx (= resid + …)
+/// conv2d_backward_weight   same                  dy x                     dw  ((+)=)
+/// batch_norm_statistics    rows cols             x                        stats [2, cols]
+///    of every column: mean, then variance over the rows (divided by rows)
+/// batch_norm_combine       parts cols            each [parts, 2, cols]    stats [2, cols]
+///    statistics of as many rows each -> of all rows
+/// batch_norm_running       cols                  stats                    running (in place) momentum
+///    running += momentum (stats - running), its variance times correction first       correction
+/// batch_norm_forward       rows cols             x w b stats [resid]      y                    eps
+///    y = (x - mean) / sqrt(var + eps) w + b + resid
+/// batch_norm_backward_sums rows cols             dy x stats               sums [2, cols]       eps
+///    sums over rows of dy, then of dy xhat
+/// batch_norm_backward_input rows cols            dy x w stats sums        dx (may alias dy)
+///    dx = w / sqrt(var + eps) (dy - (sums[0] + xhat sums[1]) / count)                   eps count
+/// batch_norm_backward_weight cols                sums                     dw db ((+)=)
+/// relu_forward             n                     x                        y      (may alias x)
+/// relu_backward            n                     dy y                     dx     (may alias dy)
+/// max_pool_forward         batch height width channels kernel stride      x              y
+///    padded as conv2d; padding never is the largest
+/// max_pool_backward        same                  dy x                     dx
+///    to the first of the largest inputs of a window, row by row
+/// average_pool_forward     batch positions cols  x                        y [batch, cols]
+/// average_pool_backward    batch positions cols  dy                       dx
 /// delay                    -                     -                        -                    seconds
 // clang-format on
 struct Kernel {

@@ -85,6 +85,9 @@ class Structure {
         if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
         if (i >= row.dims.size() && kernel.dims[i] != 0)
           faults_.add(name + ": unused dimension set");
+        if (i >= row.dims.size()) continue;
+        if (row.dims[i] == "stride" && kernel.dims[i] < 1) faults_.add(name + ": stride below 1");
+        if (row.dims[i] == "kernel" && kernel.dims[i] % 2 == 0) faults_.add(name + ": even kernel");
       }
       for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
         if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");

@@ -100,6 +100,24 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::NormSquared, {7, 3}, {7}, {3}},
       {KernelKind::ClipCoefficient, {3}, {3}, {1, 1}},
       {KernelKind::AdamW, {7}, {7, 1}, {7, 7, 7}},
+      {KernelKind::Sgd, {7}, {7, 1}, {7, 7}},
+      // 2 images of 5 x 4 x 3, 6 channels out, 3 x 3 window, stride 2: 3 x 2 positions.
+      {KernelKind::Conv2dForward, {2, 5, 4, 3, 6, 3, 2}, {120, 162}, {72}},
+      {KernelKind::Conv2dBackwardInput, {2, 5, 4, 3, 6, 3, 2}, {72, 162, 120}, {120}},
+      {KernelKind::Conv2dBackwardWeight, {2, 5, 4, 3, 6, 3, 2}, {72, 120}, {162}},
+      {KernelKind::BatchNormStatistics, {3, 5}, {15}, {10}},
+      {KernelKind::BatchNormCombine, {4, 5}, {40}, {10}},
+      {KernelKind::BatchNormRunning, {5}, {10}, {10}},
+      {KernelKind::BatchNormForward, {3, 5}, {15, 5, 5, 10, 15}, {15}},
+      {KernelKind::BatchNormBackwardSums, {3, 5}, {15, 15, 10}, {10}},
+      {KernelKind::BatchNormBackwardInput, {3, 5}, {15, 15, 5, 10, 10}, {15}},
+      {KernelKind::BatchNormBackwardWeight, {5}, {10}, {5, 5}},
+      {KernelKind::ReluForward, {7}, {7}, {7}},
+      {KernelKind::ReluBackward, {7}, {7, 7}, {7}},
+      {KernelKind::MaxPoolForward, {2, 5, 4, 3, 3, 2}, {120}, {36}},
+      {KernelKind::MaxPoolBackward, {2, 5, 4, 3, 3, 2}, {36, 120}, {120}},
+      {KernelKind::AveragePoolForward, {2, 5, 3}, {30}, {6}},
+      {KernelKind::AveragePoolBackward, {2, 5, 3}, {6}, {30}},
       {KernelKind::Delay, {}, {}, {}},
   };
   for (const Row& row : rows) {
@@ -115,6 +133,16 @@ TEST_CASE("an absent operand has no elements", "[core][ir]") {
   gemm.in.resize(2);
   CHECK(input_elements(gemm, 2) == 0);
   CHECK(output_elements(gemm, 1) == 0);
+}
+
+TEST_CASE("a convolution is two flops per multiply-add in all three directions", "[core][ir]") {
+  for (const KernelKind kind : {KernelKind::Conv2dForward, KernelKind::Conv2dBackwardInput,
+                                KernelKind::Conv2dBackwardWeight}) {
+    // 2 x 3 x 2 positions, 3 x 3 x 3 inputs each, 6 channels out.
+    CHECK(work(make(kind, {2, 5, 4, 3, 6, 3, 2})).flops == Flops{2. * 12 * 27 * 6});
+  }
+  CHECK(output_is_read(make(KernelKind::BatchNormRunning, {5}), 0));
+  CHECK(output_is_read(make(KernelKind::Sgd, {5}), 1));
 }
 
 TEST_CASE("updates in place read what they write", "[core][ir]") {
