@@ -35,7 +35,7 @@ struct Draft {
   explicit Draft(const Scenario& s) : scenario(s) {}
   const Scenario& scenario;
   Model model;
-  std::vector<StageLayers> stages;
+  std::vector<StageLayers> stages;  // from the pass "pipeline" on, of every copy of the model
   Schedule schedule;
   Program program;               // roles are moved in by the last pass
   std::vector<DraftRole> roles;  // by coordinate along "pp"

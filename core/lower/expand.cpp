@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "core/lower/draft.hpp"
 #include "core/lower/messages.hpp"
@@ -21,10 +22,7 @@ class RoleExpander {
     const std::size_t cells = model_.layers.size() * static_cast<std::size_t>(microbatches_);
     for (auto* table : {&x_, &saved_, &stash_, &dy_}) table->assign(cells, BufferId{});
     declare_units();
-    const bool last = draft.schedule.rank_of_stage.back() == coordinate;
-    if (last && !model_.units.empty()) {
-      out_.losses = add(BufferKind::Metric, "losses", microbatches_ * size_of(dtype()));
-    }
+    if (!model_.units.empty()) declare_losses();
   }
 
   DraftRole run() {
@@ -82,11 +80,16 @@ class RoleExpander {
       int& first = used[static_cast<std::size_t>(unit)];
       if (first < 0) first = l;
     };
+    std::vector<int> owner(model_.units.size(), -1);  // the rank where it counts in norms
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
-      if (!here(s)) continue;
       for (int l = stage(s).first; l < stage(s).last; ++l) {
-        if (layer(l).unit >= 0) use(layer(l).unit, l);
-        if (layer(l).uses_tied) use(model_.tied_unit, l);
+        for (const int unit : {layer(l).unit, layer(l).uses_tied ? model_.tied_unit : -1}) {
+          if (unit < 0) continue;
+          if (owner[static_cast<std::size_t>(unit)] < 0) {
+            owner[static_cast<std::size_t>(unit)] = rank_of(s);
+          }
+          if (here(s)) use(unit, l);
+        }
       }
     }
     unit_of_layout_.assign(model_.units.size(), -1);
@@ -100,7 +103,7 @@ class RoleExpander {
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
         unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
       }
-      unit.tied_copy = static_cast<int>(u) == model_.tied_unit && !here(0);
+      unit.tied_copy = owner[u] != coordinate_;
       const std::int64_t bytes = layout.elements * size_of(dtype());
       unit.param = add(BufferKind::Param, layout.name, bytes, used[u]);
       unit.adam_m = add(BufferKind::Optimizer, layout.name + ".m", bytes, used[u]);
@@ -114,6 +117,19 @@ class RoleExpander {
       out_.role.units.push_back(std::move(unit));
     }
     grad_written_.assign(out_.units.size(), false);
+  }
+  /// Room for the losses of the microbatches that end on this rank.
+  void declare_losses() {
+    int count = 0;
+    loss_of_.assign(static_cast<std::size_t>(microbatches_), 0);
+    for (const Action& action : draft_.schedule.actions[static_cast<std::size_t>(coordinate_)]) {
+      if (action.phase != Phase::F || !draft_.schedule.is_last(action.stage)) continue;
+      loss_of_[static_cast<std::size_t>(action.microbatch)] = 1;
+      ++count;
+    }
+    if (count == 0) return;
+    std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
+    out_.losses = add(BufferKind::Metric, "losses", count * size_of(dtype()));
   }
   ParameterId first_parameter(std::size_t unit, std::size_t i) const {
     std::size_t id = i;
@@ -306,7 +322,8 @@ class RoleExpander {
     if (name == "dx") return dx;
     if (name == "ws") return add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
     if (name == "loss") {
-      return add_view(out_.role, out_.losses, mb * size_of(dtype()), formal.bytes);
+      return add_view(out_.role, out_.losses,
+                      loss_of_[static_cast<std::size_t>(mb)] * size_of(dtype()), formal.bytes);
     }
     auto& table = name == "saved" ? saved_ : stash_;
     BufferId& kept = table[cell(l, mb)];
@@ -326,6 +343,7 @@ class RoleExpander {
   std::vector<bool> grad_written_;                  // by unit of the role
   std::vector<BufferId> x_, saved_, stash_, dy_;    // by cell(layer, microbatch)
   std::vector<BufferId> tokens_, targets_;          // by microbatch
+  std::vector<int> loss_of_;                        // by microbatch: its place in "losses"
   std::map<std::size_t, OpId> gradient_received_;   // by cell, for pairs that run as one
   OpId begin_after_;                                // what the next call waits for beside its input
 };

@@ -72,7 +72,6 @@ class LockStep {
   };
 
   int rank_of(Stage s) const { return schedule_.rank_of_stage[static_cast<std::size_t>(s)]; }
-  Stage last() const { return static_cast<Stage>(schedule_.rank_of_stage.size()) - 1; }
 
   bool can_run(std::size_t r) const {
     const RankState& rank = ranks_[r];
@@ -81,7 +80,8 @@ class LockStep {
     const Actions& actions = schedule_.actions[r];
     for (std::size_t i = step.begin; i < step.end; ++i) {
       const Action& a = actions[i];
-      const bool source = a.phase == Phase::F ? a.stage == 0 : a.stage == last();
+      const bool source =
+          a.phase == Phase::F ? schedule_.is_first(a.stage) : schedule_.is_last(a.stage);
       if (a.phase == Phase::W || source || given_.count(need_of(a)) > 0) continue;
       return false;
     }
@@ -93,7 +93,8 @@ class LockStep {
     for (std::size_t i = step.begin; i < step.end; ++i) {
       Action to = schedule_.actions[r][i];
       const bool forward = to.phase == Phase::F;
-      if (to.phase == Phase::W || to.stage == (forward ? last() : 0)) continue;
+      const bool sink = forward ? schedule_.is_last(to.stage) : schedule_.is_first(to.stage);
+      if (to.phase == Phase::W || sink) continue;
       to.stage += forward ? 1 : -1;
       given_.insert(need_of(to));
       const int receiver = rank_of(to.stage);

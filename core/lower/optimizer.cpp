@@ -152,10 +152,15 @@ class OptimizerStep {
   }
 
   void report_loss() {
-    const int m = draft_.scenario.num_microbatches();
+    const std::int64_t m = out_.role.buffer(out_.losses).bytes.v / size_of(dtype_);
     const BufferId loss = metric("loss", 1);
     call(one_kernel("loss", kernel(KernelKind::Sum, {m}), {"losses"}, {"loss"}),
          {out_.losses, loss});
+    std::vector<int> ends;  // pipeline ranks where some of the microbatches end
+    for (std::size_t r = 0; r < draft_.roles.size(); ++r) {
+      if (draft_.roles[r].losses.valid()) ends.push_back(static_cast<int>(r));
+    }
+    if (ends.size() > 1) communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
     if (strategy_.data_parallel_degree() > 1) {
       communicate(OpKind::AllReduce, data_group(draft_), {loss});
     }

@@ -17,7 +17,7 @@ std::vector<Actions> by_rank(const PipelineShape& shape) {
   return all;
 }
 
-/// By PipelineSchedule; none for those that validate() refuses.
+/// By PipelineSchedule.
 constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     by_rank<gpipe>,
     by_rank<one_f_one_b>,
@@ -30,7 +30,7 @@ constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     by_rank<dual_pipe_v>,
     zb_1p,
     zb_2p,
-    nullptr,
+    by_rank<dual_pipe>,
     v_half,
     v_min,
 };
@@ -56,12 +56,21 @@ void measure_stages(const Draft& draft, PipelineShape& shape) {
   if (costs) shape.p2p = costs->p2p;
 }
 
+/// The stages of every copy of the model hold the same layers.
+void repeat_stages(Draft& draft) {
+  const std::vector<StageLayers> stages = draft.stages;
+  for (int copy = 1; copy < draft.schedule.copies; ++copy) {
+    draft.stages.insert(draft.stages.end(), stages.begin(), stages.end());
+  }
+}
+
 }  // namespace
 
 void pipeline(Draft& draft) {
   const StrategySpec& strategy = draft.scenario.strategy;
   if (!strategy.pipeline_parallel_schedule_actions.empty()) {
     draft.schedule = strategy.pipeline_parallel_schedule_actions;
+    repeat_stages(draft);
     return;
   }
   PipelineShape shape;
@@ -73,8 +82,9 @@ void pipeline(Draft& draft) {
   const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
   shape.kept_after_input = strategy.pipeline_parallel_kept_after_input;
   measure_stages(draft, shape);
-  draft.schedule = {place_stages(rules.placement, shape.p, shape.v),
-                    kSchedulers[static_cast<std::size_t>(rules.schedule)](shape)};
+  draft.schedule = {place_stages(rules.placement, shape.p, rules.copies * shape.v),
+                    kSchedulers[static_cast<std::size_t>(rules.schedule)](shape), rules.copies};
+  repeat_stages(draft);
 }
 
 std::string print_schedule(const Draft& draft) {

@@ -1,5 +1,6 @@
 // Schedules that run a forward and a backward pass as one, so that each hides the communication of
 // the other (DeepSeek-AI 2024, DualPipe; the V form holds one copy of the model).
+#include <algorithm>
 #include <array>
 #include <deque>
 
@@ -11,7 +12,11 @@ namespace {
 /// Passes of the two chunks of a rank, microbatches counted by chunk; W in the order of the I.
 class TwoChunks {
  public:
-  TwoChunks(Stage first, Stage second) : stages_{first, second} {}
+  struct Chunk {
+    Stage stage;
+    Microbatch first;
+  };
+  TwoChunks(Chunk first, Chunk second) : chunks_{first, second} {}
 
   void forward(int chunk) { actions_.push_back(next(Phase::F, chunk)); }
   /// Whole, or its I alone: the W is then due.
@@ -41,22 +46,19 @@ class TwoChunks {
   Action next(Phase phase, int chunk) {
     const auto c = static_cast<std::size_t>(chunk);
     int& count = (phase == Phase::F ? forwards_ : backwards_)[c];
-    return {phase, stages_[c], count++};
+    return {phase, chunks_[c].stage, chunks_[c].first + count++};
   }
-  std::array<Stage, 2> stages_;
+  std::array<Chunk, 2> chunks_;
   std::array<int, 2> forwards_{}, backwards_{};
   std::deque<Action> due_;
   Actions actions_;
 };
 
-}  // namespace
-
-/// The eight phases of DualPipe with p in place of p/2. The first pair of the last rank does not
-/// overlap: its backward pass needs that forward pass.
-Actions dual_pipe_v(const PipelineShape& shape, int rank) {
-  const int p = shape.p;
-  const int below = p - rank - 1;
-  TwoChunks run(rank, 2 * p - 1 - rank);
+/// The eight phases of DualPipe on the `rank`-th of `ranks` ranks from one end of a pipeline to its
+/// middle, where the two chunks follow each other; `rounds` microbatches of each chunk. The first
+/// pair in the middle does not overlap: its backward pass needs that forward pass.
+Actions eight_phases(TwoChunks run, int ranks, int rank, int rounds) {
+  const int below = ranks - rank - 1;
   for (int i = 0; i < 2 * below; ++i) run.forward(0);
   for (int i = 0; i < rank + 1; ++i) {
     run.forward(0);
@@ -67,8 +69,8 @@ Actions dual_pipe_v(const PipelineShape& shape, int rank) {
     run.weight();
     run.forward(1);
   }
-  for (int i = 0; i < shape.m - 2 * p + rank + 1; ++i) {
-    if (i == 0 && rank == p - 1) {
+  for (int i = 0; i < rounds - 2 * ranks + rank + 1; ++i) {
+    if (i == 0 && below == 0) {
       run.forward(0);
       run.backward(1, false);
     } else {
@@ -94,6 +96,24 @@ Actions dual_pipe_v(const PipelineShape& shape, int rank) {
   }
   for (int i = 0; i < rank + 1; ++i) run.weight();
   return run.take();
+}
+
+}  // namespace
+
+Actions dual_pipe_v(const PipelineShape& shape, int rank) {
+  const int p = shape.p;
+  return eight_phases(TwoChunks({rank, 0}, {2 * p - 1 - rank, 0}), p, rank, shape.m);
+}
+
+/// Two copies of the model in opposite directions, half of the microbatches each: stages 0 to p-1
+/// down the ranks, p to 2p-1 up. Each rank starts with the one whose end is nearer.
+Actions dual_pipe(const PipelineShape& shape, int rank) {
+  const int p = shape.p;
+  const TwoChunks::Chunk down{rank, 0};
+  const TwoChunks::Chunk up{2 * p - 1 - rank, shape.m / 2};
+  const bool upper = rank < p / 2;
+  return eight_phases(upper ? TwoChunks(down, up) : TwoChunks(up, down), p / 2,
+                      std::min(rank, p - 1 - rank), shape.m / 2);
 }
 
 }  // namespace lockstep

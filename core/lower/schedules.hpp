@@ -37,6 +37,7 @@ Actions zbv_zero_bubble(const PipelineShape& shape, int rank);
 
 // Forward and backward run as one: pipeline_dual.cpp.
 Actions dual_pipe_v(const PipelineShape& shape, int rank);
+Actions dual_pipe(const PipelineShape& shape, int rank);
 
 // Searched, under a limit of p or 2p live activations: pipeline_search.cpp.
 std::vector<Actions> zb_1p(const PipelineShape& shape);

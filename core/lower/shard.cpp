@@ -2,7 +2,7 @@
 // gradients and parameters split by ZeRO stage. Then the tied embedding of first and last stage.
 #include "core/lower/shard.hpp"
 
-#include <algorithm>
+#include <string>
 
 namespace lockstep {
 
@@ -55,9 +55,47 @@ Op collective(OpKind kind, Stream stream, GroupId group, int layer) {
   return op;
 }
 
+std::size_t unit_of(const DraftRole& draft, std::size_t layout) {
+  for (std::size_t u = 0; u < draft.units.size(); ++u) {
+    if (draft.units[u].layout == static_cast<int>(layout)) return u;
+  }
+  return kNever;
+}
+
 int layer_of(const DraftRole& draft, std::size_t unit) {
   return draft.role.buffer(draft.role.units[unit].param).layer;
 }
+
+GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates) {
+  std::string name = draft.schedule.copies > 1 ? "copies" : "embed";
+  if (draft.schedule.copies > 1) {
+    for (const int c : coordinates) name += "." + std::to_string(c);
+  }
+  return draft.group(name, {"pp"}, coordinates);
+}
+
+namespace {
+
+/// Units that several pipeline ranks hold: the tied embedding of first and last stage, and all of
+/// them where there are copies of the model. Their gradients are added up.
+void add_up_copies(Draft& draft) {
+  for (std::size_t layout = 0; layout < draft.model.units.size(); ++layout) {
+    std::vector<int> holders;  // coordinates along "pp"
+    for (std::size_t r = 0; r < draft.roles.size(); ++r) {
+      if (unit_of(draft.roles[r], layout) != kNever) holders.push_back(static_cast<int>(r));
+    }
+    if (holders.size() < 2) continue;
+    const GroupId group = pipeline_group(draft, holders);
+    for (const int r : holders) {
+      DraftRole& out = draft.roles[static_cast<std::size_t>(r)];
+      const std::size_t u = unit_of(out, layout);
+      add_op(out.role, collective(OpKind::AllReduce, Stream::Reduce, group, layer_of(out, u)),
+             {out.units[u].reduced});
+    }
+  }
+}
+
+}  // namespace
 
 void shard(Draft& draft) {
   const StrategySpec& strategy = draft.scenario.strategy;
@@ -69,21 +107,7 @@ void shard(Draft& draft) {
       all_reduce_buckets(draft, role);
     }
   }
-  // First and last stage hold a copy of the tied embedding each, unless they share a rank: their
-  // gradients are added up.
-  const int first = draft.schedule.rank_of_stage.front();
-  const int last = draft.schedule.rank_of_stage.back();
-  if (draft.model.tied_unit < 0 || first == last) return;
-  const GroupId embed =
-      draft.group("embed", {"pp"}, {std::min(first, last), std::max(first, last)});
-  for (int r : {first, last}) {
-    DraftRole& out = draft.roles[static_cast<std::size_t>(r)];
-    for (std::size_t u = 0; u < out.units.size(); ++u) {
-      if (out.units[u].layout != draft.model.tied_unit) continue;
-      add_op(out.role, collective(OpKind::AllReduce, Stream::Reduce, embed, layer_of(out, u)),
-             {out.units[u].reduced});
-    }
-  }
+  add_up_copies(draft);
 }
 
 }  // namespace lockstep

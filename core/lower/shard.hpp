@@ -19,11 +19,16 @@ GroupId data_group(Draft& draft);
 GroupId shard_group(Draft& draft);
 GroupId replica_group(Draft& draft);
 
+/// The ranks at these coordinates along "pp", and equal ones along the others.
+GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates);
+
 /// For each unit, the last op that writes its gradient; kNever without one.
 std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft);
 
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
 int layer_of(const DraftRole& draft, std::size_t unit);
+/// The unit of that layout (Model::units), or kNever.
+std::size_t unit_of(const DraftRole& draft, std::size_t layout);
 
 /// For each action of a rank, how often the parameters of its stage have been gathered by then, if
 /// gathered copies are dropped of all but the `most_active` stages that the rank touches next (0:

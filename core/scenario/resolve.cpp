@@ -122,6 +122,7 @@ class Resolver {
     }
     Result<Schedule> schedule = parse_schedule_csv(text.str(), path);
     if (schedule) {
+      schedule->copies = copies_of_model(*schedule, s_.strategy.num_stages());
       s_.strategy.pipeline_parallel_schedule_actions = std::move(*schedule);
     } else {
       diagnostics_.add_for_key(key, {*schedule.error().where, {}}, schedule.error().message,

@@ -295,11 +295,6 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   }
   const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
   const std::string name(rules.name);
-  if (!rules.missing.empty()) {
-    faults.add("parallelism.pipeline_parallel_schedule",
-               name + " is not supported: " + std::string(rules.missing), ErrorKind::Unsupported);
-    return;
-  }
   const double kept = strategy.pipeline_parallel_kept_after_input;
   faults.require(kept > 0 && kept <= 1, "parallelism.pipeline_parallel_kept_after_input",
                  "must be in (0, 1]");
@@ -316,6 +311,17 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   if (m < least) {
     faults.add(microbatches, name + " on " + std::to_string(p) + " ranks needs at least " +
                                  std::to_string(least) + " microbatches, got " + std::to_string(m));
+  }
+  if (rules.copies > 1 && p % rules.copies != 0) {
+    faults.add("parallelism.pipeline_parallel_degree",
+               name + " trains two copies of the model in opposite directions and needs an even " +
+                   "number of pipeline ranks, got " + std::to_string(p));
+  }
+  if (m % rules.copies != 0) {
+    faults.add(microbatches, name +
+                                 " sends half of the microbatches each way and needs an even "
+                                 "number, got " +
+                                 std::to_string(m));
   }
   const int group = strategy.pipeline_parallel_microbatch_group_size;
   const std::string group_key = "parallelism.pipeline_parallel_microbatch_group_size";

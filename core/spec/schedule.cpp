@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 namespace lockstep {
 
@@ -12,6 +13,7 @@ int least_microbatches(PipelineSchedule schedule, int p) {
     case PipelineSchedule::ZbH2:
       return 2 * p - 1;
     case PipelineSchedule::DualPipeV:
+    case PipelineSchedule::DualPipe:
       return 2 * p;
     default:
       return 1;
@@ -29,6 +31,19 @@ std::vector<int> place_stages(Placement placement, int p, int v) {
     ranks.push_back(placement == Placement::V && lap % 2 == 1 ? p - 1 - s % p : s % p);
   }
   return ranks;
+}
+
+int copies_of_model(const Schedule& schedule, int stages) {
+  const int all = static_cast<int>(schedule.rank_of_stage.size());
+  if (stages < 1 || all % stages != 0) return 1;
+  std::map<Microbatch, int> copy_of;
+  for (const Actions& actions : schedule.actions) {
+    for (const Action& a : actions) {
+      const int copy = a.stage / stages;
+      if (copy_of.try_emplace(a.microbatch, copy).first->second != copy) return 1;
+    }
+  }
+  return std::max(1, all / stages);
 }
 
 std::string to_string(const Action& action) {

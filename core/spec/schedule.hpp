@@ -40,8 +40,8 @@ struct ScheduleRules {
   PipelineSchedule schedule;
   std::string_view name;
   Placement placement;
-  int least_virtual_stages, most_virtual_stages;
-  std::string_view missing = {};  // why it is refused; empty: it is not
+  int least_virtual_stages, most_virtual_stages;  // of each copy
+  int copies = 1;                                 // of the model
 };
 inline constexpr int kMostVirtualStages = 64;
 inline constexpr std::array<ScheduleRules, 14> kSchedules = {{
@@ -57,9 +57,7 @@ inline constexpr std::array<ScheduleRules, 14> kSchedules = {{
     {PipelineSchedule::DualPipeV, "DualPipeV", Placement::V, 2, 2},
     {PipelineSchedule::Zb1p, "ZB-1p", Placement::Loop, 1, 1},
     {PipelineSchedule::Zb2p, "ZB-2p", Placement::Loop, 1, 1},
-    {PipelineSchedule::DualPipe, "DualPipe", Placement::Loop, 1, 1,
-     "it trains two copies of the model, which a stage on one rank cannot express; DualPipeV does "
-     "the same with one"},
+    {PipelineSchedule::DualPipe, "DualPipe", Placement::V, 1, 1, 2},
     {PipelineSchedule::VHalf, "V-Half", Placement::V, 2, 2},
     {PipelineSchedule::VMin, "V-Min", Placement::V, 2, 2},
 }};
@@ -84,13 +82,22 @@ std::string to_string(const Action& action);
 /// An action, or a pair that runs as one, per string.
 std::vector<std::string> to_cells(const Actions& actions);
 
+/// With several copies of the model, stages are counted copy by copy, and a microbatch goes through
+/// those of one copy.
 struct Schedule {
   std::vector<int> rank_of_stage;  // coordinate along "pp", by virtual stage
   std::vector<Actions> actions;    // by coordinate along "pp", in order
+  int copies = 1;
   bool empty() const { return actions.empty(); }
+  int stages_per_copy() const { return static_cast<int>(rank_of_stage.size()) / copies; }
+  bool is_first(Stage s) const { return s % stages_per_copy() == 0; }
+  bool is_last(Stage s) const { return (s + 1) % stages_per_copy() == 0; }
   bool operator==(const Schedule&) const = default;
 };
 std::vector<int> place_stages(Placement placement, int p, int v);
+/// Copies of a model of `stages` stages: more than one where the schedule has that many times the
+/// stages, and no microbatch goes through two copies.
+int copies_of_model(const Schedule& schedule, int stages);
 
 /// PyTorch's schedule file: a row per rank, a cell per action; empty cells are idle slots. Of its
 /// second level, the cells that communicate (SEND_F, RECV_B, UNSHARD, …) are left out: what they do
@@ -98,9 +105,9 @@ std::vector<int> place_stages(Placement placement, int p, int v);
 Result<Schedule> parse_schedule_csv(std::string_view text, const std::string& file);
 std::string print_schedule_csv(const Schedule& schedule);
 
-/// Why `schedule` cannot train `stages` stages on `m` microbatches; empty: it can. PyTorch's rules
-/// (each stage on one rank; per stage and microbatch one F, then B or I and W), and that ranks do
-/// not wait for each other in a circle.
+/// Why `schedule` cannot train copies of `stages` stages on `m` microbatches; empty: it can.
+/// PyTorch's rules (each stage on one rank; per stage and microbatch one F, then B or I and W), and
+/// that ranks do not wait for each other in a circle.
 std::vector<std::string> check_schedule(const Schedule& schedule, int p, int stages, int m);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ constexpr std::size_t kEnough = 10;  // messages
 class Check {
  public:
   Check(const Schedule& schedule, int p, int stages, int m)
-      : schedule_(schedule), p_(p), stages_(stages), m_(m) {}
+      : schedule_(schedule), p_(p), per_copy_(stages), stages_(stages * schedule.copies), m_(m) {}
 
   std::vector<std::string> run() {
     if (schedule_.actions.size() != static_cast<std::size_t>(p_)) {
@@ -91,8 +91,10 @@ class Check {
         done[index(a.phase)] = true;
       }
     }
+    const std::vector<int> copy_of = copies();
     for (Stage s = 0; s < stages_; ++s) {
       for (Microbatch mb = 0; mb < m_; ++mb) {
+        if (s / per_copy_ != copy_of[static_cast<std::size_t>(mb)]) continue;
         const auto& done = seen[cell(s, mb)];
         const std::string place = std::to_string(s) + " microbatch " + std::to_string(mb);
         if (!done[index(Phase::F)]) add("stage " + place + " has no forward pass");
@@ -105,10 +107,23 @@ class Check {
     }
   }
 
+  /// The copy of the model that each microbatch goes through; the first, if none.
+  std::vector<int> copies() const {
+    std::vector<int> copy_of(static_cast<std::size_t>(m_), 0);
+    for (const Actions& actions : schedule_.actions) {
+      for (const Action& a : actions) {
+        copy_of[static_cast<std::size_t>(a.microbatch)] = a.stage / per_copy_;
+      }
+    }
+    return copy_of;
+  }
+
   bool ready(const Action& a, const std::vector<bool>& forward,
              const std::vector<bool>& backward) const {
-    if (a.phase == Phase::F) return a.stage == 0 || forward[cell(a.stage - 1, a.microbatch)];
-    if (a.phase == Phase::W || a.stage + 1 == stages_) return true;
+    if (a.phase == Phase::F) {
+      return schedule_.is_first(a.stage) || forward[cell(a.stage - 1, a.microbatch)];
+    }
+    if (a.phase == Phase::W || schedule_.is_last(a.stage)) return true;
     return backward[cell(a.stage + 1, a.microbatch)];
   }
 
@@ -145,7 +160,7 @@ class Check {
   }
 
   const Schedule& schedule_;
-  const int p_, stages_, m_;
+  const int p_, per_copy_, stages_, m_;
   std::vector<std::string> faults_;
 };
 

@@ -170,9 +170,11 @@ TEST_CASE("show schedule reads the pipeline's order back from the finished progr
 
 TEST_CASE("a schedule written by show schedule --csv is read back as the user's own", "[cli]") {
   const TemporaryFolder folder;
-  for (const char* schedule : {"1F1B", "ZBVZeroBubble", "DualPipeV"}) {
+  for (const char* schedule : {"1F1B", "ZBVZeroBubble", "DualPipeV", "DualPipe"}) {
     write_bytes(folder / "s.toml", kSynthetic);
-    const std::string v = std::string(schedule) == "1F1B" ? "1" : "2";
+    const std::string name = schedule;
+    const bool single = name == "1F1B" || name == "DualPipe";
+    const std::string v = single ? "1" : "2";
     const std::vector<std::string> common = {
         "--set", "parallelism.pipeline_parallel_virtual_stages=" + v, "--set",
         std::string("parallelism.pipeline_parallel_schedule=\"") + schedule + "\""};
@@ -190,7 +192,9 @@ TEST_CASE("a schedule written by show schedule --csv is read back as the user's 
     const Outcome given = run({"run", folder / "s.toml", "--json", "--set", own});
     REQUIRE(given.exit_code == 0);
     const auto time = [](const Outcome& o) { return nlohmann::json::parse(o.out)["step_time_s"]; };
+    const auto hash = [](const Outcome& o) { return nlohmann::json::parse(o.out)["program_hash"]; };
     CHECK(time(named) == time(given));
+    CHECK(hash(named) == hash(given));
   }
   CHECK(lockstep({"show", "program", folder / "s.toml", "--csv"}).exit_code == 2);
 }

@@ -54,6 +54,7 @@ TEST_CASE("every published action order is ours", "[core][lower]") {
   REQUIRE(file.good());
   int orders = 0;
   Schedule schedule;
+  int microbatches = 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string word, name;
@@ -69,23 +70,28 @@ TEST_CASE("every published action order is ours", "[core][lower]") {
       }
       if (name == "ZBV") name = "ZBVZeroBubble";
       for (const ScheduleRules& rules : kSchedules) {
-        if (rules.name != name || !rules.missing.empty()) continue;
+        if (rules.name != name) continue;
         const int v = rules.most_virtual_stages > 1 ? 2 : 1;
+        microbatches = m;
         schedule = schedule_of(scenario_of(rules.schedule, p, m, v));
         ++orders;
       }
-      if (schedule.empty()) CHECK(name == "DualPipe");
     } else if (word.starts_with("r") && !schedule.empty()) {
       std::string ours = word;
-      const auto rank = static_cast<std::size_t>(std::stoi(word.substr(1)));
-      for (std::string cell : to_cells(schedule.actions.at(rank))) {
+      Actions actions = schedule.actions.at(static_cast<std::size_t>(std::stoi(word.substr(1))));
+      for (Action& action : actions) {  // the second copy's are 1000 + stage, microbatches from 0
+        if (action.stage < schedule.stages_per_copy()) continue;
+        action.stage += 1000 - schedule.stages_per_copy();
+        action.microbatch -= microbatches / 2;
+      }
+      for (std::string cell : to_cells(actions)) {
         ours += " " + cell.substr(0, cell.find("OVERLAP_F_B"));
       }
       INFO(name);
       CHECK(ours == line);
     }
   }
-  CHECK(orders == 18);
+  CHECK(orders == 20);
 }
 
 TEST_CASE("every schedule is complete and free of circles for any shape it takes",
@@ -167,6 +173,9 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
               case PipelineSchedule::DualPipeV:
                 expected = 2 * p + 1;
                 break;
+              case PipelineSchedule::DualPipe:
+                expected = p + 1;
+                break;
               case PipelineSchedule::VHalf:  // of the rank that holds most: p/2 + 1 stages' worth
                 if (m < 2 * p || r > 0) continue;
                 CHECK(most(schedule) == 2 * (p / 2 + 1));
@@ -178,8 +187,6 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
               case PipelineSchedule::Zb1p:
               case PipelineSchedule::Zb2p:
                 continue;  // a limit, not a form
-              default:
-                continue;  // refused
             }
             INFO(rules.name << " p=" << p << " m=" << m << " v=" << v << " rank " << r);
             CHECK(peak(schedule.actions[static_cast<std::size_t>(r)]) == expected);
