@@ -111,24 +111,7 @@ Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* co
                  "backend 'cpu' does not add " + std::string(to_string(dtype)) + " values",
                  std::nullopt};
   }
-  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0]};
-  if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-      op.kind == OpKind::AllToAll) {
-    party.target = args[1];
-    const bool gather = op.kind == OpKind::AllGather;
-    party.bytes = gather ? bytes[1] : bytes[0];
-    const std::int64_t other = gather ? bytes[0] : bytes[1];
-    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * size;
-    if (party.bytes != expected || party.bytes % (size * size_of(dtype)) != 0) {
-      return Error{ErrorKind::Internal,
-                   "rank " + std::to_string(rank) + " %" + std::to_string(id.v) + " " +
-                       std::string(to_string(op.kind)) + ": buffers of " +
-                       std::to_string(bytes[0]) + " B and " + std::to_string(bytes[1]) +
-                       " B do not fit a group of " + std::to_string(size),
-                   std::nullopt};
-    }
-  }
-  return party;
+  return make_party(rank, id, op, args, bytes, dtype, size);
 }
 
 void move_share(const std::vector<Party>& parties, int position) {

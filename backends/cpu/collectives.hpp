@@ -23,9 +23,7 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
 /// True if sums of this type can be reduced here.
 bool can_sum(DType dtype);
 
-/// What `rank` brings to `op` in a group of `size`; `args` and `bytes` as in Communicator::enqueue.
-/// Errors: Internal if the shards of a gather or scatter do not add up to its full buffer;
-/// Unsupported for a sum of a type that is not computed with here.
+/// make_party, or Unsupported for a sum of a type that is not computed with here.
 Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype, int size);
 

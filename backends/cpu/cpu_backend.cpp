@@ -1,7 +1,5 @@
 #include "backends/cpu/cpu_backend.hpp"
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,20 +13,6 @@
 namespace lockstep {
 namespace {
 
-bool reads_tokens(const Program& program) {
-  const auto from_host = [](const Op& op) { return op.kind == OpKind::HostToDevice; };
-  return std::any_of(program.roles.begin(), program.roles.end(), [&](const Role& role) {
-    return std::any_of(role.ops.begin(), role.ops.end(), from_host);
-  });
-}
-
-Result<std::unique_ptr<TokenSource>> open_dataset(const Scenario& scenario) {
-  std::string path = scenario.training.dataset;
-  if (!path.empty()) path = (std::filesystem::path(scenario.directory) / path).string();
-  return open_token_source(path, scenario.training.seq_len, static_cast<int>(scenario.model.vocab),
-                           scenario.training.seed);
-}
-
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const ExecutorOptions& options) : options_(options) {}
@@ -37,7 +21,7 @@ class CpuBackend final : public Backend {
   Result<RunResult> run(const Program& program, const Scenario& scenario,
                         const RunOptions& options) override {
     std::unique_ptr<TokenSource> source;
-    if (reads_tokens(program)) {
+    if (reads_host_data(program)) {
       auto opened = open_dataset(scenario);
       if (!opened) return opened.error();
       source = std::move(*opened);

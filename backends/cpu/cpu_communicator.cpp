@@ -1,7 +1,5 @@
 #include "backends/cpu/cpu_communicator.hpp"
 
-#include <string>
-
 #include "backends/cpu/collectives.hpp"
 
 namespace lockstep::cpu {
@@ -9,45 +7,32 @@ namespace lockstep::cpu {
 CpuCommunicator::CpuCommunicator(const Program& program, Rank rank, CpuDevice& device,
                                  Fabric& fabric)
     : program_(program), rank_(rank), device_(device), fabric_(fabric) {
-  for (const Op& op : program.role_of(rank).ops) routes_.push_back(route(op));
+  for (const Op& op : program.role_of(rank).ops) places_.push_back(place(op));
 }
 
-CpuCommunicator::Route CpuCommunicator::route(const Op& op) const {
-  const Mesh& mesh = program_.mesh;
-  if (is_collective(op.kind)) {
-    const Group& group = program_.group(op.group());
-    const int own = position(mesh, group, rank_);
-    if (own < 0) return {};
-    const std::vector<Rank> ranks = members(mesh, group, rank_);
-    const int size = static_cast<int>(ranks.size());
-    return {&fabric_.group(op.group(), ranks.front(), size), own, size};
-  }
-  const int pp = mesh.index_of("pp");
-  if (!is_p2p(op.kind) || pp < 0) return {};
-  const Rank peer = mesh.with_coordinate(rank_, pp, op.peer());
-  const bool backward = op.stream == Stream::SendBackward || op.stream == Stream::RecvBackward;
-  return op.kind == OpKind::Send ? Route{&fabric_.channel(rank_, peer, backward), 0, 2}
-                                 : Route{&fabric_.channel(peer, rank_, backward), 1, 2};
+CpuCommunicator::Place CpuCommunicator::place(const Op& op) const {
+  const Route route = route_of(program_, rank_, op);
+  if (route.members.empty()) return {};
+  const int size = static_cast<int>(route.members.size());
+  Meeting& meeting = is_collective(op.kind)
+                         ? fabric_.group(op.group(), route.members.front(), size)
+                         : fabric_.channel(route.members[0], route.members[1], route.backward);
+  return {&meeting, route.position, size};
 }
 
 Result<void> CpuCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                       std::span<const std::int64_t> bytes, DType dtype) {
-  const Route& route = routes_[static_cast<std::size_t>(id.v)];
-  if (route.meeting == nullptr) {
-    return Error{ErrorKind::Internal,
-                 "rank " + std::to_string(rank_) + " %" + std::to_string(id.v) + " " +
-                     std::string(to_string(op.kind)) + " has no group or peer here",
-                 std::nullopt};
-  }
-  const auto own = party_of(rank_, id, op, args, bytes, dtype, route.size);
+  const Place& place = places_[static_cast<std::size_t>(id.v)];
+  if (place.meeting == nullptr) return no_route(rank_, id, op);
+  const auto own = party_of(rank_, id, op, args, bytes, dtype, place.size);
   if (!own) return own.error();
-  const std::int64_t sequence = sequence_[route.meeting]++;
+  const std::int64_t sequence = sequence_[place.meeting]++;
   return device_.enqueue_task(id, op.stream, [=, party = *own](SimTime begin) {
-    const Gathering* gathering = route.meeting->arrive(sequence, route.position, party);
+    const Gathering* gathering = place.meeting->arrive(sequence, place.position, party);
     if (gathering == nullptr) return begin;
     const SimTime active = gathering->complete;
-    move_share(gathering->parties, route.position);
-    route.meeting->part(sequence);
+    move_share(gathering->parties, place.position);
+    place.meeting->part(sequence);
     return active;
   });
 }

@@ -25,18 +25,18 @@ class CpuCommunicator final : public Communicator {
   void abort(const Error& reason) override { fabric_.fail(reason); }
 
  private:
-  struct Route {
+  struct Place {
     Meeting* meeting = nullptr;
     int position = -1;
     int size = 0;
   };
-  Route route(const Op& op) const;
+  Place place(const Op& op) const;
 
   const Program& program_;
   Rank rank_;
   CpuDevice& device_;
   Fabric& fabric_;
-  std::vector<Route> routes_;                  // by op; no meeting: not a transfer
+  std::vector<Place> places_;                  // by op; no meeting: not a transfer
   std::map<Meeting*, std::int64_t> sequence_;  // transfers enqueued so far
 };
 

@@ -1,34 +1,6 @@
 #include "backends/cpu/fabric.hpp"
 
-#include <string>
-
 namespace lockstep::cpu {
-namespace {
-
-bool agree(const Party& first, const Party& other) {
-  const bool kinds =
-      first.kind == other.kind || (first.kind == OpKind::Send && other.kind == OpKind::Recv);
-  return kinds && first.dtype == other.dtype && first.bytes == other.bytes;
-}
-
-std::string text(const Party& party) {
-  return "rank " + std::to_string(party.rank) + " %" + std::to_string(party.op.v) + " " +
-         std::string(to_string(party.kind)) + " " + std::to_string(party.bytes) + " B " +
-         std::string(to_string(party.dtype));
-}
-
-}  // namespace
-
-Result<void> check_agreement(const std::vector<Party>& parties) {
-  for (const Party& other : parties) {
-    if (agree(parties.front(), other)) continue;
-    return Error{
-        ErrorKind::Internal,
-        "ranks meet in different transfers: " + text(parties.front()) + " and " + text(other),
-        std::nullopt};
-  }
-  return {};
-}
 
 const Gathering* Meeting::arrive(std::int64_t sequence, int position, const Party& party) {
   std::unique_lock lock(mutex_);

@@ -13,22 +13,9 @@
 
 #include "core/ir/program.hpp"
 #include "core/run/process.hpp"
+#include "core/run/transfer.hpp"
 
 namespace lockstep::cpu {
-
-/// What one member brings to a transfer. Buffers stay untouched by their owner until part().
-struct Party {
-  Rank rank = 0;
-  OpId op;
-  OpKind kind = OpKind::AllReduce;
-  DType dtype = DType::F32;
-  std::int64_t bytes = 0;             // unsharded size of a collective, size of a message
-  const std::byte* source = nullptr;  // what the member gives
-  std::byte* target = nullptr;        // where it wants the result
-};
-
-/// Error Internal if the parties do not all mean the same transfer.
-Result<void> check_agreement(const std::vector<Party>& parties);
 
 /// All parties of a transfer, by position.
 struct Gathering {

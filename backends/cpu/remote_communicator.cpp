@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
+#include <utility>
 
 #include "backends/cpu/collectives.hpp"
 
@@ -33,27 +33,18 @@ RemoteCommunicator::RemoteCommunicator(const Program& program, Rank rank, CpuDev
       device_(device),
       process_(process),
       lanes_(static_cast<int>(program.groups.size()) + kMessageLanes) {
-  for (const Op& op : program.role_of(rank).ops) routes_.push_back(route(op));
+  for (const Op& op : program.role_of(rank).ops) routes_.push_back(lane(op));
 }
 
-RemoteCommunicator::Route RemoteCommunicator::route(const Op& op) const {
-  const Mesh& mesh = program_.mesh;
-  if (is_collective(op.kind)) {
-    const Group& group = program_.group(op.group());
-    const int own = position(mesh, group, rank_);
-    return own < 0 ? Route{} : Route{members(mesh, group, rank_), own, op.group().v};
-  }
-  const int pp = mesh.index_of("pp");
-  if (!is_p2p(op.kind) || pp < 0) return {};
-  const Rank peer = mesh.with_coordinate(rank_, pp, op.peer());
-  const bool backward = op.stream == Stream::SendBackward || op.stream == Stream::RecvBackward;
-  const bool sends = op.kind == OpKind::Send;
-  const Rank from = sends ? rank_ : peer, to = sends ? peer : rank_;
-  const int lane = lanes_ - kMessageLanes + (backward ? 2 : 0) + (from < to ? 0 : 1);
-  return {{from, to}, sends ? 0 : 1, lane};
+RemoteCommunicator::Lane RemoteCommunicator::lane(const Op& op) const {
+  Route route = route_of(program_, rank_, op);
+  if (route.members.empty() || is_collective(op.kind)) return {std::move(route), op.group().v};
+  const bool upwards = route.members[0] < route.members[1];
+  const int lane = lanes_ - kMessageLanes + (route.backward ? 2 : 0) + (upwards ? 0 : 1);
+  return {std::move(route), lane};
 }
 
-int RemoteCommunicator::next_tag(const Route& route) {
+int RemoteCommunicator::next_tag(const Lane& route) {
   const Rank other = route.members.size() < 2 ? rank_
                      : route.position == 0    ? route.members[1]
                                               : route.members[0];
@@ -65,13 +56,8 @@ int RemoteCommunicator::next_tag(const Route& route) {
 
 Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                          std::span<const std::int64_t> bytes, DType dtype) {
-  const Route& route = routes_[index(id.v)];
-  if (route.members.empty()) {
-    return Error{ErrorKind::Internal,
-                 "rank " + std::to_string(rank_) + " %" + std::to_string(id.v) + " " +
-                     std::string(to_string(op.kind)) + " has no group or peer here",
-                 std::nullopt};
-  }
+  const Lane& route = routes_[index(id.v)];
+  if (route.members.empty()) return no_route(rank_, id, op);
   const auto own =
       party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
   if (!own) return own.error();
@@ -84,7 +70,7 @@ Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::b
 }
 
 bool RemoteCommunicator::meet(const Transfer& transfer, SimTime& active) {
-  const Route& route = *transfer.route;
+  const Lane& route = *transfer.route;
   const Arrival own{transfer.party, process_.now()};
   std::vector<Arrival> arrivals(route.members.size());
   std::vector<Outgoing> out;

@@ -31,19 +31,17 @@ class RemoteCommunicator final : public Communicator {
   void abort(const Error& reason) override { process_.fail(reason); }
 
  private:
-  struct Route {
-    std::vector<Rank> members;
-    int position = -1;
+  struct Lane : Route {
     int lane = 0;  // tells apart what two ranks may have under way at once
   };
   struct Transfer {
-    const Route* route = nullptr;
+    const Lane* route = nullptr;
     int tag = 0;
     Party party;
     std::vector<std::byte>* scratch = nullptr;  // of the stream
   };
-  Route route(const Op& op) const;
-  int next_tag(const Route& route);
+  Lane lane(const Op& op) const;
+  int next_tag(const Lane& route);
   /// Both run on a stream's thread; false once the run has failed.
   bool meet(const Transfer& transfer, SimTime& active);
   bool move(const Transfer& transfer);
@@ -59,7 +57,7 @@ class RemoteCommunicator final : public Communicator {
   CpuDevice& device_;
   Process& process_;
   int lanes_ = 0;
-  std::vector<Route> routes_;                              // by op; no members: not a transfer
+  std::vector<Lane> routes_;                               // by op; no members: not a transfer
   std::map<std::pair<int, Rank>, std::int64_t> sequence_;  // by lane and first other member
   std::array<std::vector<std::byte>, kNumStreams> scratch_;
 };

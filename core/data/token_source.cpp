@@ -1,6 +1,7 @@
 #include "core/data/token_source.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -109,6 +110,13 @@ Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, 
   }
   return std::unique_ptr<TokenSource>(
       std::make_unique<FileSource>(std::move(*files), seq_len, seed));
+}
+
+Result<std::unique_ptr<TokenSource>> open_dataset(const Scenario& scenario) {
+  std::string path = scenario.training.dataset;
+  if (!path.empty()) path = (std::filesystem::path(scenario.directory) / path).string();
+  return open_token_source(path, scenario.training.seq_len, static_cast<int>(scenario.model.vocab),
+                           scenario.training.seed);
 }
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/result.hpp"
+#include "core/spec/scenario.hpp"
 
 namespace lockstep {
 
@@ -27,5 +28,9 @@ struct TokenSource {
 /// found, no text, a shard with a bad header, fewer than seq_len + 1 tokens, a token >= vocab.
 Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, int seq_len,
                                                        int vocab, std::uint64_t seed);
+
+/// What a scenario trains on: TrainingSpec::dataset; a relative path starts at
+/// Scenario::directory.
+Result<std::unique_ptr<TokenSource>> open_dataset(const Scenario& scenario);
 
 }  // namespace lockstep

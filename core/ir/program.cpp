@@ -259,6 +259,13 @@ Bytes payload_bytes(const Program&, const Role& role, const Op& op) {
   return whole < args.size() ? role.buffer(args[whole]).bytes : Bytes{0};
 }
 
+bool reads_host_data(const Program& program) {
+  const auto from_host = [](const Op& op) { return op.kind == OpKind::HostToDevice; };
+  return std::any_of(program.roles.begin(), program.roles.end(), [&](const Role& role) {
+    return std::any_of(role.ops.begin(), role.ops.end(), from_host);
+  });
+}
+
 std::string describe(const Program& program, const Role& role, OpId id) {
   const Op& op = role.op(id);
   const auto tagged = [](std::string_view tag, int value) {

@@ -268,6 +268,9 @@ Access access(const Program& program, const Op& op, std::size_t index);
 /// Bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call.
 Bytes payload_bytes(const Program& program, const Role& role, const Op& op);
 
+/// True if a rank is given data by the host: tokens and targets.
+bool reads_host_data(const Program& program);
+
 /// "block.F s0 mb3 L2", "all_reduce dp L5", "send F s0 mb1 -> pp1": for traces and messages.
 std::string describe(const Program& program, const Role& role, OpId id);
 

@@ -1,0 +1,78 @@
+#include "core/run/transfer.hpp"
+
+#include <string>
+
+namespace lockstep {
+namespace {
+
+bool agree(const Party& first, const Party& other) {
+  const bool kinds =
+      first.kind == other.kind || (first.kind == OpKind::Send && other.kind == OpKind::Recv);
+  return kinds && first.dtype == other.dtype && first.bytes == other.bytes;
+}
+
+std::string place(Rank rank, OpId op, OpKind kind) {
+  return "rank " + std::to_string(rank) + " %" + std::to_string(op.v) + " " +
+         std::string(to_string(kind));
+}
+
+std::string text(const Party& party) {
+  return place(party.rank, party.op, party.kind) + " " + std::to_string(party.bytes) + " B " +
+         std::string(to_string(party.dtype));
+}
+
+}  // namespace
+
+Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
+                         std::span<const std::int64_t> bytes, DType dtype, int size) {
+  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0]};
+  if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+      op.kind == OpKind::AllToAll) {
+    party.target = args[1];
+    const bool gather = op.kind == OpKind::AllGather;
+    party.bytes = gather ? bytes[1] : bytes[0];
+    const std::int64_t other = gather ? bytes[0] : bytes[1];
+    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * size;
+    if (party.bytes != expected || party.bytes % (size * size_of(dtype)) != 0) {
+      return Error{ErrorKind::Internal,
+                   place(rank, id, op.kind) + ": buffers of " + std::to_string(bytes[0]) +
+                       " B and " + std::to_string(bytes[1]) + " B do not fit a group of " +
+                       std::to_string(size),
+                   std::nullopt};
+    }
+  }
+  return party;
+}
+
+Result<void> check_agreement(const std::vector<Party>& parties) {
+  for (const Party& other : parties) {
+    if (agree(parties.front(), other)) continue;
+    return Error{
+        ErrorKind::Internal,
+        "ranks meet in different transfers: " + text(parties.front()) + " and " + text(other),
+        std::nullopt};
+  }
+  return {};
+}
+
+Route route_of(const Program& program, Rank rank, const Op& op) {
+  const Mesh& mesh = program.mesh;
+  if (is_collective(op.kind)) {
+    const Group& group = program.group(op.group());
+    const int own = position(mesh, group, rank);
+    return own < 0 ? Route{} : Route{members(mesh, group, rank), own, false};
+  }
+  const int pp = mesh.index_of("pp");
+  if (!is_p2p(op.kind) || pp < 0) return {};
+  const Rank peer = mesh.with_coordinate(rank, pp, op.peer());
+  const bool backward = op.stream == Stream::SendBackward || op.stream == Stream::RecvBackward;
+  return op.kind == OpKind::Send ? Route{{rank, peer}, 0, backward}
+                                 : Route{{peer, rank}, 1, backward};
+}
+
+Error no_route(Rank rank, OpId id, const Op& op) {
+  return {ErrorKind::Internal, place(rank, id, op.kind) + " has no group or peer here",
+          std::nullopt};
+}
+
+}  // namespace lockstep
