@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/ir/program.hpp"
@@ -81,6 +82,71 @@ inline Op call(Phase phase, int stage, int microbatch) {
   op.microbatch = microbatch;
   op.target = 0;
   return op;
+}
+
+/// The op waits for `before`, ops of its rank on other streams.
+inline void comes_after(HandMade& m, Rank rank, OpId op, const std::vector<OpId>& before) {
+  Role& role = m.program.roles[static_cast<std::size_t>(rank)];
+  Op& o = role.ops[static_cast<std::size_t>(op.v)];
+  o.after_begin = static_cast<std::uint32_t>(role.after.size());
+  o.after_count = static_cast<std::uint8_t>(before.size());
+  role.after.insert(role.after.end(), before.begin(), before.end());
+}
+
+inline TraceOp& trace_op(HandMade& m, Rank rank, OpId op) {
+  return m.trace.roles[static_cast<std::size_t>(rank)].ops[static_cast<std::size_t>(op.v)];
+}
+
+/// One collective of all ranks, its members ready at `begins` (by rank).
+inline std::vector<OpId> meet(HandMade& m, OpKind kind, Stream stream, int seq,
+                              const std::vector<double>& begins, double end) {
+  m.trace.instances = {std::vector<Rank>(begins.size(), 0)};
+  std::vector<OpId> ids;
+  const double active = *std::max_element(begins.begin(), begins.end());
+  for (std::size_t r = 0; r < begins.size(); ++r) {
+    Op op;
+    op.kind = kind;
+    op.stream = stream;
+    op.target = 0;
+    const auto rank = static_cast<Rank>(r);
+    ids.push_back(add(m, rank, op, std::string(to_string(kind)), begins[r], active, end));
+    trace_op(m, rank, ids.back()).channel = 0;
+    trace_op(m, rank, ids.back()).seq = seq;
+  }
+  return ids;
+}
+
+/// A message from one rank to another: the times of its two ends.
+struct Ends {
+  OpId send, recv;
+};
+inline Ends message(HandMade& m, Rank from, Rank to, int seq, double send_begin, double recv_begin,
+                    double end) {
+  const double active = std::max(send_begin, recv_begin);
+  Op op;
+  op.kind = OpKind::Send;
+  op.stream = Stream::SendForward;
+  op.target = to;
+  Ends ends;
+  ends.send = add(m, from, op, "send", send_begin, active, end);
+  op.kind = OpKind::Recv;
+  op.stream = Stream::RecvForward;
+  op.target = from;
+  ends.recv = add(m, to, op, "recv", recv_begin, active, end);
+  for (TraceOp* t : {&trace_op(m, from, ends.send), &trace_op(m, to, ends.recv)}) {
+    t->channel = 1'000'000 + from * 100 + to;
+    t->seq = seq;
+  }
+  return ends;
+}
+
+/// Spans in the order that a trace has them in.
+inline void sort_spans(HandMade& m) {
+  const auto key = [&](const Span& s) {
+    return std::tuple(s.step, s.rank, trace_op(m, s.rank, s.op).stream, s.begin, s.op.v);
+  };
+  std::sort(m.trace.spans.begin(), m.trace.spans.end(),
+            [&](const Span& a, const Span& b) { return key(a) < key(b); });
 }
 
 /// The uniform pipeline of the textbooks: p stages, m microbatches, forward f, backward b seconds,

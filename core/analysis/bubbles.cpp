@@ -1,0 +1,272 @@
+#include "core/analysis/bubbles.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/analysis/intervals.hpp"
+
+namespace lockstep {
+namespace {
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+/// What a stretch of a gap is spent on, before the schedule's phase is looked at.
+enum class Reason : std::uint8_t { Nothing, Transfer, Message, Collective, Work };
+
+struct Stretch {
+  SimTime begin{}, end{};
+  Reason reason = Reason::Nothing;
+  SpanIndex blocker = -1;
+};
+
+/// Landmarks of a rank's step.
+struct Phases {
+  SimTime first_backward = SimTime::max();  // begin
+  SimTime last_forward = SimTime::min();    // end
+  SimTime last_backward = SimTime::min();   // end
+  bool backward = false;                    // there is any
+  bool pipeline = false;                    // the rank exchanges messages
+};
+
+class RankBubbles {
+ public:
+  RankBubbles(const StepGraph& step, Rank rank, std::vector<Bubble>& out)
+      : step_(step), rank_(rank), out_(out) {}
+
+  TimeByCause find() {
+    collect();
+    SimTime from = step_.begin();
+    for (const SpanIndex next : compute_) {
+      const Span& s = step_[next];
+      if (s.active > from) gap(from, s.active, next);
+      from = std::max(from, s.end);
+    }
+    if (step_.end() > from) gap(from, step_.end(), -1);
+    return total_;
+  }
+
+ private:
+  void collect() {
+    const StepGraph::Range range = step_.of_rank(rank_);
+    for (SpanIndex i = range.first; i < range.last; ++i) {
+      const Span& s = step_[i];
+      switch (step_.op_class(i)) {
+        case OpClass::Compute:
+          compute_.push_back(i);
+          note_phase(i);
+          break;
+        case OpClass::Transfer:
+          phases_.pipeline = phases_.pipeline || step_.other_end(i) >= 0;
+          if (s.end > s.active) transfers_.push_back(i);
+          break;
+        case OpClass::Other:
+          break;
+      }
+    }
+    const auto by_active = [&](SpanIndex a, SpanIndex b) {
+      return step_[a].active < step_[b].active;
+    };
+    std::stable_sort(compute_.begin(), compute_.end(), by_active);
+    std::stable_sort(transfers_.begin(), transfers_.end(), by_active);
+  }
+
+  void note_phase(SpanIndex i) {
+    const Span& s = step_[i];
+    const auto phase = static_cast<Phase>(step_.op(i).phase);
+    if (phase == Phase::F) phases_.last_forward = std::max(phases_.last_forward, s.end);
+    if (phase == Phase::B || phase == Phase::I || phase == Phase::W) {
+      phases_.backward = true;
+      phases_.first_backward = std::min(phases_.first_backward, s.active);
+      phases_.last_backward = std::max(phases_.last_backward, s.end);
+    }
+  }
+
+  void gap(SimTime begin, SimTime end, SpanIndex next) {
+    std::vector<Stretch> stretches;  // from the end of the gap to its begin
+    if (next >= 0) {
+      explain(begin, end, next, stretches);
+    } else {
+      stretches.push_back({begin, end, Reason::Nothing, -1});
+    }
+    for (auto s = stretches.rbegin(); s != stretches.rend(); ++s) lay_out(*s, next);
+  }
+
+  /// Follows what `next` waited for back to the begin of the gap.
+  void explain(SimTime begin, SimTime end, SpanIndex next, std::vector<Stretch>& stretches) const {
+    SimTime t = end;
+    const auto push = [&](SimTime from, Reason reason, SpanIndex blocker) {
+      from = std::max(from, begin);
+      if (from < t) stretches.push_back({from, t, reason, blocker});
+      t = std::min(t, from);
+    };
+    for (SpanIndex i = next; t > begin;) {
+      const SpanIndex before = step_.held_by(i);
+      if (before < 0 || step_[before].end <= begin || step_.op_class(before) == OpClass::Compute) {
+        push(begin, Reason::Nothing, -1);
+        break;
+      }
+      const Span& s = step_[before];
+      push(s.end, Reason::Nothing, -1);
+      const bool transfer = step_.op_class(before) == OpClass::Transfer;
+      push(s.active, transfer ? Reason::Transfer : Reason::Work, before);
+      const SpanIndex late = step_.last_arrival(before);
+      const bool message = step_.other_end(before) >= 0;
+      push(s.begin, message ? Reason::Message : Reason::Collective, late == before ? -1 : late);
+      i = before;
+    }
+  }
+
+  /// One stretch as bubbles: where a transfer of the rank runs, whatever was waited for,
+  /// communication is exposed.
+  void lay_out(const Stretch& s, SpanIndex next) {
+    SimTime t = s.begin;
+    while (next_transfer_ < transfers_.size() && step_[transfers_[next_transfer_]].end <= t) {
+      ++next_transfer_;
+    }
+    for (std::size_t k = next_transfer_; k < transfers_.size(); ++k) {
+      const Span& transfer = step_[transfers_[k]];
+      if (transfer.active >= s.end) break;
+      if (transfer.end <= t) continue;
+      idle(t, std::max(t, transfer.active), s, next);
+      t = std::max(t, transfer.active);
+      const SimTime end = std::min(transfer.end, s.end);
+      add({rank_, t, end, BubbleCause::Communication, next,
+           s.reason == Reason::Transfer ? s.blocker : transfers_[k]});
+      t = end;
+      if (t == s.end) break;
+    }
+    idle(t, s.end, s, next);
+  }
+
+  void idle(SimTime begin, SimTime end, const Stretch& s, SpanIndex next) {
+    add({rank_, begin, end, cause(s, next), next, worker(s.blocker)});
+  }
+
+  BubbleCause cause(const Stretch& s, SpanIndex next) const {
+    if (next < 0) return BubbleCause::CoolDown;
+    const bool first = next == compute_.front();
+    switch (s.reason) {
+      case Reason::Message:
+        if (first || (phases_.backward && s.end <= phases_.first_backward)) {
+          return BubbleCause::WarmUp;
+        }
+        return s.begin >= phases_.last_forward ? BubbleCause::CoolDown : BubbleCause::Peer;
+      case Reason::Collective:
+        if (s.blocker < 0) return BubbleCause::Other;
+        return phases_.pipeline && s.begin >= phases_.last_backward ? BubbleCause::CoolDown
+                                                                    : BubbleCause::Peer;
+      case Reason::Nothing:
+        return first ? BubbleCause::WarmUp : BubbleCause::Other;
+      case Reason::Transfer:
+      case Reason::Work:
+        return BubbleCause::Other;
+    }
+    return BubbleCause::Other;
+  }
+
+  /// What another rank computes while its side of a transfer is waited for; else that side.
+  SpanIndex worker(SpanIndex blocker) const {
+    if (blocker < 0 || step_[blocker].rank == rank_) return blocker;
+    const SpanIndex before = step_.held_by(blocker);
+    return before >= 0 && step_.op_class(before) == OpClass::Compute ? before : blocker;
+  }
+
+  void add(const Bubble& bubble) {
+    if (bubble.begin >= bubble.end) return;
+    total_[static_cast<std::size_t>(bubble.cause)] += bubble.length();
+    if (!out_.empty()) {
+      Bubble& last = out_.back();
+      if (last.rank == rank_ && last.end == bubble.begin && last.cause == bubble.cause &&
+          last.next == bubble.next && last.blocker == bubble.blocker) {
+        last.end = bubble.end;
+        return;
+      }
+    }
+    out_.push_back(bubble);
+  }
+
+  const StepGraph& step_;
+  const Rank rank_;
+  std::vector<Bubble>& out_;
+  std::vector<SpanIndex> compute_, transfers_;  // by `active`
+  std::size_t next_transfer_ = 0;               // those before it ended before the stretch
+  Phases phases_;
+  TimeByCause total_{};
+};
+
+SimTime sum(const TimeByCause& times) {
+  SimTime total{};
+  for (const SimTime t : times) total += t;
+  return total;
+}
+
+double ratio(SimTime a, SimTime b) {
+  return b > SimTime{} ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0;
+}
+
+}  // namespace
+
+std::string_view to_string(BubbleCause cause) {
+  constexpr std::array<std::string_view, kNumBubbleCauses> kNames = {
+      "warm-up", "waiting for a peer", "exposed communication", "cool-down", "other"};
+  return kNames[static_cast<std::size_t>(cause)];
+}
+
+SimTime Bubbles::idle() const { return sum(total); }
+
+double Bubbles::fraction() const {
+  return ratio(idle(), static_cast<std::int64_t>(by_rank.size()) * makespan);
+}
+
+double Bubbles::over_ideal() const { return ratio(least_idle, makespan - least_idle); }
+
+Bubbles find_bubbles(const StepGraph& step) {
+  Bubbles result;
+  const std::vector<Rank>& same_as = step.trace().same_as;
+  result.by_rank.resize(same_as.size());
+  result.makespan = step.makespan();
+  result.least_idle = result.makespan;
+  for (const Rank rank : step.ranks()) {
+    result.by_rank[at(rank)] = RankBubbles(step, rank, result.list).find();
+    result.least_idle = std::min(result.least_idle, sum(result.by_rank[at(rank)]));
+  }
+  for (std::size_t rank = 0; rank < same_as.size(); ++rank) {
+    result.by_rank[rank] = result.by_rank[at(same_as[rank])];
+    for (std::size_t c = 0; c < result.total.size(); ++c) {
+      result.total[c] += result.by_rank[rank][c];
+    }
+  }
+  return result;
+}
+
+const Bubble* bubble_at(const Bubbles& bubbles, const StepGraph& step, Rank rank, SimTime t) {
+  const std::pair<Rank, SimTime> key{step.trace().same_as[at(rank)], t};
+  auto after = std::upper_bound(
+      bubbles.list.begin(), bubbles.list.end(), key,
+      [](const auto& value, const Bubble& b) { return value < std::pair(b.rank, b.begin); });
+  if (after == bubbles.list.begin()) return nullptr;
+  --after;
+  return after->rank == key.first && t < after->end ? &*after : nullptr;
+}
+
+std::string describe(const StepGraph& step, SpanIndex span) {
+  const TraceOp& op = step.op(span);
+  const bool compute = step.op_class(span) == OpClass::Compute;
+  std::string text = compute && op.stage >= 0 ? step.kind(span) : step.name(span);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  if (op.microbatch >= 0) text += " of microbatch " + std::to_string(op.microbatch);
+  if (op.stage >= 0) text += " on stage " + std::to_string(op.stage);
+  if (op.stage < 0 && op.layer >= 0) text += " of layer " + std::to_string(op.layer);
+  return text;
+}
+
+std::string describe(const StepGraph& step, const Bubble& bubble) {
+  if (bubble.blocker < 0) {
+    return bubble.next < 0 ? "done with the step, others are not" : "nothing to do";
+  }
+  const Rank rank = step[bubble.blocker].rank;
+  return "waits for " + describe(step, bubble.blocker) +
+         (rank == bubble.rank ? "" : " (rank " + std::to_string(rank) + ")");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,163 @@
+#include "core/analysis/critical_path.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+class Path {
+ public:
+  explicit Path(const StepGraph& step) : step_(step), visited_(at(step.size()), false) {}
+
+  std::vector<PathSegment> trace_back() {
+    if (step_.size() == 0) return {};
+    SpanIndex i = 0;
+    for (SpanIndex other = 1; other < step_.size(); ++other) {
+      if (step_[other].end > step_[i].end) i = other;
+    }
+    t_ = step_.end();
+    while (i >= 0 && t_ > step_.begin() && !visited_[at(i)]) {
+      visited_[at(i)] = true;
+      last_ = i;
+      i = before(i);
+      if (i >= 0) push(step_[i].end, PathSegment::Kind::Wait, last_);
+    }
+    push(step_.begin(), PathSegment::Kind::Wait, last_);
+    std::reverse(path_.begin(), path_.end());
+    return std::move(path_);
+  }
+
+ private:
+  /// The path down to `from`. Clocks of real ranks may disagree: never forward in time.
+  void push(SimTime from, PathSegment::Kind kind, SpanIndex span) {
+    if (from >= t_) return;
+    path_.push_back({kind, span, from, t_});
+    t_ = from;
+  }
+
+  /// Takes the running time of `i`; the span that had to end before it ran. -1: none.
+  SpanIndex before(SpanIndex i) {
+    const SpanIndex peer = step_.other_end(i);
+    if (peer >= 0 && step_.is_receive(i)) {
+      push(step_[peer].end, PathSegment::Kind::Run, i);  // under way
+      visited_[at(peer)] = true;
+      return before_message(peer, i);
+    }
+    if (peer >= 0) return before_message(i, peer);
+    push(step_[i].active, PathSegment::Kind::Run, i);
+    last_ = step_.last_arrival(i);
+    return step_.held_by(last_);
+  }
+
+  SpanIndex before_message(SpanIndex send, SpanIndex receive) {
+    push(step_[send].active, PathSegment::Kind::Run, send);
+    const bool waited = step_[send].active > step_[send].begin;
+    last_ = waited && step_[receive].begin > step_[send].begin ? receive : send;
+    return step_.held_by(last_);
+  }
+
+  const StepGraph& step_;
+  std::vector<bool> visited_;
+  std::vector<PathSegment> path_;  // from the end
+  SimTime t_{};                    // the path is told from here on
+  SpanIndex last_ = -1;            // whose begin the path has reached
+};
+
+/// Latest times, from the end of the step backwards. What bounds a span: the spans that it holds up
+/// on its rank, and its peers, who begin with it.
+class Slack {
+ public:
+  explicit Slack(const StepGraph& step)
+      : step_(step),
+        slack_(at(step.size()), SimTime::max()),
+        waiting_(at(step.size()), 0),
+        members_left_(at(step.num_meetings()), 0) {}
+
+  std::vector<SimTime> compute() {
+    for (SpanIndex i = 0; i < step_.size(); ++i) {
+      step_.for_each_before(i, [&](SpanIndex before) { ++waiting_[at(before)]; });
+      if (step_.meeting_of(i) >= 0) ++members_left_[at(step_.meeting_of(i))];
+    }
+    for (SpanIndex i = 0; i < step_.size(); ++i) {
+      if (waiting_[at(i)] == 0) ready_.push_back(i);
+    }
+    while (!ready_.empty()) {
+      const SpanIndex i = ready_.back();
+      ready_.pop_back();
+      settle(i);
+    }
+    return std::move(slack_);
+  }
+
+ private:
+  /// All that `i` holds up on its rank is known.
+  void settle(SpanIndex i) {
+    slack_[at(i)] = std::clamp(slack_[at(i)], SimTime{}, step_.end() - step_[i].end);
+    const std::int32_t meeting = step_.meeting_of(i);
+    if (meeting < 0) {
+      hold_up(i, slack_[at(i)]);
+    } else if (--members_left_[at(meeting)] == 0) {
+      settle_meeting(step_.members(meeting));
+    }
+  }
+
+  /// Members end together: the one with the least room decides for all. A member may come later by
+  /// as much as the last one came after it.
+  void settle_meeting(std::span<const SpanIndex> members) {
+    SimTime least = SimTime::max(), last_begin = SimTime::min();
+    for (const SpanIndex i : members) {
+      least = std::min(least, slack_[at(i)]);
+      last_begin = std::max(last_begin, step_[i].begin);
+    }
+    for (const SpanIndex i : members) {
+      slack_[at(i)] = least;
+      hold_up(i, least + (last_begin - step_[i].begin));
+    }
+  }
+
+  /// `i` may begin `room` later.
+  void hold_up(SpanIndex i, SimTime room) {
+    step_.for_each_before(i, [&](SpanIndex before) {
+      SimTime& slack = slack_[at(before)];
+      slack = std::min(slack, room + (step_[i].begin - step_[before].end));
+      if (--waiting_[at(before)] == 0) ready_.push_back(before);
+    });
+  }
+
+  const StepGraph& step_;
+  std::vector<SimTime> slack_;
+  std::vector<std::int32_t> waiting_;       // by span: successors on its rank that are not settled
+  std::vector<std::int32_t> members_left_;  // by meeting
+  std::vector<SpanIndex> ready_;
+};
+
+}  // namespace
+
+std::vector<PathSegment> critical_path(const StepGraph& step) { return Path(step).trace_back(); }
+
+PathSummary summarize(const StepGraph& step, const std::vector<PathSegment>& path) {
+  PathSummary summary;
+  summary.by_rank.resize(step.trace().same_as.size());
+  Rank previous = -1;
+  for (const PathSegment& segment : path) {
+    const bool waits = segment.kind == PathSegment::Kind::Wait;
+    const Rank rank = step[segment.span].rank;
+    for (PathShare* share : {&summary.by_kind[waits ? "waiting" : step.kind(segment.span)],
+                             &summary.by_rank[at(rank)]}) {
+      share->time += segment.length();
+      ++share->segments;
+    }
+    summary.crossings += previous >= 0 && previous != rank ? 1 : 0;
+    previous = rank;
+  }
+  return summary;
+}
+
+std::vector<SimTime> slack(const StepGraph& step) {
+  if (step.program() == nullptr) return {};
+  return Slack(step).compute();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,301 @@
+#include "core/analysis/step_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+KindClass class_of_kind(const std::string& kind) {
+  static const std::map<std::string, KindClass> classes = {
+      {"all_reduce", KindClass::Collective},
+      {"all_gather", KindClass::Collective},
+      {"reduce_scatter", KindClass::Collective},
+      {"broadcast", KindClass::Collective},
+      {"all_to_all", KindClass::Collective},
+      {"communication", KindClass::Collective},  // of a trace from elsewhere: which one is unknown
+      {"send", KindClass::Send},
+      {"recv", KindClass::Recv},
+      {"copy", KindClass::Other},
+      {"memcpy", KindClass::Other},
+      {"memset", KindClass::Other},
+      {"host", KindClass::Other},
+  };
+  const auto found = classes.find(kind);
+  return found == classes.end() ? KindClass::Compute : found->second;
+}
+
+/// The channels of a role, and which of them each op uses.
+struct RoleChannels {
+  struct Channel {
+    std::int32_t id = -1;
+    KindClass side = KindClass::Collective;
+    std::int32_t count = 0;  // sequence numbers are below
+  };
+  std::vector<Channel> channels;
+  std::vector<std::int32_t> of_op;  // into `channels`; -1: none
+};
+
+RoleChannels channels_of(const TraceRole& role, const std::vector<KindClass>& kind_class) {
+  RoleChannels result;
+  std::map<std::int32_t, std::int32_t> known;
+  result.of_op.reserve(role.ops.size());
+  for (const TraceOp& op : role.ops) {
+    if (op.channel < 0 || op.seq < 0) {
+      result.of_op.push_back(-1);
+      continue;
+    }
+    const auto [it, fresh] =
+        known.try_emplace(op.channel, static_cast<std::int32_t>(result.channels.size()));
+    if (fresh) result.channels.push_back({op.channel, kind_class[at(op.kind)], 0});
+    RoleChannels::Channel& channel = result.channels[at(it->second)];
+    channel.count = std::max(channel.count, op.seq + 1);
+    result.of_op.push_back(it->second);
+  }
+  return result;
+}
+
+/// Gives every rank's channels the place where the meetings of its own group, or of its own pair,
+/// are held. Collectives share Trace::instances; the n-th rank that sends on a channel meets the
+/// n-th that receives (core/run/trace_builder.hpp).
+class MeetingPlaces {
+ public:
+  explicit MeetingPlaces(const Trace& trace) : trace_(trace) {}
+
+  /// By channel of the rank's role; -1: meets nobody. Ranks come in ascending order.
+  std::vector<std::int32_t> of_rank(Rank rank, const RoleChannels& role) {
+    std::vector<std::int32_t> places;
+    for (const RoleChannels::Channel& channel : role.channels) {
+      std::int32_t instance = -1;
+      if (at(channel.id) < trace_.instances.size()) {
+        instance = trace_.instances[at(channel.id)][at(rank)];
+      } else if (channel.side != KindClass::Collective) {
+        instance = seen_[{channel.id, channel.side == KindClass::Recv}]++;
+      }
+      places.push_back(instance < 0 ? -1 : place({channel.id, instance}, channel.count));
+    }
+    return places;
+  }
+
+  /// By place: the first of its meetings; one more at the end.
+  std::vector<std::int32_t> first_meetings() const {
+    std::vector<std::int32_t> first = {0};
+    for (const std::int32_t count : counts_) first.push_back(first.back() + count);
+    return first;
+  }
+
+ private:
+  using Key = std::pair<std::int32_t, std::int32_t>;  // channel, instance
+  std::int32_t place(const Key& key, std::int32_t count) {
+    const auto [it, fresh] = places_.try_emplace(key, static_cast<std::int32_t>(counts_.size()));
+    if (fresh) counts_.push_back(0);
+    counts_[at(it->second)] = std::max(counts_[at(it->second)], count);
+    return it->second;
+  }
+
+  const Trace& trace_;
+  std::map<std::pair<std::int32_t, bool>, std::int32_t> seen_;
+  std::map<Key, std::int32_t> places_;
+  std::vector<std::int32_t> counts_;  // meetings, by place
+};
+
+}  // namespace
+
+std::vector<KindClass> classes_of_kinds(const Trace& trace) {
+  std::vector<KindClass> classes;
+  classes.reserve(trace.names.size());
+  for (const std::string& name : trace.names) classes.push_back(class_of_kind(name));
+  return classes;
+}
+
+std::vector<std::int32_t> traced_steps(const Trace& trace) {
+  std::vector<std::int32_t> steps;
+  for (auto s = trace.spans.begin(); s != trace.spans.end();) {
+    steps.push_back(s->step);
+    s = std::upper_bound(s, trace.spans.end(), s->step,
+                         [](std::int32_t step, const Span& other) { return step < other.step; });
+  }
+  return steps;
+}
+
+std::vector<int> stands_for(const Trace& trace) {
+  std::vector<int> count(trace.same_as.size(), 0);
+  for (const Rank rank : trace.same_as) ++count[at(rank)];
+  return count;
+}
+
+StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program)
+    : trace_(&trace), program_(program), kind_class_(classes_of_kinds(trace)) {
+  const auto less = [](const Span& s, std::int32_t value) { return s.step < value; };
+  const auto first = std::lower_bound(trace.spans.begin(), trace.spans.end(), step, less);
+  const auto last = std::lower_bound(first, trace.spans.end(), step + 1, less);
+  spans_ = {first, last};
+  const auto compute = std::find(trace.streams.begin(), trace.streams.end(), "compute");
+  if (compute != trace.streams.end()) {
+    compute_stream_ = static_cast<int>(compute - trace.streams.begin());
+  }
+  index_ranks();
+  index_meetings();
+  if (program_ == nullptr) index_ends();
+}
+
+OpClass StepGraph::op_class(SpanIndex i) const {
+  const TraceOp& o = op(i);
+  switch (kind_class_[at(o.kind)]) {
+    case KindClass::Collective:
+    case KindClass::Send:
+    case KindClass::Recv:
+      return OpClass::Transfer;
+    case KindClass::Other:
+      return OpClass::Other;
+    case KindClass::Compute:
+      break;
+  }
+  return compute_stream_ < 0 || o.stream == compute_stream_ ? OpClass::Compute : OpClass::Other;
+}
+
+bool StepGraph::is_receive(SpanIndex i) const {
+  return kind_class_[at(op(i).kind)] == KindClass::Recv;
+}
+
+const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[at(op(i).name)]; }
+const std::string& StepGraph::kind(SpanIndex i) const { return trace_->names[at(op(i).kind)]; }
+
+void StepGraph::index_ranks() {
+  const std::size_t world = trace_->role_of_rank.size();
+  range_of_.resize(world);
+  op_offset_.resize(world, 0);
+  if (spans_.empty()) return;
+  begin_ = spans_.front().begin;
+  end_ = spans_.front().end;
+  std::size_t ops = 0;
+  for (SpanIndex i = 0; i < size();) {
+    const Rank rank = (*this)[i].rank;
+    Range& range = range_of_[at(rank)];
+    range.first = i;
+    for (; i < size() && (*this)[i].rank == rank; ++i) {
+      begin_ = std::min(begin_, (*this)[i].begin);
+      end_ = std::max(end_, (*this)[i].end);
+    }
+    range.last = i;
+    ranks_.push_back(rank);
+    op_offset_[at(rank)] = ops;
+    ops += trace_->roles[at(trace_->role_of_rank[at(rank)])].ops.size();
+  }
+  by_op_.assign(ops, -1);
+  for (SpanIndex i = 0; i < size(); ++i) {
+    const Span& s = (*this)[i];
+    by_op_[op_offset_[at(s.rank)] + at(s.op.v)] = i;
+  }
+}
+
+void StepGraph::index_meetings() {
+  std::vector<RoleChannels> roles(trace_->roles.size());
+  for (const Rank rank : ranks_) {
+    const std::size_t role = at(trace_->role_of_rank[at(rank)]);
+    if (roles[role].of_op.empty()) roles[role] = channels_of(trace_->roles[role], kind_class_);
+  }
+  MeetingPlaces places(*trace_);
+  std::vector<std::vector<std::int32_t>> of_channel;  // by position in ranks_
+  for (const Rank rank : ranks_) {
+    of_channel.push_back(places.of_rank(rank, roles[at(trace_->role_of_rank[at(rank)])]));
+  }
+  const std::vector<std::int32_t> first = places.first_meetings();
+  meeting_of_.assign(spans_.size(), -1);
+  meetings_.assign(at(first.back()) + 1, 0);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const RoleChannels& role = roles[at(trace_->role_of_rank[at(ranks_[r])])];
+    const Range range = of_rank(ranks_[r]);
+    for (SpanIndex i = range.first; i < range.last; ++i) {
+      const std::int32_t channel = role.of_op[at((*this)[i].op.v)];
+      if (channel < 0 || of_channel[r][at(channel)] < 0) continue;
+      const std::int32_t meeting = first[at(of_channel[r][at(channel)])] + op(i).seq;
+      meeting_of_[at(i)] = meeting;
+      ++meetings_[at(meeting) + 1];
+    }
+  }
+  // Counting sort of the spans by meeting: members come out in rank order.
+  for (std::size_t m = 1; m < meetings_.size(); ++m) meetings_[m] += meetings_[m - 1];
+  members_.resize(at(meetings_.back()));
+  std::vector<SpanIndex> next(meetings_.begin(), meetings_.end() - 1);
+  for (SpanIndex i = 0; i < size(); ++i) {
+    if (const std::int32_t m = meeting_of_[at(i)]; m >= 0) members_[at(next[at(m)]++)] = i;
+  }
+}
+
+void StepGraph::index_ends() {
+  by_end_.resize(spans_.size());
+  for (SpanIndex i = 0; i < size(); ++i) by_end_[at(i)] = i;
+  for (const Rank rank : ranks_) {
+    const Range range = of_rank(rank);
+    std::sort(by_end_.begin() + range.first, by_end_.begin() + range.last,
+              [&](SpanIndex a, SpanIndex b) {
+                return std::tuple((*this)[a].end, a) < std::tuple((*this)[b].end, b);
+              });
+  }
+}
+
+StepGraph::Range StepGraph::of_rank(Rank rank) const { return range_of_[at(rank)]; }
+
+SpanIndex StepGraph::find(Rank rank, OpId op) const {
+  return by_op_[op_offset_[at(rank)] + at(op.v)];
+}
+
+SpanIndex StepGraph::on_stream_before(SpanIndex i) const {
+  if (i == 0) return -1;
+  const bool same = (*this)[i - 1].rank == (*this)[i].rank && op(i - 1).stream == op(i).stream;
+  return same ? i - 1 : -1;
+}
+
+std::span<const SpanIndex> StepGraph::members(std::int32_t meeting) const {
+  const auto first = at(meetings_[at(meeting)]), last = at(meetings_[at(meeting) + 1]);
+  return std::span<const SpanIndex>(members_).subspan(first, last - first);
+}
+
+std::span<const SpanIndex> StepGraph::meeting(SpanIndex i) const {
+  const std::int32_t m = meeting_of(i);
+  return m < 0 ? std::span<const SpanIndex>() : members(m);
+}
+
+SpanIndex StepGraph::last_arrival(SpanIndex i) const {
+  SpanIndex last = i;
+  for (const SpanIndex member : meeting(i)) {
+    if ((*this)[member].begin > (*this)[last].begin) last = member;
+  }
+  return last;
+}
+
+SpanIndex StepGraph::other_end(SpanIndex i) const {
+  const KindClass side = kind_class_[at(op(i).kind)];
+  if (side != KindClass::Send && side != KindClass::Recv) return -1;
+  for (const SpanIndex member : meeting(i)) {
+    if (member != i) return member;
+  }
+  return -1;
+}
+
+SpanIndex StepGraph::held_by(SpanIndex i) const {
+  SpanIndex latest = -1;
+  if (program_ != nullptr) {
+    for_each_before(i, [&](SpanIndex before) {
+      if (latest < 0 || (*this)[before].end > (*this)[latest].end) latest = before;
+    });
+    return latest;
+  }
+  const Range range = of_rank((*this)[i].rank);
+  const auto first = by_end_.begin() + range.first, last = by_end_.begin() + range.last;
+  auto after = std::upper_bound(first, last, (*this)[i].begin, [&](SimTime begin, SpanIndex other) {
+    return begin < (*this)[other].end;
+  });
+  while (after != first) {
+    if (*--after != i) return *after;
+  }
+  return -1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,96 @@
+#include "core/analysis/stragglers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+/// How many members of a rank's own group come when it does: itself and those it stands for.
+class Copies {
+ public:
+  explicit Copies(const Trace& trace) : trace_(trace) {}
+  int operator()(std::int32_t channel, Rank rank) {
+    if (at(channel) >= trace_.instances.size()) return 1;
+    const auto [it, fresh] = known_.try_emplace({channel, rank}, 0);
+    if (fresh) {
+      const std::vector<Rank>& instance = trace_.instances[at(channel)];
+      for (std::size_t r = 0; r < instance.size(); ++r) {
+        it->second += instance[r] == instance[at(rank)] && trace_.same_as[r] == rank ? 1 : 0;
+      }
+    }
+    return it->second;
+  }
+
+ private:
+  const Trace& trace_;
+  std::map<std::pair<std::int32_t, Rank>, int> known_;
+};
+
+/// What a rank's coming last did, by channel: a rank that another one stands for did the same in
+/// groups of its own, and nothing in a group where both are.
+struct Lateness {
+  std::int64_t last = 0;
+  SimTime caused{};
+};
+using LatenessByChannel = std::map<std::int32_t, Lateness>;
+
+}  // namespace
+
+Stragglers find_stragglers(const StepGraph& step) {
+  Stragglers result;
+  const Trace& trace = step.trace();
+  result.ranks.resize(trace.same_as.size());
+  std::vector<LatenessByChannel> late(trace.same_as.size());
+  Copies copies(trace);
+  for (std::int32_t m = 0; m < step.num_meetings(); ++m) {
+    const std::span<const SpanIndex> members = step.members(m);
+    if (members.empty() || step.other_end(members.front()) >= 0) continue;
+    const std::int32_t channel = step.op(members.front()).channel;
+    Arrival arrival{members.front(), 0, {}, {}};
+    SimTime first = step[members.front()].begin;
+    for (const SpanIndex i : members) {
+      if (step[i].begin > step[arrival.last].begin) arrival.last = i;
+      first = std::min(first, step[i].begin);
+    }
+    const SimTime last = step[arrival.last].begin;
+    arrival.spread = last - first;
+    for (const SpanIndex i : members) {
+      const int count = copies(channel, step[i].rank);
+      arrival.members += count;
+      arrival.waited += count * (last - step[i].begin);
+    }
+    if (arrival.members < 2) continue;
+    for (const SpanIndex i : members) {
+      RankArrivals& rank = result.ranks[at(step[i].rank)];
+      ++rank.collectives;
+      rank.waited += last - step[i].begin;
+    }
+    if (arrival.spread <= SimTime{}) continue;
+    Lateness& lateness = late[at(step[arrival.last].rank)][channel];
+    ++lateness.last;
+    lateness.caused += arrival.waited;
+    result.list.push_back(arrival);
+  }
+  std::stable_sort(result.list.begin(), result.list.end(),
+                   [](const Arrival& a, const Arrival& b) { return a.waited > b.waited; });
+  for (std::size_t rank = 0; rank < trace.same_as.size(); ++rank) {
+    const std::size_t original = at(trace.same_as[rank]);
+    RankArrivals& r = result.ranks[rank];
+    r.collectives = result.ranks[original].collectives;
+    r.waited = result.ranks[original].waited;
+    for (const auto& [channel, lateness] : late[original]) {
+      const auto& group = trace.instances[at(channel)];
+      if (rank != original && group[rank] == group[original]) continue;
+      r.last += lateness.last;
+      r.caused += lateness.caused;
+    }
+    result.waited += r.waited;
+  }
+  return result;
+}
+
+}  // namespace lockstep
