@@ -16,6 +16,7 @@ namespace lockstep {
 struct StepContext {
   int step = 0;  // 0-based global step: AdamW's t is step + 1
   double lr = 0;
+  bool timed = true;  // the times of the step's ops are wanted
 };
 
 /// Start and end of an op on the device, on the clock that all ranks of the run share.
@@ -50,7 +51,7 @@ struct Device {
   /// All later work of `waiter` starts after `dependency` (an op enqueued in this step) has ended.
   virtual Result<void> wait(Stream waiter, OpId dependency) = 0;
   /// The only other call that blocks: all streams are idle after it, also when it fails. Returns
-  /// the times of the step's ops, by ascending op.
+  /// the times of the step's ops, by ascending op; of a step that is not timed it may return none.
   virtual Result<std::vector<OpTime>> synchronize() = 0;
 };
 

@@ -1,0 +1,349 @@
+#include "backends/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace lockstep::cuda {
+namespace {
+
+constexpr std::size_t kTransitBytes = std::size_t{8} << 20;
+constexpr std::chrono::microseconds kWatchInterval{50};
+
+std::size_t index(OpId op) { return static_cast<std::size_t>(op.v); }
+
+/// What others run beside compute should go first: it is what they wait for.
+Priority priority_of(Stream stream) {
+  return stream == Stream::Compute ? Priority::Normal : Priority::High;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::create(const Program& program, Rank rank,
+                                                       Driver& driver, Node& node) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(program, rank, driver, node));
+  if (auto ready = device->set_up(); !ready) {
+    Error error = ready.error();
+    error.message = "rank " + std::to_string(rank) + ": " + error.message;
+    return error;
+  }
+  return device;
+}
+
+CudaDevice::CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node)
+    : program_(program), role_(program.role_of(rank)), driver_(driver), node_(node) {}
+
+Result<void> CudaDevice::set_up() {
+  std::array<std::int64_t, kNumStreams> scratch{};
+  std::set<Stream> used;
+  issued_.assign(role_.ops.size(), false);
+  ends_.assign(role_.ops.size(), nullptr);
+  std::vector<bool> waited_for(role_.ops.size(), false);
+  for (const Op& op : role_.ops) {
+    used.insert(op.stream);
+    for (const OpId before : role_.after_of(op)) {
+      if (role_.op(before).stream != op.stream) waited_for[index(before)] = true;
+    }
+    if (op.kind != OpKind::Call) continue;
+    std::int64_t& most = scratch[static_cast<std::size_t>(op.stream)];
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (driver_.supports(kernel)) most = std::max(most, driver_.scratch_bytes(kernel));
+    }
+  }
+  // One byte more than nothing: an empty arena has an address, too.
+  const auto arena = driver_.allocate(Memory::Device, std::max<std::int64_t>(role_.arena.v, 1));
+  if (!arena) return arena.error();
+  arena_ = *arena;
+  const auto transit = driver_.allocate(Memory::PinnedHost, kTransitBytes);
+  if (!transit) return transit.error();
+  transit_ = *transit;
+  const auto control = driver_.create_stream(Priority::Normal);
+  if (!control) return control.error();
+  control_ = *control;
+  for (const Stream stream : used) {
+    Queue& q = queue(stream);
+    const auto handle = driver_.create_stream(priority_of(stream));
+    if (!handle) return handle.error();
+    q.handle = *handle;
+    const std::int64_t bytes = scratch[static_cast<std::size_t>(stream)];
+    if (bytes == 0) continue;
+    const auto memory = driver_.allocate(Memory::Device, bytes);
+    if (!memory) return memory.error();
+    q.scratch = *memory;
+    scratch_bytes_ += bytes;
+  }
+  for (std::size_t i = 0; i < waited_for.size(); ++i) {
+    if (!waited_for[i]) continue;
+    const auto event = driver_.create_event(Timing::Off);
+    if (!event) return event.error();
+    ends_[i] = *event;
+  }
+  return {};
+}
+
+CudaDevice::~CudaDevice() {
+  for (Queue& q : queues_) {
+    if (q.handle != nullptr) static_cast<void>(driver_.synchronize(q.handle));
+  }
+  for (auto& [op, event] : arrivals_) driver_.release(event);
+  for (const EventHandle event : ends_) {
+    if (event != nullptr) driver_.release(event);
+  }
+  for (const auto& moments : times_) {
+    for (const EventHandle event : moments) {
+      if (event != nullptr) driver_.release(event);
+    }
+  }
+  for (auto& [op, staging] : staging_) driver_.release(Memory::PinnedHost, staging.pinned);
+  for (Queue& q : queues_) {
+    if (q.scratch != nullptr) driver_.release(Memory::Device, q.scratch);
+    if (q.handle != nullptr) driver_.release(q.handle);
+  }
+  if (control_ != nullptr) driver_.release(control_);
+  if (transit_ != nullptr) driver_.release(Memory::PinnedHost, transit_);
+  if (arena_ != nullptr) driver_.release(Memory::Device, arena_);
+}
+
+Result<void> CudaDevice::blocking_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (auto done = driver_.copy(control_, to, from, static_cast<std::int64_t>(bytes)); !done) {
+    return done;
+  }
+  return driver_.synchronize(control_);
+}
+
+Result<void> CudaDevice::write(std::int64_t offset, std::span<const std::byte> from) {
+  while (!from.empty()) {
+    const std::size_t bytes = std::min(from.size(), kTransitBytes);
+    std::memcpy(transit_, from.data(), bytes);
+    if (auto done = blocking_copy(arena_ + offset, transit_, bytes); !done) return done;
+    offset += static_cast<std::int64_t>(bytes);
+    from = from.subspan(bytes);
+  }
+  return {};
+}
+
+Result<void> CudaDevice::read(std::int64_t offset, std::span<std::byte> to) {
+  while (!to.empty()) {
+    const std::size_t bytes = std::min(to.size(), kTransitBytes);
+    if (auto done = blocking_copy(transit_, arena_ + offset, bytes); !done) return done;
+    std::memcpy(to.data(), transit_, bytes);
+    offset += static_cast<std::int64_t>(bytes);
+    to = to.subspan(bytes);
+  }
+  return {};
+}
+
+Result<void> CudaDevice::fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) {
+  if (auto done = driver_.fill(control_, arena_ + offset, value, bytes); !done) return done;
+  return driver_.synchronize(control_);
+}
+
+void CudaDevice::begin_step(const StepContext& context) {
+  if (context.timed) {
+    if (const auto started = node_.start_clock(context.step); !started) node_.fail(started.error());
+  }
+  const std::lock_guard lock(node_.mutex());
+  context_ = context;
+  std::fill(issued_.begin(), issued_.end(), false);
+  order_.clear();
+  if (context.timed && times_.empty()) times_.resize(role_.ops.size());
+}
+
+Result<void> CudaDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) {
+  return enqueue_work(id, op.stream, [this, id, &op, args] { return run_function(id, op, args); });
+}
+
+Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte* const> args) {
+  const Queue& q = queue(op.stream);
+  const auto address = [&](const Operand& operand) -> std::byte* {
+    if (!operand.present()) return nullptr;
+    return args[static_cast<std::size_t>(operand.formal)] + operand.offset;
+  };
+  for (const Kernel& kernel : program_.function(op.function()).kernels) {
+    KernelCall call{&kernel, {}, {}, q.scratch, context_};
+    std::transform(kernel.in.begin(), kernel.in.end(), call.in.begin(), address);
+    std::transform(kernel.out.begin(), kernel.out.end(), call.out.begin(), address);
+    if (auto launched = driver_.launch(q.handle, call); !launched) {
+      Error error = launched.error();
+      error.message = describe(program_, role_, id) + ", " + std::string(info(kernel.kind).name) +
+                      ": " + error.message;
+      return error;
+    }
+  }
+  return {};
+}
+
+Result<void> CudaDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
+                                      std::size_t bytes) {
+  Staging& staging = staging_[id.v];
+  if (staging.pinned == nullptr) {
+    const auto pinned = driver_.allocate(Memory::PinnedHost, static_cast<std::int64_t>(bytes));
+    if (!pinned) return pinned.error();
+    staging = {*pinned, nullptr, bytes};
+  }
+  const bool to_device = op.kind == OpKind::HostToDevice;
+  if (to_device) std::memcpy(staging.pinned, host, bytes);
+  staging.host = to_device ? nullptr : host;
+  std::byte* pinned = staging.pinned;
+  return enqueue_work(id, op.stream, [this, &op, to_device, pinned, buffer, bytes] {
+    return driver_.copy(handle(op.stream), to_device ? buffer : pinned, to_device ? pinned : buffer,
+                        static_cast<std::int64_t>(bytes));
+  });
+}
+
+Result<void> CudaDevice::wait(Stream waiter, OpId dependency) {
+  return push(waiter, {dependency, Kind::Wait, nullptr});
+}
+
+Result<void> CudaDevice::enqueue_work(OpId id, Stream stream, Issue issue) {
+  return push(stream, {id, Kind::Work, std::move(issue)});
+}
+
+Result<void> CudaDevice::enqueue_transfer(OpId id, Stream stream, Issue arrive) {
+  return push(stream, {id, Kind::Transfer, std::move(arrive)});
+}
+
+Result<void> CudaDevice::push(Stream stream, Item item) {
+  if (item.kind == Kind::Wait && ends_[index(item.op)] == nullptr) {
+    return Error{ErrorKind::Internal,
+                 "stream " + std::string(to_string(stream)) + " waits for %" +
+                     std::to_string(item.op.v) + ", which the program does not let it",
+                 std::nullopt};
+  }
+  const std::lock_guard lock(node_.mutex());
+  if (node_.failure().is_set()) return {};  // synchronize() says why
+  queue(stream).items.push_back(std::move(item));
+  ++held_back_;
+  node_.make_ready(*this);
+  node_.pump();
+  return {};
+}
+
+bool CudaDevice::can_issue(const Queue& q) const {
+  if (q.items.empty() || q.held) return false;
+  const Item& front = q.items.front();
+  return front.kind != Kind::Wait || issued_[index(front.op)];
+}
+
+Result<void> CudaDevice::issue_ready() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Queue& q : queues_) {
+      for (; can_issue(q); moved = true) {
+        if (auto done = issue_front(q); !done) return done;
+      }
+    }
+  }
+  if (held_back_ == 0) node_.changed().notify_all();
+  return {};
+}
+
+Result<void> CudaDevice::issue_front(Queue& q) {
+  const Item item = std::move(q.items.front());
+  q.items.pop_front();
+  --held_back_;
+  if (item.kind == Kind::Wait) return driver_.wait(q.handle, ends_[index(item.op)]);
+  order_.push_back(item.op);
+  if (auto done = mark(item.op, Begin); !done) return done;
+  if (item.kind == Kind::Transfer) {
+    q.held = true;
+    ++held_back_;
+    return item.issue();
+  }
+  if (auto done = item.issue(); !done) return done;
+  if (auto done = mark(item.op, End); !done) return done;
+  issued_[index(item.op)] = true;
+  return {};
+}
+
+void CudaDevice::go_on(Stream stream, OpId id) {
+  queue(stream).held = false;
+  --held_back_;
+  issued_[index(id)] = true;
+  node_.make_ready(*this);
+}
+
+Result<void> CudaDevice::mark(OpId id, Moment moment) {
+  const StreamHandle stream = handle(role_.op(id).stream);
+  if (context_.timed) {
+    EventHandle& event = times_[index(id)][moment];
+    if (event == nullptr) {
+      const auto made = driver_.create_event(Timing::On);
+      if (!made) return made.error();
+      event = *made;
+    }
+    if (auto done = driver_.record(event, stream); !done) return done;
+  }
+  if (moment != End || ends_[index(id)] == nullptr) return {};
+  return driver_.record(ends_[index(id)], stream);  // last: nobody goes on before the time is taken
+}
+
+Result<EventHandle> CudaDevice::arrival(OpId id) {
+  EventHandle& event = arrivals_[id.v];
+  if (event == nullptr) {
+    const auto made = driver_.create_event(Timing::Off);
+    if (!made) return made.error();
+    event = *made;
+  }
+  if (auto done = driver_.record(event, handle(role_.op(id).stream)); !done) return done.error();
+  return event;
+}
+
+Result<void> CudaDevice::wait_for_gpu() {
+  for (const Queue& q : queues_) {
+    if (q.handle == nullptr) continue;
+    while (watch_) {
+      const auto idle = driver_.idle(q.handle);
+      if (!idle) return idle.error();
+      if (*idle) break;
+      if (const auto well = watch_(); !well) return well;
+      std::this_thread::sleep_for(kWatchInterval);
+    }
+    if (auto done = driver_.synchronize(q.handle); !done) return done;
+  }
+  return {};
+}
+
+Result<std::vector<OpTime>> CudaDevice::synchronize() {
+  {
+    std::unique_lock lock(node_.mutex());
+    node_.changed().wait(lock, [&] { return held_back_ == 0 || node_.failure().is_set(); });
+    if (node_.failure().is_set()) {
+      for (Queue& q : queues_) {
+        q.items.clear();
+        q.held = false;
+      }
+      held_back_ = 0;
+    }
+  }
+  if (const auto idle = wait_for_gpu(); !idle) node_.fail(idle.error());
+  if (const auto well = node_.failure().result(); !well) return well.error();
+  for (auto& [op, staging] : staging_) {
+    if (staging.host != nullptr) std::memcpy(staging.host, staging.pinned, staging.bytes);
+  }
+  return read_times();
+}
+
+Result<std::vector<OpTime>> CudaDevice::read_times() {
+  std::vector<OpTime> times;
+  if (!context_.timed) return times;
+  std::sort(order_.begin(), order_.end(), [](OpId a, OpId b) { return a.v < b.v; });
+  for (const OpId op : order_) {
+    std::array<SimTime, 3> at{};
+    for (const Moment moment : {Begin, Active, End}) {
+      EventHandle event = times_[index(op)][moment];
+      if (event == nullptr) event = times_[index(op)][Begin];  // active from the beginning
+      const auto time = node_.time_of(event);
+      if (!time) return time.error();
+      at[moment] = *time;
+    }
+    times.push_back({op, at[Begin], at[Active], at[End]});
+  }
+  return times;
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,122 @@
+// CudaDevice: one rank on a GPU. Streams and events are those of the program, one to one; the arena
+// is one allocation. Work is issued at once, unless its stream stands behind a transfer whose other
+// members have not come: then it waits on the host (backends/cuda/node.hpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/node.hpp"
+#include "core/run/device.hpp"
+
+namespace lockstep::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  /// All but `rank` outlive the device. Errors: OutOfMemory if arena and scratch memory do not fit,
+  /// Device.
+  static Result<std::unique_ptr<CudaDevice>> create(const Program& program, Rank rank,
+                                                    Driver& driver, Node& node);
+  ~CudaDevice() override;  // waits for the GPU
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  bool supports(const Kernel& kernel) const override { return driver_.supports(kernel); }
+  std::byte* arena() override { return arena_; }
+  std::int64_t arena_bytes() const override { return role_.arena.v; }
+  Result<void> write(std::int64_t offset, std::span<const std::byte> from) override;
+  Result<void> read(std::int64_t offset, std::span<std::byte> to) override;
+  Result<void> fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) override;
+
+  void begin_step(const StepContext& context) override;
+  Result<void> enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) override;
+  Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
+                            std::size_t bytes) override;
+  Result<void> wait(Stream waiter, OpId dependency) override;
+  Result<std::vector<OpTime>> synchronize() override;
+
+  /// The body of an op, called under the node's lock when all before it on its stream is issued.
+  using Issue = std::function<Result<void>()>;
+  Result<void> enqueue_work(OpId id, Stream stream, Issue issue);
+  /// A transfer with others: `arrive` is called like an Issue; the stream's later work is held back
+  /// until go_on().
+  Result<void> enqueue_transfer(OpId id, Stream stream, Issue arrive);
+
+  // Under the node's lock, for communicators.
+  Driver& driver() { return driver_; }
+  Node& node() { return node_; }
+  StreamHandle handle(Stream stream) { return queue(stream).handle; }
+  enum Moment : std::uint8_t { Begin, Active, End };
+  /// Stamps a moment of an op in its stream, if the step is timed; the end of an op that others
+  /// wait for in any case.
+  Result<void> mark(OpId id, Moment moment);
+  /// An event that is reached when the stream's work so far has ended; of this op alone.
+  Result<EventHandle> arrival(OpId id);
+  /// The transfer that held the stream back is issued.
+  void go_on(Stream stream, OpId id);
+  Result<void> issue_ready();
+
+  /// Called while synchronize() waits for the GPU; an error ends the run. Without one the wait
+  /// blocks in the driver.
+  void set_watch(std::function<Result<void>()> watch) { watch_ = std::move(watch); }
+  /// Bytes of device memory beside the arena: scratch memory of kernels.
+  std::int64_t scratch_bytes() const { return scratch_bytes_; }
+
+ private:
+  enum class Kind : std::uint8_t { Wait, Work, Transfer };
+  struct Item {
+    OpId op;  // what runs, or what is waited for
+    Kind kind = Kind::Work;
+    Issue issue;
+  };
+  struct Queue {
+    StreamHandle handle = nullptr;
+    std::byte* scratch = nullptr;
+    std::deque<Item> items;  // held back
+    bool held = false;       // behind a transfer
+  };
+  struct Staging {  // pinned side of a host copy
+    std::byte* pinned = nullptr;
+    void* host = nullptr;  // of the step: where a DeviceToHost goes in the end
+    std::size_t bytes = 0;
+  };
+
+  CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node);
+  Result<void> set_up();
+  Queue& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
+  Result<void> push(Stream stream, Item item);
+  bool can_issue(const Queue& queue) const;
+  Result<void> issue_front(Queue& queue);
+  Result<void> run_function(OpId id, const Op& op, std::span<std::byte* const> args);
+  Result<void> blocking_copy(std::byte* to, const std::byte* from, std::size_t bytes);
+  Result<void> wait_for_gpu();
+  Result<std::vector<OpTime>> read_times();
+
+  const Program& program_;
+  const Role& role_;
+  Driver& driver_;
+  Node& node_;
+  std::function<Result<void>()> watch_;
+  std::byte* arena_ = nullptr;
+  std::byte* transit_ = nullptr;  // pinned, for write() and read()
+  StreamHandle control_ = nullptr;
+  std::int64_t scratch_bytes_ = 0;
+  StepContext context_;
+
+  std::array<Queue, kNumStreams> queues_;
+  std::size_t held_back_ = 0;                      // items in the queues, and held transfers
+  std::vector<bool> issued_;                       // by op
+  std::vector<OpId> order_;                        // of issuing, in this step
+  std::vector<EventHandle> ends_;                  // by op; null: nothing waits for it
+  std::map<std::int32_t, EventHandle> arrivals_;   // by op
+  std::vector<std::array<EventHandle, 3>> times_;  // by op and Moment; made when first timed
+  std::map<std::int32_t, Staging> staging_;        // by op
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,43 @@
+// LocalCommunicator: transfers between logical ranks on one GPU: device-to-device copies, and sums
+// in rank order. No kernel ever waits for another, so any number of ranks fits a GPU, and the
+// results are those of the CPU's collectives bit for bit. Its times say nothing about a network.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "core/run/device.hpp"
+
+namespace lockstep::cuda {
+
+/// One rank's end. The n-th transfer that a rank enqueues on a group or channel meets the n-th of
+/// its peers; the last to come issues it, on the first member's stream, for all of them.
+class LocalCommunicator final : public Communicator {
+ public:
+  /// Both outlive the communicator; `device` is the one of `rank`, its node that of all members.
+  LocalCommunicator(const Program& program, Rank rank, CudaDevice& device);
+
+  /// Errors: Internal if the rank is outside its group or the shards of a gather or scatter do not
+  /// add up to its full buffer; Unsupported for a sum of a type that is not added here.
+  Result<void> enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
+                       std::span<const std::int64_t> bytes, DType dtype) override;
+  void abort(const Error& reason) override { device_.node().fail(reason); }
+
+ private:
+  struct Place {
+    Route route;
+    Meeting* meeting = nullptr;  // null: not a transfer
+  };
+  Place place(const Op& op) const;
+  Result<void> arrive(const Place& place, std::int64_t number, const Member& member);
+
+  const Program& program_;
+  Rank rank_;
+  CudaDevice& device_;
+  std::vector<Place> places_;                // by op
+  std::map<Meeting*, std::int64_t> number_;  // transfers enqueued so far
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,83 @@
+// Node: what the ranks that share one GPU share in issuing work to it: one lock, the transfers that
+// wait for members, the clock. A transfer between logical ranks can be given to the GPU only once
+// all members have brought theirs; until then the stream's later work waits here, on the host.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "backends/cuda/driver.hpp"
+#include "core/run/run_context.hpp"
+#include "core/run/transfer.hpp"
+
+namespace lockstep::cuda {
+
+class CudaDevice;
+
+/// A member of a transfer, waiting at the front of its stream.
+struct Member {
+  Party party;
+  CudaDevice* device = nullptr;
+  Stream stream = Stream::Compute;
+};
+
+/// One group instance or message channel: the n-th transfer of each member meets.
+struct Meeting {
+  std::map<std::int64_t, std::vector<Member>> waiting;  // by number; device null: not yet there
+};
+
+/// All but fail() and the clock's functions require the lock.
+class Node final : public RunContext {
+ public:
+  /// Both outlive the node.
+  Node(Driver& driver, RunContext& run) : driver_(driver), run_(run) {}
+  ~Node() override;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  std::mutex& mutex() { return mutex_; }
+  /// Notified when a device has nothing held back any more, or the run has failed.
+  std::condition_variable& changed() { return changed_; }
+
+  /// The instance of a group whose lowest member is `first`; a channel of messages.
+  Meeting& group(GroupId group, Rank first) { return meetings_[{0, group.v, first}]; }
+  Meeting& channel(Rank from, Rank to, bool backward) {
+    return meetings_[{backward ? 2 : 1, from, to}];
+  }
+
+  /// `device` may be able to go on.
+  void make_ready(CudaDevice& device) { ready_.push_back(&device); }
+  /// Issues what can be issued on ready devices, until there is none.
+  void pump();
+  void fail_locked(const Error& error);
+
+  void fail(const Error& error) override;  // takes the lock
+  const FirstError& failure() const override { return run_.failure(); }
+  SimTime now() const override { return run_.now(); }
+
+  /// The GPU's clock against now(): an event is reached on an idle stream, once per `step`, so that
+  /// times of all ranks of the GPU stand on one zero and float32 milliseconds keep their digits.
+  Result<void> start_clock(int step);
+  Result<SimTime> time_of(EventHandle event);
+
+ private:
+  Driver& driver_;
+  RunContext& run_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::tuple<int, int, int>, Meeting> meetings_;
+  std::deque<CudaDevice*> ready_;
+
+  std::mutex clock_mutex_;
+  StreamHandle clock_stream_ = nullptr;
+  EventHandle origin_ = nullptr;
+  SimTime origin_time_{};
+  int clock_step_ = -1;
+};
+
+}  // namespace lockstep::cuda

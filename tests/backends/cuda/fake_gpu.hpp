@@ -1,0 +1,216 @@
+// FakeGpu: a Driver without a GPU. Calls are recorded; streams are queues whose work runs when
+// somebody synchronizes, in a random order that events allow and no other, on the host's memory.
+// What the event edges of a program leave open therefore comes out differently from run to run.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver.hpp"
+
+namespace lockstep::cuda::test {
+
+/// What a fake GPU can compute; none: kernels do nothing.
+struct FakeKernels {
+  std::function<bool(const Kernel&)> supports = [](const Kernel&) { return true; };
+  std::function<std::int64_t(const Kernel&)> scratch_bytes = [](const Kernel&) { return 0; };
+  std::function<void(const KernelCall&)> run = [](const KernelCall&) {};
+};
+
+class FakeGpu final : public Driver {
+ public:
+  explicit FakeGpu(unsigned seed = 1, FakeKernels kernels = {})
+      : random_(seed), kernels_(std::move(kernels)) {}
+
+  std::int64_t capacity = std::numeric_limits<std::int64_t>::max();
+  std::string failing;           // the call of this name returns an error …
+  int failing_after = 0;         // … after so many that did not
+  std::vector<std::string> log;  // "record", "wait", "launch gelu_forward", …
+  std::set<const void*> alive;   // streams, events and memory not released
+
+  const GpuInfo& info() const override { return info_; }
+
+  Result<std::byte*> allocate(Memory where, std::int64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("allocate"); !fails) return fails.error();
+    if (where == Memory::Device && bytes > capacity) {
+      return Error{ErrorKind::OutOfMemory, "no " + std::to_string(bytes) + " B", std::nullopt};
+    }
+    auto* memory = static_cast<std::byte*>(
+        ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{256}));
+    std::memset(memory, 0xff, static_cast<std::size_t>(bytes));
+    alive.insert(memory);
+    return memory;
+  }
+  void release(Memory, std::byte* memory) override {
+    const std::lock_guard lock(mutex_);
+    alive.erase(memory);
+    ::operator delete (memory, std::align_val_t{256});
+  }
+  Result<StreamHandle> create_stream(Priority) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("create_stream"); !fails) return fails.error();
+    auto& stream = streams_.emplace_back(std::make_unique<FakeStream>());
+    alive.insert(stream.get());
+    return reinterpret_cast<StreamHandle>(stream.get());
+  }
+  void release(StreamHandle stream) override {
+    const std::lock_guard lock(mutex_);
+    alive.erase(of(stream));
+  }
+  Result<EventHandle> create_event(Timing) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("create_event"); !fails) return fails.error();
+    auto& event = events_.emplace_back(std::make_unique<Event>());
+    alive.insert(event.get());
+    return reinterpret_cast<EventHandle>(event.get());
+  }
+  void release(EventHandle event) override {
+    const std::lock_guard lock(mutex_);
+    alive.erase(of(event));
+  }
+
+  Result<void> copy(StreamHandle stream, std::byte* to, const std::byte* from,
+                    std::int64_t bytes) override {
+    return work(stream, "copy", [=] { std::memmove(to, from, static_cast<std::size_t>(bytes)); });
+  }
+  Result<void> fill(StreamHandle stream, std::byte* to, std::uint8_t value,
+                    std::int64_t bytes) override {
+    return work(stream, "fill", [=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });
+  }
+  Result<void> record(EventHandle event, StreamHandle stream) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("record"); !fails) return fails;
+    const std::int64_t version = ++of(event)->recorded;
+    of(stream)->items.push_back({[this, e = of(event), version] {
+                                   e->reached = version;
+                                   e->time = clock_;
+                                 },
+                                 nullptr, 0});
+    return {};
+  }
+  /// As in CUDA: for what is recorded now, whatever is recorded later.
+  Result<void> wait(StreamHandle stream, EventHandle event) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("wait"); !fails) return fails;
+    of(stream)->items.push_back({[] {}, of(event), of(event)->recorded});
+    return {};
+  }
+  Result<bool> idle(StreamHandle stream) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("idle"); !fails) return fails.error();
+    run_one();
+    return of(stream)->items.empty();
+  }
+  Result<void> synchronize(StreamHandle stream) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("synchronize"); !fails) return fails;
+    while (!of(stream)->items.empty()) {
+      if (!run_one()) {
+        return Error{ErrorKind::Device, "the streams wait for each other", std::nullopt};
+      }
+    }
+    return {};
+  }
+  Result<Seconds> elapsed(EventHandle from, EventHandle to) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("elapsed"); !fails) return fails.error();
+    if (of(from)->reached == 0 || of(to)->reached == 0) {
+      return Error{ErrorKind::Device, "an event that was never reached", std::nullopt};
+    }
+    return Seconds{1e-6 * static_cast<double>(of(to)->time - of(from)->time)};
+  }
+
+  bool supports(const Kernel& kernel) const override { return kernels_.supports(kernel); }
+  std::int64_t scratch_bytes(const Kernel& kernel) const override {
+    return kernels_.scratch_bytes(kernel);
+  }
+  Result<void> launch(StreamHandle stream, const KernelCall& call) override {
+    return work(stream, "launch " + std::string(lockstep::info(call.kernel->kind).name),
+                [this, call] { kernels_.run(call); });
+  }
+  Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
+                            std::span<const std::byte* const> sources,
+                            std::span<std::byte* const> targets) override {
+    std::vector<const std::byte*> from(sources.begin(), sources.end());
+    std::vector<std::byte*> to(targets.begin(), targets.end());
+    return work(stream, "add", [=] {
+      dtype == DType::F64 ? add<double>(from, to, elements) : add<float>(from, to, elements);
+    });
+  }
+
+ private:
+  struct Event {
+    std::int64_t recorded = 0, reached = 0;
+    std::int64_t time = 0;
+  };
+  struct Item {
+    std::function<void()> run;
+    const Event* waits_for = nullptr;
+    std::int64_t version = 0;
+    bool ready() const { return waits_for == nullptr || waits_for->reached >= version; }
+  };
+  struct FakeStream {
+    std::deque<Item> items;
+  };
+  static Event* of(EventHandle event) { return reinterpret_cast<Event*>(event); }
+  static FakeStream* of(StreamHandle stream) { return reinterpret_cast<FakeStream*>(stream); }
+
+  template <class T>
+  static void add(const std::vector<const std::byte*>& from, const std::vector<std::byte*>& to,
+                  std::int64_t elements) {
+    for (std::int64_t i = 0; i < elements; ++i) {
+      T sum = reinterpret_cast<const T*>(from[0])[i];
+      for (std::size_t s = 1; s < from.size(); ++s) {
+        sum += reinterpret_cast<const T*>(from[s])[i];
+      }
+      for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = sum;
+    }
+  }
+
+  Result<void> call(const std::string& name) {
+    log.push_back(name);
+    if (name == failing && failing_after-- <= 0) {
+      return Error{ErrorKind::Device, name + " failed", std::nullopt};
+    }
+    return {};
+  }
+  Result<void> work(StreamHandle stream, const std::string& name, std::function<void()> run) {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call(name); !fails) return fails;
+    of(stream)->items.push_back({std::move(run), nullptr, 0});
+    return {};
+  }
+  /// One item of a random stream that can go on; false if none can.
+  bool run_one() {
+    std::vector<FakeStream*> ready;
+    for (const auto& stream : streams_) {
+      if (!stream->items.empty() && stream->items.front().ready()) ready.push_back(stream.get());
+    }
+    if (ready.empty()) return false;
+    FakeStream& stream = *ready[random_() % ready.size()];
+    ++clock_;
+    stream.items.front().run();
+    stream.items.pop_front();
+    return true;
+  }
+
+  GpuInfo info_{"fake", Bytes{std::int64_t{1} << 34}, 4, 90};
+  std::mutex mutex_;
+  std::mt19937 random_;
+  FakeKernels kernels_;
+  std::vector<std::unique_ptr<FakeStream>> streams_;
+  std::vector<std::unique_ptr<Event>> events_;
+  std::int64_t clock_ = 0;
+};
+
+}  // namespace lockstep::cuda::test
