@@ -2,7 +2,7 @@
 PRESET ?= release
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench format lint fresh-check
+.PHONY: help run gui test bench format lint fresh-check
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -12,6 +12,11 @@ run:  ## build, train a small model for real, simulate it, compare
 	@scripts/install-dependencies
 	@scripts/build $(PRESET) lockstep
 	@scripts/quickstart build/$(PRESET)/bin/lockstep
+
+gui:  ## build and start the desktop application (FILE=scenario, run folder or trace)
+	@scripts/install-dependencies gui
+	@scripts/build $(PRESET) lockstep-gui
+	@build/$(PRESET)/bin/lockstep-gui $(or $(FILE),scenarios/schedules/1f1b-p4-m8.toml)
 
 test:  ## build and run the test suite
 	@scripts/install-dependencies

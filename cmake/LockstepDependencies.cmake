@@ -46,8 +46,9 @@ endif()
 
 find_package(CUDAToolkit QUIET)
 lockstep_optional("CUDA toolkit" "${CUDAToolkit_FOUND}" "not used yet")
-find_package(Qt6 6.4 QUIET COMPONENTS Widgets)
-lockstep_optional("Qt 6" "${Qt6_FOUND}" "not used yet")
+find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg Test)
+set(LOCKSTEP_HAVE_QT ${Qt6_FOUND})
+lockstep_optional("Qt 6" "${Qt6_FOUND}" "gui/, the desktop application")
 
 function(lockstep_summary)
   message(STATUS "lockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "

@@ -1,0 +1,80 @@
+#include "gui/draw/display_list.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace lockstep::gui {
+namespace {
+
+template <class T>
+void extend(std::vector<T>& list, const std::vector<T>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+std::string number(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", v);
+  return text;
+}
+
+std::string place(const QRectF& r) {
+  return " " + number(r.x()) + " " + number(r.y()) + " " + number(r.width()) + " " +
+         number(r.height());
+}
+
+std::string place(QPointF p) { return " " + number(p.x()) + " " + number(p.y()); }
+
+std::string ink_name(Ink ink) {
+  static constexpr const char* kNames[] = {"background", "band", "grid", "text",  "faint",
+                                           "accent",     "wash", "idle", "fault", "ok"};
+  const int i = static_cast<int>(ink);
+  if (i < static_cast<int>(Ink::Look0)) return std::string(" ") + kNames[i];
+  if (i < static_cast<int>(Ink::Memory0)) {
+    return " " + std::string(letters(static_cast<Look>(i - static_cast<int>(Ink::Look0))));
+  }
+  return " memory" + std::to_string(i - static_cast<int>(Ink::Memory0));
+}
+
+}  // namespace
+
+void DisplayList::append(const DisplayList& other) {
+  extend(fills, other.fills);
+  extend(polylines, other.polylines);
+  extend(lines, other.lines);
+  extend(outlines, other.outlines);
+  extend(texts, other.texts);
+}
+
+std::string print(const DisplayList& list) {
+  std::string text;
+  for (const Fill& f : list.fills) {
+    text += "fill" + place(QRectF(f.x, f.y, f.width, f.height)) + ink_name(f.ink);
+    if (f.hatch != Hatch::None) text += " hatch" + std::to_string(static_cast<int>(f.hatch));
+    if (f.stands_for > 0) text += " spans=" + std::to_string(f.stands_for);
+    text += "\n";
+  }
+  for (const Polyline& p : list.polylines) {
+    text += p.fill ? "polygon" : "polyline";
+    text += ink_name(p.ink);
+    for (const QPointF& point : p.points) text += place(point);
+    text += "\n";
+  }
+  for (const Line& l : list.lines) {
+    text += "line" + place(l.from) + place(l.to) + ink_name(l.ink);
+    text += std::string(l.dashed ? " dashed" : "") + (l.arrow ? " arrow" : "") + "\n";
+  }
+  for (const Outline& o : list.outlines) text += "outline" + place(o.rect) + ink_name(o.ink) + "\n";
+  for (const Text& t : list.texts) {
+    text += "text" + place(t.rect) + ink_name(t.ink) + " \"" + t.text + "\"\n";
+  }
+  return text;
+}
+
+double TextSize::width_of(const std::string& text) const {
+  const auto letters = std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  });
+  return static_cast<double>(letters) * char_width;
+}
+
+}  // namespace lockstep::gui

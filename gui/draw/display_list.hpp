@@ -1,0 +1,97 @@
+// DisplayList: a picture as plain values. Drawings are functions from models to display lists, so
+// that a test can ask what is drawn where without a window; one painter (painter.hpp) draws them.
+#pragma once
+
+#include <QPointF>
+#include <QRectF>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gui/draw/ink.hpp"
+
+namespace lockstep::gui {
+
+/// A box. The commonest thing by far, hence small.
+struct Fill {
+  float x = 0, y = 0, width = 0, height = 0;
+  Ink ink = Ink::Background;
+  Hatch hatch = Hatch::None;     // over the ink, drawn where the box is wide enough to show it
+  std::uint32_t stands_for = 0;  // spans that this box shows; 0: it shows none
+  bool operator==(const Fill&) const = default;
+};
+
+struct Line {
+  QPointF from, to;
+  Ink ink = Ink::Grid;
+  float width = 1;
+  bool dashed = false;
+  bool arrow = false;  // a head at `to`
+  bool operator==(const Line&) const = default;
+};
+
+/// Connected points; closed and filled if `fill`.
+struct Polyline {
+  std::vector<QPointF> points;
+  Ink ink = Ink::Text;
+  float width = 1;
+  bool fill = false;
+  bool operator==(const Polyline&) const = default;
+};
+
+enum class Align : std::uint8_t { Left, Center, Right };
+
+/// One line of text, vertically centred in `rect` and cut off at its edges.
+struct Text {
+  QRectF rect;
+  std::string text;
+  Ink ink = Ink::Text;
+  bool on_ink = false;  // `ink` is what it stands on: black or white, whichever reads better
+  Align align = Align::Left;
+  bool bold = false;
+  bool small = false;
+  bool operator==(const Text&) const = default;
+};
+
+struct Outline {
+  QRectF rect;
+  Ink ink = Ink::Accent;
+  float width = 2;
+  bool operator==(const Outline&) const = default;
+};
+
+/// Drawn in the order of the members, and within each in the order of the list.
+struct DisplayList {
+  std::vector<Fill> fills;
+  std::vector<Polyline> polylines;
+  std::vector<Line> lines;
+  std::vector<Outline> outlines;
+  std::vector<Text> texts;
+
+  void fill(QRectF rect, Ink ink, Hatch hatch = Hatch::None, std::uint32_t stands_for = 0) {
+    fills.push_back({float(rect.x()), float(rect.y()), float(rect.width()), float(rect.height()),
+                     ink, hatch, stands_for});
+  }
+  void line(QPointF from, QPointF to, Ink ink, float width = 1) {
+    lines.push_back({from, to, ink, width});
+  }
+  void text(QRectF rect, std::string words, Ink ink = Ink::Text, Align align = Align::Left) {
+    texts.push_back({rect, std::move(words), ink, false, align});
+  }
+  void append(const DisplayList& other);
+  bool operator==(const DisplayList&) const = default;
+};
+
+/// One primitive per line, coordinates to a tenth of a pixel: for golden files and failure
+/// messages.
+std::string print(const DisplayList& list);
+
+/// Sizes of letters that a drawing needs to know whether a text fits. Upper bounds of the font's.
+struct TextSize {
+  double char_width = 7;
+  double line_height = 16;
+  /// Of UTF-8 text: continuation bytes take no room.
+  double width_of(const std::string& text) const;
+};
+
+}  // namespace lockstep::gui

@@ -1,0 +1,55 @@
+// Ink: what a colour means. Pictures are made of inks; a theme says which colours they are.
+#pragma once
+
+#include <cstdint>
+
+#include "gui/model/look.hpp"
+
+namespace lockstep::gui {
+
+enum class Ink : std::uint8_t {
+  Background,  // of a picture
+  Band,        // every other row, headings
+  Grid,        // lines that guide the eye
+  Text,
+  Faint,   // text and lines of second rank
+  Accent,  // selection, cursor, focus
+  Wash,    // translucent accent: an area
+  Idle,    // the hatch of a bubble
+  Fault,   // errors, capacity, critical path
+  Ok,      // improvements
+  Look0,   // the Looks follow, then the memory kinds
+  Memory0 = Look0 + kNumLooks,
+  End = Memory0 + 11,
+};
+inline constexpr int kNumInks = static_cast<int>(Ink::End);
+
+constexpr Ink ink_of(Look look) {
+  return static_cast<Ink>(static_cast<int>(Ink::Look0) + static_cast<int>(look));
+}
+/// `kind`: BufferKind's number, index into Trace::memory_kinds.
+constexpr Ink memory_ink(int kind) {
+  return static_cast<Ink>(static_cast<int>(Ink::Memory0) + kind % 11);
+}
+
+enum class Hatch : std::uint8_t { None, Rising, Falling, Cross, Upright, Dots };
+
+/// The pattern that says the same as the colour. Computation has none: its boxes carry letters.
+constexpr Hatch hatch_of(Look look) {
+  switch (look) {
+    case Look::AllReduce:
+      return Hatch::Cross;
+    case Look::AllGather:
+      return Hatch::Rising;
+    case Look::ReduceScatter:
+      return Hatch::Falling;
+    case Look::Broadcast:
+      return Hatch::Upright;
+    case Look::AllToAll:
+      return Hatch::Dots;
+    default:
+      return Hatch::None;
+  }
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,104 @@
+// lockstep-gui: the desktop application.
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QTimer>
+#include <cstdio>
+#include <optional>
+
+#include "gui/views/main_window.hpp"
+#include "gui/views/screenshot.hpp"
+#include "gui/views/view_list.hpp"
+
+namespace {
+
+using namespace lockstep;
+using namespace lockstep::gui;
+
+int usage_error(const QString& message) {
+  std::fprintf(stderr, "lockstep-gui: %s\n", qPrintable(message));
+  return exit_code(ErrorKind::InvalidSpec);
+}
+
+bool is_screenshot(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]).starts_with("--screenshot")) return true;
+  }
+  return false;
+}
+
+std::optional<QSize> parse_size(const QString& text) {
+  const QStringList parts = text.split('x');
+  if (parts.size() != 2) return std::nullopt;
+  const QSize size(parts[0].toInt(), parts[1].toInt());
+  if (size.width() < 200 || size.height() < 150 || size.width() > 16000 || size.height() > 16000) {
+    return std::nullopt;
+  }
+  return size;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool headless = qEnvironmentVariableIsEmpty("DISPLAY") &&
+                        qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") &&
+                        qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM");
+  if (is_screenshot(argc, argv)) {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+  } else if (headless) {
+    return usage_error("no display: set DISPLAY, or use --screenshot OUT.png");
+  }
+  QApplication application(argc, argv);
+  QApplication::setApplicationName("lockstep");
+  QApplication::setOrganizationName("lockstep");
+  QApplication::setApplicationVersion(LOCKSTEP_VERSION);
+  QApplication::setStyle("fusion");
+
+  QCommandLineParser parser;
+  parser.setApplicationDescription("Shows what distributed training does, simulated and real.");
+  parser.addHelpOption();
+  parser.addVersionOption();
+  parser.addPositionalArgument("file", "scenario (.toml), run folder or trace", "[file...]");
+  QStringList names;
+  for (const ViewEntry& view : view_list()) names << view.name;
+  const QCommandLineOption screenshot("screenshot", "render into a PNG file and exit", "OUT.png");
+  const QCommandLineOption size("size", "size of the window", "WxH", "1600x900");
+  const QCommandLineOption theme("theme", "light or dark", "NAME");
+  const QCommandLineOption view("view", "bring a view to the front: " + names.join(", "), "NAME");
+  const QCommandLineOption alone("alone", "the screenshot is of that view only");
+  const QCommandLineOption at("at", "where the cursor stands: seconds from the begin, or NN%",
+                              "TIME");
+  parser.addOptions({screenshot, size, theme, view, alone, at});
+  parser.process(application);
+
+  const std::optional<QSize> window_size = parse_size(parser.value(size));
+  if (!window_size) {
+    return usage_error("--size " + parser.value(size) + ": write WIDTHxHEIGHT, say 1600x900");
+  }
+  const QString theme_name = parser.value(theme);
+  if (!theme_name.isEmpty() && theme_name != "light" && theme_name != "dark") {
+    return usage_error("--theme " + theme_name + ": light or dark");
+  }
+
+  Session session;
+  MainWindow window(session);
+  if (!theme_name.isEmpty() || is_screenshot(argc, argv)) window.set_theme(theme_name == "dark");
+  window.resize(*window_size);
+  if (parser.isSet(view) && !window.show_view(parser.value(view).toStdString())) {
+    return usage_error("--view " + parser.value(view) + ": one of " + names.join(", "));
+  }
+  if (!parser.isSet(screenshot)) {
+    window.show();
+    for (const QString& file : parser.positionalArguments()) session.open(file.toStdString());
+    return QApplication::exec();
+  }
+  ScreenshotOptions options;
+  options.file = parser.value(screenshot);
+  options.open = parser.positionalArguments();
+  options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
+  options.at = parser.value(at).toStdString();
+  if (const Result<void> done = take_screenshot(window, session, options); !done) {
+    return std::fprintf(stderr, "%s\n", to_string(done.error()).c_str()),
+           exit_code(done.error().kind);
+  }
+  return 0;
+}

@@ -1,0 +1,49 @@
+// History: undo and redo of a value.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::gui {
+
+/// States that the user went through. Changes that carry the same non-empty `merge` name as the one
+/// before become one step (a slider that is dragged, a word that is typed).
+template <class T>
+class History {
+ public:
+  explicit History(T initial = {}) : states_{std::move(initial)} {}
+  const T& now() const { return states_[at_]; }
+  bool can_undo() const { return at_ > 0; }
+  bool can_redo() const { return at_ + 1 < states_.size(); }
+
+  /// False: nothing changed. What was undone is forgotten.
+  bool change(T value, const std::string& merge = {}) {
+    if (value == now()) return false;
+    states_.resize(at_ + 1);
+    if (!merge.empty() && merge == merge_ && at_ > 0) {
+      states_[at_] = std::move(value);
+    } else {
+      states_.push_back(std::move(value));
+      ++at_;
+    }
+    merge_ = merge;
+    return true;
+  }
+  void undo() {
+    if (can_undo()) --at_;
+    merge_.clear();
+  }
+  void redo() {
+    if (can_redo()) ++at_;
+    merge_.clear();
+  }
+
+ private:
+  std::vector<T> states_;
+  std::size_t at_ = 0;
+  std::string merge_;
+};
+
+}  // namespace lockstep::gui

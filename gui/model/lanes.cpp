@@ -1,0 +1,165 @@
+#include "gui/model/lanes.hpp"
+
+#include <algorithm>
+
+namespace lockstep::gui {
+namespace {
+
+constexpr std::size_t kFan = 16;
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+LaneSegment::LaneSegment(std::span<const Span> spans) : spans_(spans) {
+  const auto duration = [&](std::uint32_t i) { return spans_[i].end - spans_[i].begin; };
+  std::size_t below = spans_.size();
+  while (below > kFan) {
+    std::vector<std::uint32_t> level;
+    level.reserve(below / kFan + 1);
+    for (std::size_t from = 0; from < below; from += kFan) {
+      const std::size_t to = std::min(from + kFan, below);
+      const auto below_at = [&](std::size_t i) {
+        return levels_.empty() ? static_cast<std::uint32_t>(i) : levels_.back()[i];
+      };
+      std::uint32_t best = below_at(from);
+      for (std::size_t i = from + 1; i < to; ++i) {
+        if (duration(below_at(i)) > duration(best)) best = below_at(i);
+      }
+      level.push_back(best);
+    }
+    below = level.size();
+    levels_.push_back(std::move(level));
+  }
+}
+
+std::size_t LaneSegment::first_ending_after(SimTime t) const {
+  const auto it = std::upper_bound(spans_.begin(), spans_.end(), t,
+                                   [](SimTime time, const Span& s) { return time < s.end; });
+  return static_cast<std::size_t>(it - spans_.begin());
+}
+
+std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const {
+  // Gallop away from the guess until the answer lies in [low, high], then halve.
+  const auto before = [&](std::size_t i) { return spans_[i].begin < t; };
+  std::size_t low = from, high = spans_.size();
+  const std::size_t start = std::min(from + guess, spans_.size());
+  if (start < spans_.size() && before(start)) {
+    low = start + 1;
+    for (std::size_t step = 1; low + step < high; step *= 2) {
+      if (!before(low + step)) {
+        high = low + step;
+        break;
+      }
+      low += step + 1;
+    }
+  } else {
+    high = start;
+    for (std::size_t step = 1; high > from + step; step *= 2) {
+      if (before(high - step)) {
+        low = high - step + 1;
+        break;
+      }
+      high -= step;
+    }
+  }
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (before(middle)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+std::size_t LaneSegment::longest(std::size_t from, std::size_t to) const {
+  std::size_t best = from;
+  SimTime best_duration = spans_[from].end - spans_[from].begin;
+  const auto consider = [&](std::size_t i) {
+    const SimTime duration = spans_[i].end - spans_[i].begin;
+    if (duration > best_duration || (duration == best_duration && i < best)) {
+      best = i;
+      best_duration = duration;
+    }
+  };
+  const auto range = [&](std::size_t level, std::size_t a, std::size_t b) {
+    for (std::size_t i = a; i < b; ++i) consider(level == 0 ? i : levels_[level - 1][i]);
+  };
+  for (std::size_t level = 0;; ++level) {
+    const std::size_t up = (from + kFan - 1) / kFan, down = to / kFan;
+    if (level == levels_.size() || up >= down) {
+      range(level, from, to);
+      return best;
+    }
+    range(level, from, up * kFan);
+    range(level, down * kFan, to);
+    from = up;
+    to = down;
+  }
+}
+
+std::size_t Lane::count() const {
+  std::size_t sum = 0;
+  for (const LaneSegment& segment : segments) sum += segment.spans().size();
+  return sum;
+}
+
+Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
+  for (const std::string& name : trace.names) look_of_name_.push_back(look_of_kind(name));
+  const std::size_t world = trace.role_of_rank.size();
+  const std::size_t streams = trace.streams.size();
+  std::vector<std::vector<LaneSegment>> segments(world * streams);
+  for (std::size_t i = 0; i < trace.spans.size();) {
+    const Span& first = trace.spans[i];
+    const int stream = op(first).stream;
+    std::size_t j = i + 1;
+    while (j < trace.spans.size() && trace.spans[j].step == first.step &&
+           trace.spans[j].rank == first.rank && op(trace.spans[j]).stream == stream) {
+      ++j;
+    }
+    const LaneSegment& segment = segments[at(first.rank) * streams + at(stream)].emplace_back(
+        std::span<const Span>(trace.spans.data() + i, j - i));
+    if (steps_.empty() || steps_.back().step != first.step) {
+      steps_.push_back({first.step, segment.begin(), segment.end()});
+    }
+    steps_.back().begin = std::min(steps_.back().begin, segment.begin());
+    steps_.back().end = std::max(steps_.back().end, segment.end());
+    i = j;
+  }
+  for (const StepWindow& step : steps_) {
+    begin_ = &step == steps_.data() ? step.begin : std::min(begin_, step.begin);
+    end_ = &step == steps_.data() ? step.end : std::max(end_, step.end);
+  }
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    first_of_rank_.push_back(lanes_.size());
+    for (std::size_t stream = 0; stream < streams; ++stream) {
+      auto& list = segments[rank * streams + stream];
+      if (list.empty()) continue;
+      lanes_.push_back({static_cast<Rank>(rank), static_cast<int>(stream), std::move(list)});
+    }
+  }
+  first_of_rank_.push_back(lanes_.size());
+}
+
+std::span<const Lane> Lanes::of_rank(Rank rank) const {
+  const std::size_t own = at(trace_->same_as[at(rank)]);
+  const std::size_t first = first_of_rank_[own];
+  return {lanes_.data() + first, first_of_rank_[own + 1] - first};
+}
+
+const Lane* Lanes::find(Rank rank, int stream) const {
+  for (const Lane& lane : of_rank(rank)) {
+    if (lane.stream == stream) return &lane;
+  }
+  return nullptr;
+}
+
+Look Lanes::look(const Span& span) const { return look_of_name_[at(op(span).kind)]; }
+
+const TraceOp& Lanes::op(const Span& span) const {
+  return trace_->roles[at(trace_->role_of_rank[at(span.rank)])].ops[at(span.op.v)];
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,67 @@
+#include "gui/model/latest.hpp"
+
+#include <QMetaObject>
+#include <utility>
+
+namespace lockstep::gui {
+
+Latest::Latest(QObject& owner) : owner_(owner), thread_([this] { work(); }) {}
+
+Latest::~Latest() {
+  cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Latest::submit(Job job) {
+  auto ticket = std::make_shared<Ticket>();
+  ticket->job = std::move(job);
+  ticket->number = ++newest_;
+  busy_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (running_) running_->cancelled = true;
+    waiting_ = std::move(ticket);
+  }
+  wake_.notify_one();
+}
+
+void Latest::cancel() {
+  ++newest_;
+  busy_ = false;
+  const std::lock_guard lock(mutex_);
+  if (running_) running_->cancelled = true;
+  waiting_.reset();
+}
+
+void Latest::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || waiting_; });
+    if (stop_) return;
+    running_ = std::move(waiting_);
+    const std::shared_ptr<Ticket> ticket = running_;
+    lock.unlock();
+    Apply result = ticket->job(ticket->cancelled);
+    lock.lock();
+    running_.reset();
+    if (stop_ || ticket->cancelled) continue;
+    // Queued to the owner; dropped by Qt if the owner is gone, and by apply() if it is outdated.
+    QMetaObject::invokeMethod(
+        &owner_,
+        [this, number = ticket->number, result = std::move(result)] { apply(number, result); },
+        Qt::QueuedConnection);
+  }
+}
+
+void Latest::apply(std::uint64_t number, const Apply& result) {
+  if (number != newest_) return;
+  busy_ = false;
+  if (result) result();
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,52 @@
+// Latest: work off the GUI thread of which only the newest result matters.
+#pragma once
+
+#include <QObject>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace lockstep::gui {
+
+/// One worker thread. A job that is submitted cancels the running one and replaces a waiting one.
+/// A job returns what is to be done with its result; that is called on the owner's thread, through
+/// its event loop, unless a newer job has been submitted (or cancel() called) by then.
+class Latest {
+ public:
+  using Apply = std::function<void()>;
+  using Job = std::function<Apply(const std::atomic<bool>& cancelled)>;
+
+  /// `owner` lives on the thread that calls submit() and outlives this object.
+  explicit Latest(QObject& owner);
+  ~Latest();  // cancels, and waits for the running job to notice
+  Latest(const Latest&) = delete;
+  Latest& operator=(const Latest&) = delete;
+
+  void submit(Job job);
+  void cancel();
+  bool busy() const { return busy_; }  // a job is wanted and its result not yet applied
+
+ private:
+  struct Ticket {
+    Job job;
+    std::uint64_t number = 0;
+    std::atomic<bool> cancelled = false;
+  };
+  void work();
+  void apply(std::uint64_t number, const Apply& result);
+
+  QObject& owner_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::shared_ptr<Ticket> waiting_, running_;
+  bool stop_ = false;
+  std::uint64_t newest_ = 0;  // owner's thread only
+  bool busy_ = false;         // owner's thread only
+  std::thread thread_;
+};
+
+}  // namespace lockstep::gui

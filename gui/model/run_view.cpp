@@ -1,0 +1,147 @@
+#include "gui/model/run_view.hpp"
+
+#include <cctype>
+#include <filesystem>
+
+#include "backends/backends.hpp"
+#include "core/analysis/expectations.hpp"
+#include "core/lower/lower.hpp"
+#include "core/run_folder/run_folder.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/trace/chrome_trace.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string stem(const std::string& path) {
+  fs::path p(path);
+  if (!p.has_filename()) p = p.parent_path();
+  std::string name = p.filename().string();
+  for (const char* ending : {".gz", ".json", ".toml"}) {
+    if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
+  }
+  return name;
+}
+
+Outcome failed(Error error) { return {nullptr, {std::move(error)}}; }
+
+/// The folder's scenario and its program, if that is what ran; a folder without them still opens.
+void add_program(RunView& run, const std::string& folder) {
+  LoadedScenario loaded = load_scenario((fs::path(folder) / "scenario.toml").string(), {});
+  if (!loaded.ok()) {
+    run.notes.push_back("scenario.toml cannot be read: " + to_string(loaded.errors.front()));
+    return;
+  }
+  run.scenario = std::move(loaded.points.front().scenario);
+  Result<Program> program = lower(*run.scenario);
+  if (program && program_hash(*program) == run.trace.program_hash) {
+    run.program = std::move(*program);
+  } else {
+    run.notes.push_back("scenario.toml no longer gives the program that ran");
+  }
+}
+
+std::shared_ptr<RunView> new_run(std::string title, Trace trace) {
+  auto run = std::make_shared<RunView>();
+  run->title = std::move(title);
+  run->trace = std::move(trace);
+  run->lanes = Lanes(run->trace);
+  return run;
+}
+
+}  // namespace
+
+RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario,
+                std::optional<Program> program, std::optional<Report> report) {
+  auto run = new_run(std::move(title), std::move(trace));
+  run->scenario = std::move(scenario);
+  run->program = std::move(program);
+  run->report = std::move(report);
+  return run;
+}
+
+Outcome simulate(const std::string& text, const std::string& file,
+                 const std::vector<std::string>& overrides, const Cancelled& cancelled) {
+  LoadedScenario loaded = parse_scenario(text, file, overrides);
+  if (!loaded.ok()) return {nullptr, std::move(loaded.errors)};
+  if (cancelled) return {};
+  Scenario& scenario = loaded.points.front().scenario;
+  Result<Program> program = lower(scenario);
+  if (!program) return failed(program.error());
+  if (cancelled) return {};
+  Result<std::unique_ptr<Backend>> backend = make_backend("sim");
+  if (!backend) return failed(backend.error());
+  RunOptions options;
+  options.cancel = &cancelled;
+  Result<RunResult> ran = (*backend)->run(*program, scenario, options);
+  if (!ran) return failed(ran.error());
+  if (cancelled) return {};
+  Report report = analyze(ran->trace, *program, scenario);
+  auto run = new_run(stem(file) + ", simulated", std::move(ran->trace));
+  for (const Error& error : check_expectations(report, scenario.expect)) {
+    run->notes.push_back(to_string(error));
+  }
+  if (loaded.points.size() > 1) {
+    run->notes.push_back("first of " + std::to_string(loaded.points.size()) +
+                         " points of the sweep: " + loaded.points.front().label);
+  }
+  run->path = file;
+  run->scenario = std::move(scenario);
+  run->program = std::move(*program);
+  run->report = std::move(report);
+  return {std::move(run), {}};
+}
+
+Outcome load(const std::string& path, const Cancelled& cancelled) {
+  if (kind_of_path(path) == FileKind::RunFolder) {
+    Result<Run> read = read_run(path);
+    if (!read) return failed(read.error());
+    if (cancelled) return {};
+    auto run = new_run(stem(path) + ", " + read->trace.backend, std::move(read->trace));
+    run->path = path;
+    run->report = std::move(read->report);
+    add_program(*run, path);
+    return {std::move(run), {}};
+  }
+  Result<Trace> trace = read_chrome_trace(path);
+  if (!trace) return failed(trace.error());
+  if (cancelled) return {};
+  auto run = new_run(stem(path) + ", " + trace->backend, std::move(*trace));
+  run->path = path;
+  return {std::move(run), {}};
+}
+
+FileKind kind_of_path(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return FileKind::RunFolder;
+  return path.ends_with(".json") || path.ends_with(".gz") ? FileKind::Trace : FileKind::Scenario;
+}
+
+std::vector<Coordinate> coordinates(const std::string& rank_label) {
+  std::vector<Coordinate> result;
+  std::size_t i = rank_label.find('(');
+  if (i == std::string::npos) return result;
+  while (++i < rank_label.size() && rank_label[i - 1] != ')') {
+    const std::size_t end = rank_label.find_first_of(" )", i);
+    if (end == std::string::npos) break;
+    std::size_t digits = end;
+    while (digits > i && std::isdigit(static_cast<unsigned char>(rank_label[digits - 1]))) --digits;
+    if (digits > i && digits < end && end - digits < 9) {
+      result.push_back(
+          {rank_label.substr(i, digits - i), std::stoi(rank_label.substr(digits, end - digits))});
+    }
+    i = end;
+  }
+  return result;
+}
+
+int coordinate(const std::string& rank_label, const std::string& dimension) {
+  for (const Coordinate& c : coordinates(rank_label)) {
+    if (c.dimension == dimension) return c.at;
+  }
+  return -1;
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,71 @@
+// RunView: one run, simulated or real, as every view sees it. Made off the GUI thread, never
+// changed afterwards, shared by pointer.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/analysis/report.hpp"
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+#include "core/spec/scenario.hpp"
+#include "core/trace/trace.hpp"
+#include "gui/model/lanes.hpp"
+
+namespace lockstep::gui {
+
+struct RunView {
+  std::string title;                 // "1f1b-p4-m8, simulated"
+  std::string path;                  // file or folder it came from; may be empty
+  std::optional<Scenario> scenario;  // absent: a trace from elsewhere
+  std::optional<Program> program;    // absent: likewise
+  std::optional<Report> report;      // absent: likewise
+  Trace trace;
+  Lanes lanes;
+  std::vector<std::string> notes;  // what the user should know: an [expect] that failed, …
+
+  RunView() = default;
+  RunView(const RunView&) = delete;  // lanes point into the trace
+  RunView& operator=(const RunView&) = delete;
+  bool simulated() const { return trace.backend == "sim"; }
+  int world_size() const { return static_cast<int>(trace.role_of_rank.size()); }
+};
+using RunPtr = std::shared_ptr<const RunView>;
+
+using Cancelled = std::atomic<bool>;  // set from another thread: the result is no longer wanted
+
+/// All faults of a scenario, or the run. No fault and no run: it was cancelled.
+struct Outcome {
+  RunPtr run;
+  std::vector<Error> errors;
+};
+
+/// A scenario text is simulated; of a sweep, its first point. `file` names the text in errors.
+Outcome simulate(const std::string& text, const std::string& file,
+                 const std::vector<std::string>& overrides, const Cancelled& cancelled);
+
+/// A run folder, or a trace file. Errors: Parse, InvalidSpec.
+Outcome load(const std::string& path, const Cancelled& cancelled);
+
+/// The run of a trace and of what is known about it; indexes the lanes.
+RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario = {},
+                std::optional<Program> program = {}, std::optional<Report> report = {});
+
+/// What a path holds, by its name and kind: what open does with it.
+enum class FileKind { Scenario, RunFolder, Trace };
+FileKind kind_of_path(const std::string& path);
+
+/// Where a rank stands in the mesh, as its label says: "rank 3 (pp1 dp_shard0)".
+struct Coordinate {
+  std::string dimension;
+  int at = 0;
+  bool operator==(const Coordinate&) const = default;
+};
+std::vector<Coordinate> coordinates(const std::string& rank_label);
+/// Along `dimension`; -1 where the label does not name it.
+int coordinate(const std::string& rank_label, const std::string& dimension);
+
+}  // namespace lockstep::gui

@@ -1,0 +1,197 @@
+#include "gui/model/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/run_folder/run_folder.hpp"
+
+namespace lockstep::gui {
+
+Session::Session(QObject* parent) : QObject(parent), loading_(*this), simulating_(*this) {}
+Session::~Session() = default;
+
+// ---------------------------------------------------------------- open and close
+
+void Session::open(const std::string& path) {
+  if (kind_of_path(path) != FileKind::Scenario) {
+    loading_.submit([this, path](const Cancelled& cancelled) -> Latest::Apply {
+      return [this, outcome = load(path, cancelled)] {
+        if (outcome.run) add(outcome.run);
+        for (const Error& error : outcome.errors) {
+          emit failed(QString::fromStdString(to_string(error)));
+        }
+        emit busyChanged();
+      };
+    });
+    emit busyChanged();
+    return;
+  }
+  Result<std::string> text = read_file(path);
+  if (!text) {
+    emit failed(QString::fromStdString(to_string(text.error())));
+    return;
+  }
+  path_ = path;
+  has_document_ = true;
+  saved_text_ = *text;
+  history_ = History<Document>({std::move(*text), {}});
+  show_next_simulation_ = true;
+  emit documentChanged();
+  simulate_document();
+}
+
+void Session::add(RunPtr run) {
+  runs_.push_back(run);
+  emit runsChanged();
+  set_run(std::move(run));
+}
+
+void Session::show(RunPtr run) { set_run(std::move(run)); }
+
+void Session::close(const RunPtr& run) {
+  std::erase(runs_, run);
+  if (simulation_ == run) simulation_.reset();
+  emit runsChanged();
+  if (run_ == run) set_run(runs_.empty() ? nullptr : runs_.front());
+}
+
+void Session::cancel() {
+  loading_.cancel();
+  simulating_.cancel();
+  emit busyChanged();
+}
+
+void Session::set_run(RunPtr run) {
+  if (run_ == run) return;
+  const RunPtr before = std::exchange(run_, std::move(run));
+  // A new simulation of the same world keeps what the user arranged.
+  if (run_ && (!before || before->trace.rank_labels != run_->trace.rank_labels)) {
+    layout_ = initial_choice(*run_);
+    cursor_ = run_->lanes.begin();
+  }
+  const bool selected = selection_ != Selection{};
+  selection_ = {};
+  if (run_) cursor_ = std::clamp(cursor_, run_->lanes.begin(), run_->lanes.end());
+  emit runChanged();
+  emit layoutChanged();
+  if (selected) emit selectionChanged();
+  emit cursorChanged();
+}
+
+// ---------------------------------------------------------------- the document
+
+void Session::edit(Document document, const std::string& merge) {
+  has_document_ = true;
+  if (!history_.change(std::move(document), merge)) return;
+  emit documentChanged();
+  simulate_document();
+}
+
+void Session::set_override(const std::string& key, const std::optional<std::string>& value) {
+  Document next = document();
+  std::erase_if(next.overrides,
+                [&](const std::string& text) { return text.starts_with(key + "="); });
+  if (value) next.overrides.push_back(key + "=" + *value);
+  edit(std::move(next), key);
+}
+
+void Session::undo() {
+  if (!can_undo()) return;
+  history_.undo();
+  emit documentChanged();
+  simulate_document();
+}
+
+void Session::redo() {
+  if (!can_redo()) return;
+  history_.redo();
+  emit documentChanged();
+  simulate_document();
+}
+
+Result<void> Session::save(const std::string& path) {
+  if (auto written = write_file(path, document().text); !written) return written;
+  path_ = path;
+  saved_text_ = document().text;
+  emit documentChanged();
+  return {};
+}
+
+void Session::simulate_document() {
+  const std::string file = path_.empty() ? "scenario.toml" : path_;
+  simulating_.submit(
+      [this, document = document(), file](const Cancelled& cancelled) -> Latest::Apply {
+        return [this, outcome = simulate(document.text, file, document.overrides, cancelled)] {
+          show_simulation(outcome);
+        };
+      });
+  emit busyChanged();
+}
+
+void Session::show_simulation(Outcome outcome) {
+  errors_ = std::move(outcome.errors);
+  if (outcome.run) {
+    const bool shown = !run_ || run_ == simulation_ || show_next_simulation_;
+    show_next_simulation_ = false;
+    const auto old = std::find(runs_.begin(), runs_.end(), simulation_);
+    if (simulation_ && old != runs_.end()) {
+      *old = outcome.run;
+    } else {
+      runs_.insert(runs_.begin(), outcome.run);
+    }
+    simulation_ = outcome.run;
+    emit runsChanged();
+    if (shown) set_run(outcome.run);
+  }
+  emit errorsChanged();
+  emit busyChanged();
+}
+
+// ---------------------------------------------------------------- A and B, time, selection, play
+
+void Session::store(Slot slot, RunPtr run) {
+  slots_[static_cast<int>(slot)] = std::move(run);
+  emit slotsChanged();
+}
+
+void Session::set_cursor(SimTime time) {
+  if (!run_) return;
+  time = std::clamp(time, run_->lanes.begin(), run_->lanes.end());
+  if (time == cursor_) return;
+  cursor_ = time;
+  emit cursorChanged();
+}
+
+void Session::select(Selection selection) {
+  if (selection == selection_) return;
+  selection_ = std::move(selection);
+  emit selectionChanged();
+}
+
+void Session::set_playing(bool playing) {
+  if (playing == playing_ || (playing && !run_)) return;
+  if (playing && cursor_ >= run_->lanes.end()) set_cursor(run_->lanes.begin());
+  playing_ = playing;
+  emit playChanged();
+}
+
+void Session::set_play_seconds(double seconds) {
+  play_seconds_ = std::max(seconds, 0.1);
+  emit playChanged();
+}
+
+void Session::advance(double seconds) {
+  if (!playing_ || !run_) return;
+  const SimTime whole = run_->lanes.end() - run_->lanes.begin();
+  const double ticks = static_cast<double>(whole.count()) * seconds / play_seconds_;
+  set_cursor(cursor_ + SimTime{static_cast<std::int64_t>(ticks)});
+  if (cursor_ >= run_->lanes.end()) set_playing(false);
+}
+
+void Session::set_layout(LayoutChoice layout) {
+  if (layout == layout_) return;
+  layout_ = std::move(layout);
+  emit layoutChanged();
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,61 @@
+#include "gui/views/screenshot.hpp"
+
+#include <QCoreApplication>
+#include <QEventLoop>
+#include <QPixmap>
+#include <charconv>
+
+namespace lockstep::gui {
+namespace {
+
+void wait_until_idle(Session& session) {
+  while (session.busy()) {
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
+  }
+  QCoreApplication::processEvents();
+}
+
+}  // namespace
+
+Result<SimTime> parse_time(const std::string& text, const RunView& run) {
+  const bool percent = text.ends_with("%");
+  double value = 0;
+  const char* last = text.data() + text.size() - (percent ? 1 : 0);
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last) {
+    return Error{ErrorKind::InvalidSpec, "'" + text + "' is neither seconds nor NN%", {}};
+  }
+  const SimTime begin = run.lanes.begin(), length = run.lanes.end() - begin;
+  return begin +
+         (percent ? to_sim_time((value / 100) * to_seconds(length)) : to_sim_time(Seconds{value}));
+}
+
+Result<void> take_screenshot(MainWindow& window, Session& session,
+                             const ScreenshotOptions& options) {
+  window.show();
+  QString failure;
+  // Not the window's message box, which would wait for a click.
+  QObject::disconnect(&session, &Session::failed, &window, nullptr);
+  QObject::connect(&session, &Session::failed, &window, [&](const QString& m) { failure = m; });
+  for (const QString& file : options.open) {
+    session.open(file.toStdString());
+    wait_until_idle(session);
+    if (!failure.isEmpty()) return Error{ErrorKind::InvalidSpec, failure.toStdString(), {}};
+    if (!session.errors().empty() && !session.run()) return session.errors().front();
+  }
+  if (!options.at.empty()) {
+    if (!session.run()) return Error{ErrorKind::InvalidSpec, "--at: nothing is open", {}};
+    const Result<SimTime> time = parse_time(options.at, *session.run());
+    if (!time) return time.error();
+    session.set_cursor(*time);
+  }
+  QCoreApplication::processEvents();
+  QWidget* widget = &window;
+  if (!options.view.empty()) widget = window.view(options.view);
+  if (!widget->grab().save(options.file)) {
+    return Error{ErrorKind::Device, options.file.toStdString() + " cannot be written", {}};
+  }
+  return {};
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,38 @@
+// The QApplication of a test executable, on the platform that needs no display.
+#pragma once
+
+#include <QApplication>
+
+#include "gui/model/session.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep::gui::test {
+
+inline QApplication& application() {
+  static int argc = 1;
+  static char name[] = "test";
+  static char* argv[] = {name, nullptr};
+  static const bool set = [] {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    qputenv("QT_SCALE_FACTOR", "1");
+    QApplication::setStyle("fusion");
+    return true;
+  }();
+  static QApplication app(argc, argv);
+  (void)set;
+  return app;
+}
+
+/// Runs the event loop until the session's background work is done.
+inline void wait_until_idle(const Session& session) {
+  while (session.busy()) {
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
+  }
+  QCoreApplication::processEvents();
+}
+
+inline std::string scenario_path(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
+}
+
+}  // namespace lockstep::gui::test

@@ -1,0 +1,165 @@
+#include "gui/draw/timeline_drawing.hpp"
+
+#include <numeric>
+
+#include "tests/catch.hpp"
+#include "tests/gui/traces.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+using test::kMs;
+
+constexpr TextSize kText{7, 16};
+
+/// Spans that begin before the window ends and end after it begins.
+std::size_t spans_in(const Lane& lane, const TimeAxis& axis) {
+  std::size_t count = 0;
+  for (const LaneSegment& segment : lane.segments) {
+    for (const Span& s : segment.spans()) count += s.end > axis.begin && s.begin < axis.end;
+  }
+  return count;
+}
+
+std::size_t stands_for(const DisplayList& list) {
+  return std::accumulate(list.fills.begin(), list.fills.end(), std::size_t{0},
+                         [](std::size_t sum, const Fill& f) { return sum + f.stands_for; });
+}
+
+TEST_CASE("a span is drawn where its time is, with its letter and number", "[gui][draw]") {
+  Trace trace = test::empty_trace(1);
+  trace.spans = {test::span(0, 6, 10 * kMs, 30 * kMs), test::span(0, 7, 30 * kMs, 60 * kMs)};
+  const RunPtr run = make_run("two spans", std::move(trace));
+  DisplayList list;
+  draw_lane(list, *run, run->lanes.all()[0], {0 * kMs, 100 * kMs, 1000}, {50, 10, 1000, 20}, kText);
+  CHECK(print(list) ==
+        "fill 150.0 10.0 199.0 20.0 F spans=1\n"
+        "fill 350.0 10.0 299.0 20.0 B spans=1\n"
+        "text 150.0 10.0 200.0 20.0 F \"F3\"\n"
+        "text 350.0 10.0 300.0 20.0 B \"B3\"\n");
+}
+
+TEST_CASE("a transfer that waits for its peer is a thread, then a box", "[gui][draw]") {
+  Trace trace = test::empty_trace(1);
+  trace.spans = {{0, OpId{50}, 0, 10 * kMs, 40 * kMs, 60 * kMs}};
+  const RunPtr run = make_run("waiting", std::move(trace));
+  DisplayList list;
+  draw_lane(list, *run, run->lanes.all()[0], {0 * kMs, 100 * kMs, 1000}, {0, 0, 1000, 20}, kText);
+  CHECK(print(list) ==
+        "fill 100.0 9.0 300.0 2.0 AG\n"
+        "fill 400.0 0.0 199.0 20.0 AG hatch1 spans=1\n"
+        "text 400.0 0.0 200.0 20.0 AG \"AG L2\"\n");
+}
+
+TEST_CASE("narrow neighbours are folded into one box that looks like the longest", "[gui][draw]") {
+  Trace trace = test::empty_trace(1);
+  // 1000 ps on 1000 pixels: one picosecond each, cells of two.
+  trace.spans = {
+      test::span(0, 0, SimTime{100}, SimTime{100}), test::span(0, 1, SimTime{100}, SimTime{101}),
+      test::span(0, 0, SimTime{101}, SimTime{101}), test::span(0, 2, SimTime{200}, SimTime{300})};
+  const RunPtr run = make_run("narrow", std::move(trace));
+  DisplayList list;
+  draw_lane(list, *run, run->lanes.all()[0], {SimTime{0}, SimTime{2000}, 1000}, {0, 0, 1000, 8},
+            kText);
+  CHECK(print(list) ==
+        "fill 50.0 0.0 0.5 8.0 B spans=3\n"
+        "fill 100.0 0.0 49.0 8.0 F spans=1\n");
+}
+
+TEST_CASE("every span of a window is drawn alone or counted in one box", "[gui][draw]") {
+  const RunPtr run = make_run("random", test::random_trace(3, 20'000, 11));
+  const SimTime whole = run->lanes.end() - run->lanes.begin();
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const auto pick = [&](std::int64_t below) {
+      return SimTime{static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(below))};
+    };
+    const SimTime begin = pick(whole.count());
+    const SimTime length = pick(std::max<std::int64_t>(whole.count() >> (random() % 20), 2));
+    const TimeAxis axis{begin, begin + length + SimTime{1}, 1.0 + random() % 1600};
+    for (const Lane& lane : run->lanes.all()) {
+      DisplayList list;
+      draw_lane(list, *run, lane, axis, {0, 0, axis.width, 10}, kText);
+      REQUIRE(stands_for(list) == spans_in(lane, axis));
+      // Never more boxes than pixels can show: a cell is at least a pixel or a picosecond wide.
+      REQUIRE(list.fills.size() <= static_cast<std::size_t>(2 * axis.width) + 4);
+      float right = -1e9F;
+      for (const Fill& f : list.fills) {
+        REQUIRE(f.x + 0.51F >= right);  // boxes do not overlap (but for rounding of long axes)
+        right = f.x + f.width;
+      }
+    }
+  }
+}
+
+TEST_CASE("panning by whole pixels does not change what is folded with what", "[gui][draw]") {
+  const RunPtr run = make_run("random", test::random_trace(1, 20'000, 3));
+  const Lane& lane = run->lanes.all().front();
+  const SimTime whole = run->lanes.end() - run->lanes.begin();
+  const TimeAxis axis{SimTime{0}, SimTime{whole.count() / 4}, 800};
+  const auto boxes = [&](const TimeAxis& a) {
+    DisplayList list;
+    draw_lane(list, *run, lane, a, {0, 0, a.width, 10}, kText);
+    std::vector<std::uint32_t> counts;
+    for (const Fill& f : list.fills) {
+      if (f.x > 420 && f.x < 780) counts.push_back(f.stands_for);
+    }
+    return counts;
+  };
+  const auto still = boxes(axis);
+  DisplayList moved;
+  const TimeAxis right = axis.panned(100);
+  draw_lane(moved, *run, lane, right, {0, 0, right.width, 10}, kText);
+  std::vector<std::uint32_t> counts;
+  for (const Fill& f : moved.fills) {
+    if (f.x > 320.0 && f.x < 680.0) counts.push_back(f.stands_for);
+  }
+  // The window's edges are cut to whole pixels; what lies between is the same list.
+  REQUIRE(still.size() > 20);
+  CHECK(std::search(counts.begin(), counts.end(), still.begin() + 2, still.end() - 2) !=
+        counts.end());
+}
+
+TEST_CASE("the picture has a row per lane under a ruler, and points find spans", "[gui][draw]") {
+  Trace trace = test::empty_trace(2);
+  trace.spans = {test::span(0, 0, 0 * kMs, 20 * kMs), test::span(0, 48, 0 * kMs, 10 * kMs),
+                 test::span(1, 1, 50 * kMs, 100 * kMs)};
+  const RunPtr run = make_run("picture", std::move(trace));
+  const TimelineLayout layout = lay_out(*run, {}, {20, 22, 14});
+  const TimelineFrame frame{{1100, 300}, 100, 24, 0, {0 * kMs, 100 * kMs, 1000}};
+  const std::string picture = print(draw_timeline(*run, layout, frame, kText));
+  CHECK_THAT(picture, ContainsSubstring("text 18.0 24.0 78.0 22.0 text \"rank 0 (pp0)\""));
+  CHECK_THAT(picture, ContainsSubstring("\"gather\""));
+  CHECK_THAT(picture, ContainsSubstring("\"40 ms\""));
+  CHECK_THAT(picture, ContainsSubstring("idle hatch1"));
+
+  CHECK(span_at(*run, layout, frame, {200, 30}) == 0U);
+  CHECK(span_at(*run, layout, frame, {150, 50}) == 1U);
+  CHECK_FALSE(span_at(*run, layout, frame, {250, 50}));
+  CHECK(span_at(*run, layout, frame, {598, 65}) == 2U);  // within reach
+  CHECK_FALSE(span_at(*run, layout, frame, {590, 65}));
+  CHECK_FALSE(span_at(*run, layout, frame, {200, 200}));
+  CHECK_FALSE(span_at(*run, layout, frame, {50, 30}));  // the label
+}
+
+TEST_CASE("what is scrolled away is not drawn over what is pinned", "[gui][draw]") {
+  const RunPtr run = make_run("random", test::random_trace(40, 20, 9));
+  const TimelineLayout layout = lay_out(*run, toggled_pin({}, "rank 7"), {20, 22, 14});
+  TimelineFrame frame{{1100, 300}, 100, 24, 0, {0 * kMs, run->lanes.end(), 1000}};
+  frame.scroll = 33;
+  const DisplayList list = draw_timeline(*run, layout, frame, kText);
+  CHECK_THAT(print(list), !ContainsSubstring("\"rank 0 (pp0)\""));
+  CHECK_THAT(print(list), !ContainsSubstring("\"rank 39 (pp39)\""));
+  std::size_t in_pinned = 0;
+  const double bottom = frame.rows_top(layout);
+  for (const Fill& f : list.fills) {
+    if (f.stands_for > 0 && f.y < bottom) {
+      in_pinned += f.stands_for;
+      CHECK(f.y + f.height <= bottom);
+    }
+  }
+  CHECK(in_pinned == 20);
+}
+
+}  // namespace
+}  // namespace lockstep::gui

@@ -1,0 +1,139 @@
+#include "gui/model/session.hpp"
+
+#include "core/trace/chrome_trace.hpp"
+#include "tests/gui/application.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+using test::scenario_path;
+using test::wait_until_idle;
+
+TEST_CASE("a scenario that is opened is simulated in the background", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  CHECK(session.busy());
+  CHECK(session.run() == nullptr);
+  wait_until_idle(session);
+  REQUIRE(session.run() != nullptr);
+  CHECK(session.run()->simulated());
+  CHECK(session.run()->report->step_time.v == Approx(346));
+  CHECK(session.run()->notes.empty());
+  CHECK(session.runs().size() == 1);
+}
+
+TEST_CASE("only the newest of many edits is shown", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  int shown = 0;
+  QObject::connect(&session, &Session::runChanged, [&] { ++shown; });
+  for (int microbatches = 4; microbatches <= 32; ++microbatches) {
+    session.set_override("parallelism.pipeline_parallel_microbatches",
+                         std::to_string(microbatches));
+  }
+  wait_until_idle(session);
+  REQUIRE(session.run() != nullptr);
+  CHECK(session.run()->scenario->num_microbatches() == 32);
+  CHECK(shown == 1);
+  CHECK(session.document().overrides ==
+        std::vector<std::string>{"parallelism.pipeline_parallel_microbatches=32"});
+  session.undo();  // the whole drag is one step
+  wait_until_idle(session);
+  CHECK(session.document().overrides.empty());
+  CHECK(session.run()->scenario->num_microbatches() == 8);
+  session.redo();
+  wait_until_idle(session);
+  CHECK(session.run()->scenario->num_microbatches() == 32);
+}
+
+TEST_CASE("a faulty edit says where, and the last good run stays", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  const RunPtr good = session.run();
+  Document document = session.document();
+  document.text += "\n[modell]\n";
+  session.edit(document);
+  wait_until_idle(session);
+  CHECK(session.run() == good);
+  REQUIRE(session.errors().size() == 1);
+  CHECK_THAT(to_string(session.errors().front()), ContainsSubstring("modell"));
+  CHECK(session.errors().front().where->line > 0);
+  session.undo();
+  wait_until_idle(session);
+  CHECK(session.errors().empty());
+}
+
+TEST_CASE("a file that cannot be read is told and changes nothing", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  const RunPtr before = session.run();
+  const TemporaryFolder folder;
+  write_bytes(folder / "bad.json", "{\"traceEvents\": [");
+  QStringList messages;
+  QObject::connect(&session, &Session::failed, [&](const QString& m) { messages << m; });
+  for (const std::string& path :
+       {folder / "bad.json", folder / "absent.toml", folder.path.string()}) {
+    session.open(path);
+    wait_until_idle(session);
+  }
+  CHECK(messages.size() == 3);
+  CHECK(session.run() == before);
+}
+
+TEST_CASE("a trace that was written opens beside the simulation", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  const TemporaryFolder folder;
+  REQUIRE(write_chrome_trace(session.run()->trace, folder / "trace.json.gz").ok());
+  session.open(folder / "trace.json.gz");
+  wait_until_idle(session);
+  REQUIRE(session.runs().size() == 2);
+  CHECK(session.run() == session.runs()[1]);
+  CHECK(session.run()->trace.spans == session.runs()[0]->trace.spans);
+  session.close(session.run());
+  CHECK(session.run() == session.runs()[0]);
+}
+
+TEST_CASE("playing moves the cursor with the clock and stops at the end", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  session.set_play_seconds(10);
+  session.set_playing(true);
+  session.advance(2.5);
+  CHECK(to_seconds(session.cursor()).v == Approx(346.0 / 4));
+  session.advance(100);
+  CHECK(session.cursor() == session.run()->lanes.end());
+  CHECK_FALSE(session.playing());
+  session.set_playing(true);  // again, from the begin
+  CHECK(session.cursor() == session.run()->lanes.begin());
+}
+
+TEST_CASE("saving writes the text that is edited", "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  Document document = session.document();
+  document.text += "# a remark\n";
+  session.edit(document);
+  CHECK(session.is_modified());
+  REQUIRE(session.save(folder / "mine.toml").ok());
+  CHECK_FALSE(session.is_modified());
+  CHECK(read_bytes(folder / "mine.toml") == document.text);
+  CHECK_FALSE(session.save(folder / "no/such/folder.toml").ok());
+  wait_until_idle(session);
+}
+
+}  // namespace
+}  // namespace lockstep::gui

@@ -1,0 +1,116 @@
+#include "gui/model/timeline_layout.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/gui/traces.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+/// Two stages of two ranks each; every rank computes and gathers.
+RunPtr two_by_two() {
+  Trace trace = test::empty_trace(4);
+  for (Rank rank = 0; rank < 4; ++rank) {
+    trace.rank_labels[static_cast<std::size_t>(rank)] = "rank " + std::to_string(rank) + " (pp" +
+                                                        std::to_string(rank / 2) + " dp_shard" +
+                                                        std::to_string(rank % 2) + ")";
+    trace.spans.push_back(test::span(rank, 0, SimTime{0}, SimTime{5}));
+    trace.spans.push_back(test::span(rank, 48, SimTime{0}, SimTime{5}));
+  }
+  return make_run("two by two", std::move(trace));
+}
+
+std::string keys(const std::vector<Row>& rows) {
+  std::string text;
+  for (const Row& row : rows) text += (text.empty() ? "" : ", ") + row.key;
+  return text;
+}
+
+std::string keys(const RunView& run, const LayoutChoice& choice) {
+  return keys(lay_out(run, choice, {}).rows);
+}
+
+TEST_CASE("labels say where a rank stands in the mesh", "[gui][model]") {
+  CHECK(coordinates("rank 3 (pp1 dp_shard12)") ==
+        std::vector<Coordinate>{{"pp", 1}, {"dp_shard", 12}});
+  CHECK(coordinates("rank 3").empty());
+  CHECK(coordinates("host (odd) 7").empty());
+  CHECK(coordinate("rank 3 (pp1 tp0)", "tp") == 0);
+  CHECK(coordinate("rank 3 (pp1 tp0)", "dp") == -1);
+}
+
+TEST_CASE("rows are grouped by stage, a rank's streams under it", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  CHECK(keys(*run, {}) ==
+        "pp0, rank 0, rank 0/gather, rank 1, rank 1/gather, "
+        "pp1, rank 2, rank 2/gather, rank 3, rank 3/gather");
+  const TimelineLayout layout = lay_out(*run, {}, {10, 20, 5});
+  CHECK(layout.height == 2 * 10 + 4 * 20 + 4 * 5);
+  for (std::size_t i = 1; i < layout.rows.size(); ++i) {
+    CHECK(layout.rows[i].y == layout.rows[i - 1].y + layout.rows[i - 1].height);
+  }
+  CHECK(row_at(layout.rows, 10)->key == "rank 0");
+  CHECK(row_at(layout.rows, 29.5)->key == "rank 0");
+  CHECK(row_at(layout.rows, layout.height) == nullptr);
+  CHECK(row_at(layout.rows, -1) == nullptr);
+}
+
+TEST_CASE("folding hides what is inside, and unfolding brings it back", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  LayoutChoice choice = toggled_fold({}, "pp0");
+  choice = toggled_fold(choice, "rank 2");
+  CHECK(keys(*run, choice) == "pp0, pp1, rank 2, rank 3, rank 3/gather");
+  CHECK(lay_out(*run, choice, {}).rows.front().lane != nullptr);
+  choice = toggled_fold(toggled_fold(choice, "pp0"), "rank 2");
+  CHECK(choice == LayoutChoice{});
+}
+
+TEST_CASE("a filter shows matching ranks whole and matching streams alone", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  LayoutChoice choice;
+  choice.filter = "PP1 DP_SHARD0";
+  CHECK(keys(*run, choice) == "rank 2, rank 2/gather");
+  choice.filter = "gather";
+  CHECK(keys(*run, choice) ==
+        "rank 0, rank 0/gather, rank 1, rank 1/gather, rank 2, rank 2/gather, rank 3, "
+        "rank 3/gather");
+  choice.filter = "no such row";
+  CHECK(keys(*run, choice).empty());
+}
+
+TEST_CASE("pinned rows stand above the others in the order they were pinned", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  LayoutChoice choice = toggled_pin(toggled_pin({}, "rank 3/gather"), "rank 1");
+  choice = toggled_pin(choice, "rank 99");  // of an earlier run
+  const TimelineLayout layout = lay_out(*run, choice, {10, 20, 5});
+  CHECK(keys(layout.pinned) == "rank 3/gather, rank 1");
+  CHECK(layout.pinned_height == 25);
+  CHECK(layout.rows.size() == 10);
+}
+
+TEST_CASE("ranks move within their stage", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  LayoutChoice choice = moved(*run, {}, 3, -1);
+  CHECK(choice.order == std::vector<Rank>{0, 1, 3, 2});
+  choice = moved(*run, choice, 3, -1);  // already first
+  CHECK(choice.order == std::vector<Rank>{0, 1, 3, 2});
+  choice = moved(*run, choice, 0, +1);
+  CHECK(choice.order == std::vector<Rank>{1, 0, 3, 2});
+}
+
+TEST_CASE("ranks that do the same as another are counted, and shown on request", "[gui][model]") {
+  Trace trace = test::empty_trace(4);
+  trace.same_as = {0, 0, 0, 3};
+  trace.spans = {test::span(0, 0, SimTime{0}, SimTime{5}),
+                 test::span(3, 0, SimTime{0}, SimTime{5})};
+  const RunPtr run = make_run("same", std::move(trace));
+  LayoutChoice choice;
+  const TimelineLayout layout = lay_out(*run, choice, {});
+  CHECK(keys(layout.rows) == "rank 0, rank 3");
+  CHECK(layout.hidden_copies == 2);
+  CHECK_THAT(layout.rows[0].label, ContainsSubstring("×3"));
+  choice.identical_ranks = true;
+  CHECK(keys(*run, choice) == "rank 0, rank 1, rank 2, rank 3");
+}
+
+}  // namespace
+}  // namespace lockstep::gui

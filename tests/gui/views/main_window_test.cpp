@@ -1,0 +1,81 @@
+#include "gui/views/main_window.hpp"
+
+#include <QMimeData>
+
+#include "gui/draw/theme.hpp"
+#include "gui/views/screenshot.hpp"
+#include "gui/views/view_list.hpp"
+#include "tests/gui/application.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+using test::scenario_path;
+
+TEST_CASE("every view of the list opens, has a name for screen readers, and is found by its name",
+          "[gui][views]") {
+  test::application();
+  Session session;
+  MainWindow window(session);
+  window.show();
+  for (const ViewEntry& entry : view_list()) {
+    INFO(entry.name);
+    CHECK(window.show_view(entry.name));
+    REQUIRE(window.view(entry.name) != nullptr);
+    CHECK_FALSE(window.view(entry.name)->accessibleName().isEmpty());
+  }
+  CHECK_FALSE(window.show_view("no such view"));
+}
+
+TEST_CASE("a screenshot shows what was opened, in the theme that was asked for", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  for (const bool dark : {false, true}) {
+    Session session;
+    MainWindow window(session);
+    window.set_theme(dark);
+    window.resize(900, 500);
+    ScreenshotOptions options;
+    options.file = QString::fromStdString(folder / "shot.png");
+    options.open = {QString::fromStdString(scenario_path("schedules/1f1b-p4-m8.toml"))};
+    options.view = "timeline";
+    options.at = "50%";
+    REQUIRE(take_screenshot(window, session, options).ok());
+    CHECK(to_seconds(session.cursor()).v == Approx(173));
+    const QImage image(options.file);
+    CHECK(image.width() > 400);
+    const Theme& theme = dark ? dark_theme() : light_theme();
+    int background = 0, forward = 0;
+    for (int x = 0; x < image.width(); ++x) {
+      for (int y = 0; y < image.height(); ++y) {
+        background += image.pixelColor(x, y) == theme.color(Ink::Background);
+        forward += image.pixelColor(x, y) == theme.color(ink_of(Look::Forward));
+      }
+    }
+    CHECK(background > 10'000);
+    CHECK(forward > 1'000);
+  }
+}
+
+TEST_CASE("a screenshot of a bad file or of a bad time is an error", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  Session session;
+  MainWindow window(session);
+  ScreenshotOptions options;
+  options.file = QString::fromStdString(folder / "shot.png");
+  options.open = {QString::fromStdString(folder / "absent.toml")};
+  CHECK_FALSE(take_screenshot(window, session, options).ok());
+  options.open = {QString::fromStdString(scenario_path("schedules/1f1b-p4-m8.toml"))};
+  options.at = "later";
+  const auto late = take_screenshot(window, session, options);
+  REQUIRE_FALSE(late.ok());
+  CHECK_THAT(late.error().message, ContainsSubstring("'later'"));
+  options.at = "";
+  options.file = QString::fromStdString(folder / "no/such/folder.png");
+  CHECK_FALSE(take_screenshot(window, session, options).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::gui

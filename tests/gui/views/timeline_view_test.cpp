@@ -1,0 +1,116 @@
+#include "gui/views/timeline_view.hpp"
+
+#include <QTest>
+#include <QWheelEvent>
+
+#include "tests/gui/application.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+using test::scenario_path;
+using test::wait_until_idle;
+
+/// A timeline of the 1F1B pipeline, 1000 × 400 pixels.
+struct Fixture {
+  Fixture() : app(test::application()), view(session) {
+    view.resize(1000, 400);
+    view.show();
+    session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+    wait_until_idle(session);
+  }
+  QPointF point(double seconds, const std::string& key) const {
+    for (const Row& row : view.layout_now().rows) {
+      if (row.key != key) continue;
+      const auto place = place_of(view.layout_now(), view.frame(), row);
+      return {view.frame().x_of(to_sim_time(Seconds{seconds})), place->center().y()};
+    }
+    return {};
+  }
+  void wheel(QPointF at, int notches, Qt::KeyboardModifiers modifiers) {
+    QWheelEvent event(at, view.mapToGlobal(at), {}, {0, 120 * notches}, Qt::NoButton, modifiers,
+                      Qt::NoScrollPhase, false);
+    QCoreApplication::sendEvent(&view, &event);
+  }
+  QApplication& app;
+  Session session;
+  TimelineView view;
+};
+
+TEST_CASE("the first picture shows the whole run", "[gui][views]") {
+  Fixture f;
+  CHECK(f.view.frame().axis.begin < f.session.run()->lanes.begin());
+  CHECK(f.view.frame().axis.end > f.session.run()->lanes.end());
+  const QImage image = f.view.grab().toImage();
+  const QPointF forward = f.point(2, "rank 0");  // F0 runs from 0 to 10 s
+  CHECK(image.pixelColor(forward.toPoint()) == f.view.theme().color(ink_of(Look::Forward)));
+}
+
+TEST_CASE("keys zoom and pan; 0 shows everything again", "[gui][views]") {
+  Fixture f;
+  const TimeAxis whole = f.view.frame().axis;
+  QTest::keyClick(&f.view, Qt::Key_W);
+  CHECK(f.view.frame().axis.length() < whole.length());
+  const TimeAxis closer = f.view.frame().axis;
+  QTest::keyClick(&f.view, Qt::Key_D);
+  CHECK(f.view.frame().axis.begin > closer.begin);
+  QTest::keyClick(&f.view, Qt::Key_A);
+  CHECK(std::abs((f.view.frame().axis.begin - closer.begin).count()) <= 1);
+  QTest::keyClick(&f.view, Qt::Key_S);
+  CHECK(f.view.frame().axis.length() > closer.length());
+  QTest::keyClick(&f.view, Qt::Key_0);
+  CHECK(f.view.frame().axis == whole);
+}
+
+TEST_CASE("Ctrl and the wheel zoom about the mouse, the wheel alone scrolls", "[gui][views]") {
+  Fixture f;
+  const QPointF at(700, 100);
+  const SimTime under = f.view.frame().time_at(at.x());
+  f.wheel(at, 3, Qt::ControlModifier);
+  CHECK(f.view.frame().x_of(under) == Approx(at.x()).margin(1));
+  f.view.resize(1000, 150);
+  f.wheel(at, -1, Qt::NoModifier);
+  CHECK(f.view.frame().scroll > 0);
+}
+
+TEST_CASE("a click selects the span and sets the cursor; Escape clears", "[gui][views]") {
+  Fixture f;
+  const QPointF b0 = f.point(120, "rank 0");
+  QTest::mouseClick(&f.view, Qt::LeftButton, {}, b0.toPoint());
+  REQUIRE(f.session.selection().span);
+  const Span& span = f.session.run()->trace.spans[*f.session.selection().span];
+  CHECK(label(f.session.run()->lanes.op(span), f.session.run()->lanes.look(span)) == "B0");
+  CHECK(to_seconds(f.session.cursor()).v == Approx(120).margin(1));
+  QTest::keyClick(&f.view, Qt::Key_Escape);
+  CHECK_FALSE(f.session.selection().span);
+}
+
+TEST_CASE("a drag selects a range of time", "[gui][views]") {
+  Fixture f;
+  const QPoint from = f.point(100, "rank 1").toPoint(), to = f.point(50, "rank 1").toPoint();
+  QTest::mousePress(&f.view, Qt::LeftButton, {}, from);
+  QTest::mouseMove(&f.view, to);
+  QTest::mouseRelease(&f.view, Qt::LeftButton, {}, to);
+  REQUIRE(f.session.selection().range);
+  CHECK(to_seconds(f.session.selection().range->begin).v == Approx(50).margin(1));
+  CHECK(to_seconds(f.session.selection().range->end).v == Approx(100).margin(1));
+}
+
+TEST_CASE("a click on a rank's label folds it", "[gui][views]") {
+  Fixture f;
+  const std::size_t rows = f.view.layout_now().rows.size();
+  QTest::mouseClick(&f.view, Qt::LeftButton, {}, {20, int(f.point(0, "rank 1").y())});
+  CHECK(f.view.layout_now().rows.size() == rows - 4);
+}
+
+TEST_CASE("a new simulation of the same ranks keeps the zoom", "[gui][views]") {
+  Fixture f;
+  f.view.show_time(to_sim_time(Seconds{50}), to_sim_time(Seconds{60}));
+  const TimeAxis axis = f.view.frame().axis;
+  f.session.set_override("costs.forward", "11.0");
+  wait_until_idle(f.session);
+  CHECK(f.view.frame().axis == axis);
+}
+
+}  // namespace
+}  // namespace lockstep::gui
