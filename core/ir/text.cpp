@@ -10,7 +10,7 @@ namespace {
 
 using text::NameTable;
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   bool plain = !name.empty() && text::is_name_start(name[0]);
   for (const char c : name) plain = plain && text::is_name_char(c);
   if (plain) return std::string(name);
@@ -39,7 +39,7 @@ std::vector<std::string> references(const std::vector<std::string>& names) {
   result.reserve(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const bool unique = table.find(names[i]) == static_cast<int>(i);
-    result.push_back(unique ? quoted(names[i]) : "@" + std::to_string(i));
+    result.push_back(unique ? in_quotes(names[i]) : "@" + std::to_string(i));
   }
   return result;
 }
@@ -68,7 +68,7 @@ class Printer {
     head();
     for (const Group& group : program_.groups) put_group(group);
     if (!program_.names.empty()) put("names");
-    for (const std::string& name : program_.names) put(" ", quoted(name));
+    for (const std::string& name : program_.names) put(" ", in_quotes(name));
     if (!program_.names.empty()) put("\n");
     for (const Parameter& parameter : program_.parameters) put_parameter(parameter);
     for (const Function& function : program_.functions) put_function(function);
@@ -128,7 +128,7 @@ class Printer {
 
   void head() {
     put(text::kMagic, " ", text::kFormatVersion, "\nmesh");
-    for (const MeshDim& dim : program_.mesh.dims) put(" ", quoted(dim.name), "=", dim.size);
+    for (const MeshDim& dim : program_.mesh.dims) put(" ", in_quotes(dim.name), "=", dim.size);
     put("\ndtype ", to_string(program_.dtype), "\n");
     put("tokens_per_step ", program_.tokens_per_step, "\n");
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
@@ -136,7 +136,7 @@ class Printer {
   }
 
   void put_group(const Group& group) {
-    put("group ", quoted(group.name));
+    put("group ", in_quotes(group.name));
     for (std::size_t i = 0; i < group.dims.size(); ++i) {
       put(i == 0 ? " dims=" : ",");
       put_reference(dims_, group.dims[i]);
@@ -148,7 +148,7 @@ class Printer {
   }
 
   void put_parameter(const Parameter& parameter) {
-    put("parameter ", quoted(parameter.name));
+    put("parameter ", in_quotes(parameter.name));
     for (std::size_t i = 0; i < parameter.shape.size(); ++i) {
       put(i == 0 ? " shape=" : "x", parameter.shape[i]);
     }
@@ -159,12 +159,12 @@ class Printer {
 
   void put_function(const Function& function) {
     const Work total = work(function);
-    put("function ", quoted(function.name), "  # ", total.flops.v, " flop, ", total.bytes.v,
+    put("function ", in_quotes(function.name), "  # ", total.flops.v, " flop, ", total.bytes.v,
         " bytes\n");
     for (const Formal& formal : function.formals) {
       constexpr std::array<std::string_view, 3> accesses = {"read", "write", "read_write"};
-      put("  formal ", quoted(formal.name), " ", accesses[static_cast<std::size_t>(formal.access)],
-          " ", formal.bytes.v, "\n");
+      put("  formal ", in_quotes(formal.name), " ",
+          accesses[static_cast<std::size_t>(formal.access)], " ", formal.bytes.v, "\n");
     }
     const std::vector<std::string> formals = row_references(function.formals);
     for (const Kernel& kernel : function.kernels) put_kernel(kernel, formals);
@@ -202,7 +202,7 @@ class Printer {
   }
 
   void put_unit(const Unit& unit) {
-    put("  unit ", quoted(unit.name), " elements=", unit.elements,
+    put("  unit ", in_quotes(unit.name), " elements=", unit.elements,
         " shard_elements=", unit.shard_elements);
     if (unit.shard_group.valid()) {
       put(" shard_group=");

@@ -10,14 +10,14 @@
 namespace lockstep {
 namespace {
 
-std::string quoted(const std::string& s) {
+std::string in_quotes(const std::string& s) {
   return nlohmann::json(s).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::vector<std::string> quoted(const std::vector<std::string>& list) {
+std::vector<std::string> in_quotes(const std::vector<std::string>& list) {
   std::vector<std::string> result;
   result.reserve(list.size());
-  for (const std::string& s : list) result.push_back(quoted(s));
+  for (const std::string& s : list) result.push_back(in_quotes(s));
   return result;
 }
 
@@ -34,7 +34,10 @@ struct Endpoint {
 class Writer {
  public:
   Writer(const Trace& trace, GzipWriter& out)
-      : trace_(trace), out_(out), names_(quoted(trace.names)), kinds_(quoted(trace.memory_kinds)) {}
+      : trace_(trace),
+        out_(out),
+        names_(in_quotes(trace.names)),
+        kinds_(in_quotes(trace.memory_kinds)) {}
 
   void write() {
     out_.text("{\"displayTimeUnit\":\"ms\",\n\"lockstep\":");
@@ -69,7 +72,7 @@ class Writer {
   void strings(std::string_view key, const std::vector<std::string>& list) {
     out_.text(",\n\"").text(key).text(R"(":[)");
     for (std::size_t i = 0; i < list.size(); ++i)
-      out_.text(i == 0 ? "" : ",").text(quoted(list[i]));
+      out_.text(i == 0 ? "" : ",").text(in_quotes(list[i]));
     out_.text("]");
   }
   template <class T>
@@ -81,8 +84,8 @@ class Writer {
 
   void metadata() {
     out_.text(R"({"format_version":)").integer(trace_.format_version);
-    out_.text(R"(,"backend":)").text(quoted(trace_.backend));
-    out_.text(R"(,"program_hash":)").text(quoted(trace_.program_hash));
+    out_.text(R"(,"backend":)").text(in_quotes(trace_.backend));
+    out_.text(R"(,"program_hash":)").text(in_quotes(trace_.program_hash));
     if (trace_.clock_uncertainty > SimTime{}) {
       out_.text(R"(,"clock_uncertainty_ps":)").integer(trace_.clock_uncertainty.count());
     }
@@ -143,7 +146,7 @@ class Writer {
   void process(Rank rank) {
     const std::string label = at(rank) < trace_.rank_labels.size() ? trace_.rank_labels[at(rank)]
                                                                    : "rank " + std::to_string(rank);
-    event('M', rank).text(R"(,"name":"process_name","args":{"name":)").text(quoted(label));
+    event('M', rank).text(R"(,"name":"process_name","args":{"name":)").text(in_quotes(label));
     out_.text("}}");
     event('M', rank).text(R"(,"name":"process_sort_index","args":{"sort_index":)");
     out_.integer(rank).text("}}");
@@ -151,7 +154,7 @@ class Writer {
       if (!uses_stream(rank, s)) continue;
       const std::int64_t tid = static_cast<std::int64_t>(s) + 1;
       event('M', rank).text(R"(,"tid":)").integer(tid).text(R"(,"name":"thread_name")");
-      out_.text(R"(,"args":{"name":)").text(quoted(trace_.streams[s])).text("}}");
+      out_.text(R"(,"args":{"name":)").text(in_quotes(trace_.streams[s])).text("}}");
       event('M', rank).text(R"(,"tid":)").integer(tid).text(R"(,"name":"thread_sort_index")");
       out_.text(R"(,"args":{"sort_index":)").integer(tid).text("}}");
     }
