@@ -69,6 +69,7 @@ void insert_ops(Role& role, std::vector<Insertion> insertions);
 void partition(Draft& draft);
 void pipeline(Draft& draft);
 void expand(Draft& draft);
+Result<void> post(Draft& draft);
 void shard(Draft& draft);
 void optimizer(Draft& draft);
 void stream(Draft& draft);

@@ -352,7 +352,9 @@ class RoleExpander {
 
 void expand(Draft& draft) {
   draft.roles.clear();
-  const Messages messages(draft.schedule);
+  const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
+  const Messages messages(draft.schedule,
+                          posting == P2pPosting::Async || posting == P2pPosting::Preposted);
   for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
     draft.roles.push_back(RoleExpander(draft, messages, r).run());
   }

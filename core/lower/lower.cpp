@@ -65,8 +65,8 @@ std::string print_draft(const Draft& draft) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"partition", "pipeline", "expand", "shard",
-                                                 "optimizer", "stream",   "memory"};
+  static const std::vector<std::string> names = {"partition", "pipeline",  "expand", "post",
+                                                 "shard",     "optimizer", "stream", "memory"};
   return names;
 }
 
@@ -89,6 +89,9 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
   expand(draft);  // actions -> calls, messages, host copies
   assign_ranks(draft);
   observe("expand", print_draft);
+  const Result<void> posted = post(draft);  // when messages are posted, what waits for them
+  observe("post", print_draft);
+  if (!posted) return posted.error();
   shard(draft);  // DDP buckets; ZeRO and FSDP gathers and reduce-scatters
   observe("shard", print_draft);
   optimizer(draft);  // clip, step, metrics

@@ -21,7 +21,9 @@ const std::vector<std::string>& pass_names();
 
 /// Pure: no clock, files, globals or randomness. Requires validate(s).empty(). Ensures
 /// verify(result).empty(). Errors: OutOfMemory when a rank's arena exceeds the device memory,
-/// naming the rank, the op and the largest buffers; Internal when verify finds a fault.
+/// naming the rank, the op and the largest buffers; InvalidSpec when the ranks would wait for each
+/// other in a circle, posting their messages as the scenario says; Internal when verify finds a
+/// fault.
 Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass = {});
 
 /// What each pipeline rank does, in order: the result of the pass "pipeline". Requires and is as

@@ -31,7 +31,7 @@ Need need_of(const Action& a) { return {a.phase != Phase::F, {a.stage, a.microba
 /// All ranks step by step in turn, each step taking one tick.
 class LockStep {
  public:
-  explicit LockStep(const Schedule& schedule) : schedule_(schedule) {
+  LockStep(const Schedule& schedule, bool ahead) : schedule_(schedule), ahead_(ahead) {
     for (const Actions& actions : schedule.actions) {
       ranks_.push_back({steps_of(actions), 0});
       for (std::size_t s = 0; s < ranks_.back().steps.size(); ++s) {
@@ -101,13 +101,15 @@ class LockStep {
       if (receiver == static_cast<int>(r)) continue;
       const bool down = boundary_goes_down(schedule_, forward ? to.stage - 1 : to.stage);
       const std::size_t needed = step_of_.at(need_of(to));
+      const std::size_t reached = ranks_[static_cast<std::size_t>(receiver)].next;
+      const std::size_t early = std::min(reached, needed == 0 ? 0 : needed - 1);
       channels_[{static_cast<int>(r), receiver, down == forward}].push_back(
-          {to, std::min(ranks_[static_cast<std::size_t>(receiver)].next,
-                        needed == 0 ? 0 : needed - 1)});
+          {to, ahead_ ? early : needed});
     }
   }
 
   const Schedule& schedule_;
+  const bool ahead_;
   std::vector<RankState> ranks_;
   std::map<Need, std::size_t> step_of_;
   std::set<Need> given_;  // inputs that are there
@@ -116,11 +118,11 @@ class LockStep {
 
 }  // namespace
 
-Messages::Messages(const Schedule& schedule) {
+Messages::Messages(const Schedule& schedule, bool ahead) {
   for (const Actions& actions : schedule.actions) {
     posted_.emplace_back(steps_of(actions).size());
   }
-  for (auto& [channel, messages] : LockStep(schedule).run()) {
+  for (auto& [channel, messages] : LockStep(schedule, ahead).run()) {
     for (std::size_t i = messages.size(); i-- > 1;) {
       messages[i - 1].before = std::min(messages[i - 1].before, messages[i].before);
     }

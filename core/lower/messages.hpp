@@ -20,15 +20,16 @@ struct Step {
 };
 std::vector<Step> steps_of(const Actions& actions);
 
-/// Receives are posted one step before the one that needs them, so that the transfer can overlap,
-/// and in the order of the sends. Where the sender is further ahead they are posted when, in
-/// lock-step, it sends: then there is one order of all ops of all ranks in which each waits for
-/// earlier ones alone, and a sender that waits until its buffer may be reused waits for no op that
-/// waits for it.
+/// Receives posted `ahead` are posted one step before the one that needs them, so that the transfer
+/// can overlap, and in the order of the sends. Where the sender is further ahead they are posted
+/// when, in lock-step, it sends: then there is one order of all ops of all ranks in which each
+/// waits for earlier ones alone, and a sender that waits until its buffer may be reused waits for
+/// no op that waits for it. Otherwise they are posted just before that step, or earlier where the
+/// order of the sends asks for it.
 class Messages {
  public:
   /// Requires check_schedule to find nothing.
-  explicit Messages(const Schedule& schedule);
+  Messages(const Schedule& schedule, bool ahead);
   /// What `rank` receives just before `step`, as the actions that need it.
   const Actions& before(int rank, std::size_t step) const {
     return posted_[static_cast<std::size_t>(rank)][step];

@@ -33,6 +33,12 @@ constexpr auto choices(ReshardAfterForward) {
                                           {"always", ReshardAfterForward::Always},
                                           {"never", ReshardAfterForward::Never}}};
 }
+constexpr auto choices(P2pPosting) {
+  return Choices<P2pPosting, 4>{{{"async", P2pPosting::Async},
+                                 {"preposted", P2pPosting::Preposted},
+                                 {"fused", P2pPosting::Fused},
+                                 {"blocking", P2pPosting::Blocking}}};
+}
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
 }
@@ -103,6 +109,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_microbatch_group_size", p.pipeline_parallel_microbatch_group_size);
   v.field("pipeline_parallel_kept_after_input", p.pipeline_parallel_kept_after_input);
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
+  v.field("pipeline_parallel_p2p", p.pipeline_parallel_p2p);
   v.field("pipeline_parallel_schedule_csv", p.pipeline_parallel_schedule_csv);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);
   v.field("fsdp_reshard_degree", p.fsdp_reshard_degree);

@@ -17,6 +17,9 @@ enum class ReshardAfterForward {
   Never,
 };
 
+/// When pipeline ranks post their messages, and who waits for them (core/lower/post.cpp).
+enum class P2pPosting { Async, Preposted, Fused, Blocking };
+
 struct StrategySpec {
   // Degrees of the mesh, outermost first: pp, dp_replicate, dp_shard, tp; tp varies fastest.
   int data_parallel_replicate_degree = 1;  // DDP: gradients all-reduced
@@ -33,6 +36,7 @@ struct StrategySpec {
   // ZB-1p, ZB-2p: part of an activation that lives on from I to W, in (0, 1]
   double pipeline_parallel_kept_after_input = 1;
   std::vector<int> pipeline_parallel_layers_per_stage;  // blocks; empty: balanced by flops
+  P2pPosting pipeline_parallel_p2p = P2pPosting::Async;
   std::string pipeline_parallel_schedule_csv;   // file; given, it replaces the schedule by name
   Schedule pipeline_parallel_schedule_actions;  // what that file holds
 

@@ -1,0 +1,184 @@
+// Four ways to post messages: step times against a replay that knows actions only, no programs.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "backends/backends.hpp"
+#include "core/analysis/report.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+double simulated(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  auto backend = make_backend("sim");
+  auto run = (*backend)->run(*program, s, {});
+  if (!run) FAIL(to_string(run.error()));
+  return analyze(run->trace, *program, s).step_time.v;
+}
+
+/// Times of all actions by relaxation: each begins when the rank and its messages allow, which is
+/// asked again and again until nothing moves. A message starts when both ends are posted and
+/// arrives p2p later; it does not hold up its sender.
+class Replay {
+ public:
+  Replay(const Schedule& schedule, const CostsSpec& costs, P2pPosting posting)
+      : schedule_(schedule), costs_(costs), posting_(posting) {}
+
+  double makespan() {
+    double latest = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
+        const auto before = posted_;
+        latest = std::max(latest, pass(r));
+        moved |= posted_ != before;
+      }
+    }
+    return latest;
+  }
+
+ private:
+  using Message = std::tuple<bool, Stage, Microbatch>;  // forward, the stage that needs it
+  struct Ends {
+    double sent = 0, awaited = 0;
+    bool operator==(const Ends&) const = default;
+    double start() const { return std::max(sent, awaited); }
+  };
+
+  std::vector<Message> needed_by(const Action& a) const {
+    const bool forward = a.phase == Phase::F;
+    const bool source = forward ? schedule_.is_first(a.stage) : schedule_.is_last(a.stage);
+    if (a.phase == Phase::W || source) return {};
+    return remote(a.stage, a.stage + (forward ? -1 : 1), {forward, a.stage, a.microbatch});
+  }
+  std::vector<Message> sent_by(const Action& a) const {
+    const bool forward = a.phase == Phase::F;
+    const bool sink = forward ? schedule_.is_last(a.stage) : schedule_.is_first(a.stage);
+    if (a.phase == Phase::W || sink) return {};
+    const Stage to = a.stage + (forward ? 1 : -1);
+    return remote(a.stage, to, {forward, to, a.microbatch});
+  }
+  std::vector<Message> remote(Stage a, Stage b, const Message& message) const {
+    const auto rank = [&](Stage s) { return schedule_.rank_of_stage[static_cast<std::size_t>(s)]; };
+    if (rank(a) == rank(b)) return {};
+    return {message};
+  }
+  double duration(const Action& a) const {
+    const double b = a.phase == Phase::W ? 0 : costs_.backward_input[0];
+    const double w = a.phase == Phase::I ? 0 : costs_.backward_weight[0];
+    return a.phase == Phase::F ? costs_.forward[0] : b + w;
+  }
+
+  /// One rank from its first action to its last, with what is known of its peers; when it ends.
+  double pass(std::size_t r) {
+    double time = 0;
+    std::vector<Message> sends;  // of the action before
+    for (const Action& action : schedule_.actions[r]) {
+      const double end = time;
+      double ready = end;
+      for (const Message& m : sends) {
+        posted_[m].sent = posting_ == P2pPosting::Blocking ? ready : end;
+        ready = std::max(ready, posted_[m].start());
+      }
+      for (const Message& m : needed_by(action)) {
+        posted_[m].awaited = posting_ == P2pPosting::Blocking ? ready : end;
+        ready = std::max(ready, posted_[m].start() + costs_.p2p);
+      }
+      time = ready + duration(action);
+      sends = sent_by(action);
+    }
+    for (const Message& m : sends) posted_[m].sent = time;
+    return time;
+  }
+
+  const Schedule& schedule_;
+  const CostsSpec& costs_;
+  const P2pPosting posting_;
+  std::map<Message, Ends> posted_;
+};
+
+}  // namespace
+
+TEST_CASE("steps with fused and blocking messages take as long as a replay of their actions",
+          "[integration]") {
+  std::uint64_t state = 7;
+  const auto draw = [&](int low, int high) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return low + static_cast<int>((state >> 33) % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (int round = 0; round < 120; ++round) {
+    const int p = draw(1, 6);
+    const int m = draw(p, 13);
+    Scenario s = test::synthetic_scenario(p, m, draw(1, 9), draw(1, 9), draw(1, 9), draw(0, 12));
+    for (const auto& [schedule, posting] : {std::pair{PipelineSchedule::GPipe, P2pPosting::Fused},
+                                            {PipelineSchedule::OneFOneB, P2pPosting::Fused},
+                                            {PipelineSchedule::ZbH1, P2pPosting::Fused},
+                                            {PipelineSchedule::GPipe, P2pPosting::Blocking}}) {
+      s.strategy.pipeline_parallel_schedule = schedule;
+      s.strategy.pipeline_parallel_p2p = posting;
+      INFO(rules_of(schedule).name << " p=" << p << " m=" << m << " p2p " << s.costs->p2p);
+      CHECK(simulated(s) == Replay(lower_schedule(s), *s.costs, posting).makespan());
+    }
+  }
+}
+
+TEST_CASE("a receive posted one step ahead hides a transfer no longer than that step",
+          "[integration]") {
+  // GPipe on two ranks, F = 4 and B = 6. A transfer of c <= F is hidden as if it were free running:
+  // m (F + B) + (F + B + 2c). Longer than B, two at a time are under way: two steps take c and one
+  // of them, and both halves of the step last (⌊m/2⌋ + 2) times a pass and ⌈m/2⌉ times c.
+  for (const int m : {2, 5, 8}) {
+    for (const int c : {0, 1, 4, 6, 7, 20}) {
+      Scenario s = test::synthetic_scenario(2, m, 4, 5, 1, c);
+      s.strategy.pipeline_parallel_schedule = PipelineSchedule::GPipe;
+      s.strategy.pipeline_parallel_p2p = P2pPosting::Preposted;
+      INFO("m=" << m << " c=" << c);
+      if (c <= 4) CHECK(simulated(s) == m * 10 + 10 + 2 * c);
+      if (c >= 6) CHECK(simulated(s) == (m / 2 + 2) * 10 + 2 * ((m + 1) / 2) * c);
+    }
+  }
+}
+
+TEST_CASE("whatever the way to post, ranks come to the end or the circle is named before a run",
+          "[integration]") {
+  int refused = 0;
+  for (const ScheduleRules& rules : kSchedules) {
+    for (const P2pPosting posting :
+         {P2pPosting::Preposted, P2pPosting::Fused, P2pPosting::Blocking}) {
+      for (const int p : {1, 2, 3, 4}) {
+        for (const int m : {1, 2, 4, 8, 9}) {
+          Scenario s = test::synthetic_scenario(p, m, 1, 1, 1, 1);
+          s.strategy.pipeline_parallel_schedule = rules.schedule;
+          s.strategy.pipeline_parallel_virtual_stages = rules.most_virtual_stages > 1 ? 2 : 1;
+          s.strategy.pipeline_parallel_p2p = posting;
+          if (!validate(s).empty()) continue;
+          INFO(rules.name << " p=" << p << " m=" << m);
+          const auto program = lower(s);  // verified
+          if (program) continue;
+          CHECK(program.error().kind == ErrorKind::InvalidSpec);
+          CHECK(posting != P2pPosting::Preposted);
+          CHECK(rules.schedule != PipelineSchedule::GPipe);
+          CHECK((rules.schedule != PipelineSchedule::OneFOneB || posting == P2pPosting::Blocking));
+          ++refused;
+        }
+      }
+    }
+  }
+  CHECK(refused > 50);
+  Scenario s = test::synthetic_scenario(2, 4, 1, 1, 1, 0);
+  s.strategy.pipeline_parallel_p2p = P2pPosting::Blocking;
+  const auto program = lower(s);
+  REQUIRE(!program.ok());
+  CHECK(
+      program.error().message ==
+      "pipeline_parallel_p2p = \"blocking\" deadlocks with this schedule: rank 0 in 'send F s0 mb1 "
+      "-> pp1', which waits for rank 1 in 'send B s1 mb0 -> pp0', which waits for the first; "
+      "\"fused\" posts what two neighbours send each other together");
+}
