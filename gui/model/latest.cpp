@@ -21,7 +21,7 @@ void Latest::submit(Job job) {
   auto ticket = std::make_shared<Ticket>();
   ticket->job = std::move(job);
   ticket->number = ++newest_;
-  busy_ = true;
+  set_busy(true);
   {
     const std::lock_guard lock(mutex_);
     if (running_) running_->cancelled = true;
@@ -30,9 +30,14 @@ void Latest::submit(Job job) {
   wake_.notify_one();
 }
 
+void Latest::set_busy(bool busy) {
+  busy_objects += int{busy} - int{busy_};
+  busy_ = busy;
+}
+
 void Latest::cancel() {
   ++newest_;
-  busy_ = false;
+  set_busy(false);
   const std::lock_guard lock(mutex_);
   if (running_) running_->cancelled = true;
   waiting_.reset();
@@ -60,7 +65,7 @@ void Latest::work() {
 
 void Latest::apply(std::uint64_t number, const Apply& result) {
   if (number != newest_) return;
-  busy_ = false;
+  set_busy(false);
   if (result) result();
 }
 

@@ -29,6 +29,7 @@ class Latest {
   void submit(Job job);
   void cancel();
   bool busy() const { return busy_; }  // a job is wanted and its result not yet applied
+  static bool any_busy() { return busy_objects > 0; }  // of all there are; GUI thread only
 
  private:
   struct Ticket {
@@ -36,6 +37,7 @@ class Latest {
     std::uint64_t number = 0;
     std::atomic<bool> cancelled = false;
   };
+  void set_busy(bool busy);
   void work();
   void apply(std::uint64_t number, const Apply& result);
 
@@ -46,6 +48,7 @@ class Latest {
   bool stop_ = false;
   std::uint64_t newest_ = 0;  // owner's thread only
   bool busy_ = false;         // owner's thread only
+  static inline int busy_objects = 0;
   std::thread thread_;
 };
 

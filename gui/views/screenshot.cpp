@@ -9,7 +9,7 @@ namespace lockstep::gui {
 namespace {
 
 void wait_until_idle(Session& session) {
-  while (session.busy()) {
+  while (session.busy() || Latest::any_busy()) {
     QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
   }
   QCoreApplication::processEvents();

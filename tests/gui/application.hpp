@@ -18,14 +18,15 @@ inline QApplication& application() {
     QApplication::setStyle("fusion");
     return true;
   }();
-  static QApplication app(argc, argv);
+  // Never destroyed: Qt's own statics go first at exit.
+  static QApplication& app = *new QApplication(argc, argv);
   (void)set;
   return app;
 }
 
-/// Runs the event loop until the session's background work is done.
+/// Runs the event loop until all background work is done.
 inline void wait_until_idle(const Session& session) {
-  while (session.busy()) {
+  while (session.busy() || Latest::any_busy()) {
     QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
   }
   QCoreApplication::processEvents();

@@ -35,7 +35,7 @@ TEST_CASE("a screenshot shows what was opened, in the theme that was asked for",
     Session session;
     MainWindow window(session);
     window.set_theme(dark);
-    window.resize(900, 500);
+    window.resize(1200, 500);
     ScreenshotOptions options;
     options.file = QString::fromStdString(folder / "shot.png");
     options.open = {QString::fromStdString(scenario_path("schedules/1f1b-p4-m8.toml"))};

@@ -1,0 +1,255 @@
+#include "gui/views/what_if_view.hpp"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QComboBox>
+#include <QFontDatabase>
+#include <QFormLayout>
+#include <QGroupBox>
+#include <QLabel>
+#include <QListWidget>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSignalBlocker>
+#include <QSlider>
+#include <QTabWidget>
+#include <QTextBlock>
+#include <QVBoxLayout>
+
+#include "gui/draw/theme.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+QString qt(const std::string& text) { return QString::fromStdString(text); }
+
+QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& color) {
+  QTextEdit::ExtraSelection selection;
+  selection.cursor = QTextCursor(document.findBlockByNumber(line - 1));
+  selection.format.setProperty(QTextFormat::FullWidthSelection, true);
+  QColor wash = color;
+  wash.setAlpha(60);
+  selection.format.setBackground(wash);
+  return selection;
+}
+
+}  // namespace
+
+WhatIfView::WhatIfView(Session& session, QWidget* parent)
+    : QWidget(parent), session_(session), tabs_(new QTabWidget(this)), fields_(*this) {
+  setAccessibleName("What if");
+  tabs_->addTab(make_form(), "Sliders");
+  tabs_->addTab(make_text(), "Text");
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(4, 4, 4, 4);
+  layout->addWidget(tabs_, 1);
+  layout->addWidget(make_buttons());
+  connect(&session, &Session::documentChanged, this, [this] { on_document(); });
+  connect(&session, &Session::errorsChanged, this, [this] { show_errors(); });
+  on_document();
+}
+
+// ---------------------------------------------------------------- what it is made of
+
+QWidget* WhatIfView::make_form() {
+  auto* form = new QWidget;
+  auto* column = new QVBoxLayout(form);
+  QFormLayout* rows = nullptr;
+  std::string group;
+  for (std::size_t i = 0; i < form_fields().size(); ++i) {
+    const FormField& field = form_fields()[i];
+    if (field.group != group) {
+      group = field.group;
+      auto* box = new QGroupBox(qt(group));
+      rows = new QFormLayout(box);
+      rows->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+      column->addWidget(box);
+    }
+    Control control;
+    control.row = new QWidget;
+    auto* line = new QHBoxLayout(control.row);
+    line->setContentsMargins(0, 0, 0, 0);
+    if (field.names) {
+      control.choice = new QComboBox;
+      control.choice->setAccessibleName(qt(field.label));
+      connect(control.choice, &QComboBox::activated, this, [this, i](int at) { set(i, at); });
+      line->addWidget(control.choice, 1);
+    } else {
+      control.slider = new QSlider(Qt::Horizontal);
+      control.slider->setAccessibleName(qt(field.label));
+      control.slider->setPageStep(1);
+      control.value = new QLabel;
+      control.value->setMinimumWidth(fontMetrics().horizontalAdvance("0.03125"));
+      connect(control.slider, &QSlider::valueChanged, this, [this, i](int at) { set(i, at); });
+      connect(control.slider, &QSlider::sliderReleased, this, [this] { on_document(); });
+      line->addWidget(control.slider, 1);
+      line->addWidget(control.value);
+    }
+    control.reset = new QPushButton("↺");
+    control.reset->setFixedWidth(fontMetrics().horizontalAdvance("↺") + 16);
+    control.reset->setToolTip("Back to the text's own value");
+    control.reset->setAccessibleName(qt("Reset " + field.label));
+    connect(control.reset, &QPushButton::clicked, this,
+            [this, i] { session_.set_override(form_fields()[i].key, std::nullopt); });
+    line->addWidget(control.reset);
+    control.row->setToolTip(qt(field.help + "\n" + field.key));
+    rows->addRow(qt(field.label), control.row);
+    controls_.push_back(std::move(control));
+  }
+  column->addStretch();
+  auto* scroll = new QScrollArea;
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setWidget(form);
+  return scroll;
+}
+
+QWidget* WhatIfView::make_text() {
+  auto* page = new QWidget;
+  editor_ = new QPlainTextEdit;
+  editor_->setAccessibleName("Scenario text");
+  editor_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+  editor_->setLineWrapMode(QPlainTextEdit::NoWrap);
+  editor_->setUndoRedoEnabled(false);  // the session undoes text and sliders alike
+  connect(editor_, &QPlainTextEdit::textChanged, this, [this] {
+    session_.edit({editor_->toPlainText().toStdString(), session_.document().overrides}, "text");
+  });
+  errors_ = new QListWidget;
+  errors_->setAccessibleName("Faults of the scenario");
+  errors_->setWordWrap(true);
+  errors_->setMaximumHeight(140);
+  connect(errors_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
+    const int line = item->data(Qt::UserRole).toInt();
+    if (line < 1) return;
+    editor_->setTextCursor(QTextCursor(editor_->document()->findBlockByNumber(line - 1)));
+    editor_->setFocus();
+  });
+  auto* layout = new QVBoxLayout(page);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(editor_, 1);
+  layout->addWidget(errors_);
+  return page;
+}
+
+QWidget* WhatIfView::make_buttons() {
+  auto* page = new QWidget;
+  auto* layout = new QVBoxLayout(page);
+  layout->setContentsMargins(0, 0, 0, 0);
+  changes_ = new QLabel;
+  changes_->setWordWrap(true);
+  changes_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  layout->addWidget(changes_);
+  auto* line = new QHBoxLayout;
+  layout->addLayout(line);
+  const auto button = [&](const char* label, const char* tip, auto&& action) {
+    auto* b = new QPushButton(label);
+    b->setToolTip(tip);
+    connect(b, &QPushButton::clicked, this, action);
+    line->addWidget(b);
+    return b;
+  };
+  undo_ = button("Undo", "Ctrl+Z", [this] { session_.undo(); });
+  redo_ = button("Redo", "Ctrl+Shift+Z", [this] { session_.redo(); });
+  text_values_ = button("Reset", "Every slider back to the text's own values", [this] {
+    session_.edit({session_.document().text, {}});
+  });
+  command_ = button("Copy command", "The command line that runs what is shown", [this] {
+    QString command = "lockstep run " + qt(session_.path());
+    for (const std::string& entry : session_.document().overrides) {
+      command += " --set " + qt(entry);
+    }
+    QApplication::clipboard()->setText(command);
+  });
+  button("Keep A", "Keep what is shown as A, to compare with",
+         [this] { session_.store(Slot::A, session_.run()); });
+  button("Keep B", "Keep what is shown as B, to compare with",
+         [this] { session_.store(Slot::B, session_.run()); });
+  return page;
+}
+
+// ---------------------------------------------------------------- what it shows
+
+void WhatIfView::on_document() {
+  setEnabled(session_.has_document());
+  if (!session_.has_document()) return;
+  const Document& document = session_.document();
+  const QString text = qt(document.text);
+  if (editor_->toPlainText() != text) {
+    const QSignalBlocker quiet(editor_);
+    const int position = editor_->textCursor().position();
+    editor_->setPlainText(text);
+    QTextCursor cursor = editor_->textCursor();
+    cursor.setPosition(std::min(position, static_cast<int>(text.size())));
+    editor_->setTextCursor(cursor);
+  }
+  QString changes;
+  for (const std::string& entry : document.overrides) {
+    changes += (changes.isEmpty() ? "Over the text: " : ", ") + qt(entry);
+  }
+  changes_->setText(changes);
+  changes_->setVisible(!changes.isEmpty());
+  undo_->setEnabled(session_.can_undo());
+  redo_->setEnabled(session_.can_redo());
+  text_values_->setEnabled(!document.overrides.empty());
+  command_->setEnabled(!session_.path().empty());
+  fields_.submit(
+      [this, document, path = session_.path()](const Cancelled& cancelled) -> Latest::Apply {
+        return [this, states = form_state(document.text, path.empty() ? "scenario.toml" : path,
+                                          document.overrides, cancelled)] { show_fields(states); };
+      });
+}
+
+void WhatIfView::show_fields(std::vector<FieldState> states) {
+  if (states.empty()) return;  // faults: the form stays as it was, and says so in the text
+  for (std::size_t i = 0; i < controls_.size(); ++i) {
+    Control& control = controls_[i];
+    if (control.slider && control.slider->isSliderDown()) continue;  // the hand is on its values
+    control.state = std::move(states[i]);
+    const FieldState& state = control.state;
+    const bool free = state.values.size() > 1;
+    control.reset->setEnabled(state.overridden);
+    if (control.choice) {
+      const QSignalBlocker quiet(control.choice);
+      control.choice->clear();
+      for (const std::string& value : state.values) control.choice->addItem(qt(value));
+      control.choice->setCurrentIndex(state.at);
+      control.choice->setEnabled(free);
+      continue;
+    }
+    control.slider->setEnabled(free);
+    control.value->setText(qt(state.values[static_cast<std::size_t>(state.at)]));
+    const QSignalBlocker quiet(control.slider);
+    control.slider->setRange(0, static_cast<int>(state.values.size()) - 1);
+    control.slider->setValue(state.at);
+  }
+}
+
+void WhatIfView::set(std::size_t field, int at) {
+  Control& control = controls_[field];
+  if (at < 0 || at >= static_cast<int>(control.state.values.size())) return;
+  const std::string& value = control.state.values[static_cast<std::size_t>(at)];
+  if (control.value) control.value->setText(qt(value));
+  session_.set_override(form_fields()[field].key, value);
+}
+
+void WhatIfView::show_errors() {
+  errors_->clear();
+  QList<QTextEdit::ExtraSelection> marks;
+  const Theme& theme = theme_for(palette());
+  for (const Error& error : session_.errors()) {
+    const bool here = error.where && error.where->line > 0 &&
+                      (error.where->file == session_.path() || session_.path().empty());
+    const QString words = here
+                              ? QString("line %1: %2").arg(error.where->line).arg(qt(error.message))
+                              : qt(to_string(error));
+    auto* item = new QListWidgetItem(words, errors_);
+    item->setData(Qt::UserRole, here ? error.where->line : 0);
+    if (here) marks.append(mark(*editor_->document(), error.where->line, theme.color(Ink::Fault)));
+  }
+  editor_->setExtraSelections(marks);
+  errors_->setVisible(errors_->count() > 0);
+  tabs_->setTabText(1, errors_->count() == 0 ? "Text" : QString("Text (%1)").arg(errors_->count()));
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,56 @@
+// WhatIfView: the scenario as sliders and as text. Every change is simulated at once.
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+#include "gui/model/latest.hpp"
+#include "gui/model/scenario_form.hpp"
+#include "gui/model/session.hpp"
+
+class QComboBox;
+class QLabel;
+class QListWidget;
+class QPlainTextEdit;
+class QPushButton;
+class QSlider;
+class QTabWidget;
+
+namespace lockstep::gui {
+
+class WhatIfView final : public QWidget {
+ public:
+  explicit WhatIfView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {380, 600}; }
+  bool busy() const { return fields_.busy(); }  // the values that fields can take are being tried
+
+ private:
+  /// One row of the form: a slider, or a list of names.
+  struct Control {
+    QSlider* slider = nullptr;
+    QComboBox* choice = nullptr;
+    QLabel* value = nullptr;
+    QPushButton* reset = nullptr;  // back to the text's own value
+    QWidget* row = nullptr;
+    FieldState state;
+  };
+
+  QWidget* make_form();
+  QWidget* make_text();
+  QWidget* make_buttons();
+  void on_document();
+  void show_fields(std::vector<FieldState> states);
+  void show_errors();
+  void set(std::size_t field, int at);
+
+  Session& session_;
+  std::vector<Control> controls_;  // by form_fields()
+  QTabWidget* tabs_;
+  QPlainTextEdit* editor_ = nullptr;
+  QListWidget* errors_ = nullptr;
+  QLabel* changes_ = nullptr;
+  QPushButton *undo_ = nullptr, *redo_ = nullptr, *text_values_ = nullptr, *command_ = nullptr;
+  Latest fields_;  // last: it stops before the rest goes
+};
+
+}  // namespace lockstep::gui

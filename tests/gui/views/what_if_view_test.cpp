@@ -1,0 +1,122 @@
+#include "gui/views/what_if_view.hpp"
+
+#include <QComboBox>
+#include <QListWidget>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QSlider>
+#include <QTest>
+
+#include "tests/gui/application.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+using test::scenario_path;
+using test::wait_until_idle;
+
+template <class W>
+W* control(const QWidget& view, const char* accessible_name) {
+  for (W* widget : view.findChildren<W*>()) {
+    if (widget->accessibleName() == accessible_name) return widget;
+  }
+  return nullptr;
+}
+
+struct Opened {
+  Session session;
+  WhatIfView view{session};
+  explicit Opened(const std::string& scenario) {
+    session.open(scenario_path(scenario));
+    wait_until_idle(session);
+  }
+};
+
+TEST_CASE("a slider simulates the scenario with the value it is moved to", "[gui][views]") {
+  test::application();
+  Opened o("schedules/1f1b-p4-m8.toml");
+  QSlider* microbatches = control<QSlider>(o.view, "Microbatches");
+  REQUIRE(microbatches != nullptr);
+  CHECK(microbatches->value() == 7);  // of 1, 2, 3 …: eight microbatches
+  const double before = o.session.run()->report->step_time.v;
+  QTest::keyClick(microbatches, Qt::Key_Right);
+  wait_until_idle(o.session);
+  CHECK(o.session.document().overrides ==
+        std::vector<std::string>{"parallelism.pipeline_parallel_microbatches=9"});
+  // A uniform pipeline: one more microbatch is one more forward and backward of the slowest stage.
+  const double after = o.session.run()->report->step_time.v;
+  CHECK(after > before);
+  o.session.undo();
+  wait_until_idle(o.session);
+  CHECK(microbatches->value() == 7);
+  CHECK(o.session.run()->report->step_time.v == before);
+}
+
+TEST_CASE("dragging a slider through many values is one step of undo", "[gui][views]") {
+  test::application();
+  Opened o("schedules/1f1b-p4-m8.toml");
+  QSlider* microbatches = control<QSlider>(o.view, "Microbatches");
+  for (int at : {8, 9, 10, 11}) {
+    microbatches->setValue(at);
+    wait_until_idle(o.session);
+  }
+  CHECK(o.session.document().overrides.front() == "parallelism.pipeline_parallel_microbatches=12");
+  o.session.undo();
+  CHECK(o.session.document().overrides.empty());
+  CHECK_FALSE(o.session.can_undo());
+}
+
+TEST_CASE("the list of schedules holds those that the scenario can run", "[gui][views]") {
+  test::application();
+  Opened o("schedules/1f1b-p4-m8.toml");
+  QComboBox* schedule = control<QComboBox>(o.view, "Schedule");
+  REQUIRE(schedule != nullptr);
+  CHECK(schedule->currentText() == "1F1B");
+  CHECK(schedule->findText("GPipe") >= 0);
+  CHECK(schedule->findText("ZBVZeroBubble") < 0);  // needs two chunks
+  QTest::keyClick(schedule, Qt::Key_Home);
+  wait_until_idle(o.session);
+  CHECK(rules_of(o.session.run()->scenario->strategy.pipeline_parallel_schedule).name ==
+        schedule->currentText().toStdString());
+}
+
+TEST_CASE("reset takes an override back", "[gui][views]") {
+  test::application();
+  Opened o("schedules/1f1b-p4-m8.toml");
+  o.session.set_override("parallelism.pipeline_parallel_microbatches", "16");
+  wait_until_idle(o.session);
+  QPushButton* reset = control<QPushButton>(o.view, "Reset Microbatches");
+  REQUIRE(reset != nullptr);
+  CHECK(reset->isEnabled());
+  QTest::mouseClick(reset, Qt::LeftButton);
+  wait_until_idle(o.session);
+  CHECK(o.session.document().overrides.empty());
+  CHECK_FALSE(reset->isEnabled());
+}
+
+TEST_CASE("a fault in the text is marked at its line, and what ran before stays on screen",
+          "[gui][views]") {
+  test::application();
+  Opened o("schedules/1f1b-p4-m8.toml");
+  auto* editor = o.view.findChild<QPlainTextEdit*>();
+  auto* faults = o.view.findChild<QListWidget*>();
+  const RunPtr before = o.session.run();
+  const int lines = editor->blockCount();
+  editor->appendPlainText("[parallelism.oops]");
+  wait_until_idle(o.session);
+  REQUIRE(faults->count() > 0);
+  const int line = o.session.errors().front().where->line;
+  CHECK(line >= lines);
+  CHECK(faults->item(0)->text().startsWith(QString("line %1:").arg(line)));
+  REQUIRE(editor->extraSelections().size() == 1);
+  CHECK(editor->extraSelections().front().cursor.blockNumber() == line - 1);
+  CHECK(o.session.run() == before);
+  o.session.undo();
+  wait_until_idle(o.session);
+  CHECK(faults->count() == 0);
+  CHECK(editor->extraSelections().empty());
+  CHECK(editor->blockCount() == lines);
+}
+
+}  // namespace
+}  // namespace lockstep::gui
