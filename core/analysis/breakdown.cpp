@@ -48,9 +48,9 @@ Breakdown break_down(const StepGraph& step) {
     const StepGraph::Range range = step.of_rank(rank);
     for (SpanIndex i = range.first; i < range.last; ++i) {
       const Span& s = step[i];
-      const OpClass what = step.op_class(i);
-      if (what == OpClass::Compute) compute.push_back({s.active, s.end});
-      if (what != OpClass::Transfer) continue;
+      const SpanClass what = step.span_class(i);
+      if (what == SpanClass::Compute) compute.push_back({s.active, s.end});
+      if (what != SpanClass::Transfer) continue;
       transfer.push_back({s.active, s.end});
       wait.push_back({s.begin, s.active});
       transfers.push_back(i);

@@ -50,16 +50,16 @@ class RankBubbles {
     const StepGraph::Range range = step_.of_rank(rank_);
     for (SpanIndex i = range.first; i < range.last; ++i) {
       const Span& s = step_[i];
-      switch (step_.op_class(i)) {
-        case OpClass::Compute:
+      switch (step_.span_class(i)) {
+        case SpanClass::Compute:
           compute_.push_back(i);
           note_phase(i);
           break;
-        case OpClass::Transfer:
+        case SpanClass::Transfer:
           phases_.pipeline = phases_.pipeline || step_.other_end(i) >= 0;
           if (s.end > s.active) transfers_.push_back(i);
           break;
-        case OpClass::Other:
+        case SpanClass::Other:
           break;
       }
     }
@@ -101,13 +101,14 @@ class RankBubbles {
     };
     for (SpanIndex i = next; t > begin;) {
       const SpanIndex before = step_.held_by(i);
-      if (before < 0 || step_[before].end <= begin || step_.op_class(before) == OpClass::Compute) {
+      if (before < 0 || step_[before].end <= begin ||
+          step_.span_class(before) == SpanClass::Compute) {
         push(begin, Reason::Nothing, -1);
         break;
       }
       const Span& s = step_[before];
       push(s.end, Reason::Nothing, -1);
-      const bool transfer = step_.op_class(before) == OpClass::Transfer;
+      const bool transfer = step_.span_class(before) == SpanClass::Transfer;
       push(s.active, transfer ? Reason::Transfer : Reason::Work, before);
       const SpanIndex late = step_.last_arrival(before);
       const bool message = step_.other_end(before) >= 0;
@@ -168,7 +169,7 @@ class RankBubbles {
   SpanIndex worker(SpanIndex blocker) const {
     if (blocker < 0 || step_[blocker].rank == rank_) return blocker;
     const SpanIndex before = step_.held_by(blocker);
-    return before >= 0 && step_.op_class(before) == OpClass::Compute ? before : blocker;
+    return before >= 0 && step_.span_class(before) == SpanClass::Compute ? before : blocker;
   }
 
   void add(const Bubble& bubble) {
@@ -251,7 +252,7 @@ const Bubble* bubble_at(const Bubbles& bubbles, const StepGraph& step, Rank rank
 
 std::string describe(const StepGraph& step, SpanIndex span) {
   const TraceOp& op = step.op(span);
-  const bool compute = step.op_class(span) == OpClass::Compute;
+  const bool compute = step.span_class(span) == SpanClass::Compute;
   std::string text = compute && op.stage >= 0 ? step.kind(span) : step.name(span);
   std::replace(text.begin(), text.end(), '_', ' ');
   if (op.microbatch >= 0) text += " of microbatch " + std::to_string(op.microbatch);

@@ -14,9 +14,7 @@ class Path {
   std::vector<PathSegment> trace_back() {
     if (step_.size() == 0) return {};
     SpanIndex i = 0;
-    for (SpanIndex other = 1; other < step_.size(); ++other) {
-      if (step_[other].end > step_[i].end) i = other;
-    }
+    while (!step_.counts(i) || step_[i].end < step_.end()) ++i;
     t_ = step_.end();
     while (i >= 0 && t_ > step_.begin() && !visited_[at(i)]) {
       visited_[at(i)] = true;

@@ -21,10 +21,10 @@ KindClass class_of_kind(const std::string& kind) {
       {"communication", KindClass::Collective},  // of a trace from elsewhere: which one is unknown
       {"send", KindClass::Send},
       {"recv", KindClass::Recv},
-      {"copy", KindClass::Other},
-      {"memcpy", KindClass::Other},
-      {"memset", KindClass::Other},
-      {"host", KindClass::Other},
+      {"copy", KindClass::Copy},
+      {"memcpy", KindClass::Copy},
+      {"memset", KindClass::Copy},
+      {"host", KindClass::Host},
   };
   const auto found = classes.find(kind);
   return found == classes.end() ? KindClass::Compute : found->second;
@@ -106,13 +106,6 @@ class MeetingPlaces {
 
 }  // namespace
 
-std::vector<KindClass> classes_of_kinds(const Trace& trace) {
-  std::vector<KindClass> classes;
-  classes.reserve(trace.names.size());
-  for (const std::string& name : trace.names) classes.push_back(class_of_kind(name));
-  return classes;
-}
-
 std::vector<std::int32_t> traced_steps(const Trace& trace) {
   std::vector<std::int32_t> steps;
   for (auto s = trace.spans.begin(); s != trace.spans.end();) {
@@ -130,7 +123,8 @@ std::vector<int> stands_for(const Trace& trace) {
 }
 
 StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program)
-    : trace_(&trace), program_(program), kind_class_(classes_of_kinds(trace)) {
+    : trace_(&trace), program_(program) {
+  for (const std::string& name : trace.names) kind_class_.push_back(class_of_kind(name));
   const auto less = [](const Span& s, std::int32_t value) { return s.step < value; };
   const auto first = std::lower_bound(trace.spans.begin(), trace.spans.end(), step, less);
   const auto last = std::lower_bound(first, trace.spans.end(), step + 1, less);
@@ -140,28 +134,32 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
     compute_stream_ = static_cast<int>(compute - trace.streams.begin());
   }
   index_ranks();
+  measure();
   index_meetings();
   if (program_ == nullptr) index_ends();
 }
 
-OpClass StepGraph::op_class(SpanIndex i) const {
-  const TraceOp& o = op(i);
-  switch (kind_class_[at(o.kind)]) {
+SpanClass StepGraph::span_class(SpanIndex i) const {
+  switch (kind_class(i)) {
     case KindClass::Collective:
     case KindClass::Send:
     case KindClass::Recv:
-      return OpClass::Transfer;
-    case KindClass::Other:
-      return OpClass::Other;
+      return SpanClass::Transfer;
+    case KindClass::Copy:
+    case KindClass::Host:
+      return SpanClass::Other;
     case KindClass::Compute:
       break;
   }
-  return compute_stream_ < 0 || o.stream == compute_stream_ ? OpClass::Compute : OpClass::Other;
+  return compute_stream_ < 0 || op(i).stream == compute_stream_ ? SpanClass::Compute
+                                                                : SpanClass::Other;
 }
 
-bool StepGraph::is_receive(SpanIndex i) const {
-  return kind_class_[at(op(i).kind)] == KindClass::Recv;
+bool StepGraph::counts(SpanIndex i) const {
+  return !devices_work_ || kind_class(i) != KindClass::Host;
 }
+
+bool StepGraph::is_receive(SpanIndex i) const { return kind_class(i) == KindClass::Recv; }
 
 const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[at(op(i).name)]; }
 const std::string& StepGraph::kind(SpanIndex i) const { return trace_->names[at(op(i).kind)]; }
@@ -170,18 +168,12 @@ void StepGraph::index_ranks() {
   const std::size_t world = trace_->role_of_rank.size();
   range_of_.resize(world);
   op_offset_.resize(world, 0);
-  if (spans_.empty()) return;
-  begin_ = spans_.front().begin;
-  end_ = spans_.front().end;
   std::size_t ops = 0;
   for (SpanIndex i = 0; i < size();) {
     const Rank rank = (*this)[i].rank;
     Range& range = range_of_[at(rank)];
     range.first = i;
-    for (; i < size() && (*this)[i].rank == rank; ++i) {
-      begin_ = std::min(begin_, (*this)[i].begin);
-      end_ = std::max(end_, (*this)[i].end);
-    }
+    while (i < size() && (*this)[i].rank == rank) ++i;
     range.last = i;
     ranks_.push_back(rank);
     op_offset_[at(rank)] = ops;
@@ -191,6 +183,20 @@ void StepGraph::index_ranks() {
   for (SpanIndex i = 0; i < size(); ++i) {
     const Span& s = (*this)[i];
     by_op_[op_offset_[at(s.rank)] + at(s.op.v)] = i;
+  }
+}
+
+void StepGraph::measure() {
+  for (SpanIndex i = 0; i < size() && !devices_work_; ++i) {
+    devices_work_ = kind_class(i) != KindClass::Host;
+  }
+  if (spans_.empty()) return;
+  begin_ = SimTime::max();
+  end_ = SimTime::min();
+  for (SpanIndex i = 0; i < size(); ++i) {
+    if (!counts(i)) continue;
+    begin_ = std::min(begin_, (*this)[i].begin);
+    end_ = std::max(end_, (*this)[i].end);
   }
 }
 
@@ -229,14 +235,17 @@ void StepGraph::index_meetings() {
 }
 
 void StepGraph::index_ends() {
-  by_end_.resize(spans_.size());
-  for (SpanIndex i = 0; i < size(); ++i) by_end_[at(i)] = i;
+  end_offset_ = {0};
   for (const Rank rank : ranks_) {
     const Range range = of_rank(rank);
-    std::sort(by_end_.begin() + range.first, by_end_.begin() + range.last,
+    for (SpanIndex i = range.first; i < range.last; ++i) {
+      if (counts(i)) by_end_.push_back(i);
+    }
+    std::sort(by_end_.begin() + static_cast<std::ptrdiff_t>(end_offset_.back()), by_end_.end(),
               [&](SpanIndex a, SpanIndex b) {
                 return std::tuple((*this)[a].end, a) < std::tuple((*this)[b].end, b);
               });
+    end_offset_.push_back(by_end_.size());
   }
 }
 
@@ -271,7 +280,7 @@ SpanIndex StepGraph::last_arrival(SpanIndex i) const {
 }
 
 SpanIndex StepGraph::other_end(SpanIndex i) const {
-  const KindClass side = kind_class_[at(op(i).kind)];
+  const KindClass side = kind_class(i);
   if (side != KindClass::Send && side != KindClass::Recv) return -1;
   for (const SpanIndex member : meeting(i)) {
     if (member != i) return member;
@@ -287,8 +296,10 @@ SpanIndex StepGraph::held_by(SpanIndex i) const {
     });
     return latest;
   }
-  const Range range = of_rank((*this)[i].rank);
-  const auto first = by_end_.begin() + range.first, last = by_end_.begin() + range.last;
+  const auto place = static_cast<std::size_t>(
+      std::lower_bound(ranks_.begin(), ranks_.end(), (*this)[i].rank) - ranks_.begin());
+  const auto first = by_end_.begin() + static_cast<std::ptrdiff_t>(end_offset_[place]);
+  const auto last = by_end_.begin() + static_cast<std::ptrdiff_t>(end_offset_[place + 1]);
   auto after = std::upper_bound(first, last, (*this)[i].begin, [&](SimTime begin, SpanIndex other) {
     return begin < (*this)[other].end;
   });

@@ -15,11 +15,10 @@ using SpanIndex = std::int32_t;  // into StepGraph::spans(); -1: none
 
 /// Compute: on the compute stream; in a trace without a stream of that name, whatever is no
 /// transfer, copy or host work. Transfer: a collective or a message. Other: the rest.
-enum class OpClass : std::uint8_t { Compute, Transfer, Other };
+enum class SpanClass : std::uint8_t { Compute, Transfer, Other };
 
-/// By index into Trace::names.
-enum class KindClass : std::uint8_t { Compute, Collective, Send, Recv, Other };
-std::vector<KindClass> classes_of_kinds(const Trace& trace);
+/// The same of an op kind ("forward", "send", …), told apart further.
+enum class KindClass : std::uint8_t { Compute, Collective, Send, Recv, Copy, Host };
 
 /// Step numbers with spans, ascending.
 std::vector<std::int32_t> traced_steps(const Trace& trace);
@@ -39,13 +38,15 @@ class StepGraph {
   const Program* program() const { return program_; }
   std::span<const Span> spans() const { return spans_; }
   SpanIndex size() const { return static_cast<SpanIndex>(spans_.size()); }
-  SimTime begin() const { return begin_; }  // of the step, over all ranks
+  /// Of the step, over all ranks. What hosts do counts only where no device does anything.
+  SimTime begin() const { return begin_; }
   SimTime end() const { return end_; }
   SimTime makespan() const { return end_ - begin_; }
 
   const Span& operator[](SpanIndex i) const { return spans_[static_cast<std::size_t>(i)]; }
   const TraceOp& op(SpanIndex i) const { return op(spans_[static_cast<std::size_t>(i)]); }
-  OpClass op_class(SpanIndex i) const;
+  SpanClass span_class(SpanIndex i) const;
+  bool counts(SpanIndex i) const;  // false: a host's, in a step in which devices work
   bool is_receive(SpanIndex i) const;
   const std::string& name(SpanIndex i) const;  // "block.F"
   const std::string& kind(SpanIndex i) const;  // "forward"
@@ -88,7 +89,11 @@ class StepGraph {
     const auto role = trace_->role_of_rank[static_cast<std::size_t>(s.rank)];
     return trace_->roles[static_cast<std::size_t>(role)].ops[static_cast<std::size_t>(s.op.v)];
   }
+  KindClass kind_class(SpanIndex i) const {
+    return kind_class_[static_cast<std::size_t>(op(i).kind)];
+  }
   void index_ranks();
+  void measure();
   void index_meetings();
   void index_ends();
 
@@ -97,15 +102,17 @@ class StepGraph {
   std::span<const Span> spans_;
   SimTime begin_{}, end_{};
   std::vector<Rank> ranks_;
-  std::vector<Range> range_of_;           // by rank
-  std::vector<SpanIndex> by_op_;          // [op_offset_[rank] + op]
-  std::vector<std::size_t> op_offset_;    // by rank
-  std::vector<KindClass> kind_class_;     // by name
-  int compute_stream_ = -1;               // -1: no stream of that name
+  std::vector<Range> range_of_;         // by rank
+  std::vector<SpanIndex> by_op_;        // [op_offset_[rank] + op]
+  std::vector<std::size_t> op_offset_;  // by rank
+  std::vector<KindClass> kind_class_;   // by name
+  int compute_stream_ = -1;             // -1: no stream of that name
+  bool devices_work_ = false;
   std::vector<std::int32_t> meeting_of_;  // by span; -1: none
   std::vector<SpanIndex> meetings_;  // by meeting: where its members begin; one more at the end
   std::vector<SpanIndex> members_;
-  std::vector<SpanIndex> by_end_;  // without a program: a rank's spans by (end, index)
+  std::vector<SpanIndex> by_end_;  // without a program: a rank's spans that count, by (end, index)
+  std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end
 };
 
 }  // namespace lockstep

@@ -4,52 +4,26 @@
 #include <filesystem>
 #include <vector>
 
-#include "backends/backends.hpp"
 #include "core/analysis/breakdown.hpp"
 #include "core/analysis/bubbles.hpp"
 #include "core/analysis/critical_path.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/stragglers.hpp"
-#include "core/lower/lower.hpp"
-#include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
+#include "tests/integration/simulated.hpp"
 
 using namespace lockstep;
+using test::scenario_file;
+using test::simulate_file;
+using test::Simulated;
 
 namespace {
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
-struct Simulated {
-  Scenario scenario;
-  Program program;
-  Trace trace;
-};
-
-/// Every point of a scenario file, simulated.
-std::vector<Simulated> simulate_file(const std::string& path,
-                                     const std::vector<std::string>& set = {}) {
-  const LoadedScenario loaded = load_scenario(path, set);
-  INFO(path);
-  REQUIRE(loaded.ok());
-  std::vector<Simulated> result;
-  for (const SweepPoint& point : loaded.points) {
-    auto program = lower(point.scenario);
-    if (!program) FAIL(to_string(program.error()));
-    auto run = (*make_backend("sim"))->run(*program, point.scenario, {});
-    if (!run) FAIL(to_string(run.error()));
-    result.push_back({point.scenario, std::move(*program), std::move(run->trace)});
-  }
-  return result;
-}
-
-std::string file(const std::string& name) {
-  return std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
-}
-
 std::vector<std::string> all_files() {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(file(""))) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(scenario_file(""))) {
     if (entry.path().extension() == ".toml") files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
@@ -135,7 +109,7 @@ TEST_CASE("causes, breakdown and critical path add up exactly on every example",
 
 TEST_CASE("without the program, sums hold all the same", "[integration][analysis]") {
   for (const char* name : {"schedules/1f1b-p4-m8.toml", "tiny/gpt2-fsdp2-1f1b2.toml"}) {
-    for (const Simulated& s : simulate_file(file(name))) {
+    for (const Simulated& s : simulate_file(scenario_file(name))) {
       const StepGraph step(s.trace, 0);
       check_sums(step, analyze(s.trace, s.program, s.scenario));
       CHECK(slack(step).empty());
@@ -152,7 +126,8 @@ TEST_CASE("1F1B fills for s F + (p-1-s) B on stage s and drains for (p-1-s) F + 
   // stage begins its first backward; that reaches stage s after (p-1-s) B. In the drain its last
   // p-1-s backwards each wait for one F of the stage behind, and the last stage's last backward
   // has s B to go until the first stage ends. Nothing else is idle: together (p-1)(F + B).
-  const Simulated s = simulate_file(file("schedules/1f1b-p4-m8.toml"), {"costs.p2p=0.0"}).front();
+  const Simulated s =
+      simulate_file(scenario_file("schedules/1f1b-p4-m8.toml"), {"costs.p2p=0.0"}).front();
   const StepGraph step(s.trace, 0, &s.program);
   const Bubbles bubbles = find_bubbles(step);
   const SimTime f = std::chrono::seconds(10), b = std::chrono::seconds(20);
@@ -172,7 +147,7 @@ TEST_CASE("1F1B fills for s F + (p-1-s) B on stage s and drains for (p-1-s) F + 
 
 TEST_CASE("a straggler comes last to the collectives of its group, and the others wait for it",
           "[integration][analysis]") {
-  const Simulated s = simulate_file(file("tiny/gpt2-fsdp3.toml"),
+  const Simulated s = simulate_file(scenario_file("tiny/gpt2-fsdp3.toml"),
                                     {"what_if.straggler_rank=1", "what_if.straggler_slowdown=3"})
                           .front();
   const StepGraph step(s.trace, 0, &s.program);

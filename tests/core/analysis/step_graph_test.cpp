@@ -89,8 +89,8 @@ TEST_CASE("an op is held by what ended last of what it comes after", "[core][ana
     CHECK(step.held_by(step.find(0, c)) == step.find(0, b));
     CHECK(step.held_by(step.find(0, a)) == -1);
     CHECK(step.on_stream_before(step.find(0, c)) == step.find(0, a));
-    CHECK(step.op_class(step.find(0, b)) == OpClass::Other);
-    CHECK(step.op_class(step.find(0, c)) == OpClass::Compute);
+    CHECK(step.span_class(step.find(0, b)) == SpanClass::Other);
+    CHECK(step.span_class(step.find(0, c)) == SpanClass::Compute);
     CHECK(step.makespan() == test::seconds(6));
   }
 }

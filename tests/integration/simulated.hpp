@@ -1,0 +1,40 @@
+// Example scenarios, lowered and simulated.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/backends.hpp"
+#include "core/lower/lower.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep::test {
+
+struct Simulated {
+  Scenario scenario;
+  Program program;
+  Trace trace;
+};
+
+/// Every point of a scenario file, simulated.
+inline std::vector<Simulated> simulate_file(const std::string& path,
+                                            const std::vector<std::string>& set = {}) {
+  const LoadedScenario loaded = load_scenario(path, set);
+  if (!loaded.ok()) FAIL(to_string(loaded.errors.front()));
+  std::vector<Simulated> result;
+  for (const SweepPoint& point : loaded.points) {
+    auto program = lower(point.scenario);
+    if (!program) FAIL(to_string(program.error()));
+    auto run = (*make_backend("sim"))->run(*program, point.scenario, {});
+    if (!run) FAIL(to_string(run.error()));
+    result.push_back({point.scenario, std::move(*program), std::move(run->trace)});
+  }
+  return result;
+}
+
+inline std::string scenario_file(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
+}
+
+}  // namespace lockstep::test
