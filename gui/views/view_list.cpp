@@ -1,5 +1,6 @@
 #include "gui/views/view_list.hpp"
 
+#include "gui/views/runs_view.hpp"
 #include "gui/views/timeline_view.hpp"
 #include "gui/views/what_if_view.hpp"
 
@@ -11,6 +12,8 @@ const std::vector<ViewEntry>& view_list() {
        [](Session& session) -> QWidget* { return new TimelineView(session); }},
       {"what-if", "What if", Qt::RightDockWidgetArea, true,
        [](Session& session) -> QWidget* { return new WhatIfView(session); }},
+      {"runs", "Runs", Qt::RightDockWidgetArea, true,
+       [](Session& session) -> QWidget* { return new RunsView(session); }},
   };
   return list;
 }

@@ -1,0 +1,61 @@
+// LiveRun: training as it happens. A run is a process of its own that writes a run folder, so that
+// runs of this application and of others are followed alike, and none can take it down.
+#pragma once
+
+#include <QProcess>
+#include <QTimer>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/run_folder/metrics_tail.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep::gui {
+
+class LiveRun {
+ public:
+  enum class State { Idle, Running, Following, Finished, Cancelled, Failed };
+
+  /// `changed` is called on the GUI thread after every new step and change of state.
+  explicit LiveRun(std::function<void()> changed);
+  ~LiveRun();  // ends the process that it started
+
+  /// Trains `scenario` on `backend` for `steps`, into a new folder under `parent`. Requires
+  /// !active(). A fault of starting is state Failed.
+  void start(const Scenario& scenario, const std::string& backend, int steps,
+             const std::string& parent);
+  /// Follows the folder that another process writes, until its report is there. Requires !active().
+  void follow(const std::string& folder);
+  /// Ends the process after its step, or stops following.
+  void cancel();
+
+  State state() const { return state_; }
+  bool active() const { return state_ == State::Running || state_ == State::Following; }
+  const std::string& folder() const { return folder_; }  // of the run
+  const std::string& message() const { return message_; }
+  int total_steps() const { return total_steps_; }  // 0: not known
+  const std::vector<StepMetrics>& steps() const { return steps_; }
+  /// The program that runs scenarios: beside this one, or else on the path.
+  static QString runner();
+  /// Names of the backends that compute.
+  static std::vector<std::string> backends();
+
+ private:
+  void watch(const std::string& folder);
+  void poll();
+  void end(State state, std::string message);
+
+  std::function<void()> changed_;
+  State state_ = State::Idle;
+  std::string folder_, message_;
+  int total_steps_ = 0;
+  std::vector<StepMetrics> steps_;
+  std::unique_ptr<MetricsTail> tail_;
+  std::unique_ptr<QProcess> process_;
+  bool cancelled_ = false;
+  QTimer timer_;
+};
+
+}  // namespace lockstep::gui

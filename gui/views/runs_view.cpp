@@ -1,0 +1,221 @@
+#include "gui/views/runs_view.hpp"
+
+#include <QComboBox>
+#include <QFileDialog>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QListWidget>
+#include <QPushButton>
+#include <QSignalBlocker>
+#include <QSpinBox>
+#include <QStandardPaths>
+#include <QVBoxLayout>
+#include <filesystem>
+
+#include "core/format/format.hpp"
+#include "gui/draw/chart_drawing.hpp"
+#include "gui/views/canvas.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+QString qt(const std::string& text) { return QString::fromStdString(text); }
+
+}  // namespace
+
+/// Loss and throughput of the run that is watched.
+class RunsView::Charts final : public Canvas {
+ public:
+  explicit Charts(const LiveRun& live) : live_(live) {
+    setAccessibleName("Loss and throughput");
+    setMinimumHeight(180);
+  }
+  void refresh() { invalidate(); }
+
+ protected:
+  DisplayList draw() const override {
+    Chart loss{"loss", {}, Ink::Accent, false};
+    Chart rate{"tokens/s", {}, Ink::Ok, true};
+    for (const StepMetrics& step : live_.steps()) {
+      loss.points.emplace_back(step.step, step.loss);
+      rate.points.emplace_back(step.step, step.tokens_per_s);
+    }
+    const double half = height() / 2.0;
+    DisplayList list = draw_chart(loss, {0, 0, double(width()), half}, text());
+    list.append(draw_chart(rate, {0, half, double(width()), half}, text()));
+    return list;
+  }
+
+ private:
+  const LiveRun& live_;
+};
+
+RunsView::RunsView(Session& session, QWidget* parent)
+    : QWidget(parent), session_(session), live_([this] { show_live(); }) {
+  setAccessibleName("Runs");
+  folder_ = QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation).toStdString() +
+            "/runs";
+  charts_ = new Charts(live_);
+  state_ = new QLabel;
+  state_->setWordWrap(true);
+  state_->setAccessibleName("State of the run");
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(4, 4, 4, 4);
+  layout->addWidget(make_buttons());
+  layout->addWidget(state_);
+  layout->addWidget(charts_, 2);
+  layout->addWidget(make_list(), 1);
+  connect(&session, &Session::runsChanged, this, [this] { show_runs(); });
+  connect(&session, &Session::runChanged, this, [this] {
+    show_runs();
+    show_document();
+  });
+  connect(&session, &Session::slotsChanged, this, [this] { show_runs(); });
+  show_runs();
+  show_document();
+  show_live();
+}
+
+QWidget* RunsView::make_buttons() {
+  auto* page = new QWidget;
+  auto* line = new QHBoxLayout(page);
+  line->setContentsMargins(0, 0, 0, 0);
+  const auto button = [&](const char* label, const char* tip, auto&& action) {
+    auto* b = new QPushButton(label);
+    b->setToolTip(tip);
+    connect(b, &QPushButton::clicked, this, action);
+    line->addWidget(b);
+    return b;
+  };
+  backend_ = new QComboBox;
+  backend_->setAccessibleName("Backend");
+  for (const std::string& name : LiveRun::backends()) backend_->addItem(qt(name));
+  line->addWidget(backend_);
+  steps_ = new QSpinBox;
+  steps_->setAccessibleName("Steps");
+  steps_->setRange(1, 1'000'000);
+  steps_->setSuffix(" steps");
+  line->addWidget(steps_, 1);
+  start_ =
+      button("Train", "Train the scenario for real, as a process of its own", [this] { start(); });
+  stop_ =
+      button("Stop", "End the run after its step; what it has is kept", [this] { live_.cancel(); });
+  follow_ =
+      button("Follow…", "Watch a run folder that another process writes", [this] { follow(); });
+  return page;
+}
+
+QWidget* RunsView::make_list() {
+  auto* page = new QWidget;
+  auto* layout = new QVBoxLayout(page);
+  layout->setContentsMargins(0, 0, 0, 0);
+  list_ = new QListWidget;
+  list_->setAccessibleName("Open runs");
+  list_->setToolTip("Runs that are open; the one shown is chosen");
+  connect(list_, &QListWidget::currentRowChanged, this, [this] {
+    if (const RunPtr run = chosen()) session_.show(run);
+  });
+  layout->addWidget(list_, 1);
+  auto* line = new QHBoxLayout;
+  layout->addLayout(line);
+  const auto button = [&](const char* label, const char* tip, auto&& action) {
+    auto* b = new QPushButton(label);
+    b->setToolTip(tip);
+    connect(b, &QPushButton::clicked, this, action);
+    line->addWidget(b);
+  };
+  button("Keep A", "Compare with this run as A", [this] { session_.store(Slot::A, chosen()); });
+  button("Keep B", "Compare with this run as B", [this] { session_.store(Slot::B, chosen()); });
+  button("Close", "Forget this run; files stay", [this] {
+    if (const RunPtr run = chosen()) session_.close(run);
+  });
+  return page;
+}
+
+RunPtr RunsView::chosen() const {
+  const int row = list_->currentRow();
+  const auto& runs = session_.runs();
+  return row < 0 || row >= static_cast<int>(runs.size()) ? nullptr
+                                                         : runs[static_cast<std::size_t>(row)];
+}
+
+// ---------------------------------------------------------------- training
+
+void RunsView::start() {
+  const RunPtr run = session_.run();
+  if (!run || !run->scenario || live_.active()) return;
+  live_.start(*run->scenario, backend_->currentText().toStdString(), steps_->value(), folder_);
+}
+
+void RunsView::follow() {
+  const QString folder = QFileDialog::getExistingDirectory(this, "Follow a run folder");
+  if (!folder.isEmpty() && !live_.active()) live_.follow(folder.toStdString());
+}
+
+void RunsView::show_live() {
+  using State = LiveRun::State;
+  const std::size_t done = live_.steps().size();
+  QString text;
+  switch (live_.state()) {
+    case State::Idle:
+      text = "No run is watched.";
+      break;
+    case State::Running:
+    case State::Following:
+      text = live_.state() == State::Running ? "Training" : "Following " + qt(live_.folder());
+      text += live_.total_steps() > 0
+                  ? QString(": step %1 of %2").arg(done).arg(live_.total_steps())
+                  : QString(": %1 steps").arg(done);
+      break;
+    case State::Finished:
+    case State::Cancelled:
+    case State::Failed:
+      text = QString("%1 after %2 steps: %3")
+                 .arg(live_.state() == State::Failed ? "Failed" : "Ended")
+                 .arg(done)
+                 .arg(qt(live_.message()));
+      break;
+  }
+  state_->setText(text);
+  charts_->refresh();
+  show_document();
+  const bool ended = live_.state() == State::Finished || live_.state() == State::Cancelled;
+  if (ended && opened_ != live_.folder() &&
+      std::filesystem::exists(std::filesystem::path(live_.folder()) / "report.json")) {
+    opened_ = live_.folder();
+    session_.open(opened_);
+  }
+}
+
+// ---------------------------------------------------------------- what it shows
+
+void RunsView::show_runs() {
+  const QSignalBlocker quiet(list_);
+  list_->clear();
+  for (const RunPtr& run : session_.runs()) {
+    QString title = qt(run->title);
+    if (run->report) title += "  ·  step " + qt(time_text(run->report->step_time));
+    for (const auto& [slot, letter] : {std::pair{Slot::A, "A"}, std::pair{Slot::B, "B"}}) {
+      if (session_.slot(slot) == run) title = QString("[%1] ").arg(letter) + title;
+    }
+    list_->addItem(title);
+    if (run == session_.run()) list_->setCurrentRow(list_->count() - 1);
+  }
+}
+
+void RunsView::show_document() {
+  const RunPtr run = session_.run();
+  const bool trainable =
+      run && run->scenario && run->scenario->model.architecture != Architecture::Synthetic;
+  start_->setEnabled(trainable && !live_.active());
+  start_->setToolTip(trainable ? "Train the scenario for real, as a process of its own"
+                               : "Given times alone cannot be trained: open a scenario of a model");
+  stop_->setEnabled(live_.active());
+  follow_->setEnabled(!live_.active());
+  steps_->setEnabled(!live_.active());
+  if (trainable && !live_.active() && run->simulated()) {
+    steps_->setValue(run->scenario->training.steps);
+  }
+}
+
+}  // namespace lockstep::gui

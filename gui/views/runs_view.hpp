@@ -1,0 +1,49 @@
+// RunsView: the runs that are open, and training for real: start, watch, stop, follow.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/model/live_run.hpp"
+#include "gui/model/session.hpp"
+
+class QComboBox;
+class QLabel;
+class QListWidget;
+class QPushButton;
+class QSpinBox;
+
+namespace lockstep::gui {
+
+class RunsView final : public QWidget {
+ public:
+  explicit RunsView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {380, 500}; }
+  const LiveRun& live() const { return live_; }
+  /// Where runs of this application are kept.
+  void set_folder(std::string folder) { folder_ = std::move(folder); }
+
+ private:
+  class Charts;
+
+  QWidget* make_buttons();
+  QWidget* make_list();
+  RunPtr chosen() const;
+  void start();
+  void follow();
+  void show_runs();
+  void show_live();
+  void show_document();
+
+  Session& session_;
+  std::string folder_;
+  QComboBox* backend_ = nullptr;
+  QSpinBox* steps_ = nullptr;
+  QPushButton *start_ = nullptr, *stop_ = nullptr, *follow_ = nullptr;
+  QLabel* state_ = nullptr;
+  Charts* charts_ = nullptr;
+  QListWidget* list_ = nullptr;
+  std::string opened_;  // folder of the last run that was opened at its end
+  LiveRun live_;        // last: it ends before what it calls back to
+};
+
+}  // namespace lockstep::gui
