@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "cli/commands.hpp"
@@ -164,7 +165,11 @@ std::string memory_text(const Scenario& scenario, const Program& program,
 }
 
 double elements_of(const Model& model, int unit) {
-  return static_cast<double>(model.units[static_cast<std::size_t>(unit)].elements);
+  double elements = 0;
+  for (const Parameter& p : model.units[static_cast<std::size_t>(unit)].parameters) {
+    elements += static_cast<double>(p.elements());
+  }
+  return elements;
 }
 
 std::string model_text(const Scenario& scenario, const Program& program) {
@@ -189,13 +194,11 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   text += fmt::format("{} forward, {} forward and backward per token at {} tokens per sequence\n\n",
                       flops_text({forward}), flops_text({3 * forward}), shape.seq);
   TextTable layers({"layer", "parameters", "forward per token"});
-  bool tied_counted = false;  // a shared embedding belongs to the first layer that uses it
+  std::set<int> counted;  // a shared embedding belongs to the first layer that uses it
   for (const Layer& layer : model.layers) {
     double elements = 0;
-    if (layer.unit >= 0) elements += elements_of(model, layer.unit);
-    if (layer.uses_tied && !tied_counted) {
-      elements += elements_of(model, model.tied_unit);
-      tied_counted = true;
+    for (const LayerUnit& used : layer.units) {
+      if (counted.insert(used.unit).second) elements += elements_of(model, used.unit);
     }
     layers.add({layer.name, count_text(elements),
                 flops_text({layer.forward_flops.v / static_cast<double>(shape.seq)})});

@@ -208,6 +208,10 @@ class Parser {
       if (!s_.key(parameter_keys_, seen, found) || !s_.in.expect('=')) return false;
       if (found == 1 && !s_.choose(inits_, "initial value", parameter.init)) return false;
       if (found == 2 && !s_.in.number(parameter.init_scale)) return false;
+      if (found == 3 && !s_.in.number(parameter.split_dim)) return false;
+      if (found == 4 && !s_.list([&] { return s_.in.number(parameter.sections.emplace_back()); })) {
+        return false;
+      }
       if (found != 0) continue;
       do {
         const char* start = s_.in.mark();
@@ -309,7 +313,7 @@ class Parser {
   const std::vector<std::string> accesses_ = {"read", "write", "read_write"};
   const std::vector<std::string> inits_ = {"zeros", "ones", "normal"};
   const std::vector<std::string> group_keys_ = {"dims", "only"};
-  const std::vector<std::string> parameter_keys_ = {"shape", "init", "scale"};
+  const std::vector<std::string> parameter_keys_ = {"shape", "init", "scale", "split", "sections"};
 };
 
 }  // namespace

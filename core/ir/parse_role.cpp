@@ -8,8 +8,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words& unit_keys() {
-  static const Words keys = {"elements", "shard_elements", "shard_group", "param",      "adam_m",
-                             "adam_v",   "tied_copy",      "parameters",  "whole_param"};
+  static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
+                             "adam_m",      "adam_v",         "tied_copy",   "parameters",
+                             "whole_param", "split_group"};
   return keys;
 }
 
@@ -144,6 +145,8 @@ class RoleParser {
         return s_.buffer_id(unit.adam_m);
       case 5:
         return s_.buffer_id(unit.adam_v);
+      case 9:
+        return s_.in.reference(s_.groups, "group", unit.split_group.v);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();

@@ -186,6 +186,26 @@ std::int64_t Parameter::elements() const {
   return result;
 }
 
+std::int64_t held_elements(const Parameter& parameter, int parts) {
+  if (parameter.split_dim < 0 || parts == 1) return parameter.elements();
+  Parameter held = parameter;
+  std::int64_t& extent = held.shape[static_cast<std::size_t>(parameter.split_dim)];
+  extent = 0;
+  for (const std::int64_t section : parameter.sections) {
+    extent += section / parts + (section % parts != 0 ? 1 : 0);
+  }
+  return held.elements();
+}
+
+int split_parts(const Program& program, const Unit& unit) {
+  return unit.split_group.valid() ? group_size(program.mesh, program.group(unit.split_group)) : 1;
+}
+
+std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part) {
+  return held_elements(program.parameters[static_cast<std::size_t>(part.parameter.v)],
+                       split_parts(program, unit));
+}
+
 std::int64_t Role::arena_offset(BufferId id) const {
   std::int64_t offset = 0;
   for (; id.valid(); id = buffer(id).parent) offset += buffer(id).offset;

@@ -182,17 +182,27 @@ struct Parameter {
   std::vector<std::int64_t> shape;  // full, before any sharding
   InitKind init = InitKind::Normal;
   double init_scale = 0.02;  // standard deviation
+  int split_dim = -1;        // dimension that units with a split group divide; -1: none
+  std::vector<std::int64_t> sections =
+      {};  // of that dimension, divided one by one (q, k, v); sum: all
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;
 };
 
+/// Elements that one of `parts` ranks holds of a split parameter: ceil(section / parts) of every
+/// section, one after the other; where a section does not divide, the last ranks have fewer and
+/// then padding. With one part, or no split: all.
+std::int64_t held_elements(const Parameter& parameter, int parts);
+
 struct UnitParameter {
   ParameterId parameter;
-  std::int64_t offset = 0;  // elements from the start of the unit
+  std::int64_t offset = 0;  // elements of a rank's own, from the start of the unit
   bool operator==(const UnitParameter&) const = default;
 };
 
 /// Parameters that are gathered, reduced and updated together (a wrapped module), laid out flat.
+/// Split (tensor, expert parallel): member i of `split_group` holds part i of each parameter with a
+/// split dimension, as if it were a smaller parameter.
 /// Sharded: member i of `shard_group` owns elements [i, i+1) × shard_elements. With `whole_param`
 /// it keeps the moments of these only, but the parameters of all members (ZeRO-1 and ZeRO-2).
 struct Unit {
@@ -200,6 +210,7 @@ struct Unit {
   std::vector<UnitParameter> parameters;
   std::int64_t elements = 0;        // without padding
   std::int64_t shard_elements = 0;  // = elements when not sharded; × group size covers elements
+  GroupId split_group;              // none: not split
   GroupId shard_group;              // none: not sharded
   BufferId param;                   // persistent: shard_elements; whole_param: × group size
   BufferId adam_m, adam_v;          // persistent: shard_elements
@@ -254,6 +265,10 @@ struct Program {
   const Group& group(GroupId id) const { return groups[static_cast<std::size_t>(id.v)]; }
   bool operator==(const Program&) const = default;
 };
+
+/// Parts that a unit's split parameters are divided into.
+int split_parts(const Program& program, const Unit& unit);
+std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part);
 
 /// Where `rank` finds a buffer in its arena: a piece at its own place.
 std::int64_t arena_offset(const Program& program, Rank rank, BufferId id);

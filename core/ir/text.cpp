@@ -154,7 +154,12 @@ class Printer {
     }
     constexpr std::array<std::string_view, 3> inits = {"zeros", "ones", "normal"};
     put(" init=", inits[static_cast<std::size_t>(parameter.init)]);
-    put(" scale=", parameter.init_scale, "\n");
+    put(" scale=", parameter.init_scale);
+    if (parameter.split_dim >= 0) put(" split=", parameter.split_dim);
+    for (std::size_t i = 0; i < parameter.sections.size(); ++i) {
+      put(i == 0 ? " sections=" : ",", parameter.sections[i]);
+    }
+    put("\n");
   }
 
   void put_function(const Function& function) {
@@ -204,6 +209,10 @@ class Printer {
   void put_unit(const Unit& unit) {
     put("  unit ", in_quotes(unit.name), " elements=", unit.elements,
         " shard_elements=", unit.shard_elements);
+    if (unit.split_group.valid()) {
+      put(" split_group=");
+      put_reference(groups_, unit.split_group.v);
+    }
     if (unit.shard_group.valid()) {
       put(" shard_group=");
       put_reference(groups_, unit.shard_group.v);

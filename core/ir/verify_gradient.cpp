@@ -153,7 +153,7 @@ class Gradients {
     }
     for (const UnitParameter& part : unit.parameters) {
       const Parameter& parameter = program_.parameters[static_cast<std::size_t>(part.parameter.v)];
-      visit(parameter.name, part.offset, part.offset + parameter.elements());
+      visit(parameter.name, part.offset, part.offset + held_elements(program_, unit, part));
     }
   }
 

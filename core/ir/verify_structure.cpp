@@ -27,6 +27,7 @@ class Structure {
     check_mesh();
     if (!faults_.none()) return;
     for (const Group& group : program_.groups) check_group(group);
+    for (const Parameter& parameter : program_.parameters) check_parameter(parameter);
     for (const Function& function : program_.functions) check_function(function);
     check_ranks();
     if (!faults_.none()) return;
@@ -71,6 +72,29 @@ class Structure {
       }
     }
     if (contains_duplicates(group.only)) faults_.add(name + " picks a coordinate twice");
+  }
+
+  void check_parameter(const Parameter& parameter) {
+    const std::string name = "parameter " + parameter.name;
+    if (parameter.split_dim < 0) {
+      if (!parameter.sections.empty()) faults_.add(name + " has sections but no split dimension");
+      return;
+    }
+    if (!in_table(parameter.split_dim, parameter.shape)) {
+      return faults_.add(name + " is split along dimension " + number(parameter.split_dim) +
+                         ", which it does not have");
+    }
+    const std::int64_t extent = parameter.shape[static_cast<std::size_t>(parameter.split_dim)];
+    std::int64_t left = extent;
+    for (const std::int64_t section : parameter.sections) {
+      if (section < 0 || section > left) left = -1;
+      if (left < 0) break;
+      left -= section;
+    }
+    if (left != 0) {
+      faults_.add(name + ": its sections do not add up to the " + number(extent) +
+                  " of dimension " + number(parameter.split_dim));
+    }
   }
 
   void check_function(const Function& function) {
@@ -406,16 +430,16 @@ class Structure {
     if (unit.elements < 0 || unit.shard_elements < 0) {
       return faults_.add(name + " has a negative size");
     }
+    if (unit.split_group.v != -1 && !in_table(unit.split_group.v, program_.groups)) {
+      return faults_.add(name + " names a split group that does not exist");
+    }
     for (const UnitParameter& part : unit.parameters) {
       std::int64_t end = 0;
       if (!in_table(part.parameter.v, program_.parameters)) {
         faults_.add(name + " names parameter " + number(part.parameter.v) +
                     ", which does not exist");
       } else if (part.offset < 0 ||
-                 __builtin_add_overflow(
-                     part.offset,
-                     program_.parameters[static_cast<std::size_t>(part.parameter.v)].elements(),
-                     &end) ||
+                 __builtin_add_overflow(part.offset, held_elements(program_, unit, part), &end) ||
                  end > unit.elements) {
         faults_.add(name + ": parameter " +
                     program_.parameters[static_cast<std::size_t>(part.parameter.v)].name +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/lower/shard.hpp"
+
 namespace lockstep {
 
 std::int32_t Draft::name(std::string_view text) {
@@ -33,6 +35,38 @@ FunctionId Draft::function(const Function& function) {
   program.functions.push_back(function);
   functions_.emplace(function.name, id);
   return id;
+}
+
+FunctionId Draft::function(const Function& function, FunctionOrigin origin) {
+  const FunctionId id = this->function(function);
+  const auto i = static_cast<std::size_t>(id.v);
+  if (origins_.size() <= i) origins_.resize(i + 1);
+  origins_[i] = origin;
+  return id;
+}
+
+FunctionOrigin Draft::origin(FunctionId function) const {
+  const auto i = static_cast<std::size_t>(function.v);
+  return i < origins_.size() ? origins_[i] : FunctionOrigin{};
+}
+
+std::vector<LayerStep> Draft::steps(int kind, Phase phase,
+                                    const std::vector<std::string>& accumulate) {
+  const FunctionBuilder& f = model.kinds[static_cast<std::size_t>(kind)].functions;
+  switch (phase) {
+    case Phase::F:
+      return f.forward();
+    case Phase::I:
+      return f.backward(Part::InputGrad, {});
+    case Phase::W:
+      return f.backward(Part::WeightGrad, accumulate);
+    default:
+      return f.backward(accumulate);
+  }
+}
+
+GroupId Draft::axis_group(const std::string& axis) {
+  return axis == "dp" ? data_group(*this) : group(axis, {axis});
 }
 
 BufferId add_buffer(Role& role, const Buffer& buffer) {

@@ -20,7 +20,7 @@ struct StageLayers {
 
 /// A unit of a role while it is being lowered.
 struct DraftUnit {
-  int layout = -1;   // into Model::units
+  int layout = -1;   // into Model::units, whose fields say over which ranks it is summed
   BufferId grad;     // the rank's own gradient, summed over microbatches
   BufferId reduced;  // summed over ranks: what the optimizer reads
 };
@@ -29,6 +29,13 @@ struct DraftRole {
   Role role;
   std::vector<DraftUnit> units;  // parallel to role.units
   BufferId losses;               // one per microbatch; last stage only
+};
+
+/// Which step of which layer kind a function is, before what it accumulates.
+struct FunctionOrigin {
+  int kind = -1;  // into Model::kinds; -1: not of a layer
+  Phase phase = Phase::None;
+  std::size_t step = 0;
 };
 
 struct Draft {
@@ -44,8 +51,16 @@ struct Draft {
   GroupId group(std::string_view name, const std::vector<std::string_view>& dims,
                 std::vector<int> only = {});
   FunctionId function(const Function& function);  // shared by name
+  /// The steps of a layer kind in a phase, adding to the gradient formals named.
+  std::vector<LayerStep> steps(int kind, Phase phase, const std::vector<std::string>& accumulate);
+  /// One of them that is a function, shared by name; remembers where it comes from.
+  FunctionId function(const Function& function, FunctionOrigin origin);
+  FunctionOrigin origin(FunctionId function) const;
+  /// The ranks along an axis that a layer communicates over; "dp": all data-parallel ones.
+  GroupId axis_group(const std::string& axis);
 
  private:
+  std::vector<FunctionOrigin> origins_;  // by function; shorter where the rest has none
   std::map<std::string, std::int32_t, std::less<>> names_;
   std::map<std::string, FunctionId, std::less<>> functions_;
 };

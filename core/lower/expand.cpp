@@ -83,23 +83,21 @@ class RoleExpander {
     std::vector<int> owner(model_.units.size(), -1);  // the rank where it counts in norms
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
       for (int l = stage(s).first; l < stage(s).last; ++l) {
-        for (const int unit : {layer(l).unit, layer(l).uses_tied ? model_.tied_unit : -1}) {
-          if (unit < 0) continue;
-          if (owner[static_cast<std::size_t>(unit)] < 0) {
-            owner[static_cast<std::size_t>(unit)] = rank_of(s);
-          }
-          if (here(s)) use(unit, l);
+        for (const LayerUnit& unit : layer(l).units) {
+          int& rank = owner[static_cast<std::size_t>(unit.unit)];
+          if (rank < 0) rank = rank_of(s);
+          if (here(s)) use(unit.unit, l);
         }
       }
     }
     unit_of_layout_.assign(model_.units.size(), -1);
-    const std::int64_t shards = draft_.scenario.strategy.state_shards();
     for (std::size_t u = 0; u < model_.units.size(); ++u) {
       if (used[u] < 0) continue;
       const UnitLayout& layout = model_.units[u];
       Unit unit;
       unit.name = layout.name;
       unit.elements = unit.shard_elements = layout.elements;
+      if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
         unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
       }
@@ -110,8 +108,8 @@ class RoleExpander {
       unit.adam_v = add(BufferKind::Optimizer, layout.name + ".v", bytes, used[u]);
       DraftUnit draft_unit;
       draft_unit.layout = static_cast<int>(u);
-      draft_unit.grad = draft_unit.reduced = add(BufferKind::Grad, layout.name + ".grad",
-                                                 layout.padded(shards) * size_of(dtype()), used[u]);
+      draft_unit.grad = draft_unit.reduced =
+          add(BufferKind::Grad, layout.name + ".grad", layout.padded() * size_of(dtype()), used[u]);
       unit_of_layout_[u] = static_cast<int>(out_.units.size());
       out_.units.push_back(draft_unit);
       out_.role.units.push_back(std::move(unit));
@@ -228,7 +226,7 @@ class RoleExpander {
         y = add(BufferKind::Activation, "y", model_.hidden_bytes, l, mb);
         if (l + 1 < static_cast<int>(model_.layers.size())) x_[cell(l + 1, mb)] = y;
       }
-      call(action, l, 0, y, {});
+      run(action, l, 0, y, {});
     }
   }
 
@@ -241,7 +239,7 @@ class RoleExpander {
         dx = add(BufferKind::Boundary, "dx", model_.hidden_bytes, l, mb);
         dy_[cell(l - 1, mb)] = dx;
       }
-      call(action, l, action.phase == Phase::I ? 0 : written_gradients(l), {}, dx);
+      run(action, l, action.phase == Phase::I ? 0 : written_gradients(l), {}, dx);
     }
   }
 
@@ -259,76 +257,123 @@ class RoleExpander {
        action, -1, {output}, after);
   }
 
-  /// Gradient formals of layer `l` that hold a sum already (bit 0 "gw", bit 1 "gw_tied"); marks
-  /// them as written.
+  /// Gradients of layer `l`'s units that hold a sum already (bit i: unit i); marks all as written.
   unsigned written_gradients(int l) {
     unsigned written = 0;
-    const auto visit = [&](int layout, unsigned bit) {
-      const std::size_t unit = unit_index(layout);
-      if (grad_written_[unit]) written |= bit;
+    const std::vector<LayerUnit>& units = layer(l).units;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const std::size_t unit = unit_index(units[i].unit);
+      if (grad_written_[unit]) written |= 1u << i;
       grad_written_[unit] = true;
-    };
-    if (layer(l).unit >= 0) visit(layer(l).unit, 1);
-    if (layer(l).uses_tied) visit(model_.tied_unit, 2);
+    }
     return written;
   }
 
+  /// A step of a layer, ready to be put into the list with other buffers every time.
   struct Cached {
-    FunctionId id;  // none: no kernels, nothing to call (the I of an embedding)
+    OpKind kind = OpKind::Call;
+    std::int32_t target = -1;  // of the op
     std::vector<Formal> formals;
   };
-  const Cached& function(int l, Phase phase, unsigned accumulate) {
+  const std::vector<Cached>& steps(int l, Phase phase, unsigned accumulate) {
     const std::array<int, 3> key = {layer(l).kind, static_cast<int>(phase),
                                     static_cast<int>(accumulate)};
-    const auto [entry, fresh] = functions_.try_emplace(key);
-    if (fresh) {
-      std::vector<std::string> added;
-      if (accumulate & 1) added.emplace_back("gw");
-      if (accumulate & 2) added.emplace_back("gw_tied");
-      const FunctionBuilder& f = kind(l).functions;
-      const Function built = phase == Phase::F   ? f.forward()
-                             : phase == Phase::B ? f.backward(added)
-                             : phase == Phase::I ? f.backward(Part::InputGrad, {})
-                                                 : f.backward(Part::WeightGrad, added);
-      if (!built.kernels.empty()) entry->second = {draft_.function(built), built.formals};
+    const auto [entry, fresh] = steps_.try_emplace(key);
+    if (!fresh) return entry->second;
+    std::vector<std::string> added;
+    for (std::size_t i = 0; i < layer(l).units.size(); ++i) {
+      if (accumulate >> i & 1) added.push_back("gw" + layer(l).units[i].suffix);
+    }
+    const std::vector<LayerStep> built = draft_.steps(layer(l).kind, phase, added);
+    for (std::size_t i = 0; i < built.size(); ++i) {
+      if (const auto* f = std::get_if<Function>(&built[i])) {
+        const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
+        entry->second.push_back({OpKind::Call, id.v, f->formals});
+      } else {
+        const auto& c = std::get<Communication>(built[i]);
+        std::vector<Formal> formals = {c.in};
+        if (c.out.name != c.in.name) formals.push_back(c.out);
+        entry->second.push_back({c.kind, draft_.axis_group(c.axis).v, std::move(formals)});
+      }
     }
     return entry->second;
   }
 
-  void call(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
-    const Cached& callee = function(l, action.phase, accumulate);
-    if (!callee.id.valid()) return;
-    args_.clear();
-    for (const Formal& formal : callee.formals) {
-      args_.push_back(actual(formal, l, action.microbatch, y, dx));
+  /// The steps of layer `l` in the action.
+  void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
+    Bindings bindings{y, dx, {}, {}};
+    for (const Cached& step : steps(l, action.phase, accumulate)) {
+      args_.clear();
+      for (const Formal& formal : step.formals) {
+        args_.push_back(actual(formal, l, action.microbatch, bindings));
+      }
+      const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Tp;
+      op(step.kind, stream, step.target, action, l, args_, begin_after_);
+      begin_after_ = {};
     }
-    op(OpKind::Call, Stream::Compute, callee.id.v, action, l, args_, begin_after_);
-    begin_after_ = {};
   }
 
-  BufferId actual(const Formal& formal, int l, Microbatch mb, BufferId y, BufferId dx) {
+  /// Buffers of one run of a layer's steps.
+  struct Bindings {
+    BufferId y, dx, ws;
+    std::vector<std::string> communicated;  // those that a step of this run has touched
+  };
+  BufferId actual(const Formal& formal, int l, Microbatch mb, Bindings& run) {
     const std::string& name = formal.name;
-    const auto own = [&]() -> std::size_t { return unit_index(layer(l).unit); };
-    const auto tied = [&]() -> std::size_t { return unit_index(model_.tied_unit); };
-    if (name == "w") return out_.role.units[own()].param;
-    if (name == "w_tied") return out_.role.units[tied()].param;
-    if (name == "gw") return out_.units[own()].grad;
-    if (name == "gw_tied") return out_.units[tied()].grad;
+    if (const int unit = unit_of(name, "w", l); unit >= 0) {
+      return out_.role.units[static_cast<std::size_t>(unit)].param;
+    }
+    if (const int unit = unit_of(name, "gw", l); unit >= 0) {
+      return out_.units[static_cast<std::size_t>(unit)].grad;
+    }
     if (name == "tokens") return tokens_[static_cast<std::size_t>(mb)];
     if (name == "targets") return targets_[static_cast<std::size_t>(mb)];
     if (name == "x") return x_[cell(l, mb)];
     if (name == "dy") return dy_[cell(l, mb)];
-    if (name == "y") return y;
-    if (name == "dx") return dx;
-    if (name == "ws") return add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
+    if (name == "y") return run.y;
+    if (name == "dx") return run.dx;
+    if (name == "ws") {  // of all segments
+      if (!run.ws.valid()) run.ws = add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
+      return run.ws;
+    }
     if (name == "loss") {
       return add_view(out_.role, out_.losses,
                       loss_of_[static_cast<std::size_t>(mb)] * size_of(dtype()), formal.bytes);
     }
-    auto& table = name == "saved" ? saved_ : stash_;
-    BufferId& kept = table[cell(l, mb)];
-    if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
-    return kept;
+    if (name == "saved" || name == "stash") {
+      BufferId& kept = (name == "saved" ? saved_ : stash_)[cell(l, mb)];
+      if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
+      return kept;
+    }
+    return communicated(formal, l, mb, run);
+  }
+
+  /// A tensor that is communicated: written anew in this run, or kept from an earlier one.
+  BufferId communicated(const Formal& formal, int l, Microbatch mb, Bindings& run) {
+    auto& touched = run.communicated;
+    const bool first = std::find(touched.begin(), touched.end(), formal.name) == touched.end();
+    if (first) touched.push_back(formal.name);
+    auto& known = communicated_[cell(l, mb)];
+    auto at = std::find_if(known.begin(), known.end(),
+                           [&](const auto& entry) { return entry.first == formal.name; });
+    if (at == known.end()) at = known.insert(known.end(), {formal.name, BufferId{}});
+    if (first && formal.access == Access::Write) {
+      const bool kept = kind(l).functions.outlives_part(formal.name);
+      at->second =
+          add(kept ? BufferKind::Activation : BufferKind::Comm, formal.name, formal.bytes.v, l, mb);
+    }
+    return at->second;
+  }
+
+  /// The unit of the role that layer `l` calls `prefix` with its suffix; -1: none.
+  int unit_of(const std::string& name, std::string_view prefix, int l) const {
+    if (!name.starts_with(prefix)) return -1;
+    for (const LayerUnit& used : layer(l).units) {
+      if (name.compare(prefix.size(), std::string::npos, used.suffix) == 0) {
+        return static_cast<int>(unit_index(used.unit));
+      }
+    }
+    return -1;
   }
 
   Draft& draft_;
@@ -337,15 +382,16 @@ class RoleExpander {
   const int microbatches_;
   const Messages& messages_;
   DraftRole out_;
-  std::map<std::array<int, 3>, Cached> functions_;  // by (kind, phase, accumulate)
-  std::vector<BufferId> args_;                      // of the call being built
-  std::vector<int> unit_of_layout_;                 // by Model::units; -1: not on this rank
-  std::vector<bool> grad_written_;                  // by unit of the role
-  std::vector<BufferId> x_, saved_, stash_, dy_;    // by cell(layer, microbatch)
-  std::vector<BufferId> tokens_, targets_;          // by microbatch
-  std::vector<int> loss_of_;                        // by microbatch: its place in "losses"
-  std::map<std::size_t, OpId> gradient_received_;   // by cell, for pairs that run as one
-  OpId begin_after_;                                // what the next call waits for beside its input
+  std::map<std::array<int, 3>, std::vector<Cached>> steps_;  // by (kind, phase, accumulate)
+  std::vector<BufferId> args_;                               // of the op being built
+  std::vector<int> unit_of_layout_;               // by Model::units; -1: not on this rank
+  std::vector<bool> grad_written_;                // by unit of the role
+  std::vector<BufferId> x_, saved_, stash_, dy_;  // by cell(layer, microbatch)
+  std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
+  std::vector<BufferId> tokens_, targets_;         // by microbatch
+  std::vector<int> loss_of_;                       // by microbatch: its place in "losses"
+  std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
+  OpId begin_after_;                               // what the next call waits for beside its input
 };
 
 }  // namespace

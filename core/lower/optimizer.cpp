@@ -1,5 +1,7 @@
 // optimizer: global-norm clipping, AdamW per unit, and the metrics of the step.
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "core/lower/shard.hpp"
 
@@ -93,15 +95,53 @@ class OptimizerStep {
 
   /// The squared norm is summed over `dp` blocks of every unit: the same blocks whether they are
   /// one rank's shard (ZeRO, FSDP), parts of it (HYBRID_SHARD, where sizes divide) or of a replica
-  /// (DDP), so that all give the same bits for the same gradients.
+  /// (DDP), so that all give the same bits for the same gradients. Units that an axis splits are
+  /// summed apart, and over that axis: each element counts once.
   BufferId clip() {
-    const bool sharded = strategy_.state_shards() > 1;
+    std::vector<std::string> classes;  // split axes; of the whole model: all stages sum together
+    for (const UnitLayout& unit : draft_.model.units) {
+      if (std::find(classes.begin(), classes.end(), unit.split_axis) == classes.end()) {
+        classes.push_back(unit.split_axis);
+      }
+    }
     const int dp = strategy_.data_parallel_degree();
     const int blocks = dp / strategy_.state_shards();
-    BufferId squares = metric("norm_squares", blocks);
+    const int count = dp * static_cast<int>(classes.size());
+    BufferId squares;
+    if (classes.size() == 1) {
+      squares = squares_of(classes[0], metric("norm_squares", blocks));
+      if (blocks != dp) squares = gather_squares(squares, metric("norm_squares_all", dp));
+    } else {
+      squares = metric("norm_squares_all", count);
+      for (std::size_t c = 0; c < classes.size(); ++c) {
+        const BufferId all =
+            add_view(out_.role, squares, static_cast<std::int64_t>(c) * dp * size_of(dtype_),
+                     Bytes{dp * size_of(dtype_)});
+        if (blocks == dp) {
+          squares_of(classes[c], all);
+        } else {
+          gather_squares(squares_of(classes[c], metric("norm_squares", blocks)), all);
+        }
+      }
+    }
+    const BufferId coefficient = metric("clip", 1);
+    const BufferId norm = metric("grad_norm", 1);
+    call(one_kernel(
+             "clip",
+             kernel(KernelKind::ClipCoefficient, {count}, {draft_.scenario.training.max_norm}),
+             {"squares"}, {"coefficient", "norm"}),
+         {squares, coefficient, norm});
+    to_host(HostData::GradNorm, norm);
+    return coefficient;
+  }
+
+  /// Sums into `squares` what the units split along `axis` (empty: by none) hold in this replica.
+  BufferId squares_of(const std::string& axis, BufferId squares) {
+    const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(dtype_);
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
+      if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
       if (unit.tied_copy) continue;  // counted on the first stage
       Kernel k = kernel(KernelKind::NormSquared, {unit.shard_elements, blocks});
       k.accumulate = !first;
@@ -110,22 +150,19 @@ class OptimizerStep {
            {out_.units[u].reduced, squares}, layer(u));
       first = false;
     }
+    if (first) {  // nothing of it on this stage
+      call(one_kernel("zero_squares", kernel(KernelKind::Fill, {blocks}), {}, {"squares"}),
+           {squares});
+    }
+    if (!axis.empty()) communicate(OpKind::AllReduce, draft_.axis_group(axis), {squares});
     if (strategy_.pipeline_parallel_degree > 1) {
       communicate(OpKind::AllReduce, draft_.group("pp", {"pp"}), {squares});
     }
-    if (sharded) {
-      const BufferId all = metric("norm_squares_all", dp);
-      communicate(OpKind::AllGather, shard_group(draft_), {squares, all});
-      squares = all;
-    }
-    const BufferId coefficient = metric("clip", 1);
-    const BufferId norm = metric("grad_norm", 1);
-    call(one_kernel("clip",
-                    kernel(KernelKind::ClipCoefficient, {dp}, {draft_.scenario.training.max_norm}),
-                    {"squares"}, {"coefficient", "norm"}),
-         {squares, coefficient, norm});
-    to_host(HostData::GradNorm, norm);
-    return coefficient;
+    return squares;
+  }
+  BufferId gather_squares(BufferId squares, BufferId all) {
+    communicate(OpKind::AllGather, shard_group(draft_), {squares, all});
+    return all;
   }
 
   void update(std::size_t u, BufferId coefficient) {

@@ -6,25 +6,58 @@
 
 namespace lockstep {
 
-GroupId data_group(Draft& draft) {
-  const StrategySpec& strategy = draft.scenario.strategy;
-  std::vector<std::string_view> dims;
-  if (strategy.data_parallel_replicate_degree > 1) dims.emplace_back("dp_replicate");
+namespace {
+
+using Dims = std::vector<std::string_view>;
+
+Dims shard_dims(const StrategySpec& strategy) {
+  Dims dims;
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
   if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
-  return draft.group("dp", dims);
+  return dims;
 }
+
+Dims data_dims(const StrategySpec& strategy) {
+  Dims dims = shard_dims(strategy);
+  if (strategy.data_parallel_replicate_degree > 1) dims.insert(dims.begin(), "dp_replicate");
+  return dims;
+}
+
+/// Axes that hold copies of what a unit's rank updates, with gradients that add up.
+Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
+  Dims dims = data_dims(strategy);
+  if (unit.shard_count > 1) {
+    dims.clear();
+    if (strategy.data_parallel_replicate_degree > 1) dims.emplace_back("dp_replicate");
+  }
+  for (const std::string& axis : unit.partial_axes) dims.emplace_back(axis);
+  return dims;
+}
+
+}  // namespace
+
+GroupId data_group(Draft& draft) { return draft.group("dp", data_dims(draft.scenario.strategy)); }
 
 GroupId shard_group(Draft& draft) {
   const StrategySpec& strategy = draft.scenario.strategy;
   if (strategy.state_replicas() == 1) return data_group(draft);
-  if (strategy.reshards_to_fewer()) return draft.group("dp_shard", {"dp_shard", "dp_reshard"});
-  return draft.group("dp_shard", {"dp_shard"});
+  return draft.group("dp_shard", shard_dims(strategy));
 }
 
-GroupId replica_group(Draft& draft) {
-  if (draft.scenario.strategy.state_shards() == 1) return data_group(draft);
-  return draft.group("dp_replicate", {"dp_replicate"});
+GroupId replica_group(Draft& draft, const UnitLayout& unit) {
+  const Dims dims = replica_dims(draft.scenario.strategy, unit);
+  if (dims == data_dims(draft.scenario.strategy)) return data_group(draft);
+  std::string name;  // "dp_replicate", "tp", "dp_replicate+tp"
+  for (const std::string_view dim : dims) name += (name.empty() ? "" : "+") + std::string(dim);
+  return draft.group(name, dims);
+}
+
+int replicas(const Draft& draft, const UnitLayout& unit) {
+  int count = 1;
+  for (const std::string_view dim : replica_dims(draft.scenario.strategy, unit)) {
+    count *= draft.program.mesh.size_of(dim);
+  }
+  return count;
 }
 
 std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft) {
@@ -98,12 +131,11 @@ void add_up_copies(Draft& draft) {
 }  // namespace
 
 void shard(Draft& draft) {
-  const StrategySpec& strategy = draft.scenario.strategy;
   if (draft.model.units.empty()) return;
   for (DraftRole& role : draft.roles) {
-    if (strategy.state_shards() > 1) {
+    if (draft.scenario.strategy.state_shards() > 1) {
       shard_states(draft, role);
-    } else if (strategy.data_parallel_degree() > 1) {
+    } else {
       all_reduce_buckets(draft, role);
     }
   }

@@ -14,10 +14,12 @@ inline constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// All data-parallel ranks of a stage: replicas and shards.
 GroupId data_group(Draft& draft);
-/// Ranks that share the states of one replica; where those of equal position hold copies, they
-/// form the other group.
+/// Ranks that share the states of one replica.
 GroupId shard_group(Draft& draft);
-GroupId replica_group(Draft& draft);
+/// Ranks that hold copies of what a unit's rank updates; their gradients add up. With one replica
+/// there is nothing to add and no group.
+GroupId replica_group(Draft& draft, const UnitLayout& unit);
+int replicas(const Draft& draft, const UnitLayout& unit);
 
 /// The ranks at these coordinates along "pp", and equal ones along the others.
 GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates);
@@ -29,6 +31,9 @@ Op collective(OpKind kind, Stream stream, GroupId group, int layer);
 int layer_of(const DraftRole& draft, std::size_t unit);
 /// The unit of that layout (Model::units), or kNever.
 std::size_t unit_of(const DraftRole& draft, std::size_t layout);
+inline const UnitLayout& layout_of(const Draft& draft, const DraftUnit& unit) {
+  return draft.model.units[static_cast<std::size_t>(unit.layout)];
+}
 
 /// For each action of a rank, how often the parameters of its stage have been gathered by then, if
 /// gathered copies are dropped of all but the `most_active` stages that the rank touches next (0:

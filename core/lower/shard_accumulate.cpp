@@ -41,35 +41,37 @@ class MicrobatchSplitter {
       const int unit = unit_of_[static_cast<std::size_t>(arg.v)];
       if (unit < 0) continue;
       any = true;
-      const std::size_t known = found_.size();
-      MicrobatchGradient& gradient = gradient_of(static_cast<std::size_t>(unit), op.microbatch);
-      if (found_.size() == known) added.push_back(formals[a].name);
-      gradient.ready = i;
-      arg = gradient.buffer;
+      const Found& found = gradient_of(static_cast<std::size_t>(unit), op);
+      if (found.layer != op.layer) added.push_back(formals[a].name);
+      found_[found.gradient].ready = i;
+      arg = found_[found.gradient].buffer;
     }
     if (any) op.target = variant(op, added).v;
   }
 
-  MicrobatchGradient& gradient_of(std::size_t unit, Microbatch microbatch) {
+  struct Found {
+    std::size_t gradient;  // into found_
+    int layer;             // that overwrites it, in one segment or more; others add to it
+  };
+  const Found& gradient_of(std::size_t unit, const Op& op) {
     auto& known = found_of_[unit];
-    const auto [at, fresh] = known.try_emplace(microbatch, found_.size());
+    const auto [at, fresh] = known.try_emplace(op.microbatch, Found{found_.size(), op.layer});
     if (fresh) {
       BufferId buffer = out_.units[unit].grad;  // the first microbatch has the unit's own
       if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
-      out_.role.buffers[static_cast<std::size_t>(buffer.v)].microbatch = microbatch;
+      out_.role.buffers[static_cast<std::size_t>(buffer.v)].microbatch = op.microbatch;
       found_.push_back({unit, buffer, 0});
     }
-    return found_[at->second];
+    return at->second;
   }
 
-  /// The backward function of the op's layer that adds to the formals named, and to no others.
+  /// The op's function, adding to the formals named and to no others.
   FunctionId variant(const Op& op, const std::vector<std::string>& added) {
-    const int kind = draft_.model.layers[static_cast<std::size_t>(op.layer)].kind;
-    const auto [at, fresh] = variants_.try_emplace({kind, op.phase, added});
+    const FunctionOrigin origin = draft_.origin(op.function());
+    const auto [at, fresh] = variants_.try_emplace({origin.kind, origin.phase, origin.step, added});
     if (fresh) {
-      const FunctionBuilder& f = draft_.model.kinds[static_cast<std::size_t>(kind)].functions;
-      at->second = draft_.function(op.phase == Phase::B ? f.backward(added)
-                                                        : f.backward(Part::WeightGrad, added));
+      const std::vector<LayerStep> steps = draft_.steps(origin.kind, origin.phase, added);
+      at->second = draft_.function(std::get<Function>(steps[origin.step]), origin);
     }
     return at->second;
   }
@@ -78,8 +80,8 @@ class MicrobatchSplitter {
   DraftRole& out_;
   std::vector<int> unit_of_;  // by buffer
   std::vector<MicrobatchGradient> found_;
-  std::vector<std::map<Microbatch, std::size_t>> found_of_;  // by unit: into found_
-  std::map<std::tuple<int, Phase, std::vector<std::string>>, FunctionId> variants_;
+  std::vector<std::map<Microbatch, Found>> found_of_;  // by unit
+  std::map<std::tuple<int, Phase, std::size_t, std::vector<std::string>>, FunctionId> variants_;
 };
 
 }  // namespace

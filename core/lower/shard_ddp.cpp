@@ -1,65 +1,93 @@
 // shard_ddp: gradients in buckets, each all-reduced when its last gradient is ready.
 #include <algorithm>
+#include <map>
 
 #include "core/lower/shard.hpp"
 
 namespace lockstep {
 
-/// Li et al. 2020 (PyTorch DDP): parameters in reverse order fill buckets; a bucket closes when it
-/// reaches its cap, the tensor that crosses staying in; buckets are reduced strictly in order.
-void all_reduce_buckets(Draft& draft, DraftRole& out) {
-  Role& role = out.role;
-  const StrategySpec& strategy = draft.scenario.strategy;
-  const std::int64_t element = size_of(draft.program.dtype);
-  const GroupId dp = data_group(draft);
-  const std::vector<std::size_t> ready = last_gradient_write(draft.program, out);
+namespace {
 
-  // One flat buffer in parameter order, so that a bucket is one range of it.
-  std::int64_t total = 0;
-  for (const Unit& unit : role.units) total += unit.elements * element;
-  Buffer flat;
-  flat.bytes = Bytes{total};
-  flat.kind = BufferKind::Grad;
-  flat.dtype = draft.program.dtype;
-  flat.name = draft.name("grads");
-  const BufferId grads = add_buffer(role, flat);
+/// Parameters of the units that one group reduces, as one flat buffer in their order, so that a
+/// bucket is one range of it.
+class Buckets {
+ public:
+  Buckets(Draft& draft, DraftRole& out, GroupId group)
+      : draft_(draft), out_(out), role_(out.role), group_(group) {}
+
+  void add(std::size_t u, std::size_t ready) {
+    const std::int64_t element = size_of(draft_.program.dtype);
+    units_.push_back({u, total_});
+    for (const UnitParameter& p : role_.units[u].parameters) {
+      const std::int64_t bytes = held_elements(draft_.program, role_.units[u], p) * element;
+      pieces_.push_back({total_, total_ + bytes, ready});
+      total_ += bytes;
+    }
+  }
+
+  /// Li et al. 2020 (PyTorch DDP): parameters in reverse order fill buckets; a bucket closes when
+  /// it reaches its cap, the tensor that crosses staying in; buckets are reduced strictly in order.
+  void reduce(std::vector<Insertion>& insertions) {
+    lay_out();
+    const StrategySpec& strategy = draft_.scenario.strategy;
+    std::int64_t cap = std::min(strategy.first_bucket_cap.v, strategy.bucket_cap.v);
+    std::int64_t end = total_;
+    std::size_t after = 0;  // op that the bucket waits for
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      after = std::max(after, pieces_[i].ready);
+      if (end - pieces_[i].begin < cap && i > 0) continue;
+      const std::int64_t begin = pieces_[i].begin;
+      insertions.push_back({strategy.overlap_grad_reduce ? after + 1 : role_.ops.size(),
+                            collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
+                            {add_view(role_, grads_, begin, Bytes{end - begin})}});
+      cap = strategy.bucket_cap.v;
+      end = begin;
+    }
+  }
+
+ private:
+  void lay_out() {
+    Buffer flat;
+    flat.bytes = Bytes{total_};
+    flat.kind = BufferKind::Grad;
+    flat.dtype = draft_.program.dtype;
+    flat.name = draft_.name("grads");
+    grads_ = add_buffer(role_, flat);
+    for (const auto& [u, at] : units_) {
+      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
+      grad.parent = grads_;
+      grad.offset = at;
+    }
+  }
+
   struct Piece {
     std::int64_t begin, end;
-    std::size_t unit;
+    std::size_t ready;  // last op that writes it
   };
-  std::vector<Piece> pieces;
-  std::int64_t at = 0;
-  for (std::size_t u = 0; u < role.units.size(); ++u) {
-    Buffer& grad = role.buffers[static_cast<std::size_t>(out.units[u].grad.v)];
-    grad.parent = grads;
-    grad.offset = at;
-    for (const UnitParameter& p : role.units[u].parameters) {
-      const std::int64_t bytes =
-          draft.program.parameters[static_cast<std::size_t>(p.parameter.v)].elements() * element;
-      pieces.push_back({at, at + bytes, u});
-      at += bytes;
-    }
-  }
+  Draft& draft_;
+  DraftRole& out_;
+  Role& role_;
+  const GroupId group_;
+  std::vector<std::pair<std::size_t, std::int64_t>> units_;  // with their begin
+  std::vector<Piece> pieces_;
+  std::int64_t total_ = 0;
+  BufferId grads_;
+};
 
-  std::vector<Insertion> insertions;
-  std::int64_t cap = std::min(strategy.first_bucket_cap.v, strategy.bucket_cap.v);
-  std::size_t after = 0;  // op that the bucket waits for
-  const auto close = [&](std::int64_t begin, std::int64_t end) {
-    const BufferId bucket = add_view(role, grads, begin, Bytes{end - begin});
-    insertions.push_back({strategy.overlap_grad_reduce ? after + 1 : role.ops.size(),
-                          collective(OpKind::AllReduce, Stream::Reduce, dp, -1),
-                          {bucket}});
-    cap = strategy.bucket_cap.v;
-  };
-  std::int64_t end = total;
-  for (std::size_t i = pieces.size(); i-- > 0;) {
-    after = std::max(after, ready[pieces[i].unit]);
-    if (end - pieces[i].begin >= cap || i == 0) {
-      close(pieces[i].begin, end);
-      end = pieces[i].begin;
-    }
+}  // namespace
+
+void all_reduce_buckets(Draft& draft, DraftRole& out) {
+  const std::vector<std::size_t> ready = last_gradient_write(draft.program, out);
+  std::map<GroupId, Buckets> by_group;
+  for (std::size_t u = 0; u < out.units.size(); ++u) {
+    const UnitLayout& layout = layout_of(draft, out.units[u]);
+    if (replicas(draft, layout) == 1) continue;
+    const GroupId group = replica_group(draft, layout);
+    by_group.try_emplace(group, draft, out, group).first->second.add(u, ready[u]);
   }
-  insert_ops(role, std::move(insertions));
+  std::vector<Insertion> insertions;
+  for (auto& [group, buckets] : by_group) buckets.reduce(insertions);
+  insert_ops(out.role, std::move(insertions));
 }
 
 }  // namespace lockstep

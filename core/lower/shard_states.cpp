@@ -250,11 +250,12 @@ class StateSharder {
     insertions_.push_back({place, op, {whole, shard}});
   }
   void sum_over_replicas(std::size_t u, std::size_t place) {
-    if (strategy_.state_replicas() == 1) return;
-    insertions_.push_back(
-        {place,
-         collective(OpKind::AllReduce, Stream::Replicate, replica_group(draft_), layer_of(out_, u)),
-         {out_.units[u].reduced}});
+    const UnitLayout& layout = layout_of(draft_, out_.units[u]);
+    if (replicas(draft_, layout) == 1) return;
+    insertions_.push_back({place,
+                           collective(OpKind::AllReduce, Stream::Replicate,
+                                      replica_group(draft_, layout), layer_of(out_, u)),
+                           {out_.units[u].reduced}});
   }
 
   Draft& draft_;

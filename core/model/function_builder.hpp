@@ -1,25 +1,43 @@
-// FunctionBuilder: writes a layer's forward and backward once, as kernels over named tensors, and
-// cuts them into the functions F, B, I and W. Where a tensor lives follows from who uses it:
+// FunctionBuilder: writes a layer's forward and backward once, as kernels over named tensors with
+// communications between them, and cuts them into the steps of F, B, I and W. Where a tensor lives
+// follows from who uses it:
 //   forward and backward     -> "saved": alive from F to the backward pass
 //   I and W                  -> "stash" when backward is split, scratch when it is not
-//   one function only        -> "ws": scratch, reused inside the function
+//   one function only        -> "ws": scratch, reused inside the part
+//   a communication          -> a buffer of its own, a formal by the tensor's name
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/ir/program.hpp"
 
 namespace lockstep {
 
-enum class Part : std::uint8_t { Forward = 1, InputGrad = 2, WeightGrad = 4 };
+/// Where a kernel or communication belongs. Backward: once in B; in I and in W each when backward
+/// is split, which repeats it rather than keeping its result (a gather of what is there in shards).
+enum class Part : std::uint8_t { Forward = 1, InputGrad = 2, WeightGrad = 4, Backward = 6 };
 
 struct TensorId {
   int v = -1;
   bool valid() const { return v >= 0; }
 };
+
+/// A collective inside a layer, over the ranks along a mesh axis ("tp"). The formals are those that
+/// the functions around it name; in an all-reduce or broadcast both are the same.
+struct Communication {
+  OpKind kind = OpKind::AllReduce;
+  std::string axis;
+  Formal in, out;
+  bool operator==(const Communication&) const = default;
+};
+
+/// What a layer does next: a compute segment, or a communication between two of them.
+using LayerStep = std::variant<Function, Communication>;
+Work work(const std::vector<LayerStep>& steps);
 
 class FunctionBuilder {
  public:
@@ -32,8 +50,8 @@ class FunctionBuilder {
   /// A tensor that is a formal of its own: "x", "y", "dy", "dx", "tokens", "loss".
   TensorId formal(std::string_view name, std::int64_t elements, DType dtype);
   TensorId formal(std::string_view name, std::int64_t elements);
-  /// A tensor whose home follows from its use.
-  TensorId tensor(std::int64_t elements);
+  /// A tensor whose home follows from its use. One that is communicated needs a name of its own.
+  TensorId tensor(std::int64_t elements, std::string name = {});
 
   struct Call {
     std::vector<std::int64_t> dims;
@@ -41,44 +59,57 @@ class FunctionBuilder {
     std::vector<TensorId> in, out;  // invalid ids: absent optional operands
   };
   void emit(Part part, KernelKind kind, Call call);
+  /// A communication: kernels before it go on before, kernels that touch `out` wait for it, and
+  /// those between run beside it. All-reduce and broadcast: `in` and `out` are the same.
+  void communicate(Part part, OpKind kind, std::string axis, TensorId in, TensorId out);
 
   /// y[rows, out] = x[rows, in] · w[out, in]ᵀ (+ bias) (+ residual)
   void linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out, TensorId x, TensorId w,
                       TensorId bias, TensorId residual, TensorId y);
-  /// dx = dy · w (I); dw += dyᵀ · x and dbias += column sums of dy (W). Invalid dx: none wanted.
+  /// dx = dy · w (I); dw += dyᵀ · x and dbias += column sums of dy (W). Invalid: none wanted.
   void linear_backward(std::int64_t rows, std::int64_t in, std::int64_t out, TensorId dy,
                        TensorId x, TensorId w, TensorId dx, TensorId dw, TensorId dbias);
 
-  /// Kernels of `parts` in the order of emission; gradient formals named in `accumulate` are added
-  /// to, others overwritten (their padding included). The name is "<layer>.<letter>" with "+" and
-  /// the accumulated formals: "block.B+gw".
-  Function forward() const;
-  Function backward(Part part, const std::vector<std::string>& accumulate) const;  // I or W
-  Function backward(const std::vector<std::string>& accumulate) const;             // B
+  /// What a part does, in the order of emission; gradient formals named in `accumulate` are added
+  /// to, others overwritten (their padding included). The name of a function is
+  /// "<layer>.<letter>", of a later segment with its number, then "+" and the formals that it
+  /// accumulates: "block.B", "block.B.1+gw". The segments of a part share one "ws".
+  std::vector<LayerStep> forward() const;
+  std::vector<LayerStep> backward(Part part,
+                                  const std::vector<std::string>& accumulate) const;  // I or W
+  std::vector<LayerStep> backward(const std::vector<std::string>& accumulate) const;  // B
   /// Elements of "gw"-like formals past their last parameter, which backward must zero.
   void set_padding(std::string_view formal, std::int64_t first, std::int64_t elements);
 
+  /// True if the communicated tensor `formal` lives from one part to another (saved, stashed).
+  bool outlives_part(std::string_view formal) const;
+
  private:
+  friend class StepAssembly;
   struct TensorInfo {
     std::string formal;  // empty: home follows from use
     DType dtype = DType::F32;
     std::int64_t elements = 0;
     std::int64_t offset = 0;           // elements
     std::int64_t formal_elements = 0;  // of the whole formal
-    unsigned used_in = 0;              // bits of Part
+    std::string name;                  // the formal if it is communicated
+    bool communicated = false;
+    unsigned used_in = 0;      // bits of Part
+    unsigned produced_in = 0;  // bits of Part: written there before anything reads it
   };
   struct Emitted {
     Part part;
     KernelKind kind;
-    Call call;
+    Call call;         // of a communication: one tensor on each side
+    std::string axis;  // empty: a kernel
+    OpKind collective = OpKind::AllReduce;
   };
-  Function build(std::string name, unsigned parts, bool split,
-                 const std::vector<std::string>& accumulate) const;
+  void touch(Part part, TensorId tensor, bool write);
 
   std::string layer_name_;
   DType dtype_;
   std::vector<TensorInfo> tensors_;
-  std::vector<Emitted> kernels_;
+  std::vector<Emitted> emitted_;
   std::vector<TensorId> padding_;
 };
 

@@ -10,7 +10,9 @@ Flops Model::forward_flops() const {
 
 std::int64_t Model::parameter_count() const {
   std::int64_t total = 0;
-  for (const UnitLayout& unit : units) total += unit.elements;
+  for (const UnitLayout& unit : units) {
+    for (const Parameter& parameter : unit.parameters) total += parameter.elements();
+  }
   return total;
 }
 

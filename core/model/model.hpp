@@ -26,9 +26,18 @@ struct LayerShape {
 struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
-  std::vector<std::int64_t> offsets;  // elements
-  std::int64_t elements = 0;
-  std::int64_t padded(std::int64_t shard_count) const { return round_up(elements, shard_count); }
+  std::vector<std::int64_t> offsets;      // elements
+  std::int64_t elements = 0;              // that a rank holds before data parallelism shards them
+  std::int64_t shard_count = 1;           // data-parallel shards
+  std::string split_axis;                 // mesh axis that divides its parameters; empty: none does
+  std::vector<std::string> partial_axes;  // gradients are summed over these beside data axes
+  std::int64_t padded() const { return round_up(elements, shard_count); }
+};
+
+/// A unit that a layer uses: its functions name it "w" and "gw" with `suffix` behind.
+struct LayerUnit {
+  int unit = -1;       // into Model::units
+  std::string suffix;  // "", "_tied", "_replicated"
 };
 
 /// A layer kind: layers of the same kind share functions.
@@ -39,19 +48,18 @@ struct LayerKind {
 };
 
 struct Layer {
-  std::string name;        // "embed", "blocks.3", "head", "stage.2"
-  int kind = 0;            // into Model::kinds
-  int unit = -1;           // into Model::units: "w", "gw"; -1: no parameters
-  bool uses_tied = false;  // "w_tied", "gw_tied": Model::tied_unit
-  Flops forward_flops;     // per microbatch
-  double balance = 1;      // cost for the partition into stages: forward flops, or given time
+  std::string name;              // "embed", "blocks.3", "head", "stage.2"
+  int kind = 0;                  // into Model::kinds
+  std::vector<LayerUnit> units;  // none: no parameters
+  Flops forward_flops;           // per microbatch
+  double balance = 1;            // cost for the partition into stages: forward flops, or given time
 };
 
 struct Model {
   std::vector<Layer> layers;  // in forward order
   std::vector<LayerKind> kinds;
   std::vector<UnitLayout> units;
-  int tied_unit = -1;             // the embedding shared by the first and the last layer
+  int tied_unit = -1;             // the embedding that the first and the last layer share
   std::int64_t hidden_bytes = 0;  // "x", "y", "dx", "dy" of one microbatch; 0: synthetic
   Flops forward_flops() const;
   std::int64_t parameter_count() const;

@@ -3,41 +3,11 @@
 // one matrix, and so are gate and up projection.
 #include <cmath>
 
+#include "core/model/layer_parameters.hpp"
 #include "core/model/model.hpp"
 
 namespace lockstep {
 namespace {
-
-/// A unit under construction: declares parameters and hands out their tensors.
-class UnitBuilder {
- public:
-  UnitBuilder(UnitLayout& unit, std::string prefix) : unit_(unit), prefix_(std::move(prefix)) {}
-  void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
-           double scale = 0) {
-    Parameter parameter{prefix_ + name, std::move(shape), init, scale};
-    unit_.offsets.push_back(unit_.elements);
-    unit_.elements += parameter.elements();
-    unit_.parameters.push_back(std::move(parameter));
-  }
-
- private:
-  UnitLayout& unit_;
-  std::string prefix_;
-};
-
-/// Tensors of the parameters of a unit, by position, in "w" and "gw" (or "w_tied", "gw_tied").
-struct UnitTensors {
-  std::vector<TensorId> w, g;
-  UnitTensors(FunctionBuilder& f, const UnitLayout& unit, const LayerShape& shape,
-              const std::string& suffix = "") {
-    const std::int64_t padded = unit.padded(shape.shard_count);
-    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-      const std::int64_t elements = unit.parameters[i].elements();
-      w.push_back(f.inside("w" + suffix, unit.offsets[i], elements, unit.elements));
-      g.push_back(f.inside("gw" + suffix, unit.offsets[i], elements, padded));
-    }
-  }
-};
 
 struct Sizes {
   const ModelSpec& spec;
@@ -55,23 +25,24 @@ double residual_scale(const ModelSpec& spec) {
   return 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 
-void add_norm(UnitBuilder& unit, const ModelSpec& spec, const std::string& name) {
-  unit.add(name + ".weight", {spec.hidden}, InitKind::Ones);
-  if (is_gpt2(spec)) unit.add(name + ".bias", {spec.hidden}, InitKind::Zeros);
+void add_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name) {
+  layer.add(name + ".weight", {spec.hidden}, InitKind::Ones);
+  if (is_gpt2(spec)) layer.add(name + ".bias", {spec.hidden}, InitKind::Zeros);
 }
 
 /// A norm over rows of `hidden`: forward now, backward when the gradient of its output is known.
 class Norm {
  public:
-  Norm(FunctionBuilder& f, const Sizes& s, const UnitTensors& u, std::size_t index, TensorId x,
-       TensorId y)
-      : f_(f), s_(s), x_(x), layer_norm_(is_gpt2(s.spec)) {
-    w_ = u.w[index];
-    gw_ = u.g[index];
-    if (layer_norm_) {
-      b_ = u.w[index + 1];
-      gb_ = u.g[index + 1];
-    }
+  Norm(FunctionBuilder& f, const Sizes& s, const LayerTensors& p, const std::string& name,
+       TensorId x, TensorId y)
+      : f_(f),
+        s_(s),
+        x_(x),
+        w_(p.w(name + ".weight")),
+        b_(p.w(name + ".bias")),
+        gw_(p.g(name + ".weight")),
+        gb_(p.g(name + ".bias")),
+        layer_norm_(is_gpt2(s.spec)) {
     stats_ = f.tensor(s.rows() * (layer_norm_ ? 2 : 1));
     const std::vector<std::int64_t> dims = {s.rows(), s.hidden()};
     if (layer_norm_) {
@@ -97,7 +68,6 @@ class Norm {
               {dims, {}, {dy, x_, stats_}, {gw_}});
     }
   }
-  static std::size_t parameters(const ModelSpec& spec) { return is_gpt2(spec) ? 2 : 1; }
 
  private:
   FunctionBuilder& f_;
@@ -106,51 +76,44 @@ class Norm {
   bool layer_norm_;
 };
 
-void declare_block(UnitBuilder& unit, const ModelSpec& spec) {
+void declare_block(LayerDeclaration& layer, const ModelSpec& spec) {
   const std::int64_t c = spec.hidden;
   const std::int64_t qkv = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
   const std::int64_t attention = spec.heads * spec.head_dim;
   const double residual = residual_scale(spec);
   if (is_gpt2(spec)) {
-    add_norm(unit, spec, "ln1");
-    unit.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02);
-    unit.add("attn.bqkv", {qkv}, InitKind::Zeros);
-    unit.add("attn.wo", {c, attention}, InitKind::Normal, residual);
-    unit.add("attn.bo", {c}, InitKind::Zeros);
-    add_norm(unit, spec, "ln2");
-    unit.add("mlp.wfc", {spec.ffn_hidden, c}, InitKind::Normal, 0.02);
-    unit.add("mlp.bfc", {spec.ffn_hidden}, InitKind::Zeros);
-    unit.add("mlp.wproj", {c, spec.ffn_hidden}, InitKind::Normal, residual);
-    unit.add("mlp.bproj", {c}, InitKind::Zeros);
+    add_norm(layer, spec, "ln1");
+    layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02);
+    layer.add("attn.bqkv", {qkv}, InitKind::Zeros);
+    layer.add("attn.wo", {c, attention}, InitKind::Normal, residual);
+    layer.add("attn.bo", {c}, InitKind::Zeros);
+    add_norm(layer, spec, "ln2");
+    layer.add("mlp.wfc", {spec.ffn_hidden, c}, InitKind::Normal, 0.02);
+    layer.add("mlp.bfc", {spec.ffn_hidden}, InitKind::Zeros);
+    layer.add("mlp.wproj", {c, spec.ffn_hidden}, InitKind::Normal, residual);
+    layer.add("mlp.bproj", {c}, InitKind::Zeros);
   } else {
-    add_norm(unit, spec, "norm1");
-    unit.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02);
-    unit.add("attn.wo", {c, attention}, InitKind::Normal, residual);
-    add_norm(unit, spec, "norm2");
-    unit.add("mlp.w13", {2 * spec.ffn_hidden, c}, InitKind::Normal, 0.02);
-    unit.add("mlp.w2", {c, spec.ffn_hidden}, InitKind::Normal, residual);
+    add_norm(layer, spec, "norm1");
+    layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02);
+    layer.add("attn.wo", {c, attention}, InitKind::Normal, residual);
+    add_norm(layer, spec, "norm2");
+    layer.add("mlp.w13", {2 * spec.ffn_hidden, c}, InitKind::Normal, 0.02);
+    layer.add("mlp.w2", {c, spec.ffn_hidden}, InitKind::Normal, residual);
   }
 }
 
-LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const UnitLayout& unit) {
+LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                     const std::string& name, const std::vector<LayerUnit>& units) {
   FunctionBuilder f("block", shape.dtype);
   const Sizes s{spec, shape};
-  const UnitTensors u(f, unit, shape);
+  const LayerTensors p(f, model, name, units);
   const bool gpt2 = is_gpt2(spec);
   const std::int64_t n = s.rows();
   const std::int64_t c = s.hidden();
   const std::int64_t ffn = spec.ffn_hidden;
   const std::int64_t up = gpt2 ? ffn : 2 * ffn;
-  // Positions of the parameters in declare_block.
-  const std::size_t qkv_at = Norm::parameters(spec);
-  const std::size_t bias = gpt2 ? 1 : 0;
-  const std::size_t wo_at = qkv_at + 1 + bias;
-  const std::size_t norm2_at = wo_at + 1 + bias;
-  const std::size_t up_at = norm2_at + Norm::parameters(spec);
-  const std::size_t down_at = up_at + 1 + bias;
-  const auto w = [&](std::size_t i) { return u.w[i]; };
-  const auto b = [&](std::size_t i) { return gpt2 ? u.w[i + 1] : TensorId{}; };
-  const auto gb = [&](std::size_t i) { return gpt2 ? u.g[i + 1] : TensorId{}; };
+  const std::string up_name = gpt2 ? "mlp.wfc" : "mlp.w13";
+  const std::string down_name = gpt2 ? "mlp.wproj" : "mlp.w2";
 
   const TensorId x = f.formal("x", n * c);
   const TensorId y = f.formal("y", n * c);
@@ -167,31 +130,31 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const UnitL
   };
 
   const TensorId h1 = f.tensor(n * c);
-  Norm norm1(f, s, u, 0, x, h1);
+  Norm norm1(f, s, p, gpt2 ? "ln1" : "norm1", x, h1);
   const TensorId qkv = f.tensor(n * s.qkv());
-  f.linear_forward(n, c, s.qkv(), h1, w(qkv_at), b(qkv_at), {}, qkv);
+  f.linear_forward(n, c, s.qkv(), h1, p.w("attn.wqkv"), p.w("attn.bqkv"), {}, qkv);
   rope(Part::Forward, qkv, 0);
   const TensorId att = f.tensor(n * s.attention());
   const TensorId lse = f.tensor(n * spec.heads);
   f.emit(Part::Forward, KernelKind::AttentionForward, {heads, {}, {qkv}, {att, lse}});
   const TensorId x1 = f.tensor(n * c);
-  f.linear_forward(n, s.attention(), c, att, w(wo_at), b(wo_at), x, x1);
+  f.linear_forward(n, s.attention(), c, att, p.w("attn.wo"), p.w("attn.bo"), x, x1);
   const TensorId h2 = f.tensor(n * c);
-  Norm norm2(f, s, u, norm2_at, x1, h2);
+  Norm norm2(f, s, p, gpt2 ? "ln2" : "norm2", x1, h2);
   const TensorId pre = f.tensor(n * up);
-  f.linear_forward(n, c, up, h2, w(up_at), b(up_at), {}, pre);
+  f.linear_forward(n, c, up, h2, p.w(up_name), p.w("mlp.bfc"), {}, pre);
   const TensorId act = f.tensor(n * ffn);
   if (gpt2) {
     f.emit(Part::Forward, KernelKind::GeluForward, {{n * ffn}, {}, {pre}, {act}});
   } else {
     f.emit(Part::Forward, KernelKind::SwigluForward, {{n, ffn}, {}, {pre}, {act}});
   }
-  f.linear_forward(n, ffn, c, act, w(down_at), b(down_at), x1, y);
+  f.linear_forward(n, ffn, c, act, p.w(down_name), p.w("mlp.bproj"), x1, y);
 
   const TensorId dy = f.formal("dy", n * c);
   const TensorId dx = f.formal("dx", n * c);
   const TensorId dact = f.tensor(n * ffn);
-  f.linear_backward(n, ffn, c, dy, act, w(down_at), dact, u.g[down_at], gb(down_at));
+  f.linear_backward(n, ffn, c, dy, act, p.w(down_name), dact, p.g(down_name), p.g("mlp.bproj"));
   const TensorId dpre = gpt2 ? dact : f.tensor(n * up);
   if (gpt2) {
     f.emit(Part::InputGrad, KernelKind::GeluBackward, {{n * ffn}, {}, {dact, pre}, {dpre}});
@@ -199,52 +162,45 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const UnitL
     f.emit(Part::InputGrad, KernelKind::SwigluBackward, {{n, ffn}, {}, {dact, pre}, {dpre}});
   }
   const TensorId dh2 = f.tensor(n * c);
-  f.linear_backward(n, c, up, dpre, h2, w(up_at), dh2, u.g[up_at], gb(up_at));
+  f.linear_backward(n, c, up, dpre, h2, p.w(up_name), dh2, p.g(up_name), p.g("mlp.bfc"));
   const TensorId dx1 = f.tensor(n * c);
   norm2.backward(dh2, dy, dx1);
   const TensorId datt = f.tensor(n * s.attention());
-  f.linear_backward(n, s.attention(), c, dx1, att, w(wo_at), datt, u.g[wo_at], gb(wo_at));
+  f.linear_backward(n, s.attention(), c, dx1, att, p.w("attn.wo"), datt, p.g("attn.wo"),
+                    p.g("attn.bo"));
   const TensorId dqkv = f.tensor(n * s.qkv());
   f.emit(Part::InputGrad, KernelKind::AttentionBackward,
          {heads, {}, {qkv, att, lse, datt}, {dqkv}});
   rope(Part::InputGrad, dqkv, 1);
   const TensorId dh1 = f.tensor(n * c);
-  f.linear_backward(n, c, s.qkv(), dqkv, h1, w(qkv_at), dh1, u.g[qkv_at], gb(qkv_at));
+  f.linear_backward(n, c, s.qkv(), dqkv, h1, p.w("attn.wqkv"), dh1, p.g("attn.wqkv"),
+                    p.g("attn.bqkv"));
   norm1.backward(dh1, dx1, dx);
-  f.set_padding("gw", unit.elements, unit.padded(shape.shard_count) - unit.elements);
+  p.pad(f);
   return {std::move(f), true, true};
 }
 
-LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const UnitLayout* own,
-                         const UnitLayout* tied) {
+LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                         const std::vector<LayerUnit>& units) {
   FunctionBuilder f("embed", shape.dtype);
   const std::int64_t n = shape.rows();
   const std::int64_t c = spec.hidden;
+  const LayerTensors p(f, model, "embed", units);
   const TensorId tokens = f.formal("tokens", n, DType::I32);
   const TensorId y = f.formal("y", n * c);
   const TensorId dy = f.formal("dy", n * c);
-  TensorId table, dtable, positions, dpositions;
-  std::int64_t position_at = 0;
-  if (tied != nullptr) {
-    const UnitTensors t(f, *tied, shape, "_tied");
-    table = t.w[0];
-    dtable = t.g[0];
-    f.set_padding("gw_tied", tied->elements, tied->padded(shape.shard_count) - tied->elements);
-  }
-  if (own != nullptr) {
-    const UnitTensors t(f, *own, shape);
-    if (tied == nullptr) {
-      table = t.w[0];
-      dtable = t.g[0];
-    }
-    if (is_gpt2(spec)) {
-      positions = t.w.back();
-      position_at = own->offsets.back();
-      // Positions beyond the sequence get no gradient: zeroed with the padding behind them.
-      dpositions = f.inside("gw", position_at, shape.seq * c, own->padded(shape.shard_count));
-    }
-    const std::int64_t used = positions.valid() ? position_at + shape.seq * c : own->elements;
-    f.set_padding("gw", used, own->padded(shape.shard_count) - used);
+  const TensorId table = p.w("wte");
+  const TensorId dtable = p.g("wte");
+  const TensorId positions = p.w("wpe");
+  TensorId dpositions;
+  if (positions.valid()) {
+    // Positions beyond the sequence get no gradient: zeroed with the padding behind them.
+    const UnitLayout& own = model.units[static_cast<std::size_t>(units.front().unit)];
+    const std::int64_t begin = own.offsets.back();
+    dpositions = f.inside("gw", begin, shape.seq * c, own.padded());
+    p.pad(f, begin + shape.seq * c);
+  } else {
+    p.pad(f);
   }
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
          {{n, c, shape.seq, spec.vocab}, {}, {tokens, table, positions}, {y}});
@@ -257,27 +213,22 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const U
   return {std::move(f), false, true};
 }
 
-LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const UnitLayout& own,
-                    const UnitLayout* tied) {
+LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                    const std::vector<LayerUnit>& units) {
   FunctionBuilder f("head", shape.dtype);
   const Sizes s{spec, shape};
   const std::int64_t n = s.rows();
   const std::int64_t c = s.hidden();
-  const UnitTensors u(f, own, shape);
-  TensorId w = u.w.back();
-  TensorId gw = u.g.back();
-  if (tied != nullptr) {
-    const UnitTensors t(f, *tied, shape, "_tied");
-    w = t.w[0];
-    gw = t.g[0];
-    f.set_padding("gw_tied", tied->elements, tied->padded(shape.shard_count) - tied->elements);
-  }
-  f.set_padding("gw", own.elements, own.padded(shape.shard_count) - own.elements);
+  const LayerTensors p(f, model, "head", units);
+  p.pad(f);
+  const std::string output = spec.tied_embeddings ? "embed.wte" : "lm_head";
+  const TensorId w = p.w(output);
+  const TensorId gw = p.g(output);
   const TensorId x = f.formal("x", n * c);
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1);
   const TensorId h = f.tensor(n * c);
-  Norm norm(f, s, u, 0, x, h);
+  Norm norm(f, s, p, "norm", x, h);
   const TensorId logits = f.tensor(n * spec.vocab);  // becomes its own gradient in place
   f.linear_forward(n, c, spec.vocab, h, w, {}, {}, logits);
   f.emit(Part::Forward, KernelKind::CrossEntropy,
@@ -295,61 +246,57 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const UnitLa
 Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   Model model;
   model.hidden_bytes = shape.rows() * spec.hidden * size_of(shape.dtype);
-  const auto new_unit = [&](std::string name) {
-    model.units.push_back({});
-    model.units.back().name = std::move(name);
-    return static_cast<int>(model.units.size()) - 1;
-  };
-  const auto unit = [&](int index) { return &model.units[static_cast<std::size_t>(index)]; };
-  const auto add_layer = [&](std::string name, int kind, int own, bool tied) {
+  const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units) {
     Layer layer;
-    layer.name = std::move(name);
+    layer.name = name;
     layer.kind = kind;
-    layer.unit = own;
-    layer.uses_tied = tied;
+    layer.units = std::move(units);
+    const bool known = !model.layers.empty() && model.layers.back().kind == kind;
     layer.forward_flops =
-        work(model.kinds[static_cast<std::size_t>(kind)].functions.forward()).flops;
+        known ? model.layers.back().forward_flops
+              : work(model.kinds[static_cast<std::size_t>(kind)].functions.forward()).flops;
     layer.balance = layer.forward_flops.v;
     model.layers.push_back(std::move(layer));
   };
-  const bool gpt2 = is_gpt2(spec);
+  const auto add_embedding = [&](LayerDeclaration& layer) {
+    layer.add("wte", {spec.vocab, spec.hidden}, InitKind::Normal, 0.02);
+  };
 
+  std::vector<LayerUnit> tied;
   if (spec.tied_embeddings) {
-    model.tied_unit = new_unit("tied");
-    UnitBuilder(*unit(model.tied_unit), "embed.")
-        .add("wte", {spec.vocab, spec.hidden}, InitKind::Normal, 0.02);
+    LayerDeclaration shared(model, shape, "embed");
+    add_embedding(shared);
+    model.tied_unit = shared.units().front().unit;
+    model.units.back().name = "tied";
+    tied = {{model.tied_unit, "_tied"}};
   }
-  int embed_unit = -1;
-  if (!spec.tied_embeddings || gpt2) {
-    embed_unit = new_unit("embed");
-    UnitBuilder builder(*unit(embed_unit), "embed.");
-    if (!spec.tied_embeddings) {
-      builder.add("wte", {spec.vocab, spec.hidden}, InitKind::Normal, 0.02);
-    }
-    if (gpt2) builder.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
+  LayerDeclaration embed(model, shape, "embed");
+  if (!spec.tied_embeddings) add_embedding(embed);
+  if (is_gpt2(spec)) {
+    embed.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
   }
-  const auto tied = [&] { return model.tied_unit < 0 ? nullptr : unit(model.tied_unit); };
-  model.kinds.push_back(
-      embedding_kind(spec, shape, embed_unit < 0 ? nullptr : unit(embed_unit), tied()));
-  add_layer("embed", 0, embed_unit, spec.tied_embeddings);
+  std::vector<LayerUnit> units = embed.units();
+  units.insert(units.end(), tied.begin(), tied.end());
+  model.kinds.push_back(embedding_kind(spec, shape, model, units));
+  add_layer("embed", 0, units);
 
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     const std::string name = "blocks." + std::to_string(i);
-    const int own = new_unit(name);
-    UnitBuilder builder(*unit(own), name + ".");
-    declare_block(builder, spec);
-    if (i == 0) model.kinds.push_back(block_kind(spec, shape, *unit(own)));
-    add_layer(name, 1, own, false);
+    LayerDeclaration block(model, shape, name);
+    declare_block(block, spec);
+    if (i == 0) model.kinds.push_back(block_kind(spec, shape, model, name, block.units()));
+    add_layer(name, 1, block.units());
   }
 
-  const int head_unit = new_unit("head");
-  UnitBuilder builder(*unit(head_unit), "head.");
-  add_norm(builder, spec, "norm");
+  LayerDeclaration head(model, shape, "head");
+  add_norm(head, spec, "norm");
   if (!spec.tied_embeddings) {
-    builder.add("lm_head", {spec.vocab, spec.hidden}, InitKind::Normal, 0.02);
+    head.add("lm_head", {spec.vocab, spec.hidden}, InitKind::Normal, 0.02);
   }
-  model.kinds.push_back(head_kind(spec, shape, *unit(head_unit), tied()));
-  add_layer("head", 2, head_unit, spec.tied_embeddings);
+  units = head.units();
+  units.insert(units.end(), tied.begin(), tied.end());
+  model.kinds.push_back(head_kind(spec, shape, model, units));
+  add_layer("head", 2, units);
   return model;
 }
 

@@ -125,6 +125,39 @@ bool holds_moments(const TrainingState& state) {
          (first->first.starts_with("adam_m.") || first->first.starts_with("adam_v."));
 }
 
+/// Calls visit(begin, count, at) for the runs of elements of `parameter` that lie in elements
+/// [from, to) of the part that member `member` of `parts` holds; `at`: in that part.
+template <class Visit>
+void each_run(const Parameter& parameter, int parts, int member, std::int64_t from, std::int64_t to,
+              Visit&& visit) {
+  if (parameter.split_dim < 0 || parts == 1) return visit(from, to - from, from);
+  std::int64_t inner = 1;  // elements of one index of the split dimension
+  for (std::size_t d = index(parameter.split_dim) + 1; d < parameter.shape.size(); ++d) {
+    inner *= parameter.shape[d];
+  }
+  const std::int64_t whole = parameter.shape[index(parameter.split_dim)];
+  std::int64_t held = 0;
+  for (const std::int64_t section : parameter.sections) held += ceil_div(section, parts);
+  if (held * inner == 0) return;
+  for (std::int64_t outer = from / (held * inner); outer * held * inner < to; ++outer) {
+    std::int64_t global = 0;  // along the split dimension
+    std::int64_t local = 0;
+    for (const std::int64_t section : parameter.sections) {
+      const std::int64_t part = ceil_div(section, parts);
+      const std::int64_t first = std::min(member * part, section);
+      const std::int64_t count = std::min(part, section - first);  // what follows is padding
+      const std::int64_t begin = std::max(from, (outer * held + local) * inner);
+      const std::int64_t end = std::min(to, (outer * held + local + count) * inner);
+      if (begin < end) {
+        const std::int64_t into = begin - (outer * held + local) * inner;
+        visit((outer * whole + global + first) * inner + into, end - begin, begin);
+      }
+      global += section;
+      local += part;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
@@ -134,14 +167,18 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   const std::int64_t held = whole ? unit.elements : unit.shard_elements;
   const std::int64_t shard_begin = shard * held;
   const std::int64_t shard_end = shard_begin + held;
+  const int parts = split_parts(program, unit);
+  const int member = parts == 1 ? 0 : position(program.mesh, program.group(unit.split_group), rank);
   std::vector<ShardPiece> pieces;
   for (const UnitParameter& p : unit.parameters) {
+    const Parameter& parameter = program.parameters[index(p.parameter.v)];
     const std::int64_t begin = std::max(p.offset, shard_begin);
-    const std::int64_t end =
-        std::min(p.offset + program.parameters[index(p.parameter.v)].elements(), shard_end);
-    if (begin < end) {
-      pieces.push_back({p.parameter, begin - p.offset, end - begin, begin - shard_begin});
-    }
+    const std::int64_t end = std::min(p.offset + held_elements(parameter, parts), shard_end);
+    if (begin >= end) continue;
+    each_run(parameter, parts, member, begin - p.offset, end - p.offset,
+             [&](std::int64_t global, std::int64_t count, std::int64_t at) {
+               pieces.push_back({p.parameter, global, count, p.offset + at - shard_begin});
+             });
   }
   return pieces;
 }

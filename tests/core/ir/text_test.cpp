@@ -38,7 +38,8 @@ class RandomProgram {
     for (int i = below(4); i-- > 0;) p.groups.push_back(group(p.mesh));
     for (int i = below(5); i-- > 0;) p.names.push_back(name());
     for (int i = below(4); i-- > 0;) {
-      p.parameters.push_back({name(), shape(), pick<InitKind>(3), real()});
+      p.parameters.push_back({name(), shape(), pick<InitKind>(3), real(), below(4) - 1});
+      for (int k = below(3); k-- > 0;) p.parameters.back().sections.push_back(wide());
     }
     for (int i = below(5); i-- > 0;) p.functions.push_back(function());
     const int roles = below(world) + 1;
@@ -136,6 +137,7 @@ class RandomProgram {
       u.name = name();
       u.elements = wide();
       u.shard_elements = wide();
+      u.split_group = {index(p.groups)};
       u.shard_group = {index(p.groups)};
       u.param = {coin() ? -1 : below(9)};
       u.adam_m = {coin() ? -1 : below(9)};

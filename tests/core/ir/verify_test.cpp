@@ -380,6 +380,28 @@ TEST_CASE("verify refuses faults of structure", "[core][ir]") {
   }
 }
 
+TEST_CASE("verify refuses parameters that are not split as they say", "[core][ir]") {
+  const auto split = [](const char* how) {
+    return faults(Sample{}.edit_head("parameter stage0.w shape=2x2 init=normal scale=0.02",
+                                     std::string("parameter stage0.w shape=2x2 init=normal "
+                                                 "scale=0.02 ") +
+                                         how));
+  };
+  CHECK(split("split=0 sections=1,1") == "");
+  REQUIRE_THAT(split("split=2 sections=2"), ContainsSubstring("along dimension 2"));
+  REQUIRE_THAT(split("split=1 sections=1"), ContainsSubstring("do not add up to the 2"));
+  REQUIRE_THAT(split("split=1 sections=3,-1"), ContainsSubstring("do not add up to the 2"));
+  REQUIRE_THAT(split("sections=2"), ContainsSubstring("no split dimension"));
+  // Half of the rows: the unit's two elements are enough for it, one is not.
+  Sample held;
+  held.edit_head("scale=0.02\nparameter stage1.w",
+                 "scale=0.02 split=0 sections=2\nparameter stage1.w");
+  held.edit(0, "elements=4", "elements=2 split_group=dp");
+  REQUIRE_THAT(faults(held), !ContainsSubstring("lies outside"));
+  held.edit(0, "elements=2 split", "elements=1 split");
+  REQUIRE_THAT(faults(held), ContainsSubstring("lies outside its 1 elements"));
+}
+
 TEST_CASE("verify stops at its limit of faults", "[core][ir]") {
   std::string text = "lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0\n";
   for (int i = 0; i < 1000; ++i) {

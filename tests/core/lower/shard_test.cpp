@@ -369,6 +369,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
   Draft draft(s);
   draft.program.mesh.dims = {{"pp", 1}, {"dp_replicate", 2}, {"dp_shard", 1}, {"tp", 1}};
   draft.program.functions = {{"backward", {{"gw", Access::Write, Bytes{bytes}}}, {}}};
+  draft.model.units.emplace_back();
   DraftRole out;
   Buffer buffer;
   buffer.bytes = Bytes{bytes};
@@ -379,6 +380,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
     unit.parameters = {{{i}, 0}};
     unit.param = add_buffer(out.role, buffer);
     DraftUnit draft_unit;
+    draft_unit.layout = 0;
     draft_unit.grad = draft_unit.reduced = add_buffer(out.role, buffer);
     out.role.units.push_back(unit);
     out.units.push_back(draft_unit);

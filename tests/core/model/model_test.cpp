@@ -41,6 +41,13 @@ LayerShape shape(std::int64_t batch, std::int64_t seq) {
   return s;
 }
 
+/// The function of a part that communicates nothing.
+Function only(const std::vector<LayerStep>& steps) {
+  if (steps.empty()) return {};
+  REQUIRE(steps.size() == 1);
+  return std::get<Function>(steps.front());
+}
+
 const Formal* find(const Function& function, const std::string& name) {
   for (const Formal& formal : function.formals) {
     if (formal.name == name) return &formal;
@@ -80,9 +87,9 @@ TEST_CASE("B runs the kernels of I and of W, each once", "[core][model]") {
   for (const ModelSpec& spec : {gpt2(2, 64, 4), llama2_7b()}) {
     const Model model = build_transformer(spec, shape(2, 8));
     for (const LayerKind& kind : model.kinds) {
-      const Function both = kind.functions.backward({});
-      const Function input = kind.functions.backward(Part::InputGrad, {});
-      const Function weight = kind.functions.backward(Part::WeightGrad, {});
+      const Function both = only(kind.functions.backward({}));
+      const Function input = only(kind.functions.backward(Part::InputGrad, {}));
+      const Function weight = only(kind.functions.backward(Part::WeightGrad, {}));
       CHECK(both.kernels.size() == input.kernels.size() + weight.kernels.size());
       CHECK(work(both).flops.v == work(input).flops.v + work(weight).flops.v);
     }
@@ -95,10 +102,10 @@ TEST_CASE("what a block saves is what backward reads of it", "[core][model]") {
   const std::int64_t rows = 2 * 256;
   const std::int64_t c = 256;
   const Model model = build_transformer(gpt2(2, c, 4), shape(2, 256));
-  const Function forward = model.kinds[1].functions.forward();
+  const Function forward = only(model.kinds[1].functions.forward());
   const std::int64_t statistics = 2 * 2 * rows + rows * 4;  // mean and rstd twice, lse
   CHECK(find(forward, "saved")->bytes.v == 4 * (15 * rows * c + statistics));
-  CHECK(find(model.kinds[1].functions.backward({}), "saved")->bytes ==
+  CHECK(find(only(model.kinds[1].functions.backward({})), "saved")->bytes ==
         find(forward, "saved")->bytes);
 }
 
@@ -106,23 +113,23 @@ TEST_CASE("a split backward hands the output gradients of the linear layers from
           "[core][model]") {
   const Model model = build_transformer(gpt2(2, 256, 4), shape(2, 256));
   const FunctionBuilder& block = model.kinds[1].functions;
-  const Function input = block.backward(Part::InputGrad, {});
-  const Function weight = block.backward(Part::WeightGrad, {});
+  const Function input = only(block.backward(Part::InputGrad, {}));
+  const Function weight = only(block.backward(Part::WeightGrad, {}));
   REQUIRE(find(input, "stash") != nullptr);
   REQUIRE(find(weight, "stash") != nullptr);
   CHECK(find(input, "stash")->access == Access::Write);
   CHECK(find(weight, "stash")->access == Access::Read);
   CHECK(find(weight, "dx") == nullptr);
   CHECK(find(input, "gw") == nullptr);
-  CHECK(find(block.backward({}), "stash") == nullptr);
+  CHECK(find(only(block.backward({})), "stash") == nullptr);
 }
 
 TEST_CASE("an accumulating backward reads the gradient it adds to", "[core][model]") {
   const Model model = build_transformer(gpt2(2, 64, 4), shape(1, 8));
   const FunctionBuilder& block = model.kinds[1].functions;
-  CHECK(find(block.backward({}), "gw")->access == Access::Write);
-  CHECK(find(block.backward({"gw"}), "gw")->access == Access::ReadWrite);
-  CHECK(block.backward({"gw"}).name == "block.B+gw");
+  CHECK(find(only(block.backward({})), "gw")->access == Access::Write);
+  CHECK(find(only(block.backward({"gw"})), "gw")->access == Access::ReadWrite);
+  CHECK(only(block.backward({"gw"})).name == "block.B+gw");
 }
 
 TEST_CASE("a fresh backward writes every element of its gradient, padding included",
@@ -132,7 +139,7 @@ TEST_CASE("a fresh backward writes every element of its gradient, padding includ
   for (const ModelSpec& spec : {gpt2(2, 60, 5), llama2_7b()}) {
     const Model model = build_transformer(spec, s);
     for (const LayerKind& kind : model.kinds) {
-      const Function backward = kind.functions.backward({});
+      const Function backward = only(kind.functions.backward({}));
       for (std::size_t f = 0; f < backward.formals.size(); ++f) {
         if (backward.formals[f].name.rfind("gw", 0) != 0) continue;
         std::set<std::pair<std::int64_t, std::int64_t>> written;

@@ -98,6 +98,55 @@ TEST_CASE("initial parameters are the same in every layout", "[core][run]") {
   }
 }
 
+TEST_CASE("a split parameter is held in sections, and whole again in the state", "[core][run]") {
+  // qkv [8x3] by rows in sections of 4, 2 and 2, wo [2x4] by columns, norm [3] whole, and a table
+  // [5x2] whose rows do not divide by 2 or 4: the last rank has padding.
+  const auto program_of = [](int tp, int shards) {
+    Program program;
+    program.mesh.dims = {{"dp_shard", shards}, {"tp", tp}};
+    program.groups = {{"dp_shard", {0}, {}}, {"tp", {1}, {}}};
+    program.role_of_rank.assign(index(tp * shards), RoleId{0});
+    program.parameters = {{"qkv", {8, 3}, InitKind::Normal, 0.5, 0, {4, 2, 2}},
+                          {"wo", {2, 4}, InitKind::Normal, 0.5, 1, {4}},
+                          {"norm", {3}, InitKind::Normal, 0.5},
+                          {"table", {5, 2}, InitKind::Normal, 0.5, 0, {5}}};
+    testing::RoleBuilder role;
+    Unit unit;
+    unit.name = "u";
+    if (tp > 1) unit.split_group = {1};
+    if (shards > 1) unit.shard_group = {0};
+    for (std::int32_t p = 0; p < 4; ++p) {
+      unit.parameters.push_back({{p}, unit.elements});
+      unit.elements += held_elements(program, unit, unit.parameters.back());
+    }
+    unit.shard_elements = ceil_div(unit.elements, shards);
+    unit.param = role.buffer(BufferKind::Param, DType::F64, unit.shard_elements, true);
+    role.unit(unit);
+    program.roles.push_back(role.finish(testing::all_ranks(program)));
+    return program;
+  };
+  const TrainingState whole = initial_state(program_of(1, 1), 0);
+  for (const int tp : {1, 2, 4}) {
+    for (const int shards : {1, 2, 3, 5}) {
+      CHECK(initial_state(program_of(tp, shards), 0) == whole);
+    }
+  }
+  // Rank 1 of 2: rows 2, 3 of q, then row 1 of k and of v; columns 2, 3 of wo; norm; rows 3, 4.
+  const Program split = program_of(2, 1);
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // first element, count
+  for (const ShardPiece& piece : shard_pieces(split, 1, split.roles[0].units[0], {0})) {
+    runs.emplace_back(piece.begin, piece.count);
+  }
+  CHECK(runs == std::vector<std::pair<std::int64_t, std::int64_t>>{
+                    {6, 6}, {15, 3}, {21, 3}, {2, 2}, {6, 2}, {0, 3}, {6, 4}});
+  Machine machine(split);
+  REQUIRE(load_state(split, 1, *machine.ports[1].device, 7, nullptr).ok());
+  double padding = 1;
+  std::memcpy(&padding, machine.ranks[1].arena.data() + 8 * (split.roles[0].units[0].elements - 1),
+              8);
+  CHECK(padding == 0.0);  // row 5 of the table does not exist
+}
+
 TEST_CASE("padding of a shard is zero and tied copies get the parameter's values", "[core][run]") {
   const Program program = sharded_program(5, DType::F32);  // 5 shards of 5: four elements padded
   Machine machine(program);

@@ -1,0 +1,64 @@
+#include "core/model/layer_parameters.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+
+LayerDeclaration::LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name)
+    : model_(model), shape_(shape), layer_name_(std::move(layer_name)) {}
+
+UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
+  for (const LayerUnit& known : units_) {
+    if (known.suffix == suffix) return model_.units[static_cast<std::size_t>(known.unit)];
+  }
+  units_.push_back({static_cast<int>(model_.units.size()), suffix});
+  UnitLayout& fresh = model_.units.emplace_back();
+  fresh.name = layer_name_;
+  fresh.shard_count = shape_.shard_count;
+  return fresh;
+}
+
+void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
+                           double scale) {
+  UnitLayout& layout = unit("");
+  Parameter parameter;
+  parameter.name = layer_name_ + "." + name;
+  parameter.shape = std::move(shape);
+  parameter.init = init;
+  parameter.init_scale = scale;
+  layout.offsets.push_back(layout.elements);
+  layout.elements += parameter.elements();
+  layout.parameters.push_back(std::move(parameter));
+}
+
+LayerTensors::LayerTensors(FunctionBuilder& f, const Model& model, const std::string& layer_name,
+                           const std::vector<LayerUnit>& units)
+    : model_(model), units_(units) {
+  const std::string prefix = layer_name + ".";
+  for (const LayerUnit& used : units) {
+    const UnitLayout& unit = model.units[static_cast<std::size_t>(used.unit)];
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      const std::string& full = unit.parameters[i].name;
+      const std::int64_t end = i + 1 < unit.offsets.size() ? unit.offsets[i + 1] : unit.elements;
+      const std::int64_t elements = end - unit.offsets[i];
+      tensors_[full.starts_with(prefix) ? full.substr(prefix.size()) : full] = {
+          f.inside("w" + used.suffix, unit.offsets[i], elements, unit.elements),
+          f.inside("gw" + used.suffix, unit.offsets[i], elements, unit.padded())};
+    }
+  }
+}
+
+LayerTensors::Tensors LayerTensors::at(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? Tensors{} : found->second;
+}
+
+void LayerTensors::pad(FunctionBuilder& f, std::int64_t used) const {
+  for (std::size_t i = units_.size(); i-- > 0;) {
+    const UnitLayout& unit = model_.units[static_cast<std::size_t>(units_[i].unit)];
+    const std::int64_t end = used >= 0 && units_[i].suffix.empty() ? used : unit.elements;
+    f.set_padding("gw" + units_[i].suffix, end, unit.padded() - end);
+  }
+}
+
+}  // namespace lockstep

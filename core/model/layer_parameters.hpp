@@ -1,0 +1,54 @@
+// The parameters of a layer under construction: declared into units of the model, then handed out
+// by name as tensors of the layer's functions.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/model.hpp"
+
+namespace lockstep {
+
+/// Declares parameters of one layer; names are prefixed with the layer's.
+class LayerDeclaration {
+ public:
+  LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
+  /// A parameter that every rank holds whole.
+  void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
+           double scale = 0);
+  /// The units declared so far.
+  const std::vector<LayerUnit>& units() const { return units_; }
+
+ private:
+  UnitLayout& unit(const std::string& suffix);
+  Model& model_;
+  const LayerShape& shape_;
+  std::string layer_name_;
+  std::vector<LayerUnit> units_;
+};
+
+/// Weights and gradients of a layer's units in "w" and "gw" (with the unit's suffix), by name
+/// without the layer's prefix: "attn.wqkv"; of other layers' parameters by full name: "embed.wte".
+class LayerTensors {
+ public:
+  LayerTensors(FunctionBuilder& f, const Model& model, const std::string& layer_name,
+               const std::vector<LayerUnit>& units);
+  TensorId w(std::string_view name) const { return at(name).w; }  // invalid: no such parameter
+  TensorId g(std::string_view name) const { return at(name).g; }
+  /// Lets backward zero what follows the last parameter of each unit; of the unit with no suffix,
+  /// what follows its first `used` elements.
+  void pad(FunctionBuilder& f, std::int64_t used = -1) const;
+
+ private:
+  struct Tensors {
+    TensorId w, g;
+  };
+  Tensors at(std::string_view name) const;
+  const Model& model_;
+  const std::vector<LayerUnit>& units_;
+  std::map<std::string, Tensors, std::less<>> tensors_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,333 @@
+// StepAssembly: the kernels and communications of one part of a layer -> its steps. Tensors get
+// their homes, kernels are cut into segments at the communications, formals get their access.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/base/free_list.hpp"
+#include "core/model/function_builder.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
+
+// Formals stand in this order in every function, so that programs read alike; units with a suffix
+// stand with those without ("w_tied" after "w"), communicated tensors before "ws".
+constexpr std::array<std::string_view, 14> kFormalOrder = {
+    "w",     "tokens", "positions", "targets", "columns", "x",  "dy",
+    "saved", "stash",  "y",         "dx",      "loss",    "gw", "communicated"};
+
+std::size_t formal_rank(std::string_view name) {
+  if (name == "ws") return kFormalOrder.size();
+  for (const std::string_view unit : {"w", "gw"}) {
+    if (name.size() > unit.size() && name.starts_with(unit) && name[unit.size()] == '_')
+      name = unit;
+  }
+  const auto found = std::find(kFormalOrder.begin(), kFormalOrder.end(), name);
+  return std::min(static_cast<std::size_t>(found - kFormalOrder.begin()), kFormalOrder.size() - 1);
+}
+
+}  // namespace
+
+class StepAssembly {
+ public:
+  StepAssembly(const FunctionBuilder& builder, Part parts, bool split,
+               const std::vector<std::string>& accumulate)
+      : builder_(builder), accumulate_(accumulate) {
+    place_tensors(parts, split);
+    collect(parts);
+    place_scratch();
+  }
+
+  std::vector<LayerStep> run(const std::string& name) {
+    cut();
+    std::vector<LayerStep> steps;
+    int segment = 0;
+    for (const Cut& cut : cuts_) {
+      if (cut.communication) {
+        steps.emplace_back(communication(*cut.communication));
+      } else {
+        steps.emplace_back(
+            function(segment == 0 ? name : name + "." + std::to_string(segment), cut.kernels));
+        ++segment;
+      }
+    }
+    return steps;
+  }
+
+ private:
+  using Emitted = FunctionBuilder::Emitted;
+  using TensorInfo = FunctionBuilder::TensorInfo;
+  enum Home { OwnFormal, Saved, Stash, Scratch };
+
+  struct Entry {
+    Kernel kernel;  // without operands; of a communication: unused
+    std::vector<TensorId> in, out;
+    const Emitted* communication = nullptr;
+  };
+  /// A communication, or the kernels of a segment.
+  struct Cut {
+    std::optional<std::size_t> communication;  // into entries_
+    std::vector<std::size_t> kernels;          // into entries_
+  };
+  struct Use {
+    std::string name;
+    std::int64_t bytes = 0;
+    bool reads = false;
+    bool writes = false;
+  };
+
+  const TensorInfo& info_of(TensorId t) const {
+    return builder_.tensors_[static_cast<std::size_t>(t.v)];
+  }
+  static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
+  bool accumulates(const std::string& formal) const {
+    return std::find(accumulate_.begin(), accumulate_.end(), formal) != accumulate_.end();
+  }
+  template <class Visit>
+  static void each_tensor(const Entry& entry, Visit&& visit) {
+    for (const auto* list : {&entry.in, &entry.out}) {
+      for (TensorId t : *list) {
+        if (t.valid()) visit(static_cast<std::size_t>(t.v));
+      }
+    }
+  }
+
+  void place_tensors(Part parts, bool split) {
+    const std::size_t count = builder_.tensors_.size();
+    home_.assign(count, OwnFormal);
+    offset_.assign(count, 0);
+    const bool both = parts == Part::Backward && !split;
+    for (std::size_t t = 0; t < count; ++t) {
+      const TensorInfo& tensor = builder_.tensors_[t];
+      if (!tensor.formal.empty()) {
+        offset_[t] = tensor.offset * size_of(tensor.dtype);
+        continue;
+      }
+      if (tensor.communicated) continue;
+      // Parts that use it without writing it first get it from an earlier one.
+      const unsigned given = tensor.used_in & ~tensor.produced_in;
+      const bool from_forward = (tensor.produced_in & bits(Part::Forward)) != 0;
+      if (from_forward && (given & bits(Part::Backward)) != 0) {
+        home_[t] = Saved;
+      } else if (!both && given == bits(Part::WeightGrad)) {
+        home_[t] = Stash;
+      } else {
+        home_[t] = Scratch;
+        continue;
+      }
+      std::int64_t& end = home_[t] == Saved ? saved_bytes_ : stash_bytes_;
+      offset_[t] = end;
+      end += round_up(bytes_of(tensor), FreeList::kAlignment);
+    }
+  }
+
+  void collect(Part parts) {
+    for (const Emitted& emitted : builder_.emitted_) {
+      if ((bits(parts) & bits(emitted.part)) == 0) continue;
+      Entry entry;
+      entry.in = emitted.call.in;
+      entry.out = emitted.call.out;
+      if (!emitted.axis.empty()) {
+        entry.communication = &emitted;
+        entries_.push_back(std::move(entry));
+        continue;
+      }
+      Kernel& kernel = entry.kernel;
+      kernel.kind = emitted.kind;
+      kernel.dtype = builder_.dtype_;
+      std::copy(emitted.call.dims.begin(), emitted.call.dims.end(), kernel.dims.begin());
+      std::copy(emitted.call.scalars.begin(), emitted.call.scalars.end(), kernel.scalars.begin());
+      if (emitted.part == Part::WeightGrad && !entry.out.empty() && entry.out.front().valid()) {
+        kernel.accumulate = accumulates(info_of(entry.out.front()).formal);
+      }
+      entries_.push_back(std::move(entry));
+    }
+    if ((bits(parts) & bits(Part::WeightGrad)) == 0) return;
+    for (TensorId pad : builder_.padding_) {
+      if (accumulates(info_of(pad).formal)) continue;
+      Entry fill;
+      fill.kernel.kind = KernelKind::Fill;
+      fill.kernel.dtype = builder_.dtype_;
+      fill.kernel.dims[0] = info_of(pad).elements;
+      fill.out = {pad};
+      entries_.push_back(std::move(fill));
+    }
+  }
+
+  /// Scratch is reused between the kernels of the part, across its segments.
+  void place_scratch() {
+    std::vector<int> first(home_.size(), -1);
+    std::vector<int> last(home_.size(), -1);
+    for (std::size_t k = 0; k < entries_.size(); ++k) {
+      each_tensor(entries_[k], [&](std::size_t t) {
+        if (first[t] < 0) first[t] = static_cast<int>(k);
+        last[t] = static_cast<int>(k);
+      });
+    }
+    FreeList scratch;
+    for (std::size_t k = 0; k < entries_.size(); ++k) {
+      each_tensor(entries_[k], [&](std::size_t t) {
+        if (home_[t] == Scratch && first[t] == static_cast<int>(k)) {
+          offset_[t] = scratch.allocate(bytes_of(builder_.tensors_[t]));
+          first[t] = -2;  // taken: an in-place operand is visited twice
+        }
+      });
+      each_tensor(entries_[k], [&](std::size_t t) {
+        if (home_[t] == Scratch && last[t] == static_cast<int>(k)) {
+          scratch.release(offset_[t], bytes_of(builder_.tensors_[t]));
+          last[t] = -2;
+        }
+      });
+    }
+    scratch_bytes_ = scratch.high_water();
+  }
+
+  /// A communication ends the segment before it, which made its input. A kernel that touches its
+  /// result, or overwrites its input, begins a segment, so that those before it do not wait.
+  void cut() {
+    std::vector<std::size_t> under_way;  // communications that no kernel has waited for
+    bool open = false;
+    for (std::size_t e = 0; e < entries_.size(); ++e) {
+      if (entries_[e].communication != nullptr) {
+        cuts_.push_back({e, {}});
+        under_way.push_back(e);
+        open = false;
+        continue;
+      }
+      const auto waited = std::erase_if(
+          under_way, [&](std::size_t c) { return waits_for(entries_[e], entries_[c]); });
+      if (!open || waited > 0) cuts_.push_back({std::nullopt, {}});
+      cuts_.back().kernels.push_back(e);
+      open = true;
+    }
+  }
+  static bool waits_for(const Entry& kernel, const Entry& communication) {
+    const int in = communication.in[0].v;
+    const int out = communication.out[0].v;
+    const auto touches = [](const std::vector<TensorId>& list, int tensor) {
+      return std::any_of(list.begin(), list.end(), [&](TensorId t) { return t.v == tensor; });
+    };
+    return touches(kernel.in, out) || touches(kernel.out, out) || touches(kernel.out, in);
+  }
+
+  std::string formal_of(std::size_t t) const {
+    static constexpr std::array<const char*, 4> kHomes = {"", "saved", "stash", "ws"};
+    const TensorInfo& tensor = builder_.tensors_[t];
+    if (home_[t] != OwnFormal) return kHomes[home_[t]];
+    return tensor.formal.empty() ? tensor.name : tensor.formal;
+  }
+  std::int64_t formal_bytes(std::size_t t) const {
+    const TensorInfo& tensor = builder_.tensors_[t];
+    switch (home_[t]) {
+      case Saved:
+        return saved_bytes_;
+      case Stash:
+        return stash_bytes_;
+      case Scratch:
+        return scratch_bytes_;
+      case OwnFormal:
+        break;
+    }
+    return tensor.formal_elements * size_of(tensor.dtype);
+  }
+
+  Communication communication(std::size_t e) const {
+    const Entry& entry = entries_[e];
+    const auto formal = [&](TensorId id, Access access) {
+      const auto t = static_cast<std::size_t>(id.v);
+      return Formal{formal_of(t), access, Bytes{formal_bytes(t)}};
+    };
+    const bool in_place = entry.in[0].v == entry.out[0].v;
+    return {entry.communication->collective, entry.communication->axis,
+            formal(entry.in[0], in_place ? Access::ReadWrite : Access::Read),
+            formal(entry.out[0], in_place ? Access::ReadWrite : Access::Write)};
+  }
+
+  /// Formals in use, with what the kernels do to them.
+  std::vector<Use> uses_of(const std::vector<std::size_t>& kernels) const {
+    std::vector<Use> uses;
+    const auto use_of = [&](TensorId id) -> Use& {
+      const auto t = static_cast<std::size_t>(id.v);
+      const std::string formal = formal_of(t);
+      const auto found =
+          std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.name == formal; });
+      if (found != uses.end()) return *found;
+      uses.push_back({formal, formal_bytes(t)});
+      return uses.back();
+    };
+    std::vector<bool> written(home_.size(), false);
+    for (std::size_t e : kernels) {
+      for (TensorId t : entries_[e].in) {
+        if (t.valid()) use_of(t).reads |= !written[static_cast<std::size_t>(t.v)];
+      }
+      for (TensorId t : entries_[e].out) {
+        if (!t.valid()) continue;
+        Use& use = use_of(t);
+        use.writes = true;
+        use.reads |= entries_[e].kernel.accumulate && !written[static_cast<std::size_t>(t.v)];
+        written[static_cast<std::size_t>(t.v)] = true;
+      }
+    }
+    std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
+      const std::size_t x = formal_rank(a.name);
+      const std::size_t y = formal_rank(b.name);
+      return x != y ? x < y : a.name < b.name;
+    });
+    return uses;
+  }
+
+  Function function(std::string name, const std::vector<std::size_t>& kernels) const {
+    Function function;
+    std::string added;
+    for (const Use& use : uses_of(kernels)) {
+      const Access access = !use.writes ? Access::Read
+                            : use.reads ? Access::ReadWrite
+                                        : Access::Write;
+      function.formals.push_back({use.name, access, Bytes{use.bytes}});
+      if (use.writes && accumulates(use.name)) added += (added.empty() ? "+" : ",") + use.name;
+    }
+    function.name = std::move(name) + added;
+    const auto operand = [&](TensorId id) -> Operand {
+      if (!id.valid()) return {};
+      const auto t = static_cast<std::size_t>(id.v);
+      const std::string formal = formal_of(t);
+      const auto found = std::find_if(function.formals.begin(), function.formals.end(),
+                                      [&](const Formal& f) { return f.name == formal; });
+      return {static_cast<std::int16_t>(found - function.formals.begin()),
+              builder_.tensors_[t].dtype, offset_[t]};
+    };
+    for (std::size_t e : kernels) {
+      Kernel kernel = entries_[e].kernel;
+      if (kernel.kind != KernelKind::Delay) {  // no operands: its formals say what it touches
+        for (TensorId t : entries_[e].in) kernel.in.push_back(operand(t));
+        for (TensorId t : entries_[e].out) kernel.out.push_back(operand(t));
+      }
+      function.kernels.push_back(std::move(kernel));
+    }
+    return function;
+  }
+
+  const FunctionBuilder& builder_;
+  const std::vector<std::string>& accumulate_;
+  std::vector<Home> home_;            // by tensor
+  std::vector<std::int64_t> offset_;  // bytes, by tensor
+  std::int64_t saved_bytes_ = 0, stash_bytes_ = 0, scratch_bytes_ = 0;
+  std::vector<Entry> entries_;
+  std::vector<Cut> cuts_;
+};
+
+std::vector<LayerStep> FunctionBuilder::forward() const {
+  return StepAssembly(*this, Part::Forward, false, {}).run(layer_name_ + ".F");
+}
+std::vector<LayerStep> FunctionBuilder::backward(Part part,
+                                                 const std::vector<std::string>& accumulate) const {
+  return StepAssembly(*this, part, true, accumulate)
+      .run(layer_name_ + (part == Part::InputGrad ? ".I" : ".W"));
+}
+std::vector<LayerStep> FunctionBuilder::backward(const std::vector<std::string>& accumulate) const {
+  return StepAssembly(*this, Part::Backward, false, accumulate).run(layer_name_ + ".B");
+}
+
+}  // namespace lockstep
