@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/causes_text.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep {
@@ -173,6 +174,13 @@ std::string report_text(const Report& r, const Scenario& scenario) {
               r.tokens_per_s > 0 ? count_text(r.tokens_per_s) + " tokens/s" : "");
   if (r.model_flops_per_step.v > 0) {
     summary.add("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
+    if (r.hardware_flops_per_step > r.model_flops_per_step) {
+      summary.add("HFU", percent_text(r.hfu),
+                  flops_text(r.hardware_flops_per_step) + " with what is recomputed");
+    }
+  }
+  if (r.dollars_per_billion_tokens > 0) {
+    summary.add("cost", fmt::format("{:.4g} $", r.dollars_per_billion_tokens), "per 10⁹ tokens");
   }
   summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
               percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
@@ -187,7 +195,9 @@ std::string report_text(const Report& r, const Scenario& scenario) {
                 fmt::format("{} steps", r.losses.size()));
   }
   summary.add("program", r.program_hash);
-  return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r);
+  const std::string causes = causes_text(r);
+  return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r) +
+         (causes.empty() ? "" : "\n" + causes);
 }
 
 std::string sweep_text(const std::vector<SweepRow>& rows) {
@@ -252,18 +262,37 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
   }
   text += "\n" + kinds.text();
 
-  if (a.ranks.size() == b.ranks.size()) {
+  if (!c.ranks.empty()) {
     TextTable ranks({"rank", "compute A", "compute B", "B against A", "exposed A", "exposed B",
-                     "memory A", "memory B"},
+                     "idle A", "idle B", "memory A", "memory B"},
                     0);
-    for (const RankReport* r : rows_of(a)) {
-      const RankReport& other = b.ranks[static_cast<std::size_t>(r->rank)];
-      ranks.add({std::to_string(r->rank), time_text(r->compute), time_text(other.compute),
-                 change_text(r->compute.v, other.compute.v), time_text(r->exposed_comm),
-                 time_text(other.exposed_comm), bytes_text(r->peak_memory),
-                 bytes_text(other.peak_memory)});
+    for (std::size_t i = 0; i < std::min(c.ranks.size(), std::size_t{kMaxRankRows}); ++i) {
+      const RankDifference& r = c.ranks[i];
+      const auto rank = static_cast<std::size_t>(r.rank);
+      ranks.add({std::to_string(r.rank), time_text(r.compute_a), time_text(r.compute_b),
+                 change_text(r.compute_a.v, r.compute_b.v), time_text(r.exposed_a),
+                 time_text(r.exposed_b), time_text(r.idle_a), time_text(r.idle_b),
+                 bytes_text(a.ranks[rank].peak_memory), bytes_text(b.ranks[rank].peak_memory)});
     }
     text += "\n" + ranks.text();
+  }
+
+  TextTable streams({"stream", "time A", "time B", "B against A", "waiting A", "waiting B"});
+  for (const StreamDifference& s : c.streams) {
+    streams.add({s.name, time_text(s.a.time), time_text(s.b.time),
+                 change_text(s.a.time.v, s.b.time.v), time_text(s.a.waiting),
+                 time_text(s.b.waiting)});
+  }
+  text += "\n" + streams.text();
+
+  if (std::any_of(c.memory.begin(), c.memory.end(),
+                  [](const MemoryDifference& m) { return m.a != m.b; })) {
+    TextTable memory({"most alive of", "A", "B", "B against A"});
+    for (const MemoryDifference& m : c.memory) {
+      memory.add({m.kind, bytes_text(m.a), bytes_text(m.b),
+                  change_text(static_cast<double>(m.a.v), static_cast<double>(m.b.v))});
+    }
+    text += "\n" + memory.text();
   }
 
   TextTable worst({"worst offenders", "time A", "time B", "difference", "B against A"});

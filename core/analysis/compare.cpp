@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/analysis/step_graph.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -28,16 +30,17 @@ std::map<Rank, SpanRange> first_step(const Trace& trace) {
   return result;
 }
 
-/// Means over the traced steps.
-std::map<std::string, KindTime> times_by_name(const Trace& trace) {
-  std::vector<int> stands_for(trace.same_as.size(), 0);
-  for (const Rank rank : trace.same_as) ++stands_for[at(rank)];
-  std::vector<KindTime> by_name(trace.names.size());
+/// Means over the traced steps, by what `label` of an op points to among `names`.
+template <class Label>
+std::map<std::string, KindTime> times_by(const Trace& trace, const std::vector<std::string>& names,
+                                         Label label) {
+  const std::vector<int> stands_for = lockstep::stands_for(trace);
+  std::vector<KindTime> by_name(names.size());
   std::set<std::int32_t> steps;
   for (const Span& s : trace.spans) {
     steps.insert(s.step);
     const TraceRole& role = trace.roles[at(trace.role_of_rank[at(s.rank)])];
-    KindTime& time = by_name[at(role.ops[at(s.op.v)].name)];
+    KindTime& time = by_name[at(label(role.ops[at(s.op.v)]))];
     const int ranks = stands_for[at(s.rank)];
     time.time += ranks * to_seconds(s.end - s.active);
     time.waiting += ranks * to_seconds(s.active - s.begin);
@@ -51,9 +54,16 @@ std::map<std::string, KindTime> times_by_name(const Trace& trace) {
   }
   std::map<std::string, KindTime> result;
   for (std::size_t i = 0; i < by_name.size(); ++i) {
-    if (by_name[i].count > 0) result[trace.names[i]] = by_name[i];
+    if (by_name[i].count > 0) result[names[i]] = by_name[i];
   }
   return result;
+}
+std::map<std::string, KindTime> times_by_name(const Trace& trace) {
+  return times_by(trace, trace.names, [](const TraceOp& op) { return op.name; });
+}
+std::map<std::string, KindTime> times_by_stream(const Trace& trace) {
+  return times_by(trace, trace.streams,
+                  [](const TraceOp& op) { return static_cast<std::int32_t>(op.stream); });
 }
 
 template <class Difference>
@@ -102,6 +112,63 @@ bool same_order(const Trace& a, const Trace& b) {
   return true;
 }
 
+Seconds distance(Seconds a, Seconds b) { return {std::fabs(a.v - b.v)}; }
+
+std::vector<RankDifference> compare_ranks(const Report& a, const Report& b) {
+  if (a.ranks.size() != b.ranks.size()) return {};
+  std::vector<RankDifference> result;
+  for (std::size_t r = 0; r < a.ranks.size(); ++r) {
+    const RankReport &x = a.ranks[r], &y = b.ranks[r];
+    result.push_back(
+        {x.rank, x.compute, y.compute, x.exposed_comm, y.exposed_comm, x.idle, y.idle});
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& x, const auto& y) { return x.largest() > y.largest(); });
+  return result;
+}
+
+std::map<std::string, std::int64_t> most_memory(const Trace& trace) {
+  std::map<std::string, std::int64_t> result;
+  for (const MemorySample& sample : trace.memory) {
+    for (std::size_t k = 0; k < sample.bytes_by_kind.size(); ++k) {
+      if (k >= trace.memory_kinds.size() || sample.bytes_by_kind[k] == 0) continue;
+      std::int64_t& most = result[trace.memory_kinds[k]];
+      most = std::max(most, sample.bytes_by_kind[k]);
+    }
+  }
+  return result;
+}
+
+std::vector<MemoryDifference> compare_memory(const Trace& a, const Trace& b) {
+  std::map<std::string, MemoryDifference> joined;
+  for (const auto& [kind, bytes] : most_memory(a)) joined[kind].a = Bytes{bytes};
+  for (const auto& [kind, bytes] : most_memory(b)) joined[kind].b = Bytes{bytes};
+  std::vector<MemoryDifference> result;
+  for (const auto& [kind, d] : joined) result.push_back({kind, d.a, d.b});
+  std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) {
+    return std::abs(x.a.v - x.b.v) > std::abs(y.a.v - y.b.v);
+  });
+  return result;
+}
+
+/// Step numbers and makespans of the traced steps.
+std::vector<std::pair<std::int32_t, Seconds>> step_times(const Trace& trace) {
+  std::vector<std::pair<std::int32_t, Seconds>> result;
+  for (const std::int32_t step : traced_steps(trace)) {
+    result.emplace_back(step, to_seconds(StepGraph(trace, step).makespan()));
+  }
+  return result;
+}
+
+std::vector<StepDifference> compare_steps(const Trace& a, const Trace& b) {
+  const auto x = step_times(a), y = step_times(b);
+  std::vector<StepDifference> result;
+  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    result.push_back({x[i].first, y[i].first, x[i].second, y[i].second});
+  }
+  return result;
+}
+
 LossDifference compare_losses(const std::vector<double>& a, const std::vector<double>& b) {
   LossDifference result;
   result.steps = static_cast<int>(std::min(a.size(), b.size()));
@@ -119,6 +186,11 @@ LossDifference compare_losses(const std::vector<double>& a, const std::vector<do
 
 }  // namespace
 
+Seconds RankDifference::largest() const {
+  return std::max(
+      {distance(compute_a, compute_b), distance(exposed_a, exposed_b), distance(idle_a, idle_b)});
+}
+
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b) {
   Comparison result;
   result.same_program = a.program_hash == b.program_hash;
@@ -130,6 +202,11 @@ Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const
                                   });
   result.kinds = differences<KindDifference>(a.kinds, b.kinds);
   result.ops = differences<OpDifference>(times_by_name(trace_a), times_by_name(trace_b));
+  result.streams =
+      differences<StreamDifference>(times_by_stream(trace_a), times_by_stream(trace_b));
+  result.ranks = compare_ranks(a, b);
+  result.memory = compare_memory(trace_a, trace_b);
+  result.steps = compare_steps(trace_a, trace_b);
   result.losses = compare_losses(a.losses, b.losses);
   return result;
 }

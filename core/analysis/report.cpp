@@ -110,6 +110,20 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
   return result;
 }
 
+/// Of all ranks.
+Flops recomputed_flops(const Program& program) {
+  std::vector<double> of_function;
+  for (const Function& f : program.functions) of_function.push_back(work(f).flops.v);
+  Flops total;
+  for (const Role& role : program.roles) {
+    for (const Op& op : role.ops) {
+      if (op.kind != OpKind::Call || op.phase != Phase::R) continue;
+      total += static_cast<double>(role.ranks.size()) * Flops{of_function[at(op.target)]};
+    }
+  }
+  return total;
+}
+
 struct Window {
   SimTime begin{}, end{};
   bool empty = true;
@@ -146,12 +160,14 @@ class Analyzer {
     report_.cluster = scenario_.cluster.name;
     report_.world_size = program_.mesh.world_size();
     report_.model_flops_per_step = program_.model_flops_per_step;
+    report_.hardware_flops_per_step = program_.model_flops_per_step + recomputed_flops(program_);
     for (const StepResult& step : trace_.steps) {
       report_.losses.push_back(step.loss);
       report_.grad_norms.push_back(step.grad_norm);
     }
     measure_steps();
     measure_ranks();
+    report_.causes = find_causes(trace_, &program_);
     return std::move(report_);
   }
 
@@ -171,6 +187,17 @@ class Analyzer {
     report_.tokens_per_s = static_cast<double>(program_.tokens_per_step) / report_.step_time.v;
     const double peak = peak_of_ranks().v * report_.step_time.v;
     if (peak > 0) report_.mfu = program_.model_flops_per_step.v / peak;
+    if (peak > 0) report_.hfu = report_.hardware_flops_per_step.v / peak;
+    if (report_.tokens_per_s > 0) {
+      report_.dollars_per_billion_tokens = dollars_per_second() / report_.tokens_per_s * 1e9;
+    }
+  }
+
+  double dollars_per_second() const {
+    const ClusterSpec& cluster = scenario_.cluster;
+    const std::int64_t devices =
+        ceil_div(report_.world_size, std::max(cluster.ranks_per_device, 1));
+    return static_cast<double>(devices) * cluster.device.dollars_per_hour / 3600;
   }
 
   FlopsPerSecond peak_of_ranks() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/causes.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 #include "core/spec/scenario.hpp"
@@ -43,13 +44,17 @@ struct Report {
   Flops model_flops_per_step;
   double mfu = 0;  // model flops / (peak of the ranks × step_time); ranks that share a device above
                    // its concurrent_ranks share its peak
+  Flops hardware_flops_per_step;  // model flops and what is computed a second time (recompute)
+  double hfu = 0;  // hardware flops / (peak of the ranks × step_time): MFU without recompute
+  double dollars_per_billion_tokens = 0;  // devices × hours × price; 0: no price, or no tokens
   double bubble_fraction = 0;  // sum over ranks of (makespan - compute busy) / (ranks × makespan)
   double bubble_over_ideal = 0;  // the literature's convention: (makespan - busy) / busy of the
                                  // busiest rank
   Seconds exposed_comm;          // mean over ranks
   std::vector<RankReport> ranks;
   std::map<std::string, KindTime> kinds;  // by TraceOp kind
-  std::vector<double> losses;             // real backends, by step
+  Causes causes;
+  std::vector<double> losses;  // real backends, by step
   std::vector<double> grad_norms;
 };
 

@@ -1,4 +1,5 @@
 // report.json: Report as JSON and back.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,77 @@ ordered_json by_rank(const Report& report, F field) {
   return result;
 }
 
+// ------------------------------------------------ causes
+
+constexpr std::array<const char*, kNumBubbleCauses> kCauseKeys = {
+    "warm_up", "peer", "communication", "cool_down", "other"};
+
+/// The fields of RankCauses, by key of a list by rank. `visit(group, key, reference)`.
+template <class Rank, class Visit>
+void visit_causes(Rank& r, Visit visit) {
+  visit("time_s", "computation", r.computation.v);
+  visit("time_s", "overlapping", r.overlapping.v);
+  visit("time_s", "communication", r.communication.v);
+  visit("time_s", "waiting", r.waiting.v);
+  visit("time_s", "other", r.other.v);
+  for (std::size_t c = 0; c < kCauseKeys.size(); ++c) {
+    visit("bubbles_by_rank_s", kCauseKeys[c], r.bubbles[c].v);
+  }
+  visit("stragglers", "last_arrivals", r.last_arrivals);
+  visit("stragglers", "caused_wait_s", r.caused_wait.v);
+  visit("stragglers", "own_wait_s", r.own_wait.v);
+}
+
+ordered_json by_kind(const std::map<std::string, Seconds>& times) {
+  ordered_json result = ordered_json::object();
+  for (const auto& [kind, time] : times) result[kind] = time.v;
+  return result;
+}
+
+std::map<std::string, Seconds> by_kind(const ordered_json& object) {
+  std::map<std::string, Seconds> result;
+  for (const auto& [kind, time] : object.items()) result[kind] = Seconds{time.get<double>()};
+  return result;
+}
+
+void add_causes(ordered_json& j, const Causes& causes) {
+  j["bubbles_s"] = ordered_json::object();
+  for (std::size_t c = 0; c < kCauseKeys.size(); ++c) {
+    j["bubbles_s"][kCauseKeys[c]] = causes.bubbles[c].v;
+  }
+  j["exposed_comm_by_kind_s"] = by_kind(causes.exposed_comm);
+  j["critical_path_s"] = by_kind(causes.critical_path);
+  j["critical_path_crossings"] = causes.critical_path_crossings;
+  const RankCauses none;
+  visit_causes(none, [&](const char* group, const char* key, double) {
+    j[group][key] = ordered_json::array();
+  });
+  for (const RankCauses& r : causes.ranks) {
+    visit_causes(r, [&](const char* group, const char* key, double value) {
+      j[group][key].push_back(value);
+    });
+  }
+}
+
+/// A report of an earlier version has none.
+Causes causes_from(const ordered_json& j) {
+  Causes causes;
+  if (!j.contains("bubbles_s")) return causes;
+  for (std::size_t c = 0; c < kCauseKeys.size(); ++c) {
+    causes.bubbles[c].v = j.at("bubbles_s").at(kCauseKeys[c]);
+  }
+  causes.exposed_comm = by_kind(j.at("exposed_comm_by_kind_s"));
+  causes.critical_path = by_kind(j.at("critical_path_s"));
+  causes.critical_path_crossings = j.at("critical_path_crossings");
+  causes.ranks.resize(j.at("time_s").at("computation").size());
+  for (std::size_t i = 0; i < causes.ranks.size(); ++i) {
+    visit_causes(causes.ranks[i], [&](const char* group, const char* key, double& value) {
+      value = j.at(group).at(key).at(i);
+    });
+  }
+  return causes;
+}
+
 Report from_json(const ordered_json& j) {
   Report r;
   j.at("backend").get_to(r.backend);
@@ -43,6 +115,9 @@ Report from_json(const ordered_json& j) {
   r.tokens_per_s = j.at("tokens_per_s");
   r.model_flops_per_step.v = j.at("model_flops_per_step");
   r.mfu = j.at("mfu");
+  r.hardware_flops_per_step.v = j.value("hardware_flops_per_step", r.model_flops_per_step.v);
+  r.hfu = j.value("hfu", r.mfu);
+  r.dollars_per_billion_tokens = j.value("dollars_per_billion_tokens", 0.0);
   r.bubble_fraction = j.at("bubble_fraction");
   r.bubble_over_ideal = j.at("bubble_over_ideal");
   r.exposed_comm.v = j.at("exposed_comm_s");
@@ -65,6 +140,7 @@ Report from_json(const ordered_json& j) {
                      Seconds{kind.at("waiting_s").get<double>()},
                      kind.at("count").get<std::int64_t>()};
   }
+  r.causes = causes_from(j);
   r.losses = numbers(j.at("losses"));
   r.grad_norms = numbers(j.at("grad_norms"));
   return r;
@@ -83,6 +159,9 @@ std::string report_json(const Report& r) {
   j["tokens_per_s"] = r.tokens_per_s;
   j["model_flops_per_step"] = r.model_flops_per_step.v;
   j["mfu"] = r.mfu;
+  j["hardware_flops_per_step"] = r.hardware_flops_per_step.v;
+  j["hfu"] = r.hfu;
+  j["dollars_per_billion_tokens"] = r.dollars_per_billion_tokens;
   j["bubble_fraction"] = r.bubble_fraction;
   j["bubble_over_ideal"] = r.bubble_over_ideal;
   j["exposed_comm_s"] = r.exposed_comm.v;
@@ -102,6 +181,7 @@ std::string report_json(const Report& r) {
     j["kinds"][name] = {
         {"time_s", kind.time.v}, {"waiting_s", kind.waiting.v}, {"count", kind.count}};
   }
+  add_causes(j, r.causes);
   j["losses"] = numbers(r.losses);
   j["grad_norms"] = numbers(r.grad_norms);
   return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

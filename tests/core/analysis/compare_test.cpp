@@ -35,6 +35,48 @@ TEST_CASE("what differs most comes first, with both times", "[core][analysis]") 
   CHECK(c.ops[1].b.time.v == Approx(8.8));
 }
 
+TEST_CASE("ranks, streams, memory kinds and steps are compared, the worst first",
+          "[core][analysis]") {
+  HandMade a = test::pipeline(2, 4, 1, 2, true), b = test::pipeline(2, 4, 1, 2, true);
+  Span& last = b.trace.spans.back();  // rank 1's last backward takes 3 s longer
+  REQUIRE(last.rank == 1);
+  last.end += test::seconds(3);
+  for (HandMade* m : {&a, &b}) m->trace.memory_kinds = {"param", "grad", "activation"};
+  a.trace.memory = {{0, test::seconds(0), {10, 5, 0}}, {0, test::seconds(1), {10, 2, 0}}};
+  b.trace.memory = {{0, test::seconds(0), {10, 4, 0}}, {1, test::seconds(1), {12, 9, 0}}};
+  const Comparison c = compare(a, b);
+  REQUIRE(c.ranks.size() == 2);
+  CHECK(c.ranks[0].rank == 1);
+  CHECK(c.ranks[0].compute_b.v - c.ranks[0].compute_a.v == Approx(3));
+  CHECK(c.ranks[0].largest().v == Approx(3));
+  REQUIRE(c.streams.size() == 1);
+  CHECK(c.streams[0].name == "compute");
+  CHECK(c.streams[0].b.time.v == Approx(c.streams[0].a.time.v + 3));
+  REQUIRE(c.memory.size() == 2);  // what neither has is left out
+  CHECK(c.memory[0].kind == "grad");
+  CHECK(c.memory[0].a.v == 5);
+  CHECK(c.memory[0].b.v == 9);
+  CHECK(c.memory[1].b.v == 12);
+  REQUIRE(c.steps.size() == 1);
+  CHECK(c.steps[0].a.v == Approx(15));
+
+  // Steps go by their order, not their number; the surplus has nothing to stand beside.
+  Span later = a.trace.spans[0];
+  later.step = 7;
+  later.end += test::seconds(1);
+  a.trace.spans.push_back(later);
+  CHECK(compare(a, b).steps.size() == 1);
+  later.step = 3;
+  b.trace.spans.push_back(later);
+  const Comparison two = compare(a, b);
+  REQUIRE(two.steps.size() == 2);
+  CHECK(two.steps[1].step_a == 7);
+  CHECK(two.steps[1].step_b == 3);
+  CHECK(two.steps[1].b.v == Approx(2));
+
+  CHECK(compare(a, test::pipeline(3, 4, 1, 2, true)).ranks.empty());
+}
+
 TEST_CASE("a kind that only one run has is compared with nothing", "[core][analysis]") {
   const HandMade a = test::pipeline(1, 2, 1, 2, true);
   HandMade b = a;

@@ -155,6 +155,32 @@ TEST_CASE("MFU is model flops over what the ranks could have done", "[core][anal
   CHECK(report_of(m).mfu == Approx(2 * r.mfu));
 }
 
+TEST_CASE("HFU counts what is computed a second time, and tokens cost devices by the hour",
+          "[core][analysis]") {
+  HandMade m = empty_world(2);
+  Function again;  // 2 × 10 × 20 × 30 flops
+  Kernel gemm;
+  gemm.kind = KernelKind::Gemm;
+  gemm.dims = {10, 20, 30, 1};
+  again.kernels = {gemm};
+  m.program.functions = {again};
+  REQUIRE(work(again).flops.v == 12000);
+  for (const Rank rank : {0, 1}) {
+    add(m, rank, call(Phase::F, 0, 0), "forward", 0, 0, 1);
+    add(m, rank, call(Phase::R, 0, 0), "recompute", 1, 1, 2);
+  }
+  m.program.model_flops_per_step = {48000};
+  m.program.tokens_per_step = 4;
+  m.scenario.cluster.device.dollars_per_hour = 36;
+  const Report r = report_of(m);
+  CHECK(r.hardware_flops_per_step.v == 72000);
+  CHECK(r.hfu == Approx(1.5 * r.mfu));
+  // Two devices at 0.01 $ a second for 2 s make 4 tokens.
+  CHECK(r.dollars_per_billion_tokens == Approx(0.04 / 4 * 1e9));
+  m.scenario.cluster.ranks_per_device = 2;
+  CHECK(report_of(m).dollars_per_billion_tokens == Approx(0.02 / 4 * 1e9));
+}
+
 TEST_CASE("times and counts are means over the traced steps", "[core][analysis]") {
   HandMade m = empty_world(1);
   const OpId op = add(m, 0, call(Phase::F, 0, 0), "forward", 0, 0, 2);
@@ -219,6 +245,19 @@ TEST_CASE("report.json reads back equal", "[core][analysis]") {
   CHECK(report_json(*read) == text);
   CHECK(read->losses[0] == 5.5);
   CHECK(std::isnan(read->losses[1]));
+  CHECK(read->causes == r.causes);
+  REQUIRE(r.causes.ranks.size() == 3);
+}
+
+TEST_CASE("a report of before causes were told reads all the same", "[core][analysis]") {
+  Report r = report_of(pipeline(3, 4, 1, 2, true));
+  const std::string text = report_json(r);
+  const std::size_t first = text.find("  \"bubbles_s\""), last = text.find("  \"losses\"");
+  REQUIRE(first < last);
+  const Result<Report> read = parse_report(text.substr(0, first) + text.substr(last), "old.json");
+  REQUIRE(read.ok());
+  CHECK(read->causes == Causes());
+  CHECK(read->step_time.v == r.step_time.v);
 }
 
 TEST_CASE("a file that is no report is refused with its name", "[core][analysis]") {

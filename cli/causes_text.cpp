@@ -1,0 +1,89 @@
+#include "cli/causes_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/format/format.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr double kWorthTelling = 0.001;     // of the step: less is noise
+constexpr std::size_t kMostStragglers = 5;  // rows
+
+using Parts = std::vector<std::pair<std::string, Seconds>>;
+
+/// "backward 60.1 %, forward 30 %": largest first, without those that are not worth telling.
+std::string shares_text(Parts parts, Seconds whole) {
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, time] : parts) {
+    if (time.v < kWorthTelling * whole.v) break;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent_text(time.v / whole.v));
+  }
+  return text;
+}
+
+std::string bubble_table(const Report& r) {
+  TextTable table({"idle, mean over ranks", "time", "of the step"});
+  Seconds total;
+  for (int c = 0; c < kNumBubbleCauses; ++c) {
+    const auto cause = static_cast<BubbleCause>(c);
+    const Seconds time = r.causes.bubbles[static_cast<std::size_t>(c)];
+    total += time;
+    if (time.v < kWorthTelling * r.step_time.v) continue;
+    table.add(
+        {std::string(to_string(cause)), time_text(time), percent_text(time.v / r.step_time.v)});
+  }
+  table.add({"all", time_text(total), percent_text(total.v / r.step_time.v)});
+  return table.text();
+}
+
+/// Of the step: which transfers are exposed, and what its length consists of.
+std::string shares_lines(const Report& r) {
+  const auto& path = r.causes.critical_path;
+  const auto& exposed = r.causes.exposed_comm;
+  const std::string kinds = shares_text({exposed.begin(), exposed.end()}, r.step_time);
+  const double crossings = r.causes.critical_path_crossings;
+  return (kinds.empty() ? "" : fmt::format("exposed        {}\n", kinds)) +
+         fmt::format(
+             "critical path  {}{}\n", shares_text({path.begin(), path.end()}, r.step_time),
+             crossings > 0 ? fmt::format("; {:.4g} times from rank to rank", crossings) : "");
+}
+
+/// Those who made others wait longest; empty if nobody did for long.
+std::string straggler_table(const Report& r) {
+  std::vector<std::size_t> order(r.causes.ranks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return r.causes.ranks[a].caused_wait > r.causes.ranks[b].caused_wait;
+  });
+  if (order.size() > kMostStragglers) order.resize(kMostStragglers);
+  TextTable table({"straggler", "came last", "others waited", "itself waited"});
+  bool any = false;
+  for (const std::size_t rank : order) {
+    const RankCauses& c = r.causes.ranks[rank];
+    if (c.caused_wait.v < kWorthTelling * r.step_time.v) break;
+    any = true;
+    table.add({fmt::format("rank {}", rank), fmt::format("{:.4g}", c.last_arrivals),
+               time_text(c.caused_wait), time_text(c.own_wait)});
+  }
+  return any ? table.text() : "";
+}
+
+}  // namespace
+
+std::string causes_text(const Report& report) {
+  if (report.causes.ranks.empty() || report.causes.critical_path.empty()) return "";
+  if (!(report.step_time.v > 0)) return "";
+  const std::string stragglers = straggler_table(report);
+  return bubble_table(report) + shares_lines(report) +
+         (stragglers.empty() ? "" : "\n" + stragglers);
+}
+
+}  // namespace lockstep

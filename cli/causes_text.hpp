@@ -1,0 +1,14 @@
+// Why the time of a step goes where it goes, as tables.
+#pragma once
+
+#include <string>
+
+#include "core/analysis/report.hpp"
+
+namespace lockstep {
+
+/// Idle time by cause, the critical path, and stragglers where somebody waits for them. Empty for a
+/// report without spans.
+std::string causes_text(const Report& report);
+
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+#include "core/analysis/causes.hpp"
+
+#include <algorithm>
+
+#include "core/analysis/breakdown.hpp"
+#include "core/analysis/critical_path.hpp"
+#include "core/analysis/stragglers.hpp"
+
+namespace lockstep {
+namespace {
+
+class Adder {
+ public:
+  explicit Adder(std::size_t world) { causes_.ranks.resize(world); }
+
+  void add(const StepGraph& step) {
+    add_breakdown(break_down(step));
+    add_bubbles(find_bubbles(step));
+    add_stragglers(find_stragglers(step));
+    const PathSummary path = summarize(step, critical_path(step));
+    for (const auto& [kind, share] : path.by_kind) {
+      causes_.critical_path[kind] += to_seconds(share.time);
+    }
+    causes_.critical_path_crossings += static_cast<double>(path.crossings);
+  }
+
+  Causes mean(std::size_t steps) {
+    const double per_step = 1.0 / static_cast<double>(std::max<std::size_t>(steps, 1));
+    const double world = static_cast<double>(std::max<std::size_t>(causes_.ranks.size(), 1));
+    const auto scale = [](Seconds& s, double factor) { s = factor * s; };
+    for (RankCauses& r : causes_.ranks) {
+      for (Seconds* s : {&r.computation, &r.overlapping, &r.communication, &r.waiting, &r.other,
+                         &r.caused_wait, &r.own_wait}) {
+        scale(*s, per_step);
+      }
+      for (Seconds& s : r.bubbles) scale(s, per_step);
+      r.last_arrivals *= per_step;
+    }
+    for (Seconds& s : causes_.bubbles) scale(s, per_step / world);
+    for (auto& [kind, s] : causes_.exposed_comm) scale(s, per_step / world);
+    for (auto& [kind, s] : causes_.critical_path) scale(s, per_step);
+    causes_.critical_path_crossings *= per_step;
+    return std::move(causes_);
+  }
+
+ private:
+  void add_breakdown(const Breakdown& breakdown) {
+    for (std::size_t r = 0; r < breakdown.ranks.size(); ++r) {
+      const RankBreakdown& from = breakdown.ranks[r];
+      RankCauses& to = causes_.ranks[r];
+      to.computation += to_seconds(from.computation);
+      to.overlapping += to_seconds(from.overlapping);
+      to.communication += to_seconds(from.communication);
+      to.waiting += to_seconds(from.waiting);
+      to.other += to_seconds(from.other);
+    }
+    for (const auto& [kind, time] : breakdown.exposed_by_kind) {
+      causes_.exposed_comm[kind] += to_seconds(time);
+    }
+  }
+  void add_bubbles(const Bubbles& bubbles) {
+    for (std::size_t c = 0; c < bubbles.total.size(); ++c) {
+      causes_.bubbles[c] += to_seconds(bubbles.total[c]);
+      for (std::size_t r = 0; r < bubbles.by_rank.size(); ++r) {
+        causes_.ranks[r].bubbles[c] += to_seconds(bubbles.by_rank[r][c]);
+      }
+    }
+  }
+  void add_stragglers(const Stragglers& stragglers) {
+    for (std::size_t r = 0; r < stragglers.ranks.size(); ++r) {
+      const RankArrivals& from = stragglers.ranks[r];
+      RankCauses& to = causes_.ranks[r];
+      to.last_arrivals += static_cast<double>(from.last);
+      to.caused_wait += to_seconds(from.caused);
+      to.own_wait += to_seconds(from.waited);
+    }
+  }
+
+  Causes causes_;  // sums over steps; of the means over ranks, over ranks too
+};
+
+}  // namespace
+
+Causes find_causes(const Trace& trace, const Program* program) {
+  const std::vector<std::int32_t> steps = traced_steps(trace);
+  Adder adder(trace.same_as.size());
+  for (const std::int32_t step : steps) adder.add(StepGraph(trace, step, program));
+  return adder.mean(steps.size());
+}
+
+}  // namespace lockstep
