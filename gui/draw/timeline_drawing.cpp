@@ -1,7 +1,6 @@
 #include "gui/draw/timeline_drawing.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "core/ir/program.hpp"
@@ -12,80 +11,227 @@ namespace {
 constexpr double kRulerTick = 110;  // pixels between labelled ticks, at least
 constexpr int kComputeStream = static_cast<int>(Stream::Compute);
 
-/// Draws the spans of one segment, folding what is too narrow.
+/// Where time lies in a row, and what is too narrow to be drawn alone there.
+class Scale {
+ public:
+  Scale(const TimeAxis& axis, const QRectF& row) : axis_(axis), row_(row) {
+    // Cells of folding lie on a grid of absolute time: the picture does not shimmer while it is
+    // panned.
+    cell_ =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(kFoldBelow / axis.pixels_per_tick()));
+  }
+  bool is_wide(SimTime length) const { return length.count() >= cell_; }
+  /// Where the cell of `t` ends, or the window.
+  SimTime cell_end(SimTime t) const {
+    const std::int64_t ticks = t.count();
+    const std::int64_t cell = ticks >= 0 ? ticks / cell_ : (ticks - cell_ + 1) / cell_;
+    return std::min(SimTime{(cell + 1) * cell_}, axis_.end);
+  }
+  /// Cut off a little outside the row, so that far ends stay exact numbers.
+  QRectF box(SimTime begin, SimTime end) const {
+    const double x0 = std::max(row_.x() + axis_.x_of(begin), row_.left() - 4);
+    const double x1 = std::min(row_.x() + axis_.x_of(end), row_.right() + 4);
+    return {x0, row_.y(), std::max(x1 - x0, 0.0), row_.height()};
+  }
+
+ private:
+  const TimeAxis& axis_;
+  const QRectF& row_;
+  std::int64_t cell_ = 1;
+};
+
+Hatch hatch_of(BubbleCause cause) {
+  switch (cause) {
+    case BubbleCause::WarmUp:
+      return Hatch::Rising;
+    case BubbleCause::Peer:
+      return Hatch::Falling;
+    case BubbleCause::Communication:
+      return Hatch::Cross;
+    case BubbleCause::CoolDown:
+      return Hatch::Upright;
+    case BubbleCause::Other:
+      return Hatch::Dots;
+  }
+  return Hatch::None;
+}
+
+/// Draws the idle stretches of one rank in one step: the wide ones with the pattern of their cause
+/// and, where it fits, its name.
+class BubbleDrawing {
+ public:
+  BubbleDrawing(DisplayList& list, const StepView& step, Rank rank, const Scale& scale,
+                const QRectF& row, const TextSize& text)
+      : list_(list), scale_(scale), row_(row), text_(text) {
+    const auto& all = step.bubbles.list;
+    first_ = std::partition_point(all.begin(), all.end(), [&](auto& b) { return b.rank < rank; });
+    last_ = std::partition_point(first_, all.end(), [&](auto& b) { return b.rank == rank; });
+    // Below everything: what is between narrow spans.
+    list.fill(scale.box(step.graph.begin(), step.graph.end()).intersected(row), Ink::Idle,
+              Hatch::Rising);
+  }
+
+  /// Those in [begin, end), where nothing computes.
+  void draw(SimTime begin, SimTime end) {
+    if (!scale_.is_wide(end - begin)) return;
+    auto b = std::partition_point(first_, last_, [&](auto& bubble) { return bubble.end <= begin; });
+    for (; b != last_ && b->begin < end; ++b) {
+      if (scale_.is_wide(b->length())) draw(*b);
+    }
+  }
+
+ private:
+  void draw(const Bubble& bubble) {
+    const QRectF box = scale_.box(bubble.begin, bubble.end).intersected(row_);
+    list_.fill(box, Ink::Background);
+    list_.fill(box, Ink::Idle, hatch_of(bubble.cause));
+    const std::string words(to_string(bubble.cause));
+    const double width = text_.width_of(words) + 6;
+    if (width + 8 >= box.width() || box.height() < text_.line_height - 3) return;
+    const QRectF plate(box.center().x() - width / 2, box.y(), width, box.height());
+    list_.fill(plate, Ink::Background);
+    list_.text(plate, words, Ink::Faint, Align::Center);
+  }
+
+  DisplayList& list_;
+  const Scale& scale_;
+  const QRectF& row_;
+  const TextSize& text_;
+  std::vector<Bubble>::const_iterator first_, last_;  // of the rank
+};
+
+/// Draws the spans of one lane, folding what is too narrow.
 class LaneDrawing {
  public:
   LaneDrawing(DisplayList& list, const RunView& run, const TimeAxis& axis, const QRectF& row,
               const TextSize& text)
-      : list_(list), run_(run), axis_(axis), row_(row), text_(text) {
-    // Cells of folding lie on a grid of absolute time whose step is a power of two between one and
-    // two pixels: the picture does not shimmer while it is panned.
-    const auto pixel = static_cast<std::uint64_t>(
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(1 / axis.pixels_per_tick())));
-    cell_ = static_cast<std::int64_t>(std::bit_ceil(pixel));
-    wide_ = SimTime{
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(kFoldBelow / axis.pixels_per_tick()))};
-    wide_ = std::max(wide_, SimTime{cell_});
-  }
+      : list_(list), run_(run), axis_(axis), row_(row), text_(text), scale_(axis, row_) {}
 
   void draw(const LaneSegment& segment) {
+    draw_spans(segment, [](SimTime, SimTime) {});
+  }
+
+  /// With what is between the spans.
+  void draw(const LaneSegment& segment, const StepView& step) {
+    BubbleDrawing bubbles(list_, step, segment.spans().front().rank, scale_, row_, text_);
+    SimTime idle_since = std::max(step.graph.begin(), axis_.begin);
+    draw_spans(segment, [&](SimTime begin, SimTime end) {
+      bubbles.draw(idle_since, begin);
+      idle_since = end;
+    });
+    bubbles.draw(idle_since, std::min(step.graph.end(), axis_.end));
+  }
+
+ private:
+  /// Calls before(begin, end) for every box, before it is drawn.
+  template <class Before>
+  void draw_spans(const LaneSegment& segment, Before before) {
     const auto spans = segment.spans();
     std::size_t guess = 1;
     for (std::size_t i = segment.first_ending_after(axis_.begin);
          i < spans.size() && spans[i].begin < axis_.end;) {
-      if (spans[i].end - spans[i].begin >= wide_) {
+      if (scale_.is_wide(spans[i].end - spans[i].begin)) {
+        before(spans[i].begin, spans[i].end);
         draw_span(spans[i]);
         ++i;
         continue;
       }
       // A wide span that begins in the cell also ends it, so it can only be the last one.
-      const SimTime until = std::min(cell_end(spans[i].begin), axis_.end);
-      std::size_t j = segment.first_beginning_at(until, i + 1, guess - 1);
+      std::size_t j = segment.first_beginning_at(scale_.cell_end(spans[i].begin), i + 1, guess - 1);
       guess = j - i;
-      if (spans[j - 1].end - spans[j - 1].begin >= wide_) --j;
+      if (scale_.is_wide(spans[j - 1].end - spans[j - 1].begin)) --j;
+      before(spans[i].begin, spans[j - 1].end);
       draw_folded(segment, i, j);
       i = j;
     }
+    end_block();
   }
 
- private:
-  SimTime cell_end(SimTime t) const {
-    const std::int64_t ticks = t.count();
-    const std::int64_t cell = ticks >= 0 ? ticks / cell_ : (ticks - cell_ + 1) / cell_;
-    return SimTime{(cell + 1) * cell_};
-  }
-  double x_of(SimTime t) const { return row_.x() + axis_.x_of(t); }
-  QRectF box(SimTime begin, SimTime end) const {
-    const double x0 = std::max(x_of(begin), row_.left() - 4);
-    const double x1 = std::min(x_of(end), row_.right() + 4);
-    return {x0, row_.y(), std::max(x1 - x0, 0.0), row_.height()};
-  }
+  /// Neighbouring spans of one microbatch and phase: one label for all of them, or, where there is
+  /// room, one for each.
+  struct Block {
+    const TraceOp* op = nullptr;
+    Look look = Look::Forward;
+    double left = 0, right = 0;
+    std::size_t spans = 0;
+    std::vector<std::pair<QRectF, int>> layers;  // spans drawn alone, with their layer
+  };
+
+  bool has_text_height() const { return row_.height() >= text_.line_height - 3; }
 
   void draw_span(const Span& span) {
+    const TraceOp& op = run_.lanes.op(span);
     const Look look = run_.lanes.look(span);
     const Ink ink = ink_of(look);
     if (span.active > span.begin) {  // waits for a peer: a thread, not yet a box
-      QRectF thread = box(span.begin, span.active);
+      QRectF thread = scale_.box(span.begin, span.active);
       thread.setTop(row_.center().y() - 1);
       thread.setHeight(2);
       list_.fill(thread, ink);
     }
-    const QRectF rect = box(span.active, span.end);
+    const QRectF rect = scale_.box(span.active, span.end);
     // One pixel short: neighbours of one colour stay two boxes.
     const double gap = rect.width() >= 4 ? 1 : 0;
     list_.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink, hatch_of(look), 1);
-    if (rect.width() < 2 * text_.char_width || rect.height() < text_.line_height - 3) return;
-    const QRectF visible = rect.intersected(row_);
-    const std::string words = label(run_.lanes.op(span), look);
-    if (text_.width_of(words) + 2 > visible.width()) return;
-    list_.texts.push_back({visible, words, ink, true, Align::Center});
+    extend_block(op, look, rect, 1);
+    if (has_text_height() && rect.width() > 4 * text_.char_width) {
+      block_.layers.emplace_back(rect.intersected(row_), op.layer);
+    }
   }
 
   void draw_folded(const LaneSegment& segment, std::size_t from, std::size_t to) {
     const auto spans = segment.spans();
     const Look look = run_.lanes.look(spans[segment.longest(from, to)]);
-    const QRectF rect = box(spans[from].begin, spans[to - 1].end);
+    const QRectF rect = scale_.box(spans[from].begin, spans[to - 1].end);
     list_.fill(rect, ink_of(look), Hatch::None, static_cast<std::uint32_t>(to - from));
+    const TraceOp &first = run_.lanes.op(spans[from]), &last = run_.lanes.op(spans[to - 1]);
+    if (same_block(first, last)) {
+      extend_block(first, look, rect, to - from);
+    } else {
+      end_block();
+    }
+  }
+
+  static bool same_block(const TraceOp& a, const TraceOp& b) {
+    return a.kind == b.kind && a.microbatch == b.microbatch && a.stage == b.stage;
+  }
+
+  void extend_block(const TraceOp& op, Look look, const QRectF& rect, std::size_t spans) {
+    if (!block_.op || !same_block(*block_.op, op) || rect.left() > block_.right + 2) {
+      end_block();
+      block_.op = &op;
+      block_.look = look;
+      block_.left = rect.left();
+    }
+    block_.right = rect.right();
+    block_.spans += spans;
+  }
+
+  void end_block() {
+    if (block_.op && has_text_height()) label_block();
+    block_ = {};
+  }
+
+  void label_block() {
+    const std::string words = label(*block_.op, block_.look);
+    const Ink ink = ink_of(block_.look);
+    bool labelled = false;
+    for (const auto& [rect, layer] : block_.layers) {
+      if (block_.spans == 1 || layer < 0 || block_.look >= Look::AllReduce) continue;
+      const std::string of_layer = words + " L" + std::to_string(layer);
+      if (text_.width_of(of_layer) + 2 > rect.width()) continue;
+      list_.texts.push_back({rect, of_layer, ink, true, Align::Center});
+      labelled = true;
+    }
+    const double left = std::max(block_.left, row_.left());
+    const double width = std::min(block_.right, row_.right()) - left;
+    const double needed = text_.width_of(words) + 2;
+    if (labelled || needed > width) return;
+    const QRectF rect(left, row_.y(), width, row_.height());
+    if (block_.spans > 1) {  // on a plate: edges between spans do not cross the letters
+      list_.fill({rect.center().x() - needed / 2, rect.y(), needed, rect.height()}, ink);
+    }
+    list_.texts.push_back({rect, words, ink, true, Align::Center});
   }
 
   DisplayList& list_;
@@ -93,18 +239,9 @@ class LaneDrawing {
   const TimeAxis& axis_;
   const QRectF row_;
   const TextSize& text_;
-  std::int64_t cell_ = 1;
-  SimTime wide_{1};
+  const Scale scale_;
+  Block block_;
 };
-
-/// The parts of a computing lane where a step runs: what no span covers there is a bubble.
-void draw_idle(DisplayList& list, const RunView& run, const TimeAxis& axis, const QRectF& row) {
-  for (const StepWindow& step : run.lanes.steps()) {
-    const double x0 = std::max(row.x() + axis.x_of(step.begin), row.left());
-    const double x1 = std::min(row.x() + axis.x_of(step.end), row.right());
-    if (x0 < x1) list.fill({x0, row.y(), x1 - x0, row.height()}, Ink::Idle, Hatch::Rising);
-  }
-}
 
 class TimelineDrawing {
  public:
@@ -140,7 +277,6 @@ class TimelineDrawing {
       const double lane_top = std::max(y + above, top);
       const QRectF lane(frame_.gutter, lane_top, frame_.axis.width, bottom - above - 1 - lane_top);
       if (lane.height() > 0) {
-        if (row.stream == kComputeStream) draw_idle(list_, run_, frame_.axis, lane);
         draw_lane(list_, run_, *row.lane, frame_.axis, lane, text_);
       }
     }
@@ -193,7 +329,18 @@ void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const Ti
                const QRectF& row, const TextSize& text) {
   LaneDrawing drawing(list, run, axis, row, text);
   for (const LaneSegment& segment : lane.segments) {
-    if (segment.end() > axis.begin && segment.begin() < axis.end) drawing.draw(segment);
+    const StepView* step =
+        lane.stream == kComputeStream
+            ? run.step_of(static_cast<SpanId>(segment.spans().data() - run.trace.spans.data()))
+            : nullptr;
+    const SimTime begin = step ? step->graph.begin() : segment.begin();
+    const SimTime end = step ? step->graph.end() : segment.end();
+    if (end <= axis.begin || begin >= axis.end) continue;
+    if (step) {
+      drawing.draw(segment, *step);
+    } else {
+      drawing.draw(segment);
+    }
   }
 }
 

@@ -12,23 +12,14 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
 LaneSegment::LaneSegment(std::span<const Span> spans) : spans_(spans) {
-  const auto duration = [&](std::uint32_t i) { return spans_[i].end - spans_[i].begin; };
-  std::size_t below = spans_.size();
-  while (below > kFan) {
-    std::vector<std::uint32_t> level;
-    level.reserve(below / kFan + 1);
-    for (std::size_t from = 0; from < below; from += kFan) {
-      const std::size_t to = std::min(from + kFan, below);
-      const auto below_at = [&](std::size_t i) {
-        return levels_.empty() ? static_cast<std::uint32_t>(i) : levels_.back()[i];
-      };
-      std::uint32_t best = below_at(from);
-      for (std::size_t i = from + 1; i < to; ++i) {
-        if (duration(below_at(i)) > duration(best)) best = below_at(i);
-      }
-      level.push_back(best);
+  for (std::size_t whole = spans_.size() / kFan; whole > 0; whole /= kFan) {
+    std::vector<Longest> level(whole);
+    for (std::size_t i = 0; i < whole * kFan; ++i) {
+      const Longest below =
+          levels_.empty() ? Longest{duration(i), static_cast<std::uint32_t>(i)} : levels_.back()[i];
+      Longest& best = level[i / kFan];
+      if (below.duration > best.duration) best = below;
     }
-    below = level.size();
     levels_.push_back(std::move(level));
   }
 }
@@ -75,26 +66,28 @@ std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::si
 }
 
 std::size_t LaneSegment::longest(std::size_t from, std::size_t to) const {
-  std::size_t best = from;
-  SimTime best_duration = spans_[from].end - spans_[from].begin;
-  const auto consider = [&](std::size_t i) {
-    const SimTime duration = spans_[i].end - spans_[i].begin;
-    if (duration > best_duration || (duration == best_duration && i < best)) {
-      best = i;
-      best_duration = duration;
+  Longest best;
+  if (to - from <= 2 * kFan) {
+    for (std::size_t i = from; i < to; ++i) {
+      if (const float d = duration(i); d > best.duration) best = {d, static_cast<std::uint32_t>(i)};
+    }
+    return best.index;
+  }
+  const auto consider = [&](const Longest& other) {
+    if (other.duration > best.duration ||
+        (other.duration == best.duration && other.index < best.index)) {
+      best = other;
     }
   };
-  const auto range = [&](std::size_t level, std::size_t a, std::size_t b) {
-    for (std::size_t i = a; i < b; ++i) consider(level == 0 ? i : levels_[level - 1][i]);
-  };
-  for (std::size_t level = 0;; ++level) {
+  from = (from + kFan - 1) / kFan;  // from here on counted in sixteens, then in theirs
+  to = to / kFan;
+  for (std::size_t k = 0;; ++k) {
     const std::size_t up = (from + kFan - 1) / kFan, down = to / kFan;
-    if (level == levels_.size() || up >= down) {
-      range(level, from, to);
-      return best;
-    }
-    range(level, from, up * kFan);
-    range(level, down * kFan, to);
+    const bool last = k + 1 == levels_.size() || up >= down;
+    const std::size_t left = last ? to : up * kFan, right = last ? to : down * kFan;
+    for (std::size_t i = from; i < left; ++i) consider(levels_[k][i]);
+    for (std::size_t i = right; i < to; ++i) consider(levels_[k][i]);
+    if (last) return best.index;
     from = up;
     to = down;
   }

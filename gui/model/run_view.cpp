@@ -43,11 +43,17 @@ void add_program(RunView& run, const std::string& folder) {
   }
 }
 
-std::shared_ptr<RunView> new_run(std::string title, Trace trace) {
-  auto run = std::make_shared<RunView>();
-  run->title = std::move(title);
-  run->trace = std::move(trace);
+/// What follows from the trace and the program: comes last, when neither moves any more.
+RunPtr finish(std::shared_ptr<RunView> run) {
   run->lanes = Lanes(run->trace);
+  const Program* program = run->program ? &*run->program : nullptr;
+  for (const std::int32_t step : traced_steps(run->trace)) {
+    StepGraph graph(run->trace, step, program);
+    Bubbles bubbles = find_bubbles(graph);
+    std::vector<PathSegment> path = critical_path(graph);
+    const auto first = static_cast<SpanId>(graph.spans().data() - run->trace.spans.data());
+    run->steps.push_back({first, std::move(graph), std::move(bubbles), std::move(path)});
+  }
   return run;
 }
 
@@ -55,11 +61,20 @@ std::shared_ptr<RunView> new_run(std::string title, Trace trace) {
 
 RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario,
                 std::optional<Program> program, std::optional<Report> report) {
-  auto run = new_run(std::move(title), std::move(trace));
+  auto run = std::make_shared<RunView>();
+  run->title = std::move(title);
+  run->trace = std::move(trace);
   run->scenario = std::move(scenario);
   run->program = std::move(program);
   run->report = std::move(report);
-  return run;
+  return finish(std::move(run));
+}
+
+const StepView* RunView::step_of(SpanId span) const {
+  for (const StepView& step : steps) {
+    if (span >= step.first_span && span - step.first_span < step.graph.spans().size()) return &step;
+  }
+  return nullptr;
 }
 
 Outcome simulate(const std::string& text, const std::string& file,
@@ -79,7 +94,9 @@ Outcome simulate(const std::string& text, const std::string& file,
   if (!ran) return failed(ran.error());
   if (cancelled) return {};
   Report report = analyze(ran->trace, *program, scenario);
-  auto run = new_run(stem(file) + ", simulated", std::move(ran->trace));
+  auto run = std::make_shared<RunView>();
+  run->title = stem(file) + ", simulated";
+  run->trace = std::move(ran->trace);
   for (const Error& error : check_expectations(report, scenario.expect)) {
     run->notes.push_back(to_string(error));
   }
@@ -91,7 +108,7 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->scenario = std::move(scenario);
   run->program = std::move(*program);
   run->report = std::move(report);
-  return {std::move(run), {}};
+  return {finish(std::move(run)), {}};
 }
 
 Outcome load(const std::string& path, const Cancelled& cancelled) {
@@ -99,18 +116,22 @@ Outcome load(const std::string& path, const Cancelled& cancelled) {
     Result<Run> read = read_run(path);
     if (!read) return failed(read.error());
     if (cancelled) return {};
-    auto run = new_run(stem(path) + ", " + read->trace.backend, std::move(read->trace));
+    auto run = std::make_shared<RunView>();
+    run->title = stem(path) + ", " + read->trace.backend;
     run->path = path;
+    run->trace = std::move(read->trace);
     run->report = std::move(read->report);
     add_program(*run, path);
-    return {std::move(run), {}};
+    return {finish(std::move(run)), {}};
   }
   Result<Trace> trace = read_chrome_trace(path);
   if (!trace) return failed(trace.error());
   if (cancelled) return {};
-  auto run = new_run(stem(path) + ", " + trace->backend, std::move(*trace));
+  auto run = std::make_shared<RunView>();
+  run->title = stem(path) + ", " + trace->backend;
   run->path = path;
-  return {std::move(run), {}};
+  run->trace = std::move(*trace);
+  return {finish(std::move(run)), {}};
 }
 
 FileKind kind_of_path(const std::string& path) {

@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/bubbles.hpp"
+#include "core/analysis/critical_path.hpp"
 #include "core/analysis/report.hpp"
+#include "core/analysis/step_graph.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 #include "core/spec/scenario.hpp"
@@ -16,6 +19,19 @@
 #include "gui/model/lanes.hpp"
 
 namespace lockstep::gui {
+
+/// Index into Trace::spans; not to be mixed up with StepGraph's, which counts within a step.
+using SpanId = std::size_t;
+
+/// What a traced step's analyses say.
+struct StepView {
+  SpanId first_span = 0;  // of the step
+  StepGraph graph;
+  Bubbles bubbles;
+  std::vector<PathSegment> path;  // critical
+  SpanId id(SpanIndex i) const { return first_span + static_cast<SpanId>(i); }
+  SpanIndex index(SpanId id) const { return static_cast<SpanIndex>(id - first_span); }
+};
 
 struct RunView {
   std::string title;                 // "1f1b-p4-m8, simulated"
@@ -25,12 +41,14 @@ struct RunView {
   std::optional<Report> report;      // absent: likewise
   Trace trace;
   Lanes lanes;
+  std::vector<StepView> steps;     // in time order
   std::vector<std::string> notes;  // what the user should know: an [expect] that failed, …
 
   RunView() = default;
   RunView(const RunView&) = delete;  // lanes point into the trace
   RunView& operator=(const RunView&) = delete;
   bool simulated() const { return trace.backend == "sim"; }
+  const StepView* step_of(SpanId span) const;
   int world_size() const { return static_cast<int>(trace.role_of_rank.size()); }
 };
 using RunPtr = std::shared_ptr<const RunView>;

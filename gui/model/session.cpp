@@ -168,6 +168,12 @@ void Session::select(Selection selection) {
   emit selectionChanged();
 }
 
+void Session::point_at(Selection selection) {
+  if (selection.span) set_cursor(run_->trace.spans[*selection.span].active);
+  select(std::move(selection));
+  emit pointedAt();
+}
+
 void Session::set_playing(bool playing) {
   if (playing == playing_ || (playing && !run_)) return;
   if (playing && cursor_ >= run_->lanes.end()) set_cursor(run_->lanes.begin());

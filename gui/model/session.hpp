@@ -22,15 +22,12 @@ struct Document {
   bool operator==(const Document&) const = default;
 };
 
-/// One span of the run shown: its index in Trace::spans.
-using SpanId = std::size_t;
-
 struct TimeRange {
   SimTime begin{}, end{};
   bool operator==(const TimeRange&) const = default;
 };
 
-/// What the user points at. Empty ranks: all.
+/// What the user points at, in the run shown. Empty ranks: all.
 struct Selection {
   std::optional<SpanId> span;
   std::optional<TimeRange> range;  // an area of the timeline
@@ -87,6 +84,9 @@ class Session : public QObject {
   void set_cursor(SimTime time);  // stays inside the run
   const Selection& selection() const { return selection_; }
   void select(Selection selection);
+  /// Selects and asks the timeline to bring it into view: what a table's row or a caption points
+  /// at.
+  void point_at(Selection selection);
   bool playing() const { return playing_; }
   void set_playing(bool playing);  // from the begin if the cursor is at the end
   /// Seconds that playing the whole run takes.
@@ -108,6 +108,7 @@ class Session : public QObject {
   void slotsChanged();
   void cursorChanged();
   void selectionChanged();
+  void pointedAt();  // after selectionChanged
   void playChanged();
   void layoutChanged();
   void failed(const QString& message);

@@ -188,8 +188,17 @@ LayoutChoice initial_choice(const RunView& run) {
       rows += run.lanes.of_rank(rank).size();
     }
   }
-  if (rows <= kRowsOfAScreen) return choice;
-  for (Rank rank = 0; rank < run.world_size(); ++rank) choice.folded.insert(rank_key(rank));
+  return rows <= kRowsOfAScreen ? choice : folded_ranks(run, std::move(choice), true);
+}
+
+LayoutChoice folded_ranks(const RunView& run, LayoutChoice choice, bool fold) {
+  for (Rank rank = 0; rank < run.world_size(); ++rank) {
+    if (fold) {
+      choice.folded.insert(rank_key(rank));
+    } else {
+      choice.folded.erase(rank_key(rank));
+    }
+  }
   return choice;
 }
 

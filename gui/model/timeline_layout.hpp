@@ -56,6 +56,7 @@ const Row* row_at(const std::vector<Row>& rows, double y);
 
 /// `rank` one place up (-1) or down (+1) among the ranks shown with it.
 LayoutChoice moved(const RunView& run, LayoutChoice choice, Rank rank, int by);
+LayoutChoice folded_ranks(const RunView& run, LayoutChoice choice, bool fold);  // all of them
 LayoutChoice toggled_fold(LayoutChoice choice, const RowKey& key);
 LayoutChoice toggled_pin(LayoutChoice choice, const RowKey& key);
 

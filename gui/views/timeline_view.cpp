@@ -1,30 +1,45 @@
 #include "gui/views/timeline_view.hpp"
 
+#include <QContextMenuEvent>
+#include <QHelpEvent>
 #include <QKeyEvent>
+#include <QMenu>
 #include <QMouseEvent>
 #include <QScrollBar>
+#include <QToolTip>
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <set>
+
+#include "gui/model/describe.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr double kClickReach = 4;  // pixels: a shorter drag is a click
-constexpr double kKeyPan = 0.15;   // of the visible width
-constexpr double kKeyZoom = 0.75;
-constexpr double kNarrowestGutter = 90, kWidestGutter = 260;
+constexpr double kSnapReach = 7;
+constexpr double kWheelZoom = 0.8;
+constexpr double kNarrowestGutter = 90, kWidestGutter = 280;
 
 }  // namespace
 
 TimelineView::TimelineView(Session& session, QWidget* parent)
     : Canvas(parent), session_(session), scroll_bar_(new QScrollBar(Qt::Vertical, this)) {
   setAccessibleName("Timeline");
-  connect(scroll_bar_, &QScrollBar::valueChanged, this, [this](int y) { set_scroll(y); });
+  setAccessibleDescription(
+      "Operations of every rank against time. The panel Table lists the same in rows.");
+  commands_ = commands();
+  scroll_bar_->setAccessibleName("Scroll the timeline's rows");
+  connect(scroll_bar_, &QScrollBar::valueChanged, this, [this](int y) {
+    frame_.scroll = y;
+    invalidate();
+  });
   connect(&session, &Session::runChanged, this, [this] { on_run(); });
   connect(&session, &Session::layoutChanged, this, [this] { lay_out_rows(); });
   connect(&session, &Session::cursorChanged, this, [this] { update(); });
-  connect(&session, &Session::selectionChanged, this, [this] { update(); });
+  connect(&session, &Session::selectionChanged, this, [this] { on_selection(); });
+  connect(&session, &Session::pointedAt, this, [this] { reveal(); });
   on_run();
 }
 
@@ -37,8 +52,28 @@ void TimelineView::on_run() {
   const bool same_world = before && run_ && before->trace.rank_labels == run_->trace.rank_labels;
   const bool whole = before && frame_.axis.begin <= before->lanes.begin() &&
                      frame_.axis.end >= before->lanes.end();
+  on_selection();
   lay_out_rows();
   if (!same_world || whole) fit();
+}
+
+void TimelineView::on_selection() {
+  const Selection& selection = session_.selection();
+  overlay_.span = selection.span;
+  overlay_.links = run_ && selection.span ? links_of(*run_, *selection.span) : std::vector<Link>();
+  overlay_.area_begin.reset();
+  overlay_.area_end.reset();
+  if (selection.range) {
+    overlay_.area_begin = selection.range->begin;
+    overlay_.area_end = selection.range->end;
+  }
+  overlay_.area_ranks = selection.ranks;
+  update();
+}
+
+void TimelineView::show_critical_path(bool show) {
+  overlay_.critical_path = show;
+  update();
 }
 
 RowHeights TimelineView::row_heights() const {
@@ -59,7 +94,7 @@ void TimelineView::lay_out_rows() {
   frame_.axis.width = std::max(1.0, width() - frame_.gutter - bar);
   const int page = std::max(0, height() - static_cast<int>(frame_.rows_top(layout_)));
   scroll_bar_->setGeometry(width() - bar, 0, bar, height());
-  scroll_bar_->setRange(0, std::max(0, static_cast<int>(layout_.height) - page));
+  scroll_bar_->setRange(0, std::max(0, static_cast<int>(std::ceil(layout_.height)) - page));
   scroll_bar_->setPageStep(page);
   scroll_bar_->setSingleStep(24);
   frame_.scroll = scroll_bar_->value();
@@ -80,15 +115,46 @@ void TimelineView::set_axis(const TimeAxis& axis) {
   invalidate();
 }
 
-void TimelineView::set_scroll(double scroll) {
-  if (scroll == frame_.scroll) return;
-  frame_.scroll = scroll;
-  invalidate();
-}
-
 void TimelineView::zoom(double factor, double x) {
   if (!run_) return;
   set_axis(frame_.axis.zoomed(factor, x - frame_.gutter, run_->lanes.end() - run_->lanes.begin()));
+}
+
+void TimelineView::pan(double share) { set_axis(frame_.axis.panned(share * frame_.axis.width)); }
+
+void TimelineView::reveal() {
+  if (!run_) return;
+  const Selection& selection = session_.selection();
+  std::optional<TimeRange> time = selection.range;
+  std::optional<Rank> rank;
+  if (selection.span) {
+    const Span& span = run_->trace.spans[*selection.span];
+    time = TimeRange{span.begin, span.end};
+    rank = span.rank;
+  } else if (!selection.ranks.empty()) {
+    rank = selection.ranks.front();
+  }
+  if (time) {
+    const SimTime length = time->end - time->begin;
+    const bool tiny = length.count() * 60 < frame_.axis.length().count();
+    if (tiny || length > frame_.axis.length()) {
+      const SimTime around = std::max(length, TimeAxis::kShortest) * 3;
+      show_time(time->begin - around, time->end + around);
+    } else if (time->begin < frame_.axis.begin || time->end > frame_.axis.end) {
+      const SimTime middle = time->begin + length / 2;
+      set_axis({middle - frame_.axis.length() / 2, middle + frame_.axis.length() / 2,
+                frame_.axis.width});
+    }
+  }
+  for (const Row& row : layout_.rows) {
+    if (!rank || !row.lane || row.lane->rank != *rank) continue;
+    const int page = scroll_bar_->pageStep(), top = scroll_bar_->value();
+    if (row.y < top || row.y + row.height > top + page) {
+      scroll_bar_->setValue(static_cast<int>(row.y + row.height / 2) - page / 2);
+    }
+    break;
+  }
+  update();
 }
 
 void TimelineView::resizeEvent(QResizeEvent* event) {
@@ -106,31 +172,24 @@ DisplayList TimelineView::draw() const {
 }
 
 DisplayList TimelineView::draw_overlay() const {
-  DisplayList list;
-  if (!run_) return list;
-  const auto vertical = [&](double x, Ink ink, float width) {
-    if (x >= frame_.gutter && x < frame_.gutter + frame_.axis.width) {
-      list.line({x, 0}, {x, frame_.size.height()}, ink, width);
-    }
-  };
-  if (const auto& range = session_.selection().range) {
-    const double x0 = std::max(frame_.x_of(range->begin), frame_.gutter);
-    const double x1 = std::min(frame_.x_of(range->end), frame_.gutter + frame_.axis.width);
-    if (x0 < x1) {
-      list.fill({x0, 0, x1 - x0, frame_.size.height()}, Ink::Wash);
-    }
-  }
-  if (hover_ && drag_ == Drag::None) vertical(hover_->x(), Ink::Grid, 1);
-  vertical(frame_.x_of(session_.cursor()), Ink::Accent, 2);
-  return list;
+  if (!run_) return {};
+  TimelineOverlay overlay = overlay_;
+  overlay.cursor = session_.cursor();
+  if (hover_ && drag_ == Drag::None) overlay.hover_x = hover_->x();
+  return gui::draw_overlay(*run_, layout_, frame_, text(), overlay);
 }
 
 // ---------------------------------------------------------------- mouse
 
+SimTime TimelineView::time_at(QPointF at, bool exact) const {
+  const auto edge = exact ? std::nullopt : snap(*run_, layout_, frame_, at, kSnapReach);
+  return edge.value_or(frame_.time_at(at.x()));
+}
+
 void TimelineView::wheelEvent(QWheelEvent* event) {
   const double notches = (event->angleDelta().y() + event->angleDelta().x()) / 120.0;
   if (event->modifiers() & Qt::ControlModifier) {
-    zoom(std::pow(kKeyZoom, notches), event->position().x());
+    zoom(std::pow(kWheelZoom, notches), event->position().x());
   } else if (event->modifiers() & Qt::ShiftModifier || event->angleDelta().x() != 0) {
     set_axis(frame_.axis.panned(-60 * notches));
   } else {
@@ -140,17 +199,19 @@ void TimelineView::wheelEvent(QWheelEvent* event) {
 }
 
 void TimelineView::mousePressEvent(QMouseEvent* event) {
+  if (!run_ || event->button() == Qt::RightButton) return;
   pressed_ = last_ = event->position();
   const bool pan = event->button() != Qt::LeftButton || event->modifiers() & Qt::ShiftModifier;
-  drag_ = pan                             ? Drag::Pan
-          : pressed_.y() < frame_.ruler   ? Drag::Cursor
-          : pressed_.x() >= frame_.gutter ? Drag::Area
-                                          : Drag::None;
+  drag_ = pan                            ? Drag::Pan
+          : pressed_.x() < frame_.gutter ? Drag::None
+          : pressed_.y() < frame_.ruler  ? Drag::Cursor
+                                         : Drag::Area;
   if (drag_ == Drag::Cursor) session_.set_cursor(frame_.time_at(pressed_.x()));
 }
 
 void TimelineView::mouseMoveEvent(QMouseEvent* event) {
   const QPointF at = event->position();
+  const bool exact = event->modifiers() & Qt::AltModifier;
   hover_ = at;
   switch (drag_) {
     case Drag::Pan:
@@ -158,19 +219,33 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
       scroll_bar_->setValue(scroll_bar_->value() + static_cast<int>(last_.y() - at.y()));
       break;
     case Drag::Cursor:
-      session_.set_cursor(frame_.time_at(at.x()));
+      session_.set_cursor(time_at(at, exact));
       break;
     case Drag::Area:
-      if (std::abs(at.x() - pressed_.x()) >= kClickReach) {
-        const SimTime a = frame_.time_at(pressed_.x()), b = frame_.time_at(at.x());
-        session_.select({std::nullopt, TimeRange{std::min(a, b), std::max(a, b)}, {}});
-      }
+      if (std::abs(at.x() - pressed_.x()) >= kClickReach) select_area(at, exact);
       break;
     case Drag::None:
+      if (tell_hover_) tell_hover_(words_at(at, false));
       update();
       break;
   }
   last_ = at;
+}
+
+void TimelineView::select_area(QPointF at, bool exact) {
+  const SimTime a = time_at(pressed_, exact), b = time_at(at, exact);
+  std::set<Rank> ranks;
+  const double top = std::min(pressed_.y(), at.y()), bottom = std::max(pressed_.y(), at.y());
+  for (const auto* rows : {&layout_.pinned, &layout_.rows}) {
+    for (const Row& row : *rows) {
+      const auto place = place_of(layout_, frame_, row);
+      if (place && row.lane && place->bottom() > top && place->top() < bottom) {
+        ranks.insert(row.lane->rank);
+      }
+    }
+  }
+  session_.select({std::nullopt, TimeRange{std::min(a, b), std::max(a, b)},
+                   std::vector<Rank>(ranks.begin(), ranks.end())});
 }
 
 void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
@@ -203,43 +278,57 @@ void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
   }
 }
 
-void TimelineView::leaveEvent(QEvent*) {
-  hover_.reset();
-  update();
+void TimelineView::contextMenuEvent(QContextMenuEvent* event) {
+  const auto place = row_at(layout_, frame_, event->pos());
+  if (!place) return;
+  const Row row = *place->row;
+  QMenu menu(this);
+  if (row.foldable) {
+    menu.addAction(row.folded ? "Unfold" : "Fold", this,
+                   [this, row] { session_.set_layout(toggled_fold(session_.layout(), row.key)); });
+  }
+  if (row.kind != Row::Kind::Group) {
+    menu.addAction(row.pinned ? "Unpin" : "Pin to the top", this,
+                   [this, row] { session_.set_layout(toggled_pin(session_.layout(), row.key)); });
+    menu.addAction("Move rank up", this, [this, row] {
+      session_.set_layout(moved(*run_, session_.layout(), row.rank, -1));
+    });
+    menu.addAction("Move rank down", this, [this, row] {
+      session_.set_layout(moved(*run_, session_.layout(), row.rank, +1));
+    });
+  }
+  menu.addSeparator();
+  menu.addAction("Fold all ranks", this, [this] { fold_all(true); });
+  menu.addAction("Unfold all ranks", this, [this] { fold_all(false); });
+  menu.exec(event->globalPos());
 }
 
-// ---------------------------------------------------------------- keys
-
-void TimelineView::keyPressEvent(QKeyEvent* event) {
-  const double middle = frame_.gutter + frame_.axis.width / 2;
-  const double x = hover_ && hover_->x() >= frame_.gutter ? hover_->x() : middle;
-  switch (event->key()) {
-    case Qt::Key_W:
-    case Qt::Key_Plus:
-      zoom(kKeyZoom, x);
-      break;
-    case Qt::Key_S:
-    case Qt::Key_Minus:
-      zoom(1 / kKeyZoom, x);
-      break;
-    case Qt::Key_A:
-    case Qt::Key_Left:
-      set_axis(frame_.axis.panned(-kKeyPan * frame_.axis.width));
-      break;
-    case Qt::Key_D:
-    case Qt::Key_Right:
-      set_axis(frame_.axis.panned(kKeyPan * frame_.axis.width));
-      break;
-    case Qt::Key_0:
-    case Qt::Key_Home:
-      fit();
-      break;
-    case Qt::Key_Escape:
-      session_.select({});
-      break;
-    default:
-      Canvas::keyPressEvent(event);
+QString TimelineView::words_at(QPointF at, bool all) const {
+  if (!run_ || at.x() < frame_.gutter) return {};
+  if (const auto span = span_at(*run_, layout_, frame_, at)) {
+    return QString::fromStdString(all ? text_of(facts_of(*run_, *span)) : summary(*run_, *span));
   }
+  const auto place = row_at(layout_, frame_, at);
+  if (!place || !place->row->lane || place->row->kind == Row::Kind::Stream) return {};
+  const auto [step, bubble] = bubble_at(*run_, place->row->rank, frame_.time_at(at.x()));
+  if (!bubble) return {};
+  return QString::fromStdString(all ? text_of(facts_of(*run_, *step, *bubble))
+                                    : summary(*step, *bubble));
+}
+
+bool TimelineView::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip) {
+    const auto* help = static_cast<QHelpEvent*>(event);
+    QToolTip::showText(help->globalPos(), words_at(help->pos(), true), this);
+    return true;
+  }
+  return Canvas::event(event);
+}
+
+void TimelineView::leaveEvent(QEvent*) {
+  hover_.reset();
+  if (tell_hover_) tell_hover_({});
+  update();
 }
 
 }  // namespace lockstep::gui

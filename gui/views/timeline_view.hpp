@@ -1,17 +1,19 @@
-// TimelineView: lanes against time; pan, zoom, select.
+// TimelineView: lanes against time; pan, zoom, select, measure, follow.
 #pragma once
 
 #include <optional>
 
-#include "gui/draw/timeline_drawing.hpp"
+#include "gui/draw/timeline_overlay.hpp"
 #include "gui/model/session.hpp"
+#include "gui/model/span_search.hpp"
 #include "gui/views/canvas.hpp"
+#include "gui/views/command.hpp"
 
 class QScrollBar;
 
 namespace lockstep::gui {
 
-class TimelineView final : public Canvas {
+class TimelineView final : public Canvas, public CommandSource {
  public:
   explicit TimelineView(Session& session, QWidget* parent = nullptr);
 
@@ -19,11 +21,24 @@ class TimelineView final : public Canvas {
   const TimelineLayout& layout_now() const { return layout_; }
   void show_time(SimTime begin, SimTime end);  // with a small margin
   void fit();                                  // the whole run
+  /// Brings the selection to the middle; what already fills the window: the whole run.
+  void focus_selection();
+  bool critical_path() const { return overlay_.critical_path; }
+  void show_critical_path(bool show);
+  /// Selects the next (or previous) span that `words` mean (SpanQuery); false: there is none.
+  bool find(const std::string& words, bool forward);
+  /// Called with what the mouse is over, in words, as it moves.
+  void on_hover(std::function<void(const QString&)> tell) { tell_hover_ = std::move(tell); }
+
+  QString commands_title() const override { return "Timeline"; }
+  std::vector<Command> commands() override;
+  std::vector<std::pair<QString, QString>> gestures() const override;
   QSize sizeHint() const override { return {1000, 500}; }
 
  protected:
   DisplayList draw() const override;
   DisplayList draw_overlay() const override;
+  bool event(QEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
@@ -31,16 +46,30 @@ class TimelineView final : public Canvas {
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void contextMenuEvent(QContextMenuEvent* event) override;
   void leaveEvent(QEvent* event) override;
 
  private:
   enum class Drag { None, Pan, Area, Cursor };
   void on_run();
+  void on_selection();
   void lay_out_rows();
   void set_axis(const TimeAxis& axis);
-  void set_scroll(double scroll);
+  void zoom(double factor);
   void zoom(double factor, double x);
+  void pan(double share);
+  void reveal();  // the selection, with as little motion as possible
   void finish_click(QPointF at);
+  void select_area(QPointF at, bool exact);
+  SimTime time_at(QPointF at, bool exact) const;
+  void step_along_lane(int by);
+  void follow_link(bool forward);
+  void range_of_selection();
+  const Row* active_row() const;  // of the selected span, or under the mouse
+  void pin_active_row();
+  void move_active_rank(int by);
+  void fold_all(bool fold);
+  QString words_at(QPointF at, bool all) const;
   RowHeights row_heights() const;
 
   Session& session_;
@@ -48,6 +77,9 @@ class TimelineView final : public Canvas {
   RunPtr run_;
   TimelineLayout layout_;
   TimelineFrame frame_;
+  TimelineOverlay overlay_;
+  std::vector<Command> commands_;
+  std::function<void(const QString&)> tell_hover_;
   std::optional<QPointF> hover_;
   Drag drag_ = Drag::None;
   QPointF pressed_, last_;

@@ -1,19 +1,28 @@
 #include "gui/views/view_list.hpp"
 
+#include "gui/views/details_view.hpp"
 #include "gui/views/runs_view.hpp"
-#include "gui/views/timeline_view.hpp"
+#include "gui/views/tables_view.hpp"
+#include "gui/views/timeline_panel.hpp"
 #include "gui/views/what_if_view.hpp"
 
 namespace lockstep::gui {
+namespace {
+
+template <class View>
+QWidget* make(Session& session) {
+  return new View(session);
+}
+
+}  // namespace
 
 const std::vector<ViewEntry>& view_list() {
   static const std::vector<ViewEntry> list = {
-      {"timeline", "Timeline", Qt::NoDockWidgetArea, true,
-       [](Session& session) -> QWidget* { return new TimelineView(session); }},
-      {"what-if", "What if", Qt::RightDockWidgetArea, true,
-       [](Session& session) -> QWidget* { return new WhatIfView(session); }},
-      {"runs", "Runs", Qt::RightDockWidgetArea, true,
-       [](Session& session) -> QWidget* { return new RunsView(session); }},
+      {"timeline", "Timeline", Qt::NoDockWidgetArea, true, make<TimelinePanel>},
+      {"what-if", "What if", Qt::RightDockWidgetArea, true, make<WhatIfView>},
+      {"runs", "Runs", Qt::RightDockWidgetArea, true, make<RunsView>},
+      {"details", "Details", Qt::RightDockWidgetArea, true, make<DetailsView>},
+      {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
   };
   return list;
 }

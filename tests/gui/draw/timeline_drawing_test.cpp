@@ -33,6 +33,7 @@ TEST_CASE("a span is drawn where its time is, with its letter and number", "[gui
   DisplayList list;
   draw_lane(list, *run, run->lanes.all()[0], {0 * kMs, 100 * kMs, 1000}, {50, 10, 1000, 20}, kText);
   CHECK(print(list) ==
+        "fill 150.0 10.0 500.0 20.0 idle hatch1\n"
         "fill 150.0 10.0 199.0 20.0 F spans=1\n"
         "fill 350.0 10.0 299.0 20.0 B spans=1\n"
         "text 150.0 10.0 200.0 20.0 F \"F3\"\n"
@@ -53,7 +54,7 @@ TEST_CASE("a transfer that waits for its peer is a thread, then a box", "[gui][d
 
 TEST_CASE("narrow neighbours are folded into one box that looks like the longest", "[gui][draw]") {
   Trace trace = test::empty_trace(1);
-  // 1000 ps on 1000 pixels: one picosecond each, cells of two.
+  // 2000 ps on 1000 pixels: two picoseconds each, cells of four.
   trace.spans = {
       test::span(0, 0, SimTime{100}, SimTime{100}), test::span(0, 1, SimTime{100}, SimTime{101}),
       test::span(0, 0, SimTime{101}, SimTime{101}), test::span(0, 2, SimTime{200}, SimTime{300})};
@@ -62,8 +63,51 @@ TEST_CASE("narrow neighbours are folded into one box that looks like the longest
   draw_lane(list, *run, run->lanes.all()[0], {SimTime{0}, SimTime{2000}, 1000}, {0, 0, 1000, 8},
             kText);
   CHECK(print(list) ==
+        "fill 50.0 0.0 100.0 8.0 idle hatch1\n"
         "fill 50.0 0.0 0.5 8.0 B spans=3\n"
+        "fill 50.5 0.0 49.5 8.0 background\n"
+        "fill 50.5 0.0 49.5 8.0 idle hatch5\n"
         "fill 100.0 0.0 49.0 8.0 F spans=1\n");
+}
+
+TEST_CASE("layers of one microbatch share a label until each has room for its own", "[gui][draw]") {
+  Trace trace = test::empty_trace(1);
+  for (int layer = 0; layer < 3; ++layer) {
+    TraceOp& op = trace.roles[0].ops[static_cast<std::size_t>(layer)];
+    op = trace.roles[0].ops[0];
+    op.layer = layer;
+    trace.spans.push_back(test::span(0, layer, layer * 10 * kMs, (layer + 1) * 10 * kMs));
+  }
+  const RunPtr run = make_run("layers", std::move(trace));
+  const auto words = [&](SimTime length) {
+    DisplayList list;
+    draw_lane(list, *run, run->lanes.all()[0], {0 * kMs, length, 1000}, {0, 0, 1000, 20}, kText);
+    std::string all;
+    for (const Text& t : list.texts) all += (all.empty() ? "" : ", ") + t.text;
+    return all;
+  };
+  CHECK(words(30 * kMs) == "F0 L0, F0 L1, F0 L2");
+  CHECK(words(1000 * kMs) == "F0");
+  CHECK(words(10'000 * kMs).empty());
+}
+
+TEST_CASE("bubbles are drawn where nothing computes, with the name of their cause", "[gui][draw]") {
+  Trace trace = test::empty_trace(2);
+  trace.spans = {test::span(0, 0, 0 * kMs, 40 * kMs), test::span(1, 1, 40 * kMs, 100 * kMs)};
+  const RunPtr run = make_run("two stages", std::move(trace));
+  DisplayList list;
+  draw_lane(list, *run, *run->lanes.find(1, 0), {0 * kMs, 100 * kMs, 1000}, {0, 0, 1000, 20},
+            kText);
+  REQUIRE(run->steps.size() == 1);
+  std::string words;
+  for (const Text& t : list.texts) words += t.text + ";";
+  CHECK(words == "warm-up;B0;");
+  // The hatch of the bubble ends where the span begins.
+  const auto hatch = std::find_if(list.fills.begin() + 1, list.fills.end(),
+                                  [](const Fill& f) { return f.ink == Ink::Idle; });
+  REQUIRE(hatch != list.fills.end());
+  CHECK(hatch->x == 0);
+  CHECK(hatch->width == Approx(400));
 }
 
 TEST_CASE("every span of a window is drawn alone or counted in one box", "[gui][draw]") {
@@ -82,9 +126,10 @@ TEST_CASE("every span of a window is drawn alone or counted in one box", "[gui][
       draw_lane(list, *run, lane, axis, {0, 0, axis.width, 10}, kText);
       REQUIRE(stands_for(list) == spans_in(lane, axis));
       // Never more boxes than pixels can show: a cell is at least a pixel or a picosecond wide.
-      REQUIRE(list.fills.size() <= static_cast<std::size_t>(2 * axis.width) + 4);
+      REQUIRE(list.fills.size() <= static_cast<std::size_t>(3 * axis.width) + 8);
       float right = -1e9F;
       for (const Fill& f : list.fills) {
+        if (f.stands_for == 0) continue;
         REQUIRE(f.x + 0.51F >= right);  // boxes do not overlap (but for rounding of long axes)
         right = f.x + f.width;
       }

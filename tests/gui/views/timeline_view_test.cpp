@@ -112,5 +112,80 @@ TEST_CASE("a new simulation of the same ranks keeps the zoom", "[gui][views]") {
   CHECK(f.view.frame().axis == axis);
 }
 
+TEST_CASE("areas snap to the edges of spans, with Alt they do not", "[gui][views]") {
+  Fixture f;
+  const QPoint from = f.point(0, "rank 0").toPoint() + QPoint(3, 0);
+  const QPoint to = f.point(10, "rank 0").toPoint() + QPoint(3, 0);
+  const auto drag = [&](Qt::KeyboardModifiers modifiers) {
+    QTest::mousePress(&f.view, Qt::LeftButton, modifiers, from);
+    QMouseEvent move(QEvent::MouseMove, to, f.view.mapToGlobal(to), Qt::NoButton, Qt::LeftButton,
+                     modifiers);
+    QCoreApplication::sendEvent(&f.view, &move);
+    QTest::mouseRelease(&f.view, Qt::LeftButton, modifiers, to);
+    return *f.session.selection().range;
+  };
+  CHECK(drag({}) == TimeRange{SimTime{0}, to_sim_time(Seconds{10})});
+  CHECK(f.session.selection().ranks == std::vector<Rank>{0});
+  CHECK(drag(Qt::AltModifier).end > to_sim_time(Seconds{10}));
+}
+
+TEST_CASE("keys walk along a lane and along links", "[gui][views]") {
+  Fixture f;
+  const auto selected = [&] {
+    const Span& s = f.session.run()->trace.spans[*f.session.selection().span];
+    return "rank " + std::to_string(s.rank) + " " +
+           label(f.session.run()->lanes.op(s), f.session.run()->lanes.look(s));
+  };
+  REQUIRE(f.view.find("F0 rank0 compute", true));
+  CHECK(selected() == "rank 0 F0");
+  QTest::keyClick(&f.view, Qt::Key_Period);
+  CHECK(selected() == "rank 0 F1");
+  QTest::keyClick(&f.view, Qt::Key_Comma);
+  CHECK(selected() == "rank 0 F0");
+  QTest::keyClick(&f.view, Qt::Key_BracketRight);  // F0 -> its send -> the receive -> F0
+  CHECK(selected() == "rank 0 S0");
+  QTest::keyClick(&f.view, Qt::Key_BracketRight);
+  CHECK(selected() == "rank 1 r0");
+  QTest::keyClick(&f.view, Qt::Key_BracketRight);
+  CHECK(selected() == "rank 1 F0");
+  QTest::keyClick(&f.view, Qt::Key_BracketLeft);
+  CHECK(selected() == "rank 1 r0");
+  CHECK_FALSE(f.view.find("no such span", true));
+}
+
+TEST_CASE("F shows the selection, and F again everything", "[gui][views]") {
+  Fixture f;
+  const TimeAxis whole = f.view.frame().axis;
+  f.view.find("F0 rank0 compute", true);
+  QTest::keyClick(&f.view, Qt::Key_F);
+  CHECK(f.view.frame().axis.length() < whole.length() / 20);
+  QTest::keyClick(&f.view, Qt::Key_F);
+  CHECK(f.view.frame().axis == whole);
+}
+
+TEST_CASE("P pins a row, Alt and arrows move a rank, R takes a span's time", "[gui][views]") {
+  Fixture f;
+  f.view.find("F0 rank2 compute", true);
+  QTest::keyClick(&f.view, Qt::Key_P);
+  REQUIRE(f.view.layout_now().pinned.size() == 1);
+  CHECK(f.view.layout_now().pinned.front().key == "rank 2");
+  QTest::keyClick(&f.view, Qt::Key_R);
+  CHECK(f.session.selection().range->end - f.session.selection().range->begin ==
+        to_sim_time(Seconds{10}));
+}
+
+TEST_CASE("no two commands of the timeline share a key", "[gui][views]") {
+  Fixture f;
+  QStringList keys;
+  for (const Command& command : f.view.commands()) {
+    for (const QKeySequence& key : command.keys) {
+      INFO(key.toString().toStdString());
+      CHECK_FALSE(key.isEmpty());
+      CHECK_FALSE(keys.contains(key.toString()));
+      keys << key.toString();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::gui

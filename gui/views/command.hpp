@@ -1,0 +1,34 @@
+// Commands: what a view can do, with its keys. The view obeys them, the keyboard sheet lists them,
+// the command palette finds them.
+#pragma once
+
+#include <QKeySequence>
+#include <QString>
+#include <functional>
+#include <vector>
+
+class QKeyEvent;
+
+namespace lockstep::gui {
+
+struct Command {
+  QString title;
+  std::vector<QKeySequence> keys;
+  std::function<void()> run;
+};
+
+/// A view that has commands.
+class CommandSource {
+ public:
+  virtual ~CommandSource() = default;
+  virtual QString commands_title() const = 0;  // "Timeline"
+  virtual std::vector<Command> commands() = 0;
+  /// What the mouse does, for the keyboard sheet: pairs of gesture and effect.
+  virtual std::vector<std::pair<QString, QString>> gestures() const { return {}; }
+};
+
+/// Runs the command that the key belongs to; false: none. W, A, S and D mean the keys at their
+/// places on the keyboard, whatever is printed on them, where the platform tells.
+bool run_command(const std::vector<Command>& commands, const QKeyEvent& event);
+
+}  // namespace lockstep::gui

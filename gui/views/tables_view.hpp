@@ -1,0 +1,41 @@
+// TablesView: the timeline in rows, for keyboards, screen readers and sorting: spans, bubbles,
+// statistics of the selected area, the critical path.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/model/timeline_tables.hpp"
+
+class QLabel;
+class QTabWidget;
+class QTableView;
+
+namespace lockstep::gui {
+
+class TablesView final : public QWidget {
+ public:
+  explicit TablesView(Session& session, QWidget* parent = nullptr);
+
+ private:
+  struct Page {
+    TimelineTable (*make)(const RunPtr&, const Selection&);
+    QTableView* view = nullptr;
+    TableModel* model = nullptr;
+    std::function<Selection(std::size_t)> target;
+    bool stale = true;
+  };
+  void add_page(const char* title, const char* name, decltype(Page::make) make);
+  void outdate();
+  void show_page();
+  void follow(Page& page, int row);
+  void export_csv();
+
+  Session& session_;
+  QTabWidget* tabs_;
+  QLabel* scope_;
+  std::vector<Page> pages_;
+  Selection area_;          // what the pages show: the selection without its span
+  bool following_ = false;  // the selection comes from here
+};
+
+}  // namespace lockstep::gui

@@ -1,0 +1,132 @@
+#include "gui/views/timeline_panel.hpp"
+
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include "gui/views/legend.hpp"
+#include "gui/views/timeline_view.hpp"
+
+namespace lockstep::gui {
+
+TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      timeline_(new TimelineView(session)),
+      filter_(new QLineEdit),
+      search_(new QLineEdit),
+      matches_(new QLabel),
+      path_(new QToolButton),
+      hover_(new QLabel) {
+  setAccessibleName("Timeline with search");
+  setFocusProxy(timeline_);
+
+  filter_->setPlaceholderText("Filter rows: rank 3, pp1, gather");
+  filter_->setAccessibleName("Filter the timeline's rows");
+  filter_->setClearButtonEnabled(true);
+  search_->setPlaceholderText("Search spans: F3, all-gather rank 2  (/)");
+  search_->setAccessibleName("Search spans");
+  search_->setClearButtonEnabled(true);
+  search_->installEventFilter(this);
+  matches_->setAccessibleName("Matches of the search");
+  path_->setText("Critical path");
+  path_->setCheckable(true);
+  path_->setAutoRaise(true);
+  path_->setToolTip("Mark the chain of operations that the step's length consists of (C)");
+  hover_->setAccessibleName("Under the mouse");
+  hover_->setTextFormat(Qt::PlainText);
+  hover_->setContentsMargins(6, 0, 6, 0);
+  hover_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+
+  auto* bar = new QHBoxLayout;
+  bar->setContentsMargins(4, 3, 4, 3);
+  bar->setSpacing(8);
+  bar->addWidget(filter_, 2);
+  bar->addWidget(search_, 3);
+  bar->addWidget(matches_);
+  bar->addStretch(1);
+  bar->addWidget(path_);
+  auto* bottom = new QHBoxLayout;
+  bottom->setContentsMargins(0, 0, 0, 0);
+  bottom->addWidget(new Legend(session), 3);
+  bottom->addWidget(hover_, 2);
+  auto* all = new QVBoxLayout(this);
+  all->setContentsMargins(0, 0, 0, 0);
+  all->setSpacing(0);
+  all->addLayout(bar);
+  all->addWidget(timeline_, 1);
+  all->addLayout(bottom);
+
+  connect(filter_, &QLineEdit::textChanged, this, [this](const QString& text) {
+    LayoutChoice choice = session_.layout();
+    choice.filter = text.toStdString();
+    session_.set_layout(std::move(choice));
+  });
+  connect(&session, &Session::layoutChanged, this, [this] {
+    const QString text = QString::fromStdString(session_.layout().filter);
+    if (filter_->text() != text) filter_->setText(text);
+  });
+  connect(search_, &QLineEdit::textChanged, this, [this] { count_matches(); });
+  connect(&session, &Session::runChanged, this, [this] { count_matches(); });
+  connect(path_, &QToolButton::toggled, timeline_,
+          [this](bool on) { timeline_->show_critical_path(on); });
+  timeline_->on_hover([this](const QString& words) { hover_->setText(words); });
+}
+
+QString TimelinePanel::commands_title() const { return timeline_->commands_title(); }
+
+std::vector<Command> TimelinePanel::commands() {
+  std::vector<Command> list = timeline_->commands();
+  list.push_back({"Search spans", {QKeySequence("/"), QKeySequence("Ctrl+F")}, [this] {
+                    search_->setFocus();
+                    search_->selectAll();
+                  }});
+  list.push_back({"Filter rows", {QKeySequence("Ctrl+L")}, [this] {
+                    filter_->setFocus();
+                    filter_->selectAll();
+                  }});
+  return list;
+}
+
+std::vector<std::pair<QString, QString>> TimelinePanel::gestures() const {
+  auto list = timeline_->gestures();
+  list.push_back({"Enter, Shift + Enter in the search", "next and previous match"});
+  return list;
+}
+
+void TimelinePanel::find(bool forward) {
+  if (!timeline_->find(search_->text().toStdString(), forward)) matches_->setText("no match");
+}
+
+void TimelinePanel::count_matches() {
+  const std::string words = search_->text().toStdString();
+  const RunPtr run = session_.run();
+  if (words.empty() || !run) {
+    matches_->clear();
+    return;
+  }
+  const std::size_t count = SpanQuery(*run, words).count();
+  matches_->setText(count == 0   ? QString("no match")
+                    : count == 1 ? QString("1 match")
+                                 : QString("%L1 matches").arg(count));
+}
+
+bool TimelinePanel::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == search_ && event->type() == QEvent::KeyPress) {
+    const auto* key = static_cast<QKeyEvent*>(event);
+    if (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter) {
+      find(!(key->modifiers() & Qt::ShiftModifier));
+      return true;
+    }
+    if (key->key() == Qt::Key_Escape) {
+      timeline_->setFocus();
+      return true;
+    }
+  }
+  return QWidget::eventFilter(watched, event);
+}
+
+}  // namespace lockstep::gui

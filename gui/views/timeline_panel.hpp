@@ -1,0 +1,43 @@
+// TimelinePanel: the timeline with its search and filter above it, and below it the legend and what
+// the mouse is over.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/model/session.hpp"
+#include "gui/views/command.hpp"
+
+class QLabel;
+class QLineEdit;
+class QToolButton;
+
+namespace lockstep::gui {
+
+class TimelineView;
+
+class TimelinePanel final : public QWidget, public CommandSource {
+ public:
+  explicit TimelinePanel(Session& session, QWidget* parent = nullptr);
+  TimelineView& timeline() const { return *timeline_; }
+
+  QString commands_title() const override;
+  std::vector<Command> commands() override;
+  std::vector<std::pair<QString, QString>> gestures() const override;
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  void find(bool forward);
+  void count_matches();
+
+  Session& session_;
+  TimelineView* timeline_;
+  QLineEdit* filter_;
+  QLineEdit* search_;
+  QLabel* matches_;
+  QToolButton* path_;
+  QLabel* hover_;
+};
+
+}  // namespace lockstep::gui
