@@ -1,6 +1,7 @@
 #include "gui/views/view_list.hpp"
 
 #include "gui/views/details_view.hpp"
+#include "gui/views/memory_view.hpp"
 #include "gui/views/runs_view.hpp"
 #include "gui/views/tables_view.hpp"
 #include "gui/views/timeline_panel.hpp"
@@ -22,6 +23,7 @@ const std::vector<ViewEntry>& view_list() {
       {"what-if", "What if", Qt::RightDockWidgetArea, true, make<WhatIfView>},
       {"runs", "Runs", Qt::RightDockWidgetArea, true, make<RunsView>},
       {"details", "Details", Qt::RightDockWidgetArea, true, make<DetailsView>},
+      {"memory", "Memory", Qt::BottomDockWidgetArea, true, make<MemoryView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
   };
   return list;

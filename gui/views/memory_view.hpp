@@ -1,0 +1,38 @@
+// MemoryView: a rank's memory against time, and its arena at the cursor.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/model/latest.hpp"
+#include "gui/model/memory_model.hpp"
+#include "gui/model/session.hpp"
+
+class QComboBox;
+class QLabel;
+
+namespace lockstep::gui {
+
+class MemoryView final : public QWidget {
+ public:
+  explicit MemoryView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {800, 320}; }
+  Rank rank() const;
+  const MemoryModel& model() const { return model_; }
+
+ private:
+  class Picture;
+
+  void on_run();
+  void read_memory();
+  void show_next();
+
+  Session& session_;
+  QComboBox* ranks_;
+  QLabel* next_;
+  Picture* picture_;
+  MemoryModel model_;
+  std::vector<MemoryModel> others_;  // A and B, and other runs of the same program
+  Latest reading_;                   // last: it stops before the rest goes
+};
+
+}  // namespace lockstep::gui
