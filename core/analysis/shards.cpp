@@ -45,7 +45,17 @@ RankShards shards_of(const Program& program, Rank rank) {
       piece.begin = std::min(unit.elements, i * unit.shard_elements);
       piece.end = std::min(unit.elements, piece.begin + unit.shard_elements);
     }
-    UnitShard shard{u, unit.elements, unit.whole_param ? whole : piece, {}, {}};
+    UnitShard shard;
+    shard.unit = u;
+    for (const UnitParameter& p : unit.parameters) {
+      shard.whole += program.parameters[static_cast<std::size_t>(p.parameter.v)].elements();
+    }
+    if (unit.split_group.valid()) {
+      shard.part = position(program.mesh, program.group(unit.split_group), rank);
+      shard.parts = split_parts(program, unit);
+    }
+    shard.elements = unit.elements;
+    shard.parameters = unit.whole_param ? whole : piece;
     if (gradients[u].valid()) {
       // A view is a part of gradients that the rank keeps whole.
       shard.gradients = role.buffer(gradients[u]).parent.valid() ? whole : piece;

@@ -18,10 +18,13 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-/// What a rank keeps of one unit.
+/// What a rank keeps of one unit. Where tensor parallelism splits the unit, the rank has part
+/// `part` of `parts`, and the ranges are pieces of that part.
 struct UnitShard {
-  std::size_t unit = 0;       // into Role::units
-  std::int64_t elements = 0;  // that the ranges are parts of
+  std::size_t unit = 0;    // into Role::units
+  std::int64_t whole = 0;  // elements of the parameters, of all parts
+  int part = 0, parts = 1;
+  std::int64_t elements = 0;  // of the rank's part: what the ranges are pieces of
   ElementRange parameters;    // all, or its piece
   ElementRange gradients;     // likewise, once they are summed over the ranks
   ElementRange optimizer;     // of each moment; empty: the optimizer keeps none
