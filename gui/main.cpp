@@ -1,7 +1,7 @@
 // lockstep-gui: the desktop application.
 #include <QApplication>
 #include <QCommandLineParser>
-#include <QTimer>
+#include <QSettings>
 #include <cstdio>
 #include <optional>
 
@@ -81,14 +81,21 @@ int main(int argc, char** argv) {
 
   Session session;
   MainWindow window(session);
-  if (!theme_name.isEmpty() || is_screenshot(argc, argv)) window.set_theme(theme_name == "dark");
   window.resize(*window_size);
+  QSettings settings;
+  if (parser.isSet(screenshot)) {
+    window.set_theme(false);  // not what the last session happened to leave
+    window.reset_layout();
+  } else {
+    window.remember(settings);
+  }
+  if (!theme_name.isEmpty()) window.set_theme(theme_name == "dark");
   if (parser.isSet(view) && !window.show_view(parser.value(view).toStdString())) {
     return usage_error("--view " + parser.value(view) + ": one of " + names.join(", "));
   }
   if (!parser.isSet(screenshot)) {
     window.show();
-    for (const QString& file : parser.positionalArguments()) session.open(file.toStdString());
+    for (const QString& file : parser.positionalArguments()) window.open(file);
     return QApplication::exec();
   }
   ScreenshotOptions options;

@@ -1,41 +1,55 @@
 #include "gui/views/main_window.hpp"
 
 #include <QApplication>
+#include <QCloseEvent>
 #include <QDockWidget>
 #include <QDragEnterEvent>
-#include <QFileDialog>
 #include <QLabel>
-#include <QMenuBar>
-#include <QMessageBox>
 #include <QMimeData>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QSettings>
 #include <QStatusBar>
+#include <QTimer>
+#include <QToolBar>
 
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace lockstep::gui {
+namespace {
+
+constexpr int kMostRecent = 10;
+constexpr int kBusyAfter = 200;  // ms: what is quicker shows no progress
+
+}  // namespace
 
 MainWindow::MainWindow(Session& session)
-    : session_(session), status_(new QLabel(this)), busy_(new QLabel(this)) {
+    : session_(session),
+      message_bar_(new QToolBar("Messages")),
+      message_(new QLabel),
+      status_(new QLabel),
+      busy_(new QProgressBar),
+      cancel_(new QPushButton("Cancel")),
+      busy_soon_(new QTimer(this)) {
   setObjectName("main");
   setAcceptDrops(true);
   setDockNestingEnabled(true);
   make_views();
   make_menus();
-  statusBar()->addWidget(status_, 1);
-  statusBar()->addPermanentWidget(busy_);
-  connect(&session, &Session::runChanged, this, [this] { show_state(); });
-  connect(&session, &Session::errorsChanged, this, [this] { show_state(); });
-  connect(&session, &Session::documentChanged, this, [this] { show_state(); });
-  connect(&session, &Session::busyChanged, this, [this] { show_state(); });
-  connect(&session, &Session::failed, this,
-          [this](const QString& message) { QMessageBox::warning(this, "Lockstep", message); });
+  make_status();
+  for (auto signal : {&Session::runChanged, &Session::errorsChanged, &Session::documentChanged,
+                      &Session::busyChanged}) {
+    connect(&session, signal, this, [this] { show_state(); });
+  }
+  connect(&session, &Session::failed, this, [this](const QString& message) { tell(message); });
   reset_layout();
   show_state();
 }
 
 void MainWindow::make_views() {
+  setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
   for (const ViewEntry& entry : view_list()) {
     QWidget* view = entry.make(session_);
     view->setObjectName(entry.name);
@@ -44,10 +58,47 @@ void MainWindow::make_views() {
       continue;
     }
     auto* dock = new QDockWidget(entry.title, this);
-    dock->setObjectName(entry.name);
+    dock->setObjectName(entry.name + std::string("-dock"));
+    dock->setAccessibleName(entry.title);
     dock->setWidget(view);
     docks_[entry.name] = dock;
   }
+}
+
+void MainWindow::make_status() {
+  message_->setWordWrap(true);
+  message_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  message_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+  message_->setAccessibleName("Message");
+  message_->setContentsMargins(8, 4, 8, 4);
+  message_bar_->setObjectName("messages");
+  message_bar_->setMovable(false);
+  message_bar_->addWidget(message_);
+  message_bar_->addAction("✕", message_bar_, &QWidget::hide)->setToolTip("Close the message");
+  message_bar_->toggleViewAction()->setVisible(false);
+  addToolBar(Qt::TopToolBarArea, message_bar_);
+  message_bar_->hide();
+
+  busy_->setRange(0, 0);
+  busy_->setMaximumWidth(120);
+  busy_->setAccessibleName("Working in the background");
+  cancel_->setAccessibleName("Cancel the background work");
+  connect(cancel_, &QPushButton::clicked, this, [this] { session_.cancel(); });
+  busy_soon_->setSingleShot(true);
+  connect(busy_soon_, &QTimer::timeout, this, [this] {
+    busy_->setVisible(session_.busy());
+    cancel_->setVisible(session_.busy());
+  });
+  status_->setAccessibleName("Status");
+  status_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  statusBar()->addWidget(status_, 1);
+  statusBar()->addPermanentWidget(busy_);
+  statusBar()->addPermanentWidget(cancel_);
+}
+
+void MainWindow::tell(const QString& message) {
+  message_->setText("⚠ " + message);
+  message_bar_->show();
 }
 
 void MainWindow::reset_layout() {
@@ -62,7 +113,11 @@ void MainWindow::reset_layout() {
     const auto [it, inserted] = first.try_emplace(entry.area, dock);
     if (!inserted) tabifyDockWidget(it->second, dock);
   }
-  for (const auto& [area, dock] : first) dock->raise();
+  for (const auto& [area, dock] : first) {
+    dock->raise();
+    if (area == Qt::BottomDockWidgetArea) resizeDocks({dock}, {height() / 4}, Qt::Vertical);
+    if (area == Qt::RightDockWidgetArea) resizeDocks({dock}, {360}, Qt::Horizontal);
+  }
 }
 
 QWidget* MainWindow::view(const std::string& name) const {
@@ -72,67 +127,86 @@ QWidget* MainWindow::view(const std::string& name) const {
 }
 
 bool MainWindow::show_view(const std::string& name) {
-  for (const ViewEntry& entry : view_list()) {
-    if (entry.name != name) continue;
-    if (entry.area == Qt::NoDockWidgetArea) {
-      centralWidget()->setFocus();
-      return true;
-    }
-    QDockWidget* dock = docks_.at(name);
-    dock->show();
-    dock->raise();
-    dock->widget()->setFocus();
-    return true;
+  QWidget* widget = view(name);
+  if (!widget) return false;
+  if (const auto dock = docks_.find(name); dock != docks_.end()) {
+    dock->second->show();
+    dock->second->raise();
   }
-  return false;
+  widget->setFocus();
+  return true;
 }
 
 void MainWindow::set_theme(bool dark) {
-  const QPalette palette = palette_of(dark ? dark_theme() : light_theme());
-  QApplication::setPalette(palette);
+  dark_ = dark;
+  QApplication::setPalette(palette_of(dark ? dark_theme() : light_theme()));
+  if (settings_) settings_->setValue("dark", dark);
 }
 
-void MainWindow::make_menus() {
-  QMenu* file = menuBar()->addMenu("&File");
-  file->addAction("&Open…", QKeySequence::Open, this, [this] {
-    const QString path = QFileDialog::getOpenFileName(
-        this, "Open", QString(), "Scenarios and traces (*.toml *.json *.json.gz);;All files (*)");
-    if (!path.isEmpty()) session_.open(path.toStdString());
-  });
-  file->addAction("Open &run folder…", this, [this] {
-    const QString path = QFileDialog::getExistingDirectory(this, "Open a run folder");
-    if (!path.isEmpty()) session_.open(path.toStdString());
-  });
-  file->addSeparator();
-  file->addAction("&Quit", QKeySequence::Quit, this, [this] { close(); });
+// ---------------------------------------------------------------- what is remembered
 
-  QMenu* edit = menuBar()->addMenu("&Edit");
-  edit->addAction("&Undo", QKeySequence::Undo, this, [this] { session_.undo(); });
-  edit->addAction("&Redo", QKeySequence::Redo, this, [this] { session_.redo(); });
-
-  QMenu* view = menuBar()->addMenu("&View");
-  for (const auto& [name, dock] : docks_) view->addAction(dock->toggleViewAction());
-  view->addSeparator();
-  view->addAction("&Light", this, [this] { set_theme(false); });
-  view->addAction("&Dark", this, [this] { set_theme(true); });
-  view->addAction("&Reset panels", this, [this] { reset_layout(); });
+void MainWindow::remember(QSettings& settings) {
+  settings_ = &settings;
+  const bool system_dark = theme_for(QApplication::palette()).dark;
+  set_theme(settings.value("dark", system_dark).toBool());
+  restoreGeometry(settings.value("geometry").toByteArray());
+  restoreState(settings.value("docks").toByteArray());
+  message_bar_->hide();
+  show_recent();
 }
+
+QStringList MainWindow::recent_files() const {
+  return settings_ ? settings_->value("recent").toStringList() : QStringList();
+}
+
+void MainWindow::open(const QString& path) {
+  message_bar_->hide();
+  session_.open(path.toStdString());
+  if (!settings_) return;
+  QStringList recent = recent_files();
+  recent.removeAll(path);
+  recent.prepend(path);
+  while (recent.size() > kMostRecent) recent.removeLast();
+  settings_->setValue("recent", recent);
+  show_recent();
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  if (settings_) {
+    settings_->setValue("geometry", saveGeometry());
+    settings_->setValue("docks", saveState());
+  }
+  event->accept();
+}
+
+// ---------------------------------------------------------------- state, drag and drop
 
 void MainWindow::show_state() {
   const RunPtr run = session_.run();
   QString title = "Lockstep";
-  if (run)
+  if (run) {
     title =
         QString::fromStdString(run->title) + (session_.is_modified() ? " *" : "") + " — Lockstep";
+  }
   setWindowTitle(title);
-  busy_->setText(session_.busy() ? "working…" : "");
+  if (undo_) {
+    undo_->setEnabled(session_.can_undo());
+    redo_->setEnabled(session_.can_redo());
+    save_->setEnabled(session_.has_document());
+  }
+  if (!session_.busy()) {
+    busy_->hide();
+    cancel_->hide();
+  } else if (!busy_soon_->isActive()) {
+    busy_soon_->start(kBusyAfter);
+  }
   QString text;
   if (!session_.errors().empty()) {
-    text = QString::fromStdString(to_string(session_.errors().front()));
+    text = "⚠ " + QString::fromStdString(to_string(session_.errors().front()));
     const auto more = session_.errors().size() - 1;
     if (more > 0) text += QString(" (and %1 more)").arg(more);
   } else if (run) {
-    text = QString("%1 ranks · %2 spans").arg(run->world_size()).arg(run->lanes.spans());
+    text = QString("%L1 ranks · %L2 spans").arg(run->world_size()).arg(run->lanes.spans());
     if (run->report) {
       text += QString(" · step %1 · bubble %2")
                   .arg(QString::fromStdString(time_text(run->report->step_time)),
@@ -141,6 +215,7 @@ void MainWindow::show_state() {
     for (const std::string& note : run->notes) text += " · " + QString::fromStdString(note);
   }
   status_->setText(text);
+  status_->setToolTip(text);
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
@@ -149,7 +224,7 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 
 void MainWindow::dropEvent(QDropEvent* event) {
   for (const QUrl& url : event->mimeData()->urls()) {
-    if (url.isLocalFile()) session_.open(url.toLocalFile().toStdString());
+    if (url.isLocalFile()) open(url.toLocalFile());
   }
 }
 

@@ -6,9 +6,14 @@
 #include <string>
 
 #include "gui/model/session.hpp"
+#include "gui/views/palette.hpp"
 
 class QDockWidget;
 class QLabel;
+class QProgressBar;
+class QPushButton;
+class QSettings;
+class QTimer;
 
 namespace lockstep::gui {
 
@@ -21,19 +26,48 @@ class MainWindow final : public QMainWindow {
   void set_theme(bool dark);
   void reset_layout();  // docks as they were at first
 
+  /// Size, docks, theme and recent files of the last time, and from now on kept in `settings`
+  /// (which outlives the window). Without it nothing is read and nothing kept.
+  void remember(QSettings& settings);
+  QStringList recent_files() const;  // newest first, at most ten
+
+  /// Everything that can be done by key or by name, for the palette and the keyboard sheet.
+  std::vector<CommandGroup> commands();
+  void tell(const QString& message);  // stays until it is closed or the next file opens
+
+  void open(const QString& path);
+  /// The timeline as it stands, by the ending of `path`: .svg, else a picture. Error: Device.
+  Result<void> export_timeline(const QString& path) const;
+
  protected:
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
+  void closeEvent(QCloseEvent* event) override;
 
  private:
   void make_views();
+  void make_status();
   void make_menus();
   void show_state();
+  void show_recent();
+  void choose_and_open(bool folder);
+  void choose_and_save(bool other_name);
+  void choose_and_export_timeline();
+  void choose_and_export_trace();
 
   Session& session_;
+  QSettings* settings_ = nullptr;
+  bool dark_ = false;
   std::map<std::string, QDockWidget*> docks_;
+  QMenu* recent_ = nullptr;
+  QAction *undo_ = nullptr, *redo_ = nullptr, *save_ = nullptr;
+  std::vector<Command> own_commands_;
+  QToolBar* message_bar_;
+  QLabel* message_;
   QLabel* status_;
-  QLabel* busy_;
+  QProgressBar* busy_;
+  QPushButton* cancel_;
+  QTimer* busy_soon_;
 };
 
 }  // namespace lockstep::gui

@@ -34,8 +34,6 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
                              const ScreenshotOptions& options) {
   window.show();
   QString failure;
-  // Not the window's message box, which would wait for a click.
-  QObject::disconnect(&session, &Session::failed, &window, nullptr);
   QObject::connect(&session, &Session::failed, &window, [&](const QString& m) { failure = m; });
   for (const QString& file : options.open) {
     session.open(file.toStdString());

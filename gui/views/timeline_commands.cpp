@@ -51,8 +51,8 @@ std::vector<Command> TimelineView::commands() {
       {"Pin or unpin the row", {key(Qt::Key_P)}, [this] { pin_active_row(); }},
       {"Move the rank up", {K("Alt+Up")}, [this] { move_active_rank(-1); }},
       {"Move the rank down", {K("Alt+Down")}, [this] { move_active_rank(+1); }},
-      {"Fold all ranks", {K("Ctrl+Shift+[")}, [this] { fold_all(true); }},
-      {"Unfold all ranks", {K("Ctrl+Shift+]")}, [this] { fold_all(false); }},
+      {"Fold all ranks", {K("Ctrl+[")}, [this] { fold_all(true); }},
+      {"Unfold all ranks", {K("Ctrl+]")}, [this] { fold_all(false); }},
       {"Show ranks that do the same as another",
        {key(Qt::Key_I)},
        [this] {

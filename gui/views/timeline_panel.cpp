@@ -78,17 +78,25 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
 
 QString TimelinePanel::commands_title() const { return timeline_->commands_title(); }
 
+std::vector<Command> TimelinePanel::own_commands() {
+  const auto focus = [](QLineEdit* edit) {
+    edit->setFocus();
+    edit->selectAll();
+  };
+  return {{"Search spans",
+           {QKeySequence("/"), QKeySequence("Ctrl+F")},
+           [this, focus] { focus(search_); }},
+          {"Filter rows", {QKeySequence("Ctrl+L")}, [this, focus] { focus(filter_); }}};
+}
+
 std::vector<Command> TimelinePanel::commands() {
   std::vector<Command> list = timeline_->commands();
-  list.push_back({"Search spans", {QKeySequence("/"), QKeySequence("Ctrl+F")}, [this] {
-                    search_->setFocus();
-                    search_->selectAll();
-                  }});
-  list.push_back({"Filter rows", {QKeySequence("Ctrl+L")}, [this] {
-                    filter_->setFocus();
-                    filter_->selectAll();
-                  }});
+  for (Command& command : own_commands()) list.push_back(std::move(command));
   return list;
+}
+
+void TimelinePanel::keyPressEvent(QKeyEvent* event) {
+  if (!run_command(own_commands(), *event)) QWidget::keyPressEvent(event);
 }
 
 std::vector<std::pair<QString, QString>> TimelinePanel::gestures() const {

@@ -26,8 +26,10 @@ class TimelinePanel final : public QWidget, public CommandSource {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;  // what the timeline does not want
 
  private:
+  std::vector<Command> own_commands();
   void find(bool forward);
   void count_matches();
 

@@ -3,6 +3,7 @@
 #include "gui/views/details_view.hpp"
 #include "gui/views/memory_view.hpp"
 #include "gui/views/runs_view.hpp"
+#include "gui/views/schedule_view.hpp"
 #include "gui/views/tables_view.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/what_if_view.hpp"
@@ -24,6 +25,7 @@ const std::vector<ViewEntry>& view_list() {
       {"runs", "Runs", Qt::RightDockWidgetArea, true, make<RunsView>},
       {"details", "Details", Qt::RightDockWidgetArea, true, make<DetailsView>},
       {"memory", "Memory", Qt::BottomDockWidgetArea, true, make<MemoryView>},
+      {"schedule", "Schedule", Qt::BottomDockWidgetArea, true, make<ScheduleView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
   };
   return list;

@@ -1,0 +1,23 @@
+// The picture of a schedule: steps × ranks.
+#pragma once
+
+#include <optional>
+
+#include "gui/draw/display_list.hpp"
+#include "gui/model/schedule_grid.hpp"
+
+namespace lockstep::gui {
+
+/// Where the grid's boxes stand; the same for drawing and for the mouse.
+struct GridFrame {
+  double gutter = 60, heading = 20, cell_width = 20, cell_height = 22;
+  static GridFrame fitting(const ScheduleGrid& grid, QSizeF size, const TextSize& text);
+  QRectF box(const GridCell& cell) const;
+};
+
+DisplayList draw_schedule(const ScheduleGrid& grid, QSizeF size, const TextSize& text);
+
+/// Index of the cell at a point.
+std::optional<std::size_t> cell_at(const ScheduleGrid& grid, const GridFrame& frame, QPointF point);
+
+}  // namespace lockstep::gui

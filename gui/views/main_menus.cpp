@@ -1,0 +1,150 @@
+// The main window's menus, and what they do with files. Every entry is a command too.
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenuBar>
+#include <QPainter>
+#include <QSettings>
+#include <QSvgGenerator>
+
+#include "core/trace/chrome_trace.hpp"
+#include "gui/draw/painter.hpp"
+#include "gui/views/main_window.hpp"
+#include "gui/views/timeline_panel.hpp"
+#include "gui/views/timeline_view.hpp"
+#include "gui/views/view_list.hpp"
+
+namespace lockstep::gui {
+
+void MainWindow::make_menus() {
+  const auto add = [this](QMenu* menu, const QString& title, const QKeySequence& key,
+                          std::function<void()> run) {
+    QAction* action = menu->addAction(title, this, run);
+    if (!key.isEmpty()) action->setShortcut(key);
+    own_commands_.push_back({QString(title).remove('&').remove(u'…'),
+                             key.isEmpty() ? std::vector<QKeySequence>{} : std::vector{key},
+                             std::move(run)});
+    return action;
+  };
+
+  QMenu* file = menuBar()->addMenu("&File");
+  add(file, "&Open…", QKeySequence::Open, [this] { choose_and_open(false); });
+  add(file, "Open &run folder…", QKeySequence("Ctrl+Shift+O"), [this] { choose_and_open(true); });
+  recent_ = file->addMenu("Open re&cent");
+  file->addSeparator();
+  save_ = add(file, "&Save scenario", QKeySequence::Save, [this] { choose_and_save(false); });
+  add(file, "Save scenario &as…", QKeySequence("Ctrl+Shift+S"), [this] { choose_and_save(true); });
+  add(file, "&Export the timeline as SVG or PNG…", QKeySequence("Ctrl+E"),
+      [this] { choose_and_export_timeline(); });
+  add(file, "Export the &trace for Perfetto…", {}, [this] { choose_and_export_trace(); });
+  file->addSeparator();
+  add(file, "&Quit", QKeySequence::Quit, [this] { close(); });
+
+  QMenu* edit = menuBar()->addMenu("&Edit");
+  undo_ = add(edit, "&Undo", QKeySequence::Undo, [this] { session_.undo(); });
+  redo_ = add(edit, "&Redo", QKeySequence::Redo, [this] { session_.redo(); });
+  edit->addSeparator();
+  add(edit, "Keep this run as &A", QKeySequence("Ctrl+Alt+A"),
+      [this] { session_.store(Slot::A, session_.run()); });
+  add(edit, "Keep this run as &B", QKeySequence("Ctrl+Alt+B"),
+      [this] { session_.store(Slot::B, session_.run()); });
+
+  QMenu* view = menuBar()->addMenu("&View");
+  int number = 0;
+  for (const ViewEntry& entry : view_list()) {
+    ++number;
+    add(view, QString("Show %1").arg(entry.title),
+        number <= 9 ? QKeySequence(QString("Alt+%1").arg(number)) : QKeySequence(),
+        [this, name = std::string(entry.name)] { show_view(name); });
+  }
+  view->addSeparator();
+  add(view, "&Light", {}, [this] { set_theme(false); });
+  add(view, "&Dark", {}, [this] { set_theme(true); });
+  add(view, "Reset &panels", {}, [this] { reset_layout(); });
+
+  QMenu* help = menuBar()->addMenu("&Help");
+  add(help, "&Find a command…", QKeySequence("Ctrl+Shift+P"),
+      [this] { CommandPalette(commands(), this).exec(); });
+  add(help, "&Keys and mouse", QKeySequence("?"), [this] { KeySheet(commands(), this).exec(); });
+}
+
+std::vector<CommandGroup> MainWindow::commands() {
+  std::vector<CommandGroup> groups;
+  for (const ViewEntry& entry : view_list()) {
+    if (auto* source = dynamic_cast<CommandSource*>(view(entry.name))) {
+      groups.push_back({source->commands_title(), source->commands(), source->gestures()});
+    }
+  }
+  groups.push_back({"Window", own_commands_, {{"drop files", "open them"}}});
+  return groups;
+}
+
+void MainWindow::show_recent() {
+  recent_->clear();
+  for (const QString& path : recent_files()) {
+    recent_->addAction(path, this, [this, path] { open(path); });
+  }
+  recent_->setEnabled(!recent_->isEmpty());
+}
+
+void MainWindow::choose_and_open(bool folder) {
+  const QString path = folder
+                           ? QFileDialog::getExistingDirectory(this, "Open a run folder")
+                           : QFileDialog::getOpenFileName(
+                                 this, "Open", QString(),
+                                 "Scenarios and traces (*.toml *.json *.json.gz);;All files (*)");
+  if (!path.isEmpty()) open(path);
+}
+
+void MainWindow::choose_and_save(bool other_name) {
+  if (!session_.has_document()) return;
+  QString path = QString::fromStdString(session_.path());
+  if (other_name || path.isEmpty()) {
+    path = QFileDialog::getSaveFileName(this, "Save the scenario", path, "Scenarios (*.toml)");
+  }
+  if (path.isEmpty()) return;
+  if (const auto saved = session_.save(path.toStdString()); !saved) {
+    tell(QString::fromStdString(to_string(saved.error())));
+  }
+}
+
+void MainWindow::choose_and_export_timeline() {
+  const QString path = QFileDialog::getSaveFileName(this, "Export the timeline", "timeline.svg",
+                                                    "Vector (*.svg);;Picture (*.png)");
+  if (path.isEmpty()) return;
+  if (const auto done = export_timeline(path); !done) {
+    tell(QString::fromStdString(to_string(done.error())));
+  }
+}
+
+Result<void> MainWindow::export_timeline(const QString& path) const {
+  const Error failed{ErrorKind::Device, path.toStdString() + " cannot be written", {}};
+  TimelineView& timeline = static_cast<TimelinePanel*>(centralWidget())->timeline();
+  if (!path.endsWith(".svg")) {
+    if (timeline.grab().save(path)) return {};
+    return failed;
+  }
+  if (!QFileInfo(QFileInfo(path).absolutePath()).isWritable()) return failed;
+  QSvgGenerator generator;
+  generator.setFileName(path);
+  generator.setSize(timeline.size());
+  generator.setViewBox(timeline.rect());
+  generator.setTitle(windowTitle());
+  QPainter painter;
+  if (!painter.begin(&generator)) return failed;
+  paint(painter, timeline.picture(), timeline.theme(), timeline.font());
+  return {};
+}
+
+void MainWindow::choose_and_export_trace() {
+  const RunPtr run = session_.run();
+  if (!run) return;
+  const QString path = QFileDialog::getSaveFileName(this, "Export the trace", "trace.json.gz",
+                                                    "Perfetto (*.json.gz *.json)");
+  if (path.isEmpty()) return;
+  if (const auto done = write_chrome_trace(run->trace, path.toStdString()); !done) {
+    tell(QString::fromStdString(to_string(done.error())));
+  }
+}
+
+}  // namespace lockstep::gui
