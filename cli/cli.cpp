@@ -32,6 +32,7 @@ class Parser {
     add_run();
     add_compare();
     add_show();
+    add_verify();
     add_recommend();
     add_calibrate();
   }
@@ -141,6 +142,15 @@ class Parser {
     sub->final_callback([this] { command_ = [this] { return show_command(show_, console_); }; });
   }
 
+  void add_verify() {
+    CLI::App* sub = app_.add_subcommand("verify", "what is wrong with a program's text");
+    sub->add_option("program", verify_.program, "program text, as show program prints it")
+        ->required()
+        ->type_name("FILE");
+    sub->final_callback(
+        [this] { command_ = [this] { return verify_command(verify_, console_); }; });
+  }
+
   void add_recommend() {
     CLI::App* sub = app_.add_subcommand("recommend", "a strategy by the usual rules of thumb");
     sub->add_option("--params", recommend_.params, "parameters: 125M, 7B, 1.3e9")->required();
@@ -176,6 +186,7 @@ class Parser {
   RunArguments run_;
   CompareArguments compare_;
   ShowArguments show_;
+  VerifyArguments verify_;
   RecommendArguments recommend_;
   CalibrateArguments calibrate_;
   std::function<int()> command_;

@@ -36,6 +36,11 @@ struct ShowArguments {
 };
 int show_command(const ShowArguments& arguments, const Console& console);
 
+struct VerifyArguments {
+  std::string program;  // text file
+};
+int verify_command(const VerifyArguments& arguments, const Console& console);
+
 struct RecommendArguments {
   std::string params;  // "7B", "1.3e9"
   double gpu_mem = 0;  // GB

@@ -47,6 +47,13 @@ int report_errors(const Console& console, const std::vector<Error>& errors) {
   return errors.empty() ? 0 : exit_code(errors.front().kind);
 }
 
+void report_warnings(const Console& console, const std::vector<Error>& warnings) {
+  for (const Error& warning : warnings) {
+    console.err << (console.color ? "\033[1;33mwarning:\033[0m " : "warning: ")
+                << to_string(warning) << "\n";
+  }
+}
+
 int report_error(const Console& console, const Error& error) {
   return report_errors(console, {error});
 }

@@ -25,6 +25,8 @@ Console standard_console();
 
 /// Prints "error: file:line:column: message" for each; the exit code of the first.
 int report_errors(const Console& console, const std::vector<Error>& errors);
+/// "warning: file:line:column: message" for each.
+void report_warnings(const Console& console, const std::vector<Error>& warnings);
 int report_error(const Console& console, const Error& error);
 
 }  // namespace lockstep

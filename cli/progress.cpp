@@ -12,11 +12,13 @@ namespace {
 constexpr int kLines = 20;  // about as many where lines cannot rewrite themselves
 }
 
-Progress::Progress(const Console& console, int first_step, int steps, std::int64_t tokens_per_step)
+Progress::Progress(const Console& console, int first_step, int steps, std::int64_t samples_per_step,
+                   const char* unit)
     : console_(console),
       first_step_(first_step),
       steps_(steps),
-      tokens_per_step_(tokens_per_step) {}
+      samples_per_step_(samples_per_step),
+      unit_(unit) {}
 
 Progress::~Progress() {
   if (line_open_) console_.err << "\n";
@@ -26,10 +28,10 @@ void Progress::step(const StepResult& r) {
   const int done = r.step + 1 - first_step_;
   const int every = std::max(1, steps_ / kLines);
   if (!console_.live && done != 1 && done != steps_ && done % every != 0) return;
-  const double rate = r.time.v > 0 ? static_cast<double>(tokens_per_step_) / r.time.v : 0;
+  const double rate = r.time.v > 0 ? static_cast<double>(samples_per_step_) / r.time.v : 0;
   const std::string line = fmt::format(
-      "step {}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {} | {} tok/s", r.step + 1,
-      first_step_ + steps_, r.loss, r.grad_norm, r.lr, time_text(r.time), count_text(rate));
+      "step {}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {} | {} {}/s", r.step + 1,
+      first_step_ + steps_, r.loss, r.grad_norm, r.lr, time_text(r.time), count_text(rate), unit_);
   if (console_.live) {
     console_.err << "\r\033[K" << line << std::flush;
     line_open_ = true;

@@ -9,8 +9,10 @@ namespace lockstep {
 
 class Progress {
  public:
-  /// `first_step`: 0-based, of `steps` this run does; `tokens_per_step` of all ranks.
-  Progress(const Console& console, int first_step, int steps, std::int64_t tokens_per_step);
+  /// `first_step`: 0-based, of `steps` this run does; `samples_per_step` of all ranks, in
+  /// `unit`: "tok" or "img".
+  Progress(const Console& console, int first_step, int steps, std::int64_t samples_per_step,
+           const char* unit);
   ~Progress();  // ends the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -19,7 +21,8 @@ class Progress {
  private:
   const Console& console_;
   int first_step_, steps_;
-  std::int64_t tokens_per_step_;
+  std::int64_t samples_per_step_;
+  const char* unit_;
   bool line_open_ = false;
 };
 

@@ -1,4 +1,4 @@
-// lockstep recommend: the rules of thumb, each under its name.
+// lockstep recommend: the rules of thumb, each under its name, beside what the simulator says.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "cli/commands.hpp"
+#include "cli/recommend_simulation.hpp"
 #include "core/base/nearest.hpp"
+#include "core/format/format.hpp"
 #include "core/plan/rules_of_thumb.hpp"
 
 namespace lockstep {
@@ -32,6 +34,32 @@ std::optional<double> parse_count(const std::string& text) {
   if (end == text.c_str() || !(value * factor >= 1) || !(value * factor < 1e18))
     return std::nullopt;
   return value * factor;
+}
+
+std::string simulated_text(const RuleQuestion& question) {
+  if (question.gpus > kMostSimulatedGpus) {
+    return fmt::format("Not simulated: that is done for up to {} GPUs.\n", kMostSimulatedGpus);
+  }
+  const std::vector<SimulatedChoice> choices = simulate_choices(question);
+  TextTable table({"  simulated", "tokens/s", "MFU", "exposed comm", "memory per GPU"});
+  for (const SimulatedChoice& choice : choices) {
+    if (!choice.report) {
+      table.add({"  " + choice.strategy, choice.failure, "-", "-", "-"});
+      continue;
+    }
+    const Report& r = *choice.report;
+    Bytes most;
+    for (const RankReport& rank : r.ranks) most = std::max(most, rank.peak_memory);
+    table.add({"  " + choice.strategy, count_text(r.tokens_per_s), percent_text(r.mfu),
+               percent_text(r.exposed_comm.v / r.step_time.v),
+               fmt::format("{:.1f} GB", static_cast<double>(most.v) / 1e9)});
+  }
+  const SimulatedChoice* best = fastest(choices);
+  return fmt::format("{:<20}{}\n{:<20}{}\n\n", "simulated answer",
+                     best == nullptr ? "nothing fits" : best->strategy, "",
+                     "the fastest that fits: a decoder of this size in bfloat16 on A100s, nothing "
+                     "recomputed, 8 sequences of 2048 tokens per GPU") +
+         table.text();
 }
 
 }  // namespace
@@ -66,8 +94,8 @@ int recommend_command(const RecommendArguments& arguments, const Console& consol
                                answer.strategy.empty() ? "no answer" : answer.strategy, "",
                                answer.because);
   }
-  console.out << "\nRules of thumb count 12 bytes per parameter and no activations. Ask the\n"
-                 "simulator before believing them: lockstep run SCENARIO --set ...\n";
+  console.out << "\nRules of thumb count 12 bytes per parameter and no activations.\n\n"
+              << simulated_text(question);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "cli/causes_text.hpp"
 #include "core/format/format.hpp"
@@ -151,6 +152,23 @@ std::string memory_by_kind(const RankReport& rank) {
   return text;
 }
 
+/// Years where days would be many.
+std::string training_time_text(Seconds time) {
+  constexpr double kDay = 86400, kYear = 365.25 * kDay;
+  if (time.v >= 2 * kYear) return fmt::format("{:.1f} years", time.v / kYear);
+  if (time.v >= 2 * kDay) return fmt::format("{:.1f} days", time.v / kDay);
+  return time_text(time);
+}
+
+struct Rate {
+  double per_s = 0;
+  std::string unit;
+};
+Rate rate_of(const Report& r) {
+  if (r.images_per_s > 0) return {r.images_per_s, "images/s"};
+  return {r.tokens_per_s, "tokens/s"};
+}
+
 }  // namespace
 
 std::string mesh_text(const StrategySpec& s) {
@@ -171,7 +189,7 @@ std::string report_text(const Report& r, const Scenario& scenario) {
               fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
                           mesh_text(scenario.strategy), r.backend));
   summary.add("step time", time_text(r.step_time),
-              r.tokens_per_s > 0 ? count_text(r.tokens_per_s) + " tokens/s" : "");
+              rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
   if (r.model_flops_per_step.v > 0) {
     summary.add("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
     if (r.hardware_flops_per_step > r.model_flops_per_step) {
@@ -181,6 +199,11 @@ std::string report_text(const Report& r, const Scenario& scenario) {
   }
   if (r.dollars_per_billion_tokens > 0) {
     summary.add("cost", fmt::format("{:.4g} $", r.dollars_per_billion_tokens), "per 10⁹ tokens");
+  }
+  if (r.time_to_train.v > 0) {
+    summary.add(
+        "time to train", training_time_text(r.time_to_train),
+        count_text(scenario.training.total_tokens) + (r.images_per_s > 0 ? " images" : " tokens"));
   }
   summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
               percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
@@ -201,21 +224,37 @@ std::string report_text(const Report& r, const Scenario& scenario) {
 }
 
 std::string sweep_text(const std::vector<SweepRow>& rows) {
-  TextTable table({"", "step time", "tokens/s", "MFU", "bubble", "over ideal", "exposed comm",
-                   "peak memory", "loss"});
+  const auto ran = std::find_if(rows.begin(), rows.end(),
+                                [](const SweepRow& row) { return row.report.has_value(); });
+  const std::string unit = ran == rows.end() ? "tokens/s" : rate_of(*ran->report).unit;
+  std::set<int> worlds;
   for (const SweepRow& row : rows) {
-    if (!row.report) {
-      table.add({row.label, row.failure, "-", "-", "-", "-", "-", "-", "-"});
-      continue;
-    }
-    const Report& r = *row.report;
-    const RankReport* rank = fullest(r);
-    table.add({row.label, time_text(r.step_time),
-               r.tokens_per_s > 0 ? count_text(r.tokens_per_s) : "-",
-               r.mfu > 0 ? percent_text(r.mfu) : "-", percent_text(r.bubble_fraction),
-               percent_text(r.bubble_over_ideal), time_text(r.exposed_comm),
+    if (row.report) worlds.insert(row.report->world_size);
+  }
+  const bool scales = worlds.size() > 1;
+  std::vector<std::string> heads = {"",           "step time",    unit,          "MFU", "bubble",
+                                    "over ideal", "exposed comm", "peak memory", "loss"};
+  if (scales) heads.insert(heads.begin() + 3, "scaling");
+  TextTable table(heads);
+  for (const SweepRow& row : rows) {
+    std::vector<std::string> cells(heads.size(), "-");
+    cells[0] = row.label;
+    cells[1] = row.failure;
+    if (row.report) {
+      const Report& r = *row.report;
+      const RankReport* rank = fullest(r);
+      cells = {row.label,
+               time_text(r.step_time),
+               rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) : "-",
+               r.mfu > 0 ? percent_text(r.mfu) : "-",
+               percent_text(r.bubble_fraction),
+               percent_text(r.bubble_over_ideal),
+               time_text(r.exposed_comm),
                rank != nullptr ? bytes_text(rank->peak_memory) : "-",
-               r.losses.empty() ? "-" : fmt::format("{:.4f}", r.losses.back())});
+               r.losses.empty() ? "-" : fmt::format("{:.4f}", r.losses.back())};
+      if (scales) cells.insert(cells.begin() + 3, fmt::format("{:.3f}", r.scaling_efficiency));
+    }
+    table.add(std::move(cells));
   }
   return table.text();
 }
@@ -238,13 +277,13 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
   text += summary.text();
 
   TextTable totals({"", "A", "B", "B against A"});
-  const auto total = [&](const char* name, const std::string& x, const std::string& y, double vx,
-                         double vy) {
+  const auto total = [&](const std::string& name, const std::string& x, const std::string& y,
+                         double vx, double vy) {
     totals.add({name, x, y, change_text(vx, vy)});
   };
   total("step time", time_text(a.step_time), time_text(b.step_time), a.step_time.v, b.step_time.v);
-  total("tokens/s", count_text(a.tokens_per_s), count_text(b.tokens_per_s), a.tokens_per_s,
-        b.tokens_per_s);
+  total(rate_of(a).unit, count_text(rate_of(a).per_s), count_text(rate_of(b).per_s),
+        rate_of(a).per_s, rate_of(b).per_s);
   total("MFU", percent_text(a.mfu), percent_text(b.mfu), a.mfu, b.mfu);
   total("bubble", percent_text(a.bubble_fraction), percent_text(b.bubble_fraction),
         a.bubble_fraction, b.bubble_fraction);

@@ -133,7 +133,8 @@ class PointRun {
   }
 
   Result<RunResult> train(const Program& program, Backend& backend) {
-    Progress progress(console_, first_step_, options_.steps, program.tokens_per_step);
+    Progress progress(console_, first_step_, options_.steps, program.tokens_per_step,
+                      scenario_.model.is_vision() ? "img" : "tok");
     options_.on_step = [&](const StepResult& step) {
       if (metrics_) metrics_->append(step, program.tokens_per_step);
       if (!arguments_.quiet && !simulated_) progress.step(step);
@@ -185,10 +186,22 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
   return list.dump(2) + "\n";
 }
 
+/// Sets the scaling efficiency of a sweep's next point, itself the first if none has run yet.
+void compare_with_first(Report& report, const std::vector<SweepRow>& rows) {
+  const auto rate_per_rank = [](const Report& r) {
+    return (r.tokens_per_s + r.images_per_s) / r.world_size;
+  };
+  const auto first = std::find_if(rows.begin(), rows.end(),
+                                  [](const SweepRow& row) { return row.report.has_value(); });
+  const double base = rate_per_rank(first == rows.end() ? report : *first->report);
+  if (base > 0) report.scaling_efficiency = rate_per_rank(report) / base;
+}
+
 std::vector<Error> run_points(const RunArguments& arguments, const Console& console,
                               Process& process) {
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return loaded.errors;
+  report_warnings(console, loaded.warnings);
   const bool sweep = loaded.points.size() > 1;
   if (sweep && !arguments.resume.empty()) {
     return {invalid("--resume continues one run; the scenario is a sweep")};
@@ -212,6 +225,7 @@ std::vector<Error> run_points(const RunArguments& arguments, const Console& cons
     SweepRow row{point.label, std::nullopt, ""};
     if (report) {
       row.report = std::move(*report);
+      if (row.report && sweep) compare_with_first(*row.report, rows);
       if (row.report) errors = check_expectations(*row.report, point.scenario.expect);
     } else {  // a point that does not fit is an answer too: the others go on
       errors.push_back(report.error());

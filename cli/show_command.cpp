@@ -134,8 +134,17 @@ std::string role_memory(const Program& program, const Role& role) {
 /// What the ZeRO paper's formula says of this model's states, to stand beside the plan: per rank,
 /// without pipeline or tensor parallelism, GB of 10^9 bytes.
 std::string model_states_text(const Program& program, int ranks) {
+  std::set<std::int32_t> trained;  // with optimizer state: not running statistics
+  for (const Role& role : program.roles) {
+    for (const Unit& unit : role.units) {
+      if (!unit.adam_m.valid()) continue;
+      for (const UnitParameter& p : unit.parameters) trained.insert(p.parameter.v);
+    }
+  }
   double parameters = 0;
-  for (const Parameter& p : program.parameters) parameters += double(p.elements());
+  for (const std::int32_t p : trained) {
+    parameters += double(program.parameters[static_cast<std::size_t>(p)].elements());
+  }
   if (parameters == 0) return {};
   TextTable table({"  GB per rank by formula", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"});
   const auto add = [&](const std::string& name, const StateWidths& widths) {
@@ -178,22 +187,29 @@ std::string model_text(const Scenario& scenario, const Program& program) {
     return fmt::format("{}: {} virtual stages of given times, no parameters\n", spec.name,
                        scenario.strategy.num_stages());
   }
-  LayerShape shape;  // one sequence
+  LayerShape shape;  // one sequence, or image
   shape.seq = scenario.training.seq_len;
   shape.dtype = scenario.training.dtype;
-  const Model model = build_transformer(spec, shape);
-  std::int64_t total = 0;
-  for (const Parameter& p : program.parameters) total += p.elements();
+  const Model model = build_layers(spec, shape);
   const double forward = model.forward_flops().v / static_cast<double>(shape.seq);
-  std::string text = fmt::format(
-      "{}: {} layers, hidden {}, {} heads ({} key/value) of {}, feed-forward {}, vocabulary {}\n",
-      spec.name, spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim,
-      spec.ffn_hidden, spec.vocab);
-  text += fmt::format("{} parameters{}\n", count_text(double(total)),
+  std::string text =
+      spec.is_vision()
+          ? fmt::format("{}: {} {} blocks, width {}, images of {} x {} x 3, {} classes\n",
+                        spec.name, spec.layers, spec.bottleneck ? "bottleneck" : "basic",
+                        spec.width, spec.image_size, spec.image_size, spec.classes)
+          : fmt::format(
+                "{}: {} layers, hidden {}, {} heads ({} key/value) of {}, feed-forward {}, "
+                "vocabulary {}\n",
+                spec.name, spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim,
+                spec.ffn_hidden, spec.vocab);
+  text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");
-  text += fmt::format("{} forward, {} forward and backward per token at {} tokens per sequence\n\n",
-                      flops_text({forward}), flops_text({3 * forward}), shape.seq);
-  TextTable layers({"layer", "parameters", "forward per token"});
+  text += fmt::format(
+      "{} forward, {} forward and backward per {}\n\n", flops_text({forward}),
+      flops_text({3 * forward}),
+      spec.is_vision() ? "image" : fmt::format("token at {} tokens per sequence", shape.seq));
+  TextTable layers(
+      {"layer", "parameters", spec.is_vision() ? "forward per image" : "forward per token"});
   std::set<int> counted;  // a shared embedding belongs to the first layer that uses it
   for (const Layer& layer : model.layers) {
     double elements = 0;
@@ -263,6 +279,7 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   }
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return report_errors(console, loaded.errors);
+  report_warnings(console, loaded.warnings);
   for (const SweepPoint& point : loaded.points) {
     if (loaded.points.size() > 1) console.out << "# " << point.label << "\n";
     const Result<std::string> text = show(arguments, point.scenario);

@@ -8,7 +8,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/fabric.hpp"
 #include "backends/cpu/remote_communicator.hpp"
-#include "core/data/token_source.hpp"
+#include "core/data/dataset.hpp"
 
 namespace lockstep {
 namespace {
@@ -20,16 +20,12 @@ class CpuBackend final : public Backend {
 
   Result<RunResult> run(const Program& program, const Scenario& scenario,
                         const RunOptions& options) override {
-    std::unique_ptr<TokenSource> source;
+    BatchSource batches;
     if (reads_host_data(program)) {
       auto opened = open_dataset(scenario);
       if (!opened) return opened.error();
-      source = std::move(*opened);
+      batches = std::move(*opened);
     }
-    const BatchSource batches = [&](std::int64_t sample, std::span<std::int32_t> tokens,
-                                    std::span<std::int32_t> targets) {
-      source->fill(sample, tokens, targets);
-    };
     return distributed() ? run_own_rank(program, scenario, options, batches)
                          : run_all_ranks(program, scenario, options, batches);
   }

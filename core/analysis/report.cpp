@@ -184,7 +184,9 @@ class Analyzer {
     if (count == 0) return;
     report_.step_time = (1.0 / static_cast<double>(count)) * total;
     if (!(report_.step_time.v > 0)) return;
-    report_.tokens_per_s = static_cast<double>(program_.tokens_per_step) / report_.step_time.v;
+    const double rate = static_cast<double>(program_.tokens_per_step) / report_.step_time.v;
+    (scenario_.model.is_vision() ? report_.images_per_s : report_.tokens_per_s) = rate;
+    if (rate > 0) report_.time_to_train = Seconds{scenario_.training.total_tokens / rate};
     const double peak = peak_of_ranks().v * report_.step_time.v;
     if (peak > 0) report_.mfu = program_.model_flops_per_step.v / peak;
     if (peak > 0) report_.hfu = report_.hardware_flops_per_step.v / peak;

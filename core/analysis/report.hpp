@@ -39,8 +39,12 @@ struct KindTime {
 struct Report {
   std::string backend, program_hash, model, cluster;
   int world_size = 1;
-  Seconds step_time;  // last span end - first span begin
-  double tokens_per_s = 0;
+  Seconds step_time;              // last span end - first span begin
+  double tokens_per_s = 0;        // text
+  double images_per_s = 0;        // vision models
+  Seconds time_to_train;          // TrainingSpec::total_tokens at that rate; 0: not known
+  double scaling_efficiency = 0;  // of a point of a sweep: tokens (images) per second and rank over
+                                  // those of the first point; 0: not of a sweep
   Flops model_flops_per_step;
   double mfu = 0;  // model flops / (peak of the ranks × step_time); ranks that share a device above
                    // its concurrent_ranks share its peak

@@ -113,6 +113,9 @@ Report from_json(const ordered_json& j) {
   j.at("world_size").get_to(r.world_size);
   r.step_time.v = j.at("step_time_s");
   r.tokens_per_s = j.at("tokens_per_s");
+  r.images_per_s = j.at("images_per_s");
+  r.time_to_train.v = j.at("time_to_train_s");
+  r.scaling_efficiency = j.at("scaling_efficiency");
   r.model_flops_per_step.v = j.at("model_flops_per_step");
   r.mfu = j.at("mfu");
   r.hardware_flops_per_step.v = j.value("hardware_flops_per_step", r.model_flops_per_step.v);
@@ -157,6 +160,9 @@ std::string report_json(const Report& r) {
   j["cluster"] = r.cluster;
   j["step_time_s"] = r.step_time.v;
   j["tokens_per_s"] = r.tokens_per_s;
+  j["images_per_s"] = r.images_per_s;
+  j["time_to_train_s"] = r.time_to_train.v;
+  j["scaling_efficiency"] = r.scaling_efficiency;
   j["model_flops_per_step"] = r.model_flops_per_step.v;
   j["mfu"] = r.mfu;
   j["hardware_flops_per_step"] = r.hardware_flops_per_step.v;

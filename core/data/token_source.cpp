@@ -1,12 +1,11 @@
 #include "core/data/token_source.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "core/base/mix.hpp"
-#include "core/data/permutation.hpp"
+#include "core/data/epoch_order.hpp"
 #include "core/data/token_files.hpp"
 
 namespace lockstep {
@@ -16,31 +15,20 @@ Error invalid(std::string message) {
   return Error{ErrorKind::InvalidSpec, std::move(message), std::nullopt};
 }
 
-/// Window w of an epoch is tokens [w·seq_len, (w + 1)·seq_len]: windows overlap in one token, which
-/// is the last target of one and the first input of the next, so every token but the first is a
-/// target once per epoch. Sample s is window permutation(s mod windows) of epoch s / windows.
-class WindowOrder {
- public:
-  WindowOrder(std::int64_t windows, std::uint64_t seed) : windows_(windows), seed_(seed) {}
-  std::int64_t window(std::int64_t sample) const {
-    const auto epoch = static_cast<std::uint64_t>(sample / windows_);
-    return Permutation(windows_, mix64(mix64(seed_) + epoch))(sample % windows_);
-  }
-
- private:
-  std::int64_t windows_;
-  std::uint64_t seed_;
-};
-
+/// Window w is tokens [w·seq_len, (w + 1)·seq_len]: windows overlap in one token, which is the last
+/// target of one and the first input of the next, so every token but the first is a target once per
+/// epoch.
 class FileSource final : public TokenSource {
  public:
-  FileSource(std::unique_ptr<TokenFiles> files, int seq_len, std::uint64_t seed)
-      : files_(std::move(files)), seq_len_(seq_len), order_((files_->size() - 1) / seq_len, seed) {}
+  FileSource(std::unique_ptr<TokenFiles> files, int seq_len, std::uint64_t seed, bool reshuffle)
+      : files_(std::move(files)),
+        seq_len_(seq_len),
+        order_((files_->size() - 1) / seq_len, seed, reshuffle) {}
   std::int64_t num_tokens() const override { return files_->size(); }
   int vocab() const override { return files_->largest_token() + 1; }
   void fill(std::int64_t sample, std::span<std::int32_t> tokens,
             std::span<std::int32_t> targets) const override {
-    const std::int64_t begin = order_.window(sample) * seq_len_;
+    const std::int64_t begin = order_(sample) * seq_len_;
     files_->read(begin, tokens);
     files_->read(begin + 1, targets);
   }
@@ -48,7 +36,7 @@ class FileSource final : public TokenSource {
  private:
   std::unique_ptr<TokenFiles> files_;
   std::int64_t seq_len_;
-  WindowOrder order_;
+  EpochOrder order_;
 };
 
 /// A random walk over a fixed cycle of the vocabulary: seven tokens of eight follow from the one
@@ -56,17 +44,17 @@ class FileSource final : public TokenSource {
 /// H(1/8) + log(vocab)/8 nats, far below log(vocab).
 class SyntheticSource final : public TokenSource {
  public:
-  SyntheticSource(int seq_len, int vocab, std::uint64_t seed)
+  SyntheticSource(int seq_len, int vocab, std::uint64_t seed, bool reshuffle)
       : seq_len_(seq_len),
         vocab_(vocab),
         seed_(seed),
         stride_(1 + mix64(seed) % static_cast<std::uint64_t>(std::max(1, vocab - 1))),
-        order_(kWindows, seed) {}
+        order_(kWindows, seed, reshuffle) {}
   std::int64_t num_tokens() const override { return kWindows * seq_len_ + 1; }
   int vocab() const override { return vocab_; }
   void fill(std::int64_t sample, std::span<std::int32_t> tokens,
             std::span<std::int32_t> targets) const override {
-    const auto window = static_cast<std::uint64_t>(order_.window(sample));
+    const auto window = static_cast<std::uint64_t>(order_(sample));
     const std::uint64_t key = mix64(mix64(seed_ + 1) + window);
     const auto modulus = static_cast<std::uint64_t>(vocab_);
     std::uint64_t token = mix64(key) % modulus;
@@ -83,17 +71,19 @@ class SyntheticSource final : public TokenSource {
   std::int64_t seq_len_;
   int vocab_;
   std::uint64_t seed_, stride_;
-  WindowOrder order_;
+  EpochOrder order_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, int seq_len,
-                                                       int vocab, std::uint64_t seed) {
+                                                       int vocab, std::uint64_t seed,
+                                                       bool reshuffle) {
   if (seq_len < 1) return invalid("seq_len must be at least 1, got " + std::to_string(seq_len));
   if (vocab < 1) return invalid("vocab must be at least 1, got " + std::to_string(vocab));
   if (path.empty()) {
-    return std::unique_ptr<TokenSource>(std::make_unique<SyntheticSource>(seq_len, vocab, seed));
+    return std::unique_ptr<TokenSource>(
+        std::make_unique<SyntheticSource>(seq_len, vocab, seed, reshuffle));
   }
   auto files = open_token_files(path);
   if (!files) return files.error();
@@ -109,14 +99,7 @@ Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, 
                    std::to_string(vocab));
   }
   return std::unique_ptr<TokenSource>(
-      std::make_unique<FileSource>(std::move(*files), seq_len, seed));
-}
-
-Result<std::unique_ptr<TokenSource>> open_dataset(const Scenario& scenario) {
-  std::string path = scenario.training.dataset;
-  if (!path.empty()) path = (std::filesystem::path(scenario.directory) / path).string();
-  return open_token_source(path, scenario.training.seq_len, static_cast<int>(scenario.model.vocab),
-                           scenario.training.seed);
+      std::make_unique<FileSource>(std::move(*files), seq_len, seed, reshuffle));
 }
 
 }  // namespace lockstep

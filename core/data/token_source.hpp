@@ -7,7 +7,6 @@
 #include <string>
 
 #include "core/base/result.hpp"
-#include "core/spec/scenario.hpp"
 
 namespace lockstep {
 
@@ -17,8 +16,8 @@ struct TokenSource {
   virtual std::int64_t num_tokens() const = 0;
   virtual int vocab() const = 0;  // 1 + the largest token that can occur
   /// Tokens [0, seq_len) of global sample `sample` to `tokens`, [1, seq_len] to `targets`.
-  /// The order of samples is reshuffled every epoch by (seed, epoch); every sample of an epoch is
-  /// visited once.
+  /// The order of samples is reshuffled every epoch by (seed, epoch), unless the source was opened
+  /// without; every sample of an epoch is visited once.
   virtual void fill(std::int64_t sample, std::span<std::int32_t> tokens,
                     std::span<std::int32_t> targets) const = 0;
 };
@@ -27,10 +26,7 @@ struct TokenSource {
 /// a deterministic synthetic stream over `vocab` tokens that a model can learn. Errors: path not
 /// found, no text, a shard with a bad header, fewer than seq_len + 1 tokens, a token >= vocab.
 Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, int seq_len,
-                                                       int vocab, std::uint64_t seed);
-
-/// What a scenario trains on: TrainingSpec::dataset; a relative path starts at
-/// Scenario::directory.
-Result<std::unique_ptr<TokenSource>> open_dataset(const Scenario& scenario);
+                                                       int vocab, std::uint64_t seed,
+                                                       bool reshuffle = true);
 
 }  // namespace lockstep

@@ -77,8 +77,7 @@ struct ParserState {
   const std::vector<std::string> op_kinds = spellings<OpKind>(kNumOpKinds);
   const std::vector<std::string> streams = spellings<Stream>(kNumStreams);
   const std::vector<std::string> phases = spellings<Phase>(static_cast<int>(Phase::None) + 1);
-  const std::vector<std::string> host_data =
-      spellings<HostData>(static_cast<int>(HostData::GradNorm) + 1);
+  const std::vector<std::string> host_data = spellings<HostData>(kNumHostData);
 };
 
 /// Lines of a role: each is called behind its first word, and leaves the scanner behind its last.

@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "tp",           "gather",        "reduce",        "replicate",
     "send_forward", "recv_forward", "send_backward", "recv_backward", "copy"};
 
-constexpr std::array<std::string_view, 4> kHostDataNames = {"tokens", "targets", "loss",
-                                                            "grad_norm"};
+constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {"tokens", "targets", "loss",
+                                                                       "grad_norm", "images"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {

@@ -142,7 +142,8 @@ inline constexpr int kNumStreams = static_cast<int>(Stream::Copy) + 1;
 std::string_view to_string(Stream stream);
 
 /// Target of a host copy.
-enum class HostData : std::int32_t { Tokens, Targets, Loss, GradNorm };
+enum class HostData : std::int32_t { Tokens, Targets, Loss, GradNorm, Images };
+inline constexpr int kNumHostData = static_cast<int>(HostData::Images) + 1;
 std::string_view to_string(HostData data);
 
 /// What one rank does next on one stream. An op's id is its index; ops on one stream run in id
@@ -213,7 +214,7 @@ struct Unit {
   GroupId split_group;              // none: not split
   GroupId shard_group;              // none: not sharded
   BufferId param;                   // persistent: shard_elements; whole_param: × group size
-  BufferId adam_m, adam_v;          // persistent: shard_elements
+  BufferId adam_m, adam_v;  // persistent: shard_elements; SGD has its momentum in adam_m alone
   bool whole_param = false;
   bool tied_copy = false;  // a second copy of a tied parameter: not counted in norms
   bool operator==(const Unit&) const = default;

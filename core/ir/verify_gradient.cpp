@@ -7,6 +7,10 @@
 namespace lockstep::verification {
 namespace {
 
+bool updates_weights(const Kernel& kernel) {
+  return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Sgd;
+}
+
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
 /// than a fill wrote it, or a collective whose source holds computed bytes; an all-reduce in place
 /// computes nothing that was not there.
@@ -79,7 +83,7 @@ class Gradients {
       const auto args = role_.args_of(op);
       if (op.kind == OpKind::Call) {
         for (const Kernel& kernel : program_.function(op.function()).kernels) {
-          if (kernel.kind != KernelKind::AdamW) continue;
+          if (!updates_weights(kernel)) continue;
           want(args[static_cast<std::size_t>(kernel.in[0].formal)]);
         }
       } else if (moves(op) && wanted(args[1])) {
@@ -123,7 +127,7 @@ class Gradients {
 
   void update(const Op& op, OpId id) {
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
-      if (kernel.kind != KernelKind::AdamW) continue;
+      if (!updates_weights(kernel)) continue;
       const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
       const Touch gradient = operand(op, kernel.in[0], kernel.dims[0]);
       const auto units = by_root_.find(weights.root.v);

@@ -163,42 +163,59 @@ class Matching {
     return true;
   }
 
-  struct Forwards {
-    std::size_t count = 0;
-    OpId last;
+  /// The share of the batch that the ranks of a role have.
+  struct Share {
+    std::size_t microbatches = 0;
+    OpId last;            // forward call
+    Bytes from_host;      // inputs and targets
+    OpId last_from_host;  // copy
   };
-  static Forwards forwards(const Role& role) {
+  static Share share_of(const Role& role) {
     std::set<Microbatch> microbatches;
-    OpId last;
+    Share share;
     for (std::size_t i = 0; i < role.ops.size(); ++i) {
       const Op& op = role.ops[i];
+      const OpId id{static_cast<std::int32_t>(i)};
+      if (op.kind == OpKind::HostToDevice) {
+        share.from_host += role.buffer(role.args_of(op)[0]).bytes;
+        share.last_from_host = id;
+      }
       if (op.kind != OpKind::Call || op.phase != Phase::F) continue;
       microbatches.insert(op.microbatch);
-      last = {static_cast<std::int32_t>(i)};
+      share.last = id;
     }
-    return {microbatches.size(), last};
+    share.microbatches = microbatches.size();
+    return share;
   }
 
   // Ranks of one pipeline coordinate hold the same stages, each for its own share of the batch.
   void check_microbatches() {
     const int pp = program_.mesh.index_of("pp");
-    std::vector<Forwards> by_role;
-    for (const Role& role : program_.roles) by_role.push_back(forwards(role));
+    std::vector<Share> by_role;
+    for (const Role& role : program_.roles) by_role.push_back(share_of(role));
     std::map<int, Rank> first;
     for (const Rank rank : folding_.representatives) {
       const int coordinate = pp < 0 ? 0 : program_.mesh.coordinate(rank, pp);
       const Rank reference = first.try_emplace(coordinate, rank).first->second;
-      const Forwards& a = by_role[static_cast<std::size_t>(role_id(reference).v)];
-      const Forwards& b = by_role[static_cast<std::size_t>(role_id(rank).v)];
-      if (a.count == b.count) continue;
-      const auto name = [&](Rank r, const Forwards& f) {
-        return f.last.valid() ? op_at(program_, r, f.last) : "rank " + number(r);
+      const Share& a = by_role[static_cast<std::size_t>(role_id(reference).v)];
+      const Share& b = by_role[static_cast<std::size_t>(role_id(rank).v)];
+      const auto name = [&](Rank r, OpId op) {
+        return op.valid() ? op_at(program_, r, op) : "rank " + number(r);
       };
-      faults_.add("unequal microbatch counts: rank " + number(reference) + " runs " +
-                  number(static_cast<std::int64_t>(a.count)) + " microbatches (last " +
-                  name(reference, a) + "), rank " + number(rank) +
-                  " of the same stage and another data-parallel replica " +
-                  number(static_cast<std::int64_t>(b.count)) + " (last " + name(rank, b) + ")");
+      if (a.microbatches != b.microbatches) {
+        faults_.add("unequal microbatch counts: rank " + number(reference) + " runs " +
+                    number(static_cast<std::int64_t>(a.microbatches)) + " microbatches (last " +
+                    name(reference, a.last) + "), rank " + number(rank) +
+                    " of the same stage and another data-parallel replica " +
+                    number(static_cast<std::int64_t>(b.microbatches)) + " (last " +
+                    name(rank, b.last) + ")");
+      } else if (a.from_host != b.from_host) {
+        faults_.add("unequal batches: rank " + number(reference) + " takes " +
+                    number(a.from_host.v) + " bytes of inputs and targets (last " +
+                    name(reference, a.last_from_host) + "), rank " + number(rank) +
+                    " of the same stage and another data-parallel replica " +
+                    number(b.from_host.v) + " (last " + name(rank, b.last_from_host) + ")");
+      }
     }
   }
 

@@ -318,7 +318,7 @@ class Structure {
       } else if (is_collective(op.kind)) {
         target = in_table(op.target, program_.groups);
       } else if (is_copy(op.kind)) {
-        target = op.target >= 0 && op.target <= static_cast<int>(HostData::GradNorm);
+        target = op.target >= 0 && op.target < kNumHostData;
       }
       if (!target) faults_.add(name() + ": target " + number(op.target) + " does not exist");
       if (std::size_t{op.after_begin} + op.after_count > role_->after.size() ||

@@ -28,6 +28,7 @@ struct DraftUnit {
 struct DraftRole {
   Role role;
   std::vector<DraftUnit> units;  // parallel to role.units
+  std::vector<Unit> statistics;  // appended to role.units once nothing else is parallel to them
   BufferId losses;               // one per microbatch; last stage only
 };
 

@@ -22,6 +22,7 @@ class RoleExpander {
     const std::size_t cells = model_.layers.size() * static_cast<std::size_t>(microbatches_);
     for (auto* table : {&x_, &saved_, &stash_, &dy_}) table->assign(cells, BufferId{});
     declare_units();
+    declare_statistics();
     if (!model_.units.empty()) declare_losses();
   }
 
@@ -67,7 +68,7 @@ class RoleExpander {
     Buffer buffer;
     buffer.bytes = Bytes{bytes};
     buffer.kind = buffer_kind;
-    buffer.dtype = buffer_kind == BufferKind::Input ? DType::I32 : dtype();
+    buffer.dtype = dtype();
     buffer.layer = static_cast<std::int16_t>(layer);
     buffer.microbatch = mb;
     buffer.name = draft_.name(name);
@@ -105,7 +106,9 @@ class RoleExpander {
       const std::int64_t bytes = layout.elements * size_of(dtype());
       unit.param = add(BufferKind::Param, layout.name, bytes, used[u]);
       unit.adam_m = add(BufferKind::Optimizer, layout.name + ".m", bytes, used[u]);
-      unit.adam_v = add(BufferKind::Optimizer, layout.name + ".v", bytes, used[u]);
+      if (draft_.scenario.optimizer.name == OptimizerKind::AdamW) {
+        unit.adam_v = add(BufferKind::Optimizer, layout.name + ".v", bytes, used[u]);
+      }
       DraftUnit draft_unit;
       draft_unit.layout = static_cast<int>(u);
       draft_unit.grad = draft_unit.reduced =
@@ -115,6 +118,29 @@ class RoleExpander {
       out_.role.units.push_back(std::move(unit));
     }
     grad_written_.assign(out_.units.size(), false);
+  }
+  /// What layers keep beside their parameters: every rank for itself, never sharded or reduced.
+  void declare_statistics() {
+    statistics_.assign(model_.layers.size(), BufferId{});
+    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
+      if (!here(s)) continue;
+      for (int l = stage(s).first; l < stage(s).last; ++l) {
+        BufferId& kept = statistics_[static_cast<std::size_t>(l)];
+        if (layer(l).statistics < 0 || kept.valid()) continue;
+        const std::size_t index = static_cast<std::size_t>(layer(l).statistics);
+        const UnitLayout& layout = model_.statistics[index];
+        Unit unit;
+        unit.name = layout.name;
+        unit.elements = unit.shard_elements = layout.elements;
+        for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+          unit.parameters.push_back(
+              {first_parameter(model_.units.size() + index, i), layout.offsets[i]});
+        }
+        kept = unit.param =
+            add(BufferKind::Param, layout.name, layout.elements * size_of(dtype()), l);
+        out_.statistics.push_back(std::move(unit));
+      }
+    }
   }
   /// Room for the losses of the microbatches that end on this rank.
   void declare_losses() {
@@ -129,9 +155,13 @@ class RoleExpander {
     std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
     out_.losses = add(BufferKind::Metric, "losses", count * size_of(dtype()));
   }
+  /// Parameter `i` of `unit`: of the model's units, and behind them of its statistics.
   ParameterId first_parameter(std::size_t unit, std::size_t i) const {
     std::size_t id = i;
-    for (std::size_t u = 0; u < unit; ++u) id += model_.units[u].parameters.size();
+    for (std::size_t u = 0; u < unit; ++u) {
+      id += u < model_.units.size() ? model_.units[u].parameters.size()
+                                    : model_.statistics[u - model_.units.size()].parameters.size();
+    }
     return {static_cast<std::int32_t>(id)};
   }
   std::size_t unit_index(int layout) const {
@@ -165,7 +195,9 @@ class RoleExpander {
     const std::size_t mb = static_cast<std::size_t>(action.microbatch);
     if (!kind(layers.first).has_input) {
       tokens_.resize(static_cast<std::size_t>(microbatches_));
-      tokens_[mb] = host_input(action, "tokens", HostData::Tokens);
+      tokens_[mb] = draft_.scenario.model.is_vision()
+                        ? host_input(action, "images", HostData::Images)
+                        : host_input(action, "tokens", HostData::Tokens);
     }
     if (!kind(layers.last - 1).has_output) {
       targets_.resize(static_cast<std::size_t>(microbatches_));
@@ -177,15 +209,14 @@ class RoleExpander {
     const Stage s = action.stage;
     if (action.phase == Phase::F) {
       const int l = stage(s).first;
-      const BufferId x = add(BufferKind::Boundary, "x", model_.hidden_bytes, l, action.microbatch);
+      const BufferId x = add(BufferKind::Boundary, "x", output_bytes(l - 1), l, action.microbatch);
       x_[cell(l, action.microbatch)] = x;
       const Stream stream =
           boundary_goes_down(draft_.schedule, s - 1) ? Stream::RecvForward : Stream::RecvBackward;
       op(OpKind::Recv, stream, rank_of(s - 1), action, -1, {x});
     } else {
       const int l = stage(s).last - 1;
-      const BufferId dy =
-          add(BufferKind::Boundary, "dy", model_.hidden_bytes, l, action.microbatch);
+      const BufferId dy = add(BufferKind::Boundary, "dy", output_bytes(l), l, action.microbatch);
       dy_[cell(l, action.microbatch)] = dy;
       const Stream stream =
           boundary_goes_down(draft_.schedule, s) ? Stream::RecvBackward : Stream::RecvForward;
@@ -193,11 +224,16 @@ class RoleExpander {
           op(OpKind::Recv, stream, rank_of(s + 1), action, -1, {dy});
     }
   }
+  std::int64_t output_bytes(int l) const { return layer(l).output_bytes; }
   BufferId host_input(const Action& action, const char* name, HostData data) {
-    const std::int64_t rows =
-        std::int64_t{draft_.scenario.microbatch_size()} * draft_.scenario.training.seq_len;
+    const Scenario& s = draft_.scenario;
+    const bool images = data == HostData::Images;
+    const DType type = images ? dtype() : DType::I32;
+    const std::int64_t elements = images ? s.model.image_elements() : s.training.seq_len;
     const BufferId buffer =
-        add(BufferKind::Input, name, rows * size_of(DType::I32), -1, action.microbatch);
+        add(BufferKind::Input, name, s.microbatch_size() * elements * size_of(type), -1,
+            action.microbatch);
+    out_.role.buffers[static_cast<std::size_t>(buffer.v)].dtype = type;
     op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), action, -1, {buffer});
     return buffer;
   }
@@ -223,7 +259,7 @@ class RoleExpander {
     for (int l = layers.first; l < layers.last; ++l) {
       BufferId y;
       if (kind(l).has_output) {
-        y = add(BufferKind::Activation, "y", model_.hidden_bytes, l, mb);
+        y = add(BufferKind::Activation, "y", output_bytes(l), l, mb);
         if (l + 1 < static_cast<int>(model_.layers.size())) x_[cell(l + 1, mb)] = y;
       }
       run(action, l, 0, y, {});
@@ -236,7 +272,7 @@ class RoleExpander {
     BufferId dx;
     for (int l = layers.last - 1; l >= layers.first; --l) {
       if (action.phase != Phase::W && kind(l).has_input) {
-        dx = add(BufferKind::Boundary, "dx", model_.hidden_bytes, l, mb);
+        dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
         dy_[cell(l - 1, mb)] = dx;
       }
       run(action, l, action.phase == Phase::I ? 0 : written_gradients(l), {}, dx);
@@ -326,11 +362,12 @@ class RoleExpander {
     if (const int unit = unit_of(name, "gw", l); unit >= 0) {
       return out_.units[static_cast<std::size_t>(unit)].grad;
     }
-    if (name == "tokens") return tokens_[static_cast<std::size_t>(mb)];
+    if (name == "tokens" || name == "images") return tokens_[static_cast<std::size_t>(mb)];
+    if (name == "statistics") return statistics_[static_cast<std::size_t>(l)];
     if (name == "targets") return targets_[static_cast<std::size_t>(mb)];
     if (name == "x") return x_[cell(l, mb)];
     if (name == "dy") return dy_[cell(l, mb)];
-    if (name == "y") return run.y;
+    if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // in backward: kept
     if (name == "dx") return run.dx;
     if (name == "ws") {  // of all segments
       if (!run.ws.valid()) run.ws = add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
@@ -388,7 +425,8 @@ class RoleExpander {
   std::vector<bool> grad_written_;                // by unit of the role
   std::vector<BufferId> x_, saved_, stash_, dy_;  // by cell(layer, microbatch)
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
-  std::vector<BufferId> tokens_, targets_;         // by microbatch
+  std::vector<BufferId> tokens_, targets_;         // by microbatch; images are tokens here
+  std::vector<BufferId> statistics_;               // by layer; none: the layer has none here
   std::vector<int> loss_of_;                       // by microbatch: its place in "losses"
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
   OpId begin_after_;                               // what the next call waits for beside its input

@@ -33,10 +33,13 @@ Draft start(const Scenario& s) {
   shape.dtype = s.training.dtype;
   shape.loss_scale = 1.0 / static_cast<double>(program.tokens_per_step);
   shape.shard_count = strategy.state_shards();
-  draft.model = build_transformer(s.model, shape);
-  for (const UnitLayout& unit : draft.model.units) {
-    program.parameters.insert(program.parameters.end(), unit.parameters.begin(),
-                              unit.parameters.end());
+  if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
+  draft.model = build_layers(s.model, shape);
+  for (const auto* units : {&draft.model.units, &draft.model.statistics}) {
+    for (const UnitLayout& unit : *units) {
+      program.parameters.insert(program.parameters.end(), unit.parameters.begin(),
+                                unit.parameters.end());
+    }
   }
   // Backward costs twice the forward pass: the convention of every published MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();

@@ -1,4 +1,4 @@
-// optimizer: global-norm clipping, AdamW per unit, and the metrics of the step.
+// optimizer: global-norm clipping, AdamW or SGD per unit, and the metrics of the step.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -172,11 +172,19 @@ class OptimizerStep {
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
     const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
-    args.insert(args.end(), {own, unit.adam_m, unit.adam_v});
-    call(one_kernel("adamw." + std::to_string(unit.shard_elements),
-                    kernel(KernelKind::AdamW, {unit.shard_elements},
-                           {o.beta1, o.beta2, o.eps, o.weight_decay}),
-                    {"g", clipped ? "coefficient" : ""}, {"w", "m", "v"}),
+    args.insert(args.end(), {own, unit.adam_m});
+    if (unit.adam_v.valid()) args.push_back(unit.adam_v);
+    const std::string elements = std::to_string(unit.shard_elements);
+    const std::vector<std::string> in = {"g", clipped ? "coefficient" : ""};
+    call(o.name == OptimizerKind::Sgd
+             ? one_kernel(
+                   "sgd." + elements,
+                   kernel(KernelKind::Sgd, {unit.shard_elements}, {o.momentum, o.weight_decay}), in,
+                   {"w", "m"})
+             : one_kernel("adamw." + elements,
+                          kernel(KernelKind::AdamW, {unit.shard_elements},
+                                 {o.beta1, o.beta2, o.eps, o.weight_decay}),
+                          in, {"w", "m", "v"}),
          args, layer(u));
     if (!unit.whole_param) return;
     Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
@@ -215,7 +223,11 @@ class OptimizerStep {
 
 void optimizer(Draft& draft) {
   if (draft.model.units.empty()) return;  // synthetic: nothing to update
-  for (DraftRole& role : draft.roles) OptimizerStep(draft, role).run();
+  for (DraftRole& role : draft.roles) {
+    OptimizerStep(draft, role).run();
+    std::vector<Unit>& units = role.role.units;
+    units.insert(units.end(), role.statistics.begin(), role.statistics.end());
+  }
 }
 
 }  // namespace lockstep

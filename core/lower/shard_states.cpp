@@ -84,7 +84,7 @@ class StateSharder {
       unit.whole_param =
           strategy_.zero_stage < 3 || unit.elements <= strategy_.fsdp_persistence_threshold;
       resize(unit.adam_m, shard_bytes(unit));
-      resize(unit.adam_v, shard_bytes(unit));
+      if (unit.adam_v.valid()) resize(unit.adam_v, shard_bytes(unit));
     }
     gather_parameters();
     if (strategy_.zero_stage == 1) lay_out_gradients();

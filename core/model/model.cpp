@@ -16,4 +16,8 @@ std::int64_t Model::parameter_count() const {
   return total;
 }
 
+Model build_layers(const ModelSpec& spec, const LayerShape& shape) {
+  return spec.is_vision() ? build_resnet(spec, shape) : build_transformer(spec, shape);
+}
+
 }  // namespace lockstep

@@ -14,11 +14,12 @@ namespace lockstep {
 
 /// What the functions of a layer depend on beside the model.
 struct LayerShape {
-  std::int64_t batch = 1;  // sequences of a microbatch
-  std::int64_t seq = 1;    // tokens of a sequence
+  std::int64_t batch = 1;  // sequences (images) of a microbatch
+  std::int64_t seq = 1;    // tokens of a sequence; of an image 1
   DType dtype = DType::F32;
   double loss_scale = 1;         // 1 / tokens of the global batch: gradients then add up
   std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
+  int norm_ranks = 1;            // data-parallel ranks that share the statistics of batch norm
   std::int64_t rows() const { return batch * seq; }
 };
 
@@ -48,25 +49,34 @@ struct LayerKind {
 };
 
 struct Layer {
-  std::string name;              // "embed", "blocks.3", "head", "stage.2"
-  int kind = 0;                  // into Model::kinds
-  std::vector<LayerUnit> units;  // none: no parameters
-  Flops forward_flops;           // per microbatch
-  double balance = 1;            // cost for the partition into stages: forward flops, or given time
+  std::string name;               // "embed", "blocks.3", "head", "stage.2"
+  int kind = 0;                   // into Model::kinds
+  std::vector<LayerUnit> units;   // none: no parameters
+  int statistics = -1;            // into Model::statistics; -1: none
+  std::int64_t output_bytes = 0;  // "y" and "dy" of a microbatch; of the next layer "x" and "dx"
+  Flops forward_flops;            // per microbatch
+  double balance = 1;  // cost for the partition into stages: forward flops, or given time
 };
 
 struct Model {
   std::vector<Layer> layers;  // in forward order
   std::vector<LayerKind> kinds;
   std::vector<UnitLayout> units;
-  int tied_unit = -1;             // the embedding that the first and the last layer share
-  std::int64_t hidden_bytes = 0;  // "x", "y", "dx", "dy" of one microbatch; 0: synthetic
+  std::vector<UnitLayout> statistics;  // "statistics" of a layer: its forward updates them, no
+                                       // gradient and no optimizer does
+  int tied_unit = -1;                  // the embedding that the first and the last layer share
   Flops forward_flops() const;
-  std::int64_t parameter_count() const;
+  std::int64_t parameter_count() const;  // without statistics
 };
 
 /// Layers of a transformer: embedding, blocks, head. Requires validated sizes.
 Model build_transformer(const ModelSpec& spec, const LayerShape& shape);
+
+/// Layers of a residual network: stem, blocks, head. Requires validated sizes.
+Model build_resnet(const ModelSpec& spec, const LayerShape& shape);
+
+/// The one of the two that the model's architecture asks for.
+Model build_layers(const ModelSpec& spec, const LayerShape& shape);
 
 /// One layer of given times per virtual stage.
 Model build_synthetic(const CostsSpec& costs, int num_stages);

@@ -14,9 +14,12 @@ constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
 
 // Formals stand in this order in every function, so that programs read alike; units with a suffix
 // stand with those without ("w_tied" after "w"), communicated tensors before "ws".
-constexpr std::array<std::string_view, 14> kFormalOrder = {
-    "w",     "tokens", "positions", "targets", "columns", "x",  "dy",
-    "saved", "stash",  "y",         "dx",      "loss",    "gw", "communicated"};
+constexpr std::array<std::string_view, 16> kFormalOrder = {
+    "w",     "tokens", "images", "positions", "targets", "columns", "x",          "dy",
+    "saved", "stash",  "y",      "dx",        "loss",    "gw",      "statistics", "communicated"};
+
+/// Outputs are read first, whether the kernel accumulates or not.
+bool updates_in_place(KernelKind kind) { return kind == KernelKind::BatchNormRunning; }
 
 std::size_t formal_rank(std::string_view name) {
   if (name == "ws") return kFormalOrder.size();
@@ -266,7 +269,8 @@ class StepAssembly {
         if (!t.valid()) continue;
         Use& use = use_of(t);
         use.writes = true;
-        use.reads |= entries_[e].kernel.accumulate && !written[static_cast<std::size_t>(t.v)];
+        use.reads |= (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel.kind)) &&
+                     !written[static_cast<std::size_t>(t.v)];
         written[static_cast<std::size_t>(t.v)] = true;
       }
     }

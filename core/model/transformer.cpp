@@ -245,12 +245,12 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
 
 Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   Model model;
-  model.hidden_bytes = shape.rows() * spec.hidden * size_of(shape.dtype);
   const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units) {
     Layer layer;
     layer.name = name;
     layer.kind = kind;
     layer.units = std::move(units);
+    layer.output_bytes = shape.rows() * spec.hidden * size_of(shape.dtype);
     const bool known = !model.layers.empty() && model.layers.back().kind == kind;
     layer.forward_flops =
         known ? model.layers.back().forward_flops

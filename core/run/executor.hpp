@@ -24,8 +24,8 @@ struct RankPort {
   Communicator* communicator = nullptr;
 };
 
-/// Tokens and targets of a global sample, TrainingSpec::seq_len each (TokenSource::fill);
-/// thread-safe.
+/// Tokens and targets of a global sample, TrainingSpec::seq_len each (TokenSource::fill); of a
+/// vision model the intensities 0 … 255 of its image, channels last, and its class. Thread-safe.
 using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
                                        std::span<std::int32_t> targets)>;
 

@@ -1,6 +1,7 @@
 #include "core/run/rank_runner.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -33,6 +34,23 @@ std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& 
   }
   if (at < role.arena.v) ranges.emplace_back(at, role.arena.v);
   return ranges;
+}
+
+/// Intensities as the model sees them: of the unit interval, less the channel's mean over ImageNet,
+/// over its deviation (the figures that torchvision's models are trained with).
+void write_image(const std::vector<std::int32_t>& pixels, DType dtype, std::byte* to) {
+  constexpr double kMean[] = {0.485, 0.456, 0.406};
+  constexpr double kDeviation[] = {0.229, 0.224, 0.225};
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    const double value = (pixels[i] / 255.0 - kMean[i % 3]) / kDeviation[i % 3];
+    const auto narrow = static_cast<float>(value);
+    const auto bits = std::bit_cast<std::uint32_t>(narrow);
+    const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+    const void* const from = dtype == DType::F64    ? static_cast<const void*>(&value)
+                             : dtype == DType::BF16 ? static_cast<const void*>(&half)
+                                                    : &narrow;
+    std::memcpy(to + i * index(size_of(dtype)), from, index(size_of(dtype)));
+  }
 }
 
 double first_element(const std::vector<std::byte>& bytes, DType dtype) {
@@ -127,17 +145,26 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
 }
 
 void RankRunner::fill_batch(const Op& op, int step, std::vector<std::byte>& staging) {
-  const auto seq_len = index(scenario_.training.seq_len);
-  const std::size_t rows = staging.size() / sizeof(std::int32_t) / seq_len;
+  const auto targets_of_sample = index(scenario_.training.seq_len);
+  const ModelSpec& model = scenario_.model;
+  std::vector<std::int32_t> inputs(model.is_vision() ? index(model.image_elements())
+                                                     : targets_of_sample);
+  std::vector<std::int32_t> targets(targets_of_sample);
+  const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
+  const DType dtype = role_.buffer(role_.args_of(op)[0]).dtype;
+  const std::size_t row_bytes = wanted.size() * index(size_of(dtype));
+  const std::size_t rows = staging.size() / row_bytes;
   const std::int64_t global_batch = scenario_.global_batch_size();
   const std::int64_t first = step * global_batch + dp_index_ * (global_batch / dp_size_) +
                              std::max(op.microbatch, 0) * std::int64_t{scenario_.microbatch_size()};
-  std::vector<std::int32_t> tokens(seq_len), targets(seq_len);
   for (std::size_t row = 0; row < rows; ++row) {
-    batches_(first + static_cast<std::int64_t>(row), tokens, targets);
-    const auto& wanted = op.host() == HostData::Tokens ? tokens : targets;
-    std::memcpy(staging.data() + row * seq_len * sizeof(std::int32_t), wanted.data(),
-                seq_len * sizeof(std::int32_t));
+    batches_(first + static_cast<std::int64_t>(row), inputs, targets);
+    std::byte* const to = staging.data() + row * row_bytes;
+    if (op.host() == HostData::Images) {
+      write_image(inputs, dtype, to);
+    } else {
+      std::memcpy(to, wanted.data(), row_bytes);
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cctype>
+#include <numeric>
+#include <utility>
 
 #include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -44,6 +46,26 @@ ModelSpec llama(const char* name, const LlamaShape& shape) {
   return m;
 }
 
+ModelSpec resnet(const char* name, std::vector<int> blocks, bool bottleneck) {
+  ModelSpec m;
+  m.name = name;
+  m.architecture = Architecture::Resnet;
+  m.layers = std::accumulate(blocks.begin(), blocks.end(), 0);
+  m.blocks = std::move(blocks);
+  m.bottleneck = bottleneck;
+  return m;
+}
+
+/// For CPUs and images of CIFAR's size: three stages of one block.
+ModelSpec resnet_tiny() {
+  ModelSpec m = resnet("resnet-tiny", {1, 1, 1}, false);
+  m.width = 8;
+  m.image_size = 32;
+  m.classes = 10;
+  m.small_stem = true;
+  return m;
+}
+
 ModelSpec synthetic() {
   ModelSpec m;
   m.name = "synthetic";
@@ -53,7 +75,7 @@ ModelSpec synthetic() {
 
 /// Shapes: GPT-2 from openai/gpt-2 hparams; GPT-3 (175B, 6.7B as gpt-7b) from Brown et al. 2020,
 /// table 2.1; gpt-1.3b with 16 heads as Megatron-LM's 1.3B example; Llama from the config.json of
-/// the released weights. Byte-level ones are for CPUs.
+/// the released weights; ResNet from He et al. 2015, table 1. Byte-level ones are for CPUs.
 const std::vector<ModelSpec>& model_presets() {
   static const std::vector<ModelSpec> list = {
       gpt2("gpt2-tiny", 4, 64, 4, 128, 256),
@@ -72,6 +94,11 @@ const std::vector<ModelSpec>& model_presets() {
       llama("llama3-8b", {32, 4096, 32, 8, 14336, 128256, 8192, 500000.0}),
       llama("llama3-70b", {80, 8192, 64, 8, 28672, 128256, 8192, 500000.0}),
       llama("llama3-405b", {126, 16384, 128, 8, 53248, 128256, 131072, 500000.0}),
+      resnet("resnet-18", {2, 2, 2, 2}, false),
+      resnet("resnet-34", {3, 4, 6, 3}, false),
+      resnet("resnet-50", {3, 4, 6, 3}, true),
+      resnet("resnet-101", {3, 4, 23, 3}, true),
+      resnet_tiny(),
       synthetic(),
   };
   return list;

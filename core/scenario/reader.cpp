@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <tuple>
+#include <utility>
 
 #include "core/base/nearest.hpp"
 
@@ -62,13 +63,20 @@ std::string section_of_key(std::string_view key) {
   return count == 1 ? found : std::string();
 }
 
-void Diagnostics::add(const Location& at, std::string message, ErrorKind kind) {
+void Diagnostics::note(std::vector<Note>& notes, const Location& at, std::string message,
+                       ErrorKind kind) {
   if (at.from_override()) message += " (--set " + at.override_text + ")";
   Note note{at.span, kind, std::move(message)};
   // Points of a sweep repeat what is wrong in all of them.
-  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
-    notes_.push_back(std::move(note));
-  }
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+}
+
+void Diagnostics::add(const Location& at, std::string message, ErrorKind kind) {
+  note(notes_, at, std::move(message), kind);
+}
+
+void Diagnostics::warn(const Location& at, std::string message) {
+  note(warnings_, at, std::move(message), ErrorKind::InvalidSpec);
 }
 
 void Diagnostics::add_for_key(const std::string& key, const Location& at, std::string message,
@@ -81,19 +89,26 @@ bool Diagnostics::has_key(const std::string& key) const {
   return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
 }
 
-std::vector<Error> Diagnostics::take() {
+std::vector<Error> Diagnostics::in_file_order(std::vector<Note> notes) {
   const auto order = [](const Note& n) {
     return std::make_tuple(n.where.line == 0, n.where.line, n.where.column);
   };
-  std::stable_sort(notes_.begin(), notes_.end(),
+  std::stable_sort(notes.begin(), notes.end(),
                    [&](const Note& a, const Note& b) { return order(a) < order(b); });
   std::vector<Error> errors;
-  for (Note& note : notes_) {
+  for (Note& note : notes) {
     errors.push_back(Error{note.kind, std::move(note.message), std::move(note.where)});
   }
-  notes_.clear();
-  keys_.clear();
   return errors;
+}
+
+std::vector<Error> Diagnostics::take() {
+  keys_.clear();
+  return in_file_order(std::exchange(notes_, {}));
+}
+
+std::vector<Error> Diagnostics::take_warnings() {
+  return in_file_order(std::exchange(warnings_, {}));
 }
 
 std::string suggest(std::string_view name, const std::vector<std::string>& valid) {

@@ -21,6 +21,9 @@ class Diagnostics {
   bool has_key(const std::string& key) const;
   bool empty() const { return notes_.empty(); }
   std::vector<Error> take();  // in file order, overrides last, each once
+  /// Something legal that is rarely meant.
+  void warn(const Location& at, std::string message);
+  std::vector<Error> take_warnings();
 
  private:
   struct Note {
@@ -29,7 +32,10 @@ class Diagnostics {
     std::string message;
     bool operator==(const Note&) const = default;
   };
-  std::vector<Note> notes_;
+  static void note(std::vector<Note>& notes, const Location& at, std::string message,
+                   ErrorKind kind);
+  static std::vector<Error> in_file_order(std::vector<Note> notes);
+  std::vector<Note> notes_, warnings_;
   std::vector<std::string> keys_;
 };
 

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/spec/warnings.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -203,6 +205,7 @@ class Resolver {
   /// Defaults that depend on other values.
   void fill_defaults() {
     const ModelSpec& m = s_.model;
+    if (m.is_vision() && !given("training", "seq_len")) s_.training.seq_len = 1;
     if (!given("training", "seq_len") && m.max_seq_len > 0 && m.max_seq_len < s_.training.seq_len) {
       s_.training.seq_len = static_cast<int>(m.max_seq_len);
     }
@@ -241,7 +244,13 @@ class Resolver {
   }
 
   void report_validation(bool model_known, bool cluster_known) {
-    for (Fault& fault : validate(s_)) {
+    std::vector<Fault> faults = validate(s_);
+    if (faults.empty()) {
+      for (Warning& warning : warnings(s_)) {
+        diagnostics_.warn(locate(root_, warning.key, start_), std::move(warning.message));
+      }
+    }
+    for (Fault& fault : faults) {
       // What follows from a fault already noted would mislead.
       if (diagnostics_.has_key(fault.key)) continue;
       if (!model_known && fault.key.starts_with("model.")) continue;

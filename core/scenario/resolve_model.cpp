@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <numeric>
 
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
@@ -12,6 +13,12 @@ constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // products below 
 /// What the user left open once a size is given: heads as wide as they fit, as many key/value
 /// heads as query heads if the base had that, the feed-forward width of the architecture.
 void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnostics, ModelSpec& m) {
+  if (m.is_vision()) {
+    if (!in.given("layers") && in.given("blocks")) {
+      m.layers = std::accumulate(m.blocks.begin(), m.blocks.end(), std::int64_t{0});
+    }
+    return;
+  }
   const bool in_range = m.hidden > 0 && m.hidden < kLargestSize && m.heads > 0;
   if (!in_range) return;  // validate() has the message
   if (!in.given("head_dim") && (in.given("hidden") || in.given("heads"))) {

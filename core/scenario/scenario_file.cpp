@@ -120,7 +120,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
   if (Result<Node> parsed = parse_document(text, file)) {
     root = std::move(*parsed);
   } else {
-    return {{}, {parsed.error()}};  // no tree to look for more faults in
+    return {{}, {parsed.error()}, {}};  // no tree to look for more faults in
   }
   for (const std::string& override_text : overrides) {
     if (const Result<Node> parsed = parse_override(override_text)) {
@@ -149,8 +149,12 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
       axes.clear();
     }
   }
-  LoadedScenario loaded{expand(root, axes, file, diagnostics), diagnostics.take()};
-  if (!loaded.ok()) loaded.points.clear();
+  LoadedScenario loaded{expand(root, axes, file, diagnostics), diagnostics.take(),
+                        diagnostics.take_warnings()};
+  if (!loaded.ok()) {
+    loaded.points.clear();
+    loaded.warnings.clear();
+  }
   return loaded;
 }
 
@@ -158,7 +162,7 @@ LoadedScenario load_scenario(const std::string& path, const std::vector<std::str
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!(file && text << file.rdbuf())) {
-    return {{}, {Error{ErrorKind::Parse, "cannot read the scenario", SourceSpan{path, 0, 0}}}};
+    return {{}, {Error{ErrorKind::Parse, "cannot read the scenario", SourceSpan{path, 0, 0}}}, {}};
   }
   return parse_scenario(text.str(), path, overrides);
 }

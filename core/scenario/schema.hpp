@@ -17,8 +17,9 @@ template <class E, std::size_t N>
 using Choices = std::array<std::pair<std::string_view, E>, N>;
 
 constexpr auto choices(Architecture) {
-  return Choices<Architecture, 3>{{{"gpt2", Architecture::Gpt2},
+  return Choices<Architecture, 4>{{{"gpt2", Architecture::Gpt2},
                                    {"llama", Architecture::Llama},
+                                   {"resnet", Architecture::Resnet},
                                    {"synthetic", Architecture::Synthetic}}};
 }
 constexpr auto choices(PipelineSchedule) {
@@ -38,6 +39,9 @@ constexpr auto choices(P2pPosting) {
                                  {"preposted", P2pPosting::Preposted},
                                  {"fused", P2pPosting::Fused},
                                  {"blocking", P2pPosting::Blocking}}};
+}
+constexpr auto choices(OptimizerKind) {
+  return Choices<OptimizerKind, 2>{{{"AdamW", OptimizerKind::AdamW}, {"SGD", OptimizerKind::Sgd}}};
 }
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
@@ -65,6 +69,13 @@ void describe(V& v, ModelSpec& m) {
   v.field("tied_embeddings", m.tied_embeddings);
   v.field("norm_eps", m.norm_eps);
   v.field("rope_theta", m.rope_theta);
+  v.field("blocks", m.blocks);
+  v.field("bottleneck", m.bottleneck);
+  v.field("width", m.width);
+  v.field("image_size", m.image_size);
+  v.field("classes", m.classes);
+  v.field("small_stem", m.small_stem);
+  v.field("norm_momentum", m.norm_momentum);
 }
 
 template <class V>
@@ -77,15 +88,19 @@ void describe(V& v, TrainingSpec& t) {
   v.field("dtype", t.dtype);
   v.field("seed", t.seed);
   v.field("dataset", t.dataset);
+  v.field("reshuffle", t.reshuffle);
+  v.field("total_tokens", t.total_tokens);
 }
 
 template <class V>
 void describe(V& v, OptimizerSpec& o) {
+  v.field("name", o.name);
   v.field("lr", o.lr);
   v.field("beta1", o.beta1);
   v.field("beta2", o.beta2);
   v.field("eps", o.eps);
   v.field("weight_decay", o.weight_decay);
+  v.field("momentum", o.momentum);
 }
 
 template <class V>
@@ -94,6 +109,7 @@ void describe(V& v, LrSchedulerSpec& l) {
   v.field("decay_ratio", l.decay_ratio);
   v.field("decay_type", l.decay_type);
   v.field("min_lr_factor", l.min_lr_factor);
+  v.field("scale_with_ranks", l.scale_with_ranks);
 }
 
 template <class V>
@@ -122,6 +138,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);
+  v.field("sync_batch_norm", p.sync_batch_norm);
 }
 
 template <class V>

@@ -11,13 +11,14 @@ namespace lockstep {
 enum class Architecture {
   Gpt2,       // LayerNorm, GELU (tanh), learned positions, biases
   Llama,      // RMSNorm, SwiGLU, rotary positions, grouped-query attention, no biases
+  Resnet,     // residual convolutions with batch norm (He et al. 2015, v1.5 as in torchvision)
   Synthetic,  // no arithmetic: every virtual stage has given times ([costs])
 };
 
 struct ModelSpec {
   std::string name;
   Architecture architecture = Architecture::Gpt2;
-  std::int64_t layers = 0;       // transformer blocks
+  std::int64_t layers = 0;       // transformer blocks; residual blocks, the sum of `blocks`
   std::int64_t hidden = 0;       // C
   std::int64_t heads = 0;        // query heads; head size D = head_dim
   std::int64_t kv_heads = 0;     // key/value heads; divides heads
@@ -28,6 +29,19 @@ struct ModelSpec {
   bool tied_embeddings = false;  // output layer shares the token embedding
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;  // Llama kind
+
+  // ResNet kind. A stage is a run of blocks of one image size and width.
+  std::vector<int> blocks;  // residual blocks of each stage
+  bool bottleneck = false;  // blocks of 1×1, 3×3 and 1×1, four times as wide outside; else two 3×3
+  std::int64_t width = 64;        // channels of the first stage; twice as many in every next one
+  std::int64_t image_size = 224;  // height and width of an image, 3 channels
+  std::int64_t classes = 1000;
+  bool small_stem = false;     // 3×3, stride 1, no pooling (images of 32×32); else 7×7, stride 2
+  double norm_momentum = 0.1;  // of the running statistics of batch norm
+
+  bool is_vision() const { return architecture == Architecture::Resnet; }
+  /// Elements of one image.
+  std::int64_t image_elements() const { return image_size * image_size * 3; }
   bool operator==(const ModelSpec&) const = default;
 };
 

@@ -1,8 +1,9 @@
 #include "core/spec/scenario.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "core/spec/faults.hpp"
 
 namespace lockstep {
 
@@ -20,39 +21,18 @@ int Scenario::num_microbatches() const {
 int Scenario::microbatch_size() const {
   return training.local_batch_size / strategy.pipeline_parallel_microbatches;
 }
+double Scenario::learning_rate(int step) const {
+  const double ranks = lr_scheduler.scale_with_ranks ? strategy.data_parallel_degree() : 1;
+  return ranks * lockstep::learning_rate(optimizer, lr_scheduler, step, training.steps);
+}
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;
 }
 
 namespace {
 
-constexpr std::int64_t kLargest = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kMostSequences = 1 << 30;
-
-class Faults {
- public:
-  void add(std::string key, std::string message, ErrorKind kind = ErrorKind::InvalidSpec) {
-    list_.push_back({std::move(key), Error{kind, std::move(message), std::nullopt}});
-  }
-  /// An upper limit keeps products of sizes in range; no model or machine comes near it.
-  bool positive(const std::string& key, std::int64_t value, std::int64_t limit = kLargest) {
-    if (value >= 1 && value <= limit) return true;
-    add(key, key +
-                 (value < 1 ? " must be at least 1, got "
-                            : " must be at most " + std::to_string(limit) + ", got ") +
-                 std::to_string(value));
-    return false;
-  }
-  void require(bool good, const std::string& key, const std::string& rule) {
-    if (!good) add(key, key + " " + rule);
-  }
-  std::vector<Fault> take() { return std::move(list_); }
-
- private:
-  std::vector<Fault> list_;
-};
-
 void validate_model(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic) {
@@ -63,6 +43,7 @@ void validate_model(const Scenario& s, Faults& faults) {
     faults.add("costs",
                "[costs] gives times to the synthetic model only; model is '" + m.name + "'");
   }
+  if (m.is_vision()) return validate_resnet(s, faults);
   bool sizes = faults.positive("model.layers", m.layers);
   sizes &= faults.positive("model.hidden", m.hidden);
   sizes &= faults.positive("model.heads", m.heads);
@@ -143,6 +124,7 @@ void validate_batch(const Scenario& s, Faults& faults) {
     faults.add("training.dtype", "training runs in float32, float64 or bfloat16");
   }
   if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
+  faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
 }
 
 void validate_optimizer(const Scenario& s, Faults& faults) {
@@ -152,6 +134,7 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
   faults.require(o.beta2 >= 0 && o.beta2 < 1, "optimizer.beta2", "must be in [0, 1)");
   faults.require(o.eps > 0, "optimizer.eps", "must be positive");
   faults.require(o.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
+  faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
   const LrSchedulerSpec& l = s.lr_scheduler;
   faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
   faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",
@@ -238,6 +221,17 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
                ErrorKind::Unsupported);
   }
   validate_sharding(p, faults);
+  if (p.sync_batch_norm && !s.model.is_vision()) {
+    faults.add("parallelism.sync_batch_norm",
+               "sync_batch_norm needs batch norm, which only the resnet architecture has");
+  }
+  if (s.model.is_vision() && p.tensor_parallel_degree > 1) {
+    faults.add(
+        "parallelism.tensor_parallel_degree",
+        "tensor parallelism divides the matrices of transformer layers; convolutions are not "
+        "divided",
+        ErrorKind::Unsupported);
+  }
   if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
   if (p.first_bucket_cap.v < 1) {
     faults.add("parallelism.first_bucket_cap_mb", "a bucket cap must be positive");

@@ -62,9 +62,10 @@ struct Scenario {
   int accumulation_steps() const;
   /// Microbatches of one step and data-parallel rank: accumulation × pipeline microbatches.
   int num_microbatches() const;
-  int microbatch_size() const;    // sequences
-  int global_batch_size() const;  // sequences, resolved
-  std::int64_t tokens_per_step() const;
+  int microbatch_size() const;           // sequences
+  int global_batch_size() const;         // sequences, resolved
+  std::int64_t tokens_per_step() const;  // targets: tokens, or images
+  double learning_rate(int step) const;  // of 0-based `step`
   bool operator==(const Scenario&) const = default;
 };
 

@@ -51,6 +51,7 @@ struct StrategySpec {
   Bytes bucket_cap{25 << 20};                   // DDP: a bucket closes when it reaches this size
   Bytes first_bucket_cap{1 << 20};              // DDP: the bucket that is reduced first
   bool overlap_grad_reduce = true;              // false: reduce after the whole backward
+  bool sync_batch_norm = false;                 // statistics over all data-parallel ranks
 
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;

@@ -246,6 +246,47 @@ TEST_CASE("recommend names every rule with its answer", "[cli]") {
   }
 }
 
+TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
+  const Outcome o = lockstep({"recommend", "--params", "1.3B", "--gpu-mem", "80", "--gpus", "2",
+                              "--interconnect", "pcie"});
+  REQUIRE(o.exit_code == 0);
+  for (const char* text : {"simulated answer", "  DDP 2", "  FSDP 2", "  PP 2", "tokens/s"}) {
+    CHECK_THAT(o.out, ContainsSubstring(text));
+  }
+  // Eight bytes of state for each of 7 B parameters do not fit 24 GB, over eight GPUs they do.
+  const Outcome tight = lockstep({"recommend", "--params", "7B", "--gpu-mem", "24", "--gpus", "8",
+                                  "--interconnect", "nvlink"});
+  REQUIRE(tight.exit_code == 0);
+  CHECK_THAT(tight.out, ContainsSubstring("  DDP 8 ") && ContainsSubstring("does not fit"));
+  CHECK_THAT(tight.out, !ContainsSubstring("nothing fits"));
+  const Outcome many = lockstep({"recommend", "--params", "7B", "--gpu-mem", "80", "--gpus", "4096",
+                                 "--interconnect", "nvlink"});
+  REQUIRE(many.exit_code == 0);
+  CHECK_THAT(many.out, ContainsSubstring("Not simulated"));
+}
+
+TEST_CASE("a sweep over ranks has a column of scaling efficiency", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "one.toml",
+              "[model]\npreset = \"gpt2-tiny\"\n[training]\n"
+              "total_tokens = 1e12\n[cluster]\npreset = \"a100-80\"\n"
+              "[sweep]\n\"parallelism.data_parallel_replicate_degree\" = "
+              "[1, 2]\n");
+  const Outcome table = lockstep({"run", folder / "one.toml"});
+  REQUIRE(table.exit_code == 0);
+  CHECK_THAT(table.out, ContainsSubstring("scaling") && ContainsSubstring(" 1.000 "));
+  const Outcome json = lockstep({"run", folder / "one.toml", "--json"});
+  REQUIRE(json.exit_code == 0);
+  const auto list = nlohmann::json::parse(json.out);
+  const auto& one = list[0]["report"];
+  const auto& two = list[1]["report"];
+  CHECK(one["scaling_efficiency"] == 1.0);
+  const double rate = two["tokens_per_s"];
+  CHECK(two["scaling_efficiency"].get<double>() ==
+        Approx(rate / 2 / one["tokens_per_s"].get<double>()));
+  CHECK(two["time_to_train_s"].get<double>() == Approx(1e12 / rate));
+}
+
 TEST_CASE("show memory sets the ZeRO formula beside the plan", "[cli]") {
   // Llama-2 7B: 6,738,415,616 parameters of 16 bytes are 107.8 GB, 13.5 GB on eight ranks.
   const Outcome outcome = lockstep(

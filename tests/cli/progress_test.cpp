@@ -13,7 +13,7 @@ std::string progress_of(int first_step, int steps, bool live) {
   Console console{out, err};
   console.live = live;
   {
-    Progress progress(console, first_step, steps, 1000);
+    Progress progress(console, first_step, steps, 1000, "tok");
     for (int i = 0; i < steps; ++i) {
       progress.step({first_step + i, 5.0, 1.0, 1e-3, Seconds{0.1}});
     }

@@ -1,16 +1,12 @@
 // The CPU backend beside an independent PyTorch model: same weights, same batches, same losses.
 // Skipped, with the reason, where no Python with PyTorch is found.
-#include <sys/wait.h>
+#include "tests/oracle/oracle.hpp"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,39 +19,11 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace lockstep;
+using namespace lockstep::oracle;
 
 namespace {
 
 constexpr int kSteps = 10;
-
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
-
-Outcome run_command(const std::string& command) {
-  Outcome outcome;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 512> part{};
-  while (std::fgets(part.data(), part.size(), pipe) != nullptr) outcome.output += part.data();
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
-  return outcome;
-}
-
-/// A Python that has PyTorch; Debian's is not always the first in PATH. Empty: none.
-const std::string& find_python() {
-  static const std::string found = [] {
-    for (const std::string python : {"python3", "/usr/bin/python3"}) {
-      if (run_command(python + " -c 'import torch, numpy' >/dev/null 2>&1").status == 0) {
-        return python;
-      }
-    }
-    return std::string();
-  }();
-  return found;
-}
 
 Scenario scenario_of(Architecture architecture, bool tied, DType dtype) {
   Scenario s;
@@ -82,27 +50,6 @@ Scenario scenario_of(Architecture architecture, bool tied, DType dtype) {
   s.lr_scheduler.warmup_steps = 3;
   s.lr_scheduler.decay_ratio = 0.4;
   return s;
-}
-
-/// Weights that leave nothing at a special value: biases are not 0, norm weights not 1.
-TrainingState random_weights(const Program& program) {
-  TrainingState state;
-  std::mt19937 random(17);
-  for (const Parameter& parameter : program.parameters) {
-    const bool norm_weight = parameter.init == InitKind::Ones;
-    std::normal_distribution<double> values(norm_weight ? 1.0 : 0.0, 0.1);
-    Tensor tensor{program.dtype, parameter.shape, {}};
-    tensor.data.resize(static_cast<std::size_t>(parameter.elements() * size_of(program.dtype)));
-    for (std::int64_t i = 0; i < parameter.elements(); ++i) {
-      const double value = values(random);
-      const float narrow = static_cast<float>(value);
-      const bool wide = program.dtype == DType::F64;
-      std::memcpy(tensor.data.data() + i * size_of(program.dtype),
-                  wide ? static_cast<const void*>(&value) : &narrow, wide ? 8 : 4);
-    }
-    state.tensors.emplace(parameter.name, std::move(tensor));
-  }
-  return state;
 }
 
 void write_job(const Scenario& s, const std::string& path) {
@@ -144,10 +91,6 @@ void write_batches(const Scenario& s, const TemporaryFolder& folder) {
     targets_file.write(reinterpret_cast<const char*>(targets.data()), bytes);
   }
 }
-
-struct StepNumbers {
-  double loss = 0, grad_norm = 0;
-};
 
 std::vector<StepNumbers> run_oracle(const std::string& python, const Scenario& s,
                                     const TrainingState& weights) {

@@ -34,13 +34,24 @@ TEST_CASE("every scenario runs and meets its expectations", "[scenarios]") {
   }
 }
 
-TEST_CASE("the schedule scenarios state what they expect", "[scenarios]") {
+TEST_CASE("schedules and lessons state what they expect", "[scenarios]") {
   for (const std::string& file : scenario_files()) {
-    if (fs::path(file).parent_path().filename() != "schedules") continue;
+    const fs::path folder = fs::path(file).parent_path().filename();
+    if (folder != "schedules" && folder != "lessons") continue;
     INFO(file);
     const LoadedScenario loaded = load_scenario(file, {});
     REQUIRE(loaded.ok());
     for (const SweepPoint& point : loaded.points) CHECK(!point.scenario.expect.empty());
+  }
+}
+
+TEST_CASE("the vision scenarios train on the CPU to what they expect", "[scenarios]") {
+  for (const std::string& file : scenario_files()) {
+    if (fs::path(file).parent_path().filename() != "vision") continue;
+    INFO(file);
+    const test::Outcome outcome = test::lockstep({"run", file, "--backend", "cpu", "--quiet"});
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.exit_code == 0);
   }
 }
 

@@ -147,6 +147,8 @@ TEST_CASE("MFU is model flops over what the ranks could have done", "[core][anal
   Report r = report_of(m);
   CHECK(r.mfu == Approx(33e12 / (4 * 1e12 * 33)));
   CHECK(r.tokens_per_s == Approx(2));
+  CHECK(r.images_per_s == 0);
+  CHECK(r.time_to_train.v == 0);
 
   // Four ranks on one device that computes for two at a time have the peak of two.
   m.scenario.cluster.devices_per_node = 1;

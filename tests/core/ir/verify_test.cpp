@@ -270,6 +270,18 @@ TEST_CASE("verify refuses unequal microbatch counts in a data-parallel group", "
   REQUIRE_THAT(text, ContainsSubstring("2 (last rank 1: %8 zero s0 mb1)"));
 }
 
+TEST_CASE("verify refuses unequal batches in a data-parallel group", "[core][ir]") {
+  // Rank 1 takes eight bytes more, for nobody.
+  const std::string text = faults(
+      Sample{}.edit(1, "%7 call update phase=O stream=compute after=%6 args=%b9,%b0,%b1,%b2\n",
+                    "%7 call update phase=O stream=compute after=%6 args=%b9,%b0,%b1,%b2\n"
+                    "  %8 host_to_device targets mb=0 stream=copy after=%6 args=%b9\n"));
+  REQUIRE_THAT(
+      text, ContainsSubstring("unequal batches: rank 0 takes 16 bytes of inputs and targets (last "
+                              "rank 0: %0 host_to_device tokens mb0), rank 1"));
+  REQUIRE_THAT(text, ContainsSubstring("24 (last rank 1: %8 host_to_device targets mb0)"));
+}
+
 TEST_CASE("verify refuses an op on a rank outside its group", "[core][ir]") {
   const std::string text = faults(Sample{}.edit_stage(
       1, "%6 call update", "%6 all_reduce first stream=reduce args=%b0\n  %7 call update"));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/spec/scenario.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep {
@@ -64,6 +65,19 @@ TEST_CASE("the rate never rises after warmup and stays between its bounds", "[co
       }
     }
   }
+}
+
+TEST_CASE("the learning rate scales with data-parallel ranks if asked to", "[core][spec]") {
+  Scenario s;
+  s.optimizer.lr = 0.1;
+  s.lr_scheduler.warmup_steps = 4;
+  s.strategy.data_parallel_replicate_degree = 2;
+  s.strategy.data_parallel_shard_degree = 4;
+  s.strategy.pipeline_parallel_degree = 3;  // does not enlarge the batch
+  CHECK(s.learning_rate(4) == Approx(0.1));
+  s.lr_scheduler.scale_with_ranks = true;
+  CHECK(s.learning_rate(4) == Approx(0.8));
+  CHECK(s.learning_rate(0) == Approx(0.2));
 }
 
 }  // namespace

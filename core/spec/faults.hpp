@@ -1,0 +1,41 @@
+// Faults: what validate() collects, and the parts of it that have files of their own.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+class Faults {
+ public:
+  void add(std::string key, std::string message, ErrorKind kind = ErrorKind::InvalidSpec) {
+    list_.push_back({std::move(key), Error{kind, std::move(message), std::nullopt}});
+  }
+  /// An upper limit keeps products of sizes in range; no model or machine comes near it.
+  bool positive(const std::string& key, std::int64_t value,
+                std::int64_t limit = std::numeric_limits<int>::max()) {
+    if (value >= 1 && value <= limit) return true;
+    add(key, key +
+                 (value < 1 ? " must be at least 1, got "
+                            : " must be at most " + std::to_string(limit) + ", got ") +
+                 std::to_string(value));
+    return false;
+  }
+  void require(bool good, const std::string& key, const std::string& rule) {
+    if (!good) add(key, key + " " + rule);
+  }
+  std::vector<Fault> take() { return std::move(list_); }
+
+ private:
+  std::vector<Fault> list_;
+};
+
+/// Sizes of a residual network, and whether its batch norm has more than one value.
+void validate_resnet(const Scenario& scenario, Faults& faults);
+
+}  // namespace lockstep
