@@ -2,6 +2,7 @@
 
 #include "gui/views/details_view.hpp"
 #include "gui/views/memory_view.hpp"
+#include "gui/views/play_view.hpp"
 #include "gui/views/runs_view.hpp"
 #include "gui/views/schedule_view.hpp"
 #include "gui/views/tables_view.hpp"
@@ -24,6 +25,7 @@ const std::vector<ViewEntry>& view_list() {
       {"what-if", "What if", Qt::RightDockWidgetArea, true, make<WhatIfView>},
       {"runs", "Runs", Qt::RightDockWidgetArea, true, make<RunsView>},
       {"details", "Details", Qt::RightDockWidgetArea, true, make<DetailsView>},
+      {"play", "Play", Qt::BottomDockWidgetArea, true, make<PlayView>},
       {"memory", "Memory", Qt::BottomDockWidgetArea, true, make<MemoryView>},
       {"schedule", "Schedule", Qt::BottomDockWidgetArea, true, make<ScheduleView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},

@@ -1,0 +1,188 @@
+#include "gui/views/play_view.hpp"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QPushButton>
+#include <QShortcut>
+#include <QSignalBlocker>
+#include <QSlider>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/ir/program.hpp"
+#include "gui/draw/play_drawing.hpp"
+#include "gui/views/canvas.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kFrameMs = 33;
+constexpr int kScrubSteps = 10'000;
+constexpr int kCaptionLines = 3;
+constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // of playing a whole run
+
+const StepView* step_at(const RunView& run, SimTime t) {
+  for (const StepView& step : run.steps) {
+    if (t <= step.graph.end()) return &step;
+  }
+  return run.steps.empty() ? nullptr : &run.steps.back();
+}
+
+}  // namespace
+
+class PlayView::Picture final : public Canvas {
+ public:
+  explicit Picture(Session& session) : session_(session) {
+    setAccessibleName("The step at the cursor");
+    setMinimumHeight(200);
+  }
+  void refresh() {
+    invalidate();
+    const RunPtr run = session_.run();
+    const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
+    setAccessibleDescription(
+        step ? QString::fromStdString(caption(step->graph, step->bubbles, session_.cursor())) : "");
+  }
+
+ protected:
+  DisplayList draw() const override {
+    DisplayList list;
+    const RunPtr run = session_.run();
+    const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
+    if (!step) {
+      if (run) {
+        list.text(QRectF(0, 0, width(), height()), "This trace has no step to play.", Ink::Faint,
+                  Align::Center);
+      }
+      return list;
+    }
+    const SimTime t = session_.cursor();
+    const double line = text().line_height;
+    const auto words =
+        wrap(caption(step->graph, step->bubbles, t), width() - 24.0, kCaptionLines, text());
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      list.text(QRectF(12, 4 + static_cast<double>(i) * line, width() - 20.0, line), words[i]);
+    }
+    const double top = 8 + kCaptionLines * line;
+    const Stage stage = set_stage(*run, *step, QRectF(0, top, width(), height() - top), text());
+    list.append(draw_play(*run, *step, stage, t, text()));
+    return list;
+  }
+
+ private:
+  Session& session_;
+};
+
+PlayView::PlayView(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      play_(new QPushButton),
+      scrub_(new QSlider(Qt::Horizontal)),
+      speed_(new QComboBox),
+      picture_(new Picture(session)) {
+  setAccessibleName("Play");
+  auto* line = new QHBoxLayout;
+  const auto button = [&](const char* label, const char* name, const char* tip, auto&& action) {
+    auto* b = new QPushButton(label);
+    b->setAccessibleName(name);
+    b->setToolTip(tip);
+    b->setFixedWidth(fontMetrics().horizontalAdvance("MM") + 16);
+    connect(b, &QPushButton::clicked, this, action);
+    line->addWidget(b);
+  };
+  button("|◂", "To the start", "To the start", [this] {
+    if (session_.run()) session_.set_cursor(session_.run()->lanes.begin());
+  });
+  button("◂", "Step back", "To the moment before", [this] { step(-1); });
+  play_->setAccessibleName("Play");
+  play_->setToolTip("Play or pause (Space)");
+  play_->setFixedWidth(fontMetrics().horizontalAdvance("Pause") + 28);
+  connect(play_, &QPushButton::clicked, this, [this] { toggle(); });
+  line->addWidget(play_);
+  button("▸", "Step forward", "To the next moment", [this] { step(1); });
+  scrub_->setAccessibleName("Time");
+  scrub_->setRange(0, kScrubSteps);
+  connect(scrub_, &QSlider::valueChanged, this, [this](int at) {
+    const RunPtr run = session_.run();
+    if (!run) return;
+    const double part = static_cast<double>(at) / kScrubSteps;
+    const auto whole = static_cast<double>((run->lanes.end() - run->lanes.begin()).count());
+    session_.set_cursor(run->lanes.begin() + SimTime{static_cast<std::int64_t>(whole * part)});
+  });
+  line->addWidget(scrub_, 1);
+  speed_->setAccessibleName("Speed");
+  for (const int seconds : kSeconds) speed_->addItem(QString("in %1 s").arg(seconds), seconds);
+  speed_->setCurrentIndex(speed_->findData(static_cast<int>(session.play_seconds())));
+  connect(speed_, &QComboBox::activated, this,
+          [this] { session_.set_play_seconds(speed_->currentData().toInt()); });
+  line->addWidget(speed_);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(4, 4, 4, 4);
+  layout->addLayout(line);
+  layout->addWidget(picture_, 1);
+
+  auto* space = new QShortcut(Qt::Key_Space, this);
+  space->setContext(Qt::WindowShortcut);
+  connect(space, &QShortcut::activated, this, [this] { toggle(); });
+
+  timer_.setInterval(kFrameMs);
+  connect(&timer_, &QTimer::timeout, this,
+          [this] { session_.advance(static_cast<double>(clock_.restart()) / 1000); });
+  connect(&session, &Session::playChanged, this, [this] { show_play(); });
+  connect(&session, &Session::cursorChanged, this, [this] { show_cursor(); });
+  connect(&session, &Session::runChanged, this, [this] { show_cursor(); });
+  show_play();
+  show_cursor();
+}
+
+void PlayView::show_play() {
+  const bool playing = session_.playing();
+  play_->setText(playing ? "Pause" : "Play");
+  const int at = speed_->findData(static_cast<int>(session_.play_seconds()));
+  if (at >= 0) speed_->setCurrentIndex(at);
+  if (playing && !timer_.isActive()) {
+    clock_.start();
+    timer_.start();
+  }
+  if (!playing) timer_.stop();
+}
+
+void PlayView::show_cursor() {
+  const RunPtr run = session_.run();
+  setEnabled(run != nullptr);
+  if (run) {
+    const auto whole = static_cast<double>((run->lanes.end() - run->lanes.begin()).count());
+    const auto now = static_cast<double>((session_.cursor() - run->lanes.begin()).count());
+    const QSignalBlocker quiet(scrub_);
+    scrub_->setValue(whole > 0 ? static_cast<int>(now / whole * kScrubSteps) : 0);
+  }
+  picture_->refresh();
+}
+
+void PlayView::step(int direction) {
+  const RunPtr run = session_.run();
+  if (!run) return;
+  session_.set_playing(false);
+  const SimTime now = session_.cursor();
+  std::optional<SimTime> next;
+  const auto consider = [&](SimTime t) {
+    if (direction > 0 ? t > now && (!next || t < *next) : t < now && (!next || t > *next)) next = t;
+  };
+  for (const Lane& lane : run->lanes.all()) {
+    if (lane.stream != static_cast<int>(Stream::Compute)) continue;
+    for (const LaneSegment& segment : lane.segments) {
+      const std::size_t at = segment.first_ending_after(now);
+      const auto spans = segment.spans();
+      // The next moment is of the span that holds `now` or of a neighbour.
+      for (std::size_t i = at > 0 ? at - 1 : 0; i < std::min(at + 2, spans.size()); ++i) {
+        consider(spans[i].begin);
+        consider(spans[i].end);
+      }
+    }
+  }
+  if (next) session_.set_cursor(*next);
+}
+
+}  // namespace lockstep::gui

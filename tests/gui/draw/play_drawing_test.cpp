@@ -1,0 +1,96 @@
+#include "gui/draw/play_drawing.hpp"
+
+#include <QLineF>
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "tests/catch.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+const QRectF kRect(0, 0, 800, 400);
+
+RunPtr simulated(const std::string& name) {
+  const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  Outcome outcome = simulate(text.str(), file, {}, never);
+  REQUIRE(outcome.run);
+  return outcome.run;
+}
+
+TEST_CASE("stages of a pipeline stand side by side, their ranks below each other", "[gui][draw]") {
+  const RunPtr run = simulated("tiny/gpt2-fsdp2-1f1b2.toml");
+  const Stage stage = set_stage(*run, run->steps.front(), kRect, {});
+  REQUIRE(stage.ranks == std::vector<Rank>{0, 1, 2, 3});
+  CHECK(stage.box_of(0)->left() == stage.box_of(1)->left());
+  CHECK(stage.box_of(0)->bottom() < stage.box_of(1)->top());
+  CHECK(stage.box_of(0)->right() < stage.box_of(2)->left());
+  CHECK(stage.box_of(0)->top() == stage.box_of(2)->top());
+  for (const QRectF& box : stage.boxes) {
+    CHECK(kRect.contains(box));
+    CHECK_FALSE(box.intersects(stage.strip));
+  }
+  CHECK(stage.box_of(17) == nullptr);
+}
+
+TEST_CASE("a message is a token that goes from its sender's box to its receiver's", "[gui][draw]") {
+  const RunPtr run = simulated("tiny/gpt2-fsdp2-1f1b2.toml");
+  const StepView& step = run->steps.front();
+  const Stage stage = set_stage(*run, step, kRect, {});
+  int messages = 0;
+  for (const Span& span : step.graph.spans()) {
+    if (run->lanes.look(span) != Look::Send || span.end <= span.active) continue;
+    for (int percent : {10, 90}) {
+      const SimTime t = span.active + (span.end - span.active) * percent / 100;
+      const DisplayList list = draw_play(*run, step, stage, t, {});
+      for (const Flight& flight : in_flight(step.graph, t)) {
+        if (!flight.message) continue;
+        ++messages;
+        const QPointF from = stage.box_of(flight.ranks[0])->center();
+        const QPointF to = stage.box_of(flight.ranks[1])->center();
+        const QPointF at = from + (to - from) * flight.done;
+        CHECK(std::count_if(list.fills.begin(), list.fills.end(), [&](const Fill& fill) {
+                const QPointF center(fill.x + fill.width / 2, fill.y + fill.height / 2);
+                return fill.width == 12 && QLineF(center, at).length() < 0.01;
+              }) >= 1);
+        CHECK((flight.done > 0 && flight.done < 1));
+      }
+    }
+  }
+  CHECK(messages >= 24);  // two ranks per stage, four microbatches, forward or backward, twice
+}
+
+TEST_CASE("the utilization strip is empty at the begin, and as full as the step at the end",
+          "[gui][draw]") {
+  const RunPtr run = simulated("schedules/1f1b-p4-m8.toml");
+  const StepView& step = run->steps.front();
+  const Stage stage = set_stage(*run, step, kRect, {});
+  const auto covered = [&](SimTime t) {  // by the background, from the cursor on
+    double width = 0;
+    for (const Fill& fill : draw_play(*run, step, stage, t, {}).fills) {
+      const bool to_the_end = fill.x + fill.width > stage.strip.right() + 3;
+      if (fill.ink == Ink::Background && to_the_end && fill.y >= stage.strip.top() - 1) {
+        width += fill.width - 4;
+      }
+    }
+    return width / static_cast<double>(stage.ranks.size()) / stage.strip.width();
+  };
+  CHECK(covered(step.graph.begin()) == Approx(1).margin(0.01));
+  CHECK(covered(step.graph.end()) == Approx(0).margin(0.01));
+  CHECK(covered(step.graph.begin() + step.graph.makespan() / 4) == Approx(0.75).margin(0.01));
+}
+
+TEST_CASE("words are broken at spaces, and say that there are more", "[gui][draw]") {
+  const TextSize text{10, 16};
+  CHECK(wrap("aa bb cc", 50, 3, text) == std::vector<std::string>{"aa bb", "cc"});
+  CHECK(wrap("aa bb cc dd", 50, 1, text) == std::vector<std::string>{"aa bb …"});
+  CHECK(wrap("a-long-word x", 50, 2, text) == std::vector<std::string>{"a-long-word", "x"});
+  CHECK(wrap("", 50, 2, text).empty());
+}
+
+}  // namespace
+}  // namespace lockstep::gui
