@@ -30,6 +30,7 @@ class Parser {
     app_.set_version_flag("--version", "lockstep 0.1.0");
     app_.get_formatter()->column_width(34);
     add_run();
+    add_report();
     add_compare();
     add_show();
     add_verify();
@@ -123,10 +124,22 @@ class Parser {
     sub->final_callback([this] { command_ = [this] { return run_command(run_, console_); }; });
   }
 
+  void add_report() {
+    CLI::App* sub = app_.add_subcommand("report", "the figures of a run folder or of a trace");
+    sub->add_option("RUN", report_.run,
+                    "run folder, trace, or folder of Kineto traces, one per rank")
+        ->required()
+        ->type_name("PATH");
+    sub->add_flag("--json", report_.json, "print report.json instead of tables");
+    sub->add_flag("--timeline", report_.timeline, "draw the first step: ranks against time");
+    sub->final_callback(
+        [this] { command_ = [this] { return report_command(report_, console_); }; });
+  }
+
   void add_compare() {
-    CLI::App* sub = app_.add_subcommand("compare", "lay two run folders side by side");
-    sub->add_option("A", compare_.a, "run folder")->required()->type_name("DIR");
-    sub->add_option("B", compare_.b, "run folder")->required()->type_name("DIR");
+    CLI::App* sub = app_.add_subcommand("compare", "lay two runs or traces side by side");
+    sub->add_option("A", compare_.a, "as report takes it")->required()->type_name("PATH");
+    sub->add_option("B", compare_.b, "as report takes it")->required()->type_name("PATH");
     sub->final_callback(
         [this] { command_ = [this] { return compare_command(compare_, console_); }; });
   }
@@ -184,6 +197,7 @@ class Parser {
       "the two side by side.",
       "lockstep"};
   RunArguments run_;
+  ReportArguments report_;
   CompareArguments compare_;
   ShowArguments show_;
   VerifyArguments verify_;

@@ -21,8 +21,14 @@ struct RunArguments {
 };
 int run_command(const RunArguments& arguments, const Console& console);
 
+struct ReportArguments {
+  std::string run;  // as open_run takes it
+  bool json = false, timeline = false;
+};
+int report_command(const ReportArguments& arguments, const Console& console);
+
 struct CompareArguments {
-  std::string a, b;  // run folders
+  std::string a, b;  // as open_run takes them
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 

@@ -100,14 +100,19 @@ std::string rank_table(const Report& report) {
   if (rows.empty()) {
     for (const RankReport* r : rows_of(report)) rows.push_back({r, {r->rank}});
   }
-  TextTable table({single ? "rank" : "ranks", "compute", "exposed comm", "idle", "sent",
-                   "peak memory", "in flight"},
-                  0);
+  const bool whole = !report.model.empty();  // else from a trace alone
+  std::vector<std::string> columns{single ? "rank" : "ranks", "compute", "exposed comm", "idle"};
+  if (whole) columns.insert(columns.end(), {"sent", "peak memory", "in flight"});
+  TextTable table(std::move(columns), 0);
   for (const RankRow& row : rows) {
     const RankReport& r = *row.report;
-    table.add({ranges_text(row.ranks), time_text(r.compute), time_text(r.exposed_comm),
-               time_text(r.idle), bytes_text(r.comm_bytes_sent), bytes_text(r.peak_memory),
-               std::to_string(r.peak_microbatches_in_flight)});
+    std::vector<std::string> cells{ranges_text(row.ranks), time_text(r.compute),
+                                   time_text(r.exposed_comm), time_text(r.idle)};
+    if (whole) {
+      cells.insert(cells.end(), {bytes_text(r.comm_bytes_sent), bytes_text(r.peak_memory),
+                                 std::to_string(r.peak_microbatches_in_flight)});
+    }
+    table.add(std::move(cells));
   }
   return table.text() +
          (extremes ? fmt::format("({} ranks; shown: the least and the most of compute, exposed "
@@ -169,6 +174,44 @@ Rate rate_of(const Report& r) {
   return {r.tokens_per_s, "tokens/s"};
 }
 
+/// `scenario`: null of a trace alone.
+std::string figures_text(Summary summary, const Report& r, const Scenario* scenario) {
+  summary.add("step time", time_text(r.step_time),
+              rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
+  if (r.model_flops_per_step.v > 0) {
+    summary.add("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
+    if (r.hardware_flops_per_step > r.model_flops_per_step) {
+      summary.add("HFU", percent_text(r.hfu),
+                  flops_text(r.hardware_flops_per_step) + " with what is recomputed");
+    }
+  }
+  if (r.dollars_per_billion_tokens > 0) {
+    summary.add("cost", fmt::format("{:.4g} $", r.dollars_per_billion_tokens), "per 10⁹ tokens");
+  }
+  if (scenario != nullptr && r.time_to_train.v > 0) {
+    summary.add(
+        "time to train", training_time_text(r.time_to_train),
+        count_text(scenario->training.total_tokens) + (r.images_per_s > 0 ? " images" : " tokens"));
+  }
+  summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
+              percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+  const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
+  summary.add("exposed comm", time_text(r.exposed_comm),
+              percent_text(share) + " of the step, mean over ranks");
+  if (const RankReport* rank = fullest(r);
+      rank != nullptr && (scenario != nullptr || rank->peak_memory.v > 0)) {
+    summary.add("peak memory", bytes_text(rank->peak_memory), memory_by_kind(*rank));
+  }
+  if (!r.losses.empty()) {
+    summary.add("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
+                fmt::format("{} steps", r.losses.size()));
+  }
+  if (!r.program_hash.empty()) summary.add("program", r.program_hash);
+  const std::string causes = causes_text(r);
+  return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r) +
+         (causes.empty() ? "" : "\n" + causes);
+}
+
 }  // namespace
 
 std::string mesh_text(const StrategySpec& s) {
@@ -188,39 +231,14 @@ std::string report_text(const Report& r, const Scenario& scenario) {
   summary.add("scenario", scenario.name,
               fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
                           mesh_text(scenario.strategy), r.backend));
-  summary.add("step time", time_text(r.step_time),
-              rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
-  if (r.model_flops_per_step.v > 0) {
-    summary.add("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
-    if (r.hardware_flops_per_step > r.model_flops_per_step) {
-      summary.add("HFU", percent_text(r.hfu),
-                  flops_text(r.hardware_flops_per_step) + " with what is recomputed");
-    }
-  }
-  if (r.dollars_per_billion_tokens > 0) {
-    summary.add("cost", fmt::format("{:.4g} $", r.dollars_per_billion_tokens), "per 10⁹ tokens");
-  }
-  if (r.time_to_train.v > 0) {
-    summary.add(
-        "time to train", training_time_text(r.time_to_train),
-        count_text(scenario.training.total_tokens) + (r.images_per_s > 0 ? " images" : " tokens"));
-  }
-  summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
-              percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
-  const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
-  summary.add("exposed comm", time_text(r.exposed_comm),
-              percent_text(share) + " of the step, mean over ranks");
-  if (const RankReport* rank = fullest(r)) {
-    summary.add("peak memory", bytes_text(rank->peak_memory), memory_by_kind(*rank));
-  }
-  if (!r.losses.empty()) {
-    summary.add("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
-                fmt::format("{} steps", r.losses.size()));
-  }
-  summary.add("program", r.program_hash);
-  const std::string causes = causes_text(r);
-  return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r) +
-         (causes.empty() ? "" : "\n" + causes);
+  return figures_text(std::move(summary), r, &scenario);
+}
+
+std::string report_text(const Report& r, const std::string& name) {
+  Summary summary;
+  summary.add("trace", name,
+              fmt::format("{}, {} rank{}", r.backend, r.world_size, r.world_size == 1 ? "" : "s"));
+  return figures_text(std::move(summary), r, nullptr);
 }
 
 std::string sweep_text(const std::vector<SweepRow>& rows) {

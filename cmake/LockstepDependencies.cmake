@@ -14,6 +14,7 @@ function(lockstep_header_library target header package)
 endfunction()
 lockstep_header_library(lockstep_toml toml++/toml.h libtomlplusplus-dev)
 lockstep_header_library(lockstep_json nlohmann/json.hpp nlohmann-json3-dev)
+lockstep_header_library(lockstep_rapidjson rapidjson/reader.h rapidjson-dev)
 lockstep_header_library(lockstep_cli11 CLI/CLI.hpp libcli11-dev)
 # Debian and Ubuntu ship toml++ as a header library; its compiled part is for Meson users.
 target_compile_definitions(lockstep_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)

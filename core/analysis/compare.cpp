@@ -81,8 +81,8 @@ std::vector<Difference> differences(const std::map<std::string, KindTime>& a,
 }
 
 /// (stream, op) of every span of one rank in the order in which the stream ran them.
-std::vector<std::pair<std::uint8_t, std::int32_t>> order_of(const Trace& trace, Rank rank,
-                                                            const SpanRange& range) {
+std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace, Rank rank,
+                                                             const SpanRange& range) {
   const TraceRole& role = trace.roles[at(trace.role_of_rank[at(rank)])];
   std::vector<Span> spans(range.first, range.second);
   const auto key = [&](const Span& s) {  // ops of no length may share a begin
@@ -90,7 +90,7 @@ std::vector<std::pair<std::uint8_t, std::int32_t>> order_of(const Trace& trace, 
   };
   std::sort(spans.begin(), spans.end(),
             [&](const Span& x, const Span& y) { return key(x) < key(y); });
-  std::vector<std::pair<std::uint8_t, std::int32_t>> order;
+  std::vector<std::pair<std::uint16_t, std::int32_t>> order;
   for (const Span& s : spans) order.emplace_back(role.ops[at(s.op.v)].stream, s.op.v);
   return order;
 }
@@ -193,7 +193,7 @@ Seconds RankDifference::largest() const {
 
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b) {
   Comparison result;
-  result.same_program = a.program_hash == b.program_hash;
+  result.same_program = a.program_hash == b.program_hash && !a.program_hash.empty();
   result.same_order = result.same_program && same_order(trace_a, trace_b);
   result.same_memory = a.ranks.size() == b.ranks.size() &&
                        std::equal(a.ranks.begin(), a.ranks.end(), b.ranks.begin(),

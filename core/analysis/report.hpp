@@ -66,6 +66,13 @@ struct Report {
 /// take the times of the rank that stands for them.
 Report analyze(const Trace& trace, const Program& program, const Scenario& scenario);
 
+/// The same for a trace without its program, from elsewhere say: what needs the program (flops,
+/// tokens, bytes sent, microbatches in flight, memory by kind) stays zero. Compute and
+/// communication are what op_class says. The step time is that of the union of the steps' windows,
+/// divided by their number: on a device that runs behind its host, steps overlap. Spans of the host
+/// count only where no device does anything.
+Report analyze(const Trace& trace);
+
 /// report.json: every field of Report; lists are by rank or by step. Keys: docs/report.md.
 std::string report_json(const Report& report);
 /// The inverse; `file` names the text in errors (Parse).

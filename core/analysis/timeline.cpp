@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "core/ir/program.hpp"
+#include "core/base/phase.hpp"
+#include "core/trace/op_class.hpp"
 
 namespace lockstep {
 namespace {
@@ -38,14 +39,28 @@ char letter_of(std::uint8_t phase) {
   return '?';
 }
 
+/// The stream on which most of a rank's compute is; of our own programs, Stream::Compute.
+int compute_stream(const Trace& trace, std::vector<Span>::const_iterator begin,
+                   std::vector<Span>::const_iterator end) {
+  const TraceRole& role = trace.roles[at(trace.role_of_rank[at(begin->rank)])];
+  std::vector<SimTime> time(trace.streams.size(), SimTime{});
+  for (auto s = begin; s != end; ++s) {
+    const TraceOp& op = role.ops[at(s->op.v)];
+    if (op_class(trace.names[at(op.kind)]) == OpClass::Compute)
+      time[op.stream] += s->end - s->begin;
+  }
+  return static_cast<int>(std::max_element(time.begin(), time.end()) - time.begin());
+}
+
 /// Blocks that an idle time of at least `gap` parts stay apart.
 std::vector<Block> blocks_of(const Trace& trace, std::vector<Span>::const_iterator begin,
                              std::vector<Span>::const_iterator end, SimTime gap) {
   const TraceRole& role = trace.roles[at(trace.role_of_rank[at(begin->rank)])];
+  const int stream = compute_stream(trace, begin, end);
   std::vector<Block> blocks;
   for (auto s = begin; s != end; ++s) {
     const TraceOp& op = role.ops[at(s->op.v)];
-    if (op.stream != static_cast<std::uint8_t>(Stream::Compute) || s->end <= s->active) continue;
+    if (op.stream != stream || s->end <= s->active) continue;
     const char letter = letter_of(op.phase);
     if (!blocks.empty()) {
       Block& last = blocks.back();

@@ -12,7 +12,8 @@ struct TimelineOptions {
   int max_ranks = 64;  // lines; the rest is counted in a last line
 };
 
-/// One line per rank that has its own spans: what its compute stream does in the first traced step.
+/// One line per rank that has its own spans: what its compute stream (the busiest one) does in the
+/// first traced step.
 /// F forward, B backward, I and W backward for input and for weights, R recompute, O optimizer,
 /// + other compute, . idle. A block of one (stage, microbatch) that has the room starts with its
 /// letter and microbatch number and goes on in '-': "F12---". Narrower ones are letters only, each

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/trace/name_table.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -31,21 +33,6 @@ std::string_view kind_of_call(Phase phase) {
 bool is_backward(Stream stream) {
   return stream == Stream::SendBackward || stream == Stream::RecvBackward;
 }
-
-/// Trace::names without duplicates, in order of first use.
-class NameTable {
- public:
-  explicit NameTable(std::vector<std::string>& names) : names_(names) {}
-  std::int32_t id(const std::string& name) {
-    const auto [it, inserted] = ids_.try_emplace(name, static_cast<std::int32_t>(names_.size()));
-    if (inserted) names_.push_back(name);
-    return it->second;
-  }
-
- private:
-  std::vector<std::string>& names_;
-  std::unordered_map<std::string, std::int32_t> ids_;
-};
 
 std::string name_of(const Program& program, const Op& op) {
   if (op.kind == OpKind::Call) return program.function(op.function()).name;
@@ -94,7 +81,7 @@ TraceRole trace_role(const Program& program, const Role& role, NameTable& names)
       t.bytes = payload_bytes(program, role, op).v;
     }
     t.kind = names.id(kind_of(op));
-    t.stream = static_cast<std::uint8_t>(op.stream);
+    t.stream = static_cast<std::uint16_t>(op.stream);
     t.phase = static_cast<std::uint8_t>(op.phase);
     t.stage = op.stage;
     t.layer = op.layer;

@@ -87,7 +87,19 @@ Result<Run> read_run(const std::string& directory) {
   if (!report) return report.error();
   Result<Trace> trace = read_chrome_trace((path / "trace.json.gz").string());
   if (!trace) return trace.error();
-  return Run{std::move(*report), std::move(*trace)};
+  return Run{std::move(*report), std::move(*trace), {}};
+}
+
+Result<Run> open_run(const std::string& path, const ImportOptions& options) {
+  std::error_code ignored;
+  if (is_run_folder(path) || fs::exists(fs::path(path) / "report.json", ignored)) {
+    return read_run(path);
+  }
+  if (!fs::exists(path, ignored)) return invalid(path + ": no such file or folder");
+  Result<ImportedTrace> imported = read_any_trace(path, options);
+  if (!imported) return imported.error();
+  Report report = analyze(imported->trace);
+  return Run{std::move(report), std::move(imported->trace), std::move(imported->remarks)};
 }
 
 Result<std::string> find_checkpoints(const std::string& directory,

@@ -10,9 +10,11 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
+#include "core/trace/kineto.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -29,8 +31,14 @@ Result<std::string> read_file(const std::string& path);  // Error InvalidSpec
 struct Run {
   Report report;
   Trace trace;
+  std::vector<std::string> remarks;  // of a trace from elsewhere: ImportedTrace's
 };
 Result<Run> read_run(const std::string& directory);
+
+/// What there is to look at: a run folder, a trace file of ours or Kineto's, or a folder of Kineto
+/// files, one per rank. The report of a mere trace has what its spans tell. Errors: as read_run and
+/// read_any_trace.
+Result<Run> open_run(const std::string& path, const ImportOptions& options = {});
 
 /// The checkpoint folder that `--resume DIRECTORY` means: a checkpoint, a folder of checkpoints, or
 /// those of a run folder. Error InvalidSpec.

@@ -201,7 +201,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
       TraceOp op;
       op.name = static_cast<std::int32_t>(v[0]);
       op.kind = static_cast<std::int32_t>(v[1]);
-      op.stream = static_cast<std::uint8_t>(v[2]);
+      op.stream = static_cast<std::uint16_t>(v[2]);
       op.phase = static_cast<std::uint8_t>(v[3]);
       op.stage = static_cast<std::int16_t>(v[4]);
       op.layer = static_cast<std::int32_t>(v[5]);
@@ -210,6 +210,12 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
       op.channel = static_cast<std::int32_t>(v[8]);
       op.seq = static_cast<std::int32_t>(v[9]);
       trace.roles.back().ops.push_back(op);
+    }
+    if (key_ == "flows" && depth_ == 4) {
+      if (row_size_ != 3) return fail(R"(a flow of "flows" needs 3 values)");
+      trace.flows.push_back({static_cast<std::int32_t>(integers_[0]),
+                             static_cast<std::uint32_t>(integers_[1]),
+                             static_cast<std::uint32_t>(integers_[2])});
     }
     row_size_ = 0;
     return true;
@@ -271,6 +277,12 @@ std::string check(const Trace& trace) {
       return "an event's op is out of range";
     }
     if (span.active < span.begin || span.end < span.active) return "an event ends before it begins";
+  }
+  for (const Flow& flow : trace.flows) {
+    if (!inside(flow.kind, trace.names.size()) || !inside(flow.from, trace.spans.size()) ||
+        !inside(flow.to, trace.spans.size())) {
+      return "a flow's kind or span is out of range";
+    }
   }
   for (const MemorySample& sample : trace.memory) {
     if (!inside(sample.rank, world)) return "a memory counter's pid is no rank";

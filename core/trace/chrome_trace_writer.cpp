@@ -27,7 +27,7 @@ struct Endpoint {
   Rank instance;
   int side;  // 0: member of a collective, 1: send, 2: receive
   Rank rank;
-  std::uint8_t stream;
+  std::uint16_t stream;
   SimTime active;
 };
 
@@ -55,7 +55,8 @@ class Writer {
     for (Rank rank = 0; rank < world; ++rank) {
       if (is_drawn(rank)) spans(rank);
     }
-    flows();
+    transfers();
+    for (const Flow& flow : trace_.flows) draw(flow);
     out_.text("\n]}\n");
   }
 
@@ -133,7 +134,17 @@ class Writer {
       }
       out_.text("]");
     }
-    out_.text("]}");
+    out_.text("]");
+    if (!trace_.flows.empty()) {  // kind, from, to
+      out_.text(",\n\"flows\":[");
+      for (std::size_t i = 0; i < trace_.flows.size(); ++i) {
+        const Flow& f = trace_.flows[i];
+        out_.text(i == 0 ? "[" : ",[").integer(f.kind).text(",").integer(f.from);
+        out_.text(",").integer(f.to).text("]");
+      }
+      out_.text("]");
+    }
+    out_.text("}");
   }
 
   GzipWriter& event(char phase, Rank rank) {
@@ -236,7 +247,7 @@ class Writer {
         {s.step, op.channel, op.seq, instance(op, rank), side, rank, op.stream, s.active});
   }
 
-  void flows() {
+  void transfers() {
     std::sort(endpoints_.begin(), endpoints_.end(), [](const Endpoint& a, const Endpoint& b) {
       return std::tie(a.step, a.channel, a.seq, a.instance, a.side, a.rank) <
              std::tie(b.step, b.channel, b.seq, b.instance, b.side, b.rank);
@@ -283,12 +294,26 @@ class Writer {
                      [](const Endpoint& a, const Endpoint& b) { return a.active < b.active; });
     for (std::size_t i = 0; i < ends.size(); ++i) {
       const char phase = i == 0 ? 's' : i + 1 == ends.size() ? 'f' : 't';
-      event(phase, ends[i].rank).text(R"(,"tid":)").integer(ends[i].stream + 1);
-      out_.text(R"(,"ts":)").microseconds(ends[i].active.count());
-      out_.text(R"(,"id":)").integer(next_flow_).text(R"(,"name":"transfer","cat":"transfer")");
-      out_.text(phase == 's' ? "}" : R"(,"bp":"e"})");
+      flow_event(phase, ends[i].rank, ends[i].stream, ends[i].active, R"("transfer")");
     }
     ++next_flow_;
+  }
+
+  void draw(const Flow& flow) {
+    const Span &from = trace_.spans[flow.from], &to = trace_.spans[flow.to];
+    if (to.begin < from.begin) return;
+    flow_event('s', from.rank, op_of(from).stream, from.begin, names_[at(flow.kind)]);
+    flow_event('f', to.rank, op_of(to).stream, to.begin, names_[at(flow.kind)]);
+    ++next_flow_;
+  }
+
+  /// `name` is quoted.
+  void flow_event(char phase, Rank rank, std::uint16_t stream, SimTime time,
+                  std::string_view name) {
+    event(phase, rank).text(R"(,"tid":)").integer(stream + 1);
+    out_.text(R"(,"ts":)").microseconds(time.count()).text(R"(,"id":)").integer(next_flow_);
+    out_.text(R"(,"name":)").text(name).text(R"(,"cat":)").text(name);
+    out_.text(phase == 's' ? "}" : R"(,"bp":"e"})");
   }
 
   const Trace& trace_;

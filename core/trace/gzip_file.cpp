@@ -2,11 +2,14 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace lockstep {
 
@@ -84,6 +87,8 @@ GzipReader::GzipReader(const std::string& path)
     failure_ = std::strerror(errno);
   } else {
     gzbuffer(gz(file_), 1 << 17);
+    std::error_code ignored;
+    file_size_ = static_cast<double>(std::filesystem::file_size(path, ignored));
   }
 }
 
@@ -92,16 +97,25 @@ GzipReader::~GzipReader() {
 }
 
 bool GzipReader::refill() {
-  if (file_ == nullptr || !failure_.empty()) return false;
-  const int count = gzread(gz(file_), buffer_.get(), kReadBytes);
+  at_ = 0;
+  size_ = read(buffer_.get(), kReadBytes);
+  return size_ > 0;
+}
+
+std::size_t GzipReader::read(char* to, std::size_t size) {
+  if (file_ == nullptr || !failure_.empty()) return 0;
+  const int count = gzread(gz(file_), to, static_cast<unsigned>(size));
   int code = Z_OK;
   const char* message = gzerror(gz(file_), &code);
   if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
     failure_ = code == Z_ERRNO ? std::strerror(errno) : message;
   }
-  at_ = 0;
-  size_ = count > 0 ? static_cast<std::size_t>(count) : 0;
-  return size_ > 0;
+  return count > 0 ? static_cast<std::size_t>(count) : 0;
+}
+
+double GzipReader::fraction_read() const {
+  if (file_ == nullptr || !(file_size_ > 0)) return 1;
+  return std::min(1.0, static_cast<double>(gzoffset(gz(file_))) / file_size_);
 }
 
 std::string GzipReader::failure() const { return failure_; }

@@ -72,12 +72,18 @@ class GzipReader {
   Iterator begin() { return Iterator(this); }
   Iterator end() { return Iterator(); }
 
+  /// Instead of the iterator: reads up to `size` characters; fewer only at the end of the text.
+  std::size_t read(char* to, std::size_t size);
+  /// How much of the file on disk has been read, 0 to 1.
+  double fraction_read() const;
+
  private:
   bool fill() { return at_ < size_ || refill(); }
   bool refill();
   void* file_ = nullptr;  // gzFile
   std::unique_ptr<char[]> buffer_;
   std::size_t at_ = 0, size_ = 0;
+  double file_size_ = 0;
   std::string failure_;
 };
 

@@ -23,11 +23,11 @@ struct Span {
 
 /// What a span's op was, by role: enough to draw and to add up without the program.
 struct TraceOp {
-  std::int32_t name = 0;    // into Trace::names: "block.F", "all_reduce dp"
-  std::int32_t kind = 0;    // into Trace::names: the class that compare adds up by
-                            // ("forward", "backward", "optimizer", "all_reduce", "send", …)
-  std::uint8_t stream = 0;  // Stream
-  std::uint8_t phase = 0;   // Phase
+  std::int32_t name = 0;     // into Trace::names: "block.F", "all_reduce dp"
+  std::int32_t kind = 0;     // into Trace::names: the class that compare adds up by
+                             // ("forward", "backward", "optimizer", "all_reduce", "send", …)
+  std::uint16_t stream = 0;  // into Trace::streams; of our own programs: Stream
+  std::uint8_t phase = 0;    // Phase
   std::int16_t stage = -1;
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
@@ -40,6 +40,14 @@ struct TraceOp {
 struct TraceRole {
   std::vector<TraceOp> ops;
   bool operator==(const TraceRole&) const = default;
+};
+
+/// One span brought about another where no transfer says so: a kernel and its launch ("ac2g"), a
+/// backward op and the forward op that recorded it ("fwdbwd").
+struct Flow {
+  std::int32_t kind = 0;           // into Trace::names
+  std::uint32_t from = 0, to = 0;  // into Trace::spans
+  bool operator==(const Flow&) const = default;
 };
 
 /// Memory in use after an event, by buffer kind (BufferKind order), for one rank of one step.
@@ -62,7 +70,7 @@ struct StepResult {
 
 struct Trace {
   int format_version = 1;
-  std::string backend;  // "sim", "cpu", "cuda"
+  std::string backend;  // "sim", "cpu", "cuda"; of a trace from elsewhere: "kineto"
   std::string program_hash;
   SimTime clock_uncertainty{};  // spans of ranks in different processes: ± this
   std::vector<std::string> names;
@@ -77,6 +85,7 @@ struct Trace {
   std::vector<Rank>
       same_as;              // by rank: the rank whose spans stand for it (itself if it has its own)
   std::vector<Span> spans;  // sorted by (step, rank, stream, begin); disjoint on a stream
+  std::vector<Flow> flows;  // sorted by (from, to); traces from elsewhere
   std::vector<std::string> memory_kinds;
   std::vector<MemorySample> memory;       // sorted by (rank, time); first traced step
   std::vector<std::int64_t> peak_memory;  // by rank: bytes of the arena that was really allocated

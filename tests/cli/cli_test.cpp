@@ -45,7 +45,7 @@ TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
       {{"show", "program", folder / "s.toml", "--after", "pipeln"}, "did you mean 'pipeline'?"},
       {{"show", "program", folder / "s.toml", "--rank", "4"}, "ranks are 0 to 3"},
       {{"show", "memory", folder / "s.toml", "--after", "pipeline"}, "show program only"},
-      {{"compare", folder / "a", folder / "b"}, "is not a folder"},
+      {{"compare", folder / "a", folder / "b"}, "no such file or folder"},
       {{"calibrate", "--backend", "sim", "--out", folder / "p.toml"}, "not 'sim'"},
       {{"calibrate", "--backend", "cpu"}, "--out is required"},
       {{"recommend", "--params", "7Q", "--gpu-mem", "80", "--gpus", "8"}, "'7Q'"},

@@ -149,5 +149,39 @@ TEST_CASE("every point of a sweep has its own run folder", "[cli]") {
   CHECK_THAT(o.out, ContainsSubstring("program      DIFFERENT"));
 }
 
+TEST_CASE("report and compare take run folders, their traces and Kineto's", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string kineto = LOCKSTEP_SOURCE_DIR "/tests/data/kineto";
+  write_bytes(folder / "s.toml", kTiny);
+  const Outcome ran = lockstep({"run", folder / "s.toml", "--out", folder / "run"});
+  REQUIRE(ran.exit_code == 0);
+  const Outcome again = lockstep({"report", folder / "run"});
+  CHECK(again.exit_code == 0);
+  CHECK(again.out == ran.out);
+
+  const Outcome trace = lockstep({"report", folder / "run/trace.json.gz", "--json"});
+  REQUIRE(trace.exit_code == 0);
+  const Outcome whole = lockstep({"report", folder / "run", "--json"});
+  for (const char* key : {"step_time_s", "compute_s", "exposed_comm_by_rank_s", "bubble_fraction",
+                          "peak_memory_bytes", "stage_span_s"}) {
+    CHECK(json::parse(trace.out)[key] == json::parse(whole.out)[key]);
+  }
+
+  const Outcome report = lockstep({"report", kineto, "--timeline"});
+  REQUIRE(report.exit_code == 0);
+  CHECK_THAT(report.out, ContainsSubstring("rank 0  ") && ContainsSubstring("645.2 us") &&
+                             ContainsSubstring("kineto, 2 ranks") &&
+                             ContainsSubstring("all_reduce"));
+  CHECK_THAT(report.out, !ContainsSubstring("peak memory"));
+  CHECK_THAT(report.err, ContainsSubstring("note: clocks aligned by the ends of 3 collectives"));
+
+  const Outcome compared = lockstep({"compare", folder / "run", kineto});
+  REQUIRE(compared.exit_code == 0);
+  CHECK_THAT(compared.out, ContainsSubstring("kineto: ") && ContainsSubstring("forward"));
+  const Outcome bad = lockstep({"report", folder / "s.toml"});
+  CHECK(bad.exit_code == 2);
+  CHECK_THAT(bad.err, ContainsSubstring("s.toml:1:2: not a trace"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -66,7 +66,7 @@ inline OpId add(HandMade& m, Rank rank, Op op, const std::string& kind, double b
   TraceOp t;
   t.name = name_id(m.trace, kind + " op");
   t.kind = name_id(m.trace, kind);
-  t.stream = static_cast<std::uint8_t>(op.stream);
+  t.stream = static_cast<std::uint16_t>(op.stream);
   t.phase = static_cast<std::uint8_t>(op.phase);
   t.stage = op.stage;
   t.microbatch = op.microbatch;

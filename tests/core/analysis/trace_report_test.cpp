@@ -1,0 +1,68 @@
+#include "core/analysis/report.hpp"
+#include "core/analysis/timeline.hpp"
+#include "core/trace/kineto.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/analysis/hand_made.hpp"
+
+namespace lockstep {
+namespace {
+
+using test::pipeline;
+
+TEST_CASE("a trace without its program tells the same times", "[core][analysis]") {
+  for (const int p : {1, 2, 4}) {
+    test::HandMade world = pipeline(p, 8, 1, 2, true);
+    // A second step, half as fast, apart from the first.
+    const std::vector<Span> first = world.trace.spans;
+    for (Span s : first) {
+      s.step = 1;
+      for (SimTime* t : {&s.begin, &s.active, &s.end}) *t = 2 * *t + test::seconds(100);
+      world.trace.spans.push_back(s);
+    }
+    const Report whole = analyze(world.trace, world.program, world.scenario);
+    const Report bare = analyze(world.trace);
+    CHECK(bare.step_time.v == Approx(whole.step_time.v).epsilon(1e-12));
+    CHECK(bare.bubble_fraction == Approx(whole.bubble_fraction).epsilon(1e-12).margin(1e-15));
+    CHECK(bare.exposed_comm == whole.exposed_comm);
+    REQUIRE(bare.ranks.size() == whole.ranks.size());
+    for (std::size_t r = 0; r < bare.ranks.size(); ++r) {
+      CHECK(bare.ranks[r].compute == whole.ranks[r].compute);
+      CHECK(bare.ranks[r].idle == whole.ranks[r].idle);
+      CHECK(bare.ranks[r].stage_span == whole.ranks[r].stage_span);
+      CHECK(bare.ranks[r].peak_memory == whole.ranks[r].peak_memory);
+    }
+    REQUIRE(bare.kinds.size() == whole.kinds.size());
+    for (const auto& [name, kind] : whole.kinds) {
+      CHECK(bare.kinds.at(name).time == kind.time);
+      CHECK(bare.kinds.at(name).count == kind.count);
+    }
+  }
+}
+
+TEST_CASE("the report of a profile counts the device's work, each step once", "[core][analysis]") {
+  const std::string folder = LOCKSTEP_SOURCE_DIR "/tests/data/kineto/";
+  const auto imported = read_kineto({folder + "rank0.json", folder + "rank1.json"});
+  REQUIRE(imported.ok());
+  const Report r = analyze(imported->trace);
+  const auto us = [](double t) { return Approx(t * 1e-6).epsilon(1e-9); };
+  // Step 3 is 200..1100, step 4 1110..1500.4 (rank 1's last all-reduce): 1290.4 us of two steps.
+  CHECK(r.step_time.v == us(645.2));
+  // Rank 0: 100 + 150 + 50 in step 3, the concurrent kernel's 10 in step 4. Rank 1: 300 in step 3.
+  CHECK(r.ranks[0].compute.v == us(155));
+  CHECK(r.ranks[1].compute.v == us(150));
+  // No compute runs beside the all-reduces: 100, 79.8 and 100 us from the last arrival on.
+  CHECK(r.ranks[0].exposed_comm.v == us(139.9));
+  CHECK(r.ranks[1].exposed_comm.v == us(139.9));
+  CHECK(r.ranks[0].idle.v == us(645.2 - 155 - 139.9));
+  CHECK(r.bubble_fraction == Approx(1 - (310 + 300) / (2 * 1290.4)).epsilon(1e-9));
+  // Rank 0 waited 200, 20.2 and 0 us for the others, rank 1 0, 0 and 0.4.
+  CHECK(r.kinds.at("all_reduce").waiting.v == us((200 + 20.2 + 0.4) / 2));
+  CHECK(r.kinds.at("all_reduce").count == 3);
+  CHECK(r.kinds.count("host") == 0);
+  CHECK(r.model.empty());
+  const std::string drawn = draw_timeline(imported->trace, {60, 8});
+  CHECK_THAT(drawn, ContainsSubstring("F") && ContainsSubstring("B") && ContainsSubstring("O"));
+}
+
+}  // namespace
+}  // namespace lockstep
