@@ -53,12 +53,13 @@ Scenario scenario_of(const Layout& layout, int images, bool bottleneck, DType dt
   return s;
 }
 
-RunResult train(const Scenario& s) {
+RunResult train(const Scenario& s, int steps = kSteps, const TrainingState* from = nullptr) {
   for (const Fault& fault : validate(s)) FAIL(fault.error.message);
   const auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
   RunOptions options;
-  options.steps = kSteps;
+  options.steps = steps;
+  options.initial_state = from;
   options.return_state = true;
   auto run = make_cpu_backend({.poison = true})->run(*program, s, options);
   if (!run) FAIL(to_string(run.error()));
@@ -174,6 +175,19 @@ TEST_CASE("with synchronized batch norm ranks equal one rank with all images at 
   const RunResult local = train(scenario_of({.replicate = 3}, 2, false, DType::F64));
   const RunResult one = train(scenario_of({}, 6, false, DType::F64));
   CHECK(std::abs(local.trace.steps[0].loss - one.trace.steps[0].loss) > 1e-3);
+}
+
+TEST_CASE("a residual network's state, running statistics too, resumes in another layout",
+          "[integration]") {
+  const Scenario ddp = scenario_of({.replicate = 2, .synchronized = true}, 2, true, DType::F64);
+  const Scenario fsdp =
+      scenario_of({.shard = 2, .pp = 2, .synchronized = true}, 2, true, DType::F64);
+  const RunResult half = train(ddp, kSteps / 2);
+  REQUIRE(half.state.step == kSteps / 2);
+  const RunResult resumed = train(fsdp, kSteps / 2, &half.state);
+  const RunResult whole = train(ddp);
+  CHECK(state_distance(resumed.state, whole.state, false) <= 1e-11);
+  CHECK(state_distance(resumed.state, whole.state, true) <= 1e-11);
 }
 
 TEST_CASE("in float32 DDP's losses stay within 1e-5 of one rank's", "[integration]") {
