@@ -1,10 +1,15 @@
-# lockstep_folder(core/ir core/base [EXTERNAL lib…]): one static library of the folder's *.cpp.
+# lockstep_folder(core/ir core/base [EXTERNAL lib…]): one static library of the folder's *.cpp, and
+# of its *.cu where there is a CUDA compiler.
 # main.cpp is left to its executable; subfolders are folders of their own.
 function(lockstep_folder folder)
   cmake_parse_arguments(ARG "" "" "EXTERNAL" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(CMAKE_CUDA_COMPILER)
+    file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cu)
+    list(APPEND sources ${cuda_sources})
+  endif()
   set(scope PUBLIC)
   if(sources)
     add_library(lockstep_${name} STATIC ${sources})

@@ -16,17 +16,18 @@ option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)
 option(LOCKSTEP_WERROR "warnings are errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "sanitizers for -fsanitize=, for example address,undefined")
 
-add_compile_options(-Wall -Wextra)
+# For C++ alone: nvcc has options of its own.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlapping copies in std::string concatenation that are not there (GCC PR 105329).
-  add_compile_options(-Wno-restrict)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>")
 endif()
 if(LOCKSTEP_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
 if(LOCKSTEP_SANITIZE)
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer
-                      -fno-sanitize-recover=all)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LOCKSTEP_SANITIZE};\
+-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 find_program(CCACHE ccache)

@@ -1,5 +1,6 @@
-// Driver: the calls that this backend makes to one GPU. The real one is backends/cuda/gpu; tests
-// record the calls, or run the kernels' source on the CPU. No CUDA header is needed to use it.
+// Driver: the calls that this backend makes to one GPU. The real one is backends/cuda/toolkit;
+// tests record the calls, or run the kernels' source on the CPU. No CUDA header is needed to use
+// it.
 #pragma once
 
 #include <array>

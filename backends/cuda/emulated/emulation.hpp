@@ -1,0 +1,58 @@
+// The CUDA language, as far as backends/cuda/kernels uses it, on the CPU: the same kernel sources,
+// compiled as C++, run with every thread of a block as a fiber. Threads switch at barriers only, in
+// ascending or descending order, so a missing barrier shows as a difference between the two. Slow,
+// for small shapes; no CUDA toolkit needed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace lockstep::cuda::emulation {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+struct Place {
+  Dim3 thread{0, 0, 0}, block{0, 0, 0}, block_dim, grid_dim;
+};
+/// Of the fiber that runs.
+const Place& place();
+
+/// All threads of the block, or of the warp (32 consecutive threads) arrive before one goes on.
+/// Threads that have ended count as arrived.
+void sync_block();
+void sync_warp();
+
+/// Dynamic shared memory of the block, 0xFF at its start.
+std::byte* dynamic_shared();
+
+/// Gives `bytes` (at most 64) of the own lane to the others and returns where those of lane 0 lie;
+/// lane i's are 64 × i further. Valid until end_exchange().
+const std::byte* begin_exchange(const void* own, std::size_t bytes);
+void end_exchange();
+int lane();
+
+enum class Order : std::uint8_t { Ascending, Descending };
+void set_order(Order order);
+
+/// Runs `body` for every thread of every block; blocks one after the other. Thread-safe. Threads of
+/// a block that wait for each other in a circle are an abort() with a message.
+void run_grid(Dim3 grid, Dim3 block, std::size_t shared_bytes, const std::function<void()>& body);
+
+}  // namespace lockstep::cuda::emulation
+
+// The language's own words, not ours.
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(...)
+#define threadIdx (::lockstep::cuda::emulation::place().thread)
+#define blockIdx (::lockstep::cuda::emulation::place().block)
+#define blockDim (::lockstep::cuda::emulation::place().block_dim)
+#define gridDim (::lockstep::cuda::emulation::place().grid_dim)
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)

@@ -1,0 +1,301 @@
+// Causal attention with grouped queries, tile by tile (Dao, FlashAttention-2, 2023): scores exist
+// only as one tile of shared memory. For any type and head size up to 256; every sum in a fixed
+// order: backward makes two passes, one over the keys' gradients and one over the queries', where a
+// single one would need atomic additions.
+#include "backends/cuda/kernels/attention.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kTile = 32;                      // queries and keys per tile
+constexpr int kRowThreads = kThreads / kTile;  // that share a row of a tile: 8
+constexpr int kScores = kTile / kRowThreads;   // of a row, per thread: 4
+constexpr int kMaxHeadDim = 256;
+
+/// Where a thread stands in a tile: row r, and every kRowThreads-th column from c.
+struct Spot {
+  int r, c;
+  __device__ Spot()
+      : r(static_cast<int>(threadIdx.x) / kRowThreads),
+        c(static_cast<int>(threadIdx.x) % kRowThreads) {}
+};
+
+/// Over the threads that share a row: neighbours in a warp.
+template <class A>
+__device__ __forceinline__ A row_sum(A x) {
+  for (int mask = kRowThreads / 2; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
+  return x;
+}
+template <class A>
+__device__ __forceinline__ A row_max(A x) {
+  for (int mask = kRowThreads / 2; mask > 0; mask /= 2) x = greater(x, shuffle_xor(x, mask));
+  return x;
+}
+
+/// Rows s0 … of a matrix whose rows lie `stride` apart to shared memory [kTile, D + 1]; rows from
+/// `seq` on are zero.
+template <class T>
+__device__ void read_tile(const T* from, int64_t stride, int64_t s0, int64_t seq, int64_t D,
+                          Acc<T>* to) {
+  for (int64_t i = threadIdx.x; i < kTile * D; i += kThreads) {
+    const int64_t r = i / D, d = i % D;
+    to[r * (D + 1) + d] = s0 + r < seq ? value(from[r * stride + d]) : Acc<T>(0);
+  }
+}
+
+/// sums[j] = dot product of row r of `a` with rows c, c + kRowThreads, … of `b`.
+template <class A>
+__device__ __forceinline__ void dot_rows(const Spot& at, const A* a, const A* b, int64_t D,
+                                         A (&sums)[kScores]) {
+  for (int j = 0; j < kScores; ++j) sums[j] = 0;
+  for (int64_t d = 0; d < D; ++d) {
+    const A x = a[at.r * (D + 1) + d];
+    for (int j = 0; j < kScores; ++j) {
+      sums[j] += x * b[(at.c + j * kRowThreads) * (D + 1) + d];
+    }
+  }
+}
+
+/// sums[i] += sum over the tile's rows j of weights[r][j] b[j][c + i kRowThreads].
+template <int kD, class A>
+__device__ __forceinline__ void add_rows(const Spot& at, const A* weights, const A* b, int64_t D,
+                                         A (&sums)[kD / kRowThreads]) {
+  for (int j = 0; j < kTile; ++j) {
+    const A w = weights[at.r * (kTile + 1) + j];
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < kD / kRowThreads; ++i) {
+      const int64_t d = at.c + i * kRowThreads;
+      if (d < D) sums[i] += w * b[j * (D + 1) + d];
+    }
+  }
+}
+
+template <int kD, class T>
+__device__ void write_rows(const Spot& at, const Acc<T> (&sums)[kD / kRowThreads], Acc<T> factor,
+                           int64_t D, T* to) {
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < kD / kRowThreads; ++i) {
+    const int64_t d = at.c + i * kRowThreads;
+    if (d < D) put(to[d], sums[i] * factor);
+  }
+}
+
+template <class A>
+std::size_t shared_bytes(int64_t D, int tiles, int score_tiles) {
+  return static_cast<std::size_t>(tiles * kTile * (D + 1) + score_tiles * kTile * (kTile + 1)) *
+         sizeof(A);
+}
+
+/// A block per (tile of queries, head, batch).
+template <class T, int kD>
+__global__ void attention_forward(Attention<T> a) {
+  using A = Acc<T>;
+  LOCKSTEP_DYNAMIC_SHARED(memory);
+  const int64_t D = a.head_dim;
+  A* const queries = reinterpret_cast<A*>(memory);
+  A* const keys = queries + kTile * (D + 1);  // then values
+  A* const weights = keys + kTile * (D + 1);
+  const Spot at;
+  const int64_t q0 = static_cast<int64_t>(blockIdx.x) * kTile, q = q0 + at.r;
+  const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
+  read_tile(a.qkv + a.query(b, h, q0), a.row, q0, a.seq, D, queries);
+  A sums[kD / kRowThreads] = {};
+  A top = -infinity<A>(), total = 0;
+  for (int64_t k0 = 0; k0 < q0 + kTile && k0 < a.seq; k0 += kTile) {
+    sync_block();
+    read_tile(a.qkv + a.key(b, kv, k0), a.row, k0, a.seq, D, keys);
+    sync_block();
+    A scores[kScores];
+    dot_rows(at, queries, keys, D, scores);
+    A most = top;
+    for (int j = 0; j < kScores; ++j) {
+      const bool seen = k0 + at.c + j * kRowThreads <= q;
+      scores[j] = seen ? scores[j] * a.scale : -infinity<A>();
+      most = greater(most, scores[j]);
+    }
+    most = row_max(most);  // finite: the first tile holds key 0, which every query sees
+    const A correction = exponential(top - most);
+    A part = 0;
+    for (int j = 0; j < kScores; ++j) {
+      const A p = exponential(scores[j] - most);
+      part += p;
+      weights[at.r * (kTile + 1) + at.c + j * kRowThreads] = p;
+    }
+    total = total * correction + row_sum(part);
+    top = most;
+    for (int i = 0; i < kD / kRowThreads; ++i) sums[i] *= correction;
+    sync_block();
+    read_tile(a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq, D, keys);
+    sync_block();
+    add_rows<kD>(at, weights, keys, D, sums);
+  }
+  if (q >= a.seq) return;
+  write_rows<kD>(at, sums, 1 / total, D, a.out + a.out_of(b, h, q));
+  if (at.c == 0) a.lse.set(a.row_of(b, h, q), top + logarithm(total));
+}
+
+/// delta of every query: a warp each.
+template <class T>
+__global__ void attention_delta(Attention<T> a) {
+  const int64_t line = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.y;
+  if (line >= a.batch * a.seq * a.heads) return;  // (b, s, h), as o is laid out
+  Acc<T> sum = 0;
+  for (int64_t d = threadIdx.x; d < a.head_dim; d += kWarp) {
+    sum += value(a.d_o[line * a.head_dim + d]) * value(a.o[line * a.head_dim + d]);
+  }
+  sum = warp_sum(sum);
+  if (threadIdx.x != 0) return;
+  const int64_t h = line % a.heads, s = line / a.heads % a.seq, b = line / a.heads / a.seq;
+  a.delta[a.row_of(b, h, s)] = sum;
+}
+
+/// Weights p and gradients ds of a tile's scores, for the thread's spots: row = query.
+template <class T>
+__device__ __forceinline__ void score_gradients(const Attention<T>& a, int64_t b, int64_t h,
+                                                int64_t q, int64_t k, Acc<T> score, Acc<T> d_weight,
+                                                Acc<T>& p, Acc<T>& ds) {
+  const bool seen = k <= q && q < a.seq;
+  const int64_t line = a.row_of(b, h, seen ? q : 0);
+  p = seen ? exponential(score * a.scale - a.lse.template get<Acc<T>>(line)) : Acc<T>(0);
+  ds = p * (d_weight - a.delta[line]) * a.scale;
+}
+
+/// A block per (tile of keys, key head, batch): rows of its tiles are keys.
+template <class T, int kD>
+__global__ void attention_backward_keys(Attention<T> a) {
+  using A = Acc<T>;
+  LOCKSTEP_DYNAMIC_SHARED(memory);
+  const int64_t D = a.head_dim;
+  A* const keys = reinterpret_cast<A*>(memory);
+  A* const values = keys + kTile * (D + 1);
+  A* const queries = values + kTile * (D + 1);
+  A* const d_outs = queries + kTile * (D + 1);
+  A* const weights = d_outs + kTile * (D + 1);
+  A* const d_scores = weights + kTile * (kTile + 1);
+  const Spot at;
+  const int64_t k0 = static_cast<int64_t>(blockIdx.x) * kTile, k = k0 + at.r;
+  const int64_t kv = blockIdx.y, b = blockIdx.z;
+  read_tile(a.qkv + a.key(b, kv, k0), a.row, k0, a.seq, D, keys);
+  read_tile(a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq, D, values);
+  A d_key[kD / kRowThreads] = {}, d_value[kD / kRowThreads] = {};
+  for (int64_t h = kv * a.group; h < (kv + 1) * a.group; ++h) {
+    for (int64_t q0 = k0; q0 < a.seq; q0 += kTile) {
+      sync_block();
+      read_tile(a.qkv + a.query(b, h, q0), a.row, q0, a.seq, D, queries);
+      read_tile(a.d_o + a.out_of(b, h, q0), a.heads * D, q0, a.seq, D, d_outs);
+      sync_block();
+      A scores[kScores], d_weights[kScores];
+      dot_rows(at, keys, queries, D, scores);
+      dot_rows(at, values, d_outs, D, d_weights);
+      for (int j = 0; j < kScores; ++j) {
+        const int column = at.c + j * kRowThreads;
+        A p, ds;
+        score_gradients(a, b, h, q0 + column, k, scores[j], d_weights[j], p, ds);
+        weights[at.r * (kTile + 1) + column] = p;
+        d_scores[at.r * (kTile + 1) + column] = ds;
+      }
+      sync_block();
+      add_rows<kD>(at, weights, d_outs, D, d_value);
+      add_rows<kD>(at, d_scores, queries, D, d_key);
+    }
+  }
+  if (k >= a.seq) return;
+  write_rows<kD>(at, d_key, A(1), D, a.out + a.key(b, kv, k));
+  write_rows<kD>(at, d_value, A(1), D, a.out + a.value_of(b, kv, k));
+}
+
+/// A block per (tile of queries, head, batch).
+template <class T, int kD>
+__global__ void attention_backward_queries(Attention<T> a) {
+  using A = Acc<T>;
+  LOCKSTEP_DYNAMIC_SHARED(memory);
+  const int64_t D = a.head_dim;
+  A* const queries = reinterpret_cast<A*>(memory);
+  A* const d_outs = queries + kTile * (D + 1);
+  A* const keys = d_outs + kTile * (D + 1);
+  A* const values = keys + kTile * (D + 1);
+  A* const d_scores = values + kTile * (D + 1);
+  const Spot at;
+  const int64_t q0 = static_cast<int64_t>(blockIdx.x) * kTile, q = q0 + at.r;
+  const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
+  read_tile(a.qkv + a.query(b, h, q0), a.row, q0, a.seq, D, queries);
+  read_tile(a.d_o + a.out_of(b, h, q0), a.heads * D, q0, a.seq, D, d_outs);
+  A d_query[kD / kRowThreads] = {};
+  for (int64_t k0 = 0; k0 < q0 + kTile && k0 < a.seq; k0 += kTile) {
+    sync_block();
+    read_tile(a.qkv + a.key(b, kv, k0), a.row, k0, a.seq, D, keys);
+    read_tile(a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq, D, values);
+    sync_block();
+    A scores[kScores], d_weights[kScores];
+    dot_rows(at, queries, keys, D, scores);
+    dot_rows(at, d_outs, values, D, d_weights);
+    for (int j = 0; j < kScores; ++j) {
+      const int column = at.c + j * kRowThreads;
+      A p, ds;
+      score_gradients(a, b, h, q, k0 + column, scores[j], d_weights[j], p, ds);
+      d_scores[at.r * (kTile + 1) + column] = ds;
+    }
+    sync_block();
+    add_rows<kD>(at, d_scores, keys, D, d_query);
+  }
+  if (q < a.seq) write_rows<kD>(at, d_query, A(1), D, a.out + a.query(b, h, q));
+}
+
+/// f with the least register array that holds a head.
+template <class F>
+void for_head_dim(int64_t head_dim, const F& f) {
+  if (head_dim <= 64) return f(Width<64>{});
+  if (head_dim <= 128) return f(Width<128>{});
+  f(Width<kMaxHeadDim>{});
+}
+
+void run_forward(const KernelCall& call, Queue& queue) {
+  if (on_tensor_cores(call)) return attention_forward_mma(call, queue);
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const Attention<T> a = attention_of<T>(call);
+    for_head_dim(a.head_dim, [&](auto d) {
+      queue.launch(
+          {blocks_of(a.seq, kTile), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
+          {kThreads}, shared_bytes<Acc<T>>(a.head_dim, 2, 1), attention_forward<T, d.kValue>, a);
+    });
+  });
+}
+
+void run_backward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const Attention<T> a = attention_of<T>(call);
+    queue.launch({blocks_of(a.batch * a.seq * a.heads, kThreads / kWarp)},
+                 {kWarp, kThreads / kWarp}, 0, attention_delta<T>, a);
+    if (on_tensor_cores(call)) return attention_backward_mma(call, queue);
+    const auto tiles = blocks_of(a.seq, kTile), batch = static_cast<unsigned>(a.batch);
+    for_head_dim(a.head_dim, [&](auto d) {
+      queue.launch({tiles, static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
+                   shared_bytes<Acc<T>>(a.head_dim, 4, 2), attention_backward_keys<T, d.kValue>, a);
+      queue.launch({tiles, static_cast<unsigned>(a.heads), batch}, {kThreads},
+                   shared_bytes<Acc<T>>(a.head_dim, 4, 1), attention_backward_queries<T, d.kValue>,
+                   a);
+    });
+  });
+}
+
+bool accepts(const Kernel& kernel) {
+  // float64 tiles of longer heads exceed the shared memory of a block.
+  return kernel.dims[4] <= (kernel.dtype == DType::F64 ? kMaxHeadDim / 2 : kMaxHeadDim);
+}
+
+std::int64_t deltas(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  return d[0] * d[1] * d[2] * (kernel.dtype == DType::F64 ? 8 : 4);
+}
+
+}  // namespace
+
+void add_attention(Registry& rows) {
+  rows[KernelKind::AttentionForward] = {"m", "ms", run_forward, nullptr, accepts};
+  rows[KernelKind::AttentionBackward] = {"mmsm", "m", run_backward, deltas, accepts};
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -1,0 +1,276 @@
+// What kernels are written with: element types, packs of them, warp and block primitives, launches.
+// Sources of this folder are CUDA for nvcc, and C++ for any compiler, whose threads are then fibers
+// (backends/cuda/emulated).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/dtype.hpp"
+
+// Both builds may be linked into one binary: each has a namespace of its own.
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+#define LOCKSTEP_TARGET gpu
+#define LOCKSTEP_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#define LOCKSTEP_UNROLL _Pragma("unroll")
+#else
+#define LOCKSTEP_TARGET emulated
+#include <cmath>
+#include <cstring>
+
+#include "backends/cuda/emulated/emulation.hpp"
+#define LOCKSTEP_DYNAMIC_SHARED(name) \
+  auto* name = reinterpret_cast<unsigned char*>(::lockstep::cuda::emulation::dynamic_shared())
+#define LOCKSTEP_UNROLL
+#endif
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+
+using std::int64_t;
+
+// ---------------------------------------------------------------- element types
+
+/// bfloat16: the upper half of a float32.
+struct BF16 {
+  std::uint16_t bits;
+};
+
+__host__ __device__ __forceinline__ float to_float(BF16 x) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16);
+}
+/// To nearest, ties to even.
+__host__ __device__ __forceinline__ BF16 to_bf16(float x) {
+#if defined(__CUDA_ARCH__)
+  BF16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#else
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fff};  // as the hardware gives NaN
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+#endif
+}
+/// Two of them as tensor cores want them: `low` in the lower half.
+__device__ __forceinline__ std::uint32_t pack_bf16(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+#else
+  return to_bf16(low).bits | static_cast<std::uint32_t>(to_bf16(high).bits) << 16;
+#endif
+}
+
+/// The type that elements are computed with.
+template <class T>
+struct Computed {
+  using Type = float;
+};
+template <>
+struct Computed<double> {
+  using Type = double;
+};
+template <class T>
+using Acc = typename Computed<T>::Type;
+
+__device__ __forceinline__ float value(float x) { return x; }
+__device__ __forceinline__ double value(double x) { return x; }
+__device__ __forceinline__ float value(BF16 x) { return to_float(x); }
+__device__ __forceinline__ std::int32_t value(std::int32_t x) { return x; }
+__device__ __forceinline__ void put(float& to, float x) { to = x; }
+__device__ __forceinline__ void put(double& to, double x) { to = x; }
+__device__ __forceinline__ void put(BF16& to, float x) { to = to_bf16(x); }
+__device__ __forceinline__ void put(std::int32_t& to, std::int32_t x) { to = x; }
+
+__device__ __forceinline__ float exponential(float x) { return expf(x); }
+__device__ __forceinline__ double exponential(double x) { return exp(x); }
+__device__ __forceinline__ float logarithm(float x) { return logf(x); }
+__device__ __forceinline__ double logarithm(double x) { return log(x); }
+__device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
+__device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+template <class T>
+__device__ __forceinline__ T greater(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
+__host__ __device__ __forceinline__ T smaller(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+__device__ __forceinline__ T infinity() {
+  return static_cast<T>(__builtin_huge_val());
+}
+
+// ---------------------------------------------------------------- memory
+
+/// N values in registers, loaded and stored as one word where N > 1 (the address is then aligned to
+/// the whole).
+template <class A, int N>
+struct Values {
+  A v[N];
+  __device__ __forceinline__ A& operator[](int i) { return v[i]; }
+  __device__ __forceinline__ A operator[](int i) const { return v[i]; }
+};
+template <class T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T v[N];
+};
+
+template <int N, class T>
+__device__ __forceinline__ Values<Acc<T>, N> load(const T* from) {
+  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(from);
+  Values<Acc<T>, N> values;
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < N; ++i) values.v[i] = value(pack.v[i]);
+  return values;
+}
+template <int N, class T>
+__device__ __forceinline__ void store(T* to, const Values<Acc<T>, N>& values) {
+  Pack<T, N> pack;
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < N; ++i) put(pack.v[i], values.v[i]);
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+/// Elements whose type is known at run time only: operands that may be of another type than the
+/// kernel's own (statistics, gradients, scalars). The branch is the same for all threads.
+struct Ref {
+  std::byte* at = nullptr;
+  DType type = DType::F32;
+  __host__ __device__ explicit operator bool() const { return at != nullptr; }
+  template <class A>
+  __device__ __forceinline__ A get(int64_t i) const {
+    switch (type) {
+      case DType::F64:
+        return static_cast<A>(reinterpret_cast<const double*>(at)[i]);
+      case DType::BF16:
+        return static_cast<A>(to_float(reinterpret_cast<const BF16*>(at)[i]));
+      default:
+        return static_cast<A>(reinterpret_cast<const float*>(at)[i]);
+    }
+  }
+  template <class A>
+  __device__ __forceinline__ void set(int64_t i, A x) const {
+    switch (type) {
+      case DType::F64:
+        reinterpret_cast<double*>(at)[i] = static_cast<double>(x);
+        break;
+      case DType::BF16:
+        reinterpret_cast<BF16*>(at)[i] = to_bf16(static_cast<float>(x));
+        break;
+      default:
+        reinterpret_cast<float*>(at)[i] = static_cast<float>(x);
+    }
+  }
+};
+
+// ---------------------------------------------------------------- threads
+
+inline constexpr int kWarp = 32;
+
+#if defined(__CUDACC__)
+using Grid = dim3;
+__device__ __forceinline__ void sync_block() { __syncthreads(); }
+__device__ __forceinline__ void sync_warp() { __syncwarp(); }
+template <class A>
+__device__ __forceinline__ A shuffle_xor(A x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+__device__ __forceinline__ int lane_of_warp() {
+  return static_cast<int>((threadIdx.x + threadIdx.y * blockDim.x) % kWarp);
+}
+#else
+using Grid = emulation::Dim3;
+using emulation::sync_block;
+using emulation::sync_warp;
+template <class A>
+A shuffle_xor(A x, int mask) {
+  const std::byte* lanes = emulation::begin_exchange(&x, sizeof x);
+  A other;
+  std::memcpy(&other, lanes + 64 * (emulation::lane() ^ mask), sizeof other);
+  emulation::end_exchange();
+  return other;
+}
+inline int lane_of_warp() { return emulation::lane(); }
+#endif
+
+/// The same on every lane. All lanes of the warp take part.
+template <class A>
+__device__ __forceinline__ A warp_sum(A x) {
+  LOCKSTEP_UNROLL
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
+  return x;
+}
+template <class A>
+__device__ __forceinline__ A warp_max(A x) {
+  LOCKSTEP_UNROLL
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) x = greater(x, shuffle_xor(x, mask));
+  return x;
+}
+
+/// Sum over a block of kThreads in one dimension, the same on every thread.
+template <int kThreads, class A>
+__device__ __forceinline__ A block_sum(A x) {
+  __shared__ A sums[kThreads / kWarp];
+  x = warp_sum(x);
+  sync_block();  // the last call's sums have been read
+  if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = x;
+  sync_block();
+  A total = sums[0];
+  for (int i = 1; i < kThreads / kWarp; ++i) total += sums[i];
+  return total;
+}
+template <int kThreads, class A>
+__device__ __forceinline__ A block_max(A x) {
+  __shared__ A most[kThreads / kWarp];
+  x = warp_max(x);
+  sync_block();
+  if (threadIdx.x % kWarp == 0) most[threadIdx.x / kWarp] = x;
+  sync_block();
+  A total = most[0];
+  for (int i = 1; i < kThreads / kWarp; ++i) total = greater(total, most[i]);
+  return total;
+}
+
+// ---------------------------------------------------------------- launches
+
+/// Where kernels are launched; keeps the first error.
+class Queue {
+ public:
+#if defined(__CUDACC__)
+  explicit Queue(cudaStream_t stream) : stream_(stream) {}
+  cudaStream_t stream() const { return stream_; }
+  cudaError_t error() const { return error_; }
+  void keep(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+#endif
+  template <class... P, class... A>
+  void launch(Grid grid, Grid block, std::size_t shared_bytes, void (*kernel)(P...), A... args) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+#if defined(__CUDACC__)
+    constexpr std::size_t kWithoutAsking = 48 << 10;
+    if (shared_bytes > kWithoutAsking) {
+      keep(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(shared_bytes)));
+    }
+    kernel<<<grid, block, shared_bytes, stream_>>>(static_cast<P>(args)...);
+    keep(cudaGetLastError());
+#else
+    emulation::run_grid(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
+#endif
+  }
+
+#if defined(__CUDACC__)
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaError_t error_ = cudaSuccess;
+#endif
+};
+
+inline unsigned blocks_of(int64_t n, int64_t per_block) {
+  return static_cast<unsigned>((n + per_block - 1) / per_block);
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -1,0 +1,232 @@
+// GELU, SwiGLU, ReLU, rotary embedding, fill: one thread per pack of elements.
+#include "backends/cuda/kernels/registry.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <int N, class F>
+__global__ void map(F f, int64_t n) {
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (i < n) f.template at<N>(i);
+}
+
+template <int N, class F>
+void launch_map(Queue& queue, const F& f, int64_t n) {
+  queue.launch({blocks_of(n, int64_t{kThreads} * N)}, {kThreads}, 0, map<N, F>, f, n);
+}
+
+/// Slope and argument of the sigmoid in gelu(x) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715
+/// x^3); equal to 0.5 x (1 + tanh u), without its cancellation for negative x.
+template <class A>
+__device__ __forceinline__ A gelu_argument(A x) {
+  return A(1.5957691216057307117597842397375) * (x + A(0.044715) * x * x * x);
+}
+
+template <class T>
+struct GeluForward {
+  const T* x;
+  T* y;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto v = load<N>(x + i);
+    for (int j = 0; j < N; ++j) v[j] = v[j] / (1 + exponential(-gelu_argument(v[j])));
+    store<N>(y + i, v);
+  }
+};
+
+template <class T>
+struct GeluBackward {
+  const T *dy, *x;
+  T* dx;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    using A = Acc<T>;
+    const auto v = load<N>(x + i);
+    auto d = load<N>(dy + i);
+    for (int j = 0; j < N; ++j) {
+      const A e = exponential(-gelu_argument(v[j]));
+      const A s = 1 / (1 + e);
+      // e s = 1 - s without cancellation; 0 where e overflows and s is 0.
+      const A one_less_s = s > 0 ? e * s : A(1);
+      const A slope = A(1.5957691216057307117597842397375) * (1 + A(3 * 0.044715) * v[j] * v[j]);
+      d[j] *= s + v[j] * s * one_less_s * slope;
+    }
+    store<N>(dx + i, d);
+  }
+};
+
+/// Index i counts elements of y; x holds the gate and the other factor of a row after each other.
+template <class T>
+struct SwigluForward {
+  const T* x;
+  T* y;
+  int64_t cols;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t gate = i + i / cols * cols;
+    auto g = load<N>(x + gate);
+    const auto u = load<N>(x + gate + cols);
+    for (int j = 0; j < N; ++j) g[j] = g[j] / (1 + exponential(-g[j])) * u[j];
+    store<N>(y + i, g);
+  }
+};
+
+template <class T>
+struct SwigluBackward {
+  const T *dy, *x;
+  T* dx;
+  int64_t cols;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    using A = Acc<T>;
+    const int64_t gate = i + i / cols * cols;
+    auto g = load<N>(x + gate), u = load<N>(x + gate + cols);
+    const auto d = load<N>(dy + i);
+    for (int j = 0; j < N; ++j) {
+      const A e = exponential(-g[j]);
+      const A s = 1 / (1 + e);
+      const A one_less_s = s > 0 ? e * s : A(1);
+      const A d_gate = d[j] * u[j] * s * (1 + g[j] * one_less_s);
+      u[j] = d[j] * g[j] * s;
+      g[j] = d_gate;
+    }
+    store<N>(dx + gate, g);
+    store<N>(dx + gate + cols, u);
+  }
+};
+
+template <class T>
+struct ReluForward {
+  const T* x;
+  T* y;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto v = load<N>(x + i);
+    for (int j = 0; j < N; ++j) v[j] = v[j] > 0 ? v[j] : Acc<T>(0);
+    store<N>(y + i, v);
+  }
+};
+
+template <class T>
+struct ReluBackward {
+  const T *dy, *y;
+  T* dx;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto d = load<N>(dy + i);
+    const auto v = load<N>(y + i);
+    for (int j = 0; j < N; ++j) d[j] = v[j] > 0 ? d[j] : Acc<T>(0);
+    store<N>(dx + i, d);
+  }
+};
+
+template <class T>
+struct Fill {
+  T* y;
+  Acc<T> value;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    Values<Acc<T>, N> v;
+    for (int j = 0; j < N; ++j) v[j] = value;
+    store<N>(y + i, v);
+  }
+};
+
+/// One thread per position and pair of a head: sines are computed once for all batches and heads.
+template <class T>
+__global__ void rope(T* x, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim,
+                     int64_t row_heads, double theta, double sign) {
+  using A = Acc<T>;
+  const int64_t half = head_dim / 2;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (at >= seq * half) return;
+  const int64_t s = at / half, i = at % half;
+  const double angle = static_cast<double>(s) *
+                       pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+  const A c = static_cast<A>(cos(angle)), d = static_cast<A>(sign * sin(angle));
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      T* const low = x + ((b * seq + s) * row_heads + h) * head_dim + i;
+      const A l = value(low[0]), u = value(low[half]);
+      put(low[0], l * c - u * d);
+      put(low[half], u * c + l * d);
+    }
+  }
+}
+
+template <template <class> class F>
+void unary(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const F<T> f{input<T>(call, 0), output<T>(call, 0)};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {call.in[0], call.out[0]}, [&](auto w) { launch_map<w.kValue>(queue, f, n); });
+  });
+}
+
+template <template <class> class F>
+void binary(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const F<T> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0)};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {call.in[0], call.in[1], call.out[0]},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, n); });
+  });
+}
+
+void swiglu_forward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const SwigluForward<T> f{input<T>(call, 0), output<T>(call, 0), cols};
+    for_width<T>(cols, {call.in[0], call.out[0]},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
+  });
+}
+
+void swiglu_backward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const SwigluBackward<T> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0), cols};
+    for_width<T>(cols, {call.in[0], call.in[1], call.out[0]},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
+  });
+}
+
+void fill(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t n = call.kernel->dims[0];
+    const Fill<T> f{output<T>(call, 0), static_cast<Acc<T>>(call.kernel->scalars[0])};
+    for_width<T>(n, {call.out[0]}, [&](auto w) { launch_map<w.kValue>(queue, f, n); });
+  });
+}
+
+void rotate(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& d = call.kernel->dims;
+    queue.launch({blocks_of(d[1] * (d[3] / 2), kThreads)}, {kThreads}, 0, rope<T>,
+                 output<T>(call, 0), d[0], d[1], d[2], d[3], d[4], call.kernel->scalars[0],
+                 d[5] != 0 ? -1.0 : 1.0);
+  });
+}
+
+}  // namespace
+
+void add_elementwise(Registry& rows) {
+  rows[KernelKind::GeluForward] = {"m", "m", unary<GeluForward>};
+  rows[KernelKind::GeluBackward] = {"mm", "m", binary<GeluBackward>};
+  rows[KernelKind::ReluForward] = {"m", "m", unary<ReluForward>};
+  rows[KernelKind::ReluBackward] = {"mm", "m", binary<ReluBackward>};
+  rows[KernelKind::SwigluForward] = {"m", "m", swiglu_forward};
+  rows[KernelKind::SwigluBackward] = {"mm", "m", swiglu_backward};
+  rows[KernelKind::Fill] = {"", "m", fill};
+  rows[KernelKind::Rope] = {"m", "m", rotate};
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -1,0 +1,71 @@
+// Matrix product by tiles in shared memory: for shapes and types that cuBLASLt has no algorithm
+// for, and without it. The driver tries cuBLASLt first (backends/cuda/toolkit).
+#include "backends/cuda/kernels/registry.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+namespace {
+
+constexpr int kTile = 16;
+
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  bool ta, tb, accumulate;
+  const T *a, *b;
+  Ref bias, resid, c;
+};
+
+template <class T>
+__global__ void multiply(Product<T> p) {
+  using A = Acc<T>;
+  __shared__ A tile_a[kTile][kTile + 1];
+  __shared__ A tile_b[kTile][kTile + 1];
+  const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
+  const int64_t row0 = static_cast<int64_t>(blockIdx.y) * kTile;
+  const int64_t col0 = static_cast<int64_t>(blockIdx.x) * kTile;
+  A sum = 0;
+  for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
+    // Neighbouring threads read neighbouring addresses, whichever way the operand is stored.
+    const int64_t ar = row0 + (p.ta ? x : y), ak = k0 + (p.ta ? y : x);
+    const int64_t bc = col0 + (p.tb ? y : x), bk = k0 + (p.tb ? x : y);
+    const A a = ar < p.m && ak < p.k ? value(p.a[p.ta ? ak * p.m + ar : ar * p.k + ak]) : A(0);
+    const A b = bc < p.n && bk < p.k ? value(p.b[p.tb ? bc * p.k + bk : bk * p.n + bc]) : A(0);
+    tile_a[p.ta ? x : y][p.ta ? y : x] = a;
+    tile_b[p.tb ? x : y][p.tb ? y : x] = b;
+    sync_block();
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < kTile; ++i) sum += tile_a[y][i] * tile_b[i][x];
+    sync_block();
+  }
+  const int64_t row = row0 + y, col = col0 + x;
+  if (row >= p.m || col >= p.n) return;
+  if (p.bias) sum += p.bias.template get<A>(col);
+  if (p.resid) sum += p.resid.template get<A>(row * p.n + col);
+  if (p.accumulate) sum += p.c.template get<A>(row * p.n + col);
+  p.c.set(row * p.n + col, sum);
+}
+
+void run_gemm(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const Product<T> p{d[0],
+                       d[1],
+                       d[2],
+                       d[3] != 0,
+                       d[4] != 0,
+                       call.kernel->accumulate,
+                       input<T>(call, 0),
+                       input<T>(call, 1),
+                       input_ref(call, 2),
+                       input_ref(call, 3),
+                       output_ref(call, 0)};
+    queue.launch({blocks_of(p.n, kTile), blocks_of(p.m, kTile)}, {kTile, kTile}, 0, multiply<T>, p);
+  });
+}
+
+}  // namespace
+
+void add_gemm(Registry& rows) { rows[KernelKind::Gemm] = {"mmss", "s", run_gemm}; }
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET

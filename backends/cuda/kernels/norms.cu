@@ -1,0 +1,206 @@
+// LayerNorm and RMSNorm: a warp per row for what goes along rows; column sums for the weights.
+#include "backends/cuda/kernels/columns.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+namespace {
+
+constexpr int kRows = 8;  // per block, a warp each
+
+template <class T>
+struct Norm {
+  int64_t rows, cols;
+  const T *dy, *x, *w, *b, *resid;
+  T* out;  // y or dx
+  Ref stats;
+  Acc<T> eps;
+};
+
+template <class T, int N, bool kCentered>
+__global__ void norm_forward(Norm<T> n) {
+  using A = Acc<T>;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
+  if (row >= n.rows) return;
+  const T* const x = n.x + row * n.cols;
+  const auto cols = static_cast<A>(n.cols);
+  const int64_t first = threadIdx.x * N, step = kWarp * N;
+  A mean = 0;
+  if constexpr (kCentered) {
+    for (int64_t c = first; c < n.cols; c += step) {
+      const auto v = load<N>(x + c);
+      for (int j = 0; j < N; ++j) mean += v[j];
+    }
+    mean = warp_sum(mean) / cols;
+  }
+  A squares = 0;
+  for (int64_t c = first; c < n.cols; c += step) {
+    const auto v = load<N>(x + c);
+    for (int j = 0; j < N; ++j) squares += (v[j] - mean) * (v[j] - mean);
+  }
+  const A scale = 1 / square_root(warp_sum(squares) / cols + n.eps);
+  for (int64_t c = first; c < n.cols; c += step) {
+    auto v = load<N>(x + c);
+    const auto w = load<N>(n.w + c);
+    for (int j = 0; j < N; ++j) v[j] = (v[j] - mean) * scale * w[j];
+    if constexpr (kCentered) {
+      const auto b = load<N>(n.b + c);
+      for (int j = 0; j < N; ++j) v[j] += b[j];
+    }
+    store<N>(n.out + row * n.cols + c, v);
+  }
+  if (threadIdx.x != 0) return;
+  if constexpr (kCentered) {
+    n.stats.set(row * 2, mean);
+    n.stats.set(row * 2 + 1, scale);
+  } else {
+    n.stats.set(row, scale);
+  }
+}
+
+template <class T, int N, bool kCentered>
+__global__ void norm_backward_input(Norm<T> n) {
+  using A = Acc<T>;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
+  if (row >= n.rows) return;
+  const T* const x = n.x + row * n.cols;
+  const T* const dy = n.dy + row * n.cols;
+  const A mean = kCentered ? n.stats.template get<A>(row * 2) : A(0);
+  const A scale = n.stats.template get<A>(kCentered ? row * 2 + 1 : row);
+  const int64_t first = threadIdx.x * N, step = kWarp * N;
+  A sum = 0, sum_xhat = 0;
+  for (int64_t c = first; c < n.cols; c += step) {
+    const auto v = load<N>(x + c), d = load<N>(dy + c), w = load<N>(n.w + c);
+    for (int j = 0; j < N; ++j) {
+      const A g = d[j] * w[j];
+      sum += g;
+      sum_xhat += g * ((v[j] - mean) * scale);
+    }
+  }
+  const A g_mean = kCentered ? warp_sum(sum) / static_cast<A>(n.cols) : A(0);
+  const A g_xhat_mean = warp_sum(sum_xhat) / static_cast<A>(n.cols);
+  for (int64_t c = first; c < n.cols; c += step) {
+    const auto v = load<N>(x + c), w = load<N>(n.w + c);
+    auto d = load<N>(dy + c);
+    for (int j = 0; j < N; ++j) {
+      d[j] = (d[j] * w[j] - g_mean - (v[j] - mean) * scale * g_xhat_mean) * scale;
+    }
+    if (n.resid != nullptr) {
+      const auto resid = load<N>(n.resid + row * n.cols + c);
+      for (int j = 0; j < N; ++j) d[j] += resid[j];
+    }
+    store<N>(n.out + row * n.cols + c, d);
+  }
+}
+
+/// dw, and db of LayerNorm.
+template <class T, bool kCentered>
+struct WeightTerm {
+  static constexpr int kOutputs = kCentered ? 2 : 1;
+  const T *dy, *x;
+  Ref stats;
+  int64_t cols;
+  template <int N, class A>
+  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
+    const A mean = kCentered ? stats.get<A>(row * 2) : A(0);
+    const A scale = stats.get<A>(kCentered ? row * 2 + 1 : row);
+    const auto d = load<N>(dy + row * cols + c), v = load<N>(x + row * cols + c);
+    for (int j = 0; j < N; ++j) {
+      sums[0][j] += d[j] * ((v[j] - mean) * scale);
+      if constexpr (kCentered) sums[1][j] += d[j];
+    }
+  }
+};
+
+template <class T>
+struct SumTerm {
+  static constexpr int kOutputs = 1;
+  const T* x;
+  int64_t cols;
+  template <int N, class A>
+  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
+    const auto v = load<N>(x + row * cols + c);
+    for (int j = 0; j < N; ++j) sums[0][j] += v[j];
+  }
+};
+
+template <bool kCentered>
+void forward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const Norm<T> n{rows,
+                    cols,
+                    nullptr,
+                    input<T>(call, 0),
+                    input<T>(call, 1),
+                    kCentered ? input<T>(call, 2) : nullptr,
+                    nullptr,
+                    output<T>(call, 0),
+                    output_ref(call, 1),
+                    static_cast<Acc<T>>(call.kernel->scalars[0])};
+    for_width<T>(cols, {n.x, n.w, n.b, n.out}, [&](auto w) {
+      queue.launch({blocks_of(rows, kRows)}, {kWarp, kRows}, 0,
+                   norm_forward<T, w.kValue, kCentered>, n);
+    });
+  });
+}
+
+template <bool kCentered>
+void backward_input(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const Norm<T> n{rows,
+                    cols,
+                    input<T>(call, 0),
+                    input<T>(call, 1),
+                    input<T>(call, 2),
+                    nullptr,
+                    input<T>(call, 4),
+                    output<T>(call, 0),
+                    input_ref(call, 3),
+                    0};
+    for_width<T>(cols, {n.dy, n.x, n.w, n.resid, n.out}, [&](auto w) {
+      queue.launch({blocks_of(rows, kRows)}, {kWarp, kRows}, 0,
+                   norm_backward_input<T, w.kValue, kCentered>, n);
+    });
+  });
+}
+
+template <bool kCentered>
+void backward_weight(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const WeightTerm<T, kCentered> term{input<T>(call, 0), input<T>(call, 1), input_ref(call, 2),
+                                        cols};
+    sum_columns<T>(call, queue, term, rows, cols, {term.dy, term.x});
+  });
+}
+
+void column_sum(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const SumTerm<T> term{input<T>(call, 0), cols};
+    sum_columns<T>(call, queue, term, rows, cols, {term.x});
+  });
+}
+
+template <int kOutputs>
+std::int64_t scratch(const Kernel& kernel) {
+  return column_scratch(kernel, kernel.dims[0], kernel.dims[1], kOutputs);
+}
+
+}  // namespace
+
+void add_norms(Registry& rows) {
+  rows[KernelKind::LayerNormForward] = {"mmm", "ms", forward<true>};
+  rows[KernelKind::LayerNormBackwardInput] = {"mmmsm", "m", backward_input<true>};
+  rows[KernelKind::LayerNormBackwardWeight] = {"mms", "ss", backward_weight<true>, scratch<2>};
+  rows[KernelKind::RmsNormForward] = {"mm", "ms", forward<false>};
+  rows[KernelKind::RmsNormBackwardInput] = {"mmmsm", "m", backward_input<false>};
+  rows[KernelKind::RmsNormBackwardWeight] = {"mms", "s", backward_weight<false>, scratch<1>};
+  rows[KernelKind::ColumnSum] = {"m", "s", column_sum, scratch<1>};
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET

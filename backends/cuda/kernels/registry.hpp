@@ -1,0 +1,102 @@
+// Registry: the kernels that are built, one row per KernelKind. A kind without a row is refused
+// before a run, by name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "backends/cuda/driver.hpp"
+#include "backends/cuda/kernels/device.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+
+/// Operand types, by letter: 'm' the kernel's own type, 'i' int32, 's' float32, float64 or
+/// bfloat16.
+struct KernelRow {
+  std::string_view in, out;
+  void (*launch)(const KernelCall& call, Queue& queue) = nullptr;  // null: not built
+  std::int64_t (*scratch_bytes)(const Kernel& kernel) = nullptr;   // null: none
+  bool (*accepts)(const Kernel& kernel) = nullptr;                 // null: every shape
+};
+
+class Registry {
+ public:
+  Registry();
+  KernelRow& operator[](KernelKind kind) { return rows_[static_cast<std::size_t>(kind)]; }
+  const KernelRow& operator[](KernelKind kind) const {
+    return rows_[static_cast<std::size_t>(kind)];
+  }
+  bool supports(const Kernel& kernel) const;
+  std::int64_t scratch_bytes(const Kernel& kernel) const;
+
+ private:
+  std::array<KernelRow, kNumKernelKinds> rows_;
+};
+const Registry& registry();
+
+// One per file of kernels.
+void add_elementwise(Registry& rows);
+void add_norms(Registry& rows);
+void add_tokens(Registry& rows);
+void add_reductions(Registry& rows);
+void add_optimizers(Registry& rows);
+void add_gemm(Registry& rows);
+void add_attention(Registry& rows);
+
+/// Driver::add_in_order; at most kMaxSummands sources.
+inline constexpr std::size_t kMaxSummands = 64;
+void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte* const> sources,
+                  std::span<std::byte* const> targets, Queue& queue);
+
+// ---------------------------------------------------------------- for the rows
+
+template <class T>
+T* input(const KernelCall& call, int i) {
+  return reinterpret_cast<T*>(call.in[static_cast<std::size_t>(i)]);
+}
+template <class T>
+T* output(const KernelCall& call, int i) {
+  return reinterpret_cast<T*>(call.out[static_cast<std::size_t>(i)]);
+}
+/// An operand whose type is its own; nothing if absent.
+inline Ref input_ref(const KernelCall& call, int i) {
+  const auto at = static_cast<std::size_t>(i);
+  return at < call.kernel->in.size() ? Ref{call.in[at], call.kernel->in[at].dtype} : Ref{};
+}
+inline Ref output_ref(const KernelCall& call, int i) {
+  const auto at = static_cast<std::size_t>(i);
+  return at < call.kernel->out.size() ? Ref{call.out[at], call.kernel->out[at].dtype} : Ref{};
+}
+
+/// f(T{}) with T the element type of the kernel.
+template <class F>
+void for_type(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::F64:
+      return f(double{});
+    case DType::BF16:
+      return f(BF16{});
+    default:
+      return f(float{});
+  }
+}
+
+template <int N>
+struct Width {
+  static constexpr int kValue = N;
+};
+/// f(Width<16 bytes of T>) if lines of `cols` elements can be read so from all addresses, else
+/// f(Width<1>).
+template <class T, class F>
+void for_width(int64_t cols, std::initializer_list<const void*> addresses, const F& f) {
+  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+  bool wide = cols % kWide == 0;
+  for (const void* address : addresses) {
+    wide = wide && reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+  }
+  if (wide) return f(Width<kWide>{});
+  f(Width<1>{});
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -1,0 +1,21 @@
+// The kernels of backends/cuda, run by fibers, for a FakeGpu.
+#pragma once
+
+#include <utility>
+
+#include "backends/cuda/kernels/registry.hpp"
+#include "tests/backends/cuda/fake_gpu.hpp"
+
+namespace lockstep::cuda::test {
+
+inline FakeKernels emulated_kernels() {
+  const emulated::Registry& rows = emulated::registry();
+  return {[&](const Kernel& kernel) { return rows.supports(kernel); },
+          [&](const Kernel& kernel) { return rows.scratch_bytes(kernel); },
+          [&](const KernelCall& call) {
+            emulated::Queue queue;
+            rows[call.kernel->kind].launch(call, queue);
+          }};
+}
+
+}  // namespace lockstep::cuda::test

@@ -1,0 +1,68 @@
+// The kernels of backends/cuda against float64 on the CPU: their source, run by fibers.
+#include <map>
+
+#include "tests/backends/cuda/emulated_gpu.hpp"
+#include "tests/integration/kernel_conformance.hpp"
+
+using namespace lockstep;
+using test::ConformanceCase;
+using test::ConformanceRun;
+
+namespace {
+
+/// Relative to the largest value of an output. A bfloat16 has 8 bits; tensor cores round the
+/// weights of attention to it once more.
+double tolerance(DType dtype) {
+  return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 5e-6 : 5e-3;
+}
+
+std::string text(const ConformanceCase& c, DType dtype) {
+  std::string out = std::string(info(c.kind).name) + " " + std::string(to_string(dtype));
+  for (const std::int64_t d : c.dims) out += " " + std::to_string(d);
+  return out + (c.accumulate ? " accumulating" : "");
+}
+
+bool same_bits(const std::vector<test::Numbers>& a, const std::vector<test::Numbers>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].empty() && std::memcmp(a[i].data(), b[i].data(), a[i].size() * 8) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("every kernel of the GPU, run by fibers, equals float64 on the CPU",
+          "[integration][cuda]") {
+  namespace emulation = cuda::emulation;
+  cuda::test::FakeGpu gpu(1, cuda::test::emulated_kernels());
+  std::map<KernelKind, int> covered;
+  for (const ConformanceCase& c : test::conformance_cases(false)) {
+    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+      const ConformanceRun run(c, dtype);
+      INFO(text(c, dtype));
+      REQUIRE(gpu.supports(run.kernel()));
+      const auto expected = run.reference();
+      const auto results = run.run(gpu, 0);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i);
+        CHECK(test::distance(results[i], expected[i]) <= tolerance(dtype));
+      }
+      // In the other order of threads, to the last bit: no barrier is missing.
+      emulation::set_order(emulation::Order::Descending);
+      CHECK(same_bits(run.run(gpu, 0), results));
+      emulation::set_order(emulation::Order::Ascending);
+      // From addresses that allow single elements only.
+      const auto shifted = run.run(gpu, 1);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i << ", unaligned");
+        CHECK(test::distance(shifted[i], expected[i]) <= tolerance(dtype));
+      }
+    }
+    ++covered[c.kind];
+  }
+  for (int k = 0; k < kNumKernelKinds; ++k) {
+    const auto kind = static_cast<KernelKind>(k);
+    INFO(info(kind).name);
+    CHECK((covered[kind] > 0) == (cuda::emulated::registry()[kind].launch != nullptr));
+  }
+}

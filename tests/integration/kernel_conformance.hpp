@@ -1,0 +1,264 @@
+// Conformance: one kernel on a GPU (or on fibers in its place) against the same on the CPU in
+// float64, whose kernels are tested against their definitions. Inputs are random and rounded to the
+// operand's type, outputs poisoned, the memory around every operand watched.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/kernels.hpp"
+#include "backends/cuda/driver.hpp"
+#include "core/ir/kernel.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep::test {
+
+using Numbers = std::vector<double>;
+
+inline double rounded(double x, DType dtype) {
+  if (dtype == DType::F64 || dtype == DType::I32) return x;
+  const auto single = static_cast<float>(x);
+  if (dtype == DType::F32) return single;
+  std::uint32_t bits;
+  std::memcpy(&bits, &single, sizeof bits);
+  bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+  float out;
+  std::memcpy(&out, &bits, sizeof out);
+  return out;
+}
+
+inline std::vector<std::byte> encoded(const Numbers& values, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(size_of(dtype)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double x = values[i];
+    if (dtype == DType::F64) {
+      std::memcpy(&bytes[8 * i], &x, 8);
+    } else if (dtype == DType::I32) {
+      const auto id = static_cast<std::int32_t>(x);
+      std::memcpy(&bytes[4 * i], &id, 4);
+    } else {
+      const auto single = static_cast<float>(x);
+      if (dtype == DType::F32) {
+        std::memcpy(&bytes[4 * i], &single, 4);
+      } else {
+        std::uint32_t bits;
+        std::memcpy(&bits, &single, 4);
+        const auto upper = static_cast<std::uint16_t>(bits >> 16);  // `values` are rounded already
+        std::memcpy(&bytes[2 * i], &upper, 2);
+      }
+    }
+  }
+  return bytes;
+}
+
+inline Numbers decoded(const std::vector<std::byte>& bytes, DType dtype) {
+  Numbers values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::F64) {
+      std::memcpy(&values[i], &bytes[8 * i], 8);
+    } else if (dtype == DType::F32) {
+      float x;
+      std::memcpy(&x, &bytes[4 * i], 4);
+      values[i] = x;
+    } else {
+      std::uint16_t upper;
+      std::memcpy(&upper, &bytes[2 * i], 2);
+      const std::uint32_t bits = std::uint32_t{upper} << 16;
+      float x;
+      std::memcpy(&x, &bits, 4);
+      values[i] = x;
+    }
+  }
+  return values;
+}
+
+/// A kernel and the values of its operands, by position; empty: absent. An output with `aliases`
+/// shares the memory of that input.
+struct ConformanceCase {
+  KernelKind kind;
+  std::vector<std::int64_t> dims = {};
+  std::vector<double> scalars = {};
+  std::vector<Numbers> in = {};
+  std::vector<Numbers> initial = {};  // of the outputs, if they are read
+  std::vector<int> aliases = {};      // by output; missing or -1: none
+  bool accumulate = false;
+  StepContext context{3, 1e-2};
+  std::vector<bool> absent_out = {};
+  std::string wide_in = "", wide_out = "";  // 'w' at an operand's place: float32 in a bfloat16 case
+};
+
+class ConformanceRun {
+ public:
+  ConformanceRun(const ConformanceCase& c, DType dtype) : case_(c) {
+    kernel_.kind = c.kind;
+    kernel_.dtype = dtype;
+    kernel_.accumulate = c.accumulate;
+    std::copy(c.dims.begin(), c.dims.end(), kernel_.dims.begin());
+    std::copy(c.scalars.begin(), c.scalars.end(), kernel_.scalars.begin());
+    const auto type = [&](const std::string& wide, std::size_t i, bool index) {
+      if (index) return DType::I32;
+      const bool is_wide = i < wide.size() && wide[i] == 'w';
+      return dtype == DType::BF16 && is_wide ? DType::F32 : dtype;
+    };
+    for (std::size_t i = 0; i < c.in.size(); ++i) {
+      kernel_.in.push_back(c.in[i].empty() ? Operand{}
+                                           : add(c.in[i], type(c.wide_in, i, is_index(c.kind, i))));
+    }
+    const std::size_t outputs = info(c.kind).out.size();
+    for (std::size_t i = 0; i < outputs; ++i) {
+      if (i < c.absent_out.size() && c.absent_out[i]) {
+        kernel_.out.push_back({});
+      } else if (i < c.aliases.size() && c.aliases[i] >= 0) {
+        kernel_.out.push_back(kernel_.in[static_cast<std::size_t>(c.aliases[i])]);
+      } else {
+        const auto n = static_cast<std::size_t>(output_elements_of(i));
+        kernel_.out.push_back(add(
+            i < c.initial.size() && !c.initial[i].empty() ? c.initial[i] : Numbers(n, std::nan("")),
+            type(c.wide_out, i, false)));
+      }
+    }
+  }
+  const Kernel& kernel() const { return kernel_; }
+
+  /// Outputs in float64 on the CPU.
+  std::vector<Numbers> reference() const {
+    Kernel kernel = kernel_;
+    kernel.dtype = DType::F64;
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<std::byte*> buffers;
+    for (std::size_t b = 0; b < values_.size(); ++b) {
+      memory.push_back(encoded(values_[b], types_[b] == DType::I32 ? DType::I32 : DType::F64));
+    }
+    for (auto& bytes : memory) buffers.push_back(bytes.data());
+    for (auto* operands : {&kernel.in, &kernel.out}) {
+      for (Operand& operand : *operands) {
+        operand.offset = 0;
+        if (operand.dtype != DType::I32) operand.dtype = DType::F64;
+      }
+    }
+    cpu::ThreadTeam team(1);
+    cpu::run_kernel(kernel, buffers, case_.context, team);
+    std::vector<Numbers> results;
+    for (const Operand& operand : kernel.out) {
+      results.push_back(operand.present()
+                            ? decoded(memory[static_cast<std::size_t>(operand.formal)], DType::F64)
+                            : Numbers{});
+    }
+    return results;
+  }
+
+  /// Outputs on `gpu`; operands begin `shift` elements behind a 256-byte border.
+  std::vector<Numbers> run(cuda::Driver& gpu, std::int64_t shift) const {
+    const auto take = [](auto result) {
+      if (!result) FAIL(to_string(result.error()));
+      return *result;
+    };
+    const auto done = [](const Result<void>& result) {
+      if (!result) FAIL(to_string(result.error()));
+    };
+    const cuda::StreamHandle stream = take(gpu.create_stream(cuda::Priority::Normal));
+    std::vector<std::byte*> memory, pinned;
+    std::vector<std::int64_t> begins, sizes;
+    for (std::size_t b = 0; b < values_.size(); ++b) {
+      const std::vector<std::byte> bytes = encoded(values_[b], types_[b]);
+      const auto size = static_cast<std::int64_t>(bytes.size());
+      begins.push_back(kGuard + shift * size_of(types_[b]));
+      sizes.push_back(begins.back() + size + kGuard);
+      memory.push_back(take(gpu.allocate(cuda::Memory::Device, sizes.back())));
+      pinned.push_back(take(gpu.allocate(cuda::Memory::PinnedHost, sizes.back())));
+      std::memset(pinned.back(), 0xa5, static_cast<std::size_t>(sizes.back()));
+      if (size > 0) std::memcpy(pinned.back() + begins.back(), bytes.data(), bytes.size());
+      done(gpu.copy(stream, memory.back(), pinned.back(), sizes.back()));
+    }
+    const std::int64_t scratch_bytes = gpu.scratch_bytes(kernel_);
+    std::byte* const scratch =
+        take(gpu.allocate(cuda::Memory::Device, std::max<std::int64_t>(scratch_bytes, 1)));
+    done(gpu.fill(stream, scratch, 0xff, std::max<std::int64_t>(scratch_bytes, 1)));
+    cuda::KernelCall call{&kernel_, {}, {}, scratch, case_.context};
+    const auto address = [&](const Operand& operand) -> std::byte* {
+      if (!operand.present()) return nullptr;
+      const auto at = static_cast<std::size_t>(operand.formal);
+      return memory[at] + begins[at];
+    };
+    std::transform(kernel_.in.begin(), kernel_.in.end(), call.in.begin(), address);
+    std::transform(kernel_.out.begin(), kernel_.out.end(), call.out.begin(), address);
+    done(gpu.launch(stream, call));
+    for (std::size_t b = 0; b < memory.size(); ++b) {
+      done(gpu.copy(stream, pinned[b], memory[b], sizes[b]));
+    }
+    done(gpu.synchronize(stream));
+    std::vector<Numbers> results;
+    for (const Operand& operand : kernel_.out) {
+      if (!operand.present()) {
+        results.emplace_back();
+        continue;
+      }
+      const auto at = static_cast<std::size_t>(operand.formal);
+      const std::byte* const begin = pinned[at] + begins[at];
+      const std::byte* const end = pinned[at] + sizes[at] - kGuard;
+      results.push_back(decoded(std::vector<std::byte>(begin, end), types_[at]));
+    }
+    for (std::size_t b = 0; b < memory.size(); ++b) {
+      bool intact = true;
+      for (std::int64_t i = 0; i < begins[b]; ++i) intact &= pinned[b][i] == std::byte{0xa5};
+      for (std::int64_t i = sizes[b] - kGuard; i < sizes[b]; ++i) {
+        intact &= pinned[b][i] == std::byte{0xa5};
+      }
+      CHECK(intact);
+      gpu.release(cuda::Memory::Device, memory[b]);
+      gpu.release(cuda::Memory::PinnedHost, pinned[b]);
+    }
+    gpu.release(cuda::Memory::Device, scratch);
+    gpu.release(stream);
+    return results;
+  }
+
+ private:
+  static constexpr std::int64_t kGuard = 256;
+
+  static bool is_index(KernelKind kind, std::size_t i) {
+    return i == (kind == KernelKind::CrossEntropy ? 1u : 0u) &&
+           (kind == KernelKind::CrossEntropy || kind == KernelKind::EmbeddingForward ||
+            kind == KernelKind::EmbeddingBackward);
+  }
+  std::int64_t output_elements_of(std::size_t i) {
+    Kernel with = kernel_;
+    with.out.assign(i + 1, Operand{0, kernel_.dtype, 0});
+    return output_elements(with, i);
+  }
+  Operand add(const Numbers& values, DType dtype) {
+    Numbers own = values;
+    for (double& x : own) x = std::isnan(x) ? x : rounded(x, dtype);
+    values_.push_back(std::move(own));
+    types_.push_back(dtype);
+    return {static_cast<std::int16_t>(values_.size() - 1), dtype, 0};
+  }
+
+  ConformanceCase case_;
+  Kernel kernel_;
+  std::vector<Numbers> values_;  // by formal
+  std::vector<DType> types_;
+};
+
+/// Largest difference relative to the largest expected magnitude; infinite where NaN is not
+/// expected.
+inline double distance(const Numbers& actual, const Numbers& expected) {
+  if (actual.size() != expected.size()) return HUGE_VAL;
+  double worst = 0, scale = 1e-30;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double d = std::abs(actual[i] - expected[i]);
+    if (!(d <= worst)) worst = d;
+    if (std::isnan(d)) return HUGE_VAL;
+    scale = std::max(scale, std::abs(expected[i]));
+  }
+  return worst / scale;
+}
+
+/// Every kind that backends/cuda builds, over shapes: small and odd, aligned, long, grouped heads.
+/// `large`: also the sizes of real layers, for a real GPU.
+std::vector<ConformanceCase> conformance_cases(bool large);
+
+}  // namespace lockstep::test
