@@ -1,12 +1,16 @@
 #include "backends/backends.hpp"
 
 #include "backends/cpu/cpu_backend.hpp"
+#include "backends/cuda/toolkit/platform.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/base/nearest.hpp"
 
 namespace lockstep {
 
-std::vector<std::string> backend_names() { return {"sim", "cpu"}; }
+std::vector<std::string> backend_names() {
+  if (cuda::has_toolkit()) return {"sim", "cpu", "cuda"};
+  return {"sim", "cpu"};
+}
 
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* process) {
   if (name == "sim" && process != nullptr && process->size() > 1) {
@@ -17,8 +21,12 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* pr
   }
   if (name == "sim") return make_sim_backend();
   if (name == "cpu") return make_cpu_backend({.process = process});
+  if (name == "cuda" && cuda::has_toolkit()) {
+    return make_cuda_backend(cuda::platform(), {.process = process});
+  }
   if (name == "cuda") {
-    return Error{ErrorKind::Unsupported, "backend 'cuda' is not built into this binary",
+    return Error{ErrorKind::Unsupported,
+                 "backend 'cuda' is not built into this binary: there was no CUDA toolkit",
                  std::nullopt};
   }
   std::string message = "unknown backend '" + std::string(name) + "'";

@@ -1,5 +1,7 @@
 // lockstep calibrate: measures this machine into a profile that the simulator reads.
 #include "backends/cpu/calibrate.hpp"
+#include "backends/cuda/calibrate.hpp"
+#include "backends/cuda/toolkit/platform.hpp"
 #include "cli/commands.hpp"
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
@@ -7,6 +9,11 @@
 
 namespace lockstep {
 namespace {
+
+/// Of a device with several cores, figures are those of one.
+const char* each(const DeviceSpec& device) {
+  return device.concurrent_ranks > 1 ? " per thread" : "";
+}
 
 std::string rate_text(double per_second, const char* unit) {
   return count_text(per_second / 1e9) + " " + unit;
@@ -17,9 +24,9 @@ std::string summary(const ClusterSpec& cluster) {
   TextTable table({cluster.name, device.name}, 2);
   for (const PeakRate& peak : device.peaks) {
     table.add({std::string(to_string(peak.dtype)) + " peak",
-               rate_text(peak.rate.v, "GFLOP/s per thread")});
+               rate_text(peak.rate.v, "GFLOP/s") + each(device)});
   }
-  table.add({"memory bandwidth", rate_text(device.memory_bandwidth.v, "GB/s per thread")});
+  table.add({"memory bandwidth", rate_text(device.memory_bandwidth.v, "GB/s") + each(device)});
   table.add({"kernel overhead", time_text(device.launch_overhead)});
   table.add({"ranks at full rate", std::to_string(device.concurrent_ranks)});
   table.add({"link", rate_text(cluster.intra_node.bandwidth.v, "GB/s") + ", " +
@@ -27,16 +34,26 @@ std::string summary(const ClusterSpec& cluster) {
   return table.text();
 }
 
+Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
+  if (arguments.backend == "cpu") {
+    cpu::CalibrateOptions options;
+    options.quick = arguments.quick;
+    return cpu::calibrate_cpu(options);
+  }
+  if (arguments.backend == "cuda") {
+    auto gpus = cuda::platform().open_gpus();
+    if (!gpus) return gpus.error();
+    return cuda::calibrate_gpu(*gpus->front(), {.quick = arguments.quick});
+  }
+  return Error{ErrorKind::Unsupported,
+               "calibrate measures the backends 'cpu' and 'cuda', not '" + arguments.backend + "'",
+               std::nullopt};
+}
+
 }  // namespace
 
 int calibrate_command(const CalibrateArguments& arguments, const Console& console) {
-  if (arguments.backend != "cpu") {
-    std::string message = "calibrate measures the backend 'cpu', not '" + arguments.backend + "'";
-    return report_error(console, {ErrorKind::Unsupported, std::move(message), std::nullopt});
-  }
-  cpu::CalibrateOptions options;
-  options.quick = arguments.quick;
-  const Result<ClusterSpec> cluster = cpu::calibrate_cpu(options);
+  const Result<ClusterSpec> cluster = measure(arguments);
   if (!cluster) return report_error(console, cluster.error());
   const Result<void> written = write_file(arguments.out, print_cluster_profile(*cluster));
   if (!written) return report_error(console, written.error());

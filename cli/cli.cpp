@@ -113,6 +113,9 @@ class Parser {
         ->type_name("DIR");
     sub->add_flag("--json", run_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", run_.timeline, "draw the step: ranks against time");
+    sub->add_option("--communicator", run_.communicator,
+                    "backend cuda: nccl (a GPU for every rank) or local (all ranks on one)")
+        ->check(CLI::IsMember({"nccl", "local"}));
     sub->add_option("--threads", run_.threads, "threads that compute for each rank (cpu)")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();
@@ -182,7 +185,7 @@ class Parser {
 
   void add_calibrate() {
     CLI::App* sub = app_.add_subcommand("calibrate", "measure this machine into a profile for sim");
-    sub->add_option("--backend", calibrate_.backend, "cpu")->required();
+    sub->add_option("--backend", calibrate_.backend, "cpu or cuda")->required();
     sub->add_option("--out", calibrate_.out, "profile to write (TOML)")
         ->required()
         ->type_name("FILE");

@@ -16,7 +16,8 @@ struct RunArguments {
   std::optional<int> steps;
   std::string resume, out;  // empty: not given
   bool json = false, timeline = false, quiet = false;
-  int threads = 1;  // of each rank
+  int threads = 1;           // of each rank
+  std::string communicator;  // backend cuda
   std::optional<int> trace_from, trace_steps;
 };
 int run_command(const RunArguments& arguments, const Console& console);

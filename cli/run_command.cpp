@@ -107,6 +107,7 @@ class PointRun {
     options_.trace_steps = std::min(arguments_.trace_steps.value_or(simulated_ ? 1 : kTracedSteps),
                                     options_.steps - options_.trace_from);
     options_.threads_per_rank = arguments_.threads;
+    options_.communicator = arguments_.communicator;
     options_.initial_state = state_.get();
     options_.cancel = console_.cancel;
     return {};

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/kernel_table.hpp"
 #include "backends/cpu/kernels.hpp"
+#include "core/run/calibration.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -59,13 +61,7 @@ double fma_rate(T (*rounds)(std::int64_t), std::int64_t flops_per_round, double 
 /// A kernel over memory of its own.
 class Subject {
  public:
-  Subject(KernelKind kind, std::vector<std::int64_t> dims, std::vector<double> scalars,
-          int optional_inputs, int optional_outputs) {
-    kernel_.kind = kind;
-    std::copy(dims.begin(), dims.end(), kernel_.dims.begin());
-    std::copy(scalars.begin(), scalars.end(), kernel_.scalars.begin());
-    bind(info(kind).in, optional_inputs, kernel_.in);
-    bind(info(kind).out, optional_outputs, kernel_.out);
+  explicit Subject(Kernel kernel) : kernel_(std::move(kernel)) {
     std::size_t formal = 0;
     for (std::size_t i = 0; i < kernel_.in.size(); ++i) {
       if (!kernel_.in[i].present()) continue;
@@ -78,8 +74,6 @@ class Subject {
       ++formal;
     }
   }
-
-  const Kernel& kernel() const { return kernel_; }
 
   /// Least time of one run, of `batch` runs at a time: a clock costs more than the smallest kernel.
   double measure(double budget, int least, ThreadTeam& team, int batch = 1) {
@@ -94,13 +88,6 @@ class Subject {
   }
 
  private:
-  void bind(const std::vector<std::string_view>& names, int optional, std::vector<Operand>& to) {
-    for (const std::string_view name : names) {
-      const bool index = name == "ids" || name == "targets";
-      const bool present = name.front() != '[' || optional-- > 0;
-      to.push_back(present ? Operand{formals_++, index ? DType::I32 : DType::F32, 0} : Operand{});
-    }
-  }
   // Sixteenths below one; ids below any vocabulary.
   void allocate(std::size_t formal, std::int64_t elements, DType dtype) {
     memory_.resize(formal + 1);
@@ -116,109 +103,8 @@ class Subject {
   }
 
   Kernel kernel_;
-  std::int16_t formals_ = 0;
   std::vector<std::vector<float>> memory_;
 };
-
-struct Shape {
-  KernelKind kind;
-  std::vector<std::int64_t> dims;
-  std::vector<double> scalars = {};
-  int optional_inputs = 0, optional_outputs = 0;
-};
-
-/// Kernels of a transformer layer `width` wide on `tokens` tokens.
-std::vector<Shape> shapes_of(std::int64_t tokens, std::int64_t width) {
-  using K = KernelKind;
-  const std::int64_t seq = std::min<std::int64_t>(tokens, 1024), batch = tokens / seq;
-  const std::int64_t head_dim = std::min<std::int64_t>(width, 64), heads = width / head_dim;
-  const std::int64_t vocab = 64 * width + 256;
-  return {
-      {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
-      {K::Gemm, {tokens, width, 4 * width, 0, 0}},
-      {K::Gemm, {4 * width, width, tokens, 1, 0}},
-      {K::ColumnSum, {tokens, 4 * width}},
-      {K::AttentionForward, {batch, seq, heads, heads, head_dim}},
-      {K::AttentionBackward, {batch, seq, heads, heads, head_dim}},
-      {K::LayerNormForward, {tokens, width}, {1e-5}},
-      {K::LayerNormBackwardInput, {tokens, width}, {}, 1},
-      {K::LayerNormBackwardWeight, {tokens, width}},
-      {K::RmsNormForward, {tokens, width}, {1e-5}},
-      {K::RmsNormBackwardInput, {tokens, width}, {}, 1},
-      {K::RmsNormBackwardWeight, {tokens, width}},
-      {K::GeluForward, {tokens * 4 * width}},
-      {K::GeluBackward, {tokens * 4 * width}},
-      {K::SwigluForward, {tokens, 2 * width}},
-      {K::SwigluBackward, {tokens, 2 * width}},
-      {K::Rope, {batch, seq, heads, head_dim, 3 * heads, 0}, {10000.0}},
-      {K::EmbeddingForward, {tokens, width, seq, vocab}, {}, 1},
-      {K::EmbeddingBackward, {tokens, width, seq, vocab}, {}, 0, 1},
-      {K::CrossEntropy, {tokens, vocab}, {1.0}},
-      {K::Fill, {12 * width * width}, {0.0}},
-      {K::Sum, {tokens}},
-      {K::NormSquared, {12 * width * width, 1}},
-      {K::AdamW, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
-      {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
-  };
-}
-
-/// Kernels of a residual network on images of as many positions as `tokens`, `width` channels.
-std::vector<Shape> vision_shapes_of(std::int64_t tokens, std::int64_t width) {
-  using K = KernelKind;
-  std::int64_t side = 1;
-  while (side * side < tokens) ++side;
-  const std::int64_t rows = 2 * side * side;
-  const std::vector<std::int64_t> image = {2, side, side, width, width, 3, 1};
-  const std::vector<std::int64_t> pooled = {2, side, side, width, 3, 2};
-  return {
-      {K::Conv2dForward, image},
-      {K::Conv2dBackwardInput, image},
-      {K::Conv2dBackwardWeight, image},
-      {K::BatchNormStatistics, {rows, width}},
-      {K::BatchNormCombine, {8, width}},
-      {K::BatchNormRunning, {width}, {0.1, 1.0}},
-      {K::BatchNormForward, {rows, width}, {1e-5}},
-      {K::BatchNormBackwardSums, {rows, width}, {1e-5}},
-      {K::BatchNormBackwardInput, {rows, width}, {1e-5, static_cast<double>(rows)}},
-      {K::BatchNormBackwardWeight, {width}},
-      {K::ReluForward, {rows * width}},
-      {K::ReluBackward, {rows * width}},
-      {K::MaxPoolForward, pooled},
-      {K::MaxPoolBackward, pooled},
-      {K::AveragePoolForward, {2, side * side, width}},
-      {K::AveragePoolBackward, {2, side * side, width}},
-  };
-}
-
-/// One efficiency point; `device` holds the peaks, bandwidth and launch overhead already.
-EfficiencyPoint point_of(Subject& subject, const DeviceSpec& device, bool quick, ThreadTeam& team) {
-  const Work w = work(subject.kernel());
-  const double ideal =
-      std::max((w.flops / device.peaks.front().rate).v, (w.bytes / device.memory_bandwidth).v);
-  const double measured = subject.measure(quick ? 0.005 : 0.05, quick ? 2 : 3, team);
-  const double busy = std::max(measured - device.launch_overhead.v, measured * 0.1);
-  return {Seconds{ideal}, ideal / busy};
-}
-
-/// Points sorted by time; points closer than 20 % become one (their geometric neighbours say the
-/// same, and a curve needs ascending times).
-void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, EfficiencyPoint p) {
-  auto curve = std::find_if(curves.begin(), curves.end(),
-                            [&](const EfficiencyCurve& c) { return c.kernel == kernel; });
-  if (curve == curves.end()) {
-    curves.push_back({std::string(kernel), {}});
-    curve = curves.end() - 1;
-  }
-  for (EfficiencyPoint& other : curve->points) {
-    if (p.ideal.v < other.ideal.v * 1.2 && other.ideal.v < p.ideal.v * 1.2) {
-      other.efficiency = (other.efficiency + p.efficiency) / 2;
-      return;
-    }
-  }
-  const auto at = std::find_if(curve->points.begin(), curve->points.end(),
-                               [&](const EfficiencyPoint& o) { return o.ideal.v > p.ideal.v; });
-  curve->points.insert(at, p);
-}
 
 /// Seconds from waking a waiting thread to its answer, halved.
 double wake_latency(bool quick) {
@@ -265,20 +151,16 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
   }
 
   ThreadTeam team(1);
-  Subject smallest(KernelKind::Fill, {1}, {0.0}, 0, 0);
+  Subject smallest(calibration_kernel(KernelKind::Fill, DType::F32, {1}, {0.0}));
   device.launch_overhead = {smallest.measure(0.01, 20, team, 1000)};
 
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{32, 64}, {128, 256}, {256, 768}};
   if (!options.quick) sizes.insert(sizes.end(), {{64, 128}, {256, 384}, {1024, 768}});
   for (const auto& [tokens, width] : sizes) {
-    std::vector<Shape> shapes = shapes_of(tokens, width);
-    const std::vector<Shape> vision = vision_shapes_of(tokens, width);
-    shapes.insert(shapes.end(), vision.begin(), vision.end());
-    for (const Shape& shape : shapes) {
-      Subject subject(shape.kind, shape.dims, shape.scalars, shape.optional_inputs,
-                      shape.optional_outputs);
-      add_point(device.efficiency, info(shape.kind).name,
-                point_of(subject, device, options.quick, team));
+    for (const Kernel& kernel : calibration_kernels(DType::F32, tokens, width)) {
+      Subject subject(kernel);
+      add_measurement(device, kernel,
+                      subject.measure(options.quick ? 0.005 : 0.05, options.quick ? 2 : 3, team));
     }
   }
   return cluster;

@@ -21,7 +21,8 @@ struct RunOptions {
   int steps = 1;
   int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
-  int threads_per_rank = 1;                      // real backends on CPUs
+  int threads_per_rank = 1;  // real backends on CPUs
+  std::string communicator;  // backend cuda: "nccl" or "local"; empty: it chooses
   const TrainingState* initial_state = nullptr;  // instead of the seed: weights, and moments if it
                                                  // holds them; its step continues the step count,
                                                  // the data and the learning-rate schedule

@@ -1,6 +1,7 @@
 #include "tests/integration/parity_table.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -100,7 +101,10 @@ ParityRow ParityRow::single_rank() const {
 }
 
 std::vector<ParityRow> parity_rows() {
-  const std::string path = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/integration/parity.txt";
+  // A binary that was carried to another machine is told where the sources are there.
+  const char* elsewhere = std::getenv("LOCKSTEP_SOURCE_DIR");
+  const std::string root = elsewhere != nullptr ? elsewhere : LOCKSTEP_SOURCE_DIR;
+  const std::string path = root + "/tests/integration/parity.txt";
   std::ifstream file(path);
   std::vector<ParityRow> rows;
   for (std::string line; std::getline(file, line);) {

@@ -1,0 +1,150 @@
+#include "backends/cuda/cuda_backend.hpp"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/local_communicator.hpp"
+#include "backends/cuda/nccl_communicator.hpp"
+#include "core/data/dataset.hpp"
+
+namespace lockstep {
+namespace {
+
+using Gpus = std::vector<std::unique_ptr<cuda::Driver>>;
+
+Error unsupported(const std::string& message) {
+  return {ErrorKind::Unsupported, message, std::nullopt};
+}
+
+/// Of this process among those of its machine, as launchers tell it.
+int local_rank(const Process& process) {
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  }
+  return process.index();
+}
+
+/// What runs the ranks of this process; freed in the order that each member needs the earlier ones.
+struct Crew {
+  Gpus gpus;
+  std::unique_ptr<cuda::Nccl> nccl;
+  std::vector<std::unique_ptr<cuda::Node>> nodes;
+  std::vector<std::unique_ptr<cuda::CudaDevice>> devices;
+  std::unique_ptr<cuda::NcclWorld> world;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<RankPort> ports;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(CudaPlatform platform, const ExecutorOptions& options)
+      : platform_(std::move(platform)), options_(options) {}
+  std::string_view name() const override { return "cuda"; }
+
+  Result<RunResult> run(const Program& program, const Scenario& scenario,
+                        const RunOptions& options) override {
+    BatchSource batches;
+    if (reads_host_data(program)) {
+      auto opened = open_dataset(scenario);
+      if (!opened) return opened.error();
+      batches = std::move(*opened);
+    }
+    SoleProcess sole;
+    Process& process = options_.process != nullptr ? *options_.process : sole;
+    Crew crew;
+    if (auto ready = assemble(program, options.communicator, process, crew); !ready) {
+      return ready.error();
+    }
+    return execute(program, scenario, options, "cuda", crew.ports, batches, options_);
+  }
+
+ private:
+  Result<void> assemble(const Program& program, const std::string& communicator, Process& process,
+                        Crew& crew) const {
+    const int world = program.mesh.world_size();
+    if (!communicator.empty() && communicator != "nccl" && communicator != "local") {
+      return Error{ErrorKind::InvalidSpec,
+                   "unknown communicator '" + communicator + "'; known: nccl, local", std::nullopt};
+    }
+    const bool distributed = process.size() > 1;
+    if (distributed && process.size() != world) {
+      return Error{ErrorKind::InvalidSpec,
+                   "the scenario has " + std::to_string(world) + " ranks, but " +
+                       std::to_string(process.size()) +
+                       " processes were started: one of each is needed",
+                   std::nullopt};
+    }
+    auto gpus = platform_.open_gpus();
+    if (!gpus) return gpus.error();
+    crew.gpus = std::move(*gpus);
+    const bool local = communicator == "local" || (communicator.empty() && world == 1);
+    if (local && distributed) {
+      return unsupported("the communicator 'local' runs all ranks in one process");
+    }
+    return local ? all_on_one(program, process, crew) : one_each(program, process, crew);
+  }
+
+  static Result<void> all_on_one(const Program& program, Process& process, Crew& crew) {
+    cuda::Driver& gpu = *crew.gpus.front();
+    crew.nodes.push_back(std::make_unique<cuda::Node>(gpu, process));
+    for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+      auto device = cuda::CudaDevice::create(program, rank, gpu, *crew.nodes.front());
+      if (!device) return device.error();
+      crew.devices.push_back(std::move(*device));
+      crew.communicators.push_back(
+          std::make_unique<cuda::LocalCommunicator>(program, rank, *crew.devices.back()));
+      crew.ports.push_back({rank, crew.devices.back().get(), crew.communicators.back().get()});
+    }
+    return {};
+  }
+
+  Result<void> one_each(const Program& program, Process& process, Crew& crew) const {
+    const bool distributed = process.size() > 1;
+    const int world = program.mesh.world_size(), ranks = distributed ? 1 : world;
+    const auto gpus = static_cast<int>(crew.gpus.size());
+    const int first = distributed ? local_rank(process) : 0;
+    if (first + ranks > gpus) {
+      return unsupported(std::to_string(distributed ? first + 1 : ranks) + " ranks and " +
+                         std::to_string(gpus) +
+                         " GPU(s) on this machine: NCCL needs a GPU for every rank; "
+                         "--communicator local runs any number of ranks on one");
+    }
+    auto nccl = platform_.open_nccl();
+    if (!nccl) return nccl.error();
+    crew.nccl = std::move(*nccl);
+    std::vector<cuda::NcclRank> members;
+    for (int i = 0; i < ranks; ++i) {
+      const Rank rank = distributed ? process.index() : i;
+      members.push_back({rank, crew.gpus[static_cast<std::size_t>(first + i)].get()});
+    }
+    for (const cuda::NcclRank& member : members) {
+      crew.nodes.push_back(std::make_unique<cuda::Node>(*member.gpu, process));
+      auto device = cuda::CudaDevice::create(program, member.rank, *member.gpu, *crew.nodes.back());
+      if (!device) return device.error();
+      crew.devices.push_back(std::move(*device));
+    }
+    auto joined = cuda::NcclWorld::join(program, members, *crew.nccl, process);
+    if (!joined) return joined.error();
+    crew.world = std::move(*joined);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      crew.communicators.push_back(std::make_unique<cuda::NcclCommunicator>(
+          program, members[i].rank, *crew.devices[i], *crew.world));
+      crew.ports.push_back(
+          {members[i].rank, crew.devices[i].get(), crew.communicators.back().get()});
+    }
+    return {};
+  }
+
+  CudaPlatform platform_;
+  ExecutorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(CudaPlatform platform, const ExecutorOptions& options) {
+  return std::make_unique<CudaBackend>(std::move(platform), options);
+}
+
+}  // namespace lockstep

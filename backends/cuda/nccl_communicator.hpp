@@ -1,0 +1,87 @@
+// NcclCommunicator: transfers between ranks that have a GPU each. Every group, and every channel of
+// messages, has a communicator of its own: NCCL runs the calls of one in order, whatever streams
+// they are on, and a receive posted early must not hold up what comes after it.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/cuda_device.hpp"
+#include "backends/cuda/nccl.hpp"
+#include "core/run/process.hpp"
+
+namespace lockstep::cuda {
+
+/// A group instance (kind 0: group, lowest member) or a channel (1 forward, 2 backward: from, to).
+/// The order of keys is that in which all ranks join.
+struct CommKey {
+  int kind = 0, first = 0, second = 0;
+  auto operator<=>(const CommKey&) const = default;
+};
+
+/// Every communicator that a program's ranks need, with its members by position.
+std::map<CommKey, std::vector<Rank>> communicators_of(const Program& program);
+
+struct NcclRank {
+  Rank rank = 0;
+  Driver* gpu = nullptr;
+};
+
+/// The communicators of the ranks of this process.
+class NcclWorld {
+ public:
+  /// All processes call it together; blocks until all have joined, or `seconds` have passed.
+  /// Errors: Unsupported if two ranks share a GPU; Device.
+  static Result<std::unique_ptr<NcclWorld>> join(const Program& program,
+                                                 const std::vector<NcclRank>& ranks, Nccl& nccl,
+                                                 Process& process, double seconds = 120);
+  ~NcclWorld();
+  NcclWorld(const NcclWorld&) = delete;
+  NcclWorld& operator=(const NcclWorld&) = delete;
+
+  Nccl& nccl() { return nccl_; }
+  CommHandle comm(Rank rank, const CommKey& key) const;
+  /// Error of the first communicator of `rank` that has failed.
+  Result<void> check(Rank rank);
+  /// Ends all transfers of this process. Thread-safe, and once is enough.
+  void abort();
+
+ private:
+  explicit NcclWorld(Nccl& nccl) : nccl_(nccl) {}
+  Result<void> join_one(const CommKey& key, const std::vector<Rank>& members, const NcclId& id,
+                        const std::vector<NcclRank>& ranks, Process& process, double seconds);
+
+  Nccl& nccl_;
+  std::mutex mutex_;
+  std::map<std::pair<Rank, CommKey>, CommHandle> comms_;
+  bool aborted_ = false;
+};
+
+/// One rank's end.
+class NcclCommunicator final : public Communicator {
+ public:
+  /// All outlive the communicator; `device` is the one of `rank`.
+  NcclCommunicator(const Program& program, Rank rank, CudaDevice& device, NcclWorld& world);
+
+  Result<void> enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
+                       std::span<const std::int64_t> bytes, DType dtype) override;
+  void abort(const Error& reason) override;
+
+ private:
+  struct Place {
+    Route route;
+    CommHandle comm = nullptr;
+  };
+  Result<void> issue(const Place& place, const Party& party, StreamHandle stream);
+
+  Rank rank_;
+  CudaDevice& device_;
+  NcclWorld& world_;
+  std::vector<Place> places_;  // by op; no members: not a transfer
+};
+
+}  // namespace lockstep::cuda

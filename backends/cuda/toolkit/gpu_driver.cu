@@ -1,0 +1,214 @@
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "backends/cuda/kernels/registry.hpp"
+#include "backends/cuda/toolkit/gpu_driver.hpp"
+#include "backends/cuda/toolkit/multiplier.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+cudaStream_t of(StreamHandle stream) { return reinterpret_cast<cudaStream_t>(stream); }
+cudaEvent_t of(EventHandle event) { return reinterpret_cast<cudaEvent_t>(event); }
+
+Error error_of(cudaError_t status, const std::string& call) {
+  const bool memory = status == cudaErrorMemoryAllocation;
+  return {memory ? ErrorKind::OutOfMemory : ErrorKind::Device,
+          call + ": " + cudaGetErrorString(status), std::nullopt};
+}
+Result<void> check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return {};
+  return error_of(status, call);
+}
+
+/// Compiled for the same GPUs as every kernel.
+__global__ void nothing() {}
+
+class GpuDriver final : public Driver {
+ public:
+  GpuDriver(int ordinal, const cudaDeviceProp& properties) : ordinal_(ordinal) {
+    info_.name = properties.name;
+    info_.memory = Bytes{static_cast<std::int64_t>(properties.totalGlobalMem)};
+    info_.multiprocessors = properties.multiProcessorCount;
+    info_.capability = properties.major * 10 + properties.minor;
+    use();
+    int least = 0;
+    cudaDeviceGetStreamPriorityRange(&least, &greatest_);
+  }
+  int ordinal() const { return ordinal_; }
+  const GpuInfo& info() const override { return info_; }
+
+  Result<std::byte*> allocate(Memory where, std::int64_t bytes) override {
+    use();
+    void* memory = nullptr;
+    const auto size = static_cast<std::size_t>(bytes);
+    const bool device = where == Memory::Device;
+    const cudaError_t status = device ? cudaMalloc(&memory, size) : cudaMallocHost(&memory, size);
+    if (status == cudaSuccess) return static_cast<std::byte*>(memory);
+    static_cast<void>(cudaGetLastError());
+    return error_of(status, std::string(device ? "cudaMalloc" : "cudaMallocHost") + " of " +
+                                std::to_string(bytes) + " B on " + info_.name);
+  }
+  void release(Memory where, std::byte* memory) override {
+    use();
+    where == Memory::Device ? cudaFree(memory) : cudaFreeHost(memory);
+  }
+  Result<StreamHandle> create_stream(Priority priority) override {
+    use();
+    cudaStream_t stream = nullptr;
+    const cudaError_t status = cudaStreamCreateWithPriority(
+        &stream, cudaStreamNonBlocking, priority == Priority::High ? greatest_ : 0);
+    if (status != cudaSuccess) return error_of(status, "cudaStreamCreateWithPriority");
+    return reinterpret_cast<StreamHandle>(stream);
+  }
+  void release(StreamHandle stream) override {
+    use();
+    cudaStreamDestroy(of(stream));
+  }
+  Result<EventHandle> create_event(Timing timing) override {
+    use();
+    cudaEvent_t event = nullptr;
+    const cudaError_t status = cudaEventCreateWithFlags(
+        &event, timing == Timing::On ? cudaEventDefault : cudaEventDisableTiming);
+    if (status != cudaSuccess) return error_of(status, "cudaEventCreate");
+    return reinterpret_cast<EventHandle>(event);
+  }
+  void release(EventHandle event) override {
+    use();
+    cudaEventDestroy(of(event));
+  }
+
+  Result<void> copy(StreamHandle stream, std::byte* to, const std::byte* from,
+                    std::int64_t bytes) override {
+    use();
+    return check(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, of(stream)),
+        "cudaMemcpyAsync");
+  }
+  Result<void> fill(StreamHandle stream, std::byte* to, std::uint8_t value,
+                    std::int64_t bytes) override {
+    use();
+    return check(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), of(stream)),
+                 "cudaMemsetAsync");
+  }
+  Result<void> record(EventHandle event, StreamHandle stream) override {
+    use();
+    return check(cudaEventRecord(of(event), of(stream)), "cudaEventRecord");
+  }
+  Result<void> wait(StreamHandle stream, EventHandle event) override {
+    use();
+    return check(cudaStreamWaitEvent(of(stream), of(event), 0), "cudaStreamWaitEvent");
+  }
+  Result<bool> idle(StreamHandle stream) override {
+    use();
+    const cudaError_t status = cudaStreamQuery(of(stream));
+    if (status == cudaSuccess) return true;
+    if (status == cudaErrorNotReady) return false;
+    return error_of(status, "cudaStreamQuery");
+  }
+  Result<void> synchronize(StreamHandle stream) override {
+    use();
+    return check(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
+  }
+  Result<Seconds> elapsed(EventHandle from, EventHandle to) override {
+    use();
+    float milliseconds = 0;
+    const cudaError_t status = cudaEventElapsedTime(&milliseconds, of(from), of(to));
+    if (status != cudaSuccess) return error_of(status, "cudaEventElapsedTime");
+    return Seconds{1e-3 * static_cast<double>(milliseconds)};
+  }
+
+  bool supports(const Kernel& kernel) const override { return gpu::registry().supports(kernel); }
+  std::int64_t scratch_bytes(const Kernel& kernel) const override {
+    const bool product = kernel.kind == KernelKind::Gemm && multiplier_.found();
+    return product ? Multiplier::kWorkspaceBytes : gpu::registry().scratch_bytes(kernel);
+  }
+  Result<void> launch(StreamHandle stream, const KernelCall& call) override {
+    use();
+    if (call.kernel->kind == KernelKind::Gemm) {
+      const auto done = multiplier_.multiply(call, of(stream));
+      if (!done) return done.error();
+      if (*done) return {};
+    }
+    gpu::Queue queue(of(stream));
+    gpu::registry()[call.kernel->kind].launch(call, queue);
+    return check(queue.error(), "kernel launch");
+  }
+  Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
+                            std::span<const std::byte* const> sources,
+                            std::span<std::byte* const> targets) override {
+    use();
+    if (sources.size() > gpu::kMaxSummands) {
+      return Error{ErrorKind::Unsupported,
+                   std::to_string(sources.size()) + " logical ranks in one sum; the most is " +
+                       std::to_string(gpu::kMaxSummands),
+                   std::nullopt};
+    }
+    gpu::Queue queue(of(stream));
+    gpu::add_in_order(dtype, elements, sources, targets, queue);
+    return check(queue.error(), "kernel launch");
+  }
+
+ private:
+  void use() const {
+    thread_local int current = -1;
+    if (current == ordinal_) return;
+    cudaSetDevice(ordinal_);
+    current = ordinal_;
+  }
+
+  int ordinal_;
+  int greatest_ = 0;
+  GpuInfo info_;
+  Multiplier multiplier_;
+};
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<Driver>>> open_gpus() {
+  // Before the first call: a program has up to ten streams per rank, and those that share one of
+  // the default 8 hardware queues would wait for each other.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    return Error{ErrorKind::Device,
+                 std::string("no GPU to run on: ") + cudaGetErrorString(status) +
+                     " (the driver must support CUDA " + std::to_string(CUDART_VERSION / 1000) +
+                     "." + std::to_string(CUDART_VERSION % 1000 / 10) + ")",
+                 std::nullopt};
+  }
+  std::vector<std::unique_ptr<Driver>> gpus;
+  std::string passed_over;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (const cudaError_t asked = cudaGetDeviceProperties(&properties, i); asked != cudaSuccess) {
+      return error_of(asked, "cudaGetDeviceProperties");
+    }
+    cudaFuncAttributes attributes{};
+    cudaSetDevice(i);
+    if (cudaFuncGetAttributes(&attributes, nothing) !=
+        cudaSuccess) {  // no code for it in this binary
+      static_cast<void>(cudaGetLastError());
+      passed_over += (passed_over.empty() ? "" : ", ") + std::string(properties.name);
+      continue;
+    }
+    gpus.push_back(std::make_unique<GpuDriver>(i, properties));
+  }
+  if (gpus.empty()) {
+    return Error{
+        ErrorKind::Device,
+        "no GPU to run on" + (passed_over.empty() ? ""
+                                                  : ": this binary has no code for " + passed_over +
+                                                        " (LOCKSTEP_CUDA_ARCHITECTURES)"),
+        std::nullopt};
+  }
+  return Result<std::vector<std::unique_ptr<Driver>>>(std::move(gpus));
+}
+
+int ordinal_of(const Driver& gpu) { return static_cast<const GpuDriver&>(gpu).ordinal(); }
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,149 @@
+// Strategies on the CUDA backend without a GPU: the device, its events and the transfers of logical
+// ranks on a fake one that runs what events allow in random orders; then the kernels themselves, by
+// fibers.
+#include <memory>
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "backends/cpu/kernels.hpp"
+#include "backends/cuda/cuda_backend.hpp"
+#include "core/lower/lower.hpp"
+#include "tests/backends/cuda/emulated_gpu.hpp"
+#include "tests/catch.hpp"
+#include "tests/integration/parity_table.hpp"
+
+using namespace lockstep;
+using test::parity_row;
+using test::parity_scenario;
+using test::ParityRow;
+
+namespace {
+
+cuda::test::FakeKernels cpu_kernels() {
+  const auto run = [](const cuda::KernelCall& call) {
+    // Operands as buffers of their own: run_kernel() adds offsets to the addresses of formals.
+    Kernel kernel = *call.kernel;
+    std::vector<std::byte*> buffers;
+    const auto bind = [&](std::vector<Operand>& operands, const auto& addresses) {
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i].present()) continue;
+        operands[i].formal = static_cast<std::int16_t>(buffers.size());
+        operands[i].offset = 0;
+        buffers.push_back(addresses[i]);
+      }
+    };
+    bind(kernel.in, call.in);
+    bind(kernel.out, call.out);
+    cpu::ThreadTeam team(1);
+    cpu::run_kernel(kernel, buffers, call.context, team);
+  };
+  return {[](const Kernel& kernel) { return cpu::supports(kernel); },
+          [](const Kernel&) { return std::int64_t{0}; }, run};
+}
+
+RunResult train(Backend& backend, const Program& program, const Scenario& s, int steps,
+                const std::string& communicator) {
+  RunOptions options;
+  options.steps = steps;
+  options.return_state = true;
+  options.communicator = communicator;
+  auto run = backend.run(program, s, options);
+  if (!run) FAIL(to_string(run.error()));
+  return std::move(*run);
+}
+
+RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
+                        const cuda::test::FakeKernels& kernels, unsigned seed) {
+  const CudaPlatform platform{
+      [&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
+        std::vector<std::unique_ptr<cuda::Driver>> gpus;
+        gpus.push_back(std::make_unique<cuda::test::FakeGpu>(seed, kernels));
+        return gpus;
+      },
+      []() -> Result<std::unique_ptr<cuda::Nccl>> {
+        return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
+      }};
+  const auto backend = make_cuda_backend(platform, {.poison = true});
+  return train(*backend, program, s, steps, "local");
+}
+
+Program lowered(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
+}  // namespace
+
+TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bit",
+          "[integration][cuda]") {
+  constexpr int kSteps = 3;
+  unsigned seed = 1;
+  for (const ParityRow& row : test::parity_rows()) {
+    INFO(row.name);
+    const auto kind = seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama;
+    const Scenario s = parity_scenario(kind, row, DType::F32);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, kSteps, "");
+    const RunResult run = train_on_fake(program, s, kSteps, cpu_kernels(), seed++);
+    CHECK(run.state == expected.state);
+    CHECK(run.trace.peak_memory == expected.trace.peak_memory);
+    CHECK(run.trace.spans.size() == expected.trace.spans.size());
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      CHECK(run.trace.steps[i].loss == expected.trace.steps[i].loss);
+      CHECK(run.trace.steps[i].grad_norm == expected.trace.steps[i].grad_norm);
+    }
+  }
+}
+
+TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11",
+          "[integration][cuda]") {
+  const auto kernels = cuda::test::emulated_kernels();
+  for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const char* keys : {"", "dp_shard=2 pp=2 mb=3"}) {
+      INFO(keys);
+      const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
+      const Program program = lowered(s);
+      const auto cpu = make_cpu_backend();
+      const RunResult expected = train(*cpu, program, s, 3, "");
+      const RunResult run = train_on_fake(program, s, 3, kernels, 5);
+      for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(1e-11));
+        CHECK(run.trace.steps[i].grad_norm ==
+              Approx(expected.trace.steps[i].grad_norm).epsilon(1e-10));
+      }
+    }
+  }
+}
+
+TEST_CASE("the CUDA backend refuses what it cannot run, and says what can", "[integration][cuda]") {
+  const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("", "dp_shard=2"), DType::F32);
+  const Program program = lowered(s);
+  const auto run = [&](const std::string& communicator, bool gpu) {
+    const CudaPlatform platform{
+        [=]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
+          if (!gpu) return Error{ErrorKind::Device, "no GPU to run on", std::nullopt};
+          std::vector<std::unique_ptr<cuda::Driver>> gpus;
+          gpus.push_back(std::make_unique<cuda::test::FakeGpu>());
+          return gpus;
+        },
+        []() -> Result<std::unique_ptr<cuda::Nccl>> {
+          return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
+        }};
+    RunOptions options;
+    options.communicator = communicator;
+    return make_cuda_backend(platform)->run(program, s, options);
+  };
+  const auto few = run("nccl", true);
+  REQUIRE_FALSE(few.ok());
+  CHECK(few.error().kind == ErrorKind::Unsupported);
+  CHECK_THAT(few.error().message, ContainsSubstring("2 ranks and 1 GPU(s)"));
+  CHECK_THAT(few.error().message, ContainsSubstring("--communicator local"));
+  const auto unknown = run("ncl", true);
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(unknown.error().kind == ErrorKind::InvalidSpec);
+  const auto none = run("local", false);
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.error().kind == ErrorKind::Device);
+}
