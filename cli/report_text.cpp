@@ -201,6 +201,9 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
   if (const RankReport* rank = fullest(r);
       rank != nullptr && (scenario != nullptr || rank->peak_memory.v > 0)) {
     summary.add("peak memory", bytes_text(rank->peak_memory), memory_by_kind(*rank));
+    if (rank->host_memory.v > 0) {
+      summary.add("host memory", bytes_text(rank->host_memory), "what is offloaded");
+    }
   }
   if (!r.losses.empty()) {
     summary.add("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),

@@ -76,11 +76,11 @@ bool alive(const Buffer& b, std::int32_t at) {
   return b.persistent() || (b.first.v <= at && at <= b.last.v);
 }
 
-/// The op, in list order, at which most bytes are alive.
-std::int32_t fullest_op(const Role& role) {
+/// The op, in list order, at which most bytes are alive in one of the memories.
+std::int32_t fullest_op(const Role& role, bool on_host) {
   std::vector<std::int64_t> change(role.ops.size() + 1, 0);
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.persistent()) continue;
+    if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
     change[static_cast<std::size_t>(b.first.v)] += b.bytes.v;
     change[static_cast<std::size_t>(b.last.v) + 1] -= b.bytes.v;
   }
@@ -88,13 +88,14 @@ std::int32_t fullest_op(const Role& role) {
   return static_cast<std::int32_t>(std::max_element(change.begin(), change.end()) - change.begin());
 }
 
-std::string role_memory(const Program& program, const Role& role) {
-  const std::int32_t at = fullest_op(role);
+std::string role_memory(const Program& program, const Role& role, bool on_host) {
+  const std::int32_t at = fullest_op(role, on_host);
+  const Bytes arena = on_host ? role.host_arena : role.arena;
   std::array<std::int64_t, kNumBufferKinds> by_kind{};
   std::vector<const Buffer*> live;
   std::int64_t total = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || !alive(b, at)) continue;
+    if (b.parent.valid() || b.on_host != on_host || !alive(b, at)) continue;
     by_kind[static_cast<std::size_t>(b.kind)] += b.bytes.v;
     total += b.bytes.v;
     live.push_back(&b);
@@ -107,8 +108,9 @@ std::string role_memory(const Program& program, const Role& role) {
     }
     ranks += fmt::format(" {}", rank);
   }
-  std::string text = fmt::format("rank{}{}: arena {} ({} B)\n", role.ranks.size() == 1 ? "" : "s",
-                                 ranks, bytes_text(role.arena), count_text(double(role.arena.v)));
+  std::string text = fmt::format("rank{}{}: {} {} ({} B)\n", role.ranks.size() == 1 ? "" : "s",
+                                 ranks, on_host ? "host memory" : "arena", bytes_text(arena),
+                                 count_text(double(arena.v)));
   if (role.ops.empty()) return text;
   text += fmt::format("most is alive at %{} ({}): {}\n\n", at, describe(program, role, {at}),
                       bytes_text({total}));
@@ -119,7 +121,7 @@ std::string role_memory(const Program& program, const Role& role) {
     kinds.add({"  " + std::string(to_string(static_cast<BufferKind>(k))), bytes_text({bytes}),
                percent_text(double(bytes) / double(total))});
   }
-  kinds.add({"  gaps between buffers", bytes_text(role.arena - Bytes{total}), ""});
+  kinds.add({"  gaps between buffers", bytes_text(arena - Bytes{total}), ""});
   std::stable_sort(live.begin(), live.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
   TextTable largest({"  largest buffers", "bytes", "alive"});
@@ -129,6 +131,11 @@ std::string role_memory(const Program& program, const Role& role) {
                  b.persistent() ? "always" : fmt::format("%{}..%{}", b.first.v, b.last.v)});
   }
   return text + kinds.text() + "\n" + largest.text();
+}
+
+std::string role_memory(const Program& program, const Role& role) {
+  const std::string device = role_memory(program, role, false);
+  return role.host_arena.v > 0 ? device + "\n" + role_memory(program, role, true) : device;
 }
 
 /// What the ZeRO paper's formula says of this model's states, to stand beside the plan: per rank,
@@ -189,7 +196,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   }
   LayerShape shape;  // one sequence, or image
   shape.seq = scenario.training.seq_len;
-  shape.dtype = scenario.training.dtype;
+  shape.dtype = scenario.training.param_dtype();
   const Model model = build_layers(spec, shape);
   const double forward = model.forward_flops().v / static_cast<double>(shape.seq);
   std::string text =

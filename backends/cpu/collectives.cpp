@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/bfloat16.hpp"
+
 namespace lockstep::cpu {
 namespace {
 
@@ -14,22 +16,26 @@ constexpr std::int64_t kSliceMultiple = 64;  // bytes: two members never write o
 constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// Adds elements [begin, end) of all sources and writes the sums to `targets`, which may be the
-/// sources themselves.
-template <class T>
+/// sources themselves. Sums are taken in `Sum` and rounded once.
+template <class T, class Sum = T>
 void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin, std::int64_t end,
                const std::vector<std::byte*>& targets) {
-  constexpr std::int64_t kBlock = kBlockBytes / std::int64_t{sizeof(T)};
-  std::array<T, index(kBlock)> sum;
+  constexpr std::int64_t kBlock = kBlockBytes / std::int64_t{sizeof(Sum)};
+  std::array<Sum, index(kBlock)> sum;
   for (std::int64_t at = begin; at < end; at += kBlock) {
     const std::int64_t count = std::min(kBlock, end - at);
-    const std::size_t bytes = index(count) * sizeof(T);
-    std::memcpy(sum.data(), sources[0] + at * std::int64_t{sizeof(T)}, bytes);
+    const auto values = [at](const std::byte* source) {
+      return reinterpret_cast<const T*>(source) + at;
+    };
+    const T* first = values(sources[0]);
+    for (std::int64_t i = 0; i < count; ++i) sum[index(i)] = static_cast<Sum>(first[i]);
     for (std::size_t s = 1; s < sources.size(); ++s) {
-      const T* values = reinterpret_cast<const T*>(sources[s]) + at;
-      for (std::int64_t i = 0; i < count; ++i) sum[index(i)] += values[i];
+      const T* more = values(sources[s]);
+      for (std::int64_t i = 0; i < count; ++i) sum[index(i)] += static_cast<Sum>(more[i]);
     }
     for (std::byte* target : targets) {
-      std::memcpy(target + at * std::int64_t{sizeof(T)}, sum.data(), bytes);
+      T* to = reinterpret_cast<T*>(target) + at;
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sum[index(i)]);
     }
   }
 }
@@ -93,6 +99,8 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
   switch (dtype) {
     case DType::F64:
       return sum_range<double>(sources, slice.begin, slice.end, targets);
+    case DType::BF16:
+      return sum_range<bfloat16, float>(sources, slice.begin, slice.end, targets);
     case DType::I32:
       return sum_range<std::int32_t>(sources, slice.begin, slice.end, targets);
     default:
@@ -101,7 +109,7 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
 }
 
 bool can_sum(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::I32;
+  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::BF16 || dtype == DType::I32;
 }
 
 Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,

@@ -15,8 +15,9 @@ struct Slice {
 /// What member `position` adds of an all-reduce of `elements` among `members`.
 Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position);
 
-/// targets[…][i] = sources[0][i] + sources[1][i] + …, in this order and in the type itself, for the
-/// elements of the slice; targets may be sources. Requires can_sum(dtype).
+/// targets[…][i] = sources[0][i] + sources[1][i] + …, in this order and in the type itself
+/// (bfloat16: in float32, rounded once), for the elements of the slice; targets may be sources.
+/// Requires can_sum(dtype).
 void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
                   const std::vector<std::byte*>& targets);
 

@@ -36,23 +36,30 @@ void CpuDevice::FreeArena::operator()(std::byte* arena) const {
 
 Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Program& program, Rank rank, int threads,
                                                      RunContext& context) {
-  const std::int64_t bytes = program.role_of(rank).arena.v;
-  Arena arena(static_cast<std::byte*>(
-      ::operator new[](static_cast<std::size_t>(bytes), kArenaAlignment, std::nothrow)));
-  if (arena == nullptr) {
-    return Error{ErrorKind::OutOfMemory,
-                 "rank " + std::to_string(rank) + ": this machine cannot give an arena of " +
-                     std::to_string(bytes) + " B",
-                 std::nullopt};
+  const Role& role = program.role_of(rank);
+  Arena arenas[2];
+  for (const auto& [arena, size] :
+       {std::pair(&arenas[0], role.arena), std::pair(&arenas[1], role.host_arena)}) {
+    arena->reset(static_cast<std::byte*>(
+        ::operator new[](static_cast<std::size_t>(size.v), kArenaAlignment, std::nothrow)));
+    if (*arena == nullptr) {
+      return Error{ErrorKind::OutOfMemory,
+                   "rank " + std::to_string(rank) + ": this machine cannot give an arena of " +
+                       std::to_string(size.v) + " B",
+                   std::nullopt};
+    }
+    advise_huge_pages(arena->get(), size.v);
   }
-  advise_huge_pages(arena.get(), bytes);
   return std::unique_ptr<CpuDevice>(
-      new CpuDevice(program, rank, threads, context, std::move(arena)));
+      new CpuDevice(program, rank, threads, context, std::move(arenas[0]), std::move(arenas[1])));
 }
 
 CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext& context,
-                     Arena arena)
-    : program_(program), run_context_(context), arena_(std::move(arena)) {
+                     Arena arena, Arena host_arena)
+    : program_(program),
+      run_context_(context),
+      arena_(std::move(arena)),
+      host_arena_(std::move(host_arena)) {
   const Role& role = program.role_of(rank);
   arena_bytes_ = role.arena.v;
   states_.assign(role.ops.size(), OpState::None);
@@ -60,7 +67,8 @@ CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext&
   for (const Op& op : role.ops) {
     std::unique_ptr<Queue>& queue = queues_[static_cast<std::size_t>(op.stream)];
     if (queue == nullptr) {
-      queue = std::make_unique<Queue>(op.stream == Stream::Compute ? std::max(threads, 1) : 1);
+      const bool computes = op.stream == Stream::Compute || op.stream == Stream::Host;
+      queue = std::make_unique<Queue>(computes ? std::max(threads, 1) : 1);
     }
   }
   for (std::unique_ptr<Queue>& queue : queues_) {

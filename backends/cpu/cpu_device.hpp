@@ -31,6 +31,7 @@ class CpuDevice final : public Device {
   bool supports(const Kernel& kernel) const override;
   std::byte* arena() override { return arena_.get(); }
   std::int64_t arena_bytes() const override { return arena_bytes_; }
+  std::byte* host_arena() override { return host_arena_.get(); }
   Result<void> write(std::int64_t offset, std::span<const std::byte> from) override;
   Result<void> read(std::int64_t offset, std::span<std::byte> to) override;
   Result<void> fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) override;
@@ -67,7 +68,8 @@ class CpuDevice final : public Device {
   };
   using Arena = std::unique_ptr<std::byte[], FreeArena>;
 
-  CpuDevice(const Program& program, Rank rank, int threads, RunContext& context, Arena arena);
+  CpuDevice(const Program& program, Rank rank, int threads, RunContext& context, Arena arena,
+            Arena host_arena);
   Queue& queue(Stream stream) { return *queues_[static_cast<std::size_t>(stream)]; }
   Result<void> push(Stream stream, Item item);
   void work(Queue& queue);
@@ -75,7 +77,7 @@ class CpuDevice final : public Device {
 
   const Program& program_;
   RunContext& run_context_;
-  Arena arena_;
+  Arena arena_, host_arena_;
   std::int64_t arena_bytes_ = 0;
   StepContext context_;  // written between steps only
 

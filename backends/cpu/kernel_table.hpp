@@ -62,7 +62,8 @@ void parallel_ranges(ThreadTeam& team, std::int64_t n, std::int64_t grain,
 
 /// The calling thread's scratch memory number `slot`, at least `bytes` long and 64-byte aligned.
 /// Kept for reuse; contents undefined.
-enum class Scratch : int { PackA, PackB, Tiles, Rows };
+enum class Scratch : int { PackA, PackB, Tiles, Rows, Operands };
+inline constexpr int kScratchOperands = 16;  // slots from Operands on: of widened operands
 void* scratch(Scratch slot, std::size_t bytes);
 
 }  // namespace lockstep::cpu

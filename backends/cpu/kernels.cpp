@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "backends/cpu/kernel_table.hpp"
+#include "backends/cpu/widened_operands.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -16,6 +17,7 @@ static_assert(kNumKernelKinds <= 64);
 static_assert(kMaxOperands <= 8);
 
 bool is_float(DType t) { return t == DType::F32 || t == DType::F64; }
+bool widens_to_f32(DType t) { return t == DType::F32 || t == DType::BF16; }
 
 enum class OperandType { Main, Index, Scalar };  // Scalar: float32 or float64 of its own
 
@@ -53,7 +55,8 @@ bool fits(const Kernel& kernel, const Operand& operand, OperandType type) {
   if (!operand.present()) return true;
   switch (type) {
     case OperandType::Main:
-      return operand.dtype == kernel.dtype;
+      return operand.dtype == kernel.dtype ||
+             (widens_to_f32(operand.dtype) && widens_to_f32(kernel.dtype));
     case OperandType::Index:
       return operand.dtype == DType::I32;
     case OperandType::Scalar:
@@ -102,7 +105,7 @@ void* scratch(Scratch slot, std::size_t bytes) {
     std::unique_ptr<void, Free> memory;
     std::size_t bytes = 0;
   };
-  thread_local Block blocks[4];
+  thread_local Block blocks[static_cast<int>(Scratch::Operands) + kScratchOperands];
   Block& block = blocks[static_cast<int>(slot)];
   if (bytes > block.bytes || !block.memory) {
     const std::size_t rounded = (bytes / 4096 + 1) * 4096;
@@ -118,7 +121,8 @@ std::string_view cpu_isa() { return kernel_tables().best().isa; }
 
 bool supports(const Kernel& kernel) {
   if (kernel.kind == KernelKind::Delay) return true;
-  if (!is_float(kernel.dtype) || function_of(kernel_tables().best(), kernel) == nullptr)
+  if (!(is_float(kernel.dtype) || kernel.dtype == DType::BF16) ||
+      function_of(kernel_tables().best(), kernel) == nullptr)
     return false;
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
     if (!fits(kernel, kernel.in[i], input_type(kernel.kind, i))) return false;
@@ -161,7 +165,9 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   args.lr = context.lr;
   args.step = context.step;
   args.team = &team;
+  const WidenedOperands widened(kernel, args, team);
   function_of(table, kernel)(args);
+  widened.store();
 }
 
 }  // namespace lockstep::cpu

@@ -1,4 +1,5 @@
-// Kernels of the CPU backend: one entry for every KernelKind, float32 and float64.
+// Kernels of the CPU backend: one entry for every KernelKind, float32 and float64;
+// bfloat16 by widening operands to float32 and rounding what is stored.
 #pragma once
 
 #include <cstddef>

@@ -150,7 +150,8 @@ class Engine {
       }
     }
     if (op.kind == OpKind::Call) {
-      start(c, r.duration[op.target]);
+      start(c, op.stream == Stream::Host ? plan_.host_duration[static_cast<std::size_t>(op.target)]
+                                         : r.duration[op.target]);
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
     } else if (is_collective(op.kind)) {
@@ -316,10 +317,16 @@ class Engine {
 
   // ------------------------------------------------ rates: shared devices and overlap
 
+  /// Work beside the device: neither slows it down nor is slowed by it. Where the device is its own
+  /// host and ranks share it, what the host computes counts like any computation.
+  bool is_aside(const Op& op) const {
+    return is_copy(op.kind) || (op.stream == Stream::Host && !plan_.shared_devices);
+  }
+
   /// Adds `change` to what runs on the ranks of `leader`'s activity and re-times whom it slows.
   void count(std::uint32_t leader, int change) {
     const OpKind kind = front_op(cells_[leader]).kind;
-    if (is_copy(kind)) return;
+    if (is_aside(front_op(cells_[leader]))) return;
     if (kind == OpKind::Call) {
       SimRank& r = ranks_[cells_[leader].rank];
       r.running_calls += change;
@@ -354,7 +361,7 @@ class Engine {
 
   double rate(std::uint32_t leader) const {
     const OpKind kind = front_op(cells_[leader]).kind;
-    if (is_copy(kind)) return 1;
+    if (is_aside(front_op(cells_[leader]))) return 1;
     if (kind == OpKind::Call) {
       const SimRank& r = ranks_[cells_[leader].rank];
       const double running = running_on_[r.device];

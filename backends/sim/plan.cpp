@@ -161,10 +161,12 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
     if (!role_plan) return role_plan.error();
     plan.roles.push_back(std::move(*role_plan));
   }
+  const DeviceSpec host = host_of(cluster.device);
   for (const Function& function : program.functions) {
     const Seconds time = function_time(function, cluster.device);
     plan.duration.push_back(to_sim_time(time).count());
     plan.slow_duration.push_back(to_sim_time(what_if.straggler_slowdown * time).count());
+    plan.host_duration.push_back(to_sim_time(function_time(function, host)).count());
   }
   if (what_if.straggler_rank < world_size && what_if.straggler_slowdown != 1) {
     plan.straggler = what_if.straggler_rank;

@@ -36,6 +36,7 @@ struct Plan {
   std::vector<std::int64_t> duration;       // by function, in ps
   Rank straggler = -1;                      // -1: none
   std::vector<std::int64_t> slow_duration;  // the straggler's
+  std::vector<std::int64_t> host_duration;  // by function, computed by the host
   bool shared_devices = false;              // some device has more ranks than it runs at full rate
 };
 

@@ -20,7 +20,7 @@ std::vector<BufferLife> buffer_lives(const StepGraph& step, Rank rank) {
   if (range.first == range.last) return lives;
   for (std::size_t b = 0; b < role.buffers.size(); ++b) {
     const Buffer& buffer = role.buffers[b];
-    if (buffer.parent.valid() || buffer.bytes.v == 0) continue;
+    if (buffer.parent.valid() || buffer.on_host || buffer.bytes.v == 0) continue;
     BufferLife life;
     life.buffer = {static_cast<std::int32_t>(b)};
     life.offset = buffer.offset;

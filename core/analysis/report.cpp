@@ -17,6 +17,7 @@ struct RoleFacts {
   Bytes sent;
   int peak_in_flight = 0;
   std::map<std::string, std::int64_t> peak_by_kind;
+  Bytes host_memory;
 };
 
 /// Bytes that one member sends when `n` of them run a ring algorithm on an unsharded size.
@@ -79,7 +80,7 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
   std::array<std::int64_t, kNumBufferKinds> live{};
   std::vector<Change> changes;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid()) continue;
+    if (b.parent.valid() || b.on_host) continue;
     if (b.persistent()) {
       live[static_cast<std::size_t>(b.kind)] += b.bytes.v;
     } else {
@@ -265,7 +266,8 @@ class Analyzer {
     }
     std::vector<RoleFacts> facts;
     for (const Role& role : program_.roles) {
-      facts.push_back({bytes_sent(program_, role), peak_in_flight(role), peak_by_kind(role)});
+      facts.push_back(
+          {bytes_sent(program_, role), peak_in_flight(role), peak_by_kind(role), role.host_arena});
     }
     SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
     for (Rank rank = 0; rank < report_.world_size; ++rank) {
@@ -274,8 +276,8 @@ class Analyzer {
       const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
                                                                : program_.role_of(rank).arena;
       report_.ranks.push_back({rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
-                               mean(t.stage_span), f.peak_in_flight, f.sent, arena,
-                               f.peak_by_kind});
+                               mean(t.stage_span), f.peak_in_flight, f.sent, arena, f.peak_by_kind,
+                               f.host_memory});
       makespan = t.makespan;
       bubble += t.makespan - t.compute;
       exposed += t.exposed_comm;

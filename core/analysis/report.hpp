@@ -27,6 +27,7 @@ struct RankReport {
                                                             // order, with the largest total of live
                                                             // buffers; kinds that are absent there
                                                             // are left out
+  Bytes host_memory;  // the arena in host memory: what is offloaded
   bool operator==(const RankReport&) const = default;
 };
 

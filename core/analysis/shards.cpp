@@ -9,8 +9,8 @@ namespace {
 
 /// By unit: the buffer that its update reads its gradient from; none where nothing updates it.
 std::vector<BufferId> reduced_gradients(const Role& role) {
-  std::map<BufferId, std::size_t> unit_of;  // by parameters: the update writes them, whole or piece
-  for (std::size_t u = 0; u < role.units.size(); ++u) unit_of[role.units[u].param] = u;
+  std::map<BufferId, std::size_t> unit_of;  // by what the update writes, whole or piece
+  for (std::size_t u = 0; u < role.units.size(); ++u) unit_of[role.units[u].updated()] = u;
   std::vector<BufferId> gradients(role.units.size());
   for (const Op& op : role.ops) {
     if (op.kind != OpKind::Call || op.phase != Phase::O) continue;

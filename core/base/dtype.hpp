@@ -24,6 +24,9 @@ constexpr std::int64_t size_of(DType t) {
   return 0;
 }
 
+/// Type of sums and statistics over elements of type `t`: never narrower than float32.
+constexpr DType sum_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
+
 /// torchtitan's spelling ("float32", "bfloat16", …).
 constexpr std::string_view to_string(DType t) {
   switch (t) {

@@ -70,6 +70,14 @@ Seconds function_time(const Function& function, const DeviceSpec& device) {
   return total;
 }
 
+DeviceSpec host_of(const DeviceSpec& device) {
+  if (!(device.host_memory_bandwidth.v > 0)) return device;
+  DeviceSpec host;
+  host.name = device.name + "'s host";
+  host.memory_bandwidth = device.host_memory_bandwidth;
+  return host;
+}
+
 TransferTime collective_time(OpKind kind, Bytes full, int group_size, const LinkSpec& link) {
   if (group_size <= 1) return {};
   const double steps = group_size - 1;

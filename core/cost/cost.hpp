@@ -11,6 +11,11 @@ namespace lockstep {
 Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device);
 Seconds function_time(const Function& function, const DeviceSpec& device);
 
+/// The host of a device, as a device: arithmetic at the speed of its memory, which is what an
+/// optimizer's takes (Ren et al. 2021: 28 bytes and 16 operations per parameter). Without figures
+/// of its own the host is the device itself.
+DeviceSpec host_of(const DeviceSpec& device);
+
 /// alpha-beta: `latency` before the first byte, `transfer` while the link is busy.
 struct TransferTime {
   Seconds latency, transfer;

@@ -10,7 +10,7 @@ using Words = std::vector<std::string>;
 const Words& unit_keys() {
   static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
                              "adam_m",      "adam_v",         "tied_copy",   "parameters",
-                             "whole_param", "split_group"};
+                             "whole_param", "split_group",    "master"};
   return keys;
 }
 
@@ -39,6 +39,7 @@ class RoleParser {
     }
     if (!s_.in.expect_word("arena") || !s_.in.expect('=') || !s_.in.number(role.arena.v))
       return false;
+    if (s_.in.take("host_arena=") && !s_.in.number(role.host_arena.v)) return false;
     s_.program.roles.push_back(std::move(role));
     return true;
   }
@@ -69,6 +70,7 @@ class RoleParser {
         !s_.choose(s_.dtypes, "dtype", buffer.dtype) || !s_.in.number(buffer.bytes.v)) {
       return false;
     }
+    buffer.on_host = s_.in.take("host");
     if (s_.in.take("view=") && !s_.buffer_id(buffer.parent)) return false;
     if (!s_.in.expect('@') || !s_.in.number(buffer.offset)) return false;
     std::uint32_t seen = 0;
@@ -147,6 +149,8 @@ class RoleParser {
         return s_.buffer_id(unit.adam_v);
       case 9:
         return s_.in.reference(s_.groups, "group", unit.split_group.v);
+      case 10:
+        return s_.buffer_id(unit.master);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();

@@ -18,11 +18,12 @@ constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
-    "compute",      "tp",           "gather",        "reduce",        "replicate",
-    "send_forward", "recv_forward", "send_backward", "recv_backward", "copy"};
+    "compute",       "tp",           "gather",       "reduce",
+    "replicate",     "send_forward", "recv_forward", "send_backward",
+    "recv_backward", "copy",         "copy_back",    "host"};
 
-constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {"tokens", "targets", "loss",
-                                                                       "grad_norm", "images"};
+constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
+    "tokens", "targets", "loss", "grad_norm", "images", "memory"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {
@@ -219,7 +220,7 @@ BufferId Role::root(BufferId id) const {
 
 bool Role::operator==(const Role& other) const {
   if (ranks != other.ranks || ops != other.ops || buffers != other.buffers ||
-      units != other.units || arena != other.arena) {
+      units != other.units || arena != other.arena || host_arena != other.host_arena) {
     return false;
   }
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -263,11 +264,13 @@ Access access(const Program& program, const Op& op, std::size_t index) {
     case OpKind::AllToAll:
       return index == 0 ? Access::Read : Access::Write;
     case OpKind::Send:
-    case OpKind::DeviceToHost:
       return Access::Read;
     case OpKind::Recv:
-    case OpKind::HostToDevice:
       return Access::Write;
+    case OpKind::DeviceToHost:
+      return index == 0 ? Access::Read : Access::Write;
+    case OpKind::HostToDevice:
+      return index == 0 && op.moves_memory() ? Access::Read : Access::Write;
   }
   return Access::ReadWrite;
 }

@@ -86,16 +86,18 @@ inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::Metric) + 1;
 std::string_view to_string(BufferKind kind);
 
 /// A buffer, or a view: a byte range of its parent. Views have no lifetime of their own.
+/// `on_host`: in host memory, where the host's own computations (Stream::Host) and copies reach it.
 /// A view with `piece_of` is each rank's own piece: member i of that group sees the bytes from
 /// offset + i × bytes (ZeRO updates its piece of parameters that it holds whole).
 struct Buffer {
   Bytes bytes;
-  std::int64_t offset = 0;  // in the rank's arena; of a view: in its parent
+  std::int64_t offset = 0;  // in the rank's arena of its memory; of a view: in its parent
   OpId first, last;         // ops of its lifetime, inclusive; both none: persistent, whole step
   BufferId parent;          // none: not a view
   GroupId piece_of;         // of a view: every member of the group sees another piece
   BufferKind kind = BufferKind::Activation;
   DType dtype = DType::F32;
+  bool on_host = false;
   std::int16_t layer = -1;  // index of the layer it belongs to (embedding 0, blocks, head)
   Microbatch microbatch = -1;
   std::int32_t name = -1;  // into Program::names: "x", "saved", "grads"
@@ -114,8 +116,9 @@ enum class OpKind : std::uint8_t {
   AllToAll,       // args: source, destination
   Send,           // args: one buffer (read)
   Recv,           // args: one buffer (written)
-  HostToDevice,   // args: one buffer (written); target says what
-  DeviceToHost,   // args: one buffer (read); target says what
+  HostToDevice,   // args: one buffer (written), target says with what; or one in host memory
+                  // (read) and one on the device (written)
+  DeviceToHost,   // likewise: one buffer (read); or one on the device (read), one in host memory
 };
 inline constexpr int kNumOpKinds = static_cast<int>(OpKind::DeviceToHost) + 1;
 std::string_view to_string(OpKind kind);
@@ -136,14 +139,16 @@ enum class Stream : std::uint8_t {
   RecvForward,
   SendBackward,
   RecvBackward,
-  Copy
+  Copy,
+  CopyBack,  // to the host: both directions of the bus at once
+  Host,      // calls that the host computes, on buffers in its memory
 };
-inline constexpr int kNumStreams = static_cast<int>(Stream::Copy) + 1;
+inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
 std::string_view to_string(Stream stream);
 
-/// Target of a host copy.
-enum class HostData : std::int32_t { Tokens, Targets, Loss, GradNorm, Images };
-inline constexpr int kNumHostData = static_cast<int>(HostData::Images) + 1;
+/// Target of a host copy. Memory: what the copy's two buffers hold.
+enum class HostData : std::int32_t { Tokens, Targets, Loss, GradNorm, Images, Memory };
+inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
 
 /// What one rank does next on one stream. An op's id is its index; ops on one stream run in id
@@ -167,6 +172,8 @@ struct Op {
   GroupId group() const { return {target}; }
   int peer() const { return target; }
   HostData host() const { return static_cast<HostData>(target); }
+  /// A copy between two buffers.
+  bool moves_memory() const { return is_copy(kind) && host() == HostData::Memory; }
 };
 static_assert(sizeof(Op) <= 64);
 /// Does not compare where the slices begin, nor what they hold: Role's == does.
@@ -214,9 +221,13 @@ struct Unit {
   GroupId split_group;              // none: not split
   GroupId shard_group;              // none: not sharded
   BufferId param;                   // persistent: shard_elements; whole_param: × group size
+  BufferId master;                  // persistent: shard_elements, what the optimizer updates and
+                                    // `param` is rounded from; none: it updates `param` itself
   BufferId adam_m, adam_v;  // persistent: shard_elements; SGD has its momentum in adam_m alone
   bool whole_param = false;
   bool tied_copy = false;  // a second copy of a tied parameter: not counted in norms
+  /// What the optimizer updates.
+  BufferId updated() const { return master.valid() ? master : param; }
   bool operator==(const Unit&) const = default;
 };
 
@@ -230,7 +241,8 @@ struct Role {
   std::vector<OpId> after;     // pool
   std::vector<BufferId> args;  // pool
   std::vector<Unit> units;
-  Bytes arena;  // peak memory: every buffer lies in [0, arena)
+  Bytes arena;       // peak memory: every buffer lies in [0, arena)
+  Bytes host_arena;  // likewise of the buffers in host memory
   std::span<const OpId> after_of(const Op& op) const {
     return {after.data() + op.after_begin, op.after_count};
   }

@@ -79,7 +79,9 @@ class Printer {
     const Role& role = program_.roles[index];
     put("role ", index, " ranks=");
     put_ranks(role.ranks);
-    put(" arena=", role.arena.v, "\n");
+    put(" arena=", role.arena.v);
+    if (role.host_arena.v != 0) put(" host_arena=", role.host_arena.v);
+    put("\n");
     for (const Unit& unit : role.units) put_unit(unit);
     for (std::size_t i = 0; i < role.buffers.size(); ++i) put_buffer(i, role.buffers[i]);
     for (std::size_t i = 0; i < role.ops.size(); ++i) put_op(role, i);
@@ -218,6 +220,7 @@ class Printer {
       put_reference(groups_, unit.shard_group.v);
     }
     if (unit.param.valid()) put(" param=", unit.param);
+    if (unit.master.valid()) put(" master=", unit.master);
     if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
     if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
     if (unit.whole_param) put(" whole_param");
@@ -240,6 +243,7 @@ class Printer {
 
   void put_buffer(std::size_t id, const Buffer& buffer) {
     put("  %b", id, " ", to_string(buffer.kind), " ", to_string(buffer.dtype), " ", buffer.bytes.v);
+    if (buffer.on_host) put(" host");
     if (buffer.parent.valid()) put(" view=", buffer.parent);
     put(" @", buffer.offset);
     if (buffer.piece_of.valid()) {

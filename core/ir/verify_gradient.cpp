@@ -23,13 +23,15 @@ class Gradients {
         ranges_(program, role),
         updates_(role.units.size()),
         updater_(role.units.size()),
+        writer_(role.units.size()),
         gatherer_(role.units.size()) {}
 
   void check() {
     for (std::size_t i = 0; i < role_.units.size(); ++i) {
       const Unit& unit = role_.units[i];
       if (unit.adam_m.valid() && unit.shard_elements > 0) {
-        by_root_[whole(unit.param).root.v].push_back(i);
+        by_root_[whole(unit.updated()).root.v].push_back(i);
+        params_[whole(unit.param).root.v].push_back(i);
       }
     }
     if (by_root_.empty()) return;
@@ -43,6 +45,7 @@ class Gradients {
         transfer(op);
         if (op.kind == OpKind::AllGather) gather(op, {static_cast<std::int32_t>(i)});
       }
+      if (!is_collective(op.kind)) overwrite(op, {static_cast<std::int32_t>(i)});
     }
     for (const auto& [root, units] : by_root_) {
       for (const std::size_t unit : units) check_updated(unit);
@@ -68,7 +71,7 @@ class Gradients {
 
   static bool moves(const Op& op) {
     return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-           op.kind == OpKind::AllToAll;
+           op.kind == OpKind::AllToAll || op.moves_memory();
   }
 
   /// Only gradients matter: what adamw reads, and what is reduced into that. Following every
@@ -117,11 +120,21 @@ class Gradients {
 
   void gather(const Op& op, OpId id) {
     const Touch full = whole(role_.args_of(op)[1]);
-    const auto units = by_root_.find(full.root.v);
-    if (units == by_root_.end()) return;
+    const auto units = params_.find(full.root.v);
+    if (units == params_.end()) return;
     for (const std::size_t u : units->second) {
       const Touch param = whole(role_.units[u].param);
       if (full.begin <= param.begin && param.end <= full.end) gatherer_[u] = id;
+    }
+  }
+
+  /// Notes who last wrote parameters.
+  void overwrite(const Op& op, OpId id) {
+    const auto args = role_.args_of(op);
+    for (std::size_t a = 0; a < args.size(); ++a) {
+      const auto units = params_.find(role_.root(args[a]).v);
+      if (units == params_.end() || access(program_, op, a) == Access::Read) continue;
+      for (const std::size_t u : units->second) writer_[u] = id;
     }
   }
 
@@ -133,11 +146,12 @@ class Gradients {
       const auto units = by_root_.find(weights.root.v);
       if (units == by_root_.end()) continue;
       for (const std::size_t u : units->second) {
-        const Buffer& param = role_.buffer(role_.units[u].param);
+        const BufferId updated = role_.units[u].updated();
+        const Buffer& param = role_.buffer(updated);
         if (kernel.out[0].dtype != param.dtype) {
           faults_.add(op_at(program_, role_, id) + " updates " +
                       std::string(to_string(kernel.out[0].dtype)) + " in " +
-                      buffer_name(program_, role_, role_.units[u].param) + ", which holds " +
+                      buffer_name(program_, role_, updated) + ", which holds " +
                       std::string(to_string(param.dtype)));
           continue;
         }
@@ -164,7 +178,7 @@ class Gradients {
   void check_gradient(std::size_t u, OpId id, const Touch& weights, const Touch& gradient,
                       std::int64_t weight_size, std::int64_t gradient_size) {
     const Unit& unit = role_.units[u];
-    const std::int64_t unit_begin = whole(unit.param).begin;
+    const std::int64_t unit_begin = whole(unit.updated()).begin;
     for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
       const std::int64_t from = std::max(weights.begin, unit_begin + begin * weight_size);
       const std::int64_t to = std::min(weights.end, unit_begin + end * weight_size);
@@ -188,13 +202,18 @@ class Gradients {
                   buffer_name(program_, role_, unit.param) +
                   ", which holds all of them, and no all_gather after it brings the others");
     }
-    const std::int64_t size = size_of(role_.buffer(unit.param).dtype);
-    const std::int64_t unit_begin = whole(unit.param).begin;
+    if (unit.master.valid() && updater_[u].valid() && writer_[u] < updater_[u]) {
+      faults_.add(op_at(program_, role_, updater_[u]) + " updates " +
+                  buffer_name(program_, role_, unit.master) + ", and nothing after it brings " +
+                  buffer_name(program_, role_, unit.param) + " up to date");
+    }
+    const std::int64_t size = size_of(role_.buffer(unit.updated()).dtype);
+    const std::int64_t unit_begin = whole(unit.updated()).begin;
     for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
       if (updates_[u].covers(unit_begin + begin * size, unit_begin + end * size)) return;
       faults_.add("rank " + std::to_string(role_.ranks.front()) + ": parameter " + name +
                   " has optimizer state but never gets its gradient: no adamw writes " +
-                  buffer_name(program_, role_, unit.param) +
+                  buffer_name(program_, role_, unit.updated()) +
                   (updater_[u].valid()
                        ? " entirely; the last is " + op_at(program_, role_, updater_[u])
                        : std::string{}));
@@ -205,11 +224,13 @@ class Gradients {
   const Role& role_;
   Faults& faults_;
   Ranges ranges_;
-  std::map<std::int32_t, std::vector<std::size_t>> by_root_;  // units by root of their parameters
+  std::map<std::int32_t, std::vector<std::size_t>> by_root_;  // units by root of what is updated
+  std::map<std::int32_t, std::vector<std::size_t>> params_;   // units by root of their parameters
   std::map<std::int32_t, IntervalMap<char>> computed_;        // by root
   std::vector<bool> wanted_;                                  // by root
   std::vector<IntervalMap<char>> updates_;                    // by unit, in its root
   std::vector<OpId> updater_;                                 // by unit: last adamw
+  std::vector<OpId> writer_;                                  // by unit: last to write its param
   std::vector<OpId> gatherer_;                                // by unit: last all-gather into it
 };
 

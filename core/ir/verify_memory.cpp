@@ -141,8 +141,8 @@ class Memory {
     const Buffer& buffer = role_.buffer(id);
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     BufferId other;
-    living_.visit(buffer.offset, end,
-                  [&](std::int64_t, std::int64_t, BufferId holder) { other = holder; });
+    living_[buffer.on_host].visit(
+        buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId holder) { other = holder; });
     if (other.valid() && buffer.bytes.v > 0) {
       const std::string when =
           buffer.persistent() ? " for the whole step" : " at %" + std::to_string(buffer.first.v);
@@ -156,7 +156,7 @@ class Memory {
       faults_.add(std::move(message));
       return false;
     }
-    living_.assign(buffer.offset, end, id);
+    living_[buffer.on_host].assign(buffer.offset, end, id);
     return true;
   }
 
@@ -164,8 +164,9 @@ class Memory {
     const Buffer& buffer = role_.buffer(id);
     if (!occupy(id)) return;
     Clock& needed = ends_[static_cast<std::size_t>(id.v)].needed;
-    arena_.visit(buffer.offset, buffer.offset + buffer.bytes.v,
-                 [&](std::int64_t, std::int64_t, const Clock& used) { merge(needed, used); });
+    arena_[buffer.on_host].visit(
+        buffer.offset, buffer.offset + buffer.bytes.v,
+        [&](std::int64_t, std::int64_t, const Clock& used) { merge(needed, used); });
   }
 
   void end_life(BufferId id) {
@@ -176,11 +177,12 @@ class Memory {
     if (life.used != Clock{}) {
       Clock used = life.needed;
       merge(used, life.used);
-      arena_.assign(buffer.offset, end, used);
+      arena_[buffer.on_host].assign(buffer.offset, end, used);
     }
     BufferId holder;
-    living_.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId h) { holder = h; });
-    if (holder == id) living_.erase(buffer.offset);
+    auto& living = living_[buffer.on_host];
+    living.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId h) { holder = h; });
+    if (holder == id) living.erase(buffer.offset);
     histories_[static_cast<std::size_t>(id.v)].clear();
   }
 
@@ -281,8 +283,9 @@ class Memory {
   HappensBefore order_;
   std::vector<IntervalMap<History>> histories_;  // by root, from its first byte
   std::vector<End> ends_;                        // by root
-  IntervalMap<BufferId> living_;                 // over the arena: who holds it now
-  IntervalMap<Clock> arena_;                     // over the arena: who has used it
+  // Over the device's arena, and over the host's:
+  std::array<IntervalMap<BufferId>, 2> living_;  // who holds it now
+  std::array<IntervalMap<Clock>, 2> arena_;      // who has used it
   std::vector<BufferId> begins_, finishes_;      // temporary roots by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
   std::vector<Touch> touches_;

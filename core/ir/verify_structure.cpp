@@ -245,7 +245,7 @@ class Structure {
       if (buffer.name != -1 && !in_table(buffer.name, program_.names)) {
         faults_.add(name + " has a name that does not exist");
       }
-      std::int64_t limit = role_->arena.v;
+      std::int64_t limit = buffer.on_host ? role_->host_arena.v : role_->arena.v;
       if (buffer.parent.valid()) {
         if (!in_table(buffer.parent.v, buffers)) {
           faults_.add(name + " is a view of %b" + number(buffer.parent.v) +
@@ -254,6 +254,9 @@ class Structure {
         }
         const Buffer& parent = role_->buffer(buffer.parent);
         limit = parent.bytes.v;
+        if (buffer.on_host != parent.on_host) {
+          faults_.add(name + " is not in the memory of its parent");
+        }
         if (parent.piece_of.valid()) faults_.add(name + " is a view of a piece");
       } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
                  buffer.last.v >= ops) {
@@ -343,7 +346,7 @@ class Structure {
   std::size_t expected_args(const Op& op) const {
     if (op.kind == OpKind::Call) return program_.function(op.function()).formals.size();
     const bool two = op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-                     op.kind == OpKind::AllToAll;
+                     op.kind == OpKind::AllToAll || op.moves_memory();
     return two ? 2 : 1;
   }
 
@@ -360,6 +363,7 @@ class Structure {
                     number(static_cast<std::int64_t>(expected_args(op))));
         continue;
       }
+      check_places(id, op, args);
       if (op.kind == OpKind::Call) {
         const auto& formals = program_.function(op.function()).formals;
         for (std::size_t k = 0; k < args.size(); ++k) {
@@ -378,12 +382,26 @@ class Structure {
     }
   }
 
+  /// The host computes on its own memory; copies between the two memories aside, nothing else
+  /// reaches it.
+  void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      const bool wanted = op.moves_memory() ? (op.kind == OpKind::HostToDevice) == (k == 0)
+                                            : op.kind == OpKind::Call && op.stream == Stream::Host;
+      if (role_->buffer(args[k]).on_host == wanted) continue;
+      faults_.add(op_at(program_, *role_, id) + " (stream " + std::string(to_string(op.stream)) +
+                  ") cannot reach " + buffer_name(program_, *role_, args[k]) + " in " +
+                  (wanted ? "device" : "host") + " memory");
+    }
+  }
+
   void check_two_buffers(OpId id, const Op& op, const Buffer& source, const Buffer& destination) {
     if (source.dtype != destination.dtype) {
       faults_.add(op_at(program_, *role_, id) + ": reads " + std::string(to_string(source.dtype)) +
                   " but writes " + std::string(to_string(destination.dtype)));
     }
-    const std::int64_t n = group_size(program_.mesh, program_.group(op.group()));
+    const std::int64_t n =
+        op.moves_memory() ? 1 : group_size(program_.mesh, program_.group(op.group()));
     const std::int64_t from = source.bytes.v;
     const std::int64_t to = destination.bytes.v;
     const bool fits = op.kind == OpKind::AllGather       ? to % n == 0 && to / n == from
@@ -461,6 +479,7 @@ class Structure {
                   " elements");
     }
     check_unit_buffer(name, "param", unit.param, held, held > 0);
+    check_unit_buffer(name, "master", unit.master, unit.shard_elements, false);
     check_unit_buffer(name, "adam_m", unit.adam_m, unit.shard_elements, false);
     check_unit_buffer(name, "adam_v", unit.adam_v, unit.shard_elements, false);
   }

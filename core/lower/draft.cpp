@@ -56,6 +56,8 @@ std::vector<LayerStep> Draft::steps(int kind, Phase phase,
   switch (phase) {
     case Phase::F:
       return f.forward();
+    case Phase::R:
+      return f.recomputation();
     case Phase::I:
       return f.backward(Part::InputGrad, {});
     case Phase::W:
@@ -67,6 +69,23 @@ std::vector<LayerStep> Draft::steps(int kind, Phase phase,
 
 GroupId Draft::axis_group(const std::string& axis) {
   return axis == "dp" ? data_group(*this) : group(axis, {axis});
+}
+
+DType Draft::dtype_of(BufferKind kind) const {
+  const TrainingSpec& training = scenario.training;
+  switch (kind) {
+    case BufferKind::Master:
+    case BufferKind::Optimizer:
+      return training.dtype;
+    case BufferKind::Grad:
+      return training.reduce_dtype();
+    case BufferKind::Metric:
+      return sum_type(training.dtype);
+    case BufferKind::Input:
+      return DType::I32;
+    default:
+      return training.param_dtype();
+  }
 }
 
 BufferId add_buffer(Role& role, const Buffer& buffer) {

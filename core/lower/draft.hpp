@@ -52,6 +52,8 @@ struct Draft {
   GroupId group(std::string_view name, const std::vector<std::string_view>& dims,
                 std::vector<int> only = {});
   FunctionId function(const Function& function);  // shared by name
+  /// Element type of buffers of a kind, by what training says of it (tokens are int32).
+  DType dtype_of(BufferKind kind) const;
   /// The steps of a layer kind in a phase, adding to the gradient formals named.
   std::vector<LayerStep> steps(int kind, Phase phase, const std::vector<std::string>& accumulate);
   /// One of them that is a function, shared by name; remembers where it comes from.

@@ -20,7 +20,8 @@ class RoleExpander {
         microbatches_(draft.scenario.num_microbatches()),
         messages_(messages) {
     const std::size_t cells = model_.layers.size() * static_cast<std::size_t>(microbatches_);
-    for (auto* table : {&x_, &saved_, &stash_, &dy_}) table->assign(cells, BufferId{});
+    for (auto* table : {&x_, &saved_, &stash_, &recomputed_, &dy_})
+      table->assign(cells, BufferId{});
     declare_units();
     declare_statistics();
     if (!model_.units.empty()) declare_losses();
@@ -50,7 +51,6 @@ class RoleExpander {
   }
 
  private:
-  DType dtype() const { return draft_.program.dtype; }
   StageLayers stage(Stage s) const { return draft_.stages[static_cast<std::size_t>(s)]; }
   std::size_t cell(int layer, Microbatch mb) const {
     return static_cast<std::size_t>(layer) * static_cast<std::size_t>(microbatches_) +
@@ -63,12 +63,15 @@ class RoleExpander {
   int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)]; }
   bool here(Stage s) const { return rank_of(s) == coordinate_; }
 
+  std::int64_t element(BufferKind buffer_kind) const {
+    return size_of(draft_.dtype_of(buffer_kind));
+  }
   BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
                Microbatch mb = -1) {
     Buffer buffer;
     buffer.bytes = Bytes{bytes};
     buffer.kind = buffer_kind;
-    buffer.dtype = dtype();
+    buffer.dtype = draft_.dtype_of(buffer_kind);
     buffer.layer = static_cast<std::int16_t>(layer);
     buffer.microbatch = mb;
     buffer.name = draft_.name(name);
@@ -103,16 +106,28 @@ class RoleExpander {
         unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
       }
       unit.tied_copy = owner[u] != coordinate_;
-      const std::int64_t bytes = layout.elements * size_of(dtype());
-      unit.param = add(BufferKind::Param, layout.name, bytes, used[u]);
-      unit.adam_m = add(BufferKind::Optimizer, layout.name + ".m", bytes, used[u]);
+      const Offload offload = draft_.scenario.strategy.offload;
+      const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
+        const BufferId id = add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
+        out_.role.buffers[static_cast<std::size_t>(id.v)].on_host =
+            offload == Offload::Parameters ||
+            (offload == Offload::Optimizer && buffer_kind != BufferKind::Param);
+        return id;
+      };
+      unit.param = add_state(BufferKind::Param, layout.name);
+      // The host updates a copy of its own; what the device holds follows from it.
+      if (draft_.scenario.training.keeps_master() || offload == Offload::Optimizer) {
+        unit.master = add_state(BufferKind::Master, layout.name + ".master");
+      }
+      unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
       if (draft_.scenario.optimizer.name == OptimizerKind::AdamW) {
-        unit.adam_v = add(BufferKind::Optimizer, layout.name + ".v", bytes, used[u]);
+        unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
       }
       DraftUnit draft_unit;
       draft_unit.layout = static_cast<int>(u);
       draft_unit.grad = draft_unit.reduced =
-          add(BufferKind::Grad, layout.name + ".grad", layout.padded() * size_of(dtype()), used[u]);
+          add(BufferKind::Grad, layout.name + ".grad", layout.padded() * element(BufferKind::Grad),
+              used[u]);
       unit_of_layout_[u] = static_cast<int>(out_.units.size());
       out_.units.push_back(draft_unit);
       out_.role.units.push_back(std::move(unit));
@@ -137,7 +152,7 @@ class RoleExpander {
               {first_parameter(model_.units.size() + index, i), layout.offsets[i]});
         }
         kept = unit.param =
-            add(BufferKind::Param, layout.name, layout.elements * size_of(dtype()), l);
+            add(BufferKind::Param, layout.name, layout.elements * element(BufferKind::Param), l);
         out_.statistics.push_back(std::move(unit));
       }
     }
@@ -153,7 +168,7 @@ class RoleExpander {
     }
     if (count == 0) return;
     std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
-    out_.losses = add(BufferKind::Metric, "losses", count * size_of(dtype()));
+    out_.losses = add(BufferKind::Metric, "losses", count * element(BufferKind::Metric));
   }
   /// Parameter `i` of `unit`: of the model's units, and behind them of its statistics.
   ParameterId first_parameter(std::size_t unit, std::size_t i) const {
@@ -228,7 +243,7 @@ class RoleExpander {
   BufferId host_input(const Action& action, const char* name, HostData data) {
     const Scenario& s = draft_.scenario;
     const bool images = data == HostData::Images;
-    const DType type = images ? dtype() : DType::I32;
+    const DType type = images ? draft_.program.dtype : DType::I32;
     const std::int64_t elements = images ? s.model.image_elements() : s.training.seq_len;
     const BufferId buffer =
         add(BufferKind::Input, name, s.microbatch_size() * elements * size_of(type), -1,
@@ -274,6 +289,11 @@ class RoleExpander {
       if (action.phase != Phase::W && kind(l).has_input) {
         dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
         dy_[cell(l - 1, mb)] = dx;
+      }
+      if (action.phase != Phase::W) {  // what was not kept, again
+        Action again = action;
+        again.phase = Phase::R;
+        run(again, l, 0, {}, {});
       }
       run(action, l, action.phase == Phase::I ? 0 : written_gradients(l), {}, dx);
     }
@@ -375,10 +395,12 @@ class RoleExpander {
     }
     if (name == "loss") {
       return add_view(out_.role, out_.losses,
-                      loss_of_[static_cast<std::size_t>(mb)] * size_of(dtype()), formal.bytes);
+                      loss_of_[static_cast<std::size_t>(mb)] * element(BufferKind::Metric),
+                      formal.bytes);
     }
-    if (name == "saved" || name == "stash") {
-      BufferId& kept = (name == "saved" ? saved_ : stash_)[cell(l, mb)];
+    if (name == "saved" || name == "recomputed" || name == "stash") {
+      auto& table = name == "saved" ? saved_ : name == "stash" ? stash_ : recomputed_;
+      BufferId& kept = table[cell(l, mb)];
       if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
       return kept;
     }
@@ -421,9 +443,9 @@ class RoleExpander {
   DraftRole out_;
   std::map<std::array<int, 3>, std::vector<Cached>> steps_;  // by (kind, phase, accumulate)
   std::vector<BufferId> args_;                               // of the op being built
-  std::vector<int> unit_of_layout_;               // by Model::units; -1: not on this rank
-  std::vector<bool> grad_written_;                // by unit of the role
-  std::vector<BufferId> x_, saved_, stash_, dy_;  // by cell(layer, microbatch)
+  std::vector<int> unit_of_layout_;  // by Model::units; -1: not on this rank
+  std::vector<bool> grad_written_;   // by unit of the role
+  std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   std::vector<BufferId> tokens_, targets_;         // by microbatch; images are tokens here
   std::vector<BufferId> statistics_;               // by layer; none: the layer has none here

@@ -20,7 +20,7 @@ Draft start(const Scenario& s) {
     program.mesh.dims[2].size /= inner;
     program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
   }
-  program.dtype = s.training.dtype;
+  program.dtype = s.training.param_dtype();
   if (s.costs) {
     draft.model = build_synthetic(*s.costs, strategy.num_stages());
     program.p2p_latency = Seconds{s.costs->p2p};
@@ -30,7 +30,9 @@ Draft start(const Scenario& s) {
   LayerShape shape;
   shape.batch = s.microbatch_size();
   shape.seq = s.training.seq_len;
-  shape.dtype = s.training.dtype;
+  shape.dtype = s.training.param_dtype();
+  shape.gradient_dtype = s.training.reduce_dtype();
+  shape.checkpoint = s.activation_checkpoint;
   shape.loss_scale = 1.0 / static_cast<double>(program.tokens_per_step);
   shape.shard_count = strategy.state_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();

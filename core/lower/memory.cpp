@@ -27,7 +27,7 @@ class ArenaPlanner {
   void run() {
     lifetimes();
     for (Buffer& buffer : role_.buffers) {
-      if (buffer.persistent()) buffer.offset = arena_.allocate(buffer.bytes.v);
+      if (buffer.persistent()) buffer.offset = arena(buffer).allocate(buffer.bytes.v);
     }
     Dependencies dependencies(role_);
     for (std::size_t i = 0; i < role_.ops.size(); ++i) {
@@ -37,9 +37,9 @@ class ArenaPlanner {
         Buffer& buffer = role_.buffers[static_cast<std::size_t>(root.v)];
         if (buffer.first != id || placed_[static_cast<std::size_t>(root.v)]) return;
         placed_[static_cast<std::size_t>(root.v)] = true;
-        const std::int64_t before = arena_.high_water();
-        buffer.offset = arena_.allocate(buffer.bytes.v);
-        if (arena_.high_water() > before) peak_op_ = id;
+        const std::int64_t before = arena(buffer).high_water();
+        buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+        if (!buffer.on_host && arena(buffer).high_water() > before) peak_op_ = id;
         take_over(buffer, dependencies);
       });
       for (; next_expiry_ < expiries_.size() && role_.buffer(expiries_[next_expiry_]).last == id;
@@ -49,11 +49,13 @@ class ArenaPlanner {
       dependencies.end();
     }
     dependencies.store();
-    role_.arena = Bytes{arena_.high_water()};
+    role_.arena = Bytes{arenas_[0].high_water()};
+    role_.host_arena = Bytes{arenas_[1].high_water()};
   }
   OpId peak_op() const { return peak_op_; }
 
  private:
+  FreeList& arena(const Buffer& buffer) { return arenas_[buffer.on_host]; }
   template <class Visit>
   void each_root(const Op& op, Visit&& visit) {
     for (BufferId arg : role_.args_of(op)) visit(role_.root(arg));
@@ -66,7 +68,7 @@ class ArenaPlanner {
     placed_.assign(role_.buffers.size(), false);
     std::vector<bool> persistent(role_.buffers.size(), false);
     for (const Unit& unit : role_.units) {
-      for (BufferId id : {unit.param, unit.adam_m, unit.adam_v}) {
+      for (BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
         if (id.valid()) persistent[static_cast<std::size_t>(id.v)] = true;
       }
     }
@@ -92,7 +94,8 @@ class ArenaPlanner {
     for (std::size_t b = 0; b < role_.buffers.size(); ++b) {
       Buffer& buffer = role_.buffers[b];
       if (!buffer.last.valid()) continue;
-      if (role_.op(buffer.last).stream != Stream::Compute) {
+      const Stream last = role_.op(buffer.last).stream;
+      if (last != Stream::Compute && last != Stream::Host) {
         const OpId later = next_on_stream[static_cast<std::size_t>(buffer.last.v)];
         if (later.valid()) buffer.last = later;
       }
@@ -110,17 +113,18 @@ class ArenaPlanner {
     const std::int64_t begin = buffer.offset;
     const std::int64_t end = begin + round_up(buffer.bytes.v, FreeList::kAlignment);
     if (begin == end) return;
-    auto it = freed_bytes_.lower_bound(begin);
-    if (it != freed_bytes_.begin() && std::prev(it)->second.end > begin) --it;
-    while (it != freed_bytes_.end() && it->first < end) {
+    auto& freed_bytes = freed_bytes_[buffer.on_host];
+    auto it = freed_bytes.lower_bound(begin);
+    if (it != freed_bytes.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != freed_bytes.end() && it->first < end) {
       for (std::int32_t op : it->second.last) {
         if (op >= 0) dependencies.add({op});
       }
       const std::int64_t old_begin = it->first;
       const Freed old = it->second;
-      it = freed_bytes_.erase(it);
-      if (old_begin < begin) freed_bytes_.emplace(old_begin, Freed{begin, old.last});
-      if (old.end > end) it = freed_bytes_.emplace(end, old).first;
+      it = freed_bytes.erase(it);
+      if (old_begin < begin) freed_bytes.emplace(old_begin, Freed{begin, old.last});
+      if (old.end > end) it = freed_bytes.emplace(end, old).first;
     }
   }
 
@@ -128,19 +132,19 @@ class ArenaPlanner {
     const Buffer& buffer = role_.buffer(id);
     if (buffer.bytes.v == 0) return;
     const auto& users = last_users_[static_cast<std::size_t>(id.v)];
-    arena_.release(buffer.offset, buffer.bytes.v);
+    arena(buffer).release(buffer.offset, buffer.bytes.v);
     const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
-    freed_bytes_.emplace(buffer.offset, Freed{end, users});
+    freed_bytes_[buffer.on_host].emplace(buffer.offset, Freed{end, users});
   }
 
   Role& role_;
-  FreeList arena_;
+  std::array<FreeList, 2> arenas_;  // the device's, and the host's
   OpId peak_op_;
   std::vector<std::array<std::int32_t, kNumStreams>> last_users_;  // by root buffer
   std::vector<bool> placed_;
   std::vector<BufferId> expiries_;  // buffers with a lifetime, by its end
   std::size_t next_expiry_ = 0;
-  std::map<std::int64_t, Freed> freed_bytes_;  // by begin; disjoint
+  std::array<std::map<std::int64_t, Freed>, 2> freed_bytes_;  // by begin; disjoint
 };
 
 std::string out_of_memory(const Draft& draft, const Role& role, OpId peak, Bytes capacity) {
@@ -153,7 +157,8 @@ std::string out_of_memory(const Draft& draft, const Role& role, OpId peak, Bytes
     const Buffer& buffer = role.buffers[b];
     const bool alive =
         buffer.persistent() || (peak.valid() && buffer.first <= peak && peak <= buffer.last);
-    if (!buffer.parent.valid() && alive) largest.push_back({static_cast<std::int32_t>(b)});
+    if (!buffer.parent.valid() && !buffer.on_host && alive)
+      largest.push_back({static_cast<std::int32_t>(b)});
   }
   std::sort(largest.begin(), largest.end(), [&](BufferId a, BufferId b) {
     const std::int64_t x = role.buffer(a).bytes.v;

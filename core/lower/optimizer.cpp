@@ -1,37 +1,43 @@
 // optimizer: global-norm clipping, AdamW or SGD per unit, and the metrics of the step.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "core/lower/shard.hpp"
 
 namespace lockstep {
 namespace {
 
+struct NamedOperand {
+  std::string name;  // empty: absent
+  DType dtype;
+};
+
 /// A function of one kernel whose operands are its formals, in the order in, then out.
-Function one_kernel(std::string name, Kernel kernel, const std::vector<std::string>& in,
-                    const std::vector<std::string>& out) {
+Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOperand>& in,
+                    const std::vector<NamedOperand>& out) {
   Function function;
   function.name = std::move(name);
-  for (const std::string& formal : in) {
-    Operand operand{static_cast<std::int16_t>(function.formals.size()), kernel.dtype, 0};
-    if (formal.empty()) operand.formal = -1;
+  for (const NamedOperand& named : in) {
+    Operand operand{static_cast<std::int16_t>(function.formals.size()), named.dtype, 0};
+    if (named.name.empty()) operand.formal = -1;
     kernel.in.push_back(operand);
-    if (operand.present()) function.formals.push_back({formal, Access::Read, {}});
+    if (operand.present()) function.formals.push_back({named.name, Access::Read, {}});
   }
-  for (const std::string& formal : out) {
-    kernel.out.push_back({static_cast<std::int16_t>(function.formals.size()), kernel.dtype, 0});
-    function.formals.push_back({formal, Access::Write, {}});
+  for (const NamedOperand& named : out) {
+    kernel.out.push_back({static_cast<std::int16_t>(function.formals.size()), named.dtype, 0});
+    function.formals.push_back({named.name, Access::Write, {}});
   }
-  const std::int64_t element = size_of(kernel.dtype);
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
     if (!kernel.in[i].present()) continue;
     function.formals[static_cast<std::size_t>(kernel.in[i].formal)].bytes =
-        Bytes{input_elements(kernel, i) * element};
+        Bytes{input_elements(kernel, i) * size_of(kernel.in[i].dtype)};
   }
   for (std::size_t i = 0; i < kernel.out.size(); ++i) {
     Formal& formal = function.formals[static_cast<std::size_t>(kernel.out[i].formal)];
-    formal.bytes = Bytes{output_elements(kernel, i) * element};
+    formal.bytes = Bytes{output_elements(kernel, i) * size_of(kernel.out[i].dtype)};
     if (output_is_read(kernel, i)) formal.access = Access::ReadWrite;
   }
   function.kernels.push_back(std::move(kernel));
@@ -41,9 +47,13 @@ Function one_kernel(std::string name, Kernel kernel, const std::vector<std::stri
 class OptimizerStep {
  public:
   OptimizerStep(Draft& draft, DraftRole& out)
-      : draft_(draft), out_(out), strategy_(draft.scenario.strategy), dtype_(draft.program.dtype) {}
+      : draft_(draft),
+        out_(out),
+        strategy_(draft.scenario.strategy),
+        offloaded_(strategy_.offload != Offload::None) {}
 
   void run() {
+    if (offloaded_) bring_gradients();
     BufferId coefficient;
     if (draft_.scenario.training.max_norm > 0) coefficient = clip();
     for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
@@ -53,28 +63,82 @@ class OptimizerStep {
  private:
   BufferId metric(const char* name, std::int64_t elements) {
     Buffer buffer;
-    buffer.bytes = Bytes{elements * size_of(dtype_)};
     buffer.kind = BufferKind::Metric;
-    buffer.dtype = dtype_;
+    buffer.dtype = dtype_of(buffer.kind);
+    buffer.bytes = Bytes{elements * size_of(buffer.dtype)};
     buffer.name = draft_.name(name);
     return add_buffer(out_.role, buffer);
   }
-  Kernel kernel(KernelKind kind, std::array<std::int64_t, kMaxDims> dims,
-                std::array<double, 4> scalars = {}) const {
+  DType dtype_of(BufferKind kind) const { return draft_.dtype_of(kind); }
+  static Kernel kernel(KernelKind kind, DType dtype, std::array<std::int64_t, kMaxDims> dims,
+                       std::array<double, 4> scalars = {}) {
     Kernel k;
     k.kind = kind;
-    k.dtype = dtype_;
+    k.dtype = dtype;
     k.dims = dims;
     k.scalars = scalars;
     return k;
   }
   void call(const Function& function, const std::vector<BufferId>& args, int layer = -1) {
+    call(draft_.function(function), args, layer);
+  }
+  /// The host computes on what lies in its memory.
+  void call(FunctionId function, const std::vector<BufferId>& args, int layer) {
     Op op;
     op.kind = OpKind::Call;
+    if (out_.role.buffer(args[0]).on_host) op.stream = Stream::Host;
     op.phase = Phase::O;
-    op.target = draft_.function(function).v;
+    op.target = function.v;
     op.layer = static_cast<std::int16_t>(layer);
     add_op(out_.role, op, args);
+  }
+  void copy(OpKind kind, BufferId from, BufferId to, int layer) {
+    Op op = memory_copy(kind, layer);
+    op.phase = Phase::O;
+    add_op(out_.role, op, {from, to});
+  }
+  /// A buffer like `id` in the other memory.
+  BufferId twin(BufferId id) {
+    Buffer other = out_.role.buffer(id);
+    other.on_host = !other.on_host;
+    other.offset = 0;
+    other.parent = {};
+    other.piece_of = {};
+    return add_buffer(out_.role, other);
+  }
+  /// Every gradient goes to the host as soon as it is reduced, while backward goes on.
+  void bring_gradients() {
+    Role& role = out_.role;
+    std::map<std::int32_t, std::vector<std::size_t>> units_of;  // by root of the gradient
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      units_of[role.root(out_.units[u].reduced).v].push_back(u);
+    }
+    const auto range = [&](BufferId id) {
+      const std::int64_t begin = role.arena_offset(id);
+      return std::pair(begin, begin + span_of(draft_.program, role.buffer(id)).v);
+    };
+    std::vector<std::size_t> written(out_.units.size(), 0);  // after the op that does so last
+    for (std::size_t i = 0; i < role.ops.size(); ++i) {
+      const auto args = role.args_of(role.ops[i]);
+      for (std::size_t a = 0; a < args.size(); ++a) {
+        const auto units = units_of.find(role.root(args[a]).v);
+        if (units == units_of.end()) continue;
+        if (access(draft_.program, role.ops[i], a) == Access::Read) continue;
+        const auto [begin, end] = range(args[a]);
+        for (const std::size_t u : units->second) {
+          const auto [from, to] = range(out_.units[u].reduced);
+          if (begin < to && from < end) written[u] = i + 1;
+        }
+      }
+    }
+    std::vector<Insertion> copies;
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      const BufferId reduced = out_.units[u].reduced;
+      const BufferId gradient = out_.units[u].reduced = twin(reduced);
+      copies.push_back(
+          {written[u], memory_copy(OpKind::DeviceToHost, layer(u)), {reduced, gradient}});
+    }
+    insert_ops(role, std::move(copies));
   }
   void communicate(OpKind kind, GroupId group, const std::vector<BufferId>& args) {
     Op op;
@@ -107,6 +171,7 @@ class OptimizerStep {
     const int dp = strategy_.data_parallel_degree();
     const int blocks = dp / strategy_.state_shards();
     const int count = dp * static_cast<int>(classes.size());
+    const DType sums = dtype_of(BufferKind::Metric);
     BufferId squares;
     if (classes.size() == 1) {
       squares = squares_of(classes[0], metric("norm_squares", blocks));
@@ -115,8 +180,8 @@ class OptimizerStep {
       squares = metric("norm_squares_all", count);
       for (std::size_t c = 0; c < classes.size(); ++c) {
         const BufferId all =
-            add_view(out_.role, squares, static_cast<std::int64_t>(c) * dp * size_of(dtype_),
-                     Bytes{dp * size_of(dtype_)});
+            add_view(out_.role, squares, static_cast<std::int64_t>(c) * dp * size_of(sums),
+                     Bytes{dp * size_of(sums)});
         if (blocks == dp) {
           squares_of(classes[c], all);
         } else {
@@ -126,33 +191,43 @@ class OptimizerStep {
     }
     const BufferId coefficient = metric("clip", 1);
     const BufferId norm = metric("grad_norm", 1);
-    call(one_kernel(
-             "clip",
-             kernel(KernelKind::ClipCoefficient, {count}, {draft_.scenario.training.max_norm}),
-             {"squares"}, {"coefficient", "norm"}),
+    call(one_kernel("clip",
+                    kernel(KernelKind::ClipCoefficient, sums, {count},
+                           {draft_.scenario.training.max_norm}),
+                    {{"squares", sums}}, {{"coefficient", sums}, {"norm", sums}}),
          {squares, coefficient, norm});
     to_host(HostData::GradNorm, norm);
-    return coefficient;
+    if (!offloaded_) return coefficient;
+    const BufferId on_host = twin(coefficient);
+    copy(OpKind::DeviceToHost, coefficient, on_host, -1);
+    return on_host;
   }
 
   /// Sums into `squares` what the units split along `axis` (empty: by none) hold in this replica.
   BufferId squares_of(const std::string& axis, BufferId squares) {
-    const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(dtype_);
+    const DType grad = dtype_of(BufferKind::Grad);
+    const DType sums = dtype_of(BufferKind::Metric);
+    const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(sums);
+    BufferId sum;  // where the gradients are
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
       if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
       if (unit.tied_copy) continue;  // counted on the first stage
-      Kernel k = kernel(KernelKind::NormSquared, {unit.shard_elements, blocks});
+      if (first) sum = offloaded_ ? twin(squares) : squares;
+      Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
       const std::string name = "norm_squared." + std::to_string(unit.shard_elements);
-      call(one_kernel(first ? name : name + "+", k, {"g"}, {"squares"}),
-           {out_.units[u].reduced, squares}, layer(u));
+      call(one_kernel(first ? name : name + "+", k, {{"g", grad}}, {{"squares", sums}}),
+           {out_.units[u].reduced, sum}, layer(u));
       first = false;
     }
     if (first) {  // nothing of it on this stage
-      call(one_kernel("zero_squares", kernel(KernelKind::Fill, {blocks}), {}, {"squares"}),
+      call(one_kernel("zero_squares", kernel(KernelKind::Fill, sums, {blocks}), {},
+                      {{"squares", sums}}),
            {squares});
+    } else if (offloaded_) {
+      copy(OpKind::HostToDevice, sum, squares, -1);
     }
     if (!axis.empty()) communicate(OpKind::AllReduce, draft_.axis_group(axis), {squares});
     if (strategy_.pipeline_parallel_degree > 1) {
@@ -169,37 +244,56 @@ class OptimizerStep {
     const Unit& unit = out_.role.units[u];
     const OptimizerSpec& o = draft_.scenario.optimizer;
     const bool clipped = coefficient.valid();
+    const DType state = dtype_of(BufferKind::Optimizer);
+    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
-    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
-    args.insert(args.end(), {own, unit.adam_m});
+    args.insert(args.end(), {unit.master.valid() ? unit.master : own, unit.adam_m});
     if (unit.adam_v.valid()) args.push_back(unit.adam_v);
     const std::string elements = std::to_string(unit.shard_elements);
-    const std::vector<std::string> in = {"g", clipped ? "coefficient" : ""};
+    const std::vector<NamedOperand> in = {
+        {"g", dtype_of(BufferKind::Grad)},
+        {clipped ? "coefficient" : "", dtype_of(BufferKind::Metric)}};
     call(o.name == OptimizerKind::Sgd
-             ? one_kernel(
-                   "sgd." + elements,
-                   kernel(KernelKind::Sgd, {unit.shard_elements}, {o.momentum, o.weight_decay}), in,
-                   {"w", "m"})
+             ? one_kernel("sgd." + elements,
+                          kernel(KernelKind::Sgd, state, {unit.shard_elements},
+                                 {o.momentum, o.weight_decay}),
+                          in, {{"w", state}, {"m", state}})
              : one_kernel("adamw." + elements,
-                          kernel(KernelKind::AdamW, {unit.shard_elements},
+                          kernel(KernelKind::AdamW, state, {unit.shard_elements},
                                  {o.beta1, o.beta2, o.eps, o.weight_decay}),
-                          in, {"w", "m", "v"}),
+                          in, {{"w", state}, {"m", state}, {"v", state}}),
          args, layer(u));
+    if (unit.master.valid()) round_master(unit, own, layer(u));
     if (!unit.whole_param) return;
     Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
     gather.phase = Phase::O;
     add_op(out_.role, gather, {own, unit.param});
   }
+  /// The parameters follow their master copy, in their own type and memory.
+  void round_master(const Unit& unit, BufferId own, int layer) {
+    const DType from = out_.role.buffer(unit.master).dtype;
+    const DType to = out_.role.buffer(own).dtype;
+    const bool moves = out_.role.buffer(unit.master).on_host && !out_.role.buffer(own).on_host;
+    BufferId rounded = moves ? unit.master : own;
+    if (!moves || from != to) {
+      if (moves) rounded = twin(own);
+      call(copy_function(draft_, unit.shard_elements, from, to, false), {unit.master, rounded},
+           layer);
+    }
+    if (moves) copy(OpKind::HostToDevice, rounded, own, layer);
+  }
   BufferId piece_of_param(const Unit& unit) {
     return add_piece(out_.role, unit.param, unit.shard_group,
-                     Bytes{unit.shard_elements * size_of(dtype_)});
+                     Bytes{unit.shard_elements * size_of(dtype_of(BufferKind::Param))});
   }
 
   void report_loss() {
-    const std::int64_t m = out_.role.buffer(out_.losses).bytes.v / size_of(dtype_);
+    const DType sums = dtype_of(BufferKind::Metric);
+    const std::int64_t m = out_.role.buffer(out_.losses).bytes.v / size_of(sums);
     const BufferId loss = metric("loss", 1);
-    call(one_kernel("loss", kernel(KernelKind::Sum, {m}), {"losses"}, {"loss"}),
+    call(one_kernel("loss", kernel(KernelKind::Sum, sums, {m}), {{"losses", sums}},
+                    {{"loss", sums}}),
          {out_.losses, loss});
     std::vector<int> ends;  // pipeline ranks where some of the microbatches end
     for (std::size_t r = 0; r < draft_.roles.size(); ++r) {
@@ -216,7 +310,7 @@ class OptimizerStep {
   Draft& draft_;
   DraftRole& out_;
   const StrategySpec& strategy_;
-  const DType dtype_;
+  const bool offloaded_;
 };
 
 }  // namespace

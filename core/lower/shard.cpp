@@ -95,6 +95,15 @@ std::size_t unit_of(const DraftRole& draft, std::size_t layout) {
   return kNever;
 }
 
+Op memory_copy(OpKind kind, int layer) {
+  Op op;
+  op.kind = kind;
+  op.stream = kind == OpKind::HostToDevice ? Stream::Copy : Stream::CopyBack;
+  op.target = static_cast<std::int32_t>(HostData::Memory);
+  op.layer = static_cast<std::int16_t>(layer);
+  return op;
+}
+
 int layer_of(const DraftRole& draft, std::size_t unit) {
   return draft.role.buffer(draft.role.units[unit].param).layer;
 }

@@ -28,6 +28,8 @@ GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates);
 std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft);
 
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
+/// A copy between host memory and the device.
+Op memory_copy(OpKind kind, int layer);
 int layer_of(const DraftRole& draft, std::size_t unit);
 /// The unit of that layout (Model::units), or kNever.
 std::size_t unit_of(const DraftRole& draft, std::size_t layout);
@@ -49,8 +51,8 @@ struct MicrobatchGradient {
 /// Gives each microbatch gradients of its own, not added to those before; the units' buffers go to
 /// the first. In the order in which they are ready.
 std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out);
-/// "x" copied to "y", or added to it.
-FunctionId copy_function(Draft& draft, std::int64_t elements, bool add);
+/// "x" copied to "y" (cast if the types differ), or added to it.
+FunctionId copy_function(Draft& draft, std::int64_t elements, DType from, DType to, bool add);
 
 /// DDP: gradients all-reduced in buckets.
 void all_reduce_buckets(Draft& draft, DraftRole& out);

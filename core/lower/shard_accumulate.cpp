@@ -90,19 +90,20 @@ std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out
   return MicrobatchSplitter(draft, out).run();
 }
 
-FunctionId copy_function(Draft& draft, std::int64_t elements, bool add) {
+FunctionId copy_function(Draft& draft, std::int64_t elements, DType from, DType to, bool add) {
   Kernel sum;  // of one row
   sum.kind = KernelKind::ColumnSum;
-  sum.dtype = draft.program.dtype;
+  sum.dtype = from;
   sum.dims = {1, elements};
   sum.accumulate = add;
-  sum.in = {{0, sum.dtype, 0}};
-  sum.out = {{1, sum.dtype, 0}};
-  const Bytes bytes{elements * size_of(sum.dtype)};
+  sum.in = {{0, from, 0}};
+  sum.out = {{1, to, 0}};
   Function function;
-  function.name = (add ? "add." : "copy.") + std::to_string(elements);
-  function.formals = {{"x", Access::Read, bytes},
-                      {"y", add ? Access::ReadWrite : Access::Write, bytes}};
+  const char* const name = add ? "add." : from == to ? "copy." : "cast.";
+  function.name = name + std::to_string(elements);
+  function.formals = {
+      {"x", Access::Read, Bytes{elements * size_of(from)}},
+      {"y", add ? Access::ReadWrite : Access::Write, Bytes{elements * size_of(to)}}};
   function.kernels = {sum};
   return draft.function(function);
 }

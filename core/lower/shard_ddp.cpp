@@ -16,7 +16,7 @@ class Buckets {
       : draft_(draft), out_(out), role_(out.role), group_(group) {}
 
   void add(std::size_t u, std::size_t ready) {
-    const std::int64_t element = size_of(draft_.program.dtype);
+    const std::int64_t element = size_of(draft_.dtype_of(BufferKind::Grad));
     units_.push_back({u, total_});
     for (const UnitParameter& p : role_.units[u].parameters) {
       const std::int64_t bytes = held_elements(draft_.program, role_.units[u], p) * element;
@@ -50,7 +50,7 @@ class Buckets {
     Buffer flat;
     flat.bytes = Bytes{total_};
     flat.kind = BufferKind::Grad;
-    flat.dtype = draft_.program.dtype;
+    flat.dtype = draft_.dtype_of(BufferKind::Grad);
     flat.name = draft_.name("grads");
     grads_ = add_buffer(role_, flat);
     for (const auto& [u, at] : units_) {

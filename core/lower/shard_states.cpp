@@ -25,7 +25,11 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
   const std::vector<int> times = unshards(actions, most_active);
   std::map<std::tuple<Phase, Stage, Microbatch>, int> of_action;
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    of_action[{actions[i].phase, actions[i].stage, actions[i].microbatch}] = times[i];
+    const Action& action = actions[i];
+    of_action[{action.phase, action.stage, action.microbatch}] = times[i];
+    if (action.phase == Phase::B || action.phase == Phase::I) {  // which recomputes first
+      of_action[{Phase::R, action.stage, action.microbatch}] = times[i];
+    }
   }
   std::vector<int> of_op;
   of_op.reserve(role.ops.size());
@@ -70,11 +74,7 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
 class StateSharder {
  public:
   StateSharder(Draft& draft, DraftRole& out)
-      : draft_(draft),
-        out_(out),
-        strategy_(draft.scenario.strategy),
-        element_(size_of(draft.program.dtype)),
-        shards_(shard_group(draft)) {}
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy), shards_(shard_group(draft)) {}
 
   void run() {
     const std::vector<std::size_t> ready = last_gradient_write(draft_.program, out_);
@@ -83,8 +83,9 @@ class StateSharder {
       unit.shard_group = shards_;
       unit.whole_param =
           strategy_.zero_stage < 3 || unit.elements <= strategy_.fsdp_persistence_threshold;
-      resize(unit.adam_m, shard_bytes(unit));
-      if (unit.adam_v.valid()) resize(unit.adam_v, shard_bytes(unit));
+      for (BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
+        if (state.valid()) resize(state, shard_bytes(unit, role_.buffer(state)));
+      }
     }
     gather_parameters();
     if (strategy_.zero_stage == 1) lay_out_gradients();
@@ -97,8 +98,13 @@ class StateSharder {
   }
 
  private:
-  Bytes shard_bytes(const Unit& unit) const { return Bytes{unit.shard_elements * element_}; }
-  Bytes full_bytes(const Unit& unit) const { return strategy_.state_shards() * shard_bytes(unit); }
+  /// Of a shard of the unit, in the type of `like`; and of all shards.
+  static Bytes shard_bytes(const Unit& unit, const Buffer& like) {
+    return Bytes{unit.shard_elements * size_of(like.dtype)};
+  }
+  Bytes full_bytes(const Unit& unit, const Buffer& like) const {
+    return strategy_.state_shards() * shard_bytes(unit, like);
+  }
   void resize(BufferId id, Bytes bytes) {
     role_.buffers[static_cast<std::size_t>(id.v)].bytes = bytes;
   }
@@ -135,16 +141,20 @@ class StateSharder {
       const Unit& unit = role_.units[u];
       Buffer gathered = role_.buffer(unit.param);
       gathered.kind = BufferKind::ParamFull;
-      gathered.bytes = full_bytes(unit);
+      gathered.on_host = false;
+      gathered.bytes = full_bytes(unit, gathered);
       const BufferId full = add_buffer(role_, gathered);
       for (std::uint32_t a : all[e].args) role_.args[a] = full;
       const std::size_t ahead = prefetch(role_.ops[all[e].first].phase);
       place = std::max(place, all[e >= ahead ? e - ahead : 0].first);
       const bool from_piece = !in_forward(all[e]) && kept_pieces[u].valid();
+      const BufferId source = from_piece                         ? kept_pieces[u]
+                              : role_.buffer(unit.param).on_host ? fetch(place, u)
+                                                                 : unit.param;
       insertions_.push_back({place,
                              collective(OpKind::AllGather, Stream::Gather,
                                         from_piece ? fewer : shards_, layer_of(out_, u)),
-                             {from_piece ? kept_pieces[u] : unit.param, full}});
+                             {source, full}});
       if (!in_forward(all[e])) {
         --backward_left[u];
       } else if (backward_left[u] > 0) {
@@ -152,8 +162,20 @@ class StateSharder {
       }
     }
     for (const Unit& unit : role_.units) {
-      resize(unit.param, unit.whole_param ? full_bytes(unit) : shard_bytes(unit));
+      const Buffer& param = role_.buffer(unit.param);
+      resize(unit.param, unit.whole_param ? full_bytes(unit, param) : shard_bytes(unit, param));
     }
+  }
+  /// A copy on the device of the unit's shard, whose parameters lie in host memory.
+  BufferId fetch(std::size_t place, std::size_t u) {
+    const Unit& unit = role_.units[u];
+    Buffer shard = role_.buffer(unit.param);
+    shard.on_host = false;
+    shard.bytes = shard_bytes(unit, shard);
+    const BufferId copy = add_buffer(role_, shard);
+    insertions_.push_back(
+        {place, memory_copy(OpKind::HostToDevice, layer_of(out_, u)), {unit.param, copy}});
+    return copy;
   }
   /// FSDP2's integer reshard_after_forward, ZeRO++'s secondary partition: once gathered for
   /// forward, a piece of the copy is kept for the gathers of backward, which then span fewer ranks.
@@ -165,14 +187,15 @@ class StateSharder {
     const BufferId copy = add_buffer(role_, piece);
     insertions_.push_back(
         {place,
-         copy_op(Stream::Gather, piece.bytes.v / element_, false, layer_of(out_, u)),
+         copy_op(Stream::Gather, piece.bytes.v / size_of(piece.dtype), false, layer_of(out_, u)),
          {add_piece(role_, full, fewer, piece.bytes), copy}});
     kept_pieces[u] = copy;
   }
   Op copy_op(Stream stream, std::int64_t elements, bool add, int layer) {
     Op op;
     op.stream = stream;
-    op.target = copy_function(draft_, elements, add).v;
+    const DType dtype = draft_.dtype_of(add ? BufferKind::Grad : BufferKind::Param);
+    op.target = copy_function(draft_, elements, dtype, dtype, add).v;
     op.layer = static_cast<std::int16_t>(layer);
     return op;
   }
@@ -186,9 +209,9 @@ class StateSharder {
   void lay_out_gradients() {
     Buffer flat;
     flat.kind = BufferKind::Grad;
-    flat.dtype = draft_.program.dtype;
+    flat.dtype = draft_.dtype_of(BufferKind::Grad);
     flat.name = draft_.name("grads");
-    for (const Unit& unit : role_.units) flat.bytes += full_bytes(unit);
+    for (const Unit& unit : role_.units) flat.bytes += full_bytes(unit, flat);
     const BufferId grads = add_buffer(role_, flat);
     std::int64_t at = 0;
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
@@ -201,7 +224,7 @@ class StateSharder {
 
   void reduce(std::size_t u, std::size_t ready) {
     DraftUnit& unit = out_.units[u];
-    const Bytes bytes = shard_bytes(role_.units[u]);
+    const Bytes bytes = shard_bytes(role_.units[u], role_.buffer(unit.grad));
     if (strategy_.zero_stage == 1) {
       unit.reduced = add_piece(role_, unit.grad, shards_, bytes);
     } else {
@@ -222,7 +245,7 @@ class StateSharder {
       DraftUnit& unit = out_.units[g.unit];
       const Unit& layout = role_.units[g.unit];
       const std::size_t place = place_after(g.ready);
-      const BufferId shard = add_shard(g.buffer, shard_bytes(layout));
+      const BufferId shard = add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
       scatter(g.unit, place, g.buffer, shard);
       if (begun[g.unit]) {
         Op add = copy_op(Stream::Reduce, layout.shard_elements, true, layer_of(out_, g.unit));
@@ -262,7 +285,6 @@ class StateSharder {
   DraftRole& out_;
   Role& role_ = out_.role;
   const StrategySpec& strategy_;
-  const std::int64_t element_;
   const GroupId shards_;
   std::vector<Insertion> insertions_;
 };

@@ -9,14 +9,14 @@ constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
 
 }  // namespace
 
-FunctionBuilder::FunctionBuilder(std::string layer_name, DType dtype)
-    : layer_name_(std::move(layer_name)), dtype_(dtype) {}
+FunctionBuilder::FunctionBuilder(std::string layer_name, DType dtype, DType gradient_dtype)
+    : layer_name_(std::move(layer_name)), dtype_(dtype), gradient_dtype_(gradient_dtype) {}
 
 TensorId FunctionBuilder::inside(std::string_view formal, std::int64_t offset,
                                  std::int64_t elements, std::int64_t formal_elements) {
   TensorInfo tensor;
   tensor.formal = formal;
-  tensor.dtype = dtype_;
+  tensor.dtype = formal.starts_with("gw") ? gradient_dtype_ : dtype_;
   tensor.elements = elements;
   tensor.offset = offset;
   tensor.formal_elements = formal_elements;
@@ -34,6 +34,12 @@ TensorId FunctionBuilder::formal(std::string_view name, std::int64_t elements) {
 TensorId FunctionBuilder::tensor(std::int64_t elements, std::string name) {
   const TensorId id = inside("", 0, elements, elements);
   tensors_.back().name = std::move(name);
+  return id;
+}
+
+TensorId FunctionBuilder::tensor(std::int64_t elements, DType dtype) {
+  const TensorId id = tensor(elements);
+  tensors_.back().dtype = dtype;
   return id;
 }
 
@@ -81,6 +87,30 @@ void FunctionBuilder::linear_backward(std::int64_t rows, std::int64_t in, std::i
 void FunctionBuilder::set_padding(std::string_view formal, std::int64_t first,
                                   std::int64_t elements) {
   if (elements > 0) padding_.push_back(inside(formal, first, elements, first + elements));
+}
+
+void FunctionBuilder::recompute(const Recompute& what) {
+  const auto wanted = [&what](KernelKind kind) {
+    switch (kind) {
+      case KernelKind::LayerNormForward:
+      case KernelKind::RmsNormForward:
+        return what.norms;
+      case KernelKind::GeluForward:
+      case KernelKind::SwigluForward:
+        return what.activations;
+      case KernelKind::AttentionForward:
+        return what.attention;
+      default:
+        return false;
+    }
+  };
+  for (const Emitted& emitted : emitted_) {
+    if (emitted.part != Part::Forward) continue;
+    const bool drops = what.everything || (emitted.axis.empty() && wanted(emitted.kind));
+    for (TensorId t : emitted.call.out) {
+      if (t.valid()) tensors_[static_cast<std::size_t>(t.v)].dropped |= drops;
+    }
+  }
 }
 
 bool FunctionBuilder::outlives_part(std::string_view formal) const {

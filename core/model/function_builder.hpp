@@ -4,6 +4,7 @@
 //   forward and backward     -> "saved": alive from F to the backward pass
 //   I and W                  -> "stash" when backward is split, scratch when it is not
 //   one function only        -> "ws": scratch, reused inside the part
+//   computed twice           -> scratch in F; "recomputed" from R, just before backward, on
 //   a communication          -> a buffer of its own, a formal by the tensor's name
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "core/ir/program.hpp"
+#include "core/spec/activation_checkpoint.hpp"
 
 namespace lockstep {
 
@@ -41,7 +43,8 @@ Work work(const std::vector<LayerStep>& steps);
 
 class FunctionBuilder {
  public:
-  FunctionBuilder(std::string layer_name, DType dtype);
+  /// `dtype`: of parameters and activations; `gradient_dtype`: of parameters' gradients.
+  FunctionBuilder(std::string layer_name, DType dtype, DType gradient_dtype);
 
   /// A tensor inside formal `formal` at `offset` elements (a parameter in "w", its gradient in
   /// "gw"). `formal_elements` is the size of the whole formal.
@@ -52,6 +55,7 @@ class FunctionBuilder {
   TensorId formal(std::string_view name, std::int64_t elements);
   /// A tensor whose home follows from its use. One that is communicated needs a name of its own.
   TensorId tensor(std::int64_t elements, std::string name = {});
+  TensorId tensor(std::int64_t elements, DType dtype);
 
   struct Call {
     std::vector<std::int64_t> dims;
@@ -78,6 +82,11 @@ class FunctionBuilder {
   std::vector<LayerStep> backward(Part part,
                                   const std::vector<std::string>& accumulate) const;  // I or W
   std::vector<LayerStep> backward(const std::vector<std::string>& accumulate) const;  // B
+  /// Lets backward have these results of forward from a second computation.
+  void recompute(const Recompute& what);
+  /// That computation, "<layer>.R": as much of forward as it takes, from what is kept. Empty if all
+  /// is.
+  std::vector<LayerStep> recomputation() const;
   /// Elements of "gw"-like formals past their last parameter, which backward must zero.
   void set_padding(std::string_view formal, std::int64_t first, std::int64_t elements);
 
@@ -94,6 +103,7 @@ class FunctionBuilder {
     std::int64_t formal_elements = 0;  // of the whole formal
     std::string name;                  // the formal if it is communicated
     bool communicated = false;
+    bool dropped = false;      // not kept after forward
     unsigned used_in = 0;      // bits of Part
     unsigned produced_in = 0;  // bits of Part: written there before anything reads it
   };
@@ -107,7 +117,7 @@ class FunctionBuilder {
   void touch(Part part, TensorId tensor, bool write);
 
   std::string layer_name_;
-  DType dtype_;
+  DType dtype_, gradient_dtype_;
   std::vector<TensorInfo> tensors_;
   std::vector<Emitted> emitted_;
   std::vector<TensorId> padding_;

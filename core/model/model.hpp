@@ -8,15 +8,18 @@
 
 #include "core/ir/program.hpp"
 #include "core/model/function_builder.hpp"
+#include "core/spec/activation_checkpoint.hpp"
 #include "core/spec/model.hpp"
 
 namespace lockstep {
 
 /// What the functions of a layer depend on beside the model.
 struct LayerShape {
-  std::int64_t batch = 1;  // sequences (images) of a microbatch
-  std::int64_t seq = 1;    // tokens of a sequence; of an image 1
-  DType dtype = DType::F32;
+  std::int64_t batch = 1;             // sequences (images) of a microbatch
+  std::int64_t seq = 1;               // tokens of a sequence; of an image 1
+  DType dtype = DType::F32;           // of parameters and activations
+  DType gradient_dtype = DType::F32;  // of parameters' gradients
+  ActivationCheckpointSpec checkpoint;
   double loss_scale = 1;         // 1 / tokens of the global batch: gradients then add up
   std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
   int norm_ranks = 1;            // data-parallel ranks that share the statistics of batch norm

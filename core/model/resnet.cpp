@@ -154,7 +154,7 @@ class KindBuilder {
               const std::vector<LayerUnit>& units, const UnitLayout& statistics)
       : net_(net),
         layer_(layer),
-        f_(kind, net.shape.dtype),
+        f_(kind, net.shape.dtype, net.shape.gradient_dtype),
         p_(f_, net.model, layer, units),
         statistics_(statistics) {}
 
@@ -323,7 +323,7 @@ LayerKind head_kind(KindBuilder b, const ModelSpec& spec, const LayerShape& shap
   const TensorId w = b.parameters().w("fc.weight"), gw = b.parameters().g("fc.weight");
   const TensorId x = b.formal("x", in);
   const TensorId targets = f.formal("targets", n, DType::I32);
-  const TensorId loss = f.formal("loss", 1);
+  const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const TensorId pooled = f.tensor(n * channels);
   f.emit(Part::Forward, KernelKind::AveragePoolForward, {pool, {}, {x}, {pooled}});
   const TensorId logits = f.tensor(n * spec.classes);  // becomes its own gradient in place

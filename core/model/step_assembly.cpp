@@ -2,6 +2,7 @@
 // their homes, kernels are cut into segments at the communications, formals get their access.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 
 #include "core/base/free_list.hpp"
@@ -14,9 +15,10 @@ constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
 
 // Formals stand in this order in every function, so that programs read alike; units with a suffix
 // stand with those without ("w_tied" after "w"), communicated tensors before "ws".
-constexpr std::array<std::string_view, 16> kFormalOrder = {
-    "w",     "tokens", "images", "positions", "targets", "columns", "x",          "dy",
-    "saved", "stash",  "y",      "dx",        "loss",    "gw",      "statistics", "communicated"};
+constexpr std::array<std::string_view, 17> kFormalOrder = {
+    "w",  "tokens", "images", "positions",  "targets",     "columns",
+    "x",  "dy",     "saved",  "recomputed", "stash",       "y",
+    "dx", "loss",   "gw",     "statistics", "communicated"};
 
 /// Outputs are read first, whether the kernel accumulates or not.
 bool updates_in_place(KernelKind kind) { return kind == KernelKind::BatchNormRunning; }
@@ -36,10 +38,11 @@ std::size_t formal_rank(std::string_view name) {
 class StepAssembly {
  public:
   StepAssembly(const FunctionBuilder& builder, Part parts, bool split,
-               const std::vector<std::string>& accumulate)
+               const std::vector<std::string>& accumulate, bool again = false)
       : builder_(builder), accumulate_(accumulate) {
-    place_tensors(parts, split);
+    place_tensors(parts, split, again);
     collect(parts);
+    if (again) keep_needed();
     place_scratch();
   }
 
@@ -62,7 +65,7 @@ class StepAssembly {
  private:
   using Emitted = FunctionBuilder::Emitted;
   using TensorInfo = FunctionBuilder::TensorInfo;
-  enum Home { OwnFormal, Saved, Stash, Scratch };
+  enum Home { OwnFormal, Saved, Recomputed, Stash, Scratch };
 
   struct Entry {
     Kernel kernel;  // without operands; of a communication: unused
@@ -97,7 +100,8 @@ class StepAssembly {
     }
   }
 
-  void place_tensors(Part parts, bool split) {
+  /// `again`: of forward, as backward repeats it.
+  void place_tensors(Part parts, bool split, bool again) {
     const std::size_t count = builder_.tensors_.size();
     home_.assign(count, OwnFormal);
     offset_.assign(count, 0);
@@ -113,14 +117,17 @@ class StepAssembly {
       const unsigned given = tensor.used_in & ~tensor.produced_in;
       const bool from_forward = (tensor.produced_in & bits(Part::Forward)) != 0;
       if (from_forward && (given & bits(Part::Backward)) != 0) {
-        home_[t] = Saved;
+        home_[t] = !tensor.dropped                    ? Saved
+                   : parts == Part::Forward && !again ? Scratch
+                                                      : Recomputed;
+        if (home_[t] == Scratch) continue;
       } else if (!both && given == bits(Part::WeightGrad)) {
         home_[t] = Stash;
       } else {
         home_[t] = Scratch;
         continue;
       }
-      std::int64_t& end = home_[t] == Saved ? saved_bytes_ : stash_bytes_;
+      std::int64_t& end = bytes_[home_[t]];
       offset_[t] = end;
       end += round_up(bytes_of(tensor), FreeList::kAlignment);
     }
@@ -152,11 +159,41 @@ class StepAssembly {
       if (accumulates(info_of(pad).formal)) continue;
       Entry fill;
       fill.kernel.kind = KernelKind::Fill;
-      fill.kernel.dtype = builder_.dtype_;
+      fill.kernel.dtype = info_of(pad).dtype;
       fill.kernel.dims[0] = info_of(pad).elements;
       fill.out = {pad};
       entries_.push_back(std::move(fill));
     }
+  }
+
+  /// Drops the kernels and communications whose results backward does not need, or has.
+  void keep_needed() {
+    std::vector<bool> needed(home_.size(), false);
+    const auto missing = [&](std::size_t t) {
+      const TensorInfo& tensor = builder_.tensors_[t];
+      if (home_[t] != OwnFormal) return home_[t] != Saved;
+      return tensor.communicated && (tensor.dropped || !builder_.outlives_part(tensor.name));
+    };
+    for (std::size_t t = 0; t < home_.size(); ++t) {
+      const TensorInfo& tensor = builder_.tensors_[t];
+      needed[t] = home_[t] == Recomputed ||
+                  (tensor.communicated && tensor.dropped && builder_.outlives_part(tensor.name));
+    }
+    std::vector<Entry> kept;
+    for (std::size_t e = entries_.size(); e-- > 0;) {
+      Entry& entry = entries_[e];
+      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
+        return t.valid() && needed[static_cast<std::size_t>(t.v)];
+      });
+      if (!wanted) continue;
+      for (TensorId t : entry.in) {
+        if (t.valid() && missing(static_cast<std::size_t>(t.v))) {
+          needed[static_cast<std::size_t>(t.v)] = true;
+        }
+      }
+      kept.push_back(std::move(entry));
+    }
+    entries_.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
   }
 
   /// Scratch is reused between the kernels of the part, across its segments.
@@ -184,7 +221,7 @@ class StepAssembly {
         }
       });
     }
-    scratch_bytes_ = scratch.high_water();
+    bytes_[Scratch] = scratch.high_water();
   }
 
   /// A communication ends the segment before it, which made its input. A kernel that touches its
@@ -216,23 +253,14 @@ class StepAssembly {
   }
 
   std::string formal_of(std::size_t t) const {
-    static constexpr std::array<const char*, 4> kHomes = {"", "saved", "stash", "ws"};
+    static constexpr std::array<const char*, 5> kHomes = {"", "saved", "recomputed", "stash", "ws"};
     const TensorInfo& tensor = builder_.tensors_[t];
     if (home_[t] != OwnFormal) return kHomes[home_[t]];
     return tensor.formal.empty() ? tensor.name : tensor.formal;
   }
   std::int64_t formal_bytes(std::size_t t) const {
     const TensorInfo& tensor = builder_.tensors_[t];
-    switch (home_[t]) {
-      case Saved:
-        return saved_bytes_;
-      case Stash:
-        return stash_bytes_;
-      case Scratch:
-        return scratch_bytes_;
-      case OwnFormal:
-        break;
-    }
+    if (home_[t] != OwnFormal) return bytes_[home_[t]];
     return tensor.formal_elements * size_of(tensor.dtype);
   }
 
@@ -315,15 +343,18 @@ class StepAssembly {
 
   const FunctionBuilder& builder_;
   const std::vector<std::string>& accumulate_;
-  std::vector<Home> home_;            // by tensor
-  std::vector<std::int64_t> offset_;  // bytes, by tensor
-  std::int64_t saved_bytes_ = 0, stash_bytes_ = 0, scratch_bytes_ = 0;
+  std::vector<Home> home_;                         // by tensor
+  std::vector<std::int64_t> offset_;               // bytes, by tensor
+  std::array<std::int64_t, Scratch + 1> bytes_{};  // by home
   std::vector<Entry> entries_;
   std::vector<Cut> cuts_;
 };
 
 std::vector<LayerStep> FunctionBuilder::forward() const {
   return StepAssembly(*this, Part::Forward, false, {}).run(layer_name_ + ".F");
+}
+std::vector<LayerStep> FunctionBuilder::recomputation() const {
+  return StepAssembly(*this, Part::Forward, false, {}, true).run(layer_name_ + ".R");
 }
 std::vector<LayerStep> FunctionBuilder::backward(Part part,
                                                  const std::vector<std::string>& accumulate) const {

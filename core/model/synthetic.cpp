@@ -26,7 +26,7 @@ Model build_synthetic(const CostsSpec& costs, int num_stages) {
                                     : !has_input  ? "first"
                                     : !has_output ? "last"
                                                   : "stage";
-      FunctionBuilder f(kind_name, DType::U8);
+      FunctionBuilder f(kind_name, DType::U8, DType::U8);
       const TensorId x = has_input ? f.formal("x", 0) : TensorId{};
       const TensorId y = has_output ? f.formal("y", 0) : TensorId{};
       const TensorId dy = has_output ? f.formal("dy", 0) : TensorId{};

@@ -43,7 +43,7 @@ class Norm {
         gw_(p.g(name + ".weight")),
         gb_(p.g(name + ".bias")),
         layer_norm_(is_gpt2(s.spec)) {
-    stats_ = f.tensor(s.rows() * (layer_norm_ ? 2 : 1));
+    stats_ = f.tensor(s.rows() * (layer_norm_ ? 2 : 1), sum_type(s.shape.dtype));
     const std::vector<std::int64_t> dims = {s.rows(), s.hidden()};
     if (layer_norm_) {
       f.emit(Part::Forward, KernelKind::LayerNormForward,
@@ -103,8 +103,9 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec) {
 }
 
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
-                     const std::string& name, const std::vector<LayerUnit>& units) {
-  FunctionBuilder f("block", shape.dtype);
+                     const std::string& name, const std::vector<LayerUnit>& units,
+                     const Recompute& recompute) {
+  FunctionBuilder f(recompute.any() ? "block_r" : "block", shape.dtype, shape.gradient_dtype);
   const Sizes s{spec, shape};
   const LayerTensors p(f, model, name, units);
   const bool gpt2 = is_gpt2(spec);
@@ -135,7 +136,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   f.linear_forward(n, c, s.qkv(), h1, p.w("attn.wqkv"), p.w("attn.bqkv"), {}, qkv);
   rope(Part::Forward, qkv, 0);
   const TensorId att = f.tensor(n * s.attention());
-  const TensorId lse = f.tensor(n * spec.heads);
+  const TensorId lse = f.tensor(n * spec.heads, sum_type(shape.dtype));
   f.emit(Part::Forward, KernelKind::AttentionForward, {heads, {}, {qkv}, {att, lse}});
   const TensorId x1 = f.tensor(n * c);
   f.linear_forward(n, s.attention(), c, att, p.w("attn.wo"), p.w("attn.bo"), x, x1);
@@ -177,12 +178,13 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
                     p.g("attn.bqkv"));
   norm1.backward(dh1, dx1, dx);
   p.pad(f);
+  f.recompute(recompute);
   return {std::move(f), true, true};
 }
 
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units) {
-  FunctionBuilder f("embed", shape.dtype);
+  FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
   const std::int64_t n = shape.rows();
   const std::int64_t c = spec.hidden;
   const LayerTensors p(f, model, "embed", units);
@@ -215,7 +217,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
 
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units) {
-  FunctionBuilder f("head", shape.dtype);
+  FunctionBuilder f("head", shape.dtype, shape.gradient_dtype);
   const Sizes s{spec, shape};
   const std::int64_t n = s.rows();
   const std::int64_t c = s.hidden();
@@ -226,7 +228,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId gw = p.g(output);
   const TensorId x = f.formal("x", n * c);
   const TensorId targets = f.formal("targets", n, DType::I32);
-  const TensorId loss = f.formal("loss", 1);
+  const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const TensorId h = f.tensor(n * c);
   Norm norm(f, s, p, "norm", x, h);
   const TensorId logits = f.tensor(n * spec.vocab);  // becomes its own gradient in place
@@ -280,12 +282,18 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   model.kinds.push_back(embedding_kind(spec, shape, model, units));
   add_layer("embed", 0, units);
 
+  int plain = -1, recomputing = -1;  // kinds of blocks
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     const std::string name = "blocks." + std::to_string(i);
     LayerDeclaration block(model, shape, name);
     declare_block(block, spec);
-    if (i == 0) model.kinds.push_back(block_kind(spec, shape, model, name, block.units()));
-    add_layer(name, 1, block.units());
+    const Recompute recompute = shape.checkpoint.of_block(i).value_or(Recompute{});
+    int& kind = recompute.any() ? recomputing : plain;  // blocks of each sort share functions
+    if (kind < 0) {
+      kind = static_cast<int>(model.kinds.size());
+      model.kinds.push_back(block_kind(spec, shape, model, name, block.units(), recompute));
+    }
+    add_layer(name, kind, block.units());
   }
 
   LayerDeclaration head(model, shape, "head");
@@ -296,7 +304,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());
   model.kinds.push_back(head_kind(spec, shape, model, units));
-  add_layer("head", 2, units);
+  add_layer("head", static_cast<int>(model.kinds.size()) - 1, units);
   return model;
 }
 

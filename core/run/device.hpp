@@ -37,6 +37,9 @@ struct Device {
   /// The rank's one allocation: Role::arena bytes, aligned to 64 bytes or more.
   virtual std::byte* arena() = 0;
   virtual std::int64_t arena_bytes() const = 0;
+  /// Role::host_arena bytes of host memory that its streams reach, for what is offloaded; null: the
+  /// device has none, and runs no program that needs it.
+  virtual std::byte* host_arena() { return nullptr; }
   /// Blocking access to a byte range of the arena from the host; only while all streams are idle.
   virtual Result<void> write(std::int64_t offset, std::span<const std::byte> from) = 0;
   virtual Result<void> read(std::int64_t offset, std::span<std::byte> to) = 0;

@@ -22,6 +22,11 @@ namespace {
 Result<void> check_supported(const Program& program, std::span<const RankPort> ports,
                              const std::string& backend) {
   for (const RankPort& port : ports) {
+    if (program.role_of(port.rank).host_arena.v > 0 && port.device->host_arena() == nullptr) {
+      return Error{ErrorKind::Unsupported,
+                   "backend '" + backend + "' keeps nothing in host memory: offload needs it",
+                   std::nullopt};
+    }
     for (const Op& op : program.role_of(port.rank).ops) {
       if (op.kind != OpKind::Call) continue;
       const Function& function = program.function(op.function());

@@ -23,7 +23,8 @@ int coordinate_of(const Mesh& mesh, std::string_view dim, Rank rank) {
 std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
   std::vector<std::pair<std::int64_t, std::int64_t>> kept;
   for (const Buffer& buffer : role.buffers) {
-    if (buffer.persistent()) kept.emplace_back(buffer.offset, buffer.offset + buffer.bytes.v);
+    if (buffer.persistent() && !buffer.on_host)
+      kept.emplace_back(buffer.offset, buffer.offset + buffer.bytes.v);
   }
   std::sort(kept.begin(), kept.end());
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
@@ -84,12 +85,14 @@ RankRunner::RankRunner(const Program& program, const Scenario& scenario, const R
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
-    addresses_.push_back(port.device->arena() + arena_offset(program, port.rank, id));
+    std::byte* const arena =
+        role_.buffer(id).on_host ? port.device->host_arena() : port.device->arena();
+    addresses_.push_back(arena + arena_offset(program, port.rank, id));
     sizes_.push_back(role_.buffer(id).bytes.v);
   }
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {
     const Op& op = role_.ops[i];
-    if (!is_copy(op.kind)) continue;
+    if (!is_copy(op.kind) || op.moves_memory()) continue;
     copies_.push_back({static_cast<std::int32_t>(i)});
     staging_.emplace_back(index(sizes_[op.args_begin]));
   }
@@ -99,6 +102,10 @@ Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptio
   // Also without poison: the pages of the arena are touched here and not in the first step.
   if (auto filled = port_.device->fill(0, role_.arena.v, options.poison ? kPoison : 0); !filled) {
     return filled.error();
+  }
+  if (role_.host_arena.v > 0) {
+    std::memset(port_.device->host_arena(), options.poison ? kPoison : 0,
+                index(role_.host_arena.v));
   }
   return load_state(program_, port_.rank, *port_.device, scenario_.training.seed, state);
 }
@@ -135,6 +142,11 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
   }
   const std::span<std::byte* const> args(addresses_.data() + op.args_begin, op.args_count);
   if (op.kind == OpKind::Call) return port_.device->enqueue_call(id, op, args);
+  if (op.moves_memory()) {
+    const bool to_device = op.kind == OpKind::HostToDevice;
+    return port_.device->enqueue_copy(id, op, args[to_device ? 1 : 0], args[to_device ? 0 : 1],
+                                      index(sizes_[op.args_begin]));
+  }
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
     if (op.kind == OpKind::HostToDevice) fill_batch(op, context.step, staging);

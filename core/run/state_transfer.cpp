@@ -1,13 +1,14 @@
 #include "core/run/state_transfer.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
 
+#include "core/base/bfloat16.hpp"
 #include "core/run/initial_values.hpp"
 
 namespace lockstep {
@@ -23,12 +24,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
   for (const std::int64_t n : shape) text += (text.empty() ? "" : "x") + std::to_string(n);
   return "[" + text + "]";
-}
-
-/// Round to nearest, ties to even; NaN stays NaN because the values here are finite.
-std::uint16_t to_bf16(double value) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
 template <class T, class Round>
@@ -51,7 +46,8 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
       write_values<double>(values, piece, to, [](double v) { return v; });
       return {};
     case DType::BF16:
-      write_values<std::uint16_t>(values, piece, to, to_bf16);
+      write_values<bfloat16>(values, piece, to,
+                             [](double v) { return bfloat16(static_cast<float>(v)); });
       return {};
     default:
       return Error{
@@ -61,9 +57,10 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
   }
 }
 
+/// `kept`: the type of the tensor in the state, from which copies in another one are rounded.
 Result<void> copy_from_state(const TrainingState& state, const std::string& key,
-                             const Parameter& parameter, const ShardPiece& piece, DType dtype,
-                             std::byte* to) {
+                             const Parameter& parameter, const ShardPiece& piece, DType kept,
+                             DType dtype, std::byte* to) {
   const auto invalid = [&](const std::string& what) {
     return Error{ErrorKind::InvalidSpec, "initial state: tensor '" + key + "' " + what,
                  std::nullopt};
@@ -75,32 +72,43 @@ Result<void> copy_from_state(const TrainingState& state, const std::string& key,
     return invalid("has shape " + shape_text(tensor.shape) + ", the model needs " +
                    shape_text(parameter.shape));
   }
-  if (tensor.dtype != dtype) {
+  if (tensor.dtype != kept) {
     return invalid("is " + std::string(to_string(tensor.dtype)) + ", the run needs " +
-                   std::string(to_string(dtype)));
+                   std::string(to_string(kept)));
   }
-  const std::int64_t bytes = parameter.elements() * size_of(dtype);
+  const std::int64_t bytes = parameter.elements() * size_of(kept);
   if (tensor.data.size() != index(bytes)) {
     return invalid("holds " + std::to_string(tensor.data.size()) + " bytes instead of " +
                    std::to_string(bytes));
   }
-  std::memcpy(to, tensor.data.data() + piece.begin * size_of(dtype),
-              index(piece.count * size_of(dtype)));
+  const std::byte* from = tensor.data.data() + piece.begin * size_of(kept);
+  if (dtype == kept) {
+    std::memcpy(to, from, index(piece.count * size_of(kept)));
+    return {};
+  }
+  if (kept != DType::F32 || dtype != DType::BF16) {
+    return invalid("cannot be rounded to " + std::string(to_string(dtype)));
+  }
+  for (std::int64_t i = 0; i < piece.count; ++i) {
+    float value = 0;
+    std::memcpy(&value, from + i * std::int64_t{sizeof value}, sizeof value);
+    const bfloat16 rounded(value);
+    std::memcpy(to + i * std::int64_t{sizeof rounded}, &rounded, sizeof rounded);
+  }
   return {};
 }
 
-/// The three tensors that a unit keeps of every parameter, and how their names begin.
-struct Slot {
-  const char* prefix;
-  BufferId Unit::*buffer;
-};
-constexpr Slot kSlots[] = {
-    {"", &Unit::param}, {"adam_m.", &Unit::adam_m}, {"adam_v.", &Unit::adam_v}};
+/// The three tensors that a unit keeps of every parameter: how their names begin, and the buffers
+/// that hold them.
+constexpr std::array<const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
+std::array<BufferId, 3> kept_buffers(const Unit& unit) {
+  return {unit.updated(), unit.adam_m, unit.adam_v};
+}
 
 /// Where values belong in the whole state; also how they travel between processes.
 struct PieceHeader {
   ParameterId parameter;
-  std::int32_t slot = 0;  // of kSlots
+  std::int32_t slot = 0;  // of kPrefixes
   DType dtype = DType::F32;
   std::int64_t begin = 0, count = 0;
   std::int64_t bytes() const { return count * size_of(dtype); }
@@ -109,7 +117,7 @@ struct PieceHeader {
 void place(const Program& program, TrainingState& state, const PieceHeader& header,
            const std::byte* values) {
   const Parameter& parameter = program.parameters[index(header.parameter.v)];
-  Tensor& tensor = state.tensors[kSlots[header.slot].prefix + parameter.name];
+  Tensor& tensor = state.tensors[kPrefixes[index(header.slot)] + parameter.name];
   const std::int64_t size = size_of(header.dtype);
   if (tensor.data.empty()) {
     tensor.dtype = header.dtype;
@@ -189,26 +197,32 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
   const bool moments = state != nullptr && holds_moments(*state);
   std::vector<std::byte> shard;
   for (const Unit& unit : role.units) {
-    for (const Slot& slot : kSlots) {
-      const BufferId id = unit.*slot.buffer;
+    const std::array<BufferId, 3> kept = kept_buffers(unit);
+    const BufferId copy = unit.master.valid() ? unit.param : BufferId{};
+    for (const auto& [id, slot] : {std::pair(kept[0], 0U), std::pair(copy, 0U),
+                                   std::pair(kept[1], 1U), std::pair(kept[2], 2U)}) {
       if (!id.valid()) continue;
       const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
       const Buffer& buffer = role.buffer(id);
-      const bool is_parameter = id == unit.param;
+      const bool is_parameter = slot == 0;
       shard.assign(index(buffer.bytes.v), std::byte{0});
       for (const ShardPiece& piece : pieces) {
         const Parameter& parameter = parameter_of(program, piece);
         std::byte* to = shard.data() + piece.at * size_of(buffer.dtype);
         Result<void> written;
         if (is_parameter ? state != nullptr : moments) {
-          written = copy_from_state(*state, slot.prefix + parameter.name, parameter, piece,
-                                    buffer.dtype, to);
+          written = copy_from_state(*state, kPrefixes[slot] + parameter.name, parameter, piece,
+                                    role.buffer(kept[slot]).dtype, buffer.dtype, to);
         } else if (is_parameter) {
           written = write_initial(parameter, seed, piece, buffer.dtype, to);
         }
         if (!written) return written.error();
       }
-      if (auto sent = device.write(role.arena_offset(id), shard); !sent) return sent.error();
+      if (buffer.on_host) {
+        std::memcpy(device.host_arena() + role.arena_offset(id), shard.data(), shard.size());
+      } else if (auto sent = device.write(role.arena_offset(id), shard); !sent) {
+        return sent.error();
+      }
     }
   }
   return {};
@@ -235,8 +249,8 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
     const Role& role = program.role_of(rank);
     for (const Unit& unit : role.units) {
       if (unit.tied_copy) continue;
-      for (std::int32_t slot = 0; slot < std::ssize(kSlots); ++slot) {
-        const BufferId id = unit.*kSlots[slot].buffer;
+      for (std::int32_t slot = 0; slot < std::ssize(kPrefixes); ++slot) {
+        const BufferId id = kept_buffers(unit)[index(slot)];
         if (!id.valid()) continue;
         std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
         std::erase_if(pieces, [&](const ShardPiece& piece) {
@@ -245,7 +259,10 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
         if (pieces.empty() || port == ports.end()) continue;
         const Buffer& buffer = role.buffer(id);
         shard.resize(index(buffer.bytes.v));
-        if (auto read = port->device->read(role.arena_offset(id), shard); !read) {
+        if (buffer.on_host) {
+          std::memcpy(shard.data(), port->device->host_arena() + role.arena_offset(id),
+                      shard.size());
+        } else if (auto read = port->device->read(role.arena_offset(id), shard); !read) {
           return read.error();
         }
         for (const ShardPiece& piece : pieces) {

@@ -25,10 +25,10 @@ struct ShardPiece {
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
                                      BufferId buffer);
 
-/// Writes the rank's shards: parameters from `state`, or from the seed without one; moments from
-/// `state` if it holds any, or zero; padding zero. Errors: InvalidSpec naming the tensor that is
-/// missing or has another shape or type than the program; Unsupported for an element type that
-/// initial values cannot be rounded to.
+/// Writes the rank's shards: parameters (rounded where a master copy keeps them) from `state`, or
+/// from the seed without one; moments from `state` if it holds any, or zero; padding zero. Errors:
+/// InvalidSpec naming the tensor that is missing or has another shape or type than the program;
+/// Unsupported for an element type that initial values cannot be rounded to.
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
                         const TrainingState* state);
 

@@ -43,6 +43,9 @@ std::string name_of(const Program& program, const Op& op) {
     return std::string(op.kind == OpKind::Send ? "send" : "recv") +
            (is_backward(op.stream) ? " backward" : " forward");
   }
+  if (op.moves_memory()) {
+    return op.kind == OpKind::HostToDevice ? "copy to device" : "copy to host";
+  }
   return "copy " + std::string(to_string(op.host()));
 }
 
@@ -117,7 +120,7 @@ void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_be
   std::array<std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
   for (const Buffer& buffer : role.buffers) {
-    if (buffer.parent.valid()) continue;
+    if (buffer.parent.valid() || buffer.on_host) continue;
     if (buffer.persistent()) {
       live[static_cast<std::size_t>(buffer.kind)] += buffer.bytes.v;
       continue;

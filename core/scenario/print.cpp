@@ -128,6 +128,7 @@ std::string print_scenario(const Scenario& s) {
   std::string text = "name = " + quote(s.name) + "\n";
   text += print_section("model", s.model);
   text += print_section("training", training);
+  text += print_section("activation_checkpoint", s.activation_checkpoint);
   text += print_section("optimizer", s.optimizer);
   text += print_section("lr_scheduler", s.lr_scheduler);
   text += print_section("parallelism", strategy);

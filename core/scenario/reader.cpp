@@ -52,6 +52,7 @@ std::string section_of_key(std::string_view key) {
   };
   note(section_has<ModelSpec>(key), "model");
   note(section_has<TrainingSpec>(key), "training");
+  note(section_has<ActivationCheckpointSpec>(key), "activation_checkpoint");
   note(section_has<OptimizerSpec>(key), "optimizer");
   note(section_has<LrSchedulerSpec>(key), "lr_scheduler");
   note(section_has<StrategySpec>(key), "parallelism");

@@ -13,9 +13,19 @@ namespace {
 constexpr double kExactRelative = 1e-9;  // of `key = 57.0`: room for the decimal text alone
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> names = {
-      "name",       "model",   "training", "optimizer", "lr_scheduler", "parallelism",
-      "checkpoint", "cluster", "costs",    "what_if",   "sweep",        "expect"};
+  static const std::vector<std::string> names = {"name",
+                                                 "model",
+                                                 "training",
+                                                 "optimizer",
+                                                 "lr_scheduler",
+                                                 "parallelism",
+                                                 "activation_checkpoint",
+                                                 "checkpoint",
+                                                 "cluster",
+                                                 "costs",
+                                                 "what_if",
+                                                 "sweep",
+                                                 "expect"};
   return names;
 }
 
@@ -58,6 +68,7 @@ class Resolver {
     s_.model = std::move(model.model);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
+    read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
     read("checkpoint", s_.checkpoint);

@@ -35,6 +35,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
   positive("device", "memory_gb", static_cast<double>(c.device.memory.v));
   positive("device", "memory_bandwidth_gb_s", c.device.memory_bandwidth.v);
   positive("device", "host_bandwidth_gb_s", c.device.host_bandwidth.v);
+  not_negative("device", "host_memory_bandwidth_gb_s", c.device.host_memory_bandwidth.v);
   not_negative("device", "launch_overhead_us", c.device.launch_overhead.v);
   at_least_one("device", "concurrent_ranks", c.device.concurrent_ranks);
   if (!(c.device.overlap_slowdown >= 1)) {

@@ -43,6 +43,16 @@ constexpr auto choices(P2pPosting) {
 constexpr auto choices(OptimizerKind) {
   return Choices<OptimizerKind, 2>{{{"AdamW", OptimizerKind::AdamW}, {"SGD", OptimizerKind::Sgd}}};
 }
+constexpr auto choices(ActivationCheckpoint) {
+  return Choices<ActivationCheckpoint, 3>{{{"none", ActivationCheckpoint::None},
+                                           {"selective", ActivationCheckpoint::Selective},
+                                           {"full", ActivationCheckpoint::Full}}};
+}
+constexpr auto choices(Offload) {
+  return Choices<Offload, 3>{{{"none", Offload::None},
+                              {"optimizer", Offload::Optimizer},
+                              {"parameters", Offload::Parameters}}};
+}
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
 }
@@ -51,6 +61,13 @@ constexpr auto choices(DType) {
                             {to_string(DType::F64), DType::F64},
                             {to_string(DType::BF16), DType::BF16},
                             {to_string(DType::F16), DType::F16}}};
+}
+
+constexpr auto choices(PartDType) {
+  return Choices<PartDType, 4>{{{"default", PartDType::Default},
+                                {to_string(DType::F32), PartDType::F32},
+                                {to_string(DType::BF16), PartDType::BF16},
+                                {to_string(DType::F16), PartDType::F16}}};
 }
 
 // ---- sections ----
@@ -86,10 +103,18 @@ void describe(V& v, TrainingSpec& t) {
   v.field("steps", t.steps);
   v.field("max_norm", t.max_norm);
   v.field("dtype", t.dtype);
+  v.field("mixed_precision_param", t.mixed_precision_param);
+  v.field("mixed_precision_reduce", t.mixed_precision_reduce);
   v.field("seed", t.seed);
   v.field("dataset", t.dataset);
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
+}
+
+template <class V>
+void describe(V& v, ActivationCheckpointSpec& a) {
+  v.field("mode", a.mode);
+  v.field("selective_ac_option", a.selective_ac_option);
 }
 
 template <class V>
@@ -135,6 +160,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("fsdp_persistence_threshold", p.fsdp_persistence_threshold);
   v.field("fsdp_max_active_stages", p.fsdp_max_active_stages);
   v.field("accumulate_sharded_gradients", p.accumulate_sharded_gradients);
+  v.field("offload", p.offload);
   v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);
@@ -175,6 +201,7 @@ void describe(V& v, DeviceSpec& d) {
   v.field("memory_gb", d.memory, Unit::Giga);
   v.field("memory_bandwidth_gb_s", d.memory_bandwidth, Unit::Giga);
   v.field("host_bandwidth_gb_s", d.host_bandwidth, Unit::Giga);
+  v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, Unit::Giga);
   v.field("launch_overhead_us", d.launch_overhead, Unit::Micro);
   v.field("concurrent_ranks", d.concurrent_ranks);
   v.field("overlap_slowdown", d.overlap_slowdown);

@@ -41,8 +41,10 @@ struct DeviceSpec {
                                     // above that they share the device's throughput fairly
   std::vector<EfficiencyCurve> efficiency;
   double overlap_slowdown = 1.0;  // compute and communication that overlap both take this factor
-  BytesPerSecond host_bandwidth;  // device <-> host copies
-  double dollars_per_hour = 0;    // 0: unknown
+  BytesPerSecond host_bandwidth;  // device <-> host copies, in each direction
+  BytesPerSecond host_memory_bandwidth;  // a device's part of its host's memory bandwidth, for what
+                                         // the host computes; 0: the device is the host
+  double dollars_per_hour = 0;           // 0: unknown
   bool operator==(const DeviceSpec&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/nearest.hpp"
 #include "core/spec/faults.hpp"
 
 namespace lockstep {
@@ -120,11 +121,60 @@ void validate_batch(const Scenario& s, Faults& faults) {
     faults.add("parallelism.pipeline_parallel_microbatches",
                "a step has at most " + std::to_string(kMostSequences) + " microbatches");
   }
-  if (t.dtype != DType::F32 && t.dtype != DType::F64 && t.dtype != DType::BF16) {
-    faults.add("training.dtype", "training runs in float32, float64 or bfloat16");
-  }
   if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
   faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
+}
+
+void validate_types(const Scenario& s, Faults& faults) {
+  const TrainingSpec& t = s.training;
+  if (s.model.is_vision() && (t.param_dtype() != t.dtype || t.reduce_dtype() != t.dtype)) {
+    faults.add("training.mixed_precision_param",
+               "vision models train in one type: the kernels of batch norm have no float32 sums "
+               "beside bfloat16 values",
+               ErrorKind::Unsupported);
+  }
+  const auto check = [&](const char* key, DType type) {
+    const std::string name = std::string("training.") + key;
+    if (type == DType::F16) {
+      faults.add(name, std::string(key) +
+                           "=float16 needs a loss scale, which is not built; bfloat16 has the "
+                           "range of float32 and needs none");
+    } else if ((t.dtype == DType::F64) != (type == DType::F64)) {
+      faults.add(name, std::string(key) + "=" + std::string(to_string(type)) +
+                           " does not go with dtype=float64, which is there to compare with: "
+                           "everything is float64 then");
+    }
+  };
+  if (t.dtype == DType::F16) return check("dtype", t.dtype);
+  check("mixed_precision_param", t.param_dtype());
+  check("mixed_precision_reduce", t.reduce_dtype());
+  if (t.dtype == DType::BF16 && t.param_dtype() == DType::F32) {
+    faults.add("training.mixed_precision_param",
+               "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the optimizer "
+               "keeps the parameters");
+  }
+}
+
+void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
+  const ActivationCheckpointSpec& spec = s.activation_checkpoint;
+  if (spec.mode != ActivationCheckpoint::None && s.model.architecture == Architecture::Synthetic) {
+    faults.add("activation_checkpoint.mode",
+               "the synthetic model has no activations: add the time of a second forward pass to "
+               "costs.backward_input");
+  }
+  if (spec.mode != ActivationCheckpoint::None && s.model.is_vision()) {
+    faults.add("activation_checkpoint.mode",
+               "recomputation is of transformer blocks: a second pass of a batch norm would count "
+               "in its running statistics twice",
+               ErrorKind::Unsupported);
+  }
+  if (spec.of_block(0)) return;
+  const std::string close = nearest(spec.selective_ac_option, selective_options());
+  faults.add("activation_checkpoint.selective_ac_option",
+             "selective_ac_option '" + spec.selective_ac_option +
+                 "' is neither a number of blocks, of which the last is recomputed, nor one of op, "
+                 "norm, activation, attention" +
+                 (close.empty() ? "" : "; did you mean '" + close + "'?"));
 }
 
 void validate_optimizer(const Scenario& s, Faults& faults) {
@@ -173,6 +223,15 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
     faults.add("parallelism.accumulate_sharded_gradients",
                "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
                "data_parallel_shard_degree above 1");
+  }
+  if (p.offload == Offload::Parameters && (p.zero_stage < 3 || p.data_parallel_shard_degree == 1)) {
+    faults.add("parallelism.offload",
+               "offload=parameters brings shards to the device before each gather: zero_stage 3 "
+               "and a data_parallel_shard_degree above 1; offload=optimizer works for all");
+  } else if (p.offload == Offload::Parameters && p.fsdp_persistence_threshold > 0) {
+    faults.add("parallelism.offload",
+               "offload=parameters leaves none on the device, and fsdp_persistence_threshold=" +
+                   std::to_string(p.fsdp_persistence_threshold) + " keeps small units there");
   }
   if (p.fsdp_prefetch < 0) {
     faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
@@ -354,6 +413,8 @@ std::vector<Fault> validate(const Scenario& scenario) {
   validate_optimizer(scenario, faults);
   if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees
     validate_batch(scenario, faults);
+    validate_types(scenario, faults);
+    validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);
     validate_costs(scenario, faults);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/spec/activation_checkpoint.hpp"
 #include "core/spec/cluster.hpp"
 #include "core/spec/model.hpp"
 #include "core/spec/strategy.hpp"
@@ -51,6 +52,7 @@ struct Scenario {
   ClusterSpec cluster;
   StrategySpec strategy;
   TrainingSpec training;
+  ActivationCheckpointSpec activation_checkpoint;
   OptimizerSpec optimizer;
   LrSchedulerSpec lr_scheduler;
   CheckpointSpec checkpoint;

@@ -19,6 +19,12 @@ enum class ReshardAfterForward {
 
 /// When pipeline ranks post their messages, and who waits for them (core/lower/post.cpp).
 enum class P2pPosting { Async, Preposted, Fused, Blocking };
+/// What lies in host memory between its uses, and is updated there.
+enum class Offload {
+  None,
+  Optimizer,   // optimizer states and gradients at the step (ZeRO-Offload)
+  Parameters,  // parameters too: FSDP's CPUOffload, DeepSpeed's offload_param
+};
 
 struct StrategySpec {
   // Degrees of the mesh, outermost first: pp, dp_replicate, dp_shard, tp; tp varies fastest.
@@ -48,10 +54,11 @@ struct StrategySpec {
   std::int64_t fsdp_persistence_threshold = 0;  // units of at most this many: parameters whole
   int fsdp_max_active_stages = 3;               // virtual stages gathered at a time; 0: all
   bool accumulate_sharded_gradients = false;    // scatter gradients after every microbatch
-  Bytes bucket_cap{25 << 20};                   // DDP: a bucket closes when it reaches this size
-  Bytes first_bucket_cap{1 << 20};              // DDP: the bucket that is reduced first
-  bool overlap_grad_reduce = true;              // false: reduce after the whole backward
-  bool sync_batch_norm = false;                 // statistics over all data-parallel ranks
+  Offload offload = Offload::None;
+  Bytes bucket_cap{25 << 20};       // DDP: a bucket closes when it reaches this size
+  Bytes first_bucket_cap{1 << 20};  // DDP: the bucket that is reduced first
+  bool overlap_grad_reduce = true;  // false: reduce after the whole backward
+  bool sync_batch_norm = false;     // statistics over all data-parallel ranks
 
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;

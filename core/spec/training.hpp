@@ -8,19 +8,42 @@
 
 namespace lockstep {
 
+/// A type of its own for a part of training, or that of training.dtype.
+enum class PartDType { Default, F32, BF16, F16 };
+constexpr DType type_of(PartDType part, DType otherwise) {
+  switch (part) {
+    case PartDType::F32:
+      return DType::F32;
+    case PartDType::BF16:
+      return DType::BF16;
+    case PartDType::F16:
+      return DType::F16;
+    case PartDType::Default:
+      break;
+  }
+  return otherwise;
+}
+
 struct TrainingSpec {
   int seq_len = 1024;        // tokens; of a vision model 1: an image has one target
   int local_batch_size = 1;  // sequences (images) per data-parallel rank and forward-backward pass
   int global_batch_size = -1;  // sequences per optimizer step; -1: local_batch_size × dp
   int steps = 10;
-  double max_norm = 1.0;  // gradient clipping by global norm; 0: off
-  DType dtype = DType::F32;
+  double max_norm = 1.0;     // gradient clipping by global norm; 0: off
+  DType dtype = DType::F32;  // of optimizer states, and of all that the next two do not name
+  PartDType mixed_precision_param = PartDType::Default;   // parameters as gathered, activations
+  PartDType mixed_precision_reduce = PartDType::Default;  // gradients as added up and reduced
   std::uint64_t seed = 42;
   std::string dataset;    // file, folder or token shard (.bin); relative to the scenario file;
                           // empty: a deterministic synthetic stream. Of a vision model:
                           // CIFAR-10's binary version, a file or the folder of its data_batch files
   bool reshuffle = true;  // another order of samples every epoch
   double total_tokens = 0;  // of the whole training (images of a vision model); 0: not known
+
+  DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
+  DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }
+  /// True: the optimizer updates a copy of the parameters in `dtype`, which is then rounded.
+  bool keeps_master() const { return param_dtype() != dtype; }
   bool operator==(const TrainingSpec&) const = default;
 };
 

@@ -194,7 +194,8 @@ void check_same_bits(const Outcome& a, const Outcome& b) {
 TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the last bit",
           "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const std::string layout : {"2", "3", "4", "2 pp=2 mb=3", "3 accumulation=2"}) {
+    for (const std::string layout : {"2", "3", "4", "2 pp=2 mb=3", "3 accumulation=2",
+                                     "3 training.mixed_precision_param=bfloat16"}) {
       INFO(layout);
       const auto run = [&](const std::string& keys) {
         return train(parity_scenario(architecture, parity_row("", keys), DType::F32));
@@ -207,7 +208,33 @@ TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the l
         check_same_bits(ddp, run(shards + "zero_stage=" + stage));
       }
       check_same_bits(ddp, run(shards + "fsdp_persistence_threshold=1700"));
+      check_same_bits(ddp, run(shards + "offload=parameters"));
+      for (const char* stage : {"0", "1", "2", "3"}) {
+        INFO("ZeRO-" << stage << ", the optimizer on the host");
+        check_same_bits(ddp, run(shards + "offload=optimizer zero_stage=" + stage));
+      }
       if (layout.front() % 2 == 0) check_same_bits(ddp, run(shards + "fsdp_reshard_degree=2"));
+    }
+  }
+}
+
+TEST_CASE("recomputation changes no bit", "[integration]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const std::string layout :
+         {"", "pp=2 mb=3 ", "dp_shard=2 pp=2 mb=6 v=2 schedule=ZBVZeroBubble ",
+          "dp_shard=3 training.mixed_precision_param=bfloat16 "}) {
+      INFO(layout);
+      const auto run = [&](const std::string& keys) {
+        return train(parity_scenario(architecture, parity_row("", layout + keys), DType::F32));
+      };
+      const Outcome kept = run("");
+      check_same_bits(kept, run("activation_checkpoint.mode=full"));
+      for (const char* option : {"2", "op", "norm", "activation", "attention"}) {
+        INFO(option);
+        check_same_bits(kept, run(std::string("activation_checkpoint.mode=selective "
+                                              "activation_checkpoint.selective_ac_option=") +
+                                  option));
+      }
     }
   }
 }

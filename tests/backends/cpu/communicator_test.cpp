@@ -5,10 +5,12 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cpu/cpu_communicator.hpp"
 #include "backends/cpu/remote_communicator.hpp"
+#include "core/base/bfloat16.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/loopback_process.hpp"
 #include "tests/core/run/tiny_program.hpp"
@@ -126,7 +128,14 @@ std::vector<std::vector<T>> random_values(int ranks, std::int64_t n, std::mt1993
   std::uniform_real_distribution<double> mantissa(-1, 1);
   std::vector<std::vector<T>> values(index(ranks), std::vector<T>(index(n)));
   for (auto& row : values) {
-    for (T& v : row) v = static_cast<T>(std::ldexp(mantissa(random), int(random() % 20)));
+    for (T& v : row) {
+      const double value = std::ldexp(mantissa(random), int(random() % 20));
+      if constexpr (std::is_same_v<T, double>) {
+        v = value;
+      } else {
+        v = T(static_cast<float>(value));
+      }
+    }
   }
   return values;
 }
@@ -138,6 +147,17 @@ std::vector<T> serial_sum(const std::vector<std::vector<T>>& values) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[r][i];
   }
   return sum;
+}
+
+/// In float32, rounded once.
+std::vector<bfloat16> serial_sum(const std::vector<std::vector<bfloat16>>& values) {
+  std::vector<bfloat16> sums = values[0];
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    float sum = 0;
+    for (const auto& row : values) sum += static_cast<float>(row[i]);
+    sums[i] = bfloat16(sum);
+  }
+  return sums;
 }
 
 template <class T>
@@ -186,6 +206,7 @@ TEMPLATE_TEST_CASE("all-reduce and reduce-scatter equal the serial sum in rank o
   std::mt19937 random(1);
   check_sums<TestType, float>(DType::F32, random);
   check_sums<TestType, double>(DType::F64, random);
+  check_sums<TestType, bfloat16>(DType::BF16, random);
 }
 
 TEMPLATE_TEST_CASE("all-reduce works on sizes that the group does not divide", "[backends][cpu]",
@@ -432,8 +453,8 @@ TEMPLATE_TEST_CASE("transfers that cannot be are refused when they are enqueued"
              ContainsSubstring("36 B and 16 B do not fit a group of 2"));
   CHECK_THAT(refusal(collective_program(3, OpKind::AllToAll, DType::F32, {8, 8})),
              ContainsSubstring("do not fit a group of 3"));
-  CHECK_THAT(refusal(collective_program(2, OpKind::AllReduce, DType::BF16, {8})),
-             ContainsSubstring("does not add bfloat16"));
+  CHECK_THAT(refusal(collective_program(2, OpKind::AllReduce, DType::F16, {8})),
+             ContainsSubstring("does not add float16"));
   Program outside = collective_program(2, OpKind::AllReduce, DType::F32, {8});
   outside.groups[0].only = {1};
   CHECK_THAT(refusal(outside), ContainsSubstring("has no group or peer"));

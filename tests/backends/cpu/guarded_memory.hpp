@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/base/bfloat16.hpp"
 #include "core/base/dtype.hpp"
 
 namespace lockstep::cpu::test {
@@ -25,11 +26,13 @@ class Memory {
     for (std::size_t i = 0; i < n_; ++i) {
       std::byte* const p = bytes_.data() + guard() + i * size();
       const float f = static_cast<float>(v[i]);
+      const bfloat16 narrow(f);
       const auto id = static_cast<std::int32_t>(dtype_ == DType::I32 ? v[i] : 0);
       std::memcpy(p,
-                  dtype_ == DType::F64   ? static_cast<const void*>(&v[i])
-                  : dtype_ == DType::F32 ? static_cast<const void*>(&f)
-                                         : static_cast<const void*>(&id),
+                  dtype_ == DType::F64    ? static_cast<const void*>(&v[i])
+                  : dtype_ == DType::F32  ? static_cast<const void*>(&f)
+                  : dtype_ == DType::BF16 ? static_cast<const void*>(&narrow)
+                                          : static_cast<const void*>(&id),
                   size());
     }
   }
@@ -40,6 +43,10 @@ class Memory {
       float f = 0;
       if (dtype_ == DType::F64) {
         std::memcpy(&v[i], p, 8);
+      } else if (dtype_ == DType::BF16) {
+        bfloat16 narrow;
+        std::memcpy(&narrow, p, 2);
+        v[i] = static_cast<float>(narrow);
       } else {
         std::memcpy(&f, p, 4);
         v[i] = f;

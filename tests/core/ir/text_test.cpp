@@ -140,6 +140,7 @@ class RandomProgram {
       u.split_group = {index(p.groups)};
       u.shard_group = {index(p.groups)};
       u.param = {coin() ? -1 : below(9)};
+      u.master = {coin() ? -1 : below(9)};
       u.adam_m = {coin() ? -1 : below(9)};
       u.adam_v = {coin() ? -1 : below(9)};
       u.whole_param = coin();

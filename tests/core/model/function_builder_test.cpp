@@ -12,7 +12,7 @@ constexpr std::int64_t kRows = 8, kIn = 4, kOut = 6;
 
 /// A column-parallel layer without bias: y = x · wᵀ; backward sums dx over "tp" and computes dw.
 FunctionBuilder column_parallel() {
-  FunctionBuilder f("layer", DType::F32);
+  FunctionBuilder f("layer", DType::F32, DType::F32);
   const TensorId x = f.formal("x", kRows * kIn);
   const TensorId w = f.inside("w", 0, kIn * kOut, kIn * kOut);
   const TensorId gw = f.inside("gw", 0, kIn * kOut, kIn * kOut);
@@ -84,7 +84,7 @@ TEST_CASE("in a split backward each part has its own kernels and communications"
 TEST_CASE("a communication of the whole backward runs once in B, and in I and W each",
           "[core][model]") {
   // Row-parallel with its output in shards: dy is gathered for both gradients.
-  FunctionBuilder f("layer", DType::F32);
+  FunctionBuilder f("layer", DType::F32, DType::F32);
   const TensorId h = f.formal("x", kRows * kIn);
   const TensorId w = f.inside("w", 0, kIn * kOut, kIn * kOut);
   const TensorId gw = f.inside("gw", 0, kIn * kOut, kIn * kOut);
@@ -103,7 +103,7 @@ TEST_CASE("a communication of the whole backward runs once in B, and in I and W 
 TEST_CASE("the segments of a part share one scratch buffer and keep out of each other's values",
           "[core][model]") {
   // s is written before the communication and read after it; t lives in between.
-  FunctionBuilder f("layer", DType::F32);
+  FunctionBuilder f("layer", DType::F32, DType::F32);
   const TensorId x = f.formal("x", 64);
   const TensorId y = f.formal("y", 64);
   const TensorId s = f.tensor(64);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 
+#include "core/base/bfloat16.hpp"
 #include "core/run/initial_values.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/fake_device.hpp"
@@ -239,6 +240,47 @@ TEST_CASE("bfloat16 parameters are rounded to nearest", "[core][run]") {
     std::memcpy(&bits, state.tensors.at("a").data.data() + 2 * i, 2);
     const auto value = std::bit_cast<float>(std::uint32_t{bits} << 16);
     CHECK(std::abs(value - a[i]) <= std::abs(a[i]) * 0x1p-8);  // half a unit of 8-bit precision
+  }
+}
+
+TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "[core][run]") {
+  for (const int ranks : {1, 2, 5}) {
+    for (const bool whole : {false, true}) {
+      Program program = sharded_program(ranks, DType::F32, whole);
+      Role& role = program.roles[0];
+      Unit& unit = role.units[0];
+      unit.master = {static_cast<std::int32_t>(role.buffers.size())};
+      Buffer master = role.buffer(unit.adam_m);
+      master.kind = BufferKind::Master;
+      master.offset = role.arena.v;
+      role.arena += master.bytes;
+      role.buffers.push_back(master);
+      Buffer& param = role.buffers[index(unit.param.v)];
+      param.dtype = DType::BF16;
+      param.bytes.v /= 2;
+      const TrainingState state = initial_state(program, 4);
+      CHECK(state.tensors.at("a").dtype == DType::F32);
+      CHECK(state == initial_state(sharded_program(1, DType::F32), 4));
+
+      Machine machine(program);  // from the seed, and from a state: the same values either way
+      Machine resumed(program);
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        REQUIRE(load_state(program, rank, machine.devices[index(rank)], 7, nullptr).ok());
+        REQUIRE(load_state(program, rank, resumed.devices[index(rank)], 0, &state).ok());
+        CHECK(machine.ranks[index(rank)].arena == resumed.ranks[index(rank)].arena);
+        for (const ShardPiece& piece : shard_pieces(program, rank, unit, unit.param)) {
+          const InitialValues values(program.parameters[index(piece.parameter.v)], 7);
+          for (std::int64_t i = 0; i < piece.count; ++i) {
+            bfloat16 held;
+            std::memcpy(&held,
+                        machine.ranks[index(rank)].arena.data() + role.arena_offset(unit.param) +
+                            2 * (piece.at + i),
+                        2);
+            CHECK(held == bfloat16(static_cast<float>(values[piece.begin + i])));
+          }
+        }
+      }
+    }
   }
 }
 

@@ -1,0 +1,113 @@
+// Mixed precision: which buffers have which type, and what they add up to.
+#include <map>
+
+#include "core/ir/verify.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+using test::Layout;
+
+namespace {
+
+Scenario mixed(const Layout& layout, int stage, PartDType reduce) {
+  Scenario s = test::tiny_scenario(Architecture::Llama, layout);
+  s.strategy.zero_stage = stage;
+  s.training.mixed_precision_param = PartDType::BF16;
+  s.training.mixed_precision_reduce = reduce;
+  return s;
+}
+
+Program lowered(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
+/// Bytes of a role's roots of each kind that live for the whole step.
+std::map<BufferKind, double> kept(const Role& role) {
+  std::map<BufferKind, double> bytes;
+  for (const Buffer& buffer : role.buffers) {
+    if (buffer.persistent()) bytes[buffer.kind] += static_cast<double>(buffer.bytes.v);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("mixed precision keeps 2 bytes of parameters and 12 of the optimizer, sharded by stage",
+          "[core][lower]") {
+  constexpr int kRanks = 2;
+  for (int stage = 0; stage <= 3; ++stage) {
+    INFO("ZeRO-" << stage);
+    const Program program = lowered(mixed({1, kRanks}, stage, PartDType::BF16));
+    double parameters = 0;
+    for (const Unit& unit : program.roles[0].units) {
+      REQUIRE(unit.elements % kRanks == 0);  // no padding: the formula is exact
+      parameters += static_cast<double>(unit.elements);
+    }
+    const auto bytes = kept(program.roles[0]);
+    // Rajbhandari et al. 2020, figure 1: 2 bytes of parameters, 12 of the optimizer.
+    CHECK(bytes.at(BufferKind::Param) == 2 * parameters / (stage >= 3 ? kRanks : 1));
+    CHECK(bytes.at(BufferKind::Master) + bytes.at(BufferKind::Optimizer) ==
+          12 * parameters / (stage >= 1 ? kRanks : 1));
+  }
+}
+
+TEST_CASE("every buffer has the type of its part", "[core][lower]") {
+  for (PartDType reduce : {PartDType::BF16, PartDType::Default}) {
+    const Program program = lowered(mixed({1, 2, 2, 2}, 3, reduce));
+    CHECK(program.dtype == DType::BF16);
+    for (const Role& role : program.roles) {
+      for (const Buffer& buffer : role.buffers) {
+        INFO(to_string(buffer.kind));
+        switch (buffer.kind) {
+          case BufferKind::Master:
+          case BufferKind::Optimizer:
+          case BufferKind::Metric:
+            CHECK(buffer.dtype == DType::F32);
+            break;
+          case BufferKind::Grad:
+            CHECK(buffer.dtype == (reduce == PartDType::BF16 ? DType::BF16 : DType::F32));
+            break;
+          case BufferKind::Input:
+            CHECK(buffer.dtype == DType::I32);
+            break;
+          default:
+            CHECK(buffer.dtype == DType::BF16);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("parameters and messages move in half the bytes", "[core][lower]") {
+  const auto sent = [](const Scenario& s, OpKind kind) {
+    const Program program = lowered(s);
+    std::int64_t bytes = 0;
+    for (const Role& role : program.roles) {
+      for (const Op& op : role.ops) {
+        if (op.kind != kind || role.buffer(role.args_of(op)[0]).kind == BufferKind::Metric)
+          continue;
+        bytes += payload_bytes(program, role, op).v;
+      }
+    }
+    return bytes;
+  };
+  Scenario wide = mixed({1, 2, 2, 3}, 3, PartDType::Default);
+  wide.training.mixed_precision_param = PartDType::Default;
+  for (PartDType reduce : {PartDType::BF16, PartDType::Default}) {
+    const Scenario narrow = mixed({1, 2, 2, 3}, 3, reduce);
+    CHECK(2 * sent(narrow, OpKind::AllGather) == sent(wide, OpKind::AllGather));
+    CHECK(2 * sent(narrow, OpKind::Send) == sent(wide, OpKind::Send));
+    const int gradients = reduce == PartDType::BF16 ? 2 : 1;
+    CHECK(gradients * sent(narrow, OpKind::ReduceScatter) == sent(wide, OpKind::ReduceScatter));
+  }
+}
+
+TEST_CASE("types given as the default change nothing", "[core][lower]") {
+  Scenario s = mixed({1, 2}, 3, PartDType::F32);
+  s.training.mixed_precision_param = PartDType::F32;
+  CHECK(lowered(s) == lowered(test::tiny_scenario(Architecture::Llama, {1, 2})));
+}

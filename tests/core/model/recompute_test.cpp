@@ -1,0 +1,114 @@
+// Recomputation: which kernels R repeats, and what F keeps.
+#include <algorithm>
+
+#include "core/model/model.hpp"
+#include "tests/catch.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+ModelSpec spec(Architecture architecture) {
+  ModelSpec m;
+  m.architecture = architecture;
+  m.layers = 5;
+  m.hidden = 32;
+  m.heads = m.kv_heads = 4;
+  m.head_dim = 8;
+  m.ffn_hidden = 128;
+  m.vocab = 61;
+  m.max_seq_len = 16;
+  return m;
+}
+
+Model model(Architecture architecture, ActivationCheckpoint mode, const std::string& option = "2") {
+  LayerShape shape;
+  shape.batch = 2;
+  shape.seq = 8;
+  shape.checkpoint = {mode, option};
+  return build_transformer(spec(architecture), shape);
+}
+
+const LayerKind& kind_of(const Model& m, const std::string& layer) {
+  const auto found = std::find_if(m.layers.begin(), m.layers.end(),
+                                  [&](const Layer& l) { return l.name == layer; });
+  REQUIRE(found != m.layers.end());
+  return m.kinds[static_cast<std::size_t>(found->kind)];
+}
+
+std::vector<std::string> kernels(const std::vector<LayerStep>& steps) {
+  std::vector<std::string> names;
+  for (const LayerStep& step : steps) {
+    for (const Kernel& kernel : std::get<Function>(step).kernels) {
+      names.emplace_back(info(kernel.kind).name);
+    }
+  }
+  return names;
+}
+
+std::int64_t formal_bytes(const std::vector<LayerStep>& steps, const std::string& name) {
+  for (const LayerStep& step : steps) {
+    for (const Formal& formal : std::get<Function>(step).formals) {
+      if (formal.name == name) return formal.bytes.v;
+    }
+  }
+  return 0;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a block that keeps everything repeats nothing", "[core][model]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    const Model m = model(architecture, ActivationCheckpoint::None);
+    for (const LayerKind& kind : m.kinds) CHECK(kind.functions.recomputation().empty());
+  }
+}
+
+TEST_CASE("full recomputation repeats all of forward but its last product", "[core][model]") {
+  const Model gpt2 = model(Architecture::Gpt2, ActivationCheckpoint::Full);
+  const FunctionBuilder& block = kind_of(gpt2, "blocks.0").functions;
+  CHECK(kernels(block.recomputation()) == Names{"layer_norm_forward", "gemm", "attention_forward",
+                                                "gemm", "layer_norm_forward", "gemm",
+                                                "gelu_forward"});
+  CHECK(formal_bytes(block.forward(), "saved") == 0);
+  // What F would have kept comes from R.
+  const Model plain = model(Architecture::Gpt2, ActivationCheckpoint::None);
+  CHECK(formal_bytes(block.recomputation(), "recomputed") ==
+        formal_bytes(kind_of(plain, "blocks.0").functions.forward(), "saved"));
+  const Model llama = model(Architecture::Llama, ActivationCheckpoint::Full);
+  CHECK(kernels(kind_of(llama, "blocks.0").functions.recomputation()) ==
+        Names{"rms_norm_forward", "gemm", "rope", "attention_forward", "gemm", "rms_norm_forward",
+              "gemm", "swiglu_forward"});
+  CHECK(kind_of(llama, "head").functions.recomputation().empty());
+}
+
+TEST_CASE("selective recomputation repeats what its option names and no product", "[core][model]") {
+  const auto repeated = [](const std::string& option) {
+    const Model m = model(Architecture::Gpt2, ActivationCheckpoint::Selective, option);
+    return kernels(kind_of(m, "blocks.0").functions.recomputation());
+  };
+  CHECK(repeated("attention") == Names{"attention_forward"});
+  CHECK(repeated("activation") == Names{"gelu_forward"});
+  CHECK(repeated("norm") == Names{"layer_norm_forward", "layer_norm_forward"});
+  CHECK(repeated("op") == Names{"layer_norm_forward", "layer_norm_forward", "gelu_forward"});
+}
+
+TEST_CASE("every k-th block is recomputed, counted from one", "[core][model]") {
+  const Model m = model(Architecture::Llama, ActivationCheckpoint::Selective, "2");
+  for (int i = 0; i < 5; ++i) {
+    const auto steps = kind_of(m, "blocks." + std::to_string(i)).functions.recomputation();
+    CHECK(steps.empty() == (i % 2 == 0));
+  }
+}
+
+TEST_CASE("split backward gets recomputed tensors in I and in W", "[core][model]") {
+  const Model m = model(Architecture::Llama, ActivationCheckpoint::Full);
+  const FunctionBuilder& block = kind_of(m, "blocks.0").functions;
+  const std::int64_t bytes = formal_bytes(block.recomputation(), "recomputed");
+  CHECK(bytes > 0);
+  CHECK(formal_bytes(block.backward(Part::InputGrad, {}), "recomputed") == bytes);
+  CHECK(formal_bytes(block.backward(Part::WeightGrad, {}), "recomputed") == bytes);
+  CHECK(formal_bytes(block.backward({}), "recomputed") == bytes);
+}
