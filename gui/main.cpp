@@ -67,7 +67,9 @@ int main(int argc, char** argv) {
   const QCommandLineOption alone("alone", "the screenshot is of that view only");
   const QCommandLineOption at("at", "where the cursor stands: seconds from the begin, or NN%",
                               "TIME");
-  parser.addOptions({screenshot, size, theme, view, alone, at});
+  const QCommandLineOption find("find", "select the first span that a search finds", "WORDS");
+  const QCommandLineOption path("critical-path", "mark the critical path");
+  parser.addOptions({screenshot, size, theme, view, alone, at, find, path});
   parser.process(application);
 
   const std::optional<QSize> window_size = parse_size(parser.value(size));
@@ -102,6 +104,8 @@ int main(int argc, char** argv) {
   options.file = parser.value(screenshot);
   options.open = parser.positionalArguments();
   options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
+  options.find = parser.value(find).toStdString();
+  options.critical_path = parser.isSet(path);
   options.at = parser.value(at).toStdString();
   if (const Result<void> done = take_screenshot(window, session, options); !done) {
     return std::fprintf(stderr, "%s\n", to_string(done.error()).c_str()),

@@ -19,7 +19,8 @@ constexpr LookColor kLooks[] = {
     {Look::AllGather, 0xffb889d6},     {Look::ReduceScatter, 0xffe3a4c4},
     {Look::Broadcast, 0xffd9a0e8},     {Look::AllToAll, 0xffb08ca8},
     {Look::Send, 0xffa5adb5},          {Look::Recv, 0xffc4cad0},
-    {Look::Copy, 0xffb59a7a},
+    {Look::OtherTransfer, 0xffc9a0b5}, {Look::Copy, 0xffb59a7a},
+    {Look::Host, 0xffa8a294},
 };
 
 // In BufferKind's order: param, param_full, grad, master, optimizer, activation, boundary, comm,

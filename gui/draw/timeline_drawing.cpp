@@ -193,7 +193,8 @@ class LaneDrawing {
   }
 
   static bool same_block(const TraceOp& a, const TraceOp& b) {
-    return a.kind == b.kind && a.microbatch == b.microbatch && a.stage == b.stage;
+    return a.kind == b.kind && a.microbatch == b.microbatch && a.stage == b.stage &&
+           (a.microbatch >= 0 || a.name == b.name);
   }
 
   void extend_block(const TraceOp& op, Look look, const QRectF& rect, std::size_t spans) {
@@ -213,8 +214,8 @@ class LaneDrawing {
   }
 
   void label_block() {
-    const std::string words = label(*block_.op, block_.look);
     const Ink ink = ink_of(block_.look);
+    std::string words = label(*block_.op, block_.look);
     bool labelled = false;
     for (const auto& [rect, layer] : block_.layers) {
       if (block_.spans == 1 || layer < 0 || block_.look >= Look::AllReduce) continue;
@@ -225,6 +226,10 @@ class LaneDrawing {
     }
     const double left = std::max(block_.left, row_.left());
     const double width = std::min(block_.right, row_.right()) - left;
+    // What has no microbatch and no layer is told by its name, where that fits.
+    const std::string& name = run_.trace.names[static_cast<std::size_t>(block_.op->name)];
+    const bool anonymous = block_.op->microbatch < 0 && block_.op->layer < 0;
+    if (anonymous && text_.width_of(name) + 2 <= width) words = name;
     const double needed = text_.width_of(words) + 2;
     if (labelled || needed > width) return;
     const QRectF rect(left, row_.y(), width, row_.height());

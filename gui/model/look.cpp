@@ -1,6 +1,7 @@
 #include "gui/model/look.hpp"
 
 #include <array>
+#include <utility>
 
 namespace lockstep::gui {
 namespace {
@@ -24,8 +25,23 @@ constexpr std::array<Names, kNumLooks> kNames = {{
     {"all_to_all", "A2A", "all-to-all"},
     {"send", "S", "send"},
     {"recv", "r", "receive"},
-    {"copy", "C", "host copy"},
+    {"communication", "T", "other transfer"},
+    {"copy", "C", "copy"},
+    {"host", "H", "host"},
 }};
+
+/// Kinds that only traces from elsewhere have.
+constexpr std::pair<std::string_view, Look> kForeign[] = {
+    {"memcpy", Look::Copy},
+    {"memset", Look::Copy},
+    {"annotation", Look::Host},
+    {"sync", Look::Host},
+    {"reduce", Look::OtherTransfer},
+    {"gather", Look::OtherTransfer},
+    {"scatter", Look::OtherTransfer},
+    {"barrier", Look::OtherTransfer},
+    {"send_recv", Look::OtherTransfer},
+};
 
 const Names& names(Look look) { return kNames[static_cast<std::size_t>(look)]; }
 
@@ -34,6 +50,9 @@ const Names& names(Look look) { return kNames[static_cast<std::size_t>(look)]; }
 Look look_of_kind(std::string_view kind) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i].kind == kind) return static_cast<Look>(i);
+  }
+  for (const auto& [name, look] : kForeign) {
+    if (name == kind) return look;
   }
   return Look::OtherCompute;
 }

@@ -24,11 +24,13 @@ enum class Look : std::uint8_t {
   AllToAll,
   Send,
   Recv,
+  OtherTransfer,
   Copy,
+  Host,
 };
-inline constexpr int kNumLooks = static_cast<int>(Look::Copy) + 1;
+inline constexpr int kNumLooks = static_cast<int>(Look::Host) + 1;
 
-/// Of TraceOp::kind's name; a name that no backend of ours writes is OtherCompute.
+/// Of TraceOp::kind's name; one that is not known is OtherCompute.
 Look look_of_kind(std::string_view kind);
 
 /// "F", "B", "I", "W", "R", "O", "AG", "RS", …: what stands in a box beside its colour.

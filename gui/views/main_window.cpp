@@ -21,6 +21,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kMostRecent = 10;
+constexpr int kSideWidth = 360;
 constexpr int kBusyAfter = 200;  // ms: what is quicker shows no progress
 
 }  // namespace
@@ -113,11 +114,26 @@ void MainWindow::reset_layout() {
     const auto [it, inserted] = first.try_emplace(entry.area, dock);
     if (!inserted) tabifyDockWidget(it->second, dock);
   }
-  for (const auto& [area, dock] : first) {
-    dock->raise();
-    if (area == Qt::BottomDockWidgetArea) resizeDocks({dock}, {height() / 4}, Qt::Vertical);
-    if (area == Qt::RightDockWidgetArea) resizeDocks({dock}, {360}, Qt::Horizontal);
+  for (const auto& [area, dock] : first) dock->raise();
+  size_docks();
+}
+
+void MainWindow::size_docks() {
+  for (const ViewEntry& entry : view_list()) {
+    const auto dock = docks_.find(entry.name);
+    if (dock == docks_.end()) continue;
+    if (entry.area == Qt::BottomDockWidgetArea) {
+      resizeDocks({dock->second}, {height() * 3 / 10}, Qt::Vertical);
+    } else {
+      resizeDocks({dock->second}, {kSideWidth}, Qt::Horizontal);
+    }
   }
+}
+
+/// Docks have sizes only in a window that has one.
+void MainWindow::showEvent(QShowEvent* event) {
+  QMainWindow::showEvent(event);
+  if (!docks_restored_) size_docks();
 }
 
 QWidget* MainWindow::view(const std::string& name) const {
@@ -150,7 +166,7 @@ void MainWindow::remember(QSettings& settings) {
   const bool system_dark = theme_for(QApplication::palette()).dark;
   set_theme(settings.value("dark", system_dark).toBool());
   restoreGeometry(settings.value("geometry").toByteArray());
-  restoreState(settings.value("docks").toByteArray());
+  docks_restored_ = restoreState(settings.value("docks").toByteArray());
   message_bar_->hide();
   show_recent();
 }

@@ -43,8 +43,10 @@ class MainWindow final : public QMainWindow {
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
   void closeEvent(QCloseEvent* event) override;
+  void showEvent(QShowEvent* event) override;
 
  private:
+  void size_docks();
   void make_views();
   void make_status();
   void make_menus();
@@ -58,6 +60,7 @@ class MainWindow final : public QMainWindow {
   Session& session_;
   QSettings* settings_ = nullptr;
   bool dark_ = false;
+  bool docks_restored_ = false;
   std::map<std::string, QDockWidget*> docks_;
   QMenu* recent_ = nullptr;
   QAction *undo_ = nullptr, *redo_ = nullptr, *save_ = nullptr;

@@ -5,6 +5,9 @@
 #include <QPixmap>
 #include <charconv>
 
+#include "gui/views/timeline_panel.hpp"
+#include "gui/views/timeline_view.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -47,7 +50,12 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
     if (!time) return time.error();
     session.set_cursor(*time);
   }
-  QCoreApplication::processEvents();
+  TimelineView& timeline = static_cast<TimelinePanel*>(window.centralWidget())->timeline();
+  timeline.show_critical_path(options.critical_path);
+  if (!options.find.empty() && !timeline.find(options.find, true)) {
+    return Error{ErrorKind::InvalidSpec, "--find: no span is '" + options.find + "'", {}};
+  }
+  wait_until_idle(session);
   QWidget* widget = &window;
   if (!options.view.empty()) widget = window.view(options.view);
   if (!widget->grab().save(options.file)) {

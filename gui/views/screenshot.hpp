@@ -14,7 +14,9 @@ struct ScreenshotOptions {
   QString file;      // PNG, or what the ending says
   QStringList open;  // opened one after the other, each when the one before is there
   std::string view;  // only this one; empty: the whole window
-  std::string at;    // cursor: seconds from the run's begin, or "NN%" of it; empty: the begin
+  std::string find;  // selects the first span that a search for these words finds
+  bool critical_path = false;
+  std::string at;  // cursor: seconds from the run's begin, or "NN%" of it; empty: the begin
 };
 
 /// Opens the files, waits for the background work and saves what the window shows. Errors: those of
