@@ -9,7 +9,6 @@ namespace lockstep::gui {
 namespace {
 
 constexpr double kRulerTick = 110;  // pixels between labelled ticks, at least
-constexpr int kComputeStream = static_cast<int>(Stream::Compute);
 
 /// Where time lies in a row, and what is too narrow to be drawn alone there.
 class Scale {
@@ -335,7 +334,7 @@ void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const Ti
   LaneDrawing drawing(list, run, axis, row, text);
   for (const LaneSegment& segment : lane.segments) {
     const StepView* step =
-        lane.stream == kComputeStream
+        run.lanes.main_of_rank(lane.rank) == &lane
             ? run.step_of(static_cast<SpanId>(segment.spans().data() - run.trace.spans.data()))
             : nullptr;
     const SimTime begin = step ? step->graph.begin() : segment.begin();

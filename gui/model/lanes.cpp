@@ -149,6 +149,21 @@ const Lane* Lanes::find(Rank rank, int stream) const {
   return nullptr;
 }
 
+const Lane* Lanes::main_of_rank(Rank rank) const {
+  const Lane* best = nullptr;
+  std::size_t most = 0;
+  for (const Lane& lane : of_rank(rank)) {
+    if (trace_->streams[at(lane.stream)] == "compute") return &lane;
+    const bool host = look(lane.segments.front().spans().front()) == Look::Host;
+    const std::size_t weight = host ? 1 : 1 + lane.count();
+    if (weight > most) {
+      most = weight;
+      best = &lane;
+    }
+  }
+  return best;
+}
+
 Look Lanes::look(const Span& span) const { return look_of_name_[at(op(span).kind)]; }
 
 const TraceOp& Lanes::op(const Span& span) const {

@@ -65,8 +65,11 @@ class Lanes {
   /// Lanes of `rank`, ascending by stream; of the rank that stands for it where it has none.
   std::span<const Lane> of_rank(Rank rank) const;
   const Lane* find(Rank rank, int stream) const;  // null: the rank does nothing there
-  SimTime begin() const { return begin_; }        // of the first span
-  SimTime end() const { return end_; }            // of the last
+  /// The lane that stands for a rank: "compute"; of a trace without such a stream, the one with the
+  /// most spans that are not the host's. Null: the rank has none.
+  const Lane* main_of_rank(Rank rank) const;
+  SimTime begin() const { return begin_; }  // of the first span
+  SimTime end() const { return end_; }      // of the last
   const std::vector<StepWindow>& steps() const { return steps_; }
   std::size_t spans() const { return spans_; }
   Look look(const Span& span) const;

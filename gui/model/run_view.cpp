@@ -8,7 +8,6 @@
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
-#include "core/trace/chrome_trace.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -111,32 +110,24 @@ Outcome simulate(const std::string& text, const std::string& file,
   return {finish(std::move(run)), {}};
 }
 
-Outcome load(const std::string& path, const Cancelled& cancelled) {
-  if (kind_of_path(path) == FileKind::RunFolder) {
-    Result<Run> read = read_run(path);
-    if (!read) return failed(read.error());
-    if (cancelled) return {};
-    auto run = std::make_shared<RunView>();
-    run->title = stem(path) + ", " + read->trace.backend;
-    run->path = path;
-    run->trace = std::move(read->trace);
-    run->report = std::move(read->report);
-    add_program(*run, path);
-    return {finish(std::move(run)), {}};
-  }
-  Result<Trace> trace = read_chrome_trace(path);
-  if (!trace) return failed(trace.error());
+Outcome load(const std::string& path, const Cancelled& cancelled,
+             const std::function<void(double)>& progress) {
+  Result<Run> read = open_run(path, {&cancelled, progress});
+  if (!read) return failed(read.error());
   if (cancelled) return {};
   auto run = std::make_shared<RunView>();
-  run->title = stem(path) + ", " + trace->backend;
+  run->title = stem(path) + ", " + read->trace.backend;
   run->path = path;
-  run->trace = std::move(*trace);
+  run->trace = std::move(read->trace);
+  run->report = std::move(read->report);
+  run->notes = std::move(read->remarks);
+  if (fs::exists(fs::path(path) / "scenario.toml")) add_program(*run, path);
   return {finish(std::move(run)), {}};
 }
 
 FileKind kind_of_path(const std::string& path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return FileKind::RunFolder;
+  if (fs::is_directory(path, ignored)) return FileKind::Folder;
   return path.ends_with(".json") || path.ends_with(".gz") ? FileKind::Trace : FileKind::Scenario;
 }
 

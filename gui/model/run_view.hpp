@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,15 +66,17 @@ struct Outcome {
 Outcome simulate(const std::string& text, const std::string& file,
                  const std::vector<std::string>& overrides, const Cancelled& cancelled);
 
-/// A run folder, or a trace file. Errors: Parse, InvalidSpec.
-Outcome load(const std::string& path, const Cancelled& cancelled);
+/// A run folder, a trace of ours or of PyTorch's profiler, or a folder of such traces, one per
+/// rank. `progress`, from 0 to 1, is called on the caller's thread. Errors: as open_run.
+Outcome load(const std::string& path, const Cancelled& cancelled,
+             const std::function<void(double)>& progress = {});
 
 /// The run of a trace and of what is known about it; indexes the lanes.
 RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario = {},
                 std::optional<Program> program = {}, std::optional<Report> report = {});
 
 /// What a path holds, by its name and kind: what open does with it.
-enum class FileKind { Scenario, RunFolder, Trace };
+enum class FileKind { Scenario, Folder, Trace };
 FileKind kind_of_path(const std::string& path);
 
 /// Where a rank stands in the mesh, as its label says: "rank 3 (pp1 dp_shard0)".

@@ -14,8 +14,10 @@ Session::~Session() = default;
 
 void Session::open(const std::string& path) {
   if (kind_of_path(path) != FileKind::Scenario) {
-    loading_.submit([this, path](const Cancelled& cancelled) -> Latest::Apply {
-      return [this, outcome = load(path, cancelled)] {
+    progress_ = std::make_shared<std::atomic<int>>(-1);
+    loading_.submit([this, path, percent = progress_](const Cancelled& cancelled) -> Latest::Apply {
+      const auto progress = [&](double fraction) { *percent = static_cast<int>(100 * fraction); };
+      return [this, outcome = load(path, cancelled, progress)] {
         if (outcome.run) add(outcome.run);
         for (const Error& error : outcome.errors) {
           emit failed(QString::fromStdString(to_string(error)));

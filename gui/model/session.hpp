@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QObject>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,8 @@ class Session : public QObject {
   void show(RunPtr run);  // one of runs()
   void close(const RunPtr& run);
   bool busy() const { return loading_.busy() || simulating_.busy(); }
+  /// How far loading has come, in percent; -1: nobody knows.
+  int progress() const { return loading_.busy() ? progress_->load() : -1; }
   void cancel();  // whatever is in the background
 
   // ---- the document: scenario text, edited and simulated as it changes
@@ -132,7 +135,8 @@ class Session : public QObject {
   bool playing_ = false;
   double play_seconds_ = 20;
   LayoutChoice layout_;
-  Latest loading_, simulating_;  // last: they stop before the rest goes
+  std::shared_ptr<std::atomic<int>> progress_;  // of the newest loading
+  Latest loading_, simulating_;                 // last: they stop before the rest goes
 };
 
 }  // namespace lockstep::gui

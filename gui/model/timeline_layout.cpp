@@ -78,20 +78,13 @@ class Layouter {
     if (!choice_.identical_ranks && copies_[i] > 1) label += " ×" + std::to_string(copies_[i]);
     return label;
   }
-  /// The lane that stands for a rank: its computation, or what comes first.
-  const Lane* main_lane(Rank rank) const {
-    if (const Lane* compute = run_.lanes.find(rank, kComputeStream)) return compute;
-    const auto lanes = run_.lanes.of_rank(rank);
-    return lanes.empty() ? nullptr : &lanes.front();
-  }
-
   Row rank_row(Rank rank) const {
     Row row;
     row.kind = Row::Kind::Rank;
     row.key = rank_key(rank);
     row.label = rank_label(rank);
     row.rank = rank;
-    row.lane = main_lane(rank);
+    row.lane = run_.lanes.main_of_rank(rank);
     row.stream = row.lane ? row.lane->stream : kComputeStream;
     row.height = heights_.rank;
     row.foldable = run_.lanes.of_rank(rank).size() > 1;
@@ -121,7 +114,7 @@ class Layouter {
     row.height = heights_.group;
     row.foldable = true;
     row.folded = is_folded(row.key);
-    if (row.folded) row.lane = main_lane(row.rank);
+    if (row.folded) row.lane = run_.lanes.main_of_rank(row.rank);
     const bool folded = row.folded;
     if (choice_.filter.empty()) result_.rows.push_back(std::move(row));
     return !folded || !choice_.filter.empty();

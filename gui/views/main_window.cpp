@@ -12,6 +12,7 @@
 #include <QStatusBar>
 #include <QTimer>
 #include <QToolBar>
+#include <algorithm>
 
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
@@ -85,10 +86,14 @@ void MainWindow::make_status() {
   busy_->setAccessibleName("Working in the background");
   cancel_->setAccessibleName("Cancel the background work");
   connect(cancel_, &QPushButton::clicked, this, [this] { session_.cancel(); });
-  busy_soon_->setSingleShot(true);
+  busy_soon_->setInterval(kBusyAfter);
   connect(busy_soon_, &QTimer::timeout, this, [this] {
+    if (!session_.busy()) busy_soon_->stop();
     busy_->setVisible(session_.busy());
     cancel_->setVisible(session_.busy());
+    const int percent = session_.progress();
+    busy_->setRange(0, percent < 0 ? 0 : 100);
+    busy_->setValue(std::max(percent, 0));
   });
   status_->setAccessibleName("Status");
   status_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
@@ -214,7 +219,7 @@ void MainWindow::show_state() {
     busy_->hide();
     cancel_->hide();
   } else if (!busy_soon_->isActive()) {
-    busy_soon_->start(kBusyAfter);
+    busy_soon_->start();
   }
   QString text;
   if (!session_.errors().empty()) {
