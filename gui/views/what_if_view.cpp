@@ -38,6 +38,7 @@ QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& 
 
 WhatIfView::WhatIfView(Session& session, QWidget* parent)
     : QWidget(parent), session_(session), tabs_(new QTabWidget(this)), fields_(*this) {
+  tabs_->setAccessibleName("Sliders or text");
   setAccessibleName("What if");
   tabs_->addTab(make_form(), "Sliders");
   tabs_->addTab(make_text(), "Text");
@@ -139,6 +140,7 @@ QWidget* WhatIfView::make_buttons() {
   changes_ = new QLabel;
   changes_->setWordWrap(true);
   changes_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  changes_->setAccessibleName("Changes to the scenario");
   layout->addWidget(changes_);
   auto* line = new QHBoxLayout;
   layout->addLayout(line);

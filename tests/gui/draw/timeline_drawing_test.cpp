@@ -47,6 +47,7 @@ TEST_CASE("a transfer that waits for its peer is a thread, then a box", "[gui][d
   DisplayList list;
   draw_lane(list, *run, run->lanes.all()[0], {0 * kMs, 100 * kMs, 1000}, {0, 0, 1000, 20}, kText);
   CHECK(print(list) ==
+        "fill 100.0 0.0 500.0 20.0 idle hatch1\n"  // the rank has no other lane
         "fill 100.0 9.0 300.0 2.0 AG\n"
         "fill 400.0 0.0 199.0 20.0 AG hatch1 spans=1\n"
         "text 400.0 0.0 200.0 20.0 AG \"AG L2\"\n");
