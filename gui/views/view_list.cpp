@@ -5,6 +5,7 @@
 #include "gui/views/play_view.hpp"
 #include "gui/views/runs_view.hpp"
 #include "gui/views/schedule_view.hpp"
+#include "gui/views/shards_view.hpp"
 #include "gui/views/tables_view.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/what_if_view.hpp"
@@ -27,6 +28,7 @@ const std::vector<ViewEntry>& view_list() {
       {"details", "Details", Qt::RightDockWidgetArea, true, make<DetailsView>},
       {"play", "Play", Qt::BottomDockWidgetArea, true, make<PlayView>},
       {"memory", "Memory", Qt::BottomDockWidgetArea, true, make<MemoryView>},
+      {"shards", "Shards", Qt::BottomDockWidgetArea, true, make<ShardsView>},
       {"schedule", "Schedule", Qt::BottomDockWidgetArea, true, make<ScheduleView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
   };

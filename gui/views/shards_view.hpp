@@ -1,0 +1,30 @@
+// ShardsView: the mesh, what each rank keeps of the model, and what it has gathered at the cursor.
+#pragma once
+
+#include "gui/model/latest.hpp"
+#include "gui/model/session.hpp"
+#include "gui/model/shards_model.hpp"
+#include "gui/views/canvas.hpp"
+
+namespace lockstep::gui {
+
+class ShardsView final : public Canvas {
+ public:
+  explicit ShardsView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {800, 320}; }
+  const ShardsModel& model() const { return model_; }
+
+ protected:
+  DisplayList draw() const override;
+  void mousePressEvent(QMouseEvent* event) override;
+
+ private:
+  QRectF field() const;
+  void on_run();
+
+  Session& session_;
+  ShardsModel model_;
+  Latest reading_;  // last: it stops before the rest goes
+};
+
+}  // namespace lockstep::gui

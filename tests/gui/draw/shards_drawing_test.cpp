@@ -1,0 +1,100 @@
+#include "gui/draw/shards_drawing.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "tests/catch.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+const QRectF kRect(0, 0, 800, 400);
+
+ShardsModel model_of(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  Outcome outcome = simulate(text.str(), file, overrides, never);
+  REQUIRE(outcome.run);
+  return make_shards_model(outcome.run, never);
+}
+
+double size_of(const std::vector<Stretch>& stretches) {
+  double sum = 0;
+  for (const Stretch& s : stretches) sum += s.size();
+  return sum;
+}
+
+double owned(const ShardsModel& model, StateKind kind) {
+  double sum = 0;
+  for (const RankStates& states : model.ranks) {
+    sum += size_of(states.owned[static_cast<std::size_t>(kind)]);
+  }
+  return sum;
+}
+
+TEST_CASE("shards of FSDP cover the model once; replicas of DDP once each", "[gui][draw]") {
+  const ShardsModel fsdp = model_of("tiny/gpt2-fsdp3.toml");
+  for (StateKind kind : {StateKind::Parameters, StateKind::Gradients, StateKind::Optimizer}) {
+    CHECK(owned(fsdp, kind) == Approx(1).epsilon(1e-6));
+  }
+  // Ranks that do the same fold to one: DDP 2 shows one rank, which holds everything.
+  const ShardsModel ddp = model_of("tiny/gpt2-ddp2.toml");
+  for (const RankStates& states : ddp.ranks) {
+    CHECK(size_of(states.owned[0]) == Approx(1).epsilon(1e-6));
+    CHECK(size_of(states.owned[2]) == Approx(1).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("ZeRO-1 shares optimizer states alone", "[gui][draw]") {
+  const ShardsModel zero = model_of("tiny/gpt2-fsdp3.toml", {"parallelism.zero_stage=1"});
+  for (const RankStates& states : zero.ranks) {
+    CHECK(size_of(states.owned[0]) == Approx(1).epsilon(1e-6));
+    CHECK(size_of(states.owned[2]) < 0.4);
+  }
+}
+
+TEST_CASE("what is drawn as owned is as wide as it is large", "[gui][draw]") {
+  const ShardsModel model = model_of("tiny/gpt2-fsdp3.toml");
+  const ShardsFrame frame = shards_frame(model, kRect, {});
+  const DisplayList list = draw_shards(model, frame, SimTime{-1}, {});
+  const Ink ink = memory_ink(static_cast<int>(BufferKind::Optimizer));
+  for (std::size_t i = 0; i < model.ranks.size(); ++i) {
+    const QRectF& bar = frame.ranks[i].bars[2];
+    double width = 0;
+    for (const Fill& fill : list.fills) {
+      if (fill.ink == ink && bar.contains(QPointF(fill.x + fill.width / 2, bar.center().y()))) {
+        width += fill.width;
+      }
+    }
+    CHECK(width / bar.width() == Approx(size_of(model.ranks[i].owned[2])).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("a unit is gathered while its layer computes, and gone afterwards", "[gui][draw]") {
+  const ShardsModel model = model_of("tiny/gpt2-fsdp3.toml");
+  const StepGraph& step = model.run->steps.front().graph;
+  std::size_t most = 0;
+  for (int percent = 1; percent < 100; ++percent) {
+    most = std::max(most, model.gathered(0, step.begin() + step.makespan() * percent / 100).size());
+  }
+  CHECK(most >= 2);  // the one in use and the one ahead
+  CHECK(most < model.ranks[0].units.size());
+  CHECK(model.gathered(0, step.end()).empty());
+}
+
+TEST_CASE("boxes of ranks do not overlap and stay inside", "[gui][draw]") {
+  const ShardsModel model = model_of("tiny/gpt2-fsdp2-1f1b2.toml");
+  const ShardsFrame frame = shards_frame(model, kRect, {});
+  for (std::size_t i = 0; i < frame.ranks.size(); ++i) {
+    CHECK(kRect.contains(frame.ranks[i].box));
+    for (std::size_t j = i + 1; j < frame.ranks.size(); ++j) {
+      CHECK_FALSE(frame.ranks[i].box.intersects(frame.ranks[j].box));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::gui
