@@ -28,6 +28,10 @@ OperandType input_type(KernelKind kind, std::size_t i) {
       return i == 0 ? OperandType::Index : OperandType::Main;
     case KernelKind::CrossEntropy:
       return i == 1 ? OperandType::Index : OperandType::Main;
+    case KernelKind::CrossEntropyStats:
+      return i == 1 || i == 2 ? OperandType::Index : OperandType::Main;
+    case KernelKind::CrossEntropyParallel:
+      return i == 1 || i == 3 ? OperandType::Index : OperandType::Main;
     case KernelKind::AdamW:
     case KernelKind::Sgd:
       return i == 1 ? OperandType::Scalar : OperandType::Main;
@@ -41,6 +45,7 @@ OperandType input_type(KernelKind kind, std::size_t i) {
 OperandType output_type(KernelKind kind, std::size_t i) {
   switch (kind) {
     case KernelKind::CrossEntropy:
+    case KernelKind::CrossEntropyParallel:
       return i == 1 ? OperandType::Scalar : OperandType::Main;
     case KernelKind::Sum:
     case KernelKind::NormSquared:

@@ -38,6 +38,9 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::EmbeddingForward) = run_embedding_forward<T>;
   at(KernelKind::EmbeddingBackward) = run_embedding_backward<T>;
   at(KernelKind::CrossEntropy) = run_cross_entropy<T>;
+  at(KernelKind::CrossEntropyStats) = run_cross_entropy_stats<T>;
+  at(KernelKind::CrossEntropyParallel) = run_cross_entropy_parallel<T>;
+  at(KernelKind::Add) = run_add<T>;
   at(KernelKind::Fill) = run_fill<T>;
   at(KernelKind::Sum) = run_sum<T>;
   at(KernelKind::NormSquared) = run_norm_squared<T>;

@@ -82,6 +82,13 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
        {"ids", "dy"},
        {"dtable", "[dpositions]"}},
       {"cross_entropy", {"rows", "cols"}, {"scale"}, {"logits", "targets"}, {"dlogits", "loss"}},
+      {"cross_entropy_stats", {"rows", "cols"}, {}, {"logits", "targets", "[columns]"}, {"stats"}},
+      {"cross_entropy_parallel",
+       {"rows", "cols", "parts"},
+       {"scale"},
+       {"logits", "targets", "stats", "[columns]"},
+       {"dlogits", "loss"}},
+      {"add", {"rows", "cols"}, {}, {"x", "resid", "[bias]"}, {"y"}},
       {"fill", {"n"}, {"value"}, {}, {"y"}},
       {"sum", {"n"}, {}, {"x"}, {"y"}},
       {"norm_squared", {"n", "blocks"}, {}, {"x"}, {"y"}},
@@ -152,6 +159,13 @@ std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
       return i == 0 ? d[0] : times(d[0], d[1]);
     case K::CrossEntropy:
       return i == 0 ? times(d[0], d[1]) : d[0];
+    case K::CrossEntropyStats:
+      return i == 0 ? times(d[0], d[1]) : i == 1 ? d[0] : 1;
+    case K::CrossEntropyParallel:
+      if (i == 2) return product(d[2], d[0], 3);
+      return i == 0 ? times(d[0], d[1]) : i == 1 ? d[0] : 1;
+    case K::Add:
+      return i == 2 ? d[1] : times(d[0], d[1]);
     case K::ColumnSum:
       return times(d[0], d[1]);
     case K::GeluForward:
@@ -199,7 +213,12 @@ std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
     case K::EmbeddingBackward:
       return times(i == 0 ? d[3] : d[2], d[1]);
     case K::CrossEntropy:
+    case K::CrossEntropyParallel:
       return i == 0 ? times(d[0], d[1]) : 1;
+    case K::CrossEntropyStats:
+      return times(d[0], 3);
+    case K::Add:
+      return times(d[0], d[1]);
     case K::GeluForward:
     case K::GeluBackward:
     case K::Fill:
@@ -270,6 +289,12 @@ double flops(const Kernel& kernel) {
       return (has(kernel.out, 1) ? 2 : 1) * elements;
     case K::CrossEntropy:
       return 6 * elements;
+    case K::CrossEntropyStats:
+      return 4 * elements;
+    case K::CrossEntropyParallel:
+      return 3 * elements;
+    case K::Add:
+      return (has(kernel.in, 2) ? 2 : 1) * elements;
     case K::Sum:
       return d(0);
     case K::NormSquared:
@@ -328,7 +353,9 @@ bool output_is_read(const Kernel& kernel, std::size_t i) {
   if (kernel.kind == K::AdamW || kernel.kind == K::Sgd) return true;
   if (kernel.kind == K::BatchNormRunning) return true;
   // Its gradient of the logits overwrites; only the loss adds up.
-  if (kernel.kind == K::CrossEntropy) return kernel.accumulate && i == 1;
+  if (kernel.kind == K::CrossEntropy || kernel.kind == K::CrossEntropyParallel) {
+    return kernel.accumulate && i == 1;
+  }
   return kernel.accumulate;
 }
 

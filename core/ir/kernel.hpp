@@ -32,6 +32,9 @@ enum class KernelKind : std::uint8_t {
   EmbeddingForward,
   EmbeddingBackward,
   CrossEntropy,
+  CrossEntropyStats,
+  CrossEntropyParallel,
+  Add,
   Fill,
   Sum,
   NormSquared,
@@ -101,11 +104,18 @@ inline constexpr int kMaxOperands = 8;
 ///    rotates the first `heads` of the `row_heads` heads of each position by its angle, halves
 ///    paired (i, i + head_dim/2) as in Hugging Face; inverse 1: by the negative angle
 /// embedding_forward        tokens cols seq vocab ids table [positions]    y
-///    y[t] = table[ids[t]] + positions[t % seq]
+///    y[t] = table[ids[t]] + positions[t % seq]; ids outside [0, vocab) stand for a row of zeros
 /// embedding_backward       tokens cols seq vocab ids dy                   dtable, [dpositions]
-///    adds into dtable; not accumulating: zeroes both first
+///    adds into dtable, but for ids outside [0, vocab); not accumulating: zeroes both first
 /// cross_entropy            rows cols             logits targets           dlogits (aliases), loss 1
 ///    loss (+)= scale * sum of -log softmax(logits)[target]; dlogits = scale * d(sum)/dlogits scale
+/// cross_entropy_stats      rows cols             logits targets [columns 1]  stats [rows, 3]
+///    of a part of the vocabulary: largest logit, sum of exp(logit - largest), logit of the target,
+///    or -infinity where the target lies outside [0, cols); only the first `columns` count
+/// cross_entropy_parallel   rows cols parts       logits targets stats [columns 1]
+///    stats [parts, rows, 3], of all parts: loss of the whole      dlogits (aliases), loss 1   scale
+///    vocabulary, dlogits of this part; zero from `columns` on
+/// add                      rows cols             x resid [bias cols]      y = x + resid + bias
 /// fill                     n                     -                        y                    value
 /// sum                      n                     x                        y 1  ((+)=)
 /// norm_squared             n blocks              x                        y blocks (+)= sum of x²

@@ -146,8 +146,19 @@ enum class Stream : std::uint8_t {
 inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
 std::string_view to_string(Stream stream);
 
-/// Target of a host copy. Memory: what the copy's two buffers hold.
-enum class HostData : std::int32_t { Tokens, Targets, Loss, GradNorm, Images, Memory };
+/// Target of a host copy. Ids of tokens and targets are relative to the rank's part of the
+/// vocabulary along "tp"; position ids are those of its own rows; columns: how many of its part
+/// stand for tokens, the rest being padding. Memory: what the copy's two buffers hold.
+enum class HostData : std::int32_t {
+  Tokens,
+  Targets,
+  Images,
+  Positions,
+  Columns,
+  Loss,
+  GradNorm,
+  Memory
+};
 inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
 

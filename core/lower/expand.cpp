@@ -385,6 +385,8 @@ class RoleExpander {
     if (name == "tokens" || name == "images") return tokens_[static_cast<std::size_t>(mb)];
     if (name == "statistics") return statistics_[static_cast<std::size_t>(l)];
     if (name == "targets") return targets_[static_cast<std::size_t>(mb)];
+    if (name == "positions") return once(positions_, formal, HostData::Positions);
+    if (name == "columns") return once(columns_, formal, HostData::Columns);
     if (name == "x") return x_[cell(l, mb)];
     if (name == "dy") return dy_[cell(l, mb)];
     if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // in backward: kept
@@ -407,6 +409,14 @@ class RoleExpander {
     return communicated(formal, l, mb, run);
   }
 
+  /// What the host gives once for all microbatches.
+  BufferId once(BufferId& buffer, const Formal& formal, HostData data) {
+    if (buffer.valid()) return buffer;
+    buffer = add(BufferKind::Input, formal.name, formal.bytes.v);
+    op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), {}, -1, {buffer});
+    return buffer;
+  }
+
   /// A tensor that is communicated: written anew in this run, or kept from an earlier one.
   BufferId communicated(const Formal& formal, int l, Microbatch mb, Bindings& run) {
     auto& touched = run.communicated;
@@ -420,6 +430,8 @@ class RoleExpander {
       const bool kept = kind(l).functions.outlives_part(formal.name);
       at->second =
           add(kept ? BufferKind::Activation : BufferKind::Comm, formal.name, formal.bytes.v, l, mb);
+      out_.role.buffers[static_cast<std::size_t>(at->second.v)].dtype =
+          kind(l).functions.dtype_of(formal.name);
     }
     return at->second;
   }
@@ -448,6 +460,7 @@ class RoleExpander {
   std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   std::vector<BufferId> tokens_, targets_;         // by microbatch; images are tokens here
+  BufferId positions_, columns_;                   // of all microbatches
   std::vector<BufferId> statistics_;               // by layer; none: the layer has none here
   std::vector<int> loss_of_;                       // by microbatch: its place in "losses"
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one

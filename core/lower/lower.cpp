@@ -36,6 +36,9 @@ Draft start(const Scenario& s) {
   shape.loss_scale = 1.0 / static_cast<double>(program.tokens_per_step);
   shape.shard_count = strategy.state_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
+  LayerShape whole = shape;  // as one rank would do it
+  shape.tensor_parallel = strategy.tensor_parallel_degree;
+  shape.sequence_parallel = strategy.sequence_parallel();
   draft.model = build_layers(s.model, shape);
   for (const auto* units : {&draft.model.units, &draft.model.statistics}) {
     for (const UnitLayout& unit : *units) {
@@ -45,7 +48,10 @@ Draft start(const Scenario& s) {
   }
   // Backward costs twice the forward pass: the convention of every published MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
-  program.model_flops_per_step = 3 * passes * draft.model.forward_flops();
+  const Flops forward = strategy.tensor_parallel_degree == 1
+                            ? draft.model.forward_flops()
+                            : build_layers(s.model, whole).forward_flops();
+  program.model_flops_per_step = 3 * passes * forward;
   return draft;
 }
 

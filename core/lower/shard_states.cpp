@@ -5,6 +5,7 @@
 // (HYBRID_SHARD) the reduced shard is summed over them next.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "core/lower/shard.hpp"
@@ -38,8 +39,8 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
 }
 
 /// Runs of uses of the same unit. Units kept gathered have one for each time that their stage is;
-/// others a new one whenever another such unit was used in between: that is when the copy would
-/// have been dropped.
+/// others a new one whenever another layer's such unit was used in between: that is when the copy
+/// would have been dropped.
 std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep,
                               const std::vector<int>& times) {
   const Role& role = out.role;
@@ -49,7 +50,9 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
   }
   std::vector<Episode> found;
   std::vector<std::size_t> current(role.units.size(), kNever);
-  std::size_t latest = kNever;  // unit of the last use, kept ones aside
+  int latest = -1;  // layer of the last use, kept units aside
+  int visit = 0;    // counts changes of it
+  std::vector<int> visit_of(role.units.size(), 0);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
     for (std::uint32_t a = op.args_begin; a < op.args_begin + op.args_count; ++a) {
@@ -60,15 +63,34 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
       const bool again = current[unit] != kNever &&
                          role.ops[found[current[unit]].first].stage == op.stage &&
                          times[found[current[unit]].first] != times[i];
-      if (current[unit] == kNever || (!keep[unit] && latest != unit) || again) {
+      if (!keep[unit] && latest != layer_of(out, unit)) {
+        latest = layer_of(out, unit);
+        ++visit;
+      }
+      if (current[unit] == kNever || (!keep[unit] && visit_of[unit] != visit) || again) {
         current[unit] = found.size();
         found.push_back({unit, i, {}});
       }
-      if (!keep[unit]) latest = unit;
+      visit_of[unit] = visit;
       found[current[unit]].args.push_back(a);
     }
   }
   return found;
+}
+
+/// Where prefetching counts from: for each episode, which layer in the order of use it serves. The
+/// units of a layer are gathered together.
+std::vector<std::size_t> layers_in_order(const DraftRole& out, const std::vector<Episode>& all) {
+  std::vector<std::size_t> order;
+  std::set<std::size_t> units;  // of the layer in hand
+  for (std::size_t e = 0; e < all.size(); ++e) {
+    const bool same = e > 0 && layer_of(out, all[e].unit) == layer_of(out, all[e - 1].unit) &&
+                      units.count(all[e].unit) == 0;
+    if (!same) units.clear();
+    units.insert(all[e].unit);
+    order.push_back(e == 0 ? 0 : order.back() + (same ? 0 : 1));
+  }
+  return order;
 }
 
 class StateSharder {
@@ -135,6 +157,11 @@ class StateSharder {
       fewer = draft_.group("dp_reshard", {"dp_reshard"});
       for (const Episode& e : all) backward_left[e.unit] += !in_forward(e);
     }
+    const std::vector<std::size_t> order = layers_in_order(out_, all);
+    std::vector<std::size_t> first_of_layer;  // op, by that order
+    for (std::size_t e = 0; e < all.size(); ++e) {
+      if (order[e] == first_of_layer.size()) first_of_layer.push_back(all[e].first);
+    }
     std::size_t place = 0;  // gathers go out in the order of their use
     for (std::size_t e = 0; e < all.size(); ++e) {
       const std::size_t u = all[e].unit;
@@ -146,7 +173,7 @@ class StateSharder {
       const BufferId full = add_buffer(role_, gathered);
       for (std::uint32_t a : all[e].args) role_.args[a] = full;
       const std::size_t ahead = prefetch(role_.ops[all[e].first].phase);
-      place = std::max(place, all[e >= ahead ? e - ahead : 0].first);
+      place = std::max(place, first_of_layer[order[e] >= ahead ? order[e] - ahead : 0]);
       const bool from_piece = !in_forward(all[e]) && kept_pieces[u].valid();
       const BufferId source = from_piece                         ? kept_pieces[u]
                               : role_.buffer(unit.param).on_host ? fetch(place, u)

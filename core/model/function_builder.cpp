@@ -37,8 +37,8 @@ TensorId FunctionBuilder::tensor(std::int64_t elements, std::string name) {
   return id;
 }
 
-TensorId FunctionBuilder::tensor(std::int64_t elements, DType dtype) {
-  const TensorId id = tensor(elements);
+TensorId FunctionBuilder::tensor(std::int64_t elements, DType dtype, std::string name) {
+  const TensorId id = tensor(elements, std::move(name));
   tensors_.back().dtype = dtype;
   return id;
 }
@@ -111,6 +111,13 @@ void FunctionBuilder::recompute(const Recompute& what) {
       if (t.valid()) tensors_[static_cast<std::size_t>(t.v)].dropped |= drops;
     }
   }
+}
+
+DType FunctionBuilder::dtype_of(std::string_view formal) const {
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorInfo& t) {
+    return t.communicated && t.name == formal;
+  });
+  return found == tensors_.end() ? dtype_ : found->dtype;
 }
 
 bool FunctionBuilder::outlives_part(std::string_view formal) const {

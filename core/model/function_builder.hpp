@@ -55,7 +55,7 @@ class FunctionBuilder {
   TensorId formal(std::string_view name, std::int64_t elements);
   /// A tensor whose home follows from its use. One that is communicated needs a name of its own.
   TensorId tensor(std::int64_t elements, std::string name = {});
-  TensorId tensor(std::int64_t elements, DType dtype);
+  TensorId tensor(std::int64_t elements, DType dtype, std::string name = {});
 
   struct Call {
     std::vector<std::int64_t> dims;
@@ -92,6 +92,8 @@ class FunctionBuilder {
 
   /// True if the communicated tensor `formal` lives from one part to another (saved, stashed).
   bool outlives_part(std::string_view formal) const;
+  /// Element type of the communicated tensor `formal`.
+  DType dtype_of(std::string_view formal) const;
 
  private:
   friend class StepAssembly;

@@ -13,21 +13,29 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   }
   units_.push_back({static_cast<int>(model_.units.size()), suffix});
   UnitLayout& fresh = model_.units.emplace_back();
-  fresh.name = layer_name_;
+  fresh.name = suffix.empty() ? layer_name_ : layer_name_ + "." + suffix.substr(1);
   fresh.shard_count = shape_.shard_count;
+  if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
+  // Each rank has seen its own rows only.
+  if (shape_.sequence_parallel && !suffix.empty()) fresh.partial_axes = {"tp"};
   return fresh;
 }
 
 void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
-                           double scale) {
-  UnitLayout& layout = unit("");
+                           double scale, const Split& split) {
+  const bool divided = split.dim >= 0 && shape_.tensor_parallel > 1;
+  UnitLayout& layout = unit(divided || shape_.tensor_parallel == 1 ? "" : "_replicated");
   Parameter parameter;
   parameter.name = layer_name_ + "." + name;
   parameter.shape = std::move(shape);
   parameter.init = init;
   parameter.init_scale = scale;
+  if (divided) {
+    parameter.split_dim = split.dim;
+    parameter.sections = split.sections;
+  }
   layout.offsets.push_back(layout.elements);
-  layout.elements += parameter.elements();
+  layout.elements += held_elements(parameter, shape_.tensor_parallel);
   layout.parameters.push_back(std::move(parameter));
 }
 

@@ -11,13 +11,20 @@
 
 namespace lockstep {
 
+/// How tensor parallelism divides a parameter: see Parameter. No dimension: every rank holds all.
+struct Split {
+  int dim = -1;
+  std::vector<std::int64_t> sections;
+};
+
 /// Declares parameters of one layer; names are prefixed with the layer's.
 class LayerDeclaration {
  public:
   LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
-  /// A parameter that every rank holds whole.
+  /// Into the unit without suffix; under tensor parallelism those that are not divided have a unit
+  /// of their own, "_replicated".
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
-           double scale = 0);
+           double scale = 0, const Split& split = {});
   /// The units declared so far.
   const std::vector<LayerUnit>& units() const { return units_; }
 

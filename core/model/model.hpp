@@ -20,10 +20,14 @@ struct LayerShape {
   DType dtype = DType::F32;           // of parameters and activations
   DType gradient_dtype = DType::F32;  // of parameters' gradients
   ActivationCheckpointSpec checkpoint;
-  double loss_scale = 1;         // 1 / tokens of the global batch: gradients then add up
-  std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
-  int norm_ranks = 1;            // data-parallel ranks that share the statistics of batch norm
+  double loss_scale = 1;           // 1 / tokens of the global batch: gradients then add up
+  std::int64_t shard_count = 1;    // units are padded to a multiple of this many elements
+  int norm_ranks = 1;              // data-parallel ranks that share the statistics of batch norm
+  int tensor_parallel = 1;         // ranks that share every layer
+  bool sequence_parallel = false;  // and, between its linear layers, the rows
   std::int64_t rows() const { return batch * seq; }
+  /// Rows of "x", "y", "dx", "dy": all, or this rank's share.
+  std::int64_t own_rows() const { return sequence_parallel ? rows() / tensor_parallel : rows(); }
 };
 
 /// Parameters laid out flat: gathered, reduced and updated together.

@@ -149,11 +149,39 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
   }
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
-    if (op.kind == OpKind::HostToDevice) fill_batch(op, context.step, staging);
+    if (op.kind == OpKind::HostToDevice) fill_input(op, context.step, staging);
     return port_.device->enqueue_copy(id, op, args[0], staging.data(), staging.size());
   }
   const std::span<const std::int64_t> bytes(sizes_.data() + op.args_begin, op.args_count);
   return port_.communicator->enqueue(id, op, args, bytes, role_.buffer(role_.args_of(op)[0]).dtype);
+}
+
+void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& staging) {
+  const Mesh& mesh = program_.mesh;
+  const std::int64_t seq_len = scenario_.training.seq_len;
+  const std::int64_t tp = coordinate_of(mesh, "tp", port_.rank);
+  const std::int64_t part = ceil_div(scenario_.model.vocab, mesh.size_of("tp"));
+  const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
+                                       staging.size() / sizeof(std::int32_t));
+  switch (op.host()) {
+    case HostData::Columns:
+      values[0] = static_cast<std::int32_t>(
+          std::clamp<std::int64_t>(scenario_.model.vocab - tp * part, 0, part));
+      return;
+    case HostData::Positions: {
+      const std::int64_t rows = scenario_.microbatch_size() * seq_len;
+      const auto own = static_cast<std::int64_t>(values.size());
+      const std::int64_t first = own < rows ? tp * own : 0;  // all rows, or the rank's share
+      for (std::int64_t i = 0; i < own; ++i) {
+        values[index(i)] = static_cast<std::int32_t>((first + i) % seq_len);
+      }
+      return;
+    }
+    default:
+      fill_batch(op, step, staging);
+      if (op.host() == HostData::Images) return;
+      for (std::int32_t& id : values) id -= static_cast<std::int32_t>(tp * part);
+  }
 }
 
 void RankRunner::fill_batch(const Op& op, int step, std::vector<std::byte>& staging) {

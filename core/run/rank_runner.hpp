@@ -32,6 +32,8 @@ class RankRunner {
  private:
   Result<void> enqueue_all(const StepContext& context);
   Result<void> enqueue(OpId id, const StepContext& context);
+  /// What a copy to the device brings; see HostData.
+  void fill_input(const Op& op, int step, std::vector<std::byte>& staging);
   void fill_batch(const Op& op, int step, std::vector<std::byte>& staging);
   Result<void> poison_transient();
   std::optional<double> metric(HostData data) const;

@@ -143,6 +143,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("data_parallel_shard_degree", p.data_parallel_shard_degree);
   v.field("zero_stage", p.zero_stage);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
+  v.field("enable_sequence_parallel", p.enable_sequence_parallel);
   v.field("pipeline_parallel_degree", p.pipeline_parallel_degree);
   v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
   v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);

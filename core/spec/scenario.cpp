@@ -260,6 +260,38 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
   }
 }
 
+/// Every rank of "tp" gets as many heads and features; rows, where sequence parallelism divides
+/// them.
+void validate_tensor_parallel(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  const int tp = s.strategy.tensor_parallel_degree;
+  if (tp == 1 || m.is_vision()) return;
+  const std::string degree = "tensor_parallel_degree=" + std::to_string(tp);
+  const std::string key = "parallelism.tensor_parallel_degree";
+  if (m.architecture == Architecture::Synthetic) {
+    return faults.add(key, degree + ": the synthetic model has given times and nothing to divide");
+  }
+  const auto divides = [&](const char* what, std::int64_t value, const char* why) {
+    if (value % tp == 0) return;
+    faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) + ": " + why);
+  };
+  divides("heads", m.heads, "every rank computes as many attention heads");
+  if (m.kv_heads != m.heads) {
+    divides("kv_heads", m.kv_heads, "every rank holds as many key and value heads");
+  }
+  divides("ffn_hidden", m.ffn_hidden,
+          "every rank holds as many features of the feed-forward layer");
+  const int microbatches = s.strategy.pipeline_parallel_microbatches;
+  if (!s.strategy.enable_sequence_parallel || microbatches < 1) return;
+  const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.training.seq_len;
+  if (rows % tp != 0) {
+    faults.add("parallelism.enable_sequence_parallel",
+               degree + " does not divide the " + std::to_string(rows) +
+                   " rows of a microbatch (sequences × seq_len), which sequence parallelism "
+                   "divides");
+  }
+}
+
 /// False if degrees are such that nothing else about batches and stages can be judged.
 bool validate_strategy(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
@@ -275,10 +307,7 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages,
          kMostVirtualStages);
   if (!sizes) return false;
-  if (p.tensor_parallel_degree > 1) {
-    faults.add("parallelism.tensor_parallel_degree", "tensor parallelism is not built yet",
-               ErrorKind::Unsupported);
-  }
+  validate_tensor_parallel(s, faults);
   validate_sharding(p, faults);
   if (p.sync_batch_norm && !s.model.is_vision()) {
     faults.add("parallelism.sync_batch_norm",

@@ -33,6 +33,7 @@ struct StrategySpec {
   int zero_stage = 3;                      // 0: nothing (more replicas); 1: optimizer states;
                                            // 2: gradients too; 3: parameters too (FSDP)
   int tensor_parallel_degree = 1;
+  bool enable_sequence_parallel = false;  // rows between linear layers divided over tp, too
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   int pipeline_parallel_microbatches = 1;    // per local batch
@@ -70,6 +71,7 @@ struct StrategySpec {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
            fsdp_reshard_degree < data_parallel_shard_degree;
   }
+  bool sequence_parallel() const { return enable_sequence_parallel && tensor_parallel_degree > 1; }
   /// Ranks that hold copies of the same states.
   int state_replicas() const { return data_parallel_degree() / state_shards(); }
   int world_size() const {

@@ -311,4 +311,10 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
   const TrainingState third = part("dp_shard=3 zero_stage=1", 4, &first);
   CHECK(weight_distance(third, reference.run.state) <= 1e-11);
   CHECK(third == second);
+  // Through tensor parallel layouts: parts of heads and of a padded vocabulary, and back.
+  const TrainingState fourth = part("tp=2 enable_sequence_parallel=true", 2, &first);
+  for (const char* last : {"", "tp=4", "tp=2 dp_shard=2", "dp_shard=4 zero_stage=2"}) {
+    INFO(last);
+    CHECK(weight_distance(part(last, 2, &fourth), reference.run.state) <= 1e-11);
+  }
 }

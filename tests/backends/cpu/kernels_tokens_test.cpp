@@ -110,6 +110,92 @@ TEST_CASE("cross entropy and its gradient equal the log of the softmax", "[backe
   }
 }
 
+TEST_CASE("ids outside the table stand for rows of zeros, which learn nothing", "[backends][cpu]") {
+  const Values table = random_values(3 * 5, 1), dy = random_values(4 * 5, 2);
+  const Values ids = {-1, 2, 3, 2};
+  KernelCase forward{KernelKind::EmbeddingForward};
+  forward.dims = {4, 5, 4, 3};
+  forward.in = {{ids, true}, {table}, {}};
+  forward.out = {{20}};
+  Values y(20, 0), gradient(15, 0);
+  for (std::size_t c = 0; c < 5; ++c) {
+    y[5 + c] = y[15 + c] = table[10 + c];
+    gradient[10 + c] = dy[5 + c] + dy[15 + c];
+  }
+  check_case(forward, {y}, 0, 0);
+  KernelCase backward{KernelKind::EmbeddingBackward};
+  backward.dims = {4, 5, 4, 3};
+  backward.in = {{ids, true}, {dy}};
+  backward.out = {{15}, {}};
+  check_case(backward, {gradient}, 1e-7, 1e-15);
+}
+
+TEST_CASE("cross entropy over parts of the vocabulary equals that over all of it",
+          "[backends][cpu]") {
+  struct Parts {
+    std::size_t rows, vocab, parts;  // the last parts may hold padding, or nothing else
+  };
+  for (const Parts& s : {Parts{5, 12, 1}, Parts{7, 64, 4}, Parts{3, 61, 2}, Parts{4, 5, 4}}) {
+    INFO(s.rows << "x" << s.vocab << " in " << s.parts);
+    const std::size_t cols = (s.vocab + s.parts - 1) / s.parts;
+    const Values logits = random_values(s.rows * s.vocab, 1, 8.0);
+    const Values targets = random_ids(s.rows, 2, static_cast<unsigned>(s.vocab));
+    const auto whole = run(cross_entropy_case(s.rows, s.vocab, 0.25, logits, targets, false));
+    // Of each part: its logits, padded with what must not count, its targets, its columns.
+    std::vector<Values> x(s.parts), ids(s.parts), columns(s.parts), gradients(s.parts);
+    Values stats;
+    for (std::size_t p = 0; p < s.parts; ++p) {
+      const std::size_t first = std::min(p * cols, s.vocab);
+      const std::size_t real = std::min(cols, s.vocab - first);
+      columns[p] = {static_cast<double>(real)};
+      for (std::size_t r = 0; r < s.rows; ++r) {
+        ids[p].push_back(targets[r] - static_cast<double>(p * cols));
+        for (std::size_t c = 0; c < cols; ++c) {
+          x[p].push_back(c < real ? logits[r * s.vocab + first + c] : 1000.0);
+          gradients[p].push_back(c < real ? whole[0][r * s.vocab + first + c] : 0.0);
+        }
+      }
+      KernelCase c{KernelKind::CrossEntropyStats};
+      c.dims = {static_cast<std::int64_t>(s.rows), static_cast<std::int64_t>(cols)};
+      c.in = {{x[p]}, {ids[p], true}, {columns[p], true}};
+      c.out = {{3 * s.rows}};
+      const Values part = run(c)[0];
+      stats.insert(stats.end(), part.begin(), part.end());
+    }
+    for (std::size_t p = 0; p < s.parts; ++p) {
+      KernelCase c{KernelKind::CrossEntropyParallel};
+      c.dims = {static_cast<std::int64_t>(s.rows), static_cast<std::int64_t>(cols),
+                static_cast<std::int64_t>(s.parts)};
+      c.scalars = {0.25};
+      c.in = {{x[p]}, {ids[p], true}, {stats}, {columns[p], true}};
+      c.out = {{s.rows * cols, 0}, {1}};
+      check_case(c, {gradients[p], whole[1]}, 2e-6, 1e-14);
+      c.accumulate = true;
+      c.out[1].initial = {2.5};
+      check_case(c, {gradients[p], {2.5 + whole[1][0]}}, 2e-6, 1e-14);
+    }
+  }
+}
+
+TEST_CASE("add sums rows, residual and bias", "[backends][cpu]") {
+  for (const auto& [rows, cols] :
+       std::vector<std::pair<std::size_t, std::size_t>>{{1, 1}, {3, 7}, {64, 130}}) {
+    const Values x = random_values(rows * cols, 1), residual = random_values(rows * cols, 2);
+    const Values bias = random_values(cols, 3);
+    for (const bool with_bias : {true, false}) {
+      Values y(rows * cols);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        y[i] = x[i] + (with_bias ? bias[i % cols] : 0) + residual[i];
+      }
+      KernelCase c{KernelKind::Add};
+      c.dims = {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)};
+      c.in = {{x}, {residual}, {with_bias ? bias : Values{}}};
+      c.out = {{y.size()}};
+      check_case(c, {y}, 2e-7, 0);
+    }
+  }
+}
+
 TEST_CASE("cross entropy's gradient equals the finite difference of its loss", "[backends][cpu]") {
   const std::size_t rows = 6, cols = 41;
   const Values logits = random_values(rows * cols, 1, 3.0), targets = random_ids(rows, 2, cols);

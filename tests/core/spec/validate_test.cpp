@@ -143,13 +143,5 @@ TEST_CASE("given costs belong to the synthetic model alone, one value or one per
   CHECK(faulty(s, "model.preset"));
 }
 
-TEST_CASE("strategies that are not built are refused as unsupported", "[core][spec]") {
-  Scenario s = tiny();
-  s.strategy.tensor_parallel_degree = 2;
-  const std::vector<Fault> faults = validate(s);
-  REQUIRE(faults.size() == 1);
-  CHECK(faults[0].error.kind == ErrorKind::Unsupported);
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -1,0 +1,61 @@
+#include "core/model/tensor_parallel.hpp"
+
+namespace lockstep {
+
+TensorId TensorParallel::all_rows(Part part, TensorId x, std::int64_t width,
+                                  const std::string& name) {
+  if (!by_rows()) return x;
+  const TensorId all = f_.tensor(rows() * width, name);
+  f_.communicate(part, OpKind::AllGather, "tp", x, all);
+  return all;
+}
+
+TensorId TensorParallel::partial(TensorId result, std::int64_t width, const std::string& name) {
+  return by_rows() ? f_.tensor(rows() * width, name) : result;
+}
+
+void TensorParallel::sum(Part part, TensorId partial, TensorId result) {
+  if (!active()) return;
+  f_.communicate(part, by_rows() ? OpKind::ReduceScatter : OpKind::AllReduce, "tp", partial,
+                 result);
+}
+
+void ColumnLinear::forward(TensorId x, TensorId y) {
+  x_ = x;
+  const TensorId all = tp_.all_rows(Part::Forward, x, in_, name_ + ".x");
+  f_.linear_forward(tp_.rows(), in_, out_, all, weights_.w, weights_.b, {}, y);
+}
+
+/// The gradient of the weights needs no result of the sum of dx, and runs beside it; so does the
+/// gradient of the input beside the second gather of x.
+void ColumnLinear::backward(TensorId dy, TensorId dx) {
+  const TensorId all = tp_.all_rows(Part::WeightGrad, x_, in_, name_ + ".x_again");
+  const TensorId partial = tp_.partial(dx, in_, name_ + ".dx");
+  f_.linear_backward(tp_.rows(), in_, out_, dy, all, weights_.w, partial, {}, {});
+  tp_.sum(Part::InputGrad, partial, dx);
+  f_.linear_backward(tp_.rows(), in_, out_, dy, all, weights_.w, {}, weights_.gw, weights_.gb);
+}
+
+void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
+  x_ = x;
+  if (!tp_.active()) {
+    return f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, weights_.b, residual, y);
+  }
+  const TensorId sum = f_.tensor(tp_.own_rows() * out_, name_ + ".sum");
+  const TensorId partial = tp_.partial(sum, out_, name_ + ".y");
+  f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, {}, {}, partial);
+  tp_.sum(Part::Forward, partial, sum);
+  f_.emit(Part::Forward, KernelKind::Add,
+          {{tp_.own_rows(), out_}, {}, {sum, residual, weights_.b}, {y}});
+}
+
+void RowLinear::backward(TensorId dy, TensorId dx) {
+  const TensorId all = tp_.all_rows(Part::Backward, dy, out_, name_ + ".dy");
+  f_.linear_backward(tp_.rows(), in_, out_, all, x_, weights_.w, dx, weights_.gw, {});
+  if (weights_.gb.valid()) {
+    f_.emit(Part::WeightGrad, KernelKind::ColumnSum,
+            {{tp_.own_rows(), out_}, {}, {dy}, {weights_.gb}});
+  }
+}
+
+}  // namespace lockstep

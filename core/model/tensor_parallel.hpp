@@ -1,0 +1,80 @@
+// Tensor and sequence parallelism inside a layer (Shoeybi et al. 2019; Korthikanti et al. 2022).
+// Linear layers come in pairs: a column-parallel one, whose output features are divided over the
+// ranks of "tp", then a row-parallel one, whose input features are: its products are partial sums.
+// Without tensor parallelism both are plain linear layers, with bias and residual in the product.
+//
+//   between pairs a rank holds     forward                            backward
+//   all rows                       sums: all-reduce                   dx: all-reduce
+//   its share of the rows (SP)     x: all-gather; sums:               dy: all-gather; x again;
+//                                  reduce-scatter                     dx: reduce-scatter
+#pragma once
+
+#include <string>
+
+#include "core/model/function_builder.hpp"
+#include "core/model/model.hpp"
+
+namespace lockstep {
+
+class TensorParallel {
+ public:
+  TensorParallel(FunctionBuilder& f, const LayerShape& shape) : f_(f), shape_(shape) {}
+  bool active() const { return shape_.tensor_parallel > 1; }
+  std::int64_t rows() const { return shape_.rows(); }
+  std::int64_t own_rows() const { return shape_.own_rows(); }
+
+  /// All rows of `x` (own rows by `width`): gathered under `name`, or x itself.
+  TensorId all_rows(Part part, TensorId x, std::int64_t width, const std::string& name);
+  /// Where products go that sum() makes `result` of: all rows under `name`, or `result` itself.
+  TensorId partial(TensorId result, std::int64_t width, const std::string& name);
+  /// `result`, own rows, becomes the sum over "tp" of `partial`.
+  void sum(Part part, TensorId partial, TensorId result);
+
+ private:
+  bool by_rows() const { return active() && shape_.sequence_parallel; }
+  FunctionBuilder& f_;
+  const LayerShape& shape_;
+};
+
+/// Weights of a linear layer and their gradients; invalid: it has no bias.
+struct LinearTensors {
+  TensorId w, b, gw, gb;
+};
+
+/// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.
+class ColumnLinear {
+ public:
+  ColumnLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
+               std::int64_t out, const LinearTensors& weights)
+      : f_(f), tp_(tp), name_(std::move(name)), in_(in), out_(out), weights_(weights) {}
+  void forward(TensorId x, TensorId y);  // x: own rows
+  void backward(TensorId dy, TensorId dx);
+
+ private:
+  FunctionBuilder& f_;
+  TensorParallel& tp_;
+  std::string name_;
+  std::int64_t in_, out_;
+  LinearTensors weights_;
+  TensorId x_;
+};
+
+/// y[rows, out] = x[rows, in] · wᵀ summed over "tp" + b + residual, with `in` this rank's share.
+class RowLinear {
+ public:
+  RowLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
+            std::int64_t out, const LinearTensors& weights)
+      : f_(f), tp_(tp), name_(std::move(name)), in_(in), out_(out), weights_(weights) {}
+  void forward(TensorId x, TensorId residual, TensorId y);  // residual, y: own rows
+  void backward(TensorId dy, TensorId dx);
+
+ private:
+  FunctionBuilder& f_;
+  TensorParallel& tp_;
+  std::string name_;
+  std::int64_t in_, out_;
+  LinearTensors weights_;
+  TensorId x_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+// Both ends of a transformer: embedding, and output layer with the loss. The vocabulary is divided
+// over the ranks of "tp" (Shoeybi et al. 2019); logits are never gathered. Ids come from the host
+// relative to a rank's part of the vocabulary, so that kernels need not know which it is.
+#include "core/model/tensor_parallel.hpp"
+#include "core/model/transformer_layers.hpp"
+
+namespace lockstep {
+
+void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name) {
+  layer.add(name, {spec.vocab, spec.hidden}, InitKind::Normal, 0.02, {0, {spec.vocab}});
+}
+
+void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
+  if (!is_gpt2(spec)) return;
+  layer.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
+}
+
+LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                         const std::vector<LayerUnit>& units) {
+  FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
+  TensorParallel tp(f, shape);
+  const std::int64_t n = tp.rows();
+  const std::int64_t own = tp.own_rows();
+  const std::int64_t c = spec.hidden;
+  const std::int64_t vocab = ceil_div(spec.vocab, shape.tensor_parallel);
+  const LayerTensors p(f, model, "embed", units);
+  const TensorId tokens = f.formal("tokens", n, DType::I32);
+  const TensorId y = f.formal("y", own * c);
+  const TensorId dy = f.formal("dy", own * c);
+  const TensorId positions = p.w("wpe");
+  if (tp.active()) {
+    // Rows of other ranks' tokens are zero. A rank adds the positions of its own rows: their ids,
+    // too, come from the host.
+    const TensorId sum = positions.valid() ? f.tensor(own * c, "sum") : y;
+    const TensorId partial = tp.partial(sum, c, "rows");
+    f.emit(Part::Forward, KernelKind::EmbeddingForward,
+           {{n, c, n, vocab}, {}, {tokens, p.w("wte"), {}}, {partial}});
+    tp.sum(Part::Forward, partial, sum);
+    const TensorId all = tp.all_rows(Part::WeightGrad, dy, c, "dy_all");
+    f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
+           {{n, c, n, vocab}, {}, {tokens, all}, {p.g("wte"), {}}});
+    if (positions.valid()) {
+      const TensorId ids = f.formal("positions", own, DType::I32);
+      f.emit(Part::Forward, KernelKind::EmbeddingForward,
+             {{own, c, own, spec.max_seq_len}, {}, {ids, positions, sum}, {y}});
+      f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
+             {{own, c, own, spec.max_seq_len}, {}, {ids, dy}, {p.g("wpe"), {}}});
+    }
+    p.pad(f);
+    return {std::move(f), false, true};
+  }
+  f.emit(Part::Forward, KernelKind::EmbeddingForward,
+         {{n, c, shape.seq, vocab}, {}, {tokens, p.w("wte"), positions}, {y}});
+  f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
+         {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
+  if (positions.valid()) {
+    // Positions beyond the sequence get no gradient: zeroed with the padding behind them.
+    const UnitLayout& unit = model.units[static_cast<std::size_t>(units.front().unit)];
+    const std::int64_t begin = unit.offsets.back();
+    const TensorId used = f.inside("gw", begin, shape.seq * c, unit.padded());
+    f.emit(Part::WeightGrad, KernelKind::ColumnSum,
+           {{shape.batch, shape.seq * c}, {}, {dy}, {used}});
+    p.pad(f, begin + shape.seq * c);
+  } else {
+    p.pad(f);
+  }
+  return {std::move(f), false, true};
+}
+
+LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                    const std::vector<LayerUnit>& units) {
+  FunctionBuilder f("head", shape.dtype, shape.gradient_dtype);
+  TensorParallel tp(f, shape);
+  const std::int64_t n = tp.rows();
+  const std::int64_t own = tp.own_rows();
+  const std::int64_t c = spec.hidden;
+  const std::int64_t vocab = ceil_div(spec.vocab, shape.tensor_parallel);
+  const LayerTensors p(f, model, "head", units);
+  p.pad(f);
+  const std::string output = spec.tied_embeddings ? "embed.wte" : "lm_head";
+  ColumnLinear linear(f, tp, "logits", c, vocab, {p.w(output), {}, p.g(output), {}});
+  const TensorId x = f.formal("x", own * c);
+  const TensorId targets = f.formal("targets", n, DType::I32);
+  const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
+  const TensorId h = f.tensor(own * c, "h");
+  Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
+  const TensorId logits = f.tensor(n * vocab);  // becomes its own gradient in place
+  linear.forward(h, logits);
+  if (tp.active()) {
+    // Of every row a rank knows the largest logit, the sum of exponentials and perhaps the target.
+    const TensorId columns =
+        spec.vocab % shape.tensor_parallel == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
+    const TensorId stats = f.tensor(3 * n, sum_type(shape.dtype), "stats");
+    const TensorId all =
+        f.tensor(3 * n * shape.tensor_parallel, sum_type(shape.dtype), "stats_all");
+    f.emit(Part::Forward, KernelKind::CrossEntropyStats,
+           {{n, vocab}, {}, {logits, targets, columns}, {stats}});
+    f.communicate(Part::Forward, OpKind::AllGather, "tp", stats, all);
+    f.emit(Part::Forward, KernelKind::CrossEntropyParallel,
+           {{n, vocab, shape.tensor_parallel},
+            {shape.loss_scale},
+            {logits, targets, all, columns},
+            {logits, loss}});
+  } else {
+    f.emit(Part::Forward, KernelKind::CrossEntropy,
+           {{n, vocab}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
+  }
+  const TensorId dx = f.formal("dx", own * c);
+  const TensorId dh = f.tensor(own * c, "dh");
+  linear.backward(logits, dh);
+  norm.backward(dh, {}, dx);
+  return {std::move(f), true, false};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// The layers of a transformer: for each, its parameters and its functions. Weights are stored
+// [out, in], as in torch.nn.Linear; query, key and value projections are one matrix, and so are
+// gate and up projection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/model/layer_parameters.hpp"
+#include "core/model/model.hpp"
+
+namespace lockstep {
+
+inline bool is_gpt2(const ModelSpec& spec) { return spec.architecture == Architecture::Gpt2; }
+
+void declare_block(LayerDeclaration& layer, const ModelSpec& spec);
+LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                     const std::string& name, const std::vector<LayerUnit>& units,
+                     const Recompute& recompute);
+
+/// The token table; tied, it is also the output layer's.
+void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
+/// Position table, where the model has one.
+void declare_positions(LayerDeclaration& layer, const ModelSpec& spec);
+LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                         const std::vector<LayerUnit>& units);
+
+void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
+LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                    const std::vector<LayerUnit>& units);
+
+/// A norm over rows of `hidden`: forward now, backward when the gradient of its output is known.
+class Norm {
+ public:
+  Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t rows,
+       const LayerTensors& p, const std::string& name, TensorId x, TensorId y);
+  /// dx = residual + gradient through the norm.
+  void backward(TensorId dy, TensorId residual, TensorId dx);
+
+ private:
+  FunctionBuilder& f_;
+  std::vector<std::int64_t> dims_;
+  TensorId x_, w_, b_, gw_, gb_, stats_;
+  bool layer_norm_;
+};
+
+}  // namespace lockstep
