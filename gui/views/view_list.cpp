@@ -1,11 +1,13 @@
 #include "gui/views/view_list.hpp"
 
+#include "gui/views/compare_view.hpp"
 #include "gui/views/details_view.hpp"
 #include "gui/views/memory_view.hpp"
 #include "gui/views/play_view.hpp"
 #include "gui/views/runs_view.hpp"
 #include "gui/views/schedule_view.hpp"
 #include "gui/views/shards_view.hpp"
+#include "gui/views/summary_view.hpp"
 #include "gui/views/tables_view.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/what_if_view.hpp"
@@ -25,11 +27,13 @@ const std::vector<ViewEntry>& view_list() {
       {"timeline", "Timeline", Qt::NoDockWidgetArea, true, make<TimelinePanel>},
       {"what-if", "What if", Qt::RightDockWidgetArea, true, make<WhatIfView>},
       {"runs", "Runs", Qt::RightDockWidgetArea, true, make<RunsView>},
+      {"summary", "Summary", Qt::RightDockWidgetArea, true, make<SummaryView>},
       {"details", "Details", Qt::RightDockWidgetArea, true, make<DetailsView>},
       {"play", "Play", Qt::BottomDockWidgetArea, true, make<PlayView>},
       {"memory", "Memory", Qt::BottomDockWidgetArea, true, make<MemoryView>},
       {"shards", "Shards", Qt::BottomDockWidgetArea, true, make<ShardsView>},
       {"schedule", "Schedule", Qt::BottomDockWidgetArea, true, make<ScheduleView>},
+      {"compare", "Compare", Qt::BottomDockWidgetArea, true, make<CompareView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
   };
   return list;

@@ -1,0 +1,19 @@
+// Two steps, one above the other on one axis.
+#pragma once
+
+#include "gui/draw/display_list.hpp"
+#include "gui/model/comparison_model.hpp"
+
+namespace lockstep::gui {
+
+struct ComparisonFrame {
+  QRectF a, b;      // rows of the bars; the longer step is as wide as its row
+  double axis = 0;  // where the ruler stands
+  double height = 0;
+  static ComparisonFrame fitting(double width, const TextSize& text);
+};
+
+/// Mean over ranks of what the steps consist of, in the order of TimeParts, with a ruler below.
+DisplayList draw_comparison(const ComparisonModel& model, double width, const TextSize& text);
+
+}  // namespace lockstep::gui

@@ -1,0 +1,44 @@
+// CompareView: two runs side by side, what differs most first.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/model/comparison_model.hpp"
+#include "gui/model/latest.hpp"
+
+class QComboBox;
+class QLabel;
+class QTabBar;
+class QTableView;
+
+namespace lockstep::gui {
+
+class CompareView final : public QWidget {
+ public:
+  explicit CompareView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {800, 320}; }
+  ComparisonPtr model() const { return model_; }  // null: there are not two runs
+
+ private:
+  class Picture;
+
+  QComboBox* add_choice(Slot slot);
+  void fill_choice(QComboBox& choice, Slot slot, const RunPtr& compared);
+  void on_runs();
+  void show_model(ComparisonPtr model);
+  void show_table();
+  void follow(int row);
+
+  Session& session_;
+  ComparisonPtr model_;
+  std::pair<RunPtr, RunPtr> wanted_;
+  QComboBox *choose_a_, *choose_b_;
+  QLabel* verdict_;
+  Picture* picture_;
+  QTabBar* tabs_;
+  QTableView* table_;
+  TableModel* rows_;
+  Latest comparing_;  // last: it stops before the rest goes
+};
+
+}  // namespace lockstep::gui

@@ -1,0 +1,186 @@
+#include "gui/views/summary_view.hpp"
+
+#include <QGridLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QMouseEvent>
+#include <QScrollArea>
+#include <QTableView>
+#include <QVBoxLayout>
+
+#include "core/format/format.hpp"
+#include "gui/draw/breakdown_drawing.hpp"
+#include "gui/views/canvas.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kColumns = 3;  // of cards
+constexpr int kNumCards = 9;
+
+/// What a screen reader says, and what the tooltip shows where there is more than the bar tells.
+std::string words_of(const PartsRow& row) {
+  std::string words = label_of(row.ranks) + ":";
+  const double whole = sum(row.parts).v;
+  for (std::size_t i = 0; i < row.parts.size(); ++i) {
+    if (!(row.parts[i].v > 0)) continue;
+    words += "\n" + std::string(kTimePartNames[i]) + " " + time_text(row.parts[i]) + ", " +
+             percent_text(row.parts[i].v / whole);
+  }
+  return words;
+}
+
+}  // namespace
+
+class SummaryView::Picture final : public Canvas {
+ public:
+  Picture(SummaryView& view, Session& session) : view_(view), session_(session) {
+    setAccessibleName("Parts of each rank's step, and bubbles by cause");
+    setFocusPolicy(Qt::NoFocus);  // the table below says the same to the keyboard
+    setFixedHeight(10);
+  }
+  void refresh() {
+    setFixedHeight(view_.model_ ? static_cast<int>(frame().height) : 10);
+    QString words;
+    if (view_.model_) {
+      for (const PartsRow& row : view_.model_->rows) {
+        words += QString::fromStdString(words_of(row)) + "\n";
+      }
+    }
+    setAccessibleDescription(words);
+    invalidate();
+  }
+
+ protected:
+  DisplayList draw() const override {
+    return view_.model_ ? draw_breakdown(*view_.model_, width(), text()) : DisplayList{};
+  }
+  void mouseMoveEvent(QMouseEvent* event) override {
+    const auto row = view_.model_ ? frame().row_at(event->position()) : std::nullopt;
+    setToolTip(row ? QString::fromStdString(words_of(view_.model_->rows[*row])) : QString());
+  }
+  void mousePressEvent(QMouseEvent* event) override {
+    if (!view_.model_ || view_.model_->run != session_.run()) return;
+    const auto row = frame().row_at(event->position());
+    if (row) session_.point_at({std::nullopt, std::nullopt, view_.model_->rows[*row].ranks});
+  }
+
+ private:
+  BreakdownFrame frame() const { return BreakdownFrame::fitting(*view_.model_, width(), text()); }
+
+  SummaryView& view_;
+  Session& session_;
+};
+
+SummaryView::SummaryView(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      title_(new QLabel),
+      picture_(new Picture(*this, session)),
+      straggler_(new QLabel),
+      table_(new QTableView),
+      ranks_(new TableModel(this)),
+      reading_(*this) {
+  setAccessibleName("Summary");
+  title_->setWordWrap(true);
+  straggler_->setWordWrap(true);
+  auto* grid = new QGridLayout;
+  grid->setSpacing(4);
+  for (int i = 0; i < kNumCards; ++i) {
+    auto* card = new QLabel;
+    card->setFrameShape(QFrame::StyledPanel);
+    card->setBackgroundRole(QPalette::Base);
+    card->setAutoFillBackground(true);
+    card->setMargin(4);
+    card->setWordWrap(true);
+    card->setAlignment(Qt::AlignLeft | Qt::AlignTop);
+    card->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    grid->addWidget(card, i / kColumns, i % kColumns);
+    cards_.push_back(card);
+  }
+  for (int c = 0; c < kColumns; ++c) grid->setColumnStretch(c, 1);
+
+  table_->setModel(ranks_);
+  table_->setAccessibleName("Ranks: who comes last, who waits, and the parts of the step");
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->setAlternatingRowColors(true);
+  table_->setShowGrid(false);
+  table_->setWordWrap(false);
+  table_->setTabKeyNavigation(false);
+  table_->setSortingEnabled(true);
+  table_->sortByColumn(2, Qt::DescendingOrder);
+  table_->verticalHeader()->hide();
+  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+  table_->horizontalHeader()->setHighlightSections(false);
+  table_->setMinimumHeight(8 * (table_->fontMetrics().height() + 5));
+  const auto go = [this](const QModelIndex& index) {
+    if (model_ && model_->run == session_.run()) {
+      session_.point_at(place_of(*model_, static_cast<Rank>(ranks_->source(index.row()))));
+    }
+  };
+  connect(table_, &QTableView::clicked, this, go);
+  connect(table_, &QTableView::activated, this, go);  // Enter
+
+  auto* inside = new QWidget;
+  auto* column = new QVBoxLayout(inside);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(title_);
+  column->addLayout(grid);
+  column->addWidget(picture_);
+  column->addWidget(straggler_);
+  column->addWidget(table_, 1);
+  auto* scroll = new QScrollArea;
+  scroll->setWidgetResizable(true);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setAccessibleName("Summary");
+  scroll->setWidget(inside);
+  auto* all = new QVBoxLayout(this);
+  all->setContentsMargins(0, 0, 0, 0);
+  all->addWidget(scroll);
+
+  connect(&session, &Session::runChanged, this, [this] { on_run(); });
+  on_run();
+}
+
+void SummaryView::on_run() {
+  const RunPtr run = session_.run();
+  if (!run) {
+    reading_.cancel();
+    return show_model(nullptr);
+  }
+  reading_.submit([this, run](const Cancelled&) -> Latest::Apply {
+    return [this, model = make_summary(run)] { show_model(model); };
+  });
+}
+
+void SummaryView::show_model(SummaryPtr model) {
+  model_ = std::move(model);
+  title_->setText(model_
+                      ? "<b>" + QString::fromStdString(model_->run->title).toHtmlEscaped() + "</b>"
+                      : QString("Open a scenario, a run or a trace."));
+  for (std::size_t i = 0; i < cards_.size(); ++i) {
+    QLabel& label = *cards_[i];
+    label.setVisible(model_ != nullptr);
+    if (!model_) continue;
+    const Card& card = model_->cards[i];
+    const QString title = QString::fromStdString(card.title);
+    const QString value = QString::fromStdString(card.value);
+    const QString note = QString::fromStdString(card.note);
+    label.setText(QString("<small>%1</small><br><b><big>%2</big></b><br><small>%3</small>")
+                      .arg(title.toHtmlEscaped(), value.toHtmlEscaped(),
+                           card.known ? note.toHtmlEscaped() : QString()));
+    label.setToolTip(card.known ? QString() : "Not known: " + note);
+    label.setAccessibleName(title + ": " + (card.known ? value + ", " : "not known, ") + note);
+  }
+  picture_->refresh();
+  straggler_->setText(model_ ? QString::fromStdString(straggler_text(*model_)) : QString());
+  const bool first = ranks_->rowCount() == 0;
+  ranks_->set(model_ ? rank_content(model_) : TableContent{});
+  table_->sortByColumn(table_->horizontalHeader()->sortIndicatorSection(),
+                       table_->horizontalHeader()->sortIndicatorOrder());
+  if (first && ranks_->rowCount() > 0) table_->resizeColumnsToContents();
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,38 @@
+// SummaryView: the numbers of the run shown, where its ranks' time goes, who holds others up.
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+#include "gui/model/latest.hpp"
+#include "gui/model/summary_model.hpp"
+
+class QLabel;
+class QTableView;
+
+namespace lockstep::gui {
+
+class SummaryView final : public QWidget {
+ public:
+  explicit SummaryView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {460, 640}; }
+  SummaryPtr model() const { return model_; }  // null: no run
+
+ private:
+  class Picture;
+
+  void on_run();
+  void show_model(SummaryPtr model);
+
+  Session& session_;
+  SummaryPtr model_;
+  QLabel* title_;
+  std::vector<QLabel*> cards_;
+  Picture* picture_;
+  QLabel* straggler_;
+  QTableView* table_;
+  TableModel* ranks_;
+  Latest reading_;  // last: it stops before the rest goes
+};
+
+}  // namespace lockstep::gui
