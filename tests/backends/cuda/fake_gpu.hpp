@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
+#include "core/base/bfloat16.hpp"
 
 namespace lockstep::cuda::test {
 
@@ -144,7 +145,16 @@ class FakeGpu final : public Driver {
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     std::vector<std::byte*> to(targets.begin(), targets.end());
     return work(stream, "add", [=] {
-      dtype == DType::F64 ? add<double>(from, to, elements) : add<float>(from, to, elements);
+      switch (dtype) {
+        case DType::F64:
+          return add<double, double>(from, to, elements);
+        case DType::BF16:
+          return add<bfloat16, float>(from, to, elements);
+        case DType::I32:
+          return add<std::int32_t, std::int32_t>(from, to, elements);
+        default:
+          return add<float, float>(from, to, elements);
+      }
     });
   }
 
@@ -165,15 +175,16 @@ class FakeGpu final : public Driver {
   static Event* of(EventHandle event) { return reinterpret_cast<Event*>(event); }
   static FakeStream* of(StreamHandle stream) { return reinterpret_cast<FakeStream*>(stream); }
 
-  template <class T>
+  /// Summed in `Sum`, rounded once.
+  template <class T, class Sum>
   static void add(const std::vector<const std::byte*>& from, const std::vector<std::byte*>& to,
                   std::int64_t elements) {
     for (std::int64_t i = 0; i < elements; ++i) {
-      T sum = reinterpret_cast<const T*>(from[0])[i];
+      auto sum = static_cast<Sum>(reinterpret_cast<const T*>(from[0])[i]);
       for (std::size_t s = 1; s < from.size(); ++s) {
-        sum += reinterpret_cast<const T*>(from[s])[i];
+        sum += static_cast<Sum>(reinterpret_cast<const T*>(from[s])[i]);
       }
-      for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = sum;
+      for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = static_cast<T>(sum);
     }
   }
 
