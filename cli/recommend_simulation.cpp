@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kGpusPerNode = 8;
 constexpr int kSequencesPerGpu = 8;
-constexpr int kHeadDim = 128;
 constexpr double kVocab = 50257;
 
 struct Degrees {
@@ -63,18 +62,26 @@ std::vector<Degrees> candidates(int gpus) {
   return distinct;
 }
 
+/// 12 L C² of the blocks and V C of the embedding, with L = C / `width_per_layer`.
+double parameters_of(double width, double width_per_layer) {
+  return 12 / width_per_layer * width * width * width + kVocab * width;
+}
+
+/// The proportions of GPT-2 below 1 B (heads of 64, a width of 64 per layer: 768 and 12), those of
+/// GPT-3 above (128 of each, and as many heads as tensor parallelism can divide).
 std::string model_text(double parameters) {
-  // 12 L C² of the blocks and V C of the embedding, with C = 128 L where the size allows.
-  const double ideal = std::cbrt(kHeadDim * parameters / 12);
-  const auto hidden =
-      std::max<std::int64_t>(kHeadDim * 8, std::llround(ideal / (kHeadDim * 8)) * kHeadDim * 8);
-  const double width = static_cast<double>(hidden);
+  const bool small = parameters < 1e9;
+  const int head_dim = small ? 64 : 128;
+  const double step = small ? 64 : 128 * kGpusPerNode;
+  double width = step;
+  while (parameters_of(width + step / 2, head_dim) < parameters) width += step;
+  const auto hidden = std::llround(width);
   const auto layers =
       std::max<std::int64_t>(1, std::llround((parameters - kVocab * width) / (12 * width * width)));
   return fmt::format(
       "[model]\narchitecture = \"gpt2\"\nname = \"decoder\"\nlayers = {}\nhidden = {}\n"
       "heads = {}\nvocab = 50257\nmax_seq_len = 2048\n",
-      layers, hidden, hidden / kHeadDim);
+      layers, hidden, hidden / head_dim);
 }
 
 std::string cluster_text(const RuleQuestion& q) {
@@ -87,45 +94,53 @@ std::string cluster_text(const RuleQuestion& q) {
       q.gpu_memory_gb);
 }
 
-std::string scenario_text(const RuleQuestion& q, const Degrees& d) {
+std::string scenario_text(const RuleQuestion& q, const Degrees& d, bool recompute) {
   // A pipeline takes its share of the batch as microbatches, the others as accumulation.
   const int microbatches = d.pipeline > 1 ? kSequencesPerGpu * q.gpus / d.data() : 1;
   return model_text(q.parameters) +
          fmt::format(
              "[training]\nseq_len = 2048\nlocal_batch_size = {}\nglobal_batch_size = {}\n"
              "dtype = \"bfloat16\"\n[parallelism]\ndata_parallel_replicate_degree = {}\n"
-             "data_parallel_shard_degree = {}\ntensor_parallel_degree = {}\n"
-             "pipeline_parallel_degree = {}\npipeline_parallel_microbatches = {}\n",
-             microbatches, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.tensor, d.pipeline,
-             microbatches) +
+             "data_parallel_shard_degree = {}\naccumulate_sharded_gradients = {}\n"
+             "tensor_parallel_degree = {}\nenable_sequence_parallel = {}\n"
+             "pipeline_parallel_degree = {}\npipeline_parallel_microbatches = {}\n"
+             "[activation_checkpoint]\nmode = \"{}\"\n",
+             microbatches, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.shard > 1, d.tensor,
+             d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
          cluster_text(q);
 }
 
+/// The report of one step; or why there is none.
+Result<Report> simulate(const Scenario& scenario) {
+  const Result<Program> program = lower(scenario);
+  if (!program) return program.error();
+  Result<std::unique_ptr<Backend>> backend = make_backend("sim");
+  if (!backend) return backend.error();
+  const Result<RunResult> ran = (*backend)->run(*program, scenario, {});
+  if (!ran) return ran.error();
+  return analyze(ran->trace, *program, scenario);
+}
+
+/// Without recomputation where that fits.
 SimulatedChoice simulate(const RuleQuestion& q, const Degrees& d) {
   SimulatedChoice choice{name_of(d), std::nullopt, ""};
-  const LoadedScenario loaded = parse_scenario(scenario_text(q, d), choice.strategy, {});
-  if (!loaded.ok()) {
-    choice.failure = loaded.errors.front().message;
-    return choice;
+  for (const bool recompute : {false, true}) {
+    const LoadedScenario loaded =
+        parse_scenario(scenario_text(q, d, recompute), choice.strategy, {});
+    if (!loaded.ok()) {
+      choice.failure = loaded.errors.front().message;
+      return choice;
+    }
+    Result<Report> report = simulate(loaded.points.front().scenario);
+    if (report) {
+      if (recompute) choice.strategy += ", full recomputation";
+      choice.report = std::move(*report);
+      return choice;
+    }
+    const bool too_large = report.error().kind == ErrorKind::OutOfMemory;
+    choice.failure = too_large ? "does not fit" : report.error().message;
+    if (!too_large) return choice;
   }
-  const Scenario& scenario = loaded.points.front().scenario;
-  const Result<Program> program = lower(scenario);
-  if (!program) {
-    choice.failure =
-        program.error().kind == ErrorKind::OutOfMemory ? "does not fit" : program.error().message;
-    return choice;
-  }
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim");
-  if (!backend) {
-    choice.failure = backend.error().message;
-    return choice;
-  }
-  const Result<RunResult> ran = (*backend)->run(*program, scenario, {});
-  if (!ran) {
-    choice.failure = ran.error().message;
-    return choice;
-  }
-  choice.report = analyze(ran->trace, *program, scenario);
   return choice;
 }
 

@@ -11,14 +11,15 @@
 namespace lockstep {
 
 struct SimulatedChoice {
-  std::string strategy;          // "FSDP 8", "TP 4 + FSDP 2"
+  std::string strategy;          // "FSDP 8", "TP 4 + FSDP 2, full recomputation"
   std::optional<Report> report;  // none: see `failure`
   std::string failure;           // "does not fit", or why it cannot be
 };
 
-/// A decoder transformer of about as many parameters (GPT-3's proportions: heads of 128, a width of
-/// 128 per layer), bfloat16 throughout, on A100s of the memory and interconnect asked for. Every
-/// strategy takes the same eight sequences of 2048 tokens per GPU and step, one at a time.
+/// A decoder transformer of about as many parameters, bfloat16 throughout, on A100s of the memory
+/// and interconnect asked for. Every strategy takes the same eight sequences of 2048 tokens per GPU
+/// and step, one at a time; tensor parallelism comes with sequence parallelism, sharding adds
+/// gradients up in shards, and what does not fit otherwise recomputes its activations.
 std::vector<SimulatedChoice> simulate_choices(const RuleQuestion& question);
 
 /// The fastest of those that fit; null: none does.

@@ -64,7 +64,7 @@ class Engine {
         meetings_(plan.instances.size()),
         num_pp_(static_cast<std::size_t>(program.mesh.size_of("pp"))),
         overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
-        fluid_(plan.shared_devices || overlap_ > 1) {
+        fluid_(plan.crowded_devices || overlap_ > 1) {
     set_up(timeline);
   }
 
@@ -332,7 +332,7 @@ class Engine {
       r.running_calls += change;
       running_on_[r.device] += change;
       retime_transfers(r);
-      if (!plan_.shared_devices) return;
+      if (!plan_.crowded_devices) return;
       for (const std::uint32_t neighbour : ranks_on_[r.device]) retime_calls(ranks_[neighbour]);
       return;
     }
@@ -365,7 +365,10 @@ class Engine {
     if (kind == OpKind::Call) {
       const SimRank& r = ranks_[cells_[leader].rank];
       const double running = running_on_[r.device];
-      const double share = std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) / running);
+      const double share =
+          plan_.crowded_devices
+              ? std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) / running)
+              : 1.0;
       return r.running_transfers > 0 ? share / overlap_ : share;
     }
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {

@@ -36,7 +36,8 @@ struct EngineOptions {
 std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times);
 
 /// Runs every stream's ops in id order from time 0:
-/// - call: function_time × straggler factor. Calls that run together on one device, more than
+/// - call: function_time × straggler factor. Calls that run together on one device, of one rank's
+///   streams or of several ranks, more than
 ///   concurrent_ranks of them, progress at concurrent_ranks / running each; not with given times
 ///   (program.p2p_latency given), which hold whatever shares the device.
 /// - collective: active when all members are ready, then latency + transfer over the slowest link;

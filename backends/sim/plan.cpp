@@ -1,6 +1,7 @@
 #include "backends/sim/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <string>
@@ -144,6 +145,20 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
   }
 }
 
+/// Most streams on which a rank's device has calls.
+int computing_streams(const Program& program) {
+  std::ptrdiff_t most = 0;
+  for (const Role& role : program.roles) {
+    std::array<bool, kNumStreams> computes{};
+    for (const Op& op : role.ops) {
+      const bool on_device = op.kind == OpKind::Call && op.stream != Stream::Host;
+      if (on_device) computes[static_cast<std::size_t>(op.stream)] = true;
+    }
+    most = std::max(most, std::count(computes.begin(), computes.end(), true));
+  }
+  return static_cast<int>(most);
+}
+
 }  // namespace
 
 ClusterSpec apply(const WhatIfSpec& what_if, ClusterSpec cluster) {
@@ -172,9 +187,11 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
     plan.straggler = what_if.straggler_rank;
   }
   // Given times (the synthetic model) hold whatever shares a device.
-  plan.shared_devices =
+  const int ranks = std::min(cluster.ranks_per_device, world_size);
+  plan.crowded_devices =
       program.p2p_latency.v < 0 &&
-      std::min(cluster.ranks_per_device, world_size) > std::max(1, cluster.device.concurrent_ranks);
+      ranks * computing_streams(program) > std::max(1, cluster.device.concurrent_ranks);
+  plan.shared_devices = plan.crowded_devices && ranks > 1;
   plan.folding = identity(world_size);
   if (fold_ranks && !plan.shared_devices && plan.straggler < 0) {
     plan.folding = fold(program);

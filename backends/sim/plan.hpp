@@ -37,7 +37,8 @@ struct Plan {
   Rank straggler = -1;                      // -1: none
   std::vector<std::int64_t> slow_duration;  // the straggler's
   std::vector<std::int64_t> host_duration;  // by function, computed by the host
-  bool shared_devices = false;              // some device has more ranks than it runs at full rate
+  bool crowded_devices = false;             // one may run more calls than it does at full rate
+  bool shared_devices = false;              // and they are of several ranks
 };
 
 /// The cluster as `what_if` changes it: links with scaled bandwidth.

@@ -259,6 +259,12 @@ TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
   REQUIRE(tight.exit_code == 0);
   CHECK_THAT(tight.out, ContainsSubstring("  DDP 8 ") && ContainsSubstring("does not fit"));
   CHECK_THAT(tight.out, !ContainsSubstring("nothing fits"));
+  // 70 B are 560 GB of states: one GPU never, many together, with gradients added up in shards.
+  const Outcome large = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus", "64",
+                                  "--interconnect", "nvlink"});
+  REQUIRE(large.exit_code == 0);
+  CHECK_THAT(large.out, !ContainsSubstring("nothing fits"));
+  CHECK_THAT(large.out, ContainsSubstring("full recomputation"));
   const Outcome many = lockstep({"recommend", "--params", "7B", "--gpu-mem", "80", "--gpus", "4096",
                                  "--interconnect", "nvlink"});
   REQUIRE(many.exit_code == 0);

@@ -220,6 +220,24 @@ TEST_CASE("ranks that share a device share its throughput", "[backends][sim]") {
   CHECK(end_of(t, 2, {0}) == seconds(6));
 }
 
+TEST_CASE("calls on two streams of a rank share its device", "[backends][sim]") {
+  // 10 s and 2 s that begin together: at half rate the short one ends at 4, with 8 of the long
+  // left.
+  Program program = make_mesh_program(1, 2);
+  program.functions = {delay("long", 10), delay("short", 2)};
+  RoleBuilder role(program.roles[0]);
+  const OpId longer = role.call({0});
+  const OpId shorter = role.call({1}, {}, Phase::F, Stream::Reduce);
+  for (const double overlap : {1.0, 1.5}) {
+    ClusterSpec cluster = cluster_with({}, {});
+    cluster.device.overlap_slowdown = overlap;
+    const Timeline t = run(program, cluster);
+    CHECK(end_of(t, 0, shorter) == seconds(4));
+    CHECK(end_of(t, 0, longer) == seconds(12));
+    CHECK(t.times.size() == 1);  // ranks remain folded
+  }
+}
+
 TEST_CASE("given times hold whatever shares the device", "[backends][sim]") {
   const Program program = make_pipeline({Order::OneFOneB, 4, 8, 1, 1, 2, 0});
   ClusterSpec cluster = cluster_with({}, {});
