@@ -95,8 +95,9 @@ std::string cluster_text(const RuleQuestion& q) {
 }
 
 std::string scenario_text(const RuleQuestion& q, const Degrees& d, bool recompute) {
-  // A pipeline takes its share of the batch as microbatches, the others as accumulation.
-  const int microbatches = d.pipeline > 1 ? kSequencesPerGpu * q.gpus / d.data() : 1;
+  // A microbatch has a sequence for every rank that shares its activations. A pipeline takes its
+  // share of the batch as microbatches, the others as accumulation.
+  const int microbatches = d.pipeline > 1 ? kSequencesPerGpu * d.pipeline : 1;
   return model_text(q.parameters) +
          fmt::format(
              "[training]\nseq_len = 2048\nlocal_batch_size = {}\nglobal_batch_size = {}\n"
@@ -105,8 +106,8 @@ std::string scenario_text(const RuleQuestion& q, const Degrees& d, bool recomput
              "tensor_parallel_degree = {}\nenable_sequence_parallel = {}\n"
              "pipeline_parallel_degree = {}\npipeline_parallel_microbatches = {}\n"
              "[activation_checkpoint]\nmode = \"{}\"\n",
-             microbatches, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.shard > 1, d.tensor,
-             d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
+             microbatches * d.tensor, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.shard > 1,
+             d.tensor, d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
          cluster_text(q);
 }
 

@@ -18,8 +18,9 @@ struct SimulatedChoice {
 
 /// A decoder transformer of about as many parameters, bfloat16 throughout, on A100s of the memory
 /// and interconnect asked for. Every strategy takes the same eight sequences of 2048 tokens per GPU
-/// and step, one at a time; tensor parallelism comes with sequence parallelism, sharding adds
-/// gradients up in shards, and what does not fit otherwise recomputes its activations.
+/// and step, in microbatches of one per GPU; tensor parallelism comes with sequence parallelism,
+/// sharding adds gradients up in shards, and what does not fit otherwise recomputes its
+/// activations.
 std::vector<SimulatedChoice> simulate_choices(const RuleQuestion& question);
 
 /// The fastest of those that fit; null: none does.

@@ -189,7 +189,8 @@ class Engine {
                                    const GroupInstance& instance) const {
     if (what_if_.ideal_network) return 0;
     const Bytes full = payload_bytes(program_, *r.role, op);
-    return to_sim_time(collective_time(op.kind, full, instance.size, instance.link).total())
+    return to_sim_time(
+               collective_time(op.kind, full, instance.size, instance.links.of(op.kind)).total())
         .count();
   }
 

@@ -86,8 +86,8 @@ bool same_links(const Program& program, const ClusterSpec& cluster, const Plan& 
         program.role_of_rank[static_cast<std::size_t>(rank)].v)];
     for (const GroupId g : role.groups) {
       const Group& group = program.group(g);
-      if (slowest_link(cluster, members(mesh, group, rank)) !=
-          slowest_link(cluster, members(mesh, group, twin))) {
+      if (group_links(cluster, members(mesh, group, rank)) !=
+          group_links(cluster, members(mesh, group, twin))) {
         return false;
       }
     }
@@ -134,7 +134,7 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
           {g.v, simulated.front()}, static_cast<std::uint32_t>(plan.instances.size()));
       if (inserted) {
         plan.instances.push_back({static_cast<std::uint32_t>(simulated.size()),
-                                  static_cast<int>(ranks.size()), slowest_link(cluster, ranks)});
+                                  static_cast<int>(ranks.size()), group_links(cluster, ranks)});
       }
       plan.instance_of[i * num_groups + static_cast<std::size_t>(g.v)] = it->second;
     }

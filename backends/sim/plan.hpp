@@ -24,7 +24,7 @@ struct RolePlan {
 struct GroupInstance {
   std::uint32_t arrivals = 0;  // simulated members: so many must arrive
   int size = 0;                // all members
-  LinkSpec link;
+  GroupLinks links;
 };
 
 struct Plan {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace lockstep {
 namespace {
@@ -33,6 +34,9 @@ Seconds transfer_time(Bytes bytes, BytesPerSecond bandwidth) {
 
 int node_of(const ClusterSpec& cluster, Rank rank) {
   return rank / std::max(1, cluster.ranks_per_node());
+}
+int device_of(const ClusterSpec& cluster, Rank rank) {
+  return rank / std::max(1, cluster.ranks_per_device);
 }
 
 }  // namespace
@@ -105,20 +109,32 @@ LinkSpec link_between(const ClusterSpec& cluster, Rank a, Rank b) {
   return node_of(cluster, a) == node_of(cluster, b) ? cluster.intra_node : cluster.inter_node;
 }
 
-LinkSpec slowest_link(const ClusterSpec& cluster, const std::vector<Rank>& ranks) {
-  bool intra = ranks.size() < 2;
-  bool inter = false;
-  for (std::size_t i = 1; i < ranks.size(); ++i) {  // neighbours along the ring
-    const bool same = node_of(cluster, ranks[i - 1]) == node_of(cluster, ranks[i]);
-    intra |= same;
-    inter |= !same;
+GroupLinks group_links(const ClusterSpec& cluster, const std::vector<Rank>& ranks) {
+  const auto n = static_cast<double>(ranks.size());
+  const double port = cluster.inter_node.bandwidth.v;
+  double ring = std::numeric_limits<double>::infinity(), exchange = ring;
+  bool inside = false;
+  for (std::size_t first = 0, last = 0; first < ranks.size(); first = last) {  // by node
+    double devices = 0;
+    int device = -1;
+    while (last < ranks.size() && node_of(cluster, ranks[last]) == node_of(cluster, ranks[first])) {
+      if (device_of(cluster, ranks[last]) != device) ++devices;
+      device = device_of(cluster, ranks[last++]);
+    }
+    const auto members = static_cast<double>(last - first);
+    if (members == n) return {cluster.intra_node, cluster.intra_node};
+    const double ports = devices * (n - 1) / (n - members);
+    ring = std::min(ring, port * ports);
+    exchange = std::min(exchange, port * ports / members);
+    inside |= members > 1;
   }
-  if (!inter) return cluster.intra_node;
-  if (!intra) return cluster.inter_node;
-  const LinkSpec& a = cluster.intra_node;
-  const LinkSpec& b = cluster.inter_node;
-  if (a.bandwidth != b.bandwidth) return a.bandwidth < b.bandwidth ? a : b;
-  return a.latency > b.latency ? a : b;
+  if (ranks.empty()) return {cluster.intra_node, cluster.intra_node};
+  const auto link = [&](double bandwidth) {
+    const double intra = cluster.intra_node.bandwidth.v;
+    const bool bounded = inside && intra > 0;
+    return LinkSpec{{bounded ? std::min(bandwidth, intra) : bandwidth}, cluster.inter_node.latency};
+  };
+  return {link(ring), link(exchange)};
 }
 
 }  // namespace lockstep

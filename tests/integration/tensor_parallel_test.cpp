@@ -55,8 +55,12 @@ TEST_CASE("tensor parallel groups inside a node use the node's links, wider ones
                                  {"parallelism.enable_sequence_parallel=false",
                                   "cluster.devices_per_node=" + std::to_string(per_node),
                                   "cluster.nodes=" + std::to_string(64 / per_node)});
-    const LinkSpec& link =
-        per_node == 8 ? s.scenario.cluster.intra_node : s.scenario.cluster.inter_node;
+    LinkSpec link = s.scenario.cluster.intra_node;
+    if (per_node == 4) {  // two nodes: a ring through each of four ports, (n-1)/(k-1) = 7 of them
+      link = s.scenario.cluster.inter_node;
+      link.bandwidth.v *= 7;
+      REQUIRE(link.bandwidth.v < s.scenario.cluster.intra_node.bandwidth.v);
+    }
     const auto found = tp_transfers(s, OpKind::AllReduce);
     REQUIRE(!found.empty());
     const std::int64_t rows = std::int64_t{4096} * 8192 * 2;  // bytes
