@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -11,37 +10,18 @@ namespace {
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
-KindClass class_of_kind(const std::string& kind) {
-  static const std::map<std::string, KindClass> classes = {
-      {"all_reduce", KindClass::Collective},
-      {"all_gather", KindClass::Collective},
-      {"reduce_scatter", KindClass::Collective},
-      {"broadcast", KindClass::Collective},
-      {"all_to_all", KindClass::Collective},
-      {"communication", KindClass::Collective},  // of a trace from elsewhere: which one is unknown
-      {"send", KindClass::Send},
-      {"recv", KindClass::Recv},
-      {"copy", KindClass::Copy},
-      {"memcpy", KindClass::Copy},
-      {"memset", KindClass::Copy},
-      {"host", KindClass::Host},
-  };
-  const auto found = classes.find(kind);
-  return found == classes.end() ? KindClass::Compute : found->second;
-}
-
 /// The channels of a role, and which of them each op uses.
 struct RoleChannels {
   struct Channel {
     std::int32_t id = -1;
-    KindClass side = KindClass::Collective;
+    OpClass side = OpClass::Collective;
     std::int32_t count = 0;  // sequence numbers are below
   };
   std::vector<Channel> channels;
   std::vector<std::int32_t> of_op;  // into `channels`; -1: none
 };
 
-RoleChannels channels_of(const TraceRole& role, const std::vector<KindClass>& kind_class) {
+RoleChannels channels_of(const TraceRole& role, const std::vector<OpClass>& kind_class) {
   RoleChannels result;
   std::map<std::int32_t, std::int32_t> known;
   result.of_op.reserve(role.ops.size());
@@ -74,8 +54,10 @@ class MeetingPlaces {
       std::int32_t instance = -1;
       if (at(channel.id) < trace_.instances.size()) {
         instance = trace_.instances[at(channel.id)][at(rank)];
-      } else if (channel.side != KindClass::Collective) {
-        instance = seen_[{channel.id, channel.side == KindClass::Recv}]++;
+      } else if (channel.side == OpClass::SendRecv) {
+        instance = 0;  // a pair has a channel of its own, and both ends say the same
+      } else if (is_message(channel.side)) {
+        instance = seen_[{channel.id, channel.side == OpClass::Recv}]++;
       }
       places.push_back(instance < 0 ? -1 : place({channel.id, instance}, channel.count));
     }
@@ -124,7 +106,7 @@ std::vector<int> stands_for(const Trace& trace) {
 
 StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program)
     : trace_(&trace), program_(program) {
-  for (const std::string& name : trace.names) kind_class_.push_back(class_of_kind(name));
+  for (const std::string& name : trace.names) kind_class_.push_back(op_class(name));
   const auto less = [](const Span& s, std::int32_t value) { return s.step < value; };
   const auto first = std::lower_bound(trace.spans.begin(), trace.spans.end(), step, less);
   const auto last = std::lower_bound(first, trace.spans.end(), step + 1, less);
@@ -140,26 +122,18 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
 }
 
 SpanClass StepGraph::span_class(SpanIndex i) const {
-  switch (kind_class(i)) {
-    case KindClass::Collective:
-    case KindClass::Send:
-    case KindClass::Recv:
-      return SpanClass::Transfer;
-    case KindClass::Copy:
-    case KindClass::Host:
-      return SpanClass::Other;
-    case KindClass::Compute:
-      break;
-  }
-  return compute_stream_ < 0 || op(i).stream == compute_stream_ ? SpanClass::Compute
-                                                                : SpanClass::Other;
+  const OpClass kind = kind_class(i);
+  if (is_transfer(kind)) return SpanClass::Transfer;
+  const bool computes =
+      kind == OpClass::Compute && (compute_stream_ < 0 || op(i).stream == compute_stream_);
+  return computes ? SpanClass::Compute : SpanClass::Other;
 }
 
 bool StepGraph::counts(SpanIndex i) const {
-  return !devices_work_ || kind_class(i) != KindClass::Host;
+  return !devices_work_ || kind_class(i) != OpClass::Host;
 }
 
-bool StepGraph::is_receive(SpanIndex i) const { return kind_class(i) == KindClass::Recv; }
+bool StepGraph::is_receive(SpanIndex i) const { return kind_class(i) == OpClass::Recv; }
 
 const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[at(op(i).name)]; }
 const std::string& StepGraph::kind(SpanIndex i) const { return trace_->names[at(op(i).kind)]; }
@@ -188,7 +162,7 @@ void StepGraph::index_ranks() {
 
 void StepGraph::measure() {
   for (SpanIndex i = 0; i < size() && !devices_work_; ++i) {
-    devices_work_ = kind_class(i) != KindClass::Host;
+    devices_work_ = kind_class(i) != OpClass::Host;
   }
   if (spans_.empty()) return;
   begin_ = SimTime::max();
@@ -280,8 +254,7 @@ SpanIndex StepGraph::last_arrival(SpanIndex i) const {
 }
 
 SpanIndex StepGraph::other_end(SpanIndex i) const {
-  const KindClass side = kind_class(i);
-  if (side != KindClass::Send && side != KindClass::Recv) return -1;
+  if (!is_message(kind_class(i))) return -1;
   for (const SpanIndex member : meeting(i)) {
     if (member != i) return member;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/ir/program.hpp"
+#include "core/trace/op_class.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -16,9 +17,6 @@ using SpanIndex = std::int32_t;  // into StepGraph::spans(); -1: none
 /// Compute: on the compute stream; in a trace without a stream of that name, whatever is no
 /// transfer, copy or host work. Transfer: a collective or a message. Other: the rest.
 enum class SpanClass : std::uint8_t { Compute, Transfer, Other };
-
-/// The same of an op kind ("forward", "send", …), told apart further.
-enum class KindClass : std::uint8_t { Compute, Collective, Send, Recv, Copy, Host };
 
 /// Step numbers with spans, ascending.
 std::vector<std::int32_t> traced_steps(const Trace& trace);
@@ -89,7 +87,7 @@ class StepGraph {
     const auto role = trace_->role_of_rank[static_cast<std::size_t>(s.rank)];
     return trace_->roles[static_cast<std::size_t>(role)].ops[static_cast<std::size_t>(s.op.v)];
   }
-  KindClass kind_class(SpanIndex i) const {
+  OpClass kind_class(SpanIndex i) const {
     return kind_class_[static_cast<std::size_t>(op(i).kind)];
   }
   void index_ranks();
@@ -105,7 +103,7 @@ class StepGraph {
   std::vector<Range> range_of_;         // by rank
   std::vector<SpanIndex> by_op_;        // [op_offset_[rank] + op]
   std::vector<std::size_t> op_offset_;  // by rank
-  std::vector<KindClass> kind_class_;   // by name
+  std::vector<OpClass> kind_class_;     // by name
   int compute_stream_ = -1;             // -1: no stream of that name
   bool devices_work_ = false;
   std::vector<std::int32_t> meeting_of_;  // by span; -1: none

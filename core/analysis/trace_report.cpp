@@ -44,6 +44,7 @@ class Reporter {
     }
     mean_of_kinds();
     measure_ranks();
+    report_.causes = find_causes(trace_, nullptr);
     return std::move(report_);
   }
 
@@ -84,7 +85,7 @@ class Reporter {
   void add_span(const Span& s) {
     RankWork& work = work_[at(s.rank)];
     if (class_of(s) == OpClass::Compute) work.compute.push_back({s.active, s.end});
-    if (class_of(s) == OpClass::Communication) work.transfers.push_back({s.active, s.end});
+    if (is_transfer(class_of(s))) work.transfers.push_back({s.active, s.end});
     const std::int64_t ranks = stands_for_[at(s.rank)];
     KindTime& kind = report_.kinds[trace_.names[at(op(s).kind)]];
     kind.time += static_cast<double>(ranks) * to_seconds(s.end - s.active);

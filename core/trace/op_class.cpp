@@ -2,22 +2,35 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace lockstep {
 
 OpClass op_class(std::string_view kind) {
-  constexpr std::array<std::string_view, 13> kCommunication = {
-      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all",
-      "reduce",     "gather",     "scatter",        "barrier",   "send",
-      "recv",       "send_recv",  "communication"};
-  constexpr std::array<std::string_view, 3> kCopy = {"copy", "memcpy", "memset"};
-  constexpr std::array<std::string_view, 3> kHost = {"host", "annotation", "sync"};
-  const auto among = [kind](const auto& list) {
-    return std::find(list.begin(), list.end(), kind) != list.end();
-  };
-  if (among(kCommunication)) return OpClass::Communication;
-  if (among(kCopy)) return OpClass::Copy;
-  return among(kHost) ? OpClass::Host : OpClass::Compute;
+  constexpr std::array<std::pair<std::string_view, OpClass>, 19> kClasses = {{
+      {"all_reduce", OpClass::Collective},
+      {"all_gather", OpClass::Collective},
+      {"reduce_scatter", OpClass::Collective},
+      {"broadcast", OpClass::Collective},
+      {"all_to_all", OpClass::Collective},
+      {"reduce", OpClass::Collective},
+      {"gather", OpClass::Collective},
+      {"scatter", OpClass::Collective},
+      {"barrier", OpClass::Collective},
+      {"communication", OpClass::Collective},  // which one is unknown
+      {"send", OpClass::Send},
+      {"recv", OpClass::Recv},
+      {"send_recv", OpClass::SendRecv},
+      {"copy", OpClass::Copy},
+      {"memcpy", OpClass::Copy},
+      {"memset", OpClass::Copy},
+      {"host", OpClass::Host},
+      {"annotation", OpClass::Host},
+      {"sync", OpClass::Host},
+  }};
+  const auto* const found = std::find_if(kClasses.begin(), kClasses.end(),
+                                         [kind](const auto& entry) { return entry.first == kind; });
+  return found == kClasses.end() ? OpClass::Compute : found->second;
 }
 
 }  // namespace lockstep

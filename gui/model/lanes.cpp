@@ -1,6 +1,7 @@
 #include "gui/model/lanes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::gui {
 namespace {
@@ -104,16 +105,19 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
   const std::size_t world = trace.role_of_rank.size();
   const std::size_t streams = trace.streams.size();
   std::vector<std::vector<LaneSegment>> segments(world * streams);
+  std::vector<SimTime> computing(world * streams);
   for (std::size_t i = 0; i < trace.spans.size();) {
     const Span& first = trace.spans[i];
     const int stream = op(first).stream;
-    std::size_t j = i + 1;
-    while (j < trace.spans.size() && trace.spans[j].step == first.step &&
-           trace.spans[j].rank == first.rank && op(trace.spans[j]).stream == stream) {
-      ++j;
+    const std::size_t lane = at(first.rank) * streams + at(stream);
+    std::size_t j = i;
+    for (; j < trace.spans.size(); ++j) {
+      const Span& s = trace.spans[j];
+      if (s.step != first.step || s.rank != first.rank || op(s).stream != stream) break;
+      if (look(s) <= Look::OtherCompute) computing[lane] += s.end - s.active;
     }
-    const LaneSegment& segment = segments[at(first.rank) * streams + at(stream)].emplace_back(
-        std::span<const Span>(trace.spans.data() + i, j - i));
+    const LaneSegment& segment =
+        segments[lane].emplace_back(std::span<const Span>(trace.spans.data() + i, j - i));
     if (steps_.empty() || steps_.back().step != first.step) {
       steps_.push_back({first.step, segment.begin(), segment.end()});
     }
@@ -128,9 +132,10 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
   for (std::size_t rank = 0; rank < world; ++rank) {
     first_of_rank_.push_back(lanes_.size());
     for (std::size_t stream = 0; stream < streams; ++stream) {
-      auto& list = segments[rank * streams + stream];
-      if (list.empty()) continue;
-      lanes_.push_back({static_cast<Rank>(rank), static_cast<int>(stream), std::move(list)});
+      const std::size_t lane = rank * streams + stream;
+      if (segments[lane].empty()) continue;
+      lanes_.push_back({static_cast<Rank>(rank), static_cast<int>(stream),
+                        std::move(segments[lane]), computing[lane]});
     }
   }
   first_of_rank_.push_back(lanes_.size());
@@ -151,11 +156,11 @@ const Lane* Lanes::find(Rank rank, int stream) const {
 
 const Lane* Lanes::main_of_rank(Rank rank) const {
   const Lane* best = nullptr;
-  std::size_t most = 0;
+  std::pair<SimTime, std::size_t> most{};
   for (const Lane& lane : of_rank(rank)) {
     if (trace_->streams[at(lane.stream)] == "compute") return &lane;
     const bool host = look(lane.segments.front().spans().front()) == Look::Host;
-    const std::size_t weight = host ? 1 : 1 + lane.count();
+    const std::pair weight{lane.computing, host ? 1 : 1 + lane.count()};
     if (weight > most) {
       most = weight;
       best = &lane;

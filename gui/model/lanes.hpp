@@ -47,6 +47,7 @@ struct Lane {
   Rank rank = 0;  // whose spans these are
   int stream = 0;
   std::vector<LaneSegment> segments;
+  SimTime computing{};  // sum of its spans that compute
   std::size_t count() const;
 };
 
@@ -65,8 +66,9 @@ class Lanes {
   /// Lanes of `rank`, ascending by stream; of the rank that stands for it where it has none.
   std::span<const Lane> of_rank(Rank rank) const;
   const Lane* find(Rank rank, int stream) const;  // null: the rank does nothing there
-  /// The lane that stands for a rank: "compute"; of a trace without such a stream, the one with the
-  /// most spans that are not the host's. Null: the rank has none.
+  /// The lane that stands for a rank: "compute"; of a trace without such a stream, the one that
+  /// computes longest; where none computes, the one with the most spans that are not the host's.
+  /// Null: the rank has none.
   const Lane* main_of_rank(Rank rank) const;
   SimTime begin() const { return begin_; }  // of the first span
   SimTime end() const { return end_; }      // of the last

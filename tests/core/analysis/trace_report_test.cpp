@@ -36,6 +36,13 @@ TEST_CASE("a trace without its program tells the same times", "[core][analysis]"
       CHECK(bare.kinds.at(name).time == kind.time);
       CHECK(bare.kinds.at(name).count == kind.count);
     }
+    // Whatever the causes are called: what is no computing is a bubble.
+    for (std::size_t r = 0; r < bare.causes.ranks.size(); ++r) {
+      Seconds bubbles;
+      for (const Seconds s : bare.causes.ranks[r].bubbles) bubbles += s;
+      CHECK(bubbles.v == Approx((bare.step_time - bare.ranks[r].compute).v).margin(1e-9));
+      CHECK(bare.causes.ranks[r].computation.v == Approx(bare.ranks[r].compute.v));
+    }
   }
 }
 
@@ -59,6 +66,18 @@ TEST_CASE("the report of a profile counts the device's work, each step once", "[
   CHECK(r.kinds.at("all_reduce").waiting.v == us((200 + 20.2 + 0.4) / 2));
   CHECK(r.kinds.at("all_reduce").count == 3);
   CHECK(r.kinds.count("host") == 0);
+  // An annotation over the kernels computes nothing, and the host's spans are no part of a step.
+  REQUIRE(r.causes.ranks.size() == 2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const RankCauses& c = r.causes.ranks[rank];
+    CHECK((c.computation + c.overlapping).v == us(rank == 0 ? 155 : 150));
+    CHECK(c.communication.v == us(139.9));
+  }
+  // Rank 1 begins two of the three all-reduces later, by 200 and by 20 us, in two steps.
+  CHECK(r.causes.ranks[0].own_wait.v == us((200 + 20) / 2));
+  CHECK(r.causes.ranks[1].own_wait.v == 0);
+  CHECK(r.causes.ranks[1].caused_wait.v == us((200 + 20) / 2));
+  CHECK(r.causes.ranks[1].last_arrivals == Approx(1));
   CHECK(r.model.empty());
   const std::string drawn = draw_timeline(imported->trace, {60, 8});
   CHECK_THAT(drawn, ContainsSubstring("F") && ContainsSubstring("B") && ContainsSubstring("O"));

@@ -5,7 +5,6 @@
 #include "core/trace/kineto.hpp"
 #include "core/trace/kineto_fields.hpp"
 #include "core/trace/kineto_names.hpp"
-#include "core/trace/op_class.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -161,17 +160,6 @@ TEST_CASE("collectives are known by PyTorch's names and by NCCL's kernels",
   CHECK(step_of("ProfilerStep#12") == 12);
   CHECK(step_of("ProfilerStep#") == -1);
   CHECK(step_of("ProfilerStep#1x") == -1);
-}
-
-TEST_CASE("each kind takes the time of one class", "[core][trace]") {
-  CHECK(op_class("forward") == OpClass::Compute);
-  CHECK(op_class("anything else") == OpClass::Compute);
-  CHECK(op_class("all_reduce") == OpClass::Communication);
-  CHECK(op_class("send") == OpClass::Communication);
-  CHECK(op_class("copy") == OpClass::Copy);
-  CHECK(op_class("memset") == OpClass::Copy);
-  CHECK(op_class("host") == OpClass::Host);
-  CHECK(op_class("sync") == OpClass::Host);
 }
 
 }  // namespace

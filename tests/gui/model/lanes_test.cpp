@@ -36,6 +36,19 @@ TEST_CASE("a rank without spans of its own shows those of the rank that stands f
   CHECK(lanes.of_rank(1).front().rank == 0);
 }
 
+TEST_CASE("of a trace from elsewhere, the lane that computes longest stands for the rank",
+          "[gui][model]") {
+  using test::kMs;
+  Trace trace = test::empty_trace(1);
+  trace.streams[static_cast<std::size_t>(Stream::Compute)] = "stream 7";
+  const auto first_stream = [&] { return Lanes(trace).main_of_rank(0)->stream; };
+  trace.spans = {test::span(0, 0, 1 * kMs, 2 * kMs), test::span(0, 48, 1 * kMs, 3 * kMs),
+                 test::span(0, 49, 3 * kMs, 9 * kMs)};
+  CHECK(first_stream() == static_cast<int>(Stream::Compute));  // of two gathers and one forward
+  trace.spans.erase(trace.spans.begin());
+  CHECK(first_stream() == static_cast<int>(Stream::Gather));
+}
+
 TEST_CASE("steps have windows of their own, over all ranks", "[gui][model]") {
   Trace trace = test::empty_trace(2);
   trace.spans = {test::span(0, 0, SimTime{0}, SimTime{5}), test::span(1, 0, SimTime{2}, SimTime{8}),
