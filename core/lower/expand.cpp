@@ -147,6 +147,7 @@ class RoleExpander {
         Unit unit;
         unit.name = layout.name;
         unit.elements = unit.shard_elements = layout.elements;
+        if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
         for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
           unit.parameters.push_back(
               {first_parameter(model_.units.size() + index, i), layout.offsets[i]});

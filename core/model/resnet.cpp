@@ -15,13 +15,26 @@ struct Plane {
   std::int64_t elements() const { return size * size * channels; }
 };
 
+/// What tensor parallelism divides of a convolution. Like linear layers they come in pairs: each
+/// rank computes its share of the first one's output channels, normalizes them, and takes them as
+/// its share of the second one's input channels, whose results are partial sums.
+enum class Divided { Nothing, Outputs, Inputs };
+
 /// A convolution and the batch norm behind it, before they have tensors.
 struct ConvNormSpec {
   std::string conv, norm;  // names: "conv1", "bn1"
   Plane in;
   std::int64_t out_channels = 0;
   std::int64_t kernel = 1, stride = 1;
+  Divided divided = Divided::Nothing;
   Plane out() const { return {ceil_div(in.size, stride), out_channels}; }
+  /// What one of `parts` ranks has of them.
+  Plane held_in(int parts) const {
+    return {in.size, in.channels / (divided == Divided::Inputs ? parts : 1)};
+  }
+  Plane held_out(int parts) const {
+    return {out().size, out_channels / (divided == Divided::Outputs ? parts : 1)};
+  }
 };
 
 /// What all layers of a network under construction share.
@@ -38,26 +51,32 @@ double he_deviation(const ConvNormSpec& c) {
 
 /// Parameters of the convolutions into the layer's unit, their running statistics beside it: of
 /// each batch norm means, then variances.
-UnitLayout declare(LayerDeclaration& layer, const std::string& name,
+UnitLayout declare(LayerDeclaration& layer, const LayerShape& shape, const std::string& name,
                    const std::vector<ConvNormSpec>& convs) {
   UnitLayout statistics;
   statistics.name = name + ".statistics";
-  const auto keep = [&](const std::string& parameter, std::int64_t channels, InitKind init) {
-    statistics.offsets.push_back(statistics.elements);
-    statistics.elements += channels;
-    Parameter& kept = statistics.parameters.emplace_back();
-    kept.name = name + "." + parameter;
-    kept.shape = {channels};
-    kept.init = init;
-    kept.init_scale = 0;
-  };
+  if (shape.tensor_parallel > 1) statistics.split_axis = "tp";
   for (const ConvNormSpec& c : convs) {
+    const bool outputs = c.divided == Divided::Outputs, inputs = c.divided == Divided::Inputs;
+    const Split channels = outputs ? Split{0, {c.out_channels}} : Split{};
+    const auto keep = [&](const std::string& parameter, InitKind init) {
+      statistics.offsets.push_back(statistics.elements);
+      statistics.elements += c.held_out(shape.tensor_parallel).channels;
+      Parameter& kept = statistics.parameters.emplace_back();
+      kept.name = name + "." + parameter;
+      kept.shape = {c.out_channels};
+      kept.init = init;
+      kept.init_scale = 0;
+      if (shape.tensor_parallel == 1) return;
+      kept.split_dim = channels.dim;
+      kept.sections = channels.sections;
+    };
     layer.add(c.conv + ".weight", {c.out_channels, c.kernel, c.kernel, c.in.channels},
-              InitKind::Normal, he_deviation(c));
-    layer.add(c.norm + ".weight", {c.out_channels}, InitKind::Ones);
-    layer.add(c.norm + ".bias", {c.out_channels}, InitKind::Zeros);
-    keep(c.norm + ".running_mean", c.out_channels, InitKind::Zeros);
-    keep(c.norm + ".running_var", c.out_channels, InitKind::Ones);
+              InitKind::Normal, he_deviation(c), inputs ? Split{3, {c.in.channels}} : channels);
+    layer.add(c.norm + ".weight", {c.out_channels}, InitKind::Ones, 0, channels);
+    layer.add(c.norm + ".bias", {c.out_channels}, InitKind::Zeros, 0, channels);
+    keep(c.norm + ".running_mean", InitKind::Zeros);
+    keep(c.norm + ".running_var", InitKind::Ones);
   }
   return statistics;
 }
@@ -73,23 +92,28 @@ class ConvNorm {
         spec_(c),
         eps_(net.spec.norm_eps),
         ranks_(net.shape.norm_ranks),
+        channels_(c.held_out(net.shape.tensor_parallel).channels),
         rows_(net.shape.batch * c.out().size * c.out().size),
-        dims_({net.shape.batch, c.in.size, c.in.size, c.in.channels, c.out_channels, c.kernel,
-               c.stride}),
+        dims_({net.shape.batch, c.in.size, c.in.size, c.held_in(net.shape.tensor_parallel).channels,
+               channels_, c.kernel, c.stride}),
         x_(x),
         w_(p.w(c.conv + ".weight")),
         gw_(p.g(c.conv + ".weight")),
         scale_(p.w(c.norm + ".weight")),
         gscale_(p.g(c.norm + ".weight")),
         gshift_(p.g(c.norm + ".bias")) {
-    z_ = f.tensor(rows_ * c.out_channels);
+    const bool divided = net.shape.tensor_parallel > 1;
+    const bool partial = divided && c.divided == Divided::Inputs;
+    sums_input_ = divided && c.divided == Divided::Outputs;
+    z_ = f.tensor(rows_ * channels_, partial ? c.conv + ".sum" : "");
     f.emit(Part::Forward, KernelKind::Conv2dForward, {dims_, {}, {x, w_}, {z_}});
+    if (partial) f.communicate(Part::Forward, OpKind::AllReduce, "tp", z_, z_);
     take_statistics();
     const TensorId running =
-        f.inside("statistics", statistics_at, 2 * c.out_channels, statistics.elements);
+        f.inside("statistics", statistics_at, 2 * channels_, statistics.elements);
     const double count = this->count();
     f.emit(Part::Forward, KernelKind::BatchNormRunning,
-           {{c.out_channels}, {net.spec.norm_momentum, count / (count - 1)}, {stats_}, {running}});
+           {{channels_}, {net.spec.norm_momentum, count / (count - 1)}, {stats_}, {running}});
     f.emit(Part::Forward, KernelKind::BatchNormForward,
            {norm_dims(), {eps_}, {z_, scale_, p.w(c.norm + ".bias"), stats_, residual}, {y}});
   }
@@ -97,21 +121,27 @@ class ConvNorm {
   /// dx = residual + gradient of the input; invalid: none wanted. `dy` may become the gradient of
   /// the convolution's output, `dz`.
   void backward(TensorId dy, TensorId dz, TensorId residual, TensorId dx) {
-    const std::int64_t channels = spec_.out_channels;
-    const TensorId sums = f_.tensor(2 * channels);
+    const TensorId sums = f_.tensor(2 * channels_);
     f_.emit(Part::InputGrad, KernelKind::BatchNormBackwardSums,
             {norm_dims(), {eps_}, {dy, z_, stats_}, {sums}});
     TensorId all = sums;  // of all ranks: parameters get this rank's share, the input the whole
     if (ranks_ > 1) {
-      all = f_.tensor(2 * channels, spec_.norm + ".sums");
-      f_.emit(Part::InputGrad, KernelKind::ColumnSum, {{1, 2 * channels}, {}, {sums}, {all}});
+      all = f_.tensor(2 * channels_, spec_.norm + ".sums");
+      f_.emit(Part::InputGrad, KernelKind::ColumnSum, {{1, 2 * channels_}, {}, {sums}, {all}});
       f_.communicate(Part::InputGrad, OpKind::AllReduce, "dp", all, all);
     }
     f_.emit(Part::WeightGrad, KernelKind::BatchNormBackwardWeight,
-            {{channels}, {}, {sums}, {gscale_, gshift_}});
+            {{channels_}, {}, {sums}, {gscale_, gshift_}});
     f_.emit(Part::InputGrad, KernelKind::BatchNormBackwardInput,
             {norm_dims(), {eps_, count()}, {dy, z_, scale_, stats_, all}, {dz}});
-    if (dx.valid()) {
+    if (dx.valid() && sums_input_) {
+      const std::int64_t side = spec_.in.size, batch = dims_[0];
+      const TensorId sum = f_.tensor(batch * spec_.in.elements(), spec_.conv + ".dx");
+      f_.emit(Part::InputGrad, KernelKind::Conv2dBackwardInput, {dims_, {}, {dz, w_, {}}, {sum}});
+      f_.communicate(Part::InputGrad, OpKind::AllReduce, "tp", sum, sum);
+      f_.emit(Part::InputGrad, KernelKind::Add,
+              {{batch * side * side, spec_.in.channels}, {}, {sum, residual, {}}, {dx}});
+    } else if (dx.valid()) {
       f_.emit(Part::InputGrad, KernelKind::Conv2dBackwardInput,
               {dims_, {}, {dz, w_, residual}, {dx}});
     }
@@ -119,12 +149,12 @@ class ConvNorm {
   }
 
  private:
-  std::vector<std::int64_t> norm_dims() const { return {rows_, spec_.out_channels}; }
+  std::vector<std::int64_t> norm_dims() const { return {rows_, channels_}; }
   /// Values that the statistics of a channel are of.
   double count() const { return static_cast<double>(rows_ * ranks_); }
 
   void take_statistics() {
-    const std::int64_t size = 2 * spec_.out_channels;
+    const std::int64_t size = 2 * channels_;
     if (ranks_ == 1) {
       stats_ = f_.tensor(size);
       f_.emit(Part::Forward, KernelKind::BatchNormStatistics, {norm_dims(), {}, {z_}, {stats_}});
@@ -136,14 +166,15 @@ class ConvNorm {
     f_.emit(Part::Forward, KernelKind::BatchNormStatistics, {norm_dims(), {}, {z_}, {own}});
     f_.communicate(Part::Forward, OpKind::AllGather, "dp", own, each);
     f_.emit(Part::Forward, KernelKind::BatchNormCombine,
-            {{ranks_, spec_.out_channels}, {}, {each}, {stats_}});
+            {{ranks_, channels_}, {}, {each}, {stats_}});
   }
 
   FunctionBuilder& f_;
   const ConvNormSpec spec_;
   const double eps_;
-  const std::int64_t ranks_, rows_;
+  const std::int64_t ranks_, channels_, rows_;
   const std::vector<std::int64_t> dims_;
+  bool sums_input_ = false;  // the gradient of the input is a partial sum
   TensorId x_, w_, gw_, scale_, gscale_, gshift_, z_, stats_;
 };
 
@@ -161,6 +192,7 @@ class KindBuilder {
   FunctionBuilder& f() { return f_; }
   const LayerTensors& parameters() const { return p_; }
   std::int64_t batch() const { return net_.shape.batch; }
+  Plane held_out(const ConvNormSpec& c) const { return c.held_out(net_.shape.tensor_parallel); }
   TensorId tensor(Plane plane) { return f_.tensor(batch() * plane.elements()); }
   TensorId formal(std::string_view name, Plane plane) {
     return f_.formal(name, batch() * plane.elements());
@@ -256,6 +288,8 @@ BlockSpec block_spec(const ModelSpec& spec, Plane in, std::int64_t width, std::i
     add(width, 3, stride);
     add(width, 3, 1);
   }
+  b.convs[0].divided = Divided::Outputs;
+  b.convs[1].divided = Divided::Inputs;
   b.out = b.convs.back().out();
   b.projects = stride != 1 || in.channels != b.out.channels;
   if (b.projects) {
@@ -272,9 +306,10 @@ LayerKind block_kind(KindBuilder b, const BlockSpec& block) {
   std::vector<TensorId> activations;  // outputs of the ReLUs in between
   TensorId input = x;
   for (std::size_t i = 0; i + 1 < block.main_convs(); ++i) {
-    const TensorId a = b.tensor(block.convs[i].out());
+    const Plane plane = b.held_out(block.convs[i]);
+    const TensorId a = b.tensor(plane);
     path.push_back(b.conv_norm(block.convs[i], input, {}, a));
-    b.relu(a, block.convs[i].out());
+    b.relu(a, plane);
     activations.push_back(a);
     input = a;
   }
@@ -305,7 +340,7 @@ LayerKind block_kind(KindBuilder b, const BlockSpec& block) {
       path[i].backward(d, dz, residual, dx);
       break;
     }
-    const Plane inner = block.convs[i].in;
+    const Plane inner = b.held_out(block.convs[i - 1]);
     const TensorId da = b.tensor(inner);
     path[i].backward(d, dz, {}, da);
     b.relu_backward(da, activations[i - 1], da, inner);
@@ -351,7 +386,7 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape) {
                              const std::vector<ConvNormSpec>& convs, Plane output,
                              const auto& declare_more, const auto& build) {
     LayerDeclaration declaration(model, shape, name);
-    UnitLayout statistics = declare(declaration, name, convs);
+    UnitLayout statistics = declare(declaration, shape, name, convs);
     declare_more(declaration);
     Layer layer;
     layer.name = name;

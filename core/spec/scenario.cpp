@@ -265,7 +265,7 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
 void validate_tensor_parallel(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   const int tp = s.strategy.tensor_parallel_degree;
-  if (tp == 1 || m.is_vision()) return;
+  if (tp == 1) return;
   const std::string degree = "tensor_parallel_degree=" + std::to_string(tp);
   const std::string key = "parallelism.tensor_parallel_degree";
   if (m.architecture == Architecture::Synthetic) {
@@ -275,6 +275,15 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
     if (value % tp == 0) return;
     faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) + ": " + why);
   };
+  if (m.is_vision()) {
+    divides("width", m.width,
+            "every rank computes as many channels of a block's first convolution");
+    if (s.strategy.enable_sequence_parallel) {
+      faults.add("parallelism.enable_sequence_parallel", "images have no sequence to divide",
+                 ErrorKind::Unsupported);
+    }
+    return;
+  }
   divides("heads", m.heads, "every rank computes as many attention heads");
   if (m.kv_heads != m.heads) {
     divides("kv_heads", m.kv_heads, "every rank holds as many key and value heads");
@@ -312,13 +321,6 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   if (p.sync_batch_norm && !s.model.is_vision()) {
     faults.add("parallelism.sync_batch_norm",
                "sync_batch_norm needs batch norm, which only the resnet architecture has");
-  }
-  if (s.model.is_vision() && p.tensor_parallel_degree > 1) {
-    faults.add(
-        "parallelism.tensor_parallel_degree",
-        "tensor parallelism divides the matrices of transformer layers; convolutions are not "
-        "divided",
-        ErrorKind::Unsupported);
   }
   if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
   if (p.first_bucket_cap.v < 1) {

@@ -15,7 +15,7 @@ namespace {
 constexpr int kSteps = 6;
 
 struct Layout {
-  int replicate = 1, shard = 1, zero = 3, pp = 1, microbatches = 1, accumulation = 1;
+  int replicate = 1, shard = 1, tensor = 1, zero = 3, pp = 1, microbatches = 1, accumulation = 1;
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   bool synchronized = false;
   OptimizerKind optimizer = OptimizerKind::Sgd;
@@ -45,6 +45,7 @@ Scenario scenario_of(const Layout& layout, int images, bool bottleneck, DType dt
   s.optimizer.weight_decay = 1e-3;
   s.strategy.data_parallel_replicate_degree = layout.replicate;
   s.strategy.data_parallel_shard_degree = layout.shard;
+  s.strategy.tensor_parallel_degree = layout.tensor;
   s.strategy.zero_stage = layout.zero;
   s.strategy.pipeline_parallel_degree = layout.pp;
   s.strategy.pipeline_parallel_microbatches = layout.microbatches;
@@ -177,17 +178,41 @@ TEST_CASE("with synchronized batch norm ranks equal one rank with all images at 
   CHECK(std::abs(local.trace.steps[0].loss - one.trace.steps[0].loss) > 1e-3);
 }
 
+TEST_CASE("residual networks whose blocks are divided over ranks train as one rank",
+          "[integration]") {
+  const Layout layouts[] = {
+      {.tensor = 2},
+      {.tensor = 4},
+      {.shard = 3, .tensor = 2, .synchronized = true},
+      {.replicate = 2, .tensor = 2, .pp = 2, .synchronized = true},
+      {.tensor = 2, .pp = 2, .microbatches = 4, .schedule = PipelineSchedule::ZbH1},
+      {.shard = 2, .tensor = 2, .zero = 1, .synchronized = true, .optimizer = OptimizerKind::AdamW},
+  };
+  for (const bool bottleneck : {false, true}) {
+    for (const Layout& layout : layouts) {
+      INFO("tp " << layout.tensor << " dp " << layout.replicate << "x" << layout.shard << " pp "
+                 << layout.pp << " bottleneck " << bottleneck);
+      const Layout single{.accumulation = layout.microbatches, .optimizer = layout.optimizer};
+      const RunResult mine = train(scenario_of(layout, 2, bottleneck, DType::F64));
+      const RunResult one = train(scenario_of(single, 2 * layout.ranks(), bottleneck, DType::F64));
+      check_equal(mine, one, true, 1e-11);
+    }
+  }
+}
+
 TEST_CASE("a residual network's state, running statistics too, resumes in another layout",
           "[integration]") {
   const Scenario ddp = scenario_of({.replicate = 2, .synchronized = true}, 2, true, DType::F64);
   const Scenario fsdp =
-      scenario_of({.shard = 2, .pp = 2, .synchronized = true}, 2, true, DType::F64);
-  const RunResult half = train(ddp, kSteps / 2);
-  REQUIRE(half.state.step == kSteps / 2);
-  const RunResult resumed = train(fsdp, kSteps / 2, &half.state);
+      scenario_of({.shard = 2, .tensor = 2, .pp = 2, .synchronized = true}, 2, true, DType::F64);
   const RunResult whole = train(ddp);
-  CHECK(state_distance(resumed.state, whole.state, false) <= 1e-11);
-  CHECK(state_distance(resumed.state, whole.state, true) <= 1e-11);
+  for (const auto& [from, to] : {std::pair(ddp, fsdp), std::pair(fsdp, ddp)}) {
+    const RunResult half = train(from, kSteps / 2);
+    REQUIRE(half.state.step == kSteps / 2);
+    const RunResult resumed = train(to, kSteps / 2, &half.state);
+    CHECK(state_distance(resumed.state, whole.state, false) <= 1e-11);
+    CHECK(state_distance(resumed.state, whole.state, true) <= 1e-11);
+  }
 }
 
 TEST_CASE("in float32 DDP's losses stay within 1e-5 of one rank's", "[integration]") {

@@ -111,6 +111,36 @@ TEST_CASE("every batch norm keeps running statistics that no optimizer sees", "[
   CHECK(forward_kernels(model).count[KernelKind::BatchNormRunning] == 53);
 }
 
+TEST_CASE("tensor parallelism sums once forward and once backward in every block",
+          "[core][model]") {
+  // Bottlenecks: of 17 K² of multiply-adds per position, the pair of 4 and 9 is divided.
+  for (const int ranks : {2, 8}) {
+    LayerShape shape = images(2);
+    shape.tensor_parallel = ranks;
+    const Model model = build_resnet(resnet({3, 4, 6, 3}, true), shape);
+    const Model whole = build_resnet(resnet({3, 4, 6, 3}, true), images(2));
+    CHECK(model.parameter_count() == whole.parameter_count());
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+      const Layer& layer = model.layers[l];
+      const LayerKind& kind = model.kinds[static_cast<std::size_t>(layer.kind)];
+      const bool block = layer.name.starts_with("blocks.");
+      const auto sums = [](const std::vector<LayerStep>& steps) {
+        return std::count_if(steps.begin(), steps.end(), [](const LayerStep& step) {
+          const auto* c = std::get_if<Communication>(&step);
+          return c != nullptr && c->kind == OpKind::AllReduce && c->axis == "tp";
+        });
+      };
+      CHECK(sums(kind.functions.forward()) == (block ? 1 : 0));
+      CHECK(sums(kind.functions.backward({})) == (block ? 1 : 0));
+    }
+    // blocks.1: stage 1, width 64 and 256 channels in and out, images of 56: no projection.
+    const double positions = 2.0 * 56 * 56, k2 = 64 * 64;
+    const double convolutions = 2 * positions * k2 * (13.0 / ranks + 4);
+    CHECK(model.layers[2].forward_flops.v >= convolutions);
+    CHECK(model.layers[2].forward_flops.v < 1.1 * convolutions);
+  }
+}
+
 TEST_CASE("synchronized batch norm gathers once forward and reduces once backward",
           "[core][model]") {
   const ModelSpec spec = resnet({1, 1}, false);
