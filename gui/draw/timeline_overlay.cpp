@@ -59,6 +59,8 @@ class OverlayDrawing {
         index_(run, layout) {}
 
   DisplayList draw() {
+    draw_marks();
+    if (!overlay_.found.empty()) draw_found();
     if (overlay_.critical_path) draw_path();
     if (overlay_.area_begin && overlay_.area_end) draw_area();
     for (const Link& link : overlay_.links) draw_link(link);
@@ -69,6 +71,7 @@ class OverlayDrawing {
     }
     if (overlay_.hover_x) vertical(*overlay_.hover_x, Ink::Faint, 1);
     draw_cursor();
+    if (overlay_.drop) list_.line({0, *overlay_.drop}, {right(), *overlay_.drop}, Ink::Accent, 3);
     return std::move(list_);
   }
 
@@ -103,6 +106,37 @@ class OverlayDrawing {
     if (!in_sight(x)) return;
     vertical(x, Ink::Accent, 2);
     tag(x, tick_text(overlay_.cursor - run_.lanes.begin(), frame_.axis.span_of(1)), Ink::Accent);
+  }
+
+  /// A numbered flag in the ruler with a line down; of a stretch of time, a bar along the ruler.
+  void draw_marks() {
+    for (std::size_t i = 0; i < overlay_.marks.size(); ++i) {
+      const TimeRange& range = overlay_.marks[i].range;
+      const double x0 = frame_.x_of(range.begin), x1 = frame_.x_of(range.end);
+      const QRectF bar =
+          QRectF(x0, frame_.ruler - 5, std::max(x1 - x0, 1.0), 4)
+              .intersected(QRectF(frame_.gutter, 0, frame_.axis.width, frame_.ruler));
+      if (range.end > range.begin && !bar.isEmpty()) list_.fill(bar, Ink::Text);
+      if (!in_sight(x0)) continue;
+      list_.lines.push_back(
+          {{x0, frame_.ruler}, {x0, frame_.size.height()}, Ink::Text, 1, true, false});
+      const std::string number = std::to_string(i + 1);
+      const QRectF flag(x0, 2, text_.width_of(number) + 8, frame_.ruler - 7);
+      list_.fill(flag, Ink::Text);
+      list_.texts.push_back({flag, number, Ink::Text, true, Align::Center});
+    }
+  }
+
+  void draw_found() {
+    for (const auto* list : {&layout_.pinned, &layout_.rows}) {
+      for (const Row& row : *list) {
+        if (row.key != overlay_.found) continue;
+        if (const auto place = place_of(layout_, frame_, row)) {
+          list_.outlines.push_back(
+              {QRectF(0, place->y(), right(), place->height()), Ink::Accent, 2});
+        }
+      }
+    }
   }
 
   void draw_area() {

@@ -5,6 +5,7 @@
 
 #include "gui/draw/timeline_drawing.hpp"
 #include "gui/model/links.hpp"
+#include "gui/model/view_state.hpp"
 
 namespace lockstep::gui {
 
@@ -15,6 +16,9 @@ struct TimelineOverlay {
   std::vector<Link> links;     // of the selected span
   std::optional<SimTime> area_begin, area_end;
   std::vector<Rank> area_ranks;  // empty: all rows
+  std::vector<Mark> marks;       // in order of time, numbered from 1
+  RowKey found;                  // a row to be told from the others; empty: none
+  std::optional<double> drop;    // y of the gap in which a dragged row would fall
   bool critical_path = false;
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
+#include "gui/model/describe.hpp"
 
 namespace lockstep::gui {
 
@@ -65,17 +67,23 @@ void Session::cancel() {
 
 void Session::set_run(RunPtr run) {
   if (run_ == run) return;
+  views_ = views();
   const RunPtr before = std::exchange(run_, std::move(run));
+  const auto kept = run_ ? views_.find(run_->path) : views_.end();
+  const bool same_file = before && run_ && before->path == run_->path;
   // A new simulation of the same world keeps what the user arranged.
   if (run_ && (!before || before->trace.rank_labels != run_->trace.rank_labels)) {
-    layout_ = initial_choice(*run_);
+    layout_ = kept != views_.end() && !same_file ? kept->second.layout : initial_choice(*run_);
     cursor_ = run_->lanes.begin();
   }
+  const std::vector<Mark> marks_before = marks_;
+  if (!same_file) marks_ = kept != views_.end() ? kept->second.marks : std::vector<Mark>();
   const bool selected = selection_ != Selection{};
   selection_ = {};
   if (run_) cursor_ = std::clamp(cursor_, run_->lanes.begin(), run_->lanes.end());
   emit runChanged();
   emit layoutChanged();
+  if (marks_ != marks_before) emit marksChanged();
   if (selected) emit selectionChanged();
   emit cursorChanged();
 }
@@ -172,6 +180,7 @@ void Session::select(Selection selection) {
 
 void Session::point_at(Selection selection) {
   if (selection.span) set_cursor(run_->trace.spans[*selection.span].active);
+  if (selection.range) set_cursor(selection.range->begin);
   select(std::move(selection));
   emit pointedAt();
 }
@@ -200,6 +209,42 @@ void Session::set_layout(LayoutChoice layout) {
   if (layout == layout_) return;
   layout_ = std::move(layout);
   emit layoutChanged();
+}
+
+// ---------------------------------------------------------------- marks
+
+Mark Session::here() const {
+  if (selection_.span) {
+    const Span& span = run_->trace.spans[*selection_.span];
+    return {{span.begin, span.end}, {span.rank}, summary(*run_, *selection_.span)};
+  }
+  if (!selection_.range) {
+    return {{cursor_, cursor_}, {}, time_text(to_seconds(cursor_ - run_->lanes.begin()))};
+  }
+  const std::string words = time_text(to_seconds(selection_.range->end - selection_.range->begin));
+  return {*selection_.range, selection_.ranks, words};
+}
+
+void Session::toggle_mark() {
+  if (!run_) return;
+  toggle(marks_, here());
+  emit marksChanged();
+}
+
+void Session::go_to_mark(bool forward) {
+  const Mark* mark = run_ ? next_mark(marks_, here(), forward) : nullptr;
+  if (mark) point_at({std::nullopt, mark->range, mark->ranks});
+}
+
+std::map<std::string, ViewState> Session::views() const {
+  std::map<std::string, ViewState> views = views_;
+  if (!run_ || run_->path.empty()) return views;
+  if (marks_.empty() && layout_ == initial_choice(*run_)) {
+    views.erase(run_->path);
+  } else {
+    views[run_->path] = {layout_, marks_};
+  }
+  return views;
 }
 
 }  // namespace lockstep::gui

@@ -4,6 +4,7 @@
 
 #include <QObject>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "gui/model/latest.hpp"
 #include "gui/model/run_view.hpp"
 #include "gui/model/timeline_layout.hpp"
+#include "gui/model/view_state.hpp"
 
 namespace lockstep::gui {
 
@@ -21,11 +23,6 @@ struct Document {
   std::string text;
   std::vector<std::string> overrides;  // "section.key=value", one per key
   bool operator==(const Document&) const = default;
-};
-
-struct TimeRange {
-  SimTime begin{}, end{};
-  bool operator==(const TimeRange&) const = default;
 };
 
 /// What the user points at, in the run shown. Empty ranks: all.
@@ -87,8 +84,8 @@ class Session : public QObject {
   void set_cursor(SimTime time);  // stays inside the run
   const Selection& selection() const { return selection_; }
   void select(Selection selection);
-  /// Selects and asks the timeline to bring it into view: what a table's row or a caption points
-  /// at.
+  /// Selects, sets the cursor there and asks the timeline to bring it into view: what a table's row
+  /// or a caption points at.
   void point_at(Selection selection);
   bool playing() const { return playing_; }
   void set_playing(bool playing);  // from the begin if the cursor is at the end
@@ -98,9 +95,16 @@ class Session : public QObject {
   /// Moves the cursor by `seconds` of the user's time; stops at the end of the run.
   void advance(double seconds);
 
-  // ---- the timeline's rows
+  // ---- the timeline's rows and marks, kept per file
   const LayoutChoice& layout() const { return layout_; }
   void set_layout(LayoutChoice layout);
+  const std::vector<Mark>& marks() const { return marks_; }  // of the run shown, in order of time
+  /// Marks the selected span or area, else the cursor; what is marked already is unmarked.
+  void toggle_mark();
+  void go_to_mark(bool forward);  // the next one, or the one before; once around
+  /// By path of a file: what was arranged and marked in it, if anything.
+  std::map<std::string, ViewState> views() const;
+  void set_views(std::map<std::string, ViewState> views) { views_ = std::move(views); }
 
  signals:
   void runChanged();       // another run is shown, or none
@@ -114,12 +118,14 @@ class Session : public QObject {
   void pointedAt();  // after selectionChanged
   void playChanged();
   void layoutChanged();
+  void marksChanged();
   void failed(const QString& message);
 
  private:
   void simulate_document();
   void show_simulation(Outcome outcome);
   void set_run(RunPtr run);
+  Mark here() const;  // what toggle_mark would mark
 
   std::string path_;
   bool has_document_ = false;
@@ -135,6 +141,8 @@ class Session : public QObject {
   bool playing_ = false;
   double play_seconds_ = 20;
   LayoutChoice layout_;
+  std::vector<Mark> marks_;
+  std::map<std::string, ViewState> views_;      // of the files that are not shown now
   std::shared_ptr<std::atomic<int>> progress_;  // of the newest loading
   Latest loading_, simulating_;                 // last: they stop before the rest goes
 };

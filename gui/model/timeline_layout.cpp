@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 
 #include "core/ir/program.hpp"
@@ -216,6 +217,76 @@ LayoutChoice moved(const RunView& run, LayoutChoice choice, Rank rank, int by) {
       const auto last = static_cast<std::ptrdiff_t>(ranks.size()) - 1;
       std::swap(*it,
                 ranks[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(place + by, 0, last))]);
+    }
+    order.insert(order.end(), ranks.begin(), ranks.end());
+  }
+  choice.order = std::move(order);
+  return choice;
+}
+
+std::vector<RowKey> all_rows(const RunView& run) {
+  std::vector<RowKey> keys;
+  for (Rank rank = 0; rank < run.world_size(); ++rank) {
+    keys.push_back(rank_key(rank));
+    const Lane* own = run.lanes.main_of_rank(rank);
+    for (const Lane& lane : run.lanes.of_rank(rank)) {
+      if (&lane == own) continue;
+      keys.push_back(rank_key(rank) + "/" +
+                     run.trace.streams[static_cast<std::size_t>(lane.stream)]);
+    }
+  }
+  return keys;
+}
+
+LayoutChoice revealing(const RunView& run, LayoutChoice choice, const RowKey& key) {
+  choice.filter.clear();
+  const std::size_t slash = key.find('/');
+  const RowKey own = key.substr(0, slash);
+  for (Rank rank = 0; rank < run.world_size(); ++rank) {
+    if (rank_key(rank) != own) continue;
+    const auto i = static_cast<std::size_t>(rank);
+    if (run.trace.same_as[i] != rank) choice.identical_ranks = true;
+    choice.folded.erase("pp" + std::to_string(coordinate(run.trace.rank_labels[i], "pp")));
+    if (slash != std::string::npos) choice.folded.erase(own);
+  }
+  return choice;
+}
+
+Gap gap_near(const RunView& run, const TimelineLayout& layout, const Row& dragged, double y) {
+  const auto stage = [&](const Row& row) {
+    return coordinate(run.trace.rank_labels[static_cast<std::size_t>(row.rank)], "pp");
+  };
+  std::vector<Gap> gaps;
+  double end = 0;  // of the last row that belongs there
+  for (const Row& row : dragged.pinned ? layout.pinned : layout.rows) {
+    const bool among =
+        dragged.pinned || (row.kind != Row::Kind::Group && stage(row) == stage(dragged));
+    if (!among) continue;
+    if (dragged.pinned || row.kind == Row::Kind::Rank) gaps.push_back({row.key, row.y});
+    end = row.y + row.height;
+  }
+  gaps.push_back({"", end});
+  return *std::min_element(gaps.begin(), gaps.end(), [y](const Gap& a, const Gap& b) {
+    return std::abs(a.y - y) < std::abs(b.y - y);
+  });
+}
+
+LayoutChoice dropped(const RunView& run, LayoutChoice choice, const Row& dragged,
+                     const RowKey& next) {
+  if (dragged.pinned) {
+    if (dragged.key == next) return choice;
+    std::erase(choice.pinned, dragged.key);
+    choice.pinned.insert(std::find(choice.pinned.begin(), choice.pinned.end(), next), dragged.key);
+    return choice;
+  }
+  std::vector<Rank> order;
+  for (auto& [pp, ranks] : groups_of(run, choice)) {
+    const auto it = std::find(ranks.begin(), ranks.end(), dragged.rank);
+    if (it != ranks.end() && rank_key(dragged.rank) != next) {
+      ranks.erase(it);
+      ranks.insert(std::find_if(ranks.begin(), ranks.end(),
+                                [&](Rank rank) { return rank_key(rank) == next; }),
+                   dragged.rank);
     }
     order.insert(order.end(), ranks.begin(), ranks.end());
   }

@@ -54,6 +54,24 @@ TimelineLayout lay_out(const RunView& run, const LayoutChoice& choice, const Row
 /// The row at height `y`, or null. Logarithmic.
 const Row* row_at(const std::vector<Row>& rows, double y);
 
+/// Every row that could be shown, those that are folded or filtered away too.
+std::vector<RowKey> all_rows(const RunView& run);
+/// Unfolds and shows whatever hides the row.
+LayoutChoice revealing(const RunView& run, LayoutChoice choice, const RowKey& key);
+
+/// A gap between rows, into which a dragged row may fall.
+struct Gap {
+  RowKey next;   // the row below; empty: none
+  double y = 0;  // from the top of the rows' area
+  bool operator==(const Gap&) const = default;
+};
+/// The gap nearest to `y`: of a pinned row, among the pinned; of others, among the ranks of the
+/// rank's stage.
+Gap gap_near(const RunView& run, const TimelineLayout& layout, const Row& dragged, double y);
+/// The dragged row (its rank, unless it is pinned) stands above `next`.
+LayoutChoice dropped(const RunView& run, LayoutChoice choice, const Row& dragged,
+                     const RowKey& next);
+
 /// `rank` one place up (-1) or down (+1) among the ranks shown with it.
 LayoutChoice moved(const RunView& run, LayoutChoice choice, Rank rank, int by);
 LayoutChoice folded_ranks(const RunView& run, LayoutChoice choice, bool fold);  // all of them

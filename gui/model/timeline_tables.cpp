@@ -162,6 +162,34 @@ TimelineTable path_table(const RunPtr& run) {
   return table;
 }
 
+TimelineTable mark_table(const RunPtr& run, std::vector<Mark> marks) {
+  const auto list = std::make_shared<const std::vector<Mark>>(std::move(marks));
+  const SimTime zero = run->lanes.begin();
+  TimelineTable table;
+  table.content.rows = list->size();
+  table.content.columns = {
+      number_column("Mark", [](std::size_t row) { return static_cast<std::int64_t>(row) + 1; }),
+      time_column("Begin",
+                  [list, zero](std::size_t row) { return (*list)[row].range.begin - zero; }),
+      time_column(
+          "Lasts",
+          [list](std::size_t row) { return (*list)[row].range.end - (*list)[row].range.begin; }),
+      text_column("Ranks",
+                  [list](std::size_t row) {
+                    std::string text;
+                    for (const Rank rank : (*list)[row].ranks) {
+                      text += (text.empty() ? "" : ", ") + std::to_string(rank);
+                    }
+                    return text.empty() ? "all" : text;
+                  }),
+      text_column("What", [list](std::size_t row) { return (*list)[row].words; }),
+  };
+  table.target = [list](std::size_t row) {
+    return Selection{std::nullopt, (*list)[row].range, (*list)[row].ranks};
+  };
+  return table;
+}
+
 TimelineTable statistics_table(const RunPtr& run, const Selection& selection) {
   struct Line {
     std::string name;

@@ -20,6 +20,7 @@ struct TimelineTable {
 TimelineTable span_table(const RunPtr& run, const Selection& selection);
 TimelineTable bubble_table(const RunPtr& run, const Selection& selection);
 TimelineTable path_table(const RunPtr& run);
+TimelineTable mark_table(const RunPtr& run, std::vector<Mark> marks);
 /// Count, total, average, percentiles of the selected area (or of the run): per kind, then per
 /// rank.
 TimelineTable statistics_table(const RunPtr& run, const Selection& selection);

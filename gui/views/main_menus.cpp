@@ -1,20 +1,20 @@
 // The main window's menus, and what they do with files. Every entry is a command too.
 #include <QDockWidget>
 #include <QFileDialog>
-#include <QFileInfo>
 #include <QMenuBar>
-#include <QPainter>
-#include <QSettings>
-#include <QSvgGenerator>
+#include <QStatusBar>
 
-#include "core/trace/chrome_trace.hpp"
-#include "gui/draw/painter.hpp"
 #include "gui/views/main_window.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/timeline_view.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace lockstep::gui {
+namespace {
+
+constexpr int kMessageMs = 8000;  // how long the status line says what was written
+
+}  // namespace
 
 void MainWindow::make_menus() {
   const auto add = [this](QMenu* menu, const QString& title, const QKeySequence& key,
@@ -34,9 +34,12 @@ void MainWindow::make_menus() {
   file->addSeparator();
   save_ = add(file, "&Save scenario", QKeySequence::Save, [this] { choose_and_save(false); });
   add(file, "Save scenario &as…", QKeySequence("Ctrl+Shift+S"), [this] { choose_and_save(true); });
-  add(file, "&Export the timeline as SVG or PNG…", QKeySequence("Ctrl+E"),
-      [this] { choose_and_export_timeline(); });
-  add(file, "Export the &trace for Perfetto…", {}, [this] { choose_and_export_trace(); });
+  QMenu* exports = file->addMenu("&Export");
+  for (const Export& what : export_list()) {
+    add(exports, QString(what.title) + "…", QKeySequence(what.key),
+        [this, &what] { choose_and_export(what); });
+    own_commands_.back().title.prepend("Export: ");
+  }
   file->addSeparator();
   add(file, "&Quit", QKeySequence::Quit, [this] { close(); });
 
@@ -58,6 +61,10 @@ void MainWindow::make_menus() {
         [this, name = std::string(entry.name)] { show_view(name); });
   }
   view->addSeparator();
+  add(view, "&Find a row…", QKeySequence("Ctrl+P"), [this] {
+    TimelineView& timeline = static_cast<TimelinePanel*>(centralWidget())->timeline();
+    CommandPalette({{"Row", timeline.row_commands(), {}}}, this, "row").exec();
+  });
   add(view, "&Light", {}, [this] { set_theme(false); });
   add(view, "&Dark", {}, [this] { set_theme(true); });
   add(view, "Reset &panels", {}, [this] { reset_layout(); });
@@ -108,43 +115,22 @@ void MainWindow::choose_and_save(bool other_name) {
   }
 }
 
-void MainWindow::choose_and_export_timeline() {
-  const QString path = QFileDialog::getSaveFileName(this, "Export the timeline", "timeline.svg",
-                                                    "Vector (*.svg);;Picture (*.png)");
-  if (path.isEmpty()) return;
-  if (const auto done = export_timeline(path); !done) {
-    tell(QString::fromStdString(to_string(done.error())));
-  }
+void MainWindow::choose_and_export(const Export& what) {
+  const QString path = QFileDialog::getSaveFileName(this, what.title, what.file, what.filter);
+  if (!path.isEmpty()) export_to(what, path);
 }
 
-Result<void> MainWindow::export_timeline(const QString& path) const {
-  const Error failed{ErrorKind::Device, path.toStdString() + " cannot be written", {}};
+void MainWindow::export_to(const Export& what, const QString& path) {
+  if (writing_.busy()) return tell("Another file is still being written.");
   TimelineView& timeline = static_cast<TimelinePanel*>(centralWidget())->timeline();
-  if (!path.endsWith(".svg")) {
-    if (timeline.grab().save(path)) return {};
-    return failed;
-  }
-  if (!QFileInfo(QFileInfo(path).absolutePath()).isWritable()) return failed;
-  QSvgGenerator generator;
-  generator.setFileName(path);
-  generator.setSize(timeline.size());
-  generator.setViewBox(timeline.rect());
-  generator.setTitle(windowTitle());
-  QPainter painter;
-  if (!painter.begin(&generator)) return failed;
-  paint(painter, timeline.picture(), timeline.theme(), timeline.font());
-  return {};
-}
-
-void MainWindow::choose_and_export_trace() {
-  const RunPtr run = session_.run();
-  if (!run) return;
-  const QString path = QFileDialog::getSaveFileName(this, "Export the trace", "trace.json.gz",
-                                                    "Perfetto (*.json.gz *.json)");
-  if (path.isEmpty()) return;
-  if (const auto done = write_chrome_trace(run->trace, path.toStdString()); !done) {
-    tell(QString::fromStdString(to_string(done.error())));
-  }
+  Result<Export::Job> job = what.prepare(session_, timeline, path);
+  if (!job) return tell(QString::fromStdString(to_string(job.error())));
+  writing_.submit([this, path, write = std::move(*job)](const Cancelled&) -> Latest::Apply {
+    return [this, path, written = write()] {
+      if (!written) return tell(QString::fromStdString(to_string(written.error())));
+      statusBar()->showMessage("Written: " + path, kMessageMs);
+    };
+  });
 }
 
 }  // namespace lockstep::gui

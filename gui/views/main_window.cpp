@@ -4,6 +4,7 @@
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDragEnterEvent>
+#include <QFileInfo>
 #include <QLabel>
 #include <QMimeData>
 #include <QProgressBar>
@@ -34,7 +35,8 @@ MainWindow::MainWindow(Session& session)
       status_(new QLabel),
       busy_(new QProgressBar),
       cancel_(new QPushButton("Cancel")),
-      busy_soon_(new QTimer(this)) {
+      busy_soon_(new QTimer(this)),
+      writing_(*this) {
   setObjectName("main");
   setAcceptDrops(true);
   setDockNestingEnabled(true);
@@ -45,6 +47,7 @@ MainWindow::MainWindow(Session& session)
                       &Session::busyChanged}) {
     connect(&session, signal, this, [this] { show_state(); });
   }
+  connect(&session, &Session::marksChanged, this, [this] { keep_views(); });
   connect(&session, &Session::failed, this, [this](const QString& message) { tell(message); });
   reset_layout();
   show_state();
@@ -174,13 +177,32 @@ void MainWindow::remember(QSettings& settings) {
   docks_restored_ = restoreState(settings.value("docks").toByteArray());
   message_bar_->hide();
   show_recent();
+  std::map<std::string, ViewState> views;
+  const QVariantMap kept = settings.value("views").toMap();
+  for (auto it = kept.begin(); it != kept.end(); ++it) {
+    views[it.key().toStdString()] = parse_view_state(it.value().toString().toStdString());
+  }
+  session_.set_views(std::move(views));
+}
+
+/// What was arranged and marked in the recent files.
+void MainWindow::keep_views() {
+  if (!settings_) return;
+  const QStringList recent = recent_files();
+  QVariantMap kept;
+  for (const auto& [path, state] : session_.views()) {
+    const QString name = QString::fromStdString(path);
+    if (recent.contains(name)) kept[name] = QString::fromStdString(to_json(state));
+  }
+  settings_->setValue("views", kept);
 }
 
 QStringList MainWindow::recent_files() const {
   return settings_ ? settings_->value("recent").toStringList() : QStringList();
 }
 
-void MainWindow::open(const QString& path) {
+void MainWindow::open(const QString& name) {
+  const QString path = QFileInfo(name).absoluteFilePath();  // recent files outlive the folder
   message_bar_->hide();
   session_.open(path.toStdString());
   if (!settings_) return;
@@ -196,6 +218,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   if (settings_) {
     settings_->setValue("geometry", saveGeometry());
     settings_->setValue("docks", saveState());
+    keep_views();
   }
   event->accept();
 }

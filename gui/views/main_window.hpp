@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gui/model/session.hpp"
+#include "gui/views/exports.hpp"
 #include "gui/views/palette.hpp"
 
 class QDockWidget;
@@ -36,8 +37,8 @@ class MainWindow final : public QMainWindow {
   void tell(const QString& message);  // stays until it is closed or the next file opens
 
   void open(const QString& path);
-  /// The timeline as it stands, by the ending of `path`: .svg, else a picture. Error: Device.
-  Result<void> export_timeline(const QString& path) const;
+  /// Writes it in the background; tells what went wrong.
+  void export_to(const Export& what, const QString& path);
 
  protected:
   void dragEnterEvent(QDragEnterEvent* event) override;
@@ -54,8 +55,8 @@ class MainWindow final : public QMainWindow {
   void show_recent();
   void choose_and_open(bool folder);
   void choose_and_save(bool other_name);
-  void choose_and_export_timeline();
-  void choose_and_export_trace();
+  void choose_and_export(const Export& what);
+  void keep_views();
 
   Session& session_;
   QSettings* settings_ = nullptr;
@@ -71,6 +72,7 @@ class MainWindow final : public QMainWindow {
   QProgressBar* busy_;
   QPushButton* cancel_;
   QTimer* busy_soon_;
+  Latest writing_;  // last: it stops before the rest goes
 };
 
 }  // namespace lockstep::gui

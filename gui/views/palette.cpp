@@ -49,15 +49,16 @@ std::vector<std::size_t> matching(const std::vector<CommandGroup>& groups, const
   return found;
 }
 
-CommandPalette::CommandPalette(std::vector<CommandGroup> groups, QWidget* parent)
+CommandPalette::CommandPalette(std::vector<CommandGroup> groups, QWidget* parent,
+                               const QString& what)
     : QDialog(parent), groups_(std::move(groups)), words_(new QLineEdit), list_(new QListWidget) {
-  setWindowTitle("Commands");
-  setAccessibleName("Command palette");
+  setWindowTitle("Find a " + what);
+  setAccessibleName("Find a " + what);
   resize(520, 420);
-  words_->setPlaceholderText("Type a part of a command's name");
-  words_->setAccessibleName("Command to find");
+  words_->setPlaceholderText("Type parts of the name of a " + what);
+  words_->setAccessibleName(what + " to find");
   words_->installEventFilter(this);
-  list_->setAccessibleName("Matching commands");
+  list_->setAccessibleName("Matches");
   list_->setAlternatingRowColors(true);
   auto* all = new QVBoxLayout(this);
   all->addWidget(words_);

@@ -20,9 +20,11 @@ struct CommandGroup {
 /// `words`, ignoring case; those that begin with the first word come first.
 std::vector<std::size_t> matching(const std::vector<CommandGroup>& groups, const QString& words);
 
+/// `what` it finds: "command", "row".
 class CommandPalette final : public QDialog {
  public:
-  CommandPalette(std::vector<CommandGroup> groups, QWidget* parent);
+  CommandPalette(std::vector<CommandGroup> groups, QWidget* parent,
+                 const QString& what = "command");
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;

@@ -25,6 +25,9 @@ TablesView::TablesView(Session& session, QWidget* parent)
   add_page("Statistics", "Statistics of the selected area", &statistics_table);
   add_page("Critical path", "Table of the critical path",
            [](const RunPtr& run, const Selection&) { return path_table(run); });
+  add_page("Marks", "Table of marks", [&session](const RunPtr& run, const Selection&) {
+    return mark_table(run, session.marks());
+  });
 
   auto* save = new QPushButton("Save as CSV…");
   save->setAccessibleName("Save this table as CSV");
@@ -43,12 +46,13 @@ TablesView::TablesView(Session& session, QWidget* parent)
   connect(&session, &Session::selectionChanged, this, [this] {
     if (!following_) outdate();
   });
+  connect(&session, &Session::marksChanged, this, [this] { outdate(); });
   outdate();
 }
 
 void TablesView::add_page(const char* title, const char* name, decltype(Page::make) make) {
   Page page;
-  page.make = make;
+  page.make = std::move(make);
   page.model = new TableModel(this);
   page.view = new QTableView;
   page.view->setModel(page.model);

@@ -1,5 +1,5 @@
 // TablesView: the timeline in rows, for keyboards, screen readers and sorting: spans, bubbles,
-// statistics of the selected area, the critical path.
+// statistics of the selected area, the critical path, marks.
 #pragma once
 
 #include <QWidget>
@@ -18,7 +18,7 @@ class TablesView final : public QWidget {
 
  private:
   struct Page {
-    TimelineTable (*make)(const RunPtr&, const Selection&);
+    std::function<TimelineTable(const RunPtr&, const Selection&)> make;
     QTableView* view = nullptr;
     TableModel* model = nullptr;
     std::function<Selection(std::size_t)> target;

@@ -47,6 +47,11 @@ std::vector<Command> TimelineView::commands() {
        {key(Qt::Key_BracketLeft)},
        [this] { follow_link(false); }},
       {"Select the time of the span", {key(Qt::Key_R)}, [this] { range_of_selection(); }},
+      {"Mark the selection or the cursor; again: unmark",
+       {key(Qt::Key_M)},
+       [this] { session_.toggle_mark(); }},
+      {"Next mark", {key(Qt::Key_N)}, [this] { session_.go_to_mark(true); }},
+      {"Previous mark", {K("Shift+N")}, [this] { session_.go_to_mark(false); }},
       {"Critical path", {key(Qt::Key_C)}, [this] { show_critical_path(!critical_path()); }},
       {"Pin or unpin the row", {key(Qt::Key_P)}, [this] { pin_active_row(); }},
       {"Move the rank up", {K("Alt+Up")}, [this] { move_active_rank(-1); }},
@@ -60,7 +65,13 @@ std::vector<Command> TimelineView::commands() {
          choice.identical_ranks = !choice.identical_ranks;
          session_.set_layout(std::move(choice));
        }},
-      {"Clear the selection", {key(Qt::Key_Escape)}, [this] { session_.select({}); }},
+      {"Clear the selection",
+       {key(Qt::Key_Escape)},
+       [this] {
+         overlay_.found.clear();
+         session_.select({});
+         update();
+       }},
   };
 }
 
@@ -71,6 +82,7 @@ std::vector<std::pair<QString, QString>> TimelineView::gestures() const {
           {"drag", "select an area; edges snap to spans, with Alt they do not"},
           {"Shift + drag, middle drag", "pan"},
           {"click", "select a span, set the cursor; on a label: fold"},
+          {"drag a label", "move the rank, or the pinned row, to another place"},
           {"double click", "zoom to a span"},
           {"drag in the ruler", "move the cursor"}};
 }

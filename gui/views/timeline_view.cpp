@@ -39,6 +39,7 @@ TimelineView::TimelineView(Session& session, QWidget* parent)
   connect(&session, &Session::layoutChanged, this, [this] { lay_out_rows(); });
   connect(&session, &Session::cursorChanged, this, [this] { update(); });
   connect(&session, &Session::selectionChanged, this, [this] { on_selection(); });
+  connect(&session, &Session::marksChanged, this, [this] { update(); });
   connect(&session, &Session::pointedAt, this, [this] { reveal(); });
   on_run();
 }
@@ -136,7 +137,7 @@ void TimelineView::reveal() {
   }
   if (time) {
     const SimTime length = time->end - time->begin;
-    const bool tiny = length.count() * 60 < frame_.axis.length().count();
+    const bool tiny = length > SimTime{} && length.count() * 60 < frame_.axis.length().count();
     if (tiny || length > frame_.axis.length()) {
       const SimTime around = std::max(length, TimeAxis::kShortest) * 3;
       show_time(time->begin - around, time->end + around);
@@ -157,6 +158,26 @@ void TimelineView::reveal() {
   update();
 }
 
+void TimelineView::show_row(const RowKey& key) {
+  if (!run_) return;
+  session_.set_layout(revealing(*run_, session_.layout(), key));
+  overlay_.found = key;
+  for (const Row& row : layout_.rows) {
+    if (row.key != key) continue;
+    scroll_bar_->setValue(static_cast<int>(row.y + row.height / 2) - scroll_bar_->pageStep() / 2);
+  }
+  update();
+}
+
+std::vector<Command> TimelineView::row_commands() {
+  std::vector<Command> commands;
+  if (!run_) return commands;
+  for (const RowKey& key : all_rows(*run_)) {
+    commands.push_back({QString::fromStdString(key), {}, [this, key] { show_row(key); }});
+  }
+  return commands;
+}
+
 void TimelineView::resizeEvent(QResizeEvent* event) {
   lay_out_rows();
   Canvas::resizeEvent(event);
@@ -175,6 +196,7 @@ DisplayList TimelineView::draw_overlay() const {
   if (!run_) return {};
   TimelineOverlay overlay = overlay_;
   overlay.cursor = session_.cursor();
+  overlay.marks = session_.marks();
   if (hover_ && drag_ == Drag::None) overlay.hover_x = hover_->x();
   return gui::draw_overlay(*run_, layout_, frame_, text(), overlay);
 }
@@ -203,10 +225,14 @@ void TimelineView::mousePressEvent(QMouseEvent* event) {
   pressed_ = last_ = event->position();
   const bool pan = event->button() != Qt::LeftButton || event->modifiers() & Qt::ShiftModifier;
   drag_ = pan                            ? Drag::Pan
-          : pressed_.x() < frame_.gutter ? Drag::None
+          : pressed_.x() < frame_.gutter ? Drag::Row
           : pressed_.y() < frame_.ruler  ? Drag::Cursor
                                          : Drag::Area;
   if (drag_ == Drag::Cursor) session_.set_cursor(frame_.time_at(pressed_.x()));
+  dragged_.reset();
+  if (drag_ != Drag::Row) return;
+  const auto place = row_at(layout_, frame_, pressed_);
+  if (place && place->row->kind != Row::Kind::Group) dragged_ = *place->row;
 }
 
 void TimelineView::mouseMoveEvent(QMouseEvent* event) {
@@ -223,6 +249,9 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
       break;
     case Drag::Area:
       if (std::abs(at.x() - pressed_.x()) >= kClickReach) select_area(at, exact);
+      break;
+    case Drag::Row:
+      drag_row(at);
       break;
     case Drag::None:
       if (tell_hover_) tell_hover_(words_at(at, false));
@@ -248,12 +277,35 @@ void TimelineView::select_area(QPointF at, bool exact) {
                    std::vector<Rank>(ranks.begin(), ranks.end())});
 }
 
+void TimelineView::drag_row(QPointF at) {
+  if (!dragged_ || (!overlay_.drop && std::abs(at.y() - pressed_.y()) < kClickReach)) return;
+  const double top = dragged_->pinned ? frame_.ruler : frame_.rows_top(layout_) - frame_.scroll;
+  const Gap gap = gap_near(*run_, layout_, *dragged_, at.y() - top);
+  drop_above_ = gap.next;
+  overlay_.drop = std::clamp(gap.y + top, frame_.ruler, static_cast<double>(height()));
+  setCursor(Qt::ClosedHandCursor);
+  update();
+}
+
+void TimelineView::drop_row() {
+  unsetCursor();
+  if (dragged_ && overlay_.drop) {
+    session_.set_layout(dropped(*run_, session_.layout(), *dragged_, drop_above_));
+  }
+  overlay_.drop.reset();
+  dragged_.reset();
+}
+
 void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
   const QPointF at = event->position();
   const bool click = std::abs(at.x() - pressed_.x()) < kClickReach &&
                      std::abs(at.y() - pressed_.y()) < kClickReach;
   const Drag drag = std::exchange(drag_, Drag::None);
-  if (click && event->button() == Qt::LeftButton && drag != Drag::Cursor) finish_click(at);
+  const bool moved_row = overlay_.drop.has_value();
+  if (drag == Drag::Row) drop_row();
+  if (click && !moved_row && event->button() == Qt::LeftButton && drag != Drag::Cursor) {
+    finish_click(at);
+  }
   update();
 }
 

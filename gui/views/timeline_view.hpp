@@ -27,6 +27,9 @@ class TimelineView final : public Canvas, public CommandSource {
   void show_critical_path(bool show);
   /// Selects the next (or previous) span that `words` mean (SpanQuery); false: there is none.
   bool find(const std::string& words, bool forward);
+  /// Unfolds and scrolls to a row, and tells it from the others until Escape.
+  void show_row(const RowKey& key);
+  std::vector<Command> row_commands();  // show_row of each, by name
   /// Called with what the mouse is over, in words, as it moves.
   void on_hover(std::function<void(const QString&)> tell) { tell_hover_ = std::move(tell); }
 
@@ -50,7 +53,7 @@ class TimelineView final : public Canvas, public CommandSource {
   void leaveEvent(QEvent* event) override;
 
  private:
-  enum class Drag { None, Pan, Area, Cursor };
+  enum class Drag { None, Pan, Area, Cursor, Row };
   void on_run();
   void on_selection();
   void lay_out_rows();
@@ -61,6 +64,8 @@ class TimelineView final : public Canvas, public CommandSource {
   void reveal();  // the selection, with as little motion as possible
   void finish_click(QPointF at);
   void select_area(QPointF at, bool exact);
+  void drag_row(QPointF at);
+  void drop_row();
   SimTime time_at(QPointF at, bool exact) const;
   void step_along_lane(int by);
   void follow_link(bool forward);
@@ -82,6 +87,8 @@ class TimelineView final : public Canvas, public CommandSource {
   std::function<void(const QString&)> tell_hover_;
   std::optional<QPointF> hover_;
   Drag drag_ = Drag::None;
+  std::optional<Row> dragged_;
+  RowKey drop_above_;
   QPointF pressed_, last_;
 };
 

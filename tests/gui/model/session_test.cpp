@@ -1,6 +1,7 @@
 #include "gui/model/session.hpp"
 
 #include "core/trace/chrome_trace.hpp"
+#include "gui/model/describe.hpp"
 #include "tests/gui/application.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -101,6 +102,43 @@ TEST_CASE("a trace that was written opens beside the simulation", "[gui][model]"
   CHECK(session.run()->trace.spans == session.runs()[0]->trace.spans);
   session.close(session.run());
   CHECK(session.run() == session.runs()[0]);
+}
+
+TEST_CASE("marks and pins belong to a file, and are there when it is shown again", "[gui][model]") {
+  test::application();
+  const std::string first = scenario_path("schedules/1f1b-p4-m8.toml");
+  std::map<std::string, ViewState> kept;
+  {
+    Session session;
+    session.open(first);
+    wait_until_idle(session);
+    CHECK(session.views().empty());  // nothing was arranged
+    session.set_cursor(to_sim_time(Seconds{50}));
+    session.toggle_mark();
+    session.select({SpanId{3}, std::nullopt, {}});
+    session.toggle_mark();
+    REQUIRE(session.marks().size() == 2);
+    CHECK(session.marks()[0].words == summary(*session.run(), 3));
+    session.set_layout(toggled_pin(session.layout(), "rank 2"));
+    session.open(scenario_path("tiny/gpt2-ddp2.toml"));
+    wait_until_idle(session);
+    CHECK(session.marks().empty());
+    CHECK(session.layout().pinned.empty());
+    kept = session.views();
+  }
+  REQUIRE(kept.count(first) == 1);
+  Session session;
+  session.set_views(kept);
+  session.open(first);
+  wait_until_idle(session);
+  CHECK(session.marks().size() == 2);
+  CHECK(session.layout().pinned == std::vector<RowKey>{"rank 2"});
+  session.go_to_mark(true);
+  CHECK(session.selection().ranks == std::vector<Rank>{session.marks()[0].ranks});
+  session.go_to_mark(true);
+  CHECK(to_seconds(session.cursor()).v == Approx(50));
+  session.toggle_mark();  // what is marked already is unmarked
+  CHECK(session.marks().size() == 1);
 }
 
 TEST_CASE("playing moves the cursor with the clock and stops at the end", "[gui][model]") {

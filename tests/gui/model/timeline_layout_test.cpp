@@ -1,5 +1,7 @@
 #include "gui/model/timeline_layout.hpp"
 
+#include <algorithm>
+
 #include "tests/catch.hpp"
 #include "tests/gui/traces.hpp"
 
@@ -36,6 +38,49 @@ TEST_CASE("labels say where a rank stands in the mesh", "[gui][model]") {
   CHECK(coordinates("host (odd) 7").empty());
   CHECK(coordinate("rank 3 (pp1 tp0)", "tp") == 0);
   CHECK(coordinate("rank 3 (pp1 tp0)", "dp") == -1);
+}
+
+TEST_CASE("a dragged rank falls into the nearest gap of its stage", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  const TimelineLayout layout = lay_out(*run, {}, {10, 20, 5});
+  // pp0 at 0, rank 0 at 10 with gather at 30, rank 1 at 35 to 60; pp1 at 60, rank 2 at 70, …
+  const Row& rank0 = layout.rows[1];
+  REQUIRE(rank0.key == "rank 0");
+  CHECK(gap_near(*run, layout, rank0, 12) == Gap{"rank 0", 10});
+  CHECK(gap_near(*run, layout, rank0, 40) == Gap{"rank 1", 35});
+  CHECK(gap_near(*run, layout, rank0, 50) == Gap{"", 60});
+  CHECK(gap_near(*run, layout, rank0, 500) == Gap{"", 60});  // never into another stage
+  const LayoutChoice last = dropped(*run, {}, rank0, "");
+  CHECK(last.order == std::vector<Rank>{1, 0, 2, 3});
+  CHECK(dropped(*run, last, rank0, "rank 1").order == std::vector<Rank>{0, 1, 2, 3});
+  CHECK(dropped(*run, {}, rank0, "rank 0").order == std::vector<Rank>{0, 1, 2, 3});
+}
+
+TEST_CASE("pinned rows are dragged among themselves", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  LayoutChoice choice;
+  choice.pinned = {"rank 0", "rank 2/gather", "rank 3"};
+  const TimelineLayout layout = lay_out(*run, choice, {10, 20, 5});
+  CHECK(gap_near(*run, layout, layout.pinned[0], 26) == Gap{"rank 3", 25});
+  CHECK(dropped(*run, choice, layout.pinned[0], "rank 3").pinned ==
+        std::vector<RowKey>{"rank 2/gather", "rank 0", "rank 3"});
+  CHECK(dropped(*run, choice, layout.pinned[0], "").pinned ==
+        std::vector<RowKey>{"rank 2/gather", "rank 3", "rank 0"});
+  CHECK(dropped(*run, choice, layout.pinned[0], "rank 0") == choice);
+}
+
+TEST_CASE("every row can be revealed, whatever hides it", "[gui][model]") {
+  const RunPtr run = two_by_two();
+  CHECK(all_rows(*run).size() == 8);
+  LayoutChoice hidden;
+  hidden.folded = {"pp0", "pp1", "rank 1", "rank 3"};
+  hidden.filter = "no such row";
+  for (const RowKey& key : all_rows(*run)) {
+    const TimelineLayout layout = lay_out(*run, revealing(*run, hidden, key), {});
+    INFO(key);
+    CHECK(std::any_of(layout.rows.begin(), layout.rows.end(),
+                      [&](const Row& row) { return row.key == key; }));
+  }
 }
 
 TEST_CASE("rows are grouped by stage, a rank's streams under it", "[gui][model]") {

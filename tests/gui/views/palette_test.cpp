@@ -8,6 +8,9 @@
 #include <QTreeWidget>
 #include <algorithm>
 
+#include "core/lower/lower.hpp"
+#include "core/spec/schedule.hpp"
+#include "core/trace/kineto.hpp"
 #include "gui/draw/theme.hpp"
 #include "gui/views/main_window.hpp"
 #include "gui/views/timeline_panel.hpp"
@@ -119,7 +122,32 @@ TEST_CASE("a bad file is told in the window, and a good one takes the message aw
   CHECK_FALSE((*message)->isVisible());
 }
 
-TEST_CASE("the timeline is exported as it stands", "[gui][views]") {
+TEST_CASE("marks and pins of a file are kept with the window", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  const QString file = QString::fromStdString(test::scenario_path("schedules/1f1b-p4-m8.toml"));
+  QSettings settings(QString::fromStdString(folder / "settings.ini"), QSettings::IniFormat);
+  {
+    Session session;
+    MainWindow window(session);
+    window.remember(settings);
+    window.show();
+    window.open(file);
+    test::wait_until_idle(session);
+    session.toggle_mark();
+    session.set_layout(toggled_pin(session.layout(), "rank 1"));
+    window.close();
+  }
+  Session session;
+  MainWindow window(session);
+  window.remember(settings);
+  window.open(file);
+  test::wait_until_idle(session);
+  CHECK(session.marks().size() == 1);
+  CHECK(session.layout().pinned == std::vector<RowKey>{"rank 1"});
+}
+
+TEST_CASE("everything that can be exported is written, and what cannot is told", "[gui][views]") {
   test::application();
   const TemporaryFolder folder;
   Session session;
@@ -128,14 +156,60 @@ TEST_CASE("the timeline is exported as it stands", "[gui][views]") {
   window.show();
   window.open(QString::fromStdString(test::scenario_path("schedules/1f1b-p4-m8.toml")));
   test::wait_until_idle(session);
-  const QString svg = QString::fromStdString(folder / "timeline.svg");
-  REQUIRE(window.export_timeline(svg).ok());
-  const std::string text = read_bytes(svg.toStdString());
-  CHECK_THAT(text, ContainsSubstring("rank 0 (pp0)"));
-  CHECK_THAT(text, ContainsSubstring("#0072b2"));
-  REQUIRE(window.export_timeline(QString::fromStdString(folder / "timeline.png")).ok());
-  CHECK_FALSE(window.export_timeline("/no/such/folder/timeline.svg").ok());
-  CHECK_FALSE(window.export_timeline("/no/such/folder/timeline.png").ok());
+  const auto labels = window.findChildren<QLabel*>();
+  const QLabel* message = *std::find_if(labels.begin(), labels.end(), [](const QLabel* label) {
+    return label->accessibleName() == "Message";
+  });
+  for (const Export& what : export_list()) {
+    INFO(what.title);
+    window.export_to(what, QString::fromStdString(folder / what.file));
+    test::wait_until_idle(session);
+    CHECK_FALSE(message->isVisible());
+    CHECK_FALSE(read_bytes(folder / what.file).empty());
+  }
+  const std::string svg = read_bytes(folder / "timeline.svg");
+  CHECK_THAT(svg, ContainsSubstring("rank 0 (pp0)"));
+  CHECK_THAT(svg, ContainsSubstring("#0072b2"));
+  CHECK(QImage(QString::fromStdString(folder / "timeline.png")).width() > 300);
+  const auto trace = read_any_trace(folder / "trace.json.gz");
+  REQUIRE(trace.ok());
+  CHECK(trace->trace.spans == session.run()->trace.spans);
+  const std::string spans = read_bytes(folder / "spans.csv");
+  CHECK(static_cast<std::size_t>(std::count(spans.begin(), spans.end(), '\n')) ==
+        1 + session.run()->trace.spans.size());
+  const auto schedule = parse_schedule_csv(read_bytes(folder / "schedule.csv"), "schedule.csv");
+  REQUIRE(schedule.ok());
+  CHECK(*schedule == lower_schedule(*session.run()->scenario));
+
+  for (const Export& what : export_list()) {
+    INFO(what.title);
+    window.export_to(what, "/no/such/folder/file");
+    test::wait_until_idle(session);
+    CHECK(message->text().contains("/no/such/folder/file"));
+  }
+  window.open(QString::fromStdString(test::scenario_path("tiny/gpt2-ddp2.toml")));
+  test::wait_until_idle(session);
+  window.export_to(export_list().back(), QString::fromStdString(folder / "none.csv"));
+  CHECK(message->text().contains("pipeline"));
+}
+
+TEST_CASE("a row is found by its name, folded and filtered away as it may be", "[gui][views]") {
+  test::application();
+  Session session;
+  MainWindow window(session);
+  window.show();
+  window.open(QString::fromStdString(test::scenario_path("schedules/1f1b-p4-m8.toml")));
+  test::wait_until_idle(session);
+  TimelineView& timeline = dynamic_cast<TimelinePanel*>(window.centralWidget())->timeline();
+  session.set_layout(folded_ranks(*session.run(), session.layout(), true));
+  CommandPalette palette({{"Row", timeline.row_commands(), {}}}, &window, "row");
+  palette.show();
+  auto* words = palette.findChild<QLineEdit*>();
+  QTest::keyClicks(words, "rank 2 recv_b");
+  QTest::keyClick(words, Qt::Key_Return);
+  const auto& rows = timeline.layout_now().rows;
+  CHECK(std::any_of(rows.begin(), rows.end(),
+                    [](const Row& row) { return row.key == "rank 2/recv_backward"; }));
 }
 
 TEST_CASE("the search has the key that other tools give it", "[gui][views]") {

@@ -36,7 +36,7 @@ struct Fixture {
 TEST_CASE("every page of the table has a name and can be reached by the keyboard", "[gui][views]") {
   Fixture f;
   const auto views = f.tables.findChildren<QTableView*>();
-  REQUIRE(views.size() == 4);
+  REQUIRE(views.size() == 5);
   for (const QTableView* view : views) {
     CHECK_FALSE(view->accessibleName().isEmpty());
     CHECK(view->focusPolicy() != Qt::NoFocus);

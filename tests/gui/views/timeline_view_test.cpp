@@ -174,6 +174,55 @@ TEST_CASE("P pins a row, Alt and arrows move a rank, R takes a span's time", "[g
         to_sim_time(Seconds{10}));
 }
 
+TEST_CASE("a label is dragged to another place, a click on it still folds", "[gui][views]") {
+  test::application();
+  Session session;
+  TimelineView view(session);
+  view.resize(1000, 400);
+  view.show();
+  session.open(scenario_path("tiny/gpt2-fsdp2-1f1b2.toml"));
+  wait_until_idle(session);
+  const auto y_of = [&](const std::string& key) {
+    for (const Row& row : view.layout_now().rows) {
+      if (row.key == key) return place_of(view.layout_now(), view.frame(), row)->center().y();
+    }
+    return -1.0;
+  };
+  REQUIRE(y_of("rank 0") < y_of("rank 1"));
+  const QPoint from(20, int(y_of("rank 0"))), to(20, int(y_of("rank 1")) + 200);
+  QTest::mousePress(&view, Qt::LeftButton, {}, from);
+  QTest::mouseMove(&view, to);
+  QTest::mouseRelease(&view, Qt::LeftButton, {}, to);
+  CHECK(y_of("rank 1") < y_of("rank 0"));
+  CHECK(session.layout().folded.empty());
+  QTest::mouseClick(&view, Qt::LeftButton, {}, {20, int(y_of("rank 0"))});
+  CHECK(session.layout().folded == std::set<RowKey>{"rank 0"});
+}
+
+TEST_CASE("M marks, N goes from mark to mark, and M takes the mark away", "[gui][views]") {
+  Fixture f;
+  f.view.find("F0 rank1 compute", true);
+  QTest::keyClick(&f.view, Qt::Key_M);
+  f.view.find("B7 rank0 compute", true);
+  QTest::keyClick(&f.view, Qt::Key_M);
+  REQUIRE(f.session.marks().size() == 2);
+  const auto flags = [&] {
+    int count = 0;
+    for (const Text& text : f.view.picture().texts) {
+      count += (text.text == "1" || text.text == "2") && text.rect.y() < f.view.frame().ruler;
+    }
+    return count;
+  };
+  CHECK(flags() == 2);
+  QTest::keyClick(&f.view, Qt::Key_N);  // once around
+  CHECK(f.session.selection().ranks == std::vector<Rank>{1});
+  QTest::keyClick(&f.view, Qt::Key_N, Qt::ShiftModifier);
+  CHECK(f.session.selection().ranks == std::vector<Rank>{0});
+  QTest::keyClick(&f.view, Qt::Key_M);
+  CHECK(f.session.marks().size() == 1);
+  CHECK(flags() == 1);
+}
+
 TEST_CASE("no two commands of the timeline share a key", "[gui][views]") {
   Fixture f;
   QStringList keys;
