@@ -69,7 +69,8 @@ int main(int argc, char** argv) {
                               "TIME");
   const QCommandLineOption find("find", "select the first span that a search finds", "WORDS");
   const QCommandLineOption path("critical-path", "mark the critical path");
-  parser.addOptions({screenshot, size, theme, view, alone, at, find, path});
+  const QCommandLineOption set("set", "put section.key=value over the scenario", "KEY=VALUE");
+  parser.addOptions({screenshot, size, theme, view, alone, at, find, path, set});
   parser.process(application);
 
   const std::optional<QSize> window_size = parse_size(parser.value(size));
@@ -97,12 +98,16 @@ int main(int argc, char** argv) {
   }
   if (!parser.isSet(screenshot)) {
     window.show();
-    for (const QString& file : parser.positionalArguments()) window.open(file);
+    for (const QString& file : parser.positionalArguments()) {
+      window.open(file);
+      set_over_scenario(session, file, parser.values(set));
+    }
     return QApplication::exec();
   }
   ScreenshotOptions options;
   options.file = parser.value(screenshot);
   options.open = parser.positionalArguments();
+  options.set = parser.values(set);
   options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
   options.find = parser.value(find).toStdString();
   options.critical_path = parser.isSet(path);

@@ -36,7 +36,8 @@ SpanIndex first_ending_after(const StepGraph& step, const StepGraph::Range& stre
 
 class Flights {
  public:
-  Flights(const StepGraph& step, SimTime t) : step_(step), t_(t) {
+  Flights(const StepGraph& step, SimTime t, SimTime linger)
+      : step_(step), t_(t), since_(t - linger) {
     const std::vector<Rank>& same_as = step.trace().same_as;
     for (std::size_t r = 0; r < same_as.size(); ++r) {
       copies_[same_as[r]].push_back(static_cast<Rank>(r));
@@ -56,24 +57,26 @@ class Flights {
 
  private:
   void look(const StepGraph::Range& stream) {
-    SpanIndex i = first_ending_after(step_, stream, t_);
-    if (i == stream.last || step_.span_class(i) != SpanClass::Transfer) return;
-    if (step_.other_end(i) < 0) {
-      if (step_[i].active <= t_) collective(i);
-      return;
-    }
-    // Messages of one stream arrive in order, and several may be on the wire: seen from where they
-    // arrive.
-    for (; i < stream.last && step_.is_receive(i); ++i) {
+    for (SpanIndex i = first_ending_after(step_, stream, since_); i < stream.last; ++i) {
+      if (step_.span_class(i) != SpanClass::Transfer) return;
+      if (step_.other_end(i) < 0) {
+        if (step_[i].active > t_) return;
+        collective(i);
+        continue;
+      }
+      // Messages of one stream arrive in order, and several may be on the wire: seen from where
+      // they arrive.
+      if (!step_.is_receive(i)) return;
       const SpanIndex send = step_.other_end(i);
-      if (send < 0 || step_[send].active > t_) break;
+      if (step_[send].active > t_) return;
       message(send, i);
     }
   }
 
   void add(SpanIndex span, bool message, std::vector<Rank> ranks, SimTime begin, SimTime end) {
     const double length = static_cast<double>((end - begin).count());
-    const double done = length > 0 ? static_cast<double>((t_ - begin).count()) / length : 0;
+    const double done =
+        length > 0 ? std::min(static_cast<double>((t_ - begin).count()) / length, 1.0) : 0;
     flights_.push_back({span, message, std::move(ranks), step_.op(span).bytes, begin, end, done});
   }
 
@@ -113,14 +116,16 @@ class Flights {
   }
 
   const StepGraph& step_;
-  const SimTime t_;
+  const SimTime t_, since_;
   std::map<Rank, std::vector<Rank>> copies_;  // by rank with spans: those that it stands for
   std::vector<Flight> flights_;
 };
 
 }  // namespace
 
-std::vector<Flight> in_flight(const StepGraph& step, SimTime t) { return Flights(step, t).find(); }
+std::vector<Flight> in_flight(const StepGraph& step, SimTime t, SimTime linger) {
+  return Flights(step, t, linger).find();
+}
 
 SpanIndex running_at(const StepGraph& step, Rank rank, int stream, SimTime t) {
   const StepGraph::Range range = stream_of(step, step.trace().same_as[at(rank)], stream);

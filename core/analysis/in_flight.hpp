@@ -18,13 +18,13 @@ struct Flight {
   std::vector<Rank> ranks;  // of a collective ascending
   std::int64_t bytes = 0;   // of a collective its unsharded size
   SimTime begin{}, end{};   // all its peers were there; it has arrived everywhere
-  double done = 0;          // 0..1
+  double done = 0;          // 0..1; 1: it lingers
   bool operator==(const Flight&) const = default;
 };
 
-/// All transfers under way at t, those of ranks that another one stands for among them (of
-/// messages: with a program only); by span, then by ranks.
-std::vector<Flight> in_flight(const StepGraph& step, SimTime t);
+/// All transfers under way at t or at most `linger` before, those of ranks that another one stands
+/// for among them (of messages: with a program only); by span, then by ranks.
+std::vector<Flight> in_flight(const StepGraph& step, SimTime t, SimTime linger = {});
 
 /// The span whose running time (active..end) holds t on this rank and stream; -1: none.
 SpanIndex running_at(const StepGraph& step, Rank rank, int stream, SimTime t);

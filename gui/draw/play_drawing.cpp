@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "core/format/format.hpp"
@@ -14,8 +15,48 @@ namespace {
 constexpr int kComputeStream = static_cast<int>(Stream::Compute);
 constexpr double kToken = 12;  // pixels
 constexpr double kLeastBoxHeight = 22;
+constexpr std::size_t kMostOnStage = 16;  // ranks, before those that do the same share a box
 
-QPointF between(QPointF a, QPointF b, double part) { return a + (b - a) * part; }
+double length(QPointF v) { return std::hypot(v.x(), v.y()); }
+
+/// Where the line from the middle of `box` towards `to` leaves it.
+QPointF edge(const QRectF& box, QPointF to) {
+  const QPointF d = to - box.center();
+  const double x = d.x() == 0 ? 1e9 : box.width() / 2 / std::abs(d.x());
+  const double y = d.y() == 0 ? 1e9 : box.height() / 2 / std::abs(d.y());
+  return box.center() + d * std::min({x, y, 1.0});
+}
+
+QPointF point_on(const std::vector<QPointF>& way, double part) {
+  double whole = 0;
+  for (std::size_t i = 1; i < way.size(); ++i) whole += length(way[i] - way[i - 1]);
+  double left = part * whole;
+  for (std::size_t i = 1; i < way.size(); ++i) {
+    const double here = length(way[i] - way[i - 1]);
+    if (left <= here && here > 0) return way[i - 1] + (way[i] - way[i - 1]) * (left / here);
+    left -= here;
+  }
+  return way.back();
+}
+
+/// The way, open where the token stands.
+void draw_way(DisplayList& list, const std::vector<QPointF>& way, bool arrow, QPointF token) {
+  for (std::size_t i = 1; i < way.size(); ++i) {
+    const QPointF a = way[i - 1], b = way[i];
+    const bool head = arrow && i + 1 == way.size();
+    const QPointF along = b - a;
+    const double whole = length(along);
+    if (whole == 0) continue;
+    const QPointF unit = along / whole;
+    const double at = QPointF::dotProduct(token - a, unit);  // of the token, along this part
+    const bool here = length(token - (a + unit * at)) < 1 && at > -kToken && at < whole + kToken;
+    const double begin = here ? std::max(at - kToken * 0.7, 0.0) : whole;
+    const double end = here ? std::min(at + kToken * 0.7, whole) : whole;
+    if (begin > 0)
+      list.lines.push_back({a, a + unit * begin, Ink::Accent, 1.5F, false, head && !here});
+    if (end < whole) list.lines.push_back({a + unit * end, b, Ink::Accent, 1.5F, false, head});
+  }
+}
 
 void draw_token(DisplayList& list, QPointF at, Look look) {
   const QRectF rect(at.x() - kToken / 2, at.y() - kToken / 2, kToken, kToken);
@@ -60,10 +101,36 @@ const QRectF* Stage::box_of(Rank rank) const {
   return &boxes[static_cast<std::size_t>(found - ranks.begin())];
 }
 
+std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to) {
+  const QRectF &a = *stage.box_of(from), &b = *stage.box_of(to);
+  const QPointF begin = edge(a, b.center()), end = edge(b, a.center());
+  const auto blocked = [&](const QRectF& box) {
+    if (box == a || box == b) return false;
+    for (int i = 1; i < 32; ++i) {
+      if (box.contains(begin + (end - begin) * (i / 32.0))) return true;
+    }
+    return false;
+  };
+  if (std::none_of(stage.boxes.begin(), stage.boxes.end(), blocked)) return {begin, end};
+  if (std::abs(a.center().x() - b.center().x()) < 1) {  // of one column: beside it
+    const double x = a.left() - 8;
+    return {{a.left(), a.center().y()},
+            {x, a.center().y()},
+            {x, b.center().y()},
+            {b.left(), b.center().y()}};
+  }
+  const double from_x = a.left() + a.width() / 4, to_x = b.left() + b.width() / 4;
+  return {{from_x, a.bottom()}, {from_x, stage.below}, {to_x, stage.below}, {to_x, b.bottom()}};
+}
+
 Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const TextSize& text) {
   Stage stage;
   stage.ranks = step.graph.ranks();
   if (stage.ranks.empty()) return stage;
+  if (run.trace.same_as.size() <= kMostOnStage) {
+    stage.ranks.resize(run.trace.same_as.size());
+    std::iota(stage.ranks.begin(), stage.ranks.end(), 0);
+  }
   std::map<int, std::vector<std::size_t>> columns;  // by pipeline coordinate
   for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
     const std::string& name = run.trace.rank_labels[static_cast<std::size_t>(stage.ranks[i])];
@@ -74,7 +141,8 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
     const std::size_t wide = std::min<std::size_t>(all.size(), 8);
     columns.clear();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      columns[static_cast<int>(i % wide)].push_back(all[i]);
+      const std::size_t along = i % wide;
+      columns[static_cast<int>(i / wide % 2 == 0 ? along : wide - 1 - along)].push_back(all[i]);
     }
   }
   std::size_t deepest = 1;
@@ -82,7 +150,8 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
   const double strip =
       std::min(rect.height() * 0.35, 6.0 + 14.0 * static_cast<double>(stage.ranks.size()));
   stage.strip = {rect.x() + 8, rect.bottom() - strip, rect.width() - 16, strip - 4};
-  const QRectF field(rect.x() + 8, rect.y() + 4, rect.width() - 16, rect.height() - strip - 12);
+  const QRectF field(rect.x() + 8, rect.y() + 4, rect.width() - 16,
+                     rect.height() - strip - 12 - 2 * text.line_height);
   const double column_width = field.width() / static_cast<double>(columns.size());
   const double row_height = field.height() / static_cast<double>(deepest);
   const double gap = std::clamp(column_width * 0.25, 8.0, 60.0);
@@ -99,18 +168,25 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
     }
     ++c;
   }
+  for (const QRectF& box : stage.boxes) stage.below = std::max(stage.below, box.bottom() + 10);
   return stage;
 }
 
 DisplayList draw_play(const RunView& run, const StepView& step, const Stage& stage, SimTime t,
                       const TextSize& text) {
   DisplayList list;
+  const std::vector<int> copies = stands_for(run.trace);
+  const bool all = stage.ranks.size() == copies.size();
   for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
     const Rank rank = stage.ranks[i];
     const QRectF& box = stage.boxes[i];
     draw_box(list, run, step, rank, box, t, text);
+    std::string name = run.trace.rank_labels[static_cast<std::size_t>(rank)];
+    const int ranks = all ? 1 : copies[static_cast<std::size_t>(rank)];
+    if (ranks > 1) name += " ×" + std::to_string(ranks);
+    if (text.width_of(name) > box.width()) name = name.substr(0, name.find(" ("));
     list.texts.push_back({{box.x(), box.y() - text.line_height, box.width(), text.line_height},
-                          run.trace.rank_labels[static_cast<std::size_t>(rank)],
+                          std::move(name),
                           Ink::Faint,
                           false,
                           Align::Left,
@@ -119,30 +195,38 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
   }
   // What is under way. Tokens are boxes: they come after those of the ranks.
   std::vector<std::string> under_way;
-  for (const Flight& flight : in_flight(step.graph, t)) {
-    std::vector<QPointF> points;
+  const bool over = t >= step.graph.end();
+  const SimTime linger{
+      over ? 0
+           : static_cast<std::int64_t>(static_cast<double>(step.graph.makespan().count()) *
+                                       kLeastFlight)};
+  for (const Flight& flight : in_flight(step.graph, t, linger)) {
+    std::vector<Rank> ranks;
     for (const Rank rank : flight.ranks) {
-      if (const QRectF* box = stage.box_of(rank)) points.push_back(box->center());
+      if (stage.box_of(rank)) ranks.push_back(rank);
     }
+    const SimTime seen = std::max(flight.end - flight.begin, linger);
+    const double done = seen > SimTime{} ? static_cast<double>((t - flight.begin).count()) /
+                                               static_cast<double>(seen.count())
+                                         : 1;
+    if (done > 1) continue;
     const Look look = run.lanes.look(step.graph[flight.span]);
     const std::string words = std::string(long_name(look)) + " " + bytes_text(Bytes{flight.bytes});
     if (std::find(under_way.begin(), under_way.end(), words) == under_way.end()) {
       under_way.push_back(words);
     }
-    if (points.size() < 2) continue;
-    const std::size_t edges = flight.message || points.size() == 2 ? 1 : points.size();
+    if (ranks.size() < 2) continue;
+    const std::size_t edges = flight.message || ranks.size() == 2 ? 1 : ranks.size();
     for (std::size_t i = 0; i < edges; ++i) {
-      const QPointF from = points[i], to = points[(i + 1) % points.size()];
-      list.lines.push_back({from, to, Ink::Accent, 1.5F, false, flight.message});
-      if (flight.message) {
-        draw_token(list, between(from, to, flight.done), look);
-        continue;
-      }
+      const auto way = way_between(stage, ranks[i], ranks[(i + 1) % ranks.size()]);
       // Every rank passes a part on to the next, n-1 times in the length of a gather or scatter.
-      const double rounds = flight.done * static_cast<double>(flight.ranks.size() - 1);
-      const double part = rounds - std::floor(rounds);
-      draw_token(list, between(from, to, part), look);
-      if (edges == 1) draw_token(list, between(to, from, part), look);
+      const double rounds =
+          flight.message ? done : done * static_cast<double>(flight.ranks.size() - 1);
+      const double part = flight.message ? done : rounds - std::floor(rounds);
+      const QPointF token = point_on(way, part);
+      draw_way(list, way, flight.message, token);
+      draw_token(list, token, look);
+      if (!flight.message && edges == 1) draw_token(list, point_on(way, 1 - part), look);
     }
   }
   if (!under_way.empty()) {

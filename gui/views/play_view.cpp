@@ -13,6 +13,7 @@
 
 #include "core/ir/program.hpp"
 #include "gui/draw/play_drawing.hpp"
+#include "gui/model/lesson.hpp"
 #include "gui/views/canvas.hpp"
 
 namespace lockstep::gui {
@@ -30,6 +31,21 @@ const StepView* step_at(const RunView& run, SimTime t) {
   return run.steps.empty() ? nullptr : &run.steps.back();
 }
 
+/// Before a step of the scenario is played, what the scenario says of itself; after it, what it
+/// adds up to; else what happens and why.
+std::string words_at_cursor(const Session& session, const StepView& step) {
+  const RunPtr run = session.run();
+  const bool paused = !session.playing();
+  if (paused && session.cursor() <= run->lanes.begin() && session.has_document() &&
+      run->simulated() && run->path == session.path()) {
+    if (const std::string words = opening_words(session.document().text); !words.empty()) {
+      return words + " — Space plays it.";
+    }
+  }
+  if (paused && session.cursor() >= run->lanes.end()) return closing_words(step);
+  return caption(step.graph, step.bubbles, session.cursor());
+}
+
 }  // namespace
 
 class PlayView::Picture final : public Canvas {
@@ -42,8 +58,7 @@ class PlayView::Picture final : public Canvas {
     invalidate();
     const RunPtr run = session_.run();
     const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
-    setAccessibleDescription(
-        step ? QString::fromStdString(caption(step->graph, step->bubbles, session_.cursor())) : "");
+    setAccessibleDescription(step ? QString::fromStdString(words_at_cursor(session_, *step)) : "");
   }
 
  protected:
@@ -61,7 +76,7 @@ class PlayView::Picture final : public Canvas {
     const SimTime t = session_.cursor();
     const double line = text().line_height;
     const auto words =
-        wrap(caption(step->graph, step->bubbles, t), width() - 24.0, kCaptionLines, text());
+        wrap(words_at_cursor(session_, *step), width() - 24.0, kCaptionLines, text());
     for (std::size_t i = 0; i < words.size(); ++i) {
       list.text(QRectF(12, 4 + static_cast<double>(i) * line, width() - 20.0, line), words[i]);
     }
@@ -147,6 +162,7 @@ void PlayView::show_play() {
     timer_.start();
   }
   if (!playing) timer_.stop();
+  picture_->refresh();
 }
 
 void PlayView::show_cursor() {

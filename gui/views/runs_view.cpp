@@ -2,6 +2,7 @@
 
 #include <QComboBox>
 #include <QFileDialog>
+#include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QListWidget>
@@ -78,24 +79,25 @@ RunsView::RunsView(Session& session, QWidget* parent)
 
 QWidget* RunsView::make_buttons() {
   auto* page = new QWidget;
-  auto* line = new QHBoxLayout(page);
-  line->setContentsMargins(0, 0, 0, 0);
+  auto* lines = new QGridLayout(page);  // two: the panel may be narrow
+  lines->setContentsMargins(0, 0, 0, 0);
+  int column = 0;
   const auto button = [&](const char* label, const char* tip, auto&& action) {
     auto* b = new QPushButton(label);
     b->setToolTip(tip);
     connect(b, &QPushButton::clicked, this, action);
-    line->addWidget(b);
+    lines->addWidget(b, 1, column++);
     return b;
   };
   backend_ = new QComboBox;
   backend_->setAccessibleName("Backend");
   for (const std::string& name : LiveRun::backends()) backend_->addItem(qt(name));
-  line->addWidget(backend_);
+  lines->addWidget(backend_, 0, 0);
   steps_ = new QSpinBox;
   steps_->setAccessibleName("Steps");
   steps_->setRange(1, 1'000'000);
   steps_->setSuffix(" steps");
-  line->addWidget(steps_, 1);
+  lines->addWidget(steps_, 0, 1, 1, 2);
   start_ =
       button("Train", "Train the scenario for real, as a process of its own", [this] { start(); });
   stop_ =

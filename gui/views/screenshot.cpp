@@ -33,6 +33,14 @@ Result<SimTime> parse_time(const std::string& text, const RunView& run) {
          (percent ? to_sim_time((value / 100) * to_seconds(length)) : to_sim_time(Seconds{value}));
 }
 
+void set_over_scenario(Session& session, const QString& file, const QStringList& values) {
+  const bool scenario = kind_of_path(file.toStdString()) == FileKind::Scenario;
+  if (values.isEmpty() || !scenario || !session.has_document()) return;
+  Document document = session.document();
+  for (const QString& value : values) document.overrides.push_back(value.toStdString());
+  session.edit(std::move(document));
+}
+
 Result<void> take_screenshot(MainWindow& window, Session& session,
                              const ScreenshotOptions& options) {
   window.show();
@@ -40,6 +48,7 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
   QObject::connect(&session, &Session::failed, &window, [&](const QString& m) { failure = m; });
   for (const QString& file : options.open) {
     session.open(file.toStdString());
+    set_over_scenario(session, file, options.set);
     wait_until_idle(session);
     if (!failure.isEmpty()) return Error{ErrorKind::InvalidSpec, failure.toStdString(), {}};
     if (!session.errors().empty() && !session.run()) return session.errors().front();

@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QFontDatabase>
 #include <QFormLayout>
+#include <QGridLayout>
 #include <QGroupBox>
 #include <QLabel>
 #include <QListWidget>
@@ -142,13 +143,13 @@ QWidget* WhatIfView::make_buttons() {
   changes_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   changes_->setAccessibleName("Changes to the scenario");
   layout->addWidget(changes_);
-  auto* line = new QHBoxLayout;
-  layout->addLayout(line);
+  auto* grid = new QGridLayout;  // two lines: the panel may be narrow
+  layout->addLayout(grid);
   const auto button = [&](const char* label, const char* tip, auto&& action) {
     auto* b = new QPushButton(label);
     b->setToolTip(tip);
     connect(b, &QPushButton::clicked, this, action);
-    line->addWidget(b);
+    grid->addWidget(b, grid->count() / 3, grid->count() % 3);
     return b;
   };
   undo_ = button("Undo", "Ctrl+Z", [this] { session_.undo(); });

@@ -50,9 +50,14 @@ TEST_CASE("a message is a token that goes from its sender's box to its receiver'
       for (const Flight& flight : in_flight(step.graph, t)) {
         if (!flight.message) continue;
         ++messages;
-        const QPointF from = stage.box_of(flight.ranks[0])->center();
-        const QPointF to = stage.box_of(flight.ranks[1])->center();
-        const QPointF at = from + (to - from) * flight.done;
+        // Stages stand side by side: from one box's edge to the other's, half way up.
+        const QRectF &a = *stage.box_of(flight.ranks[0]), &b = *stage.box_of(flight.ranks[1]);
+        const bool right = a.left() < b.left();
+        const double from = right ? a.right() : a.left(), to = right ? b.left() : b.right();
+        const double least = kLeastFlight * to_seconds(step.graph.makespan()).v;
+        const double done = to_seconds(t - flight.begin).v /
+                            std::max(to_seconds(flight.end - flight.begin).v, least);
+        const QPointF at(from + (to - from) * done, a.center().y());
         CHECK(std::count_if(list.fills.begin(), list.fills.end(), [&](const Fill& fill) {
                 const QPointF center(fill.x + fill.width / 2, fill.y + fill.height / 2);
                 return fill.width == 12 && QLineF(center, at).length() < 0.01;
@@ -62,6 +67,43 @@ TEST_CASE("a message is a token that goes from its sender's box to its receiver'
     }
   }
   CHECK(messages >= 24);  // two ranks per stage, four microbatches, forward or backward, twice
+}
+
+TEST_CASE("a message that nobody could see is shown for a sixtieth of the step", "[gui][draw]") {
+  const RunPtr run = simulated("lessons/pipeline.toml");
+  const StepView& step = run->steps.front();
+  const Stage stage = set_stage(*run, step, kRect, {});
+  const auto tokens = [&](SimTime t) {
+    const DisplayList list = draw_play(*run, step, stage, t, {});
+    return std::count_if(list.fills.begin(), list.fills.end(),
+                         [](const Fill& fill) { return fill.width == 12 && fill.height == 12; });
+  };
+  const auto first = std::find_if(step.graph.spans().begin(), step.graph.spans().end(),
+                                  [&](const Span& s) { return run->lanes.look(s) == Look::Send; });
+  const SimTime least = step.graph.makespan() / 60;
+  REQUIRE(first->end - first->active < least / 10);
+  CHECK(tokens(first->active - SimTime{1}) == 0);
+  CHECK(tokens(first->active + least / 2) == 1);
+  CHECK(tokens(first->active + least + least / 10) == 0);
+}
+
+TEST_CASE("ranks that do the same have boxes of their own where there are few", "[gui][draw]") {
+  const RunPtr run = simulated("lessons/ddp.toml");
+  const StepView& step = run->steps.front();
+  REQUIRE(step.graph.ranks().size() == 1);
+  const Stage stage = set_stage(*run, step, QRectF(0, 0, 1000, 300), {});
+  REQUIRE(stage.ranks.size() == 8);
+  // The ring closes below the boxes, and no way crosses a box.
+  for (Rank rank = 0; rank < 8; ++rank) {
+    const auto way = way_between(stage, rank, (rank + 1) % 8);
+    CHECK(way.size() == (rank == 7 ? 4 : 2));
+    for (std::size_t i = 1; i < way.size(); ++i) {
+      for (const QRectF& box : stage.boxes) {
+        const QPointF middle = (way[i - 1] + way[i]) / 2;
+        CHECK_FALSE(box.adjusted(1, 1, -1, -1).contains(middle));
+      }
+    }
+  }
 }
 
 TEST_CASE("the utilization strip is empty at the begin, and as full as the step at the end",
