@@ -45,6 +45,31 @@ std::vector<double> numbers(const std::string& text) {
   return list;
 }
 
+/// Microseconds per stage and microbatch.
+struct StageTimes {
+  double forward, backward_input, backward_weight, p2p;
+};
+
+/// The bubble of the longest stage, (span - mT) / span, is the published one to four digits (and
+/// `margin`).
+void check_rate(const std::string& schedule, int p, int m, int v, const StageTimes& stage,
+                double kept_after_input, const std::string& published, double margin = 1e-9) {
+  const auto rules = std::find_if(kSchedules.begin(), kSchedules.end(),
+                                  [&](const ScheduleRules& r) { return r.name == schedule; });
+  REQUIRE(rules != kSchedules.end());
+  constexpr double kMicro = 1e-6;
+  Scenario s =
+      test::synthetic_scenario(p, m, stage.forward / v * kMicro, stage.backward_input / v * kMicro,
+                               stage.backward_weight / v * kMicro, stage.p2p * kMicro);
+  s.strategy.pipeline_parallel_schedule = rules->schedule;
+  s.strategy.pipeline_parallel_virtual_stages = v;
+  s.strategy.pipeline_parallel_kept_after_input = kept_after_input;
+  const double span = longest_span(simulate(s)) / kMicro;
+  const double work = m * (stage.forward + stage.backward_input + stage.backward_weight);
+  CHECK(std::round((span - work) / span * 1e4) / 1e4 ==
+        Approx(std::stod(published)).margin(margin));
+}
+
 std::ifstream data(const std::string& name) {
   std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/" + name);
   REQUIRE(file.good());
@@ -142,33 +167,45 @@ TEST_CASE("the published bubble rates of eight to 32 ranks are reproduced to fou
   std::getline(file, line);
   const auto header = split(line, ',');
   REQUIRE(header[7] == "chunks");
-  int rows = 0;
+  int rates = 0;
   while (std::getline(file, line)) {
     const auto cell = split(line, ',');
-    const int p = std::stoi(cell[1]);
-    const int m = std::stoi(cell[2]);
-    const double f = std::stod(cell[3]), i = std::stod(cell[4]), w = std::stod(cell[5]);
+    const StageTimes stage = {std::stod(cell[3]), std::stod(cell[4]), std::stod(cell[5]),
+                              std::stod(cell[6])};
     for (std::size_t column = 9; column < header.size(); ++column) {
       INFO(line << ": " << header[column]);
-      const auto rules =
-          std::find_if(kSchedules.begin(), kSchedules.end(),
-                       [&](const ScheduleRules& r) { return r.name == header[column]; });
-      REQUIRE(rules != kSchedules.end());
-      const int v = rules->schedule == PipelineSchedule::Interleaved1F1B ? std::stoi(cell[7]) : 1;
-      constexpr double kMicro = 1e-6;
-      Scenario s = test::synthetic_scenario(p, m, f / v * kMicro, i / v * kMicro, w / v * kMicro,
-                                            std::stod(cell[6]) * kMicro);
-      s.strategy.pipeline_parallel_schedule = rules->schedule;
-      s.strategy.pipeline_parallel_virtual_stages = v;
-      s.strategy.pipeline_parallel_kept_after_input = std::stod(cell[8]);
-      const Report report = simulate(s);
-      const double span = longest_span(report) / kMicro;
-      const double bubble = (span - m * (f + i + w)) / span;
-      CHECK(std::round(bubble * 1e4) / 1e4 == Approx(std::stod(cell[column])).margin(1e-9));
-      ++rows;
+      const int v = header[column] == "Interleaved1F1B" ? std::stoi(cell[7]) : 1;
+      check_rate(header[column], std::stoi(cell[1]), std::stoi(cell[2]), v, stage,
+                 std::stod(cell[8]), cell[column]);
+      ++rates;
     }
   }
-  CHECK(rows == 72);
+  CHECK(rates == 72);
+}
+
+TEST_CASE("the published bubble rates of V-shaped placement are reproduced to four digits",
+          "[integration]") {
+  // The authors' ZB-V is searched for the given times; ours is PyTorch's, one order for all times,
+  // which comes out between 0.0015 worse (p = 16) and 0.0015 better (p = 24 and 32).
+  std::ifstream file = data("bubble_rates_v.csv");
+  std::string line;
+  std::getline(file, line);
+  const auto header = split(line, ',');
+  int rates = 0;
+  while (std::getline(file, line)) {
+    const auto cell = split(line, ',');
+    const StageTimes stage = {2 * std::stod(cell[2]), 2 * std::stod(cell[3]),
+                              2 * std::stod(cell[4]),
+                              std::stod(cell[5])};  // given are those of a chunk, half a stage
+    for (std::size_t column = 6; column < header.size(); ++column) {
+      INFO(line << ": " << header[column]);
+      const bool v = header[column] == "ZBVZeroBubble";
+      check_rate(header[column], std::stoi(cell[0]), std::stoi(cell[1]), v ? 2 : 1, stage, 1,
+                 cell[column], v ? 0.0016 : 1e-9);
+      ++rates;
+    }
+  }
+  CHECK(rates == 36);
 }
 
 TEST_CASE("V-Half and V-Min have the published bubbles and peaks", "[integration]") {
