@@ -153,6 +153,8 @@ class Parser {
     add_scenario(sub, show_.scenario, show_.set);
     sub->add_option("--rank", show_.rank, "this rank only");
     sub->add_flag("--csv", show_.csv, "of a schedule: as PyTorch's schedule file");
+    sub->add_flag("--communication", show_.communication,
+                  "with --csv: its second level, with SEND_F, RECV_B, UNSHARD, REDUCE_GRAD, ...");
     sub->add_option("--after", show_.after, "the program as it is after a lowering pass")
         ->type_name("PASS");
     sub->final_callback([this] { command_ = [this] { return show_command(show_, console_); }; });

@@ -38,8 +38,9 @@ struct ShowArguments {
   std::string scenario;
   std::vector<std::string> set;
   std::optional<int> rank;
-  std::string after;  // pass; empty: the finished program
-  bool csv = false;   // of a schedule: PyTorch's file format
+  std::string after;           // pass; empty: the finished program
+  bool csv = false;            // of a schedule: PyTorch's file format
+  bool communication = false;  // with csv: its second level
 };
 int show_command(const ShowArguments& arguments, const Console& console);
 

@@ -13,6 +13,7 @@
 #include "core/format/format.hpp"
 #include "core/ir/text.hpp"
 #include "core/lower/lower.hpp"
+#include "core/lower/schedule_comms.hpp"
 #include "core/model/model.hpp"
 #include "core/plan/memory_formulas.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -237,7 +238,11 @@ std::string model_text(const Scenario& scenario, const Program& program) {
 
 /// What to print, or why it cannot be.
 Result<std::string> show(const ShowArguments& arguments, const Scenario& scenario) {
-  if (arguments.csv) return print_schedule_csv(lower_schedule(scenario));
+  if (arguments.csv) {
+    const Schedule schedule = lower_schedule(scenario);
+    if (!arguments.communication) return print_schedule_csv(schedule);
+    return print_communication_csv(schedule, scenario.strategy.fsdp_max_active_stages);
+  }
   if (!arguments.after.empty()) {
     const auto& passes = pass_names();
     if (std::find(passes.begin(), passes.end(), arguments.after) == passes.end()) {
@@ -280,6 +285,9 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   }
   if (!arguments.after.empty() && arguments.what != "program") {
     return report_error(console, invalid("--after goes with show program only"));
+  }
+  if (arguments.communication && !arguments.csv) {
+    return report_error(console, invalid("--communication goes with --csv only"));
   }
   if (arguments.csv && (arguments.what != "schedule" || arguments.rank)) {
     return report_error(console, invalid("--csv goes with show schedule, of all ranks"));

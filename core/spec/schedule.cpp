@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
+#include <tuple>
 
 namespace lockstep {
 
@@ -143,6 +145,47 @@ bool parse_cell(std::string_view cell, Actions& actions) {
   return true;
 }
 
+/// The messages of a file's second level: each has two ends, "2SEND_F0" and "3RECV_F0".
+class MessageEnds {
+ public:
+  /// Requires a cell that parse_cell takes.
+  void note(std::string_view cell, SourceSpan where) {
+    const bool sends = cell.find("SEND_") != std::string_view::npos;
+    if (!sends && cell.find("RECV_") == std::string_view::npos) return;
+    Action action;
+    bool keep = false;
+    if (!parse_action(cell, action, keep)) return;
+    const bool forward = cell.find("_F") != std::string_view::npos;
+    const Stage to = action.stage + (sends ? (forward ? 1 : -1) : 0);
+    auto& end = ends_[{forward, to, action.microbatch}][sends ? 0 : 1];
+    end = {std::string(cell), std::move(where)};
+  }
+  /// The first end that stands alone.
+  std::optional<Error> alone() const {
+    for (const auto& [message, ends] : ends_) {
+      const auto& [forward, to, microbatch] = message;
+      for (const std::size_t end : {0u, 1u}) {
+        if (ends[end].cell.empty() || !ends[1 - end].cell.empty()) continue;
+        const Stage stage = end == 0 ? to : to + (forward ? -1 : 1);
+        return Error{ErrorKind::Parse,
+                     "'" + ends[end].cell + "' has no '" + std::to_string(stage) +
+                         (end == 0 ? "RECV" : "SEND") + (forward ? "_F" : "_B") +
+                         std::to_string(microbatch) + "' at its other end",
+                     ends[end].where};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct End {
+    std::string cell;
+    SourceSpan where;
+  };
+  // By pass, stage that receives, microbatch: sender, receiver.
+  std::map<std::tuple<bool, Stage, Microbatch>, std::array<End, 2>> ends_;
+};
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '"')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '"' || text.back() == '\r')) {
@@ -155,6 +198,7 @@ std::string_view trimmed(std::string_view text) {
 
 Result<Schedule> parse_schedule_csv(std::string_view text, const std::string& file) {
   Schedule schedule;
+  MessageEnds messages;
   for (int line = 1; !text.empty(); ++line) {
     const std::size_t newline = std::min(text.find('\n'), text.size());
     std::string_view row = text.substr(0, newline);
@@ -170,11 +214,13 @@ Result<Schedule> parse_schedule_csv(std::string_view text, const std::string& fi
                          "or a pair, such as (0F7;7B3)OVERLAP_F_B",
                      SourceSpan{file, line, column}};
       }
+      messages.note(cell, SourceSpan{file, line, column});
       if (comma == row.size()) break;
       row.remove_prefix(comma + 1);
     }
     schedule.actions.push_back(std::move(actions));
   }
+  if (const auto alone = messages.alone()) return *alone;
   while (!schedule.actions.empty() && schedule.actions.back().empty()) {
     schedule.actions.pop_back();
   }

@@ -195,6 +195,14 @@ TEST_CASE("a schedule written by show schedule --csv is read back as the user's 
     const auto hash = [](const Outcome& o) { return nlohmann::json::parse(o.out)["program_hash"]; };
     CHECK(time(named) == time(given));
     CHECK(hash(named) == hash(given));
+    // The second level says the same, and stays as it is when written again.
+    const Outcome whole = run({"show", "schedule", folder / "s.toml", "--csv", "--communication"});
+    CHECK_THAT(whole.out, ContainsSubstring("0UNSHARD") && ContainsSubstring("SEND_F") &&
+                              ContainsSubstring("RECV_B") && ContainsSubstring("REDUCE_GRAD"));
+    write_bytes(folder / "own.csv", whole.out);
+    CHECK(run({"show", "schedule", folder / "s.toml", "--csv", "--set", own}).out == csv.out);
+    CHECK(run({"show", "schedule", folder / "s.toml", "--csv", "--communication", "--set", own})
+              .out == whole.out);
   }
   CHECK(lockstep({"show", "program", folder / "s.toml", "--csv"}).exit_code == 2);
 }

@@ -1,3 +1,4 @@
+#include "core/lower/schedule_comms.hpp"
 #include "core/lower/schedules.hpp"
 #include "core/lower/shard.hpp"
 #include "tests/catch.hpp"
@@ -48,6 +49,34 @@ TEST_CASE("stages are gathered as often as PyTorch's look-ahead does", "[core][l
         {{71, 79, 73, 65}, each(28), {27, 27, 25, 25}, each(24), each(8)});
   check(looped_bfs, {4, 4, 8, 4}, {each(7), each(6), each(5), each(4), each(4)});
   check(zbv_zero_bubble, {4, 2, 8, 4}, {{11, 17, 21, 25}, each(2), each(2), each(2), each(2)});
+}
+
+TEST_CASE("the second level of a schedule is PyTorch's", "[core][lower]") {
+  PipelineShape shape{2, 4, 4, 2};
+  Schedule schedule{place_stages(Placement::Loop, 2, 4),
+                    {interleaved_1f1b(shape, 0), interleaved_1f1b(shape, 1)}};
+  const auto without_messages = [](const std::vector<std::string>& cells, std::size_t count) {
+    std::string text;
+    for (const std::string& cell : cells) {
+      if (cell.find('_') != std::string::npos || count == 0) continue;
+      text += (text.empty() ? "" : " ") + cell;
+      --count;
+    }
+    return text;
+  };
+  const auto cells = with_communication(schedule, 3);
+  CHECK(without_messages(cells[0], 19) ==
+        "0UNSHARD 2UNSHARD 4UNSHARD 0F0 0F1 0RESHARD 6UNSHARD 2F0 2F1 2RESHARD 0UNSHARD 4F0 4F1 "
+        "4RESHARD 2UNSHARD 6F0 6F1 0F2 6B0");
+  // Two ranks, two microbatches, by hand. Ranks take turns, one cell each; the receive goes to the
+  // end of the receiver's list at the moment of the send.
+  Schedule small{{0, 1}, {gpipe({2, 1, 2, 2}, 0), gpipe({2, 1, 2, 2}, 1)}};
+  using Cells = std::vector<std::string>;
+  CHECK(with_communication(small, 3) ==
+        std::vector<Cells>{{"0UNSHARD", "0F0", "0SEND_F0", "0F1", "0SEND_F1", "0RECV_B0", "0B0",
+                            "0RECV_B1", "0B1", "0REDUCE_GRAD", "0RESHARD"},
+                           {"1UNSHARD", "1RECV_F0", "1F0", "1RECV_F1", "1F1", "1B0", "1SEND_B0",
+                            "1B1", "1SEND_B1", "1REDUCE_GRAD", "1RESHARD"}});
 }
 
 TEST_CASE("a rank gathers its blocks as often as its stages are unsharded", "[core][lower]") {
