@@ -87,6 +87,7 @@ void insert_ops(Role& role, std::vector<Insertion> insertions);
 void partition(Draft& draft);
 void pipeline(Draft& draft);
 void expand(Draft& draft);
+void pair(Draft& draft);
 Result<void> post(Draft& draft);
 void shard(Draft& draft);
 void optimizer(Draft& draft);

@@ -98,6 +98,7 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
   pipeline(draft);  // per-rank order of F, B, I, W
   observe("pipeline", print_schedule);
   expand(draft);  // actions -> calls, messages, host copies
+  pair(draft);    // given times of passes that run as one
   assign_ranks(draft);
   observe("expand", print_draft);
   const Result<void> posted = post(draft);  // when messages are posted, what waits for them

@@ -180,6 +180,7 @@ void describe(V& v, CostsSpec& c) {
   v.field("backward_input", c.backward_input);
   v.field("backward_weight", c.backward_weight);
   v.field("p2p", c.p2p);
+  v.field("pair_factor", c.pair_factor);
 }
 
 template <class V>

@@ -52,6 +52,8 @@ struct CostsSpec {
   std::vector<double> backward_input;
   std::vector<double> backward_weight;
   double p2p = 0;  // latency of one stage-boundary transfer between two ranks
+  double pair_factor =
+      1;  // a forward and a backward pass that run as one take their sum times this
   bool operator==(const CostsSpec&) const = default;
 };
 

@@ -85,6 +85,7 @@ void validate_costs(const Scenario& s, Faults& faults) {
   check("backward_input", s.costs->backward_input);
   check("backward_weight", s.costs->backward_weight);
   if (!(s.costs->p2p >= 0)) faults.add("costs.p2p", "a time must not be negative");
+  faults.require(s.costs->pair_factor > 0, "costs.pair_factor", "must be positive");
 }
 
 void validate_batch(const Scenario& s, Faults& faults) {

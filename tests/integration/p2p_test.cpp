@@ -71,28 +71,41 @@ class Replay {
     return {message};
   }
   double duration(const Action& a) const {
-    const double b = a.phase == Phase::W ? 0 : costs_.backward_input[0];
+    const double i = a.phase == Phase::W ? 0 : costs_.backward_input[0];
     const double w = a.phase == Phase::I ? 0 : costs_.backward_weight[0];
-    return a.phase == Phase::F ? costs_.forward[0] : b + w;
+    return a.phase == Phase::F ? costs_.forward[0] : i + w;
   }
 
   /// One rank from its first action to its last, with what is known of its peers; when it ends.
+  /// Actions that run as one begin and end together.
   double pass(std::size_t r) {
+    const Actions& actions = schedule_.actions[r];
     double time = 0;
-    std::vector<Message> sends;  // of the action before
-    for (const Action& action : schedule_.actions[r]) {
+    std::vector<Message> sends;  // of the step before
+    const auto post = [&](double& end_of_message, double ready, double end) {
+      const bool free_running = posting_ == P2pPosting::Async;
+      end_of_message = posting_ == P2pPosting::Blocking ? ready : free_running ? 0 : end;
+    };
+    for (std::size_t i = 0; i < actions.size();) {
+      const std::size_t last = i + (actions[i].overlaps_next ? 2 : 1);
       const double end = time;
       double ready = end;
       for (const Message& m : sends) {
         posted_[m].sent = posting_ == P2pPosting::Blocking ? ready : end;
-        ready = std::max(ready, posted_[m].start());
+        if (posting_ != P2pPosting::Async) ready = std::max(ready, posted_[m].start());
       }
-      for (const Message& m : needed_by(action)) {
-        posted_[m].awaited = posting_ == P2pPosting::Blocking ? ready : end;
-        ready = std::max(ready, posted_[m].start() + costs_.p2p);
+      sends.clear();
+      double busy = 0;
+      for (std::size_t k = i; k < last; ++k) {
+        for (const Message& m : needed_by(actions[k])) {
+          post(posted_[m].awaited, ready, end);
+          ready = std::max(ready, posted_[m].start() + costs_.p2p);
+        }
+        busy += duration(actions[k]);
+        for (const Message& m : sent_by(actions[k])) sends.push_back(m);
       }
-      time = ready + duration(action);
-      sends = sent_by(action);
+      time = ready + (last - i == 2 ? costs_.pair_factor : 1) * busy;
+      i = last;
     }
     for (const Message& m : sends) posted_[m].sent = time;
     return time;
@@ -125,6 +138,28 @@ TEST_CASE("steps with fused and blocking messages take as long as a replay of th
       s.strategy.pipeline_parallel_p2p = posting;
       INFO(rules_of(schedule).name << " p=" << p << " m=" << m << " p2p " << s.costs->p2p);
       CHECK(simulated(s) == Replay(lower_schedule(s), *s.costs, posting).makespan());
+    }
+  }
+}
+
+TEST_CASE("pairs that run as one take their sum times the factor, and shorten DualPipe",
+          "[integration]") {
+  for (const PipelineSchedule schedule :
+       {PipelineSchedule::DualPipe, PipelineSchedule::DualPipeV}) {
+    for (const int p : {2, 4, 6}) {
+      double before = 1e9;
+      for (const double factor : {1.0, 0.75, 0.5}) {
+        Scenario s = test::synthetic_scenario(p, 3 * p, 4, 4, 2, 1);
+        s.strategy.pipeline_parallel_schedule = schedule;
+        s.strategy.pipeline_parallel_virtual_stages =
+            schedule == PipelineSchedule::DualPipeV ? 2 : 1;
+        s.costs->pair_factor = factor;
+        INFO(rules_of(schedule).name << " p=" << p << " factor " << factor);
+        const double time = simulated(s);
+        CHECK(time == Replay(lower_schedule(s), *s.costs, P2pPosting::Async).makespan());
+        CHECK(time < before);
+        before = time;
+      }
     }
   }
 }
