@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/sim/event_heap.hpp"
+#include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
 
 namespace lockstep::sim {
@@ -150,8 +151,10 @@ class Engine {
       }
     }
     if (op.kind == OpKind::Call) {
-      start(c, op.stream == Stream::Host ? plan_.host_duration[static_cast<std::size_t>(op.target)]
-                                         : r.duration[op.target]);
+      const std::int64_t duration = op.stream == Stream::Host
+                                        ? plan_.host_duration[static_cast<std::size_t>(op.target)]
+                                        : r.duration[op.target];
+      start(c, what_if_.jitter > 0 ? jittered(duration, r.rank, cell.order[cell.front]) : duration);
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
     } else if (is_collective(op.kind)) {
@@ -159,6 +162,10 @@ class Engine {
     } else {
       start(c, copy_duration(r, op));
     }
+  }
+
+  std::int64_t jittered(std::int64_t duration, Rank rank, std::uint32_t op) const {
+    return std::llround(static_cast<double>(duration) * jitter_factor(what_if_, rank, op));
   }
 
   std::int64_t copy_duration(const SimRank& r, const Op& op) const {

@@ -193,7 +193,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
       ranks * computing_streams(program) > std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
   plan.folding = identity(world_size);
-  if (fold_ranks && !plan.shared_devices && plan.straggler < 0) {
+  if (fold_ranks && !plan.shared_devices && plan.straggler < 0 && what_if.jitter == 0) {
     plan.folding = fold(program);
     if (!same_links(program, cluster, plan)) plan.folding = identity(world_size);
   }

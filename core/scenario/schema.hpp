@@ -53,6 +53,11 @@ constexpr auto choices(Offload) {
                               {"optimizer", Offload::Optimizer},
                               {"parameters", Offload::Parameters}}};
 }
+constexpr auto choices(JitterDistribution) {
+  return Choices<JitterDistribution, 3>{{{"normal", JitterDistribution::Normal},
+                                         {"uniform", JitterDistribution::Uniform},
+                                         {"exponential", JitterDistribution::Exponential}}};
+}
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
 }
@@ -189,6 +194,9 @@ void describe(V& v, WhatIfSpec& w) {
   v.field("bandwidth_factor", w.bandwidth_factor);
   v.field("straggler_rank", w.straggler_rank);
   v.field("straggler_slowdown", w.straggler_slowdown);
+  v.field("jitter", w.jitter);
+  v.field("jitter_distribution", w.jitter_distribution);
+  v.field("jitter_seed", w.jitter_seed);
 }
 
 template <class V>

@@ -196,6 +196,7 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
   faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
   faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
                  "must be positive");
+  faults.require(s.what_if.jitter >= 0, "what_if.jitter", "must not be negative");
 }
 
 /// False if the cluster's size means nothing.
