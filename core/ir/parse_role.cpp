@@ -10,7 +10,7 @@ using Words = std::vector<std::string>;
 const Words& unit_keys() {
   static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
                              "adam_m",      "adam_v",         "tied_copy",   "parameters",
-                             "whole_param", "split_group",    "master"};
+                             "whole_param", "split_group",    "master",      "gathered_late"};
   return keys;
 }
 
@@ -52,8 +52,8 @@ class RoleParser {
     while (!s_.in.line_ends()) {
       int found = 0;
       if (!s_.key(unit_keys(), seen, found)) return false;
-      if (found == 6 || found == 8) {
-        (found == 6 ? unit.tied_copy : unit.whole_param) = true;
+      if (found == 6 || found == 8 || found == 11) {
+        (found == 6 ? unit.tied_copy : found == 8 ? unit.whole_param : unit.gathered_late) = true;
         continue;
       }
       if (!s_.in.expect('=') || !unit_value(found, unit)) return false;

@@ -236,7 +236,9 @@ struct Unit {
                                     // `param` is rounded from; none: it updates `param` itself
   BufferId adam_m, adam_v;  // persistent: shard_elements; SGD has its momentum in adam_m alone
   bool whole_param = false;
-  bool tied_copy = false;  // a second copy of a tied parameter: not counted in norms
+  bool gathered_late = false;  // whole_param: a step ends with its own piece updated and begins
+                               // with an all-gather of the others
+  bool tied_copy = false;      // a second copy of a tied parameter: not counted in norms
   /// What the optimizer updates.
   BufferId updated() const { return master.valid() ? master : param; }
   bool operator==(const Unit&) const = default;

@@ -224,6 +224,7 @@ class Printer {
     if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
     if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
     if (unit.whole_param) put(" whole_param");
+    if (unit.gathered_late) put(" gathered_late");
     if (unit.tied_copy) put(" tied_copy");
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
       put(i == 0 ? " parameters=" : ",");

@@ -197,7 +197,12 @@ class Gradients {
 
   void check_updated(std::size_t u) {
     const Unit& unit = role_.units[u];
-    if (unit.whole_param && updater_[u].valid() && gatherer_[u] < updater_[u]) {
+    if (unit.gathered_late && !gatherer_[u].valid()) {
+      faults_.add("rank " + std::to_string(role_.ranks.front()) + ": " +
+                  buffer_name(program_, role_, unit.param) +
+                  " begins a step with one shard up to date, and no all_gather brings the others");
+    } else if (unit.whole_param && !unit.gathered_late && updater_[u].valid() &&
+               gatherer_[u] < updater_[u]) {
       faults_.add(op_at(program_, role_, updater_[u]) + " updates one shard of " +
                   buffer_name(program_, role_, unit.param) +
                   ", which holds all of them, and no all_gather after it brings the others");

@@ -265,7 +265,7 @@ class OptimizerStep {
                           in, {{"w", state}, {"m", state}, {"v", state}}),
          args, layer(u));
     if (unit.master.valid()) round_master(unit, own, layer(u));
-    if (!unit.whole_param) return;
+    if (!unit.whole_param || unit.gathered_late) return;
     Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
     gather.phase = Phase::O;
     add_op(out_.role, gather, {own, unit.param});

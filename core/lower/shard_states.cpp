@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "core/lower/shard.hpp"
 
@@ -105,11 +106,13 @@ class StateSharder {
       unit.shard_group = shards_;
       unit.whole_param =
           strategy_.zero_stage < 3 || unit.elements <= strategy_.fsdp_persistence_threshold;
+      unit.gathered_late = unit.whole_param && strategy_.overlap_param_gather;
       for (BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
         if (state.valid()) resize(state, shard_bytes(unit, role_.buffer(state)));
       }
     }
     gather_parameters();
+    if (strategy_.overlap_param_gather) gather_updated();
     if (strategy_.zero_stage == 1) lay_out_gradients();
     if (strategy_.accumulate_sharded_gradients) {
       reduce_each_microbatch();
@@ -203,6 +206,27 @@ class StateSharder {
     insertions_.push_back(
         {place, memory_copy(OpKind::HostToDevice, layer_of(out_, u)), {unit.param, copy}});
     return copy;
+  }
+  /// Megatron's overlap_param_gather: what the last step updated is gathered in the order of use,
+  /// while forward computes with what has arrived.
+  void gather_updated() {
+    std::vector<int> waiting(role_.buffers.size(), -1);  // units, by buffer
+    for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      const Unit& unit = role_.units[u];
+      if (unit.gathered_late) waiting[static_cast<std::size_t>(unit.param.v)] = static_cast<int>(u);
+    }
+    for (const Op& op : role_.ops) {
+      for (const BufferId param : role_.args_of(op)) {
+        const int u = std::exchange(waiting[static_cast<std::size_t>(param.v)], -1);
+        if (u < 0) continue;
+        const auto unit = static_cast<std::size_t>(u);
+        const Bytes own = shard_bytes(role_.units[unit], role_.buffer(param));
+        insertions_.push_back(
+            {0,
+             collective(OpKind::AllGather, Stream::Gather, shards_, layer_of(out_, unit)),
+             {add_piece(role_, param, shards_, own), param}});
+      }
+    }
   }
   /// FSDP2's integer reshard_after_forward, ZeRO++'s secondary partition: once gathered for
   /// forward, a piece of the copy is kept for the gathers of backward, which then span fewer ranks.

@@ -170,11 +170,13 @@ void each_run(const Parameter& parameter, int parts, int member, std::int64_t fr
 
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
                                      BufferId buffer) {
-  const bool whole = !unit.shard_group.valid() || (unit.whole_param && buffer == unit.param);
+  const bool has_room = !unit.shard_group.valid() || (unit.whole_param && buffer == unit.param);
+  const bool whole = has_room && !unit.gathered_late;  // else only its own piece is up to date
   const int shard = whole ? 0 : position(program.mesh, program.group(unit.shard_group), rank);
   const std::int64_t held = whole ? unit.elements : unit.shard_elements;
   const std::int64_t shard_begin = shard * held;
   const std::int64_t shard_end = shard_begin + held;
+  const std::int64_t first = has_room ? 0 : shard_begin;
   const int parts = split_parts(program, unit);
   const int member = parts == 1 ? 0 : position(program.mesh, program.group(unit.split_group), rank);
   std::vector<ShardPiece> pieces;
@@ -185,7 +187,7 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
     if (begin >= end) continue;
     each_run(parameter, parts, member, begin - p.offset, end - p.offset,
              [&](std::int64_t global, std::int64_t count, std::int64_t at) {
-               pieces.push_back({p.parameter, global, count, p.offset + at - shard_begin});
+               pieces.push_back({p.parameter, global, count, p.offset + at - first});
              });
   }
   return pieces;

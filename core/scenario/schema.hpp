@@ -171,6 +171,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);
   v.field("sync_batch_norm", p.sync_batch_norm);
+  v.field("overlap_param_gather", p.overlap_param_gather);
 }
 
 template <class V>

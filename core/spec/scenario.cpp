@@ -249,6 +249,13 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
     faults.add("parallelism.fsdp_backward_prefetch",
                "fsdp_backward_prefetch must not be negative (-1: as fsdp_prefetch)");
   }
+  const bool gathers_updates =
+      p.state_shards() > 1 && (p.zero_stage < 3 || p.fsdp_persistence_threshold > 0);
+  if (p.overlap_param_gather && !gathers_updates) {
+    faults.add("parallelism.overlap_param_gather",
+               "overlap_param_gather moves the all-gather of updated parameters into the next "
+               "step's forward pass; only ZeRO-1 and ZeRO-2 over several shards have one");
+  }
   if (p.fsdp_max_active_stages < 0) {
     faults.add("parallelism.fsdp_max_active_stages",
                "fsdp_max_active_stages must not be negative (0: no limit)");

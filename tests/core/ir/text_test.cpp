@@ -144,6 +144,7 @@ class RandomProgram {
       u.adam_m = {coin() ? -1 : below(9)};
       u.adam_v = {coin() ? -1 : below(9)};
       u.whole_param = coin();
+      u.gathered_late = coin();
       u.tied_copy = coin();
       for (int k = p.parameters.empty() ? 0 : below(3); k-- > 0;) {
         u.parameters.push_back({{below(static_cast<int>(p.parameters.size()))}, wide()});

@@ -1,0 +1,134 @@
+// Counterfactuals of the simulator against what theory says of them.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/backends.hpp"
+#include "core/analysis/report.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+Report simulate(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  auto backend = make_backend("sim");
+  auto run = (*backend)->run(*program, s, {});
+  if (!run) FAIL(to_string(run.error()));
+  return analyze(run->trace, *program, s);
+}
+
+double most_busy(const Report& report) {
+  double most = 0;
+  for (const RankReport& rank : report.ranks) most = std::max(most, rank.compute.v);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a DDP step takes as long as its slowest rank", "[integration]") {
+  // The gradients of all ranks are added up before anyone updates: with free transfers, the whole
+  // step of the straggler is the step.
+  for (const int n : {2, 3, 4}) {
+    Scenario s = test::tiny_scenario(Architecture::Gpt2, {n});
+    s.cluster.device.concurrent_ranks = 64;
+    s.cluster.device.launch_overhead = Seconds{1e-5};
+    s.what_if.ideal_network = true;
+    const double alike = simulate(s).step_time.v;
+    s.what_if.straggler_slowdown = 1.7;
+    for (int slow = 0; slow < n; ++slow) {
+      s.what_if.straggler_rank = slow;
+      CHECK(simulate(s).step_time.v == Approx(1.7 * alike).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("1F1B runs at the pace of its slowest stage", "[integration]") {
+  // F = 1, B = 2. Stage s, k times slower, starts after s F of the stages before, works m k (F + B)
+  // without a pause (k F >= F + B, so that it never waits for its first gradient), and the stages
+  // before it end s B later.
+  for (const int p : {2, 3, 5}) {
+    for (int slow = 0; slow < p; ++slow) {
+      for (const int k : {3, 4}) {
+        for (const int m : {1, 6, 13}) {
+          Scenario s = test::synthetic_scenario(p, m, 1, 1, 1, 0);
+          s.what_if.straggler_rank = slow;
+          s.what_if.straggler_slowdown = k;
+          INFO("p=" << p << " slow " << slow << " k=" << k << " m=" << m);
+          const int pause = m == 1 ? 3 * (p - 1 - slow) : 0;  // one microbatch: all wait for it
+          const double expected = 3 * slow + 3 * m * k + pause;
+          if (m == 1 || m >= p - slow) CHECK(simulate(s).step_time.v == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("jitter keeps the mean of a chain and lengthens what waits for the slowest",
+          "[integration]") {
+  // One microbatch on p ranks is a chain: its length is the sum of what it consists of. Many
+  // chains: mean 2pT/2 = p (F + B), variance 2p jitter² of unit passes.
+  for (const JitterDistribution distribution :
+       {JitterDistribution::Normal, JitterDistribution::Uniform, JitterDistribution::Exponential}) {
+    Scenario chain = test::synthetic_scenario(4, 1, 1, 0.5, 0.5, 0);
+    Scenario full = test::synthetic_scenario(4, 16, 1, 0.5, 0.5, 0);
+    chain.what_if.jitter_distribution = full.what_if.jitter_distribution = distribution;
+    chain.what_if.jitter = full.what_if.jitter = 0.2;
+    constexpr int kSeeds = 400;
+    double sum = 0, squares = 0, full_sum = 0;
+    for (int seed = 0; seed < kSeeds; ++seed) {
+      chain.what_if.jitter_seed = full.what_if.jitter_seed = static_cast<std::uint64_t>(seed);
+      const Report report = simulate(chain);
+      double busy = 0;
+      for (const RankReport& rank : report.ranks) busy += rank.compute.v;
+      CHECK(report.step_time.v == Approx(busy).epsilon(1e-9));
+      sum += report.step_time.v;
+      squares += report.step_time.v * report.step_time.v;
+      if (seed < 40) {
+        const Report pipeline = simulate(full);
+        CHECK(pipeline.step_time.v >= most_busy(pipeline));
+        full_sum += pipeline.step_time.v;
+      }
+    }
+    const double mean = sum / kSeeds;
+    const double variance = squares / kSeeds - mean * mean;
+    CHECK(std::abs(mean - 8) < 5 * 0.2 * std::sqrt(8.0 / kSeeds));
+    CHECK(variance == Approx(8 * 0.2 * 0.2).epsilon(0.35));
+    // (m + p - 1) T = 38 where all passes are alike; every handover waits for the later of two.
+    CHECK(full_sum / 40 > 38.2);
+  }
+}
+
+TEST_CASE("jitter is a function of its seed, and none changes nothing", "[integration]") {
+  Scenario s = test::synthetic_scenario(3, 6, 1, 1, 1, 0);
+  s.what_if.jitter_seed = 9;
+  CHECK(simulate(s).step_time.v == 24);
+  s.what_if.jitter = 0.1;
+  const double once = simulate(s).step_time.v;
+  CHECK(simulate(s).step_time.v == once);
+  s.what_if.jitter_seed = 10;
+  CHECK(simulate(s).step_time.v != once);
+}
+
+TEST_CASE("updated parameters gathered during forward are hidden by it", "[integration]") {
+  // ZeRO-1 on four ranks: the gather after the update is exposed, the one during forward is not,
+  // but for that of the embedding, which comes first.
+  Scenario s = test::tiny_scenario(Architecture::Llama, {1, 4});
+  s.cluster.device.concurrent_ranks = 64;
+  s.cluster.device.launch_overhead = Seconds{1e-5};
+  s.cluster.intra_node.latency = Seconds{1e-5};
+  for (const int stage : {1, 2}) {
+    s.strategy.zero_stage = stage;
+    s.strategy.overlap_param_gather = false;
+    const Report after = simulate(s);
+    s.strategy.overlap_param_gather = true;
+    const Report during = simulate(s);
+    CHECK(during.ranks[0].comm_bytes_sent == after.ranks[0].comm_bytes_sent);
+    CHECK(during.ranks[0].peak_memory == after.ranks[0].peak_memory);
+    CHECK(during.step_time < after.step_time);
+    CHECK(during.exposed_comm < after.exposed_comm);
+  }
+}
