@@ -1,6 +1,7 @@
 #include "core/lower/lower.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "core/ir/text.hpp"
@@ -131,6 +132,57 @@ TEST_CASE("stages are balanced by cost, the output layer counted", "[core][lower
   CHECK_THAT(lines[1], ContainsSubstring("blocks.3 head"));
   s.strategy.pipeline_parallel_layers_per_stage = {1, 3};
   CHECK_THAT(stage_texts(after_pass(s, "partition"))[0], ContainsSubstring("embed blocks.0  cost"));
+}
+
+TEST_CASE("no other division of the blocks has a smaller largest stage", "[core][lower]") {
+  std::uint64_t state = 3;
+  const auto draw = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>((state >> 33) % 20 + 1);
+  };
+  for (int blocks = 1; blocks <= 8; ++blocks) {
+    for (int stages = 1; stages <= std::min(blocks, 4); ++stages) {
+      Scenario s = test::tiny_scenario(Architecture::Llama, {1, 1, stages, stages});
+      Draft draft(s);
+      for (int l = 0; l < blocks + 2; ++l) {  // embedding and head, too
+        draft.model.layers.emplace_back();
+        draft.model.layers.back().balance = draw();
+      }
+      const auto cost = [&](int first, int last) {
+        double sum = 0;
+        for (int l = first; l < last; ++l) {
+          sum += draft.model.layers[static_cast<std::size_t>(l)].balance;
+        }
+        return sum;
+      };
+      partition(draft);
+      REQUIRE(draft.stages.size() == static_cast<std::size_t>(stages));
+      double largest = 0;
+      int covered = 0;
+      for (const StageLayers& stage : draft.stages) {
+        CHECK(stage.first == covered);
+        covered = stage.last;
+        largest = std::max(largest, cost(stage.first, stage.last));
+      }
+      CHECK(covered == blocks + 2);
+      // Every way to cut: after block i exactly where bit i is set.
+      double least = 1e9;
+      for (unsigned cuts = 0; cuts < 1u << (blocks - 1); ++cuts) {
+        if (std::popcount(cuts) != stages - 1) continue;
+        double worst = 0;
+        int first = 0;
+        for (int block = 1; block <= blocks; ++block) {
+          const bool end = block == blocks || (cuts >> (block - 1) & 1u) != 0;
+          if (!end) continue;
+          const int last = block == blocks ? blocks + 2 : block + 1;
+          worst = std::max(worst, cost(first, last));
+          first = last;
+        }
+        least = std::min(least, worst);
+      }
+      CHECK(largest == least);
+    }
+  }
 }
 
 TEST_CASE("gradient accumulation communicates once", "[core][lower]") {
