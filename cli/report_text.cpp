@@ -103,6 +103,9 @@ std::string rank_table(const Report& report) {
   const bool whole = !report.model.empty();  // else from a trace alone
   std::vector<std::string> columns{single ? "rank" : "ranks", "compute", "exposed comm", "idle"};
   if (whole) columns.insert(columns.end(), {"sent", "peak memory", "in flight"});
+  const bool stale = std::any_of(report.ranks.begin(), report.ranks.end(),
+                                 [](const RankReport& r) { return r.weight_staleness > 0; });
+  if (stale) columns.push_back("updates missed");
   TextTable table(std::move(columns), 0);
   for (const RankRow& row : rows) {
     const RankReport& r = *row.report;
@@ -112,6 +115,7 @@ std::string rank_table(const Report& report) {
       cells.insert(cells.end(), {bytes_text(r.comm_bytes_sent), bytes_text(r.peak_memory),
                                  std::to_string(r.peak_microbatches_in_flight)});
     }
+    if (stale) cells.push_back(std::to_string(r.weight_staleness));
     table.add(std::move(cells));
   }
   return table.text() +

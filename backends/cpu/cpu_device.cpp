@@ -115,8 +115,9 @@ void CpuDevice::begin_step(const StepContext& context) {
 Result<void> CpuDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) {
   const Function& function = program_.function(op.function());
   ThreadTeam& team = queue(op.stream).team;
-  return enqueue_task(id, op.stream, [this, &function, &team, args](SimTime begin) {
-    for (const Kernel& kernel : function.kernels) run_kernel(kernel, args, context_, team);
+  return enqueue_task(id, op.stream, [this, &function, &op, &team, args](SimTime begin) {
+    const StepContext context = context_of(program_, op, context_);
+    for (const Kernel& kernel : function.kernels) run_kernel(kernel, args, context, team);
     return begin;
   });
 }

@@ -163,8 +163,9 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
     if (!operand.present()) return nullptr;
     return args[static_cast<std::size_t>(operand.formal)] + operand.offset;
   };
+  const StepContext context = context_of(program_, op, context_);
   for (const Kernel& kernel : program_.function(op.function()).kernels) {
-    KernelCall call{&kernel, {}, {}, q.scratch, context_};
+    KernelCall call{&kernel, {}, {}, q.scratch, context};
     std::transform(kernel.in.begin(), kernel.in.end(), call.in.begin(), address);
     std::transform(kernel.out.begin(), kernel.out.end(), call.out.begin(), address);
     if (auto launched = driver_.launch(q.handle, call); !launched) {

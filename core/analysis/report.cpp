@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/analysis/staleness.hpp"
 #include "core/cost/cost.hpp"
 
 namespace lockstep {
@@ -16,6 +17,7 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 struct RoleFacts {
   Bytes sent;
   int peak_in_flight = 0;
+  int weight_staleness = 0;
   std::map<std::string, std::int64_t> peak_by_kind;
   Bytes host_memory;
 };
@@ -266,8 +268,8 @@ class Analyzer {
     }
     std::vector<RoleFacts> facts;
     for (const Role& role : program_.roles) {
-      facts.push_back(
-          {bytes_sent(program_, role), peak_in_flight(role), peak_by_kind(role), role.host_arena});
+      facts.push_back({bytes_sent(program_, role), peak_in_flight(role),
+                       weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
     }
     SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
     for (Rank rank = 0; rank < report_.world_size; ++rank) {
@@ -276,8 +278,8 @@ class Analyzer {
       const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
                                                                : program_.role_of(rank).arena;
       report_.ranks.push_back({rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
-                               mean(t.stage_span), f.peak_in_flight, f.sent, arena, f.peak_by_kind,
-                               f.host_memory});
+                               mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
+                               arena, f.peak_by_kind, f.host_memory});
       makespan = t.makespan;
       bubble += t.makespan - t.compute;
       exposed += t.exposed_comm;

@@ -21,8 +21,9 @@ struct RankReport {
   Seconds idle;                         // makespan - compute - exposed_comm
   Seconds stage_span;                   // last compute end - first compute begin
   int peak_microbatches_in_flight = 0;  // live (stage, microbatch) pairs: +1 at F, -1 at B or W
-  Bytes comm_bytes_sent;  // ring algorithm: all-reduce 2(n-1)/n S, gather and scatter (n-1)/n S
-  Bytes peak_memory;      // the arena
+  int weight_staleness = 0;  // updates that a forward pass has missed, at most (staleness.hpp)
+  Bytes comm_bytes_sent;     // ring algorithm: all-reduce 2(n-1)/n S, gather and scatter (n-1)/n S
+  Bytes peak_memory;         // the arena
   std::map<std::string, std::int64_t> peak_memory_by_kind;  // bytes of each kind at the op, in list
                                                             // order, with the largest total of live
                                                             // buffers; kinds that are absent there

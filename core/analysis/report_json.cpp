@@ -133,6 +133,7 @@ Report from_json(const ordered_json& j) {
     rank.idle.v = j.at("idle_s").at(i);
     rank.stage_span.v = j.at("stage_span_s").at(i);
     rank.peak_microbatches_in_flight = j.at("peak_microbatches_in_flight").at(i);
+    rank.weight_staleness = j.at("weight_staleness").at(i);
     rank.comm_bytes_sent.v = j.at("comm_bytes_sent").at(i);
     rank.peak_memory.v = j.at("peak_memory_bytes").at(i);
     j.at("peak_memory_bytes_by_kind").at(i).get_to(rank.peak_memory_by_kind);
@@ -179,6 +180,7 @@ std::string report_json(const Report& r) {
   rank_field("stage_span_s", [](const RankReport& x) { return x.stage_span.v; });
   rank_field("peak_microbatches_in_flight",
              [](const RankReport& x) { return x.peak_microbatches_in_flight; });
+  rank_field("weight_staleness", [](const RankReport& x) { return x.weight_staleness; });
   rank_field("comm_bytes_sent", [](const RankReport& x) { return x.comm_bytes_sent.v; });
   rank_field("peak_memory_bytes", [](const RankReport& x) { return x.peak_memory.v; });
   rank_field("peak_memory_bytes_by_kind",

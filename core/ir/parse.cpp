@@ -69,9 +69,10 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 10> rows = {{{Section::Head, &Parser::mesh},
+    constexpr std::array<Row, 11> rows = {{{Section::Head, &Parser::mesh},
                                            {Section::Head, &Parser::dtype},
                                            {Section::Head, &Parser::tokens},
+                                           {Section::Head, &Parser::updates},
                                            {Section::Head, &Parser::flops},
                                            {Section::Head, &Parser::latency},
                                            {Section::Tables, &Parser::group},
@@ -96,18 +97,10 @@ class Parser {
   // In the order of line()'s table; then what may follow some of them only.
   const std::vector<std::string>& known_lines() {
     if (lines_.empty()) {
-      lines_ = {"mesh",
-                "dtype",
-                "tokens_per_step",
-                "model_flops_per_step",
-                "p2p_latency",
-                "group",
-                "names",
-                "parameter",
-                "function",
-                "role",
-                "unit",
-                "formal"};
+      lines_ = {
+          "mesh",        "dtype", "tokens_per_step", "updates_per_step", "model_flops_per_step",
+          "p2p_latency", "group", "names",           "parameter",        "function",
+          "role",        "unit",  "formal"};
       lines_.insert(lines_.end(), kernels_.begin(), kernels_.end());
     }
     return lines_;
@@ -161,6 +154,12 @@ class Parser {
 
   bool dtype() { return once("dtype") && s_.choose(s_.dtypes, "dtype", s_.program.dtype); }
   bool tokens() { return once("tokens_per_step") && s_.in.number(s_.program.tokens_per_step); }
+  bool updates() {
+    const char* start = s_.in.mark();
+    if (!once("updates_per_step") || !s_.in.number(s_.program.updates_per_step)) return false;
+    return s_.program.updates_per_step >= 1 ||
+           s_.in.fail(start, "a step updates the weights at least once");
+  }
   bool flops() {
     return once("model_flops_per_step") && s_.in.number(s_.program.model_flops_per_step.v);
   }

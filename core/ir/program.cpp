@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "param",    "param_full", "grad",      "master", "optimizer", "activation",
-    "boundary", "comm",       "workspace", "input",  "metric"};
+    "boundary", "comm",       "workspace", "input",  "metric",    "param_version"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "call",       "all_reduce", "all_gather", "reduce_scatter", "broadcast",

@@ -79,10 +79,11 @@ enum class BufferKind : std::uint8_t {
   Boundary,    // activations and gradients between layers and stages
   Comm,
   Workspace,
-  Input,   // tokens, targets
-  Metric,  // loss, norm
+  Input,         // tokens, targets
+  Metric,        // loss, norm
+  ParamVersion,  // parameters as they were before an update, for passes under way
 };
-inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::Metric) + 1;
+inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::ParamVersion) + 1;
 std::string_view to_string(BufferKind kind);
 
 /// A buffer, or a view: a byte range of its parent. Views have no lifetime of their own.
@@ -279,7 +280,9 @@ struct Program {
   std::vector<Role> roles;
   std::vector<RoleId> role_of_rank;  // world_size entries
   std::int64_t tokens_per_step = 0;  // all ranks; 0: synthetic
-  Flops model_flops_per_step;        // all ranks, without recompute: the numerator of MFU
+  int updates_per_step = 1;  // of the weights; "microbatch" of an update's ops counts them. AdamW's
+                             // t is step × this + update + 1, and the loss of the step is the mean
+  Flops model_flops_per_step;  // all ranks, without recompute: the numerator of MFU
   DType dtype = DType::F32;
   Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative: none given
   const Role& role_of(Rank rank) const {

@@ -133,6 +133,9 @@ class Printer {
     for (const MeshDim& dim : program_.mesh.dims) put(" ", in_quotes(dim.name), "=", dim.size);
     put("\ndtype ", to_string(program_.dtype), "\n");
     put("tokens_per_step ", program_.tokens_per_step, "\n");
+    if (program_.updates_per_step != 1) {
+      put("updates_per_step ", program_.updates_per_step, "\n");
+    }
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
     if (program_.p2p_latency.v != -1) put("p2p_latency ", program_.p2p_latency.v, "\n");
   }

@@ -33,7 +33,9 @@ Draft start(const Scenario& s) {
   shape.dtype = s.training.param_dtype();
   shape.gradient_dtype = s.training.reduce_dtype();
   shape.checkpoint = s.activation_checkpoint;
-  shape.loss_scale = 1.0 / static_cast<double>(program.tokens_per_step);
+  program.updates_per_step = s.updates_per_step();
+  shape.loss_scale =
+      program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
   shape.shard_count = strategy.state_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
   LayerShape whole = shape;  // as one rank would do it
@@ -106,7 +108,7 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
   if (!posted) return posted.error();
   shard(draft);  // DDP buckets; ZeRO and FSDP gathers and reduce-scatters
   observe("shard", print_draft);
-  optimizer(draft);  // clip, step, metrics
+  optimizer(draft);  // clip, step, metrics; versions of weights that are updated under way
   observe("optimizer", print_draft);
   stream(draft);  // dependencies between streams
   observe("stream", print_draft);

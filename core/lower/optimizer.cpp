@@ -54,13 +54,43 @@ class OptimizerStep {
 
   void run() {
     if (offloaded_) bring_gradients();
-    BufferId coefficient;
-    if (draft_.scenario.training.max_norm > 0) coefficient = clip();
-    for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
+    if (draft_.scenario.updates_per_step() > 1) {
+      update_under_way();
+    } else {
+      BufferId coefficient;
+      if (draft_.scenario.training.max_norm > 0) coefficient = clip();
+      for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
+    }
     if (out_.losses.valid()) report_loss();
   }
 
  private:
+  /// Several updates in a step: each is put where its last gradient is ready.
+  void update_under_way() {
+    Role& role = out_.role;
+    std::vector<Insertion> insertions;
+    std::vector<WeightUpdate> updates = version_weights(draft_, out_);
+    const std::size_t end = role.ops.size();
+    for (std::size_t k = 0; k < updates.size(); ++k) {
+      WeightUpdate& next = updates[k];
+      for (std::size_t u = 0; u < out_.units.size(); ++u) {
+        out_.units[u].reduced = next.gradients[u];
+        update(u, {});
+      }
+      for (std::size_t i = end; i < role.ops.size(); ++i) {
+        const auto args = role.args_of(role.ops[i]);
+        next.before.push_back({0, role.ops[i], {args.begin(), args.end()}});
+      }
+      role.ops.resize(end);
+      for (Insertion& insertion : next.before) {
+        insertion.before = next.place;
+        insertion.op.microbatch = static_cast<Microbatch>(k);
+        insertions.push_back(std::move(insertion));
+      }
+    }
+    insert_ops(role, std::move(insertions));
+  }
+
   BufferId metric(const char* name, std::int64_t elements) {
     Buffer buffer;
     buffer.kind = BufferKind::Metric;

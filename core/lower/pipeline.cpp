@@ -33,6 +33,8 @@ constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     by_rank<dual_pipe>,
     v_half,
     v_min,
+    by_rank<one_f_one_b>,
+    by_rank<one_f_one_b>,
 };
 
 /// Times of each virtual stage: as given, or F, I and W alike by the stage's work.

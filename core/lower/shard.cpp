@@ -141,6 +141,7 @@ void add_up_copies(Draft& draft) {
 
 void shard(Draft& draft) {
   if (draft.model.units.empty()) return;
+  if (draft.scenario.updates_per_step() > 1) return;  // gradients are reduced update by update
   for (DraftRole& role : draft.roles) {
     if (draft.scenario.strategy.state_shards() > 1) {
       shard_states(draft, role);

@@ -42,17 +42,26 @@ inline const UnitLayout& layout_of(const Draft& draft, const DraftUnit& unit) {
 /// of none).
 std::vector<int> unshards(const std::vector<Action>& actions, int most_active);
 
-/// A unit's gradient of one microbatch.
+/// A unit's gradient of one microbatch, or of a group of them.
 struct MicrobatchGradient {
   std::size_t unit = 0;
   BufferId buffer;
   std::size_t ready = 0;  // its last write
 };
-/// Gives each microbatch gradients of its own, not added to those before; the units' buffers go to
-/// the first. In the order in which they are ready.
-std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out);
+/// Gives each `group` of microbatches that follow each other gradients of its own, not added to
+/// those before; the units' buffers go to the first. In the order in which they are ready.
+std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out, int group = 1);
 /// "x" copied to "y" (cast if the types differ), or added to it.
 FunctionId copy_function(Draft& draft, std::int64_t elements, DType from, DType to, bool add);
+
+/// An update of the weights in the middle of a step.
+struct WeightUpdate {
+  std::size_t place = 0;            // before the op that now has this index
+  std::vector<BufferId> gradients;  // by unit
+  std::vector<Insertion> before;    // what goes ahead of it, at the same place
+};
+/// Pipelines that do not drain: lets every pass read the version of the weights that it should.
+std::vector<WeightUpdate> version_weights(Draft& draft, DraftRole& out);
 
 /// DDP: gradients all-reduced in buckets.
 void all_reduce_buckets(Draft& draft, DraftRole& out);

@@ -10,9 +10,10 @@ namespace {
 
 class MicrobatchSplitter {
  public:
-  MicrobatchSplitter(Draft& draft, DraftRole& out)
+  MicrobatchSplitter(Draft& draft, DraftRole& out, int group)
       : draft_(draft),
         out_(out),
+        group_(group),
         unit_of_(out.role.buffers.size(), -1),
         found_of_(out.units.size()) {
     for (std::size_t u = 0; u < out.units.size(); ++u) {
@@ -42,7 +43,8 @@ class MicrobatchSplitter {
       if (unit < 0) continue;
       any = true;
       const Found& found = gradient_of(static_cast<std::size_t>(unit), op);
-      if (found.layer != op.layer) added.push_back(formals[a].name);
+      if (found.writer != std::pair<int, Microbatch>{op.layer, op.microbatch})
+        added.push_back(formals[a].name);
       found_[found.gradient].ready = i;
       arg = found_[found.gradient].buffer;
     }
@@ -50,12 +52,14 @@ class MicrobatchSplitter {
   }
 
   struct Found {
-    std::size_t gradient;  // into found_
-    int layer;             // that overwrites it, in one segment or more; others add to it
+    std::size_t gradient;               // into found_
+    std::pair<int, Microbatch> writer;  // the layer that overwrites it, in one segment or more;
+                                        // others, and later microbatches, add to it
   };
   const Found& gradient_of(std::size_t unit, const Op& op) {
     auto& known = found_of_[unit];
-    const auto [at, fresh] = known.try_emplace(op.microbatch, Found{found_.size(), op.layer});
+    const auto [at, fresh] =
+        known.try_emplace(op.microbatch / group_, Found{found_.size(), {op.layer, op.microbatch}});
     if (fresh) {
       BufferId buffer = out_.units[unit].grad;  // the first microbatch has the unit's own
       if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
@@ -78,16 +82,17 @@ class MicrobatchSplitter {
 
   Draft& draft_;
   DraftRole& out_;
+  const int group_;           // microbatches
   std::vector<int> unit_of_;  // by buffer
   std::vector<MicrobatchGradient> found_;
-  std::vector<std::map<Microbatch, Found>> found_of_;  // by unit
+  std::vector<std::map<int, Found>> found_of_;  // by unit and group
   std::map<std::tuple<int, Phase, std::size_t, std::vector<std::string>>, FunctionId> variants_;
 };
 
 }  // namespace
 
-std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out) {
-  return MicrobatchSplitter(draft, out).run();
+std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out, int group) {
+  return MicrobatchSplitter(draft, out, group).run();
 }
 
 FunctionId copy_function(Draft& draft, std::int64_t elements, DType from, DType to, bool add) {

@@ -2,6 +2,7 @@
 // its arena; the executor (core/run/executor.hpp) walks the program and enqueues.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,10 +15,17 @@ namespace lockstep {
 
 /// Numbers of a step that are not in the program.
 struct StepContext {
-  int step = 0;  // 0-based global step: AdamW's t is step + 1
+  int step = 0;  // 0-based global step: AdamW's t is step + 1 (see context_of)
   double lr = 0;
   bool timed = true;  // the times of the step's ops are wanted
 };
+
+/// The same for one op: a step that updates the weights several times counts as many.
+inline StepContext context_of(const Program& program, const Op& op, StepContext step) {
+  if (program.updates_per_step == 1) return step;
+  step.step = step.step * program.updates_per_step + std::max(op.microbatch, 0);
+  return step;
+}
 
 /// Start and end of an op on the device, on the clock that all ranks of the run share.
 struct OpTime {

@@ -161,8 +161,8 @@ class Execution {
     const auto metrics = gather_metrics(ranks);
     if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    result_.trace.steps.push_back(
-        {step, first_of(*metrics, 0), first_of(*metrics, 1), context.lr, Seconds{time.count()}});
+    result_.trace.steps.push_back({step, first_of(*metrics, 0) / program_.updates_per_step,
+                                   first_of(*metrics, 1), context.lr, Seconds{time.count()}});
     if (traced) add_spans(step, ranks);
     return {};
   }

@@ -157,6 +157,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_kept_after_input", p.pipeline_parallel_kept_after_input);
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
   v.field("pipeline_parallel_p2p", p.pipeline_parallel_p2p);
+  v.field("pipeline_parallel_update_every", p.pipeline_parallel_update_every);
   v.field("pipeline_parallel_schedule_csv", p.pipeline_parallel_schedule_csv);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);
   v.field("fsdp_reshard_degree", p.fsdp_reshard_degree);

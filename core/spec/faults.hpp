@@ -38,4 +38,7 @@ class Faults {
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 
+/// Schedules that update weights while microbatches are under way, and the keys that are for them.
+void validate_versions(const Scenario& s, Faults& faults);
+
 }  // namespace lockstep

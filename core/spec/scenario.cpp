@@ -19,6 +19,12 @@ int Scenario::accumulation_steps() const {
 int Scenario::num_microbatches() const {
   return accumulation_steps() * strategy.pipeline_parallel_microbatches;
 }
+int Scenario::microbatches_per_update() const {
+  const WeightVersions versions = strategy.weight_versions();
+  if (versions == WeightVersions::One) return num_microbatches();
+  if (strategy.pipeline_parallel_update_every > 0) return strategy.pipeline_parallel_update_every;
+  return versions == WeightVersions::Double ? strategy.pipeline_parallel_degree : 1;
+}
 int Scenario::microbatch_size() const {
   return training.local_batch_size / strategy.pipeline_parallel_microbatches;
 }
@@ -456,6 +462,9 @@ std::vector<Fault> validate(const Scenario& scenario) {
     validate_types(scenario, faults);
     validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);
+    if (scenario.training.local_batch_size >= 1 && scenario.num_microbatches() >= 1) {
+      validate_versions(scenario, faults);
+    }
     validate_costs(scenario, faults);
   }
   return faults.take();

@@ -70,6 +70,9 @@ struct Scenario {
   int accumulation_steps() const;
   /// Microbatches of one step and data-parallel rank: accumulation × pipeline microbatches.
   int num_microbatches() const;
+  /// Microbatches between two updates of the weights: all, where the pipeline drains first.
+  int microbatches_per_update() const;
+  int updates_per_step() const { return num_microbatches() / microbatches_per_update(); }
   int microbatch_size() const;           // sequences
   int global_batch_size() const;         // sequences, resolved
   std::int64_t tokens_per_step() const;  // targets: tokens, or images

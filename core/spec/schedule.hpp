@@ -29,11 +29,20 @@ enum class PipelineSchedule {
   DualPipe,
   VHalf,
   VMin,
+  PipeDream,
+  PipeDream2bw,
 };
 
 /// Which rank holds virtual stage s: Loop: s mod p. V: down the ranks and up again, rank r holding
 /// r and 2p-1-r.
 enum class Placement { Loop, V };
+
+/// Of the weights, where they are updated while microbatches are under way.
+enum class WeightVersions {
+  One,      // they are not: updated once, when all microbatches have ended
+  Stashed,  // a pass forward reads the latest version, the one backward the same
+  Double,   // all read the version before the latest
+};
 
 /// What a schedule asks of degrees; how many microbatches it needs also depends on them.
 struct ScheduleRules {
@@ -42,9 +51,10 @@ struct ScheduleRules {
   Placement placement;
   int least_virtual_stages, most_virtual_stages;  // of each copy
   int copies = 1;                                 // of the model
+  WeightVersions versions = WeightVersions::One;
 };
 inline constexpr int kMostVirtualStages = 64;
-inline constexpr std::array<ScheduleRules, 14> kSchedules = {{
+inline constexpr std::array<ScheduleRules, 16> kSchedules = {{
     {PipelineSchedule::GPipe, "GPipe", Placement::Loop, 1, 1},
     {PipelineSchedule::OneFOneB, "1F1B", Placement::Loop, 1, 1},
     {PipelineSchedule::Interleaved1F1B, "Interleaved1F1B", Placement::Loop, 2, kMostVirtualStages},
@@ -60,6 +70,9 @@ inline constexpr std::array<ScheduleRules, 14> kSchedules = {{
     {PipelineSchedule::DualPipe, "DualPipe", Placement::V, 1, 1, 2},
     {PipelineSchedule::VHalf, "V-Half", Placement::V, 2, 2},
     {PipelineSchedule::VMin, "V-Min", Placement::V, 2, 2},
+    {PipelineSchedule::PipeDream, "PipeDream", Placement::Loop, 1, 1, 1, WeightVersions::Stashed},
+    {PipelineSchedule::PipeDream2bw, "PipeDream-2BW", Placement::Loop, 1, 1, 1,
+     WeightVersions::Double},
 }};
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
   return kSchedules[static_cast<std::size_t>(schedule)];

@@ -44,6 +44,8 @@ struct StrategySpec {
   double pipeline_parallel_kept_after_input = 1;
   std::vector<int> pipeline_parallel_layers_per_stage;  // blocks; empty: balanced by flops
   P2pPosting pipeline_parallel_p2p = P2pPosting::Async;
+  // PipeDream, PipeDream-2BW: microbatches from update to update; 0: one, or the pipeline degree
+  int pipeline_parallel_update_every = 0;
   std::string pipeline_parallel_schedule_csv;   // file; given, it replaces the schedule by name
   Schedule pipeline_parallel_schedule_actions;  // what that file holds
 
@@ -78,6 +80,10 @@ struct StrategySpec {
   int state_replicas() const { return data_parallel_degree() / state_shards(); }
   int world_size() const {
     return data_parallel_degree() * tensor_parallel_degree * pipeline_parallel_degree;
+  }
+  WeightVersions weight_versions() const {
+    return pipeline_parallel_schedule_csv.empty() ? rules_of(pipeline_parallel_schedule).versions
+                                                  : WeightVersions::One;
   }
   int num_stages() const { return pipeline_parallel_degree * pipeline_parallel_virtual_stages; }
   bool operator==(const StrategySpec&) const = default;

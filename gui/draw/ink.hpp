@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/ir/program.hpp"
 #include "gui/model/look.hpp"
 
 namespace lockstep::gui {
@@ -20,7 +21,7 @@ enum class Ink : std::uint8_t {
   Ok,      // improvements
   Look0,   // the Looks follow, then the memory kinds
   Memory0 = Look0 + kNumLooks,
-  End = Memory0 + 11,
+  End = Memory0 + kNumBufferKinds,
 };
 inline constexpr int kNumInks = static_cast<int>(Ink::End);
 
@@ -29,7 +30,7 @@ constexpr Ink ink_of(Look look) {
 }
 /// `kind`: BufferKind's number, index into Trace::memory_kinds.
 constexpr Ink memory_ink(int kind) {
-  return static_cast<Ink>(static_cast<int>(Ink::Memory0) + kind % 11);
+  return static_cast<Ink>(static_cast<int>(Ink::Memory0) + kind % kNumBufferKinds);
 }
 
 enum class Hatch : std::uint8_t { None, Rising, Falling, Cross, Upright, Dots };
@@ -50,6 +51,11 @@ constexpr Hatch hatch_of(Look look) {
     default:
       return Hatch::None;
   }
+}
+
+/// Copies of parameters have a pattern, so that none is taken for the parameters themselves.
+constexpr Hatch memory_hatch(int kind) {
+  return kind == static_cast<int>(BufferKind::ParamVersion) ? Hatch::Upright : Hatch::None;
 }
 
 }  // namespace lockstep::gui

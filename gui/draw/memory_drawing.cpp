@@ -88,19 +88,19 @@ DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<Memory
                               const MemoryFrame& frame, const TextSize& text) {
   DisplayList list;
   draw_scale(list, frame, text);
-  for_each_run(columns(model, frame.axis),
-               [&](std::size_t first, std::size_t last, const MemorySample& sample) {
-                 std::int64_t below = 0;
-                 for (std::size_t kind = 0; kind < sample.bytes_by_kind.size(); ++kind) {
-                   const std::int64_t bytes = sample.bytes_by_kind[kind];
-                   if (bytes == 0) continue;
-                   const double bottom = frame.y_of(below), top = frame.y_of(below + bytes);
-                   list.fill({frame.plot.left() + static_cast<double>(first), top,
-                              static_cast<double>(last - first), bottom - top},
-                             memory_ink(static_cast<int>(kind)));
-                   below += bytes;
-                 }
-               });
+  for_each_run(columns(model, frame.axis), [&](std::size_t first, std::size_t last,
+                                               const MemorySample& sample) {
+    std::int64_t below = 0;
+    for (std::size_t kind = 0; kind < sample.bytes_by_kind.size(); ++kind) {
+      const std::int64_t bytes = sample.bytes_by_kind[kind];
+      if (bytes == 0) continue;
+      const double bottom = frame.y_of(below), top = frame.y_of(below + bytes);
+      list.fill({frame.plot.left() + static_cast<double>(first), top,
+                 static_cast<double>(last - first), bottom - top},
+                memory_ink(static_cast<int>(kind)), memory_hatch(static_cast<int>(kind)));
+      below += bytes;
+    }
+  });
   for (const MemoryModel& other : others) {
     if (other.empty()) continue;
     TimeAxis axis{other.begin, std::max(other.end, other.begin + TimeAxis::kShortest),
@@ -139,21 +139,21 @@ DisplayList draw_memory_legend(const MemoryModel& model, SimTime t, QRectF rect,
   if (!sample) return list;
   double x = rect.x();
   double y = rect.y();
-  const auto entry = [&](Ink ink, const std::string& words, bool swatch) {
+  const auto entry = [&](Ink ink, Hatch hatch, const std::string& words, bool swatch) {
     const double width = text.width_of(words) + (swatch ? 20 : 6) + 8;
     if (x + width > rect.right() && x > rect.x()) {
       x = rect.x();
       y += text.line_height + 2;
     }
-    if (swatch) list.fill({x, y + 3, 12, text.line_height - 6}, ink);
+    if (swatch) list.fill({x, y + 3, 12, text.line_height - 6}, ink, hatch);
     list.text({x + (swatch ? 16 : 0), y, width, text.line_height}, words);
     x += width;
   };
-  entry(Ink::Text, "in use " + bytes_text(Bytes{total_bytes(*sample)}), false);
+  entry(Ink::Text, Hatch::None, "in use " + bytes_text(Bytes{total_bytes(*sample)}), false);
   for (std::size_t kind = 0; kind < sample->bytes_by_kind.size(); ++kind) {
     if (sample->bytes_by_kind[kind] == 0) continue;
     entry(
-        memory_ink(static_cast<int>(kind)),
+        memory_ink(static_cast<int>(kind)), memory_hatch(static_cast<int>(kind)),
         model.run->trace.memory_kinds[kind] + " " + bytes_text(Bytes{sample->bytes_by_kind[kind]}),
         true);
   }
@@ -216,7 +216,8 @@ DisplayList draw_arena(const MemoryModel& model, const ArenaPicture& picture,
     const std::string words = model.describe(life);
     for_each_part(picture, life.offset, life.bytes, [&](const QRectF& rect, bool first) {
       const double gap = rect.width() >= 3 ? 1 : 0;
-      list.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink);
+      list.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink,
+                memory_hatch(static_cast<int>(life.kind)));
       if (first && text.width_of(words) + 6 < rect.width()) {
         list.texts.push_back({rect.adjusted(3, 0, -3, 0), words, ink, true});
       }

@@ -24,9 +24,10 @@ constexpr LookColor kLooks[] = {
 };
 
 // In BufferKind's order: param, param_full, grad, master, optimizer, activation, boundary, comm,
-// workspace, input, metric.
-constexpr QRgb kMemory[] = {0xff0072b2, 0xff56b4e9, 0xffe69f00, 0xff007a5a, 0xff009e73, 0xfff0e442,
-                            0xffd8cf8a, 0xffcc79a7, 0xff8a97a3, 0xffb59a7a, 0xffc4cad0};
+// workspace, input, metric, param_version.
+constexpr QRgb kMemory[kNumBufferKinds] = {0xff0072b2, 0xff56b4e9, 0xffe69f00, 0xff007a5a,
+                                           0xff009e73, 0xfff0e442, 0xffd8cf8a, 0xffcc79a7,
+                                           0xff8a97a3, 0xffb59a7a, 0xffc4cad0, 0xffd55e00};
 
 struct Surface {
   QRgb background, band, grid, text, faint, accent, wash, idle, fault, ok;
@@ -53,7 +54,7 @@ Theme make_theme(const Surface& s, bool dark) {
   set(Ink::Fault, s.fault);
   set(Ink::Ok, s.ok);
   for (const LookColor& look : kLooks) set(ink_of(look.look), look.color);
-  for (int kind = 0; kind < 11; ++kind) set(memory_ink(kind), kMemory[kind]);
+  for (int kind = 0; kind < kNumBufferKinds; ++kind) set(memory_ink(kind), kMemory[kind]);
   return theme;
 }
 

@@ -148,6 +148,8 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
                 expected = m;
                 break;
               case PipelineSchedule::OneFOneB:
+              case PipelineSchedule::PipeDream:
+              case PipelineSchedule::PipeDream2bw:
                 expected = std::min(m, p - r);
                 break;
               case PipelineSchedule::Interleaved1F1B:

@@ -35,6 +35,18 @@ TEST_CASE("what differs in kind differs in letters, and collectives in pattern",
   }
 }
 
+TEST_CASE("no two kinds of memory look alike", "[gui][draw]") {
+  for (const Theme* theme : {&light_theme(), &dark_theme()}) {
+    for (int a = 0; a < kNumBufferKinds; ++a) {
+      for (int b = 0; b < a; ++b) {
+        CHECK(theme->color(memory_ink(a)) != theme->color(memory_ink(b)));
+      }
+    }
+  }
+  const auto version = static_cast<int>(BufferKind::ParamVersion);
+  CHECK(memory_hatch(version) != memory_hatch(static_cast<int>(BufferKind::Param)));
+}
+
 TEST_CASE("a palette tells which theme it is", "[gui][draw]") {
   CHECK_FALSE(theme_for(palette_of(light_theme())).dark);
   CHECK(theme_for(palette_of(dark_theme())).dark);
