@@ -99,11 +99,29 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
   }
 }
 
+TEST_CASE("the GPU has every kernel that the programs of the parity table need",
+          "[integration][cuda]") {
+  const auto kernels = cuda::test::emulated_kernels();
+  for (const ParityRow& row : test::parity_rows()) {
+    for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
+      const Program program = lowered(parity_scenario(kind, row, DType::F32));
+      for (const Function& function : program.functions) {
+        for (const Kernel& kernel : function.kernels) {
+          INFO(row.name << ": " << info(kernel.kind).name << " in " << function.name);
+          CHECK(kernels.supports(kernel));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11",
           "[integration][cuda]") {
   const auto kernels = cuda::test::emulated_kernels();
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const char* keys : {"", "dp_shard=2 pp=2 mb=3"}) {
+    for (const char* keys : {"", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2",
+                             "tp=3 enable_sequence_parallel=true model.heads=6 model.kv_heads=3 "
+                             "model.ffn_hidden=48"}) {
       INFO(keys);
       const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
       const Program program = lowered(s);
@@ -115,6 +133,32 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
         CHECK(run.trace.steps[i].grad_norm ==
               Approx(expected.trace.steps[i].grad_norm).epsilon(1e-10));
       }
+    }
+  }
+}
+
+TEST_CASE("residual networks on the CUDA device equal the CPU's run to the last bit",
+          "[integration][cuda]") {
+  const auto gpu_kernels = cuda::test::emulated_kernels();
+  unsigned seed = 1;
+  for (const char* keys :
+       {"", "dp_replicate=2 sync_batch_norm=true", "dp_shard=2 zero_stage=1",
+        "dp_shard=2 accumulate_sharded_gradients=true mb=2", "pp=2 mb=2 schedule=GPipe",
+        "dp_replicate=2 pp=2 mb=2 sync_batch_norm=true"}) {
+    INFO(keys);
+    const Scenario s = parity_scenario(Architecture::Resnet, parity_row("row", keys), DType::F64);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, 2, "");
+    const RunResult moved = train_on_fake(program, s, 2, cpu_kernels(), seed++);
+    CHECK(moved.state == expected.state);
+    // With the GPU's own kernels, close to it.
+    const RunResult run = train_on_fake(program, s, 2, gpu_kernels, seed++);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(moved.trace.steps[i].loss == expected.trace.steps[i].loss);
+      CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(1e-10));
+      CHECK(run.trace.steps[i].grad_norm ==
+            Approx(expected.trace.steps[i].grad_norm).epsilon(1e-9));
     }
   }
 }

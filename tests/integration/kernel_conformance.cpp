@@ -1,5 +1,7 @@
 #include "tests/integration/kernel_conformance.hpp"
 
+#include <algorithm>
+
 namespace lockstep::test {
 namespace {
 
@@ -106,6 +108,8 @@ class Cases {
          .initial = {random(cols)},
          .accumulate = true,
          .wide_out = "w"});
+    add({.kind = K::Add, .dims = {rows, cols}, .in = {random(n), random(n), random(cols)}});
+    add({.kind = K::Add, .dims = {rows, cols}, .in = {random(n), random(n), {}}, .aliases = {0}});
     add({.kind = K::SwigluForward, .dims = {rows, cols}, .in = {random(2 * n, 6.0)}});
     add({.kind = K::SwigluBackward, .dims = {rows, cols}, .in = {random(n), random(2 * n, 6.0)}});
     for (const bool accumulate : {false, true}) {
@@ -117,6 +121,40 @@ class Cases {
            .aliases = {accumulate ? 0 : -1},
            .accumulate = accumulate,
            .wide_out = "-w"});
+    }
+  }
+
+  /// The vocabulary in parts, the last of which may hold padding, or nothing else.
+  void cross_entropy_parts(std::int64_t rows, std::int64_t vocab, std::int64_t parts) {
+    const std::int64_t cols = (vocab + parts - 1) / parts;
+    const Numbers targets = ids(rows, vocab);
+    std::vector<ConformanceCase> each;
+    Numbers stats;
+    for (std::int64_t p = 0; p < parts; ++p) {
+      Numbers own = targets;
+      for (double& id : own) id -= static_cast<double>(p * cols);
+      const auto real = static_cast<double>(std::clamp<std::int64_t>(vocab - p * cols, 0, cols));
+      each.push_back(
+          {.kind = K::CrossEntropyStats,
+           .dims = {rows, cols},
+           .in = {random(rows * cols, 8.0), own, vocab % parts == 0 ? Numbers{} : Numbers{real}},
+           .wide_out = "w"});
+      const Numbers part = outputs(each.back())[0];
+      stats.insert(stats.end(), part.begin(), part.end());
+      add(each.back());
+    }
+    for (const ConformanceCase& part : each) {
+      for (const bool accumulate : {false, true}) {
+        add({.kind = K::CrossEntropyParallel,
+             .dims = {rows, cols, parts},
+             .scalars = {1.0 / static_cast<double>(rows)},
+             .in = {part.in[0], part.in[1], stats, part.in[2]},
+             .initial = {{}, accumulate ? random(1) : Numbers{}},
+             .aliases = {accumulate ? 0 : -1},
+             .accumulate = accumulate,
+             .wide_in = "--w",
+             .wide_out = "-w"});
+      }
     }
   }
 
@@ -165,7 +203,9 @@ class Cases {
   void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab) {
     const std::vector<std::int64_t> dims = {tokens, cols, seq, vocab};
     for (const bool positions : {false, true}) {
-      const Numbers own = ids(tokens, vocab);
+      // Some lie outside: rows of a table that another rank holds.
+      Numbers own = ids(tokens, vocab + 2);
+      for (double& id : own) id -= 1;
       add({.kind = K::EmbeddingForward,
            .dims = dims,
            .in = {own, random(vocab * cols), positions ? random(seq * cols) : Numbers{}}});
@@ -181,6 +221,99 @@ class Cases {
            .absent_out = {false, !positions},
            .wide_out = "ww"});
     }
+  }
+
+  void convolution(std::int64_t batch, std::int64_t height, std::int64_t width, std::int64_t in,
+                   std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+    const std::vector<std::int64_t> dims = {batch, height, width, in, out, kernel, stride};
+    const std::int64_t pixels = batch * height * width * in, weights = out * kernel * kernel * in;
+    const std::int64_t results =
+        batch * ((height + stride - 1) / stride) * ((width + stride - 1) / stride) * out;
+    const Numbers x = random(pixels), w = random(weights), dy = random(results);
+    add({.kind = K::Conv2dForward, .dims = dims, .in = {x, w}});
+    add({.kind = K::Conv2dBackwardInput, .dims = dims, .in = {dy, w, {}}});
+    add({.kind = K::Conv2dBackwardInput,
+         .dims = dims,
+         .in = {dy, w, random(pixels)},
+         .aliases = {2}});
+    add({.kind = K::Conv2dBackwardWeight, .dims = dims, .in = {dy, x}});
+    for (const char* wide : {"", "w"}) {
+      add({.kind = K::Conv2dBackwardWeight,
+           .dims = dims,
+           .in = {dy, x},
+           .initial = {random(weights)},
+           .accumulate = true,
+           .wide_out = wide});
+    }
+  }
+
+  void batch_norm(std::int64_t rows, std::int64_t cols) {
+    const std::vector<std::int64_t> dims = {rows, cols};
+    const Numbers x = random(rows * cols, 3.0, 0.5), w = random(cols), b = random(cols);
+    const Numbers dy = random(rows * cols), resid = random(rows * cols);
+    const ConformanceCase statistics{
+        .kind = K::BatchNormStatistics, .dims = dims, .in = {x}, .wide_out = "w"};
+    const Numbers stats = outputs(statistics)[0];
+    const ConformanceCase gradients{.kind = K::BatchNormBackwardSums,
+                                    .dims = dims,
+                                    .scalars = {1e-5},
+                                    .in = {dy, x, stats},
+                                    .wide_in = "--w",
+                                    .wide_out = "w"};
+    const Numbers sums = outputs(gradients)[0];
+    add(statistics);
+    add(gradients);
+    add({.kind = K::BatchNormForward,
+         .dims = dims,
+         .scalars = {1e-5},
+         .in = {x, w, b, stats, {}},
+         .wide_in = "---w"});
+    add({.kind = K::BatchNormForward,
+         .dims = dims,
+         .scalars = {1e-5},
+         .in = {x, w, b, stats, resid},
+         .wide_in = "---w"});
+    for (const int alias : {-1, 0}) {
+      add({.kind = K::BatchNormBackwardInput,
+           .dims = dims,
+           .scalars = {1e-5, static_cast<double>(rows)},
+           .in = {dy, x, w, stats, sums},
+           .aliases = {alias},
+           .wide_in = "---ww"});
+    }
+    add({.kind = K::BatchNormCombine,
+         .dims = {3, cols},
+         .in = {random(6 * cols, 0.5, 1.0)},
+         .wide_in = "w",
+         .wide_out = "w"});
+    add({.kind = K::BatchNormRunning,
+         .dims = {cols},
+         .scalars = {0.1, 8.0 / 7},
+         .in = {stats},
+         .initial = {random(2 * cols)},
+         .wide_in = "w",
+         .wide_out = "w"});
+    add({.kind = K::BatchNormBackwardWeight, .dims = {cols}, .in = {sums}, .wide_in = "w"});
+    add({.kind = K::BatchNormBackwardWeight,
+         .dims = {cols},
+         .in = {sums},
+         .initial = {random(cols), random(cols)},
+         .accumulate = true,
+         .wide_in = "w",
+         .wide_out = "ww"});
+  }
+
+  void pooling(std::int64_t batch, std::int64_t height, std::int64_t width, std::int64_t channels,
+               std::int64_t stride) {
+    const std::vector<std::int64_t> dims = {batch, height, width, channels, 3, stride};
+    const std::int64_t results =
+        batch * ((height + stride - 1) / stride) * ((width + stride - 1) / stride) * channels;
+    const Numbers x = ids(batch * height * width * channels, 4);  // few values: windows hold equals
+    add({.kind = K::MaxPoolForward, .dims = dims, .in = {x}});
+    add({.kind = K::MaxPoolBackward, .dims = dims, .in = {random(results), x}});
+    const std::vector<std::int64_t> all = {batch, height * width, channels};
+    add({.kind = K::AveragePoolForward, .dims = all, .in = {random(std::ssize(x))}});
+    add({.kind = K::AveragePoolBackward, .dims = all, .in = {random(batch * channels)}});
   }
 
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
@@ -229,6 +362,12 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.rows_and_columns(11, 64);
   cases.rows_and_columns(270, 40);
   cases.rows_and_columns(2, 2100);
+  cases.rows_and_columns(1, 999);
+  cases.cross_entropy_parts(5, 12, 1);
+  cases.cross_entropy_parts(7, 64, 4);
+  cases.cross_entropy_parts(3, 61, 2);
+  cases.cross_entropy_parts(4, 5, 4);
+  cases.cross_entropy_parts(2, 2400, 2);
   for (const std::int64_t n : {1, 7, 64, 1000, 2048}) cases.line(n);
   cases.line(40000);  // more than one part of a sum
   cases.clip(1, 0.5);
@@ -239,7 +378,26 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.embedding(600, 16, 100, 11);
   cases.rope(1, 1, 1, 2, 1);
   cases.rope(2, 9, 3, 8, 5);
+  // Products (1x1), strides that do and do not divide, one position, many channels, many images.
+  cases.convolution(1, 1, 1, 1, 1, 1, 1);
+  cases.convolution(2, 5, 4, 3, 2, 3, 1);
+  cases.convolution(2, 7, 7, 5, 4, 3, 2);
+  cases.convolution(1, 9, 6, 3, 8, 7, 2);
+  cases.convolution(3, 4, 4, 33, 5, 1, 1);
+  cases.convolution(2, 5, 6, 4, 9, 1, 2);
+  cases.convolution(5, 12, 10, 8, 7, 3, 1);
+  cases.batch_norm(3, 5);
+  cases.batch_norm(16, 16);
+  cases.batch_norm(50, 33);
+  cases.batch_norm(1300, 24);
+  cases.pooling(2, 5, 6, 3, 2);
+  cases.pooling(1, 4, 4, 40, 1);
+  cases.pooling(1, 1, 1, 2, 2);
   if (!large) return cases.take();
+  cases.convolution(32, 56, 56, 64, 64, 3, 1);
+  cases.convolution(16, 224, 224, 3, 64, 7, 2);
+  cases.batch_norm(32 * 56 * 56, 64);
+  cases.pooling(32, 112, 112, 64, 2);
   cases.gemm(1024, 768, 3072);
   cases.gemm(1000, 2304, 768);
   cases.attention(2, 1024, 12, 12, 64);
@@ -247,6 +405,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.norm(true, 4096, 768);
   cases.norm(false, 1024, 4096);
   cases.rows_and_columns(512, 50304);
+  cases.cross_entropy_parts(512, 50257, 2);
   cases.line(1 << 24);
   cases.embedding(4096, 768, 1024, 50304);
   cases.rope(2, 2048, 16, 128, 32);

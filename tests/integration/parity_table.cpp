@@ -33,8 +33,14 @@ kv_heads = 2
 ffn_hidden = 40
 vocab = 61
 )";
+constexpr const char* kResnet = R"([model]
+architecture = "resnet"
+blocks = [1, 1, 1]
+width = 4
+image_size = 16
+classes = 10
+)";
 constexpr const char* kRest = R"([training]
-seq_len = 8
 steps = 10
 max_norm = 0.5
 
@@ -136,7 +142,11 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
     overrides.push_back(key + "=" + value);
   }
   overrides.push_back("training.local_batch_size=" + std::to_string(kGlobalBatch / passes));
-  const std::string text = std::string(architecture == Architecture::Gpt2 ? kGpt2 : kLlama) + kRest;
+  if (architecture != Architecture::Resnet) overrides.push_back("training.seq_len=8");
+  const char* const model = architecture == Architecture::Gpt2    ? kGpt2
+                            : architecture == Architecture::Llama ? kLlama
+                                                                  : kResnet;
+  const std::string text = std::string(model) + kRest;
   const LoadedScenario loaded = parse_scenario(text, row.name, overrides);
   if (!loaded.ok()) throw std::runtime_error(row.name + ": " + to_string(loaded.errors.front()));
   return loaded.points.front().scenario;

@@ -23,8 +23,8 @@ ParityRow parity_row(std::string name, const std::string& keys);
 
 inline constexpr int kParitySteps = 10;
 
-/// A tiny model of either kind on a global batch of twelve sequences, trained `kParitySteps` steps
-/// with a schedule of learning rates and clipping that clips.
+/// A tiny model of any kind on a global batch of twelve sequences or images, trained `kParitySteps`
+/// steps with a schedule of learning rates and clipping that clips.
 Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType dtype);
 
 }  // namespace lockstep::test

@@ -45,23 +45,33 @@ __global__ void sum_ranges(Term term, int64_t rows, int64_t cols, A* partial) {
   }
 }
 
-template <class A>
+/// What the sums of a column are multiplied by.
+struct Unscaled {
+  template <class A>
+  __device__ A get(int, int64_t) const {
+    return 1;
+  }
+};
+
+template <class A, class Factor>
 __global__ void add_ranges(const A* partial, int64_t ranges, int outputs, int64_t cols,
-                           bool accumulate, Ref first, Ref second) {
+                           bool accumulate, Factor factor, Ref first, Ref second) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= cols) return;
   for (int o = 0; o < outputs; ++o) {
     const Ref out = o == 0 ? first : second;
-    A sum = accumulate ? out.get<A>(c) : A(0);
+    A sum = 0;
     for (int64_t r = 0; r < ranges; ++r) sum += partial[(r * outputs + o) * cols + c];
-    out.set(c, sum);
+    sum *= factor.template get<A>(o, c);
+    out.set(c, accumulate ? out.get<A>(c) + sum : sum);
   }
 }
 
-/// out[0][c] (and out[1][c]) (+)= sums; `addresses`: of all that `term` reads in packs.
-template <class T, class Term>
+/// first[c] (and second[c]) (+)= factor times sums; `addresses`: of all that `term` reads in packs.
+template <class T, class Term, class Factor = Unscaled>
 void sum_columns(const KernelCall& call, Queue& queue, const Term& term, int64_t rows, int64_t cols,
-                 std::initializer_list<const void*> addresses) {
+                 std::initializer_list<const void*> addresses, Ref first, Ref second = {},
+                 const Factor& factor = {}) {
   using A = Acc<T>;
   A* const partial = reinterpret_cast<A*>(call.scratch);
   const auto ranges = static_cast<unsigned>(row_ranges(rows));
@@ -70,9 +80,8 @@ void sum_columns(const KernelCall& call, Queue& queue, const Term& term, int64_t
     queue.launch({blocks_of(cols, kColumnLanes * N), ranges}, {kColumnLanes, kRowLanes}, 0,
                  sum_ranges<N, A, Term>, term, rows, cols, partial);
   });
-  queue.launch({blocks_of(cols, 128)}, {128}, 0, add_ranges<A>, partial, int64_t{ranges},
-               Term::kOutputs, cols, call.kernel->accumulate, output_ref(call, 0),
-               output_ref(call, 1));
+  queue.launch({blocks_of(cols, 128)}, {128}, 0, add_ranges<A, Factor>, partial, int64_t{ranges},
+               Term::kOutputs, cols, call.kernel->accumulate, factor, first, second);
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

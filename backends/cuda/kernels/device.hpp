@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 
+#include "backends/cuda/driver.hpp"
 #include "core/base/dtype.hpp"
 
 // Both builds may be linked into one binary: each has a namespace of its own.
@@ -235,17 +238,22 @@ __device__ __forceinline__ A block_max(A x) {
 
 // ---------------------------------------------------------------- launches
 
+/// Matrix products by a library, where there is one.
+struct Products {
+  virtual ~Products() = default;
+  /// False: there is no algorithm for this Gemm; nothing is launched.
+  virtual Result<bool> multiply(const KernelCall& call, StreamHandle stream,
+                                std::byte* workspace) = 0;
+};
+
 /// Where kernels are launched; keeps the first error.
 class Queue {
  public:
-#if defined(__CUDACC__)
-  explicit Queue(cudaStream_t stream) : stream_(stream) {}
-  cudaStream_t stream() const { return stream_; }
-  cudaError_t error() const { return error_; }
-  void keep(cudaError_t error) {
-    if (error_ == cudaSuccess) error_ = error;
-  }
-#endif
+  Queue() = default;
+  /// `products`: null if there is no library. `workspace`: what it asks for.
+  Queue(StreamHandle stream, Products* products, std::byte* workspace)
+      : stream_(stream), products_(products), workspace_(workspace) {}
+
   template <class... P, class... A>
   void launch(Grid grid, Grid block, std::size_t shared_bytes, void (*kernel)(P...), A... args) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
@@ -255,18 +263,38 @@ class Queue {
       keep(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(shared_bytes)));
     }
-    kernel<<<grid, block, shared_bytes, stream_>>>(static_cast<P>(args)...);
+    kernel<<<grid, block, shared_bytes, reinterpret_cast<cudaStream_t>(stream_)>>>(
+        static_cast<P>(args)...);
     keep(cudaGetLastError());
 #else
     emulation::run_grid(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
 #endif
   }
+  /// False: the library has not taken this Gemm.
+  bool multiplied(const KernelCall& call) {
+    if (products_ == nullptr) return false;
+    const Result<bool> done = products_->multiply(call, stream_, workspace_);
+    if (!done) keep(done.error());
+    return !done || *done;
+  }
+  Result<void> status() const { return error_ ? Result<void>(*error_) : Result<void>(); }
 
-#if defined(__CUDACC__)
  private:
-  cudaStream_t stream_ = nullptr;
-  cudaError_t error_ = cudaSuccess;
+  void keep(const Error& error) {
+    if (!error_) error_ = error;
+  }
+#if defined(__CUDACC__)
+  void keep(cudaError_t error) {
+    if (error == cudaSuccess) return;
+    keep(Error{ErrorKind::Device, std::string("kernel launch: ") + cudaGetErrorString(error),
+               std::nullopt});
+  }
 #endif
+
+  StreamHandle stream_ = nullptr;
+  Products* products_ = nullptr;
+  std::byte* workspace_ = nullptr;
+  std::optional<Error> error_;
 };
 
 inline unsigned blocks_of(int64_t n, int64_t per_block) {

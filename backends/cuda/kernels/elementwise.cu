@@ -1,4 +1,4 @@
-// GELU, SwiGLU, ReLU, rotary embedding, fill: one thread per pack of elements.
+// GELU, SwiGLU, ReLU, rotary embedding, addition, fill: one thread per pack of elements.
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -122,6 +122,25 @@ struct ReluBackward {
   }
 };
 
+/// y = x + resid + bias, the same for every row.
+template <class T>
+struct AddRows {
+  const T *x, *resid, *bias;
+  T* y;
+  int64_t cols;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto v = load<N>(x + i);
+    if (bias != nullptr) {
+      const auto b = load<N>(bias + i % cols);
+      for (int j = 0; j < N; ++j) v[j] += b[j];
+    }
+    const auto r = load<N>(resid + i);
+    for (int j = 0; j < N; ++j) v[j] += r[j];
+    store<N>(y + i, v);
+  }
+};
+
 template <class T>
 struct Fill {
   T* y;
@@ -197,6 +216,17 @@ void swiglu_backward(const KernelCall& call, Queue& queue) {
   });
 }
 
+void add_rows(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const AddRows<T> f{input<T>(call, 0), input<T>(call, 1), input<T>(call, 2), output<T>(call, 0),
+                       cols};
+    for_width<T>(cols, {f.x, f.resid, f.bias, f.y},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
+  });
+}
+
 void fill(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -225,6 +255,7 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::ReluBackward] = {"mm", "m", binary<ReluBackward>};
   rows[KernelKind::SwigluForward] = {"m", "m", swiglu_forward};
   rows[KernelKind::SwigluBackward] = {"mm", "m", swiglu_backward};
+  rows[KernelKind::Add] = {"mmm", "m", add_rows};
   rows[KernelKind::Fill] = {"", "m", fill};
   rows[KernelKind::Rope] = {"m", "m", rotate};
 }

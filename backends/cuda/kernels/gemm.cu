@@ -1,6 +1,6 @@
-// Matrix product by tiles in shared memory: for shapes and types that cuBLASLt has no algorithm
-// for, and without it. The driver tries cuBLASLt first (backends/cuda/toolkit).
-#include "backends/cuda/kernels/registry.hpp"
+// Matrix product: by the library that the queue knows (backends/cuda/toolkit: cuBLASLt), or by
+// tiles in shared memory, for shapes and types that it has no algorithm for, and without it.
+#include "backends/cuda/kernels/gemm.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
@@ -16,7 +16,7 @@ struct Product {
 };
 
 template <class T>
-__global__ void multiply(Product<T> p) {
+__global__ void multiply_tiles(Product<T> p) {
   using A = Acc<T>;
   __shared__ A tile_a[kTile][kTile + 1];
   __shared__ A tile_b[kTile][kTile + 1];
@@ -46,6 +46,7 @@ __global__ void multiply(Product<T> p) {
 }
 
 void run_gemm(const KernelCall& call, Queue& queue) {
+  if (queue.multiplied(call)) return;
   const auto& d = call.kernel->dims;
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -60,12 +61,34 @@ void run_gemm(const KernelCall& call, Queue& queue) {
                        input_ref(call, 2),
                        input_ref(call, 3),
                        output_ref(call, 0)};
-    queue.launch({blocks_of(p.n, kTile), blocks_of(p.m, kTile)}, {kTile, kTile}, 0, multiply<T>, p);
+    queue.launch({blocks_of(p.n, kTile), blocks_of(p.m, kTile)}, {kTile, kTile}, 0,
+                 multiply_tiles<T>, p);
   });
 }
 
 }  // namespace
 
-void add_gemm(Registry& rows) { rows[KernelKind::Gemm] = {"mmss", "s", run_gemm}; }
+void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref resid, Ref c,
+              bool accumulate, Queue& queue) {
+  const auto operand = [](const void* at, DType type) {
+    return Operand{static_cast<std::int16_t>(at != nullptr ? 0 : -1), type, 0};
+  };
+  const auto address = [](const void* at) {
+    return const_cast<std::byte*>(static_cast<const std::byte*>(at));
+  };
+  Kernel kernel;
+  kernel.kind = KernelKind::Gemm;
+  kernel.accumulate = accumulate;
+  kernel.dtype = dtype;
+  kernel.dims = {shape.m, shape.n, shape.k, shape.ta, shape.tb};
+  kernel.in = {operand(a, dtype), operand(b, dtype), {}, operand(resid.at, resid.type)};
+  kernel.out = {operand(c.at, c.type)};
+  run_gemm({&kernel, {address(a), address(b), nullptr, resid.at}, {c.at}, nullptr, {}}, queue);
+}
+
+void add_gemm(Registry& rows) {
+  rows[KernelKind::Gemm] = {"mmss", "s", run_gemm};
+  rows[KernelKind::Gemm].multiplies = true;
+}
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -110,18 +110,6 @@ struct WeightTerm {
   }
 };
 
-template <class T>
-struct SumTerm {
-  static constexpr int kOutputs = 1;
-  const T* x;
-  int64_t cols;
-  template <int N, class A>
-  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
-    const auto v = load<N>(x + row * cols + c);
-    for (int j = 0; j < N; ++j) sums[0][j] += v[j];
-  }
-};
-
 template <bool kCentered>
 void forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
@@ -173,16 +161,8 @@ void backward_weight(const KernelCall& call, Queue& queue) {
     const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
     const WeightTerm<T, kCentered> term{input<T>(call, 0), input<T>(call, 1), input_ref(call, 2),
                                         cols};
-    sum_columns<T>(call, queue, term, rows, cols, {term.dy, term.x});
-  });
-}
-
-void column_sum(const KernelCall& call, Queue& queue) {
-  for_type(call.kernel->dtype, [&](auto t) {
-    using T = decltype(t);
-    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-    const SumTerm<T> term{input<T>(call, 0), cols};
-    sum_columns<T>(call, queue, term, rows, cols, {term.x});
+    sum_columns<T>(call, queue, term, rows, cols, {term.dy, term.x}, output_ref(call, 0),
+                   output_ref(call, 1));
   });
 }
 
@@ -200,7 +180,6 @@ void add_norms(Registry& rows) {
   rows[KernelKind::RmsNormForward] = {"mm", "ms", forward<false>};
   rows[KernelKind::RmsNormBackwardInput] = {"mmmsm", "m", backward_input<false>};
   rows[KernelKind::RmsNormBackwardWeight] = {"mms", "s", backward_weight<false>, scratch<1>};
-  rows[KernelKind::ColumnSum] = {"m", "s", column_sum, scratch<1>};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -24,11 +24,16 @@ bool fit(const Kernel& kernel, const std::vector<Operand>& operands, std::string
 Registry::Registry() {
   add_elementwise(*this);
   add_norms(*this);
-  add_tokens(*this);
+  add_column_sum(*this);
+  add_embedding(*this);
+  add_cross_entropy(*this);
   add_reductions(*this);
   add_optimizers(*this);
   add_gemm(*this);
   add_attention(*this);
+  add_convolution(*this);
+  add_batch_norm(*this);
+  add_pooling(*this);
 }
 
 bool Registry::supports(const Kernel& kernel) const {

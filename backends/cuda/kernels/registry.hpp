@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/kernels/device.hpp"
@@ -18,6 +19,7 @@ struct KernelRow {
   void (*launch)(const KernelCall& call, Queue& queue) = nullptr;  // null: not built
   std::int64_t (*scratch_bytes)(const Kernel& kernel) = nullptr;   // null: none
   bool (*accepts)(const Kernel& kernel) = nullptr;                 // null: every shape
+  bool multiplies = false;  // asks Queue::multiplied, which wants its workspace
 };
 
 class Registry {
@@ -28,7 +30,7 @@ class Registry {
     return rows_[static_cast<std::size_t>(kind)];
   }
   bool supports(const Kernel& kernel) const;
-  std::int64_t scratch_bytes(const Kernel& kernel) const;
+  std::int64_t scratch_bytes(const Kernel& kernel) const;  // without a library's workspace
 
  private:
   std::array<KernelRow, kNumKernelKinds> rows_;
@@ -38,11 +40,16 @@ const Registry& registry();
 // One per file of kernels.
 void add_elementwise(Registry& rows);
 void add_norms(Registry& rows);
-void add_tokens(Registry& rows);
+void add_column_sum(Registry& rows);
+void add_embedding(Registry& rows);
+void add_cross_entropy(Registry& rows);
 void add_reductions(Registry& rows);
 void add_optimizers(Registry& rows);
 void add_gemm(Registry& rows);
 void add_attention(Registry& rows);
+void add_convolution(Registry& rows);
+void add_batch_norm(Registry& rows);
+void add_pooling(Registry& rows);
 
 /// Driver::add_in_order; at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;
@@ -67,6 +74,11 @@ inline Ref input_ref(const KernelCall& call, int i) {
 inline Ref output_ref(const KernelCall& call, int i) {
   const auto at = static_cast<std::size_t>(i);
   return at < call.kernel->out.size() ? Ref{call.out[at], call.kernel->out[at].dtype} : Ref{};
+}
+
+/// What begins `elements` further on.
+inline Ref behind(Ref ref, int64_t elements) {
+  return {ref.at + elements * size_of(ref.type), ref.type};
 }
 
 /// f(T{}) with T the element type of the kernel.

@@ -123,19 +123,16 @@ class GpuDriver final : public Driver {
 
   bool supports(const Kernel& kernel) const override { return gpu::registry().supports(kernel); }
   std::int64_t scratch_bytes(const Kernel& kernel) const override {
-    const bool product = kernel.kind == KernelKind::Gemm && multiplier_.found();
-    return product ? Multiplier::kWorkspaceBytes : gpu::registry().scratch_bytes(kernel);
+    return own_scratch(kernel) +
+           (uses_multiplier(kernel.kind) ? Multiplier::kWorkspaceBytes : std::int64_t{0});
   }
   Result<void> launch(StreamHandle stream, const KernelCall& call) override {
     use();
-    if (call.kernel->kind == KernelKind::Gemm) {
-      const auto done = multiplier_.multiply(call, of(stream));
-      if (!done) return done.error();
-      if (*done) return {};
-    }
-    gpu::Queue queue(of(stream));
+    const bool multiplies = uses_multiplier(call.kernel->kind);
+    gpu::Queue queue(stream, multiplies ? &multiplier_ : nullptr,
+                     multiplies ? call.scratch + own_scratch(*call.kernel) : nullptr);
     gpu::registry()[call.kernel->kind].launch(call, queue);
-    return check(queue.error(), "kernel launch");
+    return queue.status();
   }
   Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                             std::span<const std::byte* const> sources,
@@ -147,12 +144,19 @@ class GpuDriver final : public Driver {
                        std::to_string(gpu::kMaxSummands),
                    std::nullopt};
     }
-    gpu::Queue queue(of(stream));
+    gpu::Queue queue(stream, nullptr, nullptr);
     gpu::add_in_order(dtype, elements, sources, targets, queue);
-    return check(queue.error(), "kernel launch");
+    return queue.status();
   }
 
  private:
+  /// The library's workspace lies behind what the kernel itself needs.
+  static std::int64_t own_scratch(const Kernel& kernel) {
+    return (gpu::registry().scratch_bytes(kernel) + 255) / 256 * 256;
+  }
+  bool uses_multiplier(KernelKind kind) const {
+    return multiplier_.found() && gpu::registry()[kind].multiplies;
+  }
   void use() const {
     thread_local int current = -1;
     if (current == ordinal_) return;

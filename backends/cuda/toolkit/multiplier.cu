@@ -127,7 +127,8 @@ Multiplier::~Multiplier() {
   if (state_) state_->calls.destroy(state_->handle);
 }
 
-Result<bool> Multiplier::multiply(const KernelCall& call, cudaStream_t stream) {
+Result<bool> Multiplier::multiply(const KernelCall& call, StreamHandle stream,
+                                  std::byte* workspace) {
   if (!state_) return false;
   const Kernel& kernel = *call.kernel;
   const auto dtype_of = [&](const std::vector<Operand>& operands, std::size_t i) {
@@ -160,10 +161,10 @@ Result<bool> Multiplier::multiply(const KernelCall& call, cudaStream_t stream) {
   const bool f64 = kernel.dtype == DType::F64;
   const void* alpha = f64 ? static_cast<const void*>(&one) : &one_single;
   const void* beta = f64 ? static_cast<const void*>(&added) : &added_single;
-  const cublasStatus_t status =
-      state_->calls.matmul(state_->handle, plan.desc, alpha, call.in[1], plan.a, call.in[0], plan.b,
-                           beta, c, plan.c, call.out[0], plan.c, &*plan.algorithm, call.scratch,
-                           static_cast<std::size_t>(kWorkspaceBytes), stream);
+  const cublasStatus_t status = state_->calls.matmul(
+      state_->handle, plan.desc, alpha, call.in[1], plan.a, call.in[0], plan.b, beta, c, plan.c,
+      call.out[0], plan.c, &*plan.algorithm, workspace, static_cast<std::size_t>(kWorkspaceBytes),
+      reinterpret_cast<cudaStream_t>(stream));
   if (status == CUBLAS_STATUS_SUCCESS) return true;
   return Error{ErrorKind::Device, "cublasLtMatmul: status " + std::to_string(status), std::nullopt};
 }

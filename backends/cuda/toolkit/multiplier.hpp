@@ -3,24 +3,22 @@
 // shape gives the same bits all through a run.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 
-#include "backends/cuda/driver.hpp"
+#include "backends/cuda/kernels/device.hpp"
 
 namespace lockstep::cuda {
 
-class Multiplier {
+class Multiplier final : public gpu::Products {
  public:
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
   /// Without cuBLASLt every product is refused.
   Multiplier();
-  ~Multiplier();
+  ~Multiplier() override;
   bool found() const { return state_ != nullptr; }
-  /// False: there is no algorithm for this shape or these types; nothing is launched.
-  Result<bool> multiply(const KernelCall& call, cudaStream_t stream);
+  /// `workspace`: kWorkspaceBytes.
+  Result<bool> multiply(const KernelCall& call, StreamHandle stream, std::byte* workspace) override;
 
  private:
   struct State;

@@ -1,4 +1,5 @@
-// Kernels at the two ends of the model: embedding forward and backward, cross-entropy.
+// Embedding forward and backward. Ids outside the table (another rank holds their rows) stand for
+// rows of zeros.
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -7,13 +8,14 @@ namespace {
 constexpr int kThreads = 256;
 
 template <class T, int N>
-__global__ void embedding_forward(int64_t tokens, int64_t cols, int64_t seq,
+__global__ void embedding_forward(int64_t tokens, int64_t cols, int64_t seq, int64_t vocab,
                                   const std::int32_t* ids, const T* table, const T* positions,
                                   T* y) {
   const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (at >= tokens * cols) return;
-  const int64_t t = at / cols, c = at % cols;
-  auto v = load<N>(table + ids[t] * cols + c);
+  const int64_t t = at / cols, c = at % cols, id = ids[t];
+  Values<Acc<T>, N> v{};
+  if (id >= 0 && id < vocab) v = load<N>(table + id * cols + c);
   if (positions != nullptr) {
     const auto p = load<N>(positions + t % seq * cols + c);
     for (int j = 0; j < N; ++j) v[j] += p[j];
@@ -49,13 +51,14 @@ __global__ void link_tokens(int64_t tokens, const std::int32_t* ids, std::int32_
 
 /// One block per chain: adds its rows in the order of the tokens to the row of the table.
 template <class T>
-__global__ void add_chains(int64_t cols, const std::int32_t* ids, const std::int32_t* next,
-                           const std::int32_t* follows, const T* dy, Ref table) {
+__global__ void add_chains(int64_t cols, int64_t vocab, const std::int32_t* ids,
+                           const std::int32_t* next, const std::int32_t* follows, const T* dy,
+                           Ref table) {
   using A = Acc<T>;
-  const int64_t first = blockIdx.x;
-  if (follows[first] != 0) return;
+  const int64_t first = blockIdx.x, id = ids[first];
+  if (follows[first] != 0 || id < 0 || id >= vocab) return;
   for (int64_t c = threadIdx.x; c < cols; c += blockDim.x) {
-    const int64_t at = ids[first] * cols + c;
+    const int64_t at = id * cols + c;
     A sum = table.get<A>(at);
     for (int64_t t = first; t >= 0; t = next[t]) sum += value(dy[t * cols + c]);
     table.set(at, sum);
@@ -78,56 +81,6 @@ __global__ void clear(Ref y, int64_t n) {
   if (i < n) y.set(i, 0.0f);
 }
 
-/// A block per row: the largest logit and the sum of exp in one pass over the row, loss and
-/// gradient in another; the row is in the cache then.
-template <class T, int N>
-__global__ void cross_entropy(int64_t cols, const T* logits, const std::int32_t* targets, T* out,
-                              Acc<T> scale, double* losses) {
-  using A = Acc<T>;
-  const int64_t row = blockIdx.x;
-  const T* const x = logits + row * cols;
-  T* const dx = out + row * cols;
-  const int64_t target = targets[row];
-  const A at_target = value(x[target]);
-  A top = -infinity<A>(), sum = 0;
-  for (int64_t c = threadIdx.x * int64_t{N}; c < cols; c += kThreads * N) {
-    const auto v = load<N>(x + c);
-    A most = v[0];
-    for (int j = 1; j < N; ++j) most = greater(most, v[j]);
-    if (most > top) {
-      sum *= exponential(top - most);
-      top = most;
-    }
-    for (int j = 0; j < N; ++j) sum += exponential(v[j] - top);
-  }
-  const A largest = block_max<kThreads>(top);
-  // A thread without elements has sum 0 and the exp of -inf: 0 again.
-  sum = block_sum<kThreads>(sum * exponential(top - largest));
-  const A factor = scale / sum;
-  for (int64_t c = threadIdx.x * int64_t{N}; c < cols; c += kThreads * N) {
-    auto v = load<N>(x + c);
-    for (int j = 0; j < N; ++j) {
-      v[j] = exponential(v[j] - largest) * factor;
-      if (c + j == target) v[j] -= scale;
-    }
-    store<N>(dx + c, v);
-  }
-  if (threadIdx.x == 0) {
-    losses[row] = static_cast<double>(logarithm(sum)) + static_cast<double>(largest) -
-                  static_cast<double>(at_target);
-  }
-}
-
-/// loss (+)= scale * sum, by one block in a fixed order.
-__global__ void sum_losses(int64_t rows, const double* losses, double scale, bool accumulate,
-                           Ref loss) {
-  double sum = 0;
-  for (int64_t r = threadIdx.x; r < rows; r += kThreads) sum += losses[r];
-  sum = block_sum<kThreads>(sum);
-  if (threadIdx.x != 0) return;
-  loss.set(0, (accumulate ? loss.get<double>(0) : 0.0) + scale * sum);
-}
-
 void run_embedding_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -138,7 +91,7 @@ void run_embedding_forward(const KernelCall& call, Queue& queue) {
     for_width<T>(cols, {table, positions, y}, [&](auto w) {
       queue.launch({blocks_of(tokens * cols, int64_t{kThreads} * w.kValue)}, {kThreads}, 0,
                    embedding_forward<T, w.kValue>, tokens, cols, call.kernel->dims[2],
-                   input<std::int32_t>(call, 0), table, positions, y);
+                   call.kernel->dims[3], input<std::int32_t>(call, 0), table, positions, y);
     });
   });
 }
@@ -161,39 +114,21 @@ void run_embedding_backward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const T* const dy = input<T>(call, 1);
-    queue.launch({static_cast<unsigned>(tokens)}, {kThreads}, 0, add_chains<T>, cols, ids, next,
-                 follows, dy, table);
+    queue.launch({static_cast<unsigned>(tokens)}, {kThreads}, 0, add_chains<T>, cols, vocab, ids,
+                 next, follows, dy, table);
     if (!positions) return;
     queue.launch({blocks_of(seq * cols, kThreads)}, {kThreads}, 0, add_positions<T>, tokens, cols,
                  seq, accumulate, dy, positions);
   });
 }
 
-void run_cross_entropy(const KernelCall& call, Queue& queue) {
-  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-  const double scale = call.kernel->scalars[0];
-  auto* const losses = reinterpret_cast<double*>(call.scratch);
-  for_type(call.kernel->dtype, [&](auto t) {
-    using T = decltype(t);
-    for_width<T>(cols, {call.in[0], call.out[0]}, [&](auto w) {
-      queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy<T, w.kValue>, cols,
-                   input<T>(call, 0), input<std::int32_t>(call, 1), output<T>(call, 0),
-                   static_cast<Acc<T>>(scale), losses);
-    });
-  });
-  queue.launch({1}, {kThreads}, 0, sum_losses, rows, losses, scale, call.kernel->accumulate,
-               output_ref(call, 1));
-}
-
 std::int64_t links(const Kernel& kernel) { return 2 * 4 * kernel.dims[0]; }
-std::int64_t row_losses(const Kernel& kernel) { return 8 * kernel.dims[0]; }
 
 }  // namespace
 
-void add_tokens(Registry& rows) {
+void add_embedding(Registry& rows) {
   rows[KernelKind::EmbeddingForward] = {"imm", "m", run_embedding_forward};
   rows[KernelKind::EmbeddingBackward] = {"im", "ss", run_embedding_backward, links};
-  rows[KernelKind::CrossEntropy] = {"mi", "ms", run_cross_entropy, row_losses};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

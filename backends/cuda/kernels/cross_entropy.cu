@@ -1,0 +1,186 @@
+// Cross-entropy with the gradient of the logits in place, over the whole vocabulary or over one
+// rank's part of it: then the ranks first exchange three numbers per row.
+#include "backends/cuda/kernels/registry.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Of a row: the largest logit and the sum of exp(logit - largest).
+template <class A>
+struct RowSum {
+  A largest, sum;
+};
+
+/// Of the first `real` logits, by all threads of a block, in one pass. Without any: -inf and 0.
+template <int N, class T>
+__device__ RowSum<Acc<T>> sum_row(const T* x, int64_t real) {
+  using A = Acc<T>;
+  A top = -infinity<A>(), sum = 0;
+  for (int64_t c = threadIdx.x * int64_t{N}; c < real; c += kThreads * N) {
+    auto v = load<N>(x + c);
+    A most = -infinity<A>();
+    for (int j = 0; j < N; ++j) {
+      if (c + j >= real) v[j] = -infinity<A>();  // padding within the pack
+      most = greater(most, v[j]);
+    }
+    if (most > top) {
+      sum *= exponential(top - most);
+      top = most;
+    }
+    for (int j = 0; j < N; ++j) sum += exponential(v[j] - top);
+  }
+  const A largest = block_max<kThreads>(top);
+  // A thread without elements has nothing to rescale, and -inf - -inf is not a number.
+  return {largest, block_sum<kThreads>(sum > 0 ? sum * exponential(top - largest) : A(0))};
+}
+
+/// dx = factor exp(x - largest), less `scale` at the target; zero from `real` on.
+template <int N, class T>
+__device__ void write_gradient(const T* x, T* dx, int64_t cols, int64_t real, int64_t target,
+                               Acc<T> largest, Acc<T> factor, Acc<T> scale) {
+  for (int64_t c = threadIdx.x * int64_t{N}; c < cols; c += kThreads * N) {
+    auto v = load<N>(x + c);
+    for (int j = 0; j < N; ++j) {
+      v[j] = c + j < real ? exponential(v[j] - largest) * factor : Acc<T>(0);
+      if (c + j == target) v[j] -= scale;
+    }
+    store<N>(dx + c, v);
+  }
+}
+
+__device__ __forceinline__ int64_t real_columns(const std::int32_t* columns, int64_t cols) {
+  return columns != nullptr ? columns[0] : cols;
+}
+
+/// A block per row; the row is in the cache at the second pass.
+template <class T, int N>
+__global__ void cross_entropy(int64_t cols, const T* logits, const std::int32_t* targets, T* out,
+                              Acc<T> scale, double* losses) {
+  using A = Acc<T>;
+  const int64_t row = blockIdx.x, target = targets[row];
+  const T* const x = logits + row * cols;
+  const A at_target = value(x[target]);  // before it becomes a gradient
+  const RowSum<A> all = sum_row<N>(x, cols);
+  write_gradient<N>(x, out + row * cols, cols, cols, target, all.largest, scale / all.sum, scale);
+  if (threadIdx.x == 0) {
+    losses[row] = static_cast<double>(logarithm(all.sum)) + static_cast<double>(all.largest) -
+                  static_cast<double>(at_target);
+  }
+}
+
+/// Three numbers per row: largest, sum, logit of the target.
+template <class T, int N>
+__global__ void cross_entropy_stats(int64_t cols, const T* logits, const std::int32_t* targets,
+                                    const std::int32_t* columns, Ref stats) {
+  using A = Acc<T>;
+  const int64_t row = blockIdx.x, target = targets[row], real = real_columns(columns, cols);
+  const T* const x = logits + row * cols;
+  const RowSum<A> part = sum_row<N>(x, real);
+  if (threadIdx.x != 0) return;
+  stats.set(row * 3, part.largest);
+  stats.set(row * 3 + 1, part.sum);
+  stats.set(row * 3 + 2, target >= 0 && target < real ? value(x[target]) : -infinity<A>());
+}
+
+template <class T, int N>
+__global__ void cross_entropy_parallel(int64_t cols, int64_t parts, const T* logits,
+                                       const std::int32_t* targets, Ref stats,
+                                       const std::int32_t* columns, T* out, Acc<T> scale,
+                                       double* losses) {
+  using A = Acc<T>;
+  const int64_t row = blockIdx.x, rows = gridDim.x, real = real_columns(columns, cols);
+  const int64_t target = targets[row] < real ? targets[row] : -1;
+  A largest = -infinity<A>(), at_target = -infinity<A>(), sum = 0;
+  for (int64_t p = 0; p < parts; ++p) {  // few: every thread adds them all, in order
+    const int64_t at = (p * rows + row) * 3;
+    largest = greater(largest, stats.get<A>(at));
+    at_target = greater(at_target, stats.get<A>(at + 2));
+  }
+  for (int64_t p = 0; p < parts; ++p) {
+    const int64_t at = (p * rows + row) * 3;
+    const A own = stats.get<A>(at + 1);
+    if (own > 0) sum += own * exponential(stats.get<A>(at) - largest);
+  }
+  write_gradient<N>(logits + row * cols, out + row * cols, cols, real, target, largest, scale / sum,
+                    scale);
+  if (threadIdx.x == 0) {
+    losses[row] = static_cast<double>(logarithm(sum)) + static_cast<double>(largest) -
+                  static_cast<double>(at_target);
+  }
+}
+
+/// loss (+)= scale * sum, by one block in a fixed order.
+__global__ void sum_losses(int64_t rows, const double* losses, double scale, bool accumulate,
+                           Ref loss) {
+  double sum = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += kThreads) sum += losses[r];
+  sum = block_sum<kThreads>(sum);
+  if (threadIdx.x != 0) return;
+  loss.set(0, (accumulate ? loss.get<double>(0) : 0.0) + scale * sum);
+}
+
+void add_up(const KernelCall& call, Queue& queue) {
+  queue.launch({1}, {kThreads}, 0, sum_losses, call.kernel->dims[0],
+               reinterpret_cast<const double*>(call.scratch), call.kernel->scalars[0],
+               call.kernel->accumulate, output_ref(call, 1));
+}
+
+/// launch(T{}, Width) with as many blocks as there are rows.
+template <class F>
+void for_rows(const KernelCall& call, const F& launch) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const void* const out =
+        call.kernel->kind == KernelKind::CrossEntropyStats ? nullptr : call.out[0];
+    for_width<T>(call.kernel->dims[1], {call.in[0], out}, [&](auto w) { launch(t, w); });
+  });
+}
+
+void run_whole(const KernelCall& call, Queue& queue) {
+  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+  for_rows(call, [&](auto t, auto w) {
+    using T = decltype(t);
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy<T, w.kValue>, cols,
+                 input<T>(call, 0), input<std::int32_t>(call, 1), output<T>(call, 0),
+                 static_cast<Acc<T>>(call.kernel->scalars[0]),
+                 reinterpret_cast<double*>(call.scratch));
+  });
+  add_up(call, queue);
+}
+
+void run_stats(const KernelCall& call, Queue& queue) {
+  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+  for_rows(call, [&](auto t, auto w) {
+    using T = decltype(t);
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_stats<T, w.kValue>,
+                 cols, input<T>(call, 0), input<std::int32_t>(call, 1),
+                 input<std::int32_t>(call, 2), output_ref(call, 0));
+  });
+}
+
+void run_parallel(const KernelCall& call, Queue& queue) {
+  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+  for_rows(call, [&](auto t, auto w) {
+    using T = decltype(t);
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_parallel<T, w.kValue>,
+                 cols, call.kernel->dims[2], input<T>(call, 0), input<std::int32_t>(call, 1),
+                 input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),
+                 static_cast<Acc<T>>(call.kernel->scalars[0]),
+                 reinterpret_cast<double*>(call.scratch));
+  });
+  add_up(call, queue);
+}
+
+std::int64_t row_losses(const Kernel& kernel) { return 8 * kernel.dims[0]; }
+
+}  // namespace
+
+void add_cross_entropy(Registry& rows) {
+  rows[KernelKind::CrossEntropy] = {"mi", "ms", run_whole, row_losses};
+  rows[KernelKind::CrossEntropyStats] = {"mii", "s", run_stats};
+  rows[KernelKind::CrossEntropyParallel] = {"misi", "ms", run_parallel, row_losses};
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET
