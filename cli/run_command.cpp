@@ -7,6 +7,7 @@
 
 #include "backends/backends.hpp"
 #include "backends/mpi/mpi_process.hpp"
+#include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/report_text.hpp"
@@ -275,16 +276,20 @@ int run_together(const RunArguments& arguments, const Console& console, Process&
 }  // namespace
 
 int run_command(const RunArguments& arguments, const Console& console) {
-  const std::optional<Launch> launch = find_launch();
-  if (!launch) {
+  // A launcher that says where process 0 listens wants no MPI, whoever started it.
+  const Result<std::optional<TcpLaunch>> tcp = find_tcp_launch();
+  if (!tcp) return report_error(console, tcp.error());
+  const std::optional<Launch> mpi = *tcp ? std::nullopt : find_launch();
+  if (!*tcp && !mpi) {
     SoleProcess process;
     return report_errors(console, run_points(arguments, console, process));
   }
-  const Result<std::unique_ptr<Process>> process = join_mpi(*launch);
+  const Result<std::unique_ptr<Process>> process = *tcp ? join_tcp(**tcp) : join_mpi(*mpi);
   if (!process) return report_error(console, process.error());
   if (!arguments.quiet && (*process)->index() == 0) {
-    console.err << "note: " << launch->processes << " processes, started by " << launch->launcher
-                << " (" << launch->variable << ")\n";
+    console.err << "note: " << (*process)->size() << " processes, started by "
+                << (mpi ? mpi->launcher + " (" + mpi->variable + ")" : "torchrun (WORLD_SIZE)")
+                << "\n";
   }
   return run_together(arguments, console, **process);
 }

@@ -61,15 +61,10 @@ class MpiProcess final : public Process {
 
   /// The leader's clock, from about this moment on.
   Result<void> set_clock() {
-    const auto offset = compare_clocks(*this, raw_clock);
-    if (!offset) return offset.error();
-    const std::vector<ClockOffset> own = {{raw_clock(), offset->uncertainty}};
-    const auto clocks = all_gather_values(*this, own);
-    if (!clocks) return clocks.error();
-    zero_ = clocks->front().offset - offset->offset;
-    for (const ClockOffset& clock : *clocks) {
-      clock_uncertainty_ = std::max(clock_uncertainty_, 2 * clock.uncertainty);
-    }
+    const auto shared = share_clock(*this, raw_clock);
+    if (!shared) return shared.error();
+    zero_ = shared->zero;
+    clock_uncertainty_ = shared->uncertainty;
     return {};
   }
 

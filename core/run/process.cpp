@@ -91,4 +91,17 @@ Result<ClockOffset> compare_clocks(Process& process, const std::function<SimTime
   return best;
 }
 
+Result<SharedClock> share_clock(Process& process, const std::function<SimTime()>& clock) {
+  const auto offset = compare_clocks(process, clock);
+  if (!offset) return offset.error();
+  const auto all =
+      all_gather_values(process, std::vector<ClockOffset>{{clock(), offset->uncertainty}});
+  if (!all) return all.error();
+  SharedClock shared{all->front().offset - offset->offset, {}};
+  for (const ClockOffset& one : *all) {
+    shared.uncertainty = std::max(shared.uncertainty, 2 * one.uncertainty);
+  }
+  return shared;
+}
+
 }  // namespace lockstep

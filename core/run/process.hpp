@@ -114,4 +114,11 @@ struct ClockOffset {
 /// taken for zero: the processes of one machine share their clock. All processes call it together.
 Result<ClockOffset> compare_clocks(Process& process, const std::function<SimTime()>& clock);
 
+/// A clock for all processes, from about this moment on: clock() - zero.
+struct SharedClock {
+  SimTime zero{};
+  SimTime uncertainty{};  // of two processes against each other
+};
+Result<SharedClock> share_clock(Process& process, const std::function<SimTime()>& clock);
+
 }  // namespace lockstep

@@ -1,0 +1,79 @@
+#include "backends/tcp/launch.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+constexpr int kHighestPort = 65535;
+
+Error invalid(const std::string& message) {
+  return {ErrorKind::InvalidSpec, message, std::nullopt};
+}
+
+/// The variable as a number of [least, most].
+Result<int> number(const char* name, int least, int most) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) {
+    return invalid(std::string(name) +
+                   " is not set, but WORLD_SIZE and RANK are: a launcher sets RANK, WORLD_SIZE, "
+                   "MASTER_ADDR and MASTER_PORT");
+  }
+  int value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto read = std::from_chars(text, end, value);
+  if (read.ec != std::errc() || read.ptr != end || value < least || value > most) {
+    return invalid(std::string(name) + "=" + text + " is not a number of " + std::to_string(least) +
+                   " to " + std::to_string(most));
+  }
+  return value;
+}
+
+bool is_true(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && std::strcmp(text, "True") == 0;
+}
+
+std::string text_of(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? text : "";
+}
+
+}  // namespace
+
+Result<std::optional<TcpLaunch>> find_tcp_launch() {
+  if (std::getenv("RANK") == nullptr || std::getenv("WORLD_SIZE") == nullptr) {
+    return std::optional<TcpLaunch>();
+  }
+  const auto size = number("WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  if (!size) return size.error();
+  if (*size == 1) return std::optional<TcpLaunch>();
+  TcpLaunch launch;
+  launch.world_size = *size;
+  const auto rank = number("RANK", 0, *size - 1);
+  if (!rank) return rank.error();
+  launch.rank = *rank;
+  const bool chosen = std::getenv("LOCKSTEP_PORT") != nullptr;
+  const auto port = number(chosen ? "LOCKSTEP_PORT" : "MASTER_PORT", 1, kHighestPort);
+  if (!port) return port.error();
+  const bool taken = !chosen && is_true("TORCHELASTIC_USE_AGENT_STORE");
+  launch.port = taken ? (*port == kHighestPort ? *port - 1 : *port + 1) : *port;
+  launch.address = text_of("MASTER_ADDR");
+  if (launch.address.empty()) {
+    return invalid(
+        "MASTER_ADDR is not set, but WORLD_SIZE and RANK are: it names the machine of "
+        "process 0");
+  }
+  if (std::getenv("LOCKSTEP_JOIN_SECONDS") != nullptr) {
+    const auto seconds = number("LOCKSTEP_JOIN_SECONDS", 1, std::numeric_limits<int>::max());
+    if (!seconds) return seconds.error();
+    launch.seconds = *seconds;
+  }
+  launch.run = text_of("TORCHELASTIC_RUN_ID") + "/" + text_of("TORCHELASTIC_RESTART_COUNT");
+  return std::optional(launch);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,228 @@
+#include "backends/tcp/rendezvous.hpp"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::tcp {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::array<char, 8> kMagic = {'l', 'o', 'c', 'k', 's', 't', 'e', 'p'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::chrono::seconds kForHello{5};  // a connection that says nothing is somebody else's
+constexpr std::uint32_t kLongestRefusal = 4096;
+
+struct Hello {
+  std::array<char, 8> magic = kMagic;
+  std::uint32_t version = kVersion;
+  std::int32_t world_size = 0, rank = 0;
+  std::uint32_t port = 0;  // where it listens
+  std::uint64_t run = 0;
+};
+
+/// Where a process listens: an IPv6 address, of IPv4 as ::ffff:a.b.c.d.
+struct Place {
+  std::array<std::uint8_t, 16> address{};
+  std::uint32_t port = 0;
+};
+
+Error device(const std::string& message) { return {ErrorKind::Device, message, std::nullopt}; }
+
+/// 64-bit FNV-1a.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+template <class T>
+std::span<std::byte> writable(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+Place place_of(const Address& address, std::uint32_t port) {
+  Place place;
+  place.port = port;
+  if (address.bytes.ss_family == AF_INET6) {
+    std::memcpy(place.address.data(),
+                &reinterpret_cast<const sockaddr_in6&>(address.bytes).sin6_addr, 16);
+  } else {
+    place.address[10] = place.address[11] = 0xff;
+    std::memcpy(place.address.data() + 12,
+                &reinterpret_cast<const sockaddr_in&>(address.bytes).sin_addr, 4);
+  }
+  return place;
+}
+
+Address address_of(const Place& place) {
+  static constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255};
+  Address address;
+  if (std::equal(kMapped.begin(), kMapped.end(), place.address.begin())) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(address.bytes);
+    v4.sin_family = AF_INET;
+    std::memcpy(&v4.sin_addr, place.address.data() + 12, 4);
+    address.length = sizeof v4;
+  } else {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(address.bytes);
+    v6.sin6_family = AF_INET6;
+    std::memcpy(&v6.sin6_addr, place.address.data(), 16);
+    address.length = sizeof v6;
+  }
+  address.set_port(static_cast<std::uint16_t>(place.port));
+  return address;
+}
+
+class Meeting {
+ public:
+  explicit Meeting(const TcpLaunch& launch)
+      : launch_(launch),
+        deadline_(steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
+                                            std::chrono::duration<double>(launch.seconds))),
+        sockets_(static_cast<std::size_t>(launch.world_size)),
+        places_(sockets_.size()) {}
+
+  Result<std::vector<Socket>> run() {
+    const bool leads = launch_.rank == 0;
+    auto listener = listen_at(leads ? launch_.port : 0);
+    if (!listener) return listener.error();
+    listener_ = std::move(*listener);
+    if (leads) {
+      if (auto all = accept_all(); !all) return all.error();
+      if (auto told = tell_places(); !told) return told.error();
+      return std::move(sockets_);
+    }
+    if (auto led = join_leader(); !led) return led.error();
+    for (int rank = 1; rank < launch_.rank; ++rank) {
+      auto socket = connect_to(address_of(places_[index(rank)]), deadline_);
+      if (!socket) return apart(rank, socket.error());
+      if (auto welcome = say_hello(*socket); !welcome) return apart(rank, welcome.error());
+      sockets_[index(rank)] = std::move(*socket);
+    }
+    if (auto all = accept_all(); !all) return all.error();
+    return std::move(sockets_);
+  }
+
+ private:
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+  Error apart(int rank, const Error& why) const {
+    return {why.kind,
+            "process " + std::to_string(launch_.rank) + " does not reach process " +
+                std::to_string(rank) + ": " + why.message,
+            std::nullopt};
+  }
+
+  /// Those above this one, in any order.
+  Result<void> accept_all() {
+    for (int missing = launch_.world_size - 1 - launch_.rank; missing > 0;) {
+      auto socket = accept_from(listener_, deadline_);
+      if (!socket) return socket.error();
+      if (!socket->open()) return too_few();
+      Hello hello;
+      const Deadline soon = std::min(deadline_, steady_clock::now() + kForHello);
+      if (!socket->receive(writable(hello), soon) || hello.magic != kMagic) continue;
+      const std::string refusal = refusal_of(hello);
+      const auto length = static_cast<std::uint32_t>(refusal.size());
+      if (!socket->send(bytes_of(length), soon)) continue;
+      if (!refusal.empty()) {
+        static_cast<void>(socket->send(std::as_bytes(std::span(refusal)), soon));
+        continue;
+      }
+      places_[index(hello.rank)] = place_of(socket->peer(), hello.port);
+      sockets_[index(hello.rank)] = std::move(*socket);
+      --missing;
+    }
+    return {};
+  }
+
+  /// Empty: welcome.
+  std::string refusal_of(const Hello& hello) const {
+    if (hello.version != kVersion) return "it is another version of this program";
+    if (hello.run != hash_of(launch_.run)) return "it belongs to another launch";
+    if (hello.world_size != launch_.world_size) {
+      return "it was told WORLD_SIZE=" + std::to_string(hello.world_size) + ", process " +
+             std::to_string(launch_.rank) + " " + std::to_string(launch_.world_size);
+    }
+    if (hello.rank <= launch_.rank || hello.rank >= launch_.world_size ||
+        sockets_[index(hello.rank)].open()) {
+      return "there is a process with RANK=" + std::to_string(hello.rank) + " already";
+    }
+    return "";
+  }
+
+  Error too_few() const {
+    std::string names;
+    for (int rank = launch_.rank + 1; rank < launch_.world_size; ++rank) {
+      if (!sockets_[index(rank)].open()) {
+        names += (names.empty() ? "" : ", ") + std::to_string(rank);
+      }
+    }
+    return device("of " + std::to_string(launch_.world_size) +
+                  " processes these have not come to process " + std::to_string(launch_.rank) +
+                  " in " + std::to_string(static_cast<int>(launch_.seconds)) + " s: " + names);
+  }
+
+  Result<void> say_hello(Socket& socket) const {
+    Hello hello;
+    hello.world_size = launch_.world_size;
+    hello.rank = launch_.rank;
+    hello.port = listener_.local().port();
+    hello.run = hash_of(launch_.run);
+    if (auto sent = socket.send(bytes_of(hello), deadline_); !sent) return sent;
+    std::uint32_t length = 0;
+    if (auto got = socket.receive(writable(length), deadline_); !got) return got;
+    if (length == 0) return {};
+    if (length > kLongestRefusal) return device("what listens there is not this program");
+    std::string refusal(length, '\0');
+    if (auto got = socket.receive(std::as_writable_bytes(std::span(refusal)), deadline_); !got) {
+      return got;
+    }
+    return Error{ErrorKind::InvalidSpec, "it refuses this one: " + refusal, std::nullopt};
+  }
+
+  Result<void> join_leader() {
+    auto socket = connect_to(launch_.address, launch_.port, deadline_);
+    if (!socket) return apart(0, socket.error());
+    if (auto welcome = say_hello(*socket); !welcome) return apart(0, welcome.error());
+    const auto bytes = std::as_writable_bytes(std::span(places_));
+    // The leader has a little longer than this process: it says who is missing.
+    if (auto got = socket->receive(bytes, deadline_ + kForHello); !got) {
+      return apart(0, got.error());
+    }
+    // Who reached the leader by its loopback is on its machine.
+    for (Place& place : places_) {
+      if (address_of(place).is_loopback()) place.address = place_of(socket->peer(), 0).address;
+    }
+    sockets_[0] = std::move(*socket);
+    return {};
+  }
+
+  Result<void> tell_places() {
+    for (int rank = 1; rank < launch_.world_size; ++rank) {
+      auto told = sockets_[index(rank)].send(std::as_bytes(std::span(places_)), deadline_);
+      if (!told) return apart(rank, told.error());
+    }
+    return {};
+  }
+
+  const TcpLaunch& launch_;
+  const Deadline deadline_;
+  Socket listener_;
+  std::vector<Socket> sockets_;
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+Result<std::vector<Socket>> meet(const TcpLaunch& launch) { return Meeting(launch).run(); }
+
+}  // namespace lockstep::tcp

@@ -1,0 +1,63 @@
+// Socket: a TCP connection, or a listening port. Nothing here raises a signal, and nothing blocks
+// for longer than its deadline.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/base/result.hpp"
+
+namespace lockstep::tcp {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// An address with its port, as the system calls take it.
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t length = 0;
+  std::uint16_t port() const;
+  void set_port(std::uint16_t port);
+  bool is_loopback() const;
+  std::string text() const;  // "10.0.0.3:29500"
+};
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() { close(); }
+  Socket(Socket&& other) noexcept : fd_(other.release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  bool open() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  void close();
+  Address local() const;  // requires open()
+  Address peer() const;   // requires a connection
+
+  /// All bytes. Error Device: the deadline has passed, or the connection is gone.
+  Result<void> send(std::span<const std::byte> bytes, Deadline deadline);
+  Result<void> receive(std::span<std::byte> bytes, Deadline deadline);
+
+ private:
+  int release();
+  int fd_ = -1;
+};
+
+/// On all of this machine's addresses; port 0: any. Error Device, naming the port.
+Result<Socket> listen_at(int port);
+/// The next connection; none is open if the deadline passes. Error Device.
+Result<Socket> accept_from(const Socket& listener, Deadline deadline);
+/// Tries again until something listens there. Error Device after the deadline, naming the address;
+/// InvalidSpec for a name that stands for no address.
+Result<Socket> connect_to(const std::string& host, int port, Deadline deadline);
+Result<Socket> connect_to(const Address& address, Deadline deadline);
+
+}  // namespace lockstep::tcp

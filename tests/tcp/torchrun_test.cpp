@@ -1,0 +1,165 @@
+// One process per rank with torchrun's variables, no MPI, against ranks that are threads: the same
+// bits.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/tcp/socket.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Outcome {
+  int exit_code = 0;
+  std::string output;  // and errors
+};
+
+Outcome shell(const std::string& log, const std::string& command) {
+  const int status = std::system((command + " >" + log + " 2>&1").c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
+}
+
+/// One command per rank, started together as torchrun does.
+std::vector<Outcome> torchrun(const TemporaryFolder& folder,
+                              const std::vector<std::string>& commands) {
+  int port = 0;
+  {
+    const auto listener = tcp::listen_at(0);
+    REQUIRE(listener.ok());
+    port = listener->local().port();
+  }
+  const auto size = std::to_string(commands.size());
+  std::vector<Outcome> outcomes(commands.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < commands.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::string number = std::to_string(rank);
+      outcomes[rank] = shell(folder / ("log-" + number + ".txt"),
+                             "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port - 1) +
+                                 " TORCHELASTIC_USE_AGENT_STORE=True LOCAL_RANK=" + number +
+                                 " RANK=" + number + " WORLD_SIZE=" + size +
+                                 " LOCKSTEP_JOIN_SECONDS=20 timeout 120 " + commands[rank]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+const std::string kLockstep = LOCKSTEP_BINARY;
+
+std::string scenario(const TemporaryFolder& folder, const std::string& parallelism) {
+  const std::string path = folder / "scenario.toml";
+  write_bytes(path, R"([model]
+preset = "gpt2-tiny"
+layers = 2
+hidden = 16
+heads = 2
+ffn_hidden = 32
+[training]
+local_batch_size = 4
+seq_len = 8
+steps = 6
+[checkpoint]
+interval = 3
+[parallelism]
+)" + parallelism);
+  return path;
+}
+
+/// step, loss and norm of every line of metrics.jsonl, as they are written.
+std::string metrics(const std::string& run) {
+  std::istringstream lines(read_bytes(run + "/metrics.jsonl"));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    text +=
+        entry["step"].dump() + " " + entry["loss"].dump() + " " + entry["grad_norm"].dump() + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("processes over TCP train to the losses and checkpoints of threads bit for bit",
+          "[tcp]") {
+  struct Case {
+    const char* parallelism;
+    std::size_t ranks;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"data_parallel_shard_degree = 3\n", 3},
+                         {"tensor_parallel_degree = 2\npipeline_parallel_degree = 2\n"
+                          "pipeline_parallel_microbatches = 4\n",
+                          4}}) {
+    INFO(c.parallelism);
+    const TemporaryFolder folder;
+    const std::string run =
+        kLockstep + " run " + scenario(folder, c.parallelism) + " --backend cpu --out ";
+    const Outcome threads = shell(folder / "log.txt", run + folder / "threads");
+    INFO(threads.output);
+    REQUIRE(threads.exit_code == 0);
+    const auto outcomes = torchrun(folder, std::vector(c.ranks, run + folder / "processes"));
+    for (const Outcome& outcome : outcomes) {
+      INFO(outcome.output);
+      REQUIRE(outcome.exit_code == 0);
+    }
+    CHECK(metrics(folder / "processes") == metrics(folder / "threads"));
+    for (const char* name : {"/checkpoints/step-6/model.safetensors", "/program.txt"}) {
+      const std::string bytes = read_bytes(folder / "threads" + name);
+      CHECK(!bytes.empty());
+      CHECK(read_bytes(folder / "processes" + name) == bytes);
+    }
+    // The leader speaks, the others are silent.
+    CHECK_THAT(outcomes[0].output, ContainsSubstring(std::to_string(c.ranks) + " processes"));
+    CHECK_THAT(outcomes[0].output, ContainsSubstring("step 6/6"));
+    for (std::size_t i = 1; i < c.ranks; ++i) CHECK(outcomes[i].output.empty());
+  }
+}
+
+TEST_CASE("an error of any process over TCP ends all of them with its exit code", "[tcp]") {
+  const TemporaryFolder folder;
+  const std::string run = kLockstep + " run " +
+                          scenario(folder, "data_parallel_replicate_degree = 2\n") +
+                          " --backend cpu --quiet";
+  const std::string endless = run + " --set training.steps=1000000000";
+  const int invalid = exit_code(ErrorKind::InvalidSpec);
+
+  const auto unread = torchrun(folder, {endless, kLockstep + " run missing.toml --backend cpu"});
+  INFO(unread[0].output);
+  CHECK(unread[0].exit_code == invalid);
+  CHECK(unread[1].exit_code == invalid);
+  CHECK_THAT(unread[0].output, ContainsSubstring("error: process 1: missing.toml: cannot read"));
+
+  const auto differs = torchrun(folder, {run, run + " --set training.seq_len=4"});
+  CHECK(differs[0].exit_code == invalid);
+  CHECK(differs[1].exit_code == invalid);
+  CHECK_THAT(differs[0].output, ContainsSubstring("another program than process 0"));
+
+  // A process that dies without a word.
+  const auto killed = torchrun(folder, {endless, "timeout -s KILL 2 " + endless});
+  CHECK(killed[0].exit_code == exit_code(ErrorKind::Device));
+  CHECK_THAT(killed[0].output, ContainsSubstring("process 1"));
+  CHECK_THAT(killed[0].output, ContainsSubstring("has gone"));
+}
+
+TEST_CASE("a number of processes that is not the number of ranks is refused over TCP", "[tcp]") {
+  const TemporaryFolder folder;
+  const std::string run =
+      kLockstep + " run " + scenario(folder, "data_parallel_replicate_degree = 4\n");
+  const auto few = torchrun(folder, std::vector<std::string>(2, run + " --backend cpu"));
+  CHECK(few[0].exit_code == 2);
+  CHECK_THAT(few[0].output, ContainsSubstring("the scenario has 4 ranks, but 2 processes"));
+  const auto alone = shell(folder / "log.txt", "RANK=0 WORLD_SIZE=2 " + run + " --backend cpu");
+  CHECK(alone.exit_code == 2);
+  CHECK_THAT(alone.output, ContainsSubstring("MASTER_PORT is not set"));
+}
+
+}  // namespace lockstep
