@@ -1,11 +1,34 @@
 #include "backends/backends.hpp"
 
 #include "backends/cpu/cpu_backend.hpp"
+#include "backends/cpu/kernels.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/base/nearest.hpp"
 
 namespace lockstep {
+namespace {
+
+class CpuKernels final : public cuda::HostCompute {
+ public:
+  explicit CpuKernels(int threads) : team_(threads) {}
+  bool supports(const Kernel& kernel) const override { return cpu::supports(kernel); }
+  void run(const Kernel& kernel, std::span<std::byte* const> buffers,
+           const StepContext& context) override {
+    cpu::run_kernel(kernel, buffers, context, team_);
+  }
+
+ private:
+  cpu::ThreadTeam team_;
+};
+
+}  // namespace
+
+CudaPlatform cuda_platform() {
+  CudaPlatform platform = cuda::platform();
+  platform.make_host = [](int threads) { return std::make_unique<CpuKernels>(threads); };
+  return platform;
+}
 
 std::vector<std::string> backend_names() {
   if (cuda::has_toolkit()) return {"sim", "cpu", "cuda"};
@@ -22,7 +45,7 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* pr
   if (name == "sim") return make_sim_backend();
   if (name == "cpu") return make_cpu_backend({.process = process});
   if (name == "cuda" && cuda::has_toolkit()) {
-    return make_cuda_backend(cuda::platform(), {.process = process});
+    return make_cuda_backend(cuda_platform(), {.process = process});
   }
   if (name == "cuda") {
     return Error{ErrorKind::Unsupported,

@@ -54,15 +54,16 @@ class CudaBackend final : public Backend {
     SoleProcess sole;
     Process& process = options_.process != nullptr ? *options_.process : sole;
     Crew crew;
-    if (auto ready = assemble(program, options.communicator, process, crew); !ready) {
+    if (auto ready = assemble(program, options, process, crew); !ready) {
       return ready.error();
     }
     return execute(program, scenario, options, "cuda", crew.ports, batches, options_);
   }
 
  private:
-  Result<void> assemble(const Program& program, const std::string& communicator, Process& process,
+  Result<void> assemble(const Program& program, const RunOptions& options, Process& process,
                         Crew& crew) const {
+    const std::string& communicator = options.communicator;
     const int world = program.mesh.world_size();
     if (!communicator.empty() && communicator != "nccl" && communicator != "local") {
       return Error{ErrorKind::InvalidSpec,
@@ -83,16 +84,28 @@ class CudaBackend final : public Backend {
     if (local && distributed) {
       return unsupported("the communicator 'local' runs all ranks in one process");
     }
-    return local ? all_on_one(program, process, crew) : one_each(program, process, crew);
+    return local ? all_on_one(program, options, process, crew)
+                 : one_each(program, options, process, crew);
   }
 
-  static Result<void> all_on_one(const Program& program, Process& process, Crew& crew) {
+  Result<std::unique_ptr<cuda::CudaDevice>> device(const Program& program, Rank rank,
+                                                   const RunOptions& options, cuda::Driver& gpu,
+                                                   cuda::Node& node) const {
+    std::unique_ptr<cuda::HostCompute> host;
+    if (platform_.make_host && program.role_of(rank).host_arena.v > 0) {
+      host = platform_.make_host(options.threads_per_rank);
+    }
+    return cuda::CudaDevice::create(program, rank, gpu, node, std::move(host));
+  }
+
+  Result<void> all_on_one(const Program& program, const RunOptions& options, Process& process,
+                          Crew& crew) const {
     cuda::Driver& gpu = *crew.gpus.front();
     crew.nodes.push_back(std::make_unique<cuda::Node>(gpu, process));
     for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
-      auto device = cuda::CudaDevice::create(program, rank, gpu, *crew.nodes.front());
-      if (!device) return device.error();
-      crew.devices.push_back(std::move(*device));
+      auto made = device(program, rank, options, gpu, *crew.nodes.front());
+      if (!made) return made.error();
+      crew.devices.push_back(std::move(*made));
       crew.communicators.push_back(
           std::make_unique<cuda::LocalCommunicator>(program, rank, *crew.devices.back()));
       crew.ports.push_back({rank, crew.devices.back().get(), crew.communicators.back().get()});
@@ -100,7 +113,8 @@ class CudaBackend final : public Backend {
     return {};
   }
 
-  Result<void> one_each(const Program& program, Process& process, Crew& crew) const {
+  Result<void> one_each(const Program& program, const RunOptions& options, Process& process,
+                        Crew& crew) const {
     const bool distributed = process.size() > 1;
     const int world = program.mesh.world_size(), ranks = distributed ? 1 : world;
     const auto gpus = static_cast<int>(crew.gpus.size());
@@ -121,9 +135,9 @@ class CudaBackend final : public Backend {
     }
     for (const cuda::NcclRank& member : members) {
       crew.nodes.push_back(std::make_unique<cuda::Node>(*member.gpu, process));
-      auto device = cuda::CudaDevice::create(program, member.rank, *member.gpu, *crew.nodes.back());
-      if (!device) return device.error();
-      crew.devices.push_back(std::move(*device));
+      auto made = device(program, member.rank, options, *member.gpu, *crew.nodes.back());
+      if (!made) return made.error();
+      crew.devices.push_back(std::move(*made));
     }
     auto joined = cuda::NcclWorld::join(program, members, *crew.nccl, process);
     if (!joined) return joined.error();

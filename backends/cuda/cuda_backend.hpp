@@ -13,10 +13,12 @@
 
 namespace lockstep {
 
-/// How the backend reaches the hardware; both are asked when a run begins.
+/// How the backend reaches the hardware; asked when a run begins.
 struct CudaPlatform {
   std::function<Result<std::vector<std::unique_ptr<cuda::Driver>>>()> open_gpus;
   std::function<Result<std::unique_ptr<cuda::Nccl>>()> open_nccl;
+  /// Of one rank, with so many threads. None: what is offloaded to the host is refused.
+  std::function<std::unique_ptr<cuda::HostCompute>(int threads)> make_host;
 };
 
 /// RunOptions::communicator chooses; empty: "nccl" for several ranks, none is needed for one. With

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <set>
 #include <string>
 #include <thread>
@@ -24,8 +25,9 @@ Priority priority_of(Stream stream) {
 }  // namespace
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create(const Program& program, Rank rank,
-                                                       Driver& driver, Node& node) {
-  std::unique_ptr<CudaDevice> device(new CudaDevice(program, rank, driver, node));
+                                                       Driver& driver, Node& node,
+                                                       std::unique_ptr<HostCompute> host) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(program, rank, driver, node, std::move(host)));
   if (auto ready = device->set_up(); !ready) {
     Error error = ready.error();
     error.message = "rank " + std::to_string(rank) + ": " + error.message;
@@ -34,8 +36,28 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(const Program& program, R
   return device;
 }
 
-CudaDevice::CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node)
-    : program_(program), role_(program.role_of(rank)), driver_(driver), node_(node) {}
+CudaDevice::CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node,
+                       std::unique_ptr<HostCompute> host)
+    : program_(program),
+      role_(program.role_of(rank)),
+      driver_(driver),
+      node_(node),
+      host_(std::move(host)) {}
+
+Result<void> CudaDevice::check_host_kernels() const {
+  for (const Op& op : role_.ops) {
+    if (op.kind != OpKind::Call || op.stream != Stream::Host) continue;
+    const Function& function = program_.function(op.function());
+    for (const Kernel& kernel : function.kernels) {
+      if (host_->supports(kernel)) continue;
+      return Error{ErrorKind::Unsupported,
+                   "the host has no " + std::string(to_string(kernel.dtype)) + " " +
+                       std::string(info(kernel.kind).name) + ", which " + function.name + " needs",
+                   std::nullopt};
+    }
+  }
+  return {};
+}
 
 Result<void> CudaDevice::set_up() {
   std::array<std::int64_t, kNumStreams> scratch{};
@@ -48,7 +70,7 @@ Result<void> CudaDevice::set_up() {
     for (const OpId before : role_.after_of(op)) {
       if (role_.op(before).stream != op.stream) waited_for[index(before)] = true;
     }
-    if (op.kind != OpKind::Call) continue;
+    if (op.kind != OpKind::Call || op.stream == Stream::Host) continue;
     std::int64_t& most = scratch[static_cast<std::size_t>(op.stream)];
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (driver_.supports(kernel)) most = std::max(most, driver_.scratch_bytes(kernel));
@@ -58,6 +80,12 @@ Result<void> CudaDevice::set_up() {
   const auto arena = driver_.allocate(Memory::Device, std::max<std::int64_t>(role_.arena.v, 1));
   if (!arena) return arena.error();
   arena_ = *arena;
+  if (role_.host_arena.v > 0 && host_ != nullptr) {
+    if (auto has_all = check_host_kernels(); !has_all) return has_all;
+    const auto host_arena = driver_.allocate(Memory::PinnedHost, role_.host_arena.v);
+    if (!host_arena) return host_arena.error();
+    host_arena_ = *host_arena;
+  }
   const auto transit = driver_.allocate(Memory::PinnedHost, kTransitBytes);
   if (!transit) return transit.error();
   transit_ = *transit;
@@ -105,6 +133,7 @@ CudaDevice::~CudaDevice() {
   }
   if (control_ != nullptr) driver_.release(control_);
   if (transit_ != nullptr) driver_.release(Memory::PinnedHost, transit_);
+  if (host_arena_ != nullptr) driver_.release(Memory::PinnedHost, host_arena_);
   if (arena_ != nullptr) driver_.release(Memory::Device, arena_);
 }
 
@@ -154,7 +183,25 @@ void CudaDevice::begin_step(const StepContext& context) {
 }
 
 Result<void> CudaDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) {
-  return enqueue_work(id, op.stream, [this, id, &op, args] { return run_function(id, op, args); });
+  return enqueue_work(id, op.stream, [this, id, &op, args] {
+    return op.stream == Stream::Host ? run_on_host(op, args) : run_function(id, op, args);
+  });
+}
+
+/// On memory that only copies and the host touch, while the GPU goes on with what does not wait.
+Result<void> CudaDevice::run_on_host(const Op& op, std::span<std::byte* const> args) {
+  const Function& function = program_.function(op.function());
+  const StepContext context = context_of(program_, op, context_);
+  return driver_.run_on_host(handle(op.stream), [this, &function, args, context] {
+    if (node_.failure().is_set() || host_failure_.is_set()) return;
+    try {
+      for (const Kernel& kernel : function.kernels) host_->run(kernel, args, context);
+    } catch (const std::exception& exception) {
+      // Not to the node: its lock is held by who gives work to the GPU, and may wait for it.
+      host_failure_.set(Error{ErrorKind::Device,
+                              function.name + " on the host: " + exception.what(), std::nullopt});
+    }
+  });
 }
 
 Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte* const> args) {
@@ -180,13 +227,20 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
 
 Result<void> CudaDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
                                       std::size_t bytes) {
+  const bool to_device = op.kind == OpKind::HostToDevice;
+  auto* const at = static_cast<std::byte*>(host);
+  if (op.moves_memory()) {  // pinned already
+    return enqueue_work(id, op.stream, [this, &op, to_device, at, buffer, bytes] {
+      return driver_.copy(handle(op.stream), to_device ? buffer : at, to_device ? at : buffer,
+                          static_cast<std::int64_t>(bytes));
+    });
+  }
   Staging& staging = staging_[id.v];
   if (staging.pinned == nullptr) {
     const auto pinned = driver_.allocate(Memory::PinnedHost, static_cast<std::int64_t>(bytes));
     if (!pinned) return pinned.error();
     staging = {*pinned, nullptr, bytes};
   }
-  const bool to_device = op.kind == OpKind::HostToDevice;
   if (to_device) std::memcpy(staging.pinned, host, bytes);
   staging.host = to_device ? nullptr : host;
   std::byte* pinned = staging.pinned;
@@ -322,6 +376,7 @@ Result<std::vector<OpTime>> CudaDevice::synchronize() {
     }
   }
   if (const auto idle = wait_for_gpu(); !idle) node_.fail(idle.error());
+  if (const auto well = host_failure_.result(); !well) node_.fail(well.error());
   if (const auto well = node_.failure().result(); !well) return well.error();
   for (auto& [op, staging] : staging_) {
     if (staging.host != nullptr) std::memcpy(staging.host, staging.pinned, staging.bytes);

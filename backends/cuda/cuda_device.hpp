@@ -19,10 +19,12 @@ namespace lockstep::cuda {
 
 class CudaDevice final : public Device {
  public:
-  /// All but `rank` outlive the device. Errors: OutOfMemory if arena and scratch memory do not fit,
-  /// Device.
+  /// Program, driver and node outlive the device. `host`: what runs Stream::Host; null: there is no
+  /// host memory for what is offloaded. Errors: OutOfMemory if arenas and scratch memory do not
+  /// fit, Unsupported if `host` lacks a kernel, Device.
   static Result<std::unique_ptr<CudaDevice>> create(const Program& program, Rank rank,
-                                                    Driver& driver, Node& node);
+                                                    Driver& driver, Node& node,
+                                                    std::unique_ptr<HostCompute> host = nullptr);
   ~CudaDevice() override;  // waits for the GPU
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -30,6 +32,7 @@ class CudaDevice final : public Device {
   bool supports(const Kernel& kernel) const override { return driver_.supports(kernel); }
   std::byte* arena() override { return arena_; }
   std::int64_t arena_bytes() const override { return role_.arena.v; }
+  std::byte* host_arena() override { return host_arena_; }
   Result<void> write(std::int64_t offset, std::span<const std::byte> from) override;
   Result<void> read(std::int64_t offset, std::span<std::byte> to) override;
   Result<void> fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) override;
@@ -87,13 +90,16 @@ class CudaDevice final : public Device {
     std::size_t bytes = 0;
   };
 
-  CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node);
+  CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node,
+             std::unique_ptr<HostCompute> host);
   Result<void> set_up();
   Queue& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
   Result<void> push(Stream stream, Item item);
   bool can_issue(const Queue& queue) const;
   Result<void> issue_front(Queue& queue);
   Result<void> run_function(OpId id, const Op& op, std::span<std::byte* const> args);
+  Result<void> run_on_host(const Op& op, std::span<std::byte* const> args);
+  Result<void> check_host_kernels() const;
   Result<void> blocking_copy(std::byte* to, const std::byte* from, std::size_t bytes);
   Result<void> wait_for_gpu();
   Result<std::vector<OpTime>> read_times();
@@ -103,8 +109,11 @@ class CudaDevice final : public Device {
   Driver& driver_;
   Node& node_;
   std::function<Result<void>()> watch_;
+  std::unique_ptr<HostCompute> host_;
+  FirstError host_failure_;
   std::byte* arena_ = nullptr;
-  std::byte* transit_ = nullptr;  // pinned, for write() and read()
+  std::byte* host_arena_ = nullptr;  // pinned; null: none is needed, or nothing computes there
+  std::byte* transit_ = nullptr;     // pinned, for write() and read()
   StreamHandle control_ = nullptr;
   std::int64_t scratch_bytes_ = 0;
   StepContext context_;

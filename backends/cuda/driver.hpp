@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -37,6 +38,15 @@ struct KernelCall {
   StepContext context;
 };
 
+/// What the host computes for a rank: kernels on buffers in its memory, for Stream::Host.
+struct HostCompute {
+  virtual ~HostCompute() = default;
+  virtual bool supports(const Kernel& kernel) const = 0;
+  /// `buffers`: of the function's formals. From one thread at a time.
+  virtual void run(const Kernel& kernel, std::span<std::byte* const> buffers,
+                   const StepContext& context) = 0;
+};
+
 /// One GPU. All calls may come from any thread; only synchronize() and elapsed() block, besides
 /// those that create and release. Errors are of kind Device and name the call; OutOfMemory if there
 /// is not enough memory.
@@ -56,6 +66,8 @@ struct Driver {
                             std::int64_t bytes) = 0;
   virtual Result<void> fill(StreamHandle stream, std::byte* to, std::uint8_t value,
                             std::int64_t bytes) = 0;
+  /// `work` runs on the host, in stream order; it calls nothing of the driver.
+  virtual Result<void> run_on_host(StreamHandle stream, std::function<void()> work) = 0;
   virtual Result<void> record(EventHandle event, StreamHandle stream) = 0;
   virtual Result<void> wait(StreamHandle stream, EventHandle event) = 0;  // the stream waits
 

@@ -3,6 +3,7 @@
 // fibers.
 #include <memory>
 
+#include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/cpu/kernels.hpp"
 #include "backends/cuda/cuda_backend.hpp"
@@ -61,7 +62,8 @@ RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
       },
       []() -> Result<std::unique_ptr<cuda::Nccl>> {
         return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
-      }};
+      },
+      cuda_platform().make_host};
   const auto backend = make_cuda_backend(platform, {.poison = true});
   return train(*backend, program, s, steps, "local");
 }
@@ -80,8 +82,6 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
   constexpr int kSteps = 3;
   unsigned seed = 1;
   for (const ParityRow& row : test::parity_rows()) {
-    // Not on this backend yet: host memory, which it refuses.
-    if (row.keys.find("offload") != std::string::npos) continue;
     INFO(row.name);
     const auto kind = seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama;
     const Scenario s = parity_scenario(kind, row, DType::F32);
@@ -165,8 +165,8 @@ TEST_CASE("residual networks on the CUDA device equal the CPU's run to the last 
 
 TEST_CASE("the CUDA backend refuses what it cannot run, and says what can", "[integration][cuda]") {
   const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("", "dp_shard=2"), DType::F32);
-  const Program program = lowered(s);
-  const auto run = [&](const std::string& communicator, bool gpu) {
+  const auto run_scenario = [](const Scenario& scenario, const std::string& communicator,
+                               bool gpu) {
     const CudaPlatform platform{
         [=]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
           if (!gpu) return Error{ErrorKind::Device, "no GPU to run on", std::nullopt};
@@ -176,16 +176,26 @@ TEST_CASE("the CUDA backend refuses what it cannot run, and says what can", "[in
         },
         []() -> Result<std::unique_ptr<cuda::Nccl>> {
           return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
-        }};
+        },
+        nullptr};
     RunOptions options;
     options.communicator = communicator;
-    return make_cuda_backend(platform)->run(program, s, options);
+    return make_cuda_backend(platform)->run(lowered(scenario), scenario, options);
+  };
+  const auto run = [&](const std::string& communicator, bool gpu) {
+    return run_scenario(s, communicator, gpu);
   };
   const auto few = run("nccl", true);
   REQUIRE_FALSE(few.ok());
   CHECK(few.error().kind == ErrorKind::Unsupported);
   CHECK_THAT(few.error().message, ContainsSubstring("2 ranks and 1 GPU(s)"));
   CHECK_THAT(few.error().message, ContainsSubstring("--communicator local"));
+  const Scenario offloading =
+      parity_scenario(Architecture::Gpt2, parity_row("", "offload=optimizer"), DType::F32);
+  const auto nowhere = run_scenario(offloading, "local", true);
+  REQUIRE_FALSE(nowhere.ok());
+  CHECK(nowhere.error().kind == ErrorKind::Unsupported);
+  CHECK_THAT(nowhere.error().message, ContainsSubstring("host memory"));
   const auto unknown = run("ncl", true);
   REQUIRE_FALSE(unknown.ok());
   CHECK(unknown.error().kind == ErrorKind::InvalidSpec);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
 #include "core/lower/lower.hpp"
@@ -83,7 +84,7 @@ TEST_CASE("every kernel on the GPU equals float64 on the CPU", "[integration][gp
 TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the CPU does",
           "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
-  const auto gpu = make_cuda_backend(cuda::platform(), {.poison = true});
+  const auto gpu = make_cuda_backend(cuda_platform(), {.poison = true});
   const auto cpu = make_cpu_backend();
   std::map<std::string, RunResult> references;
   for (const DType dtype : {DType::F64, DType::F32}) {
@@ -112,7 +113,7 @@ TEST_CASE("NCCL with a GPU for every rank trains as logical ranks do", "[integra
     WARN("skipped: " << to_string(nccl.error()));
     return;
   }
-  const auto backend = make_cuda_backend(cuda::platform(), {.poison = true});
+  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
   const int most = std::min<int>(4, static_cast<int>(gpus.size()));
   for (int ranks = 1; ranks <= most; ranks *= 2) {
     for (const std::string layout : {"dp_replicate", "dp_shard", "pp"}) {

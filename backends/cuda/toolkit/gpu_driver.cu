@@ -94,6 +94,17 @@ class GpuDriver final : public Driver {
     return check(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), of(stream)),
                  "cudaMemsetAsync");
   }
+  Result<void> run_on_host(StreamHandle stream, std::function<void()> work) override {
+    use();
+    auto held = std::make_unique<std::function<void()>>(std::move(work));
+    const auto run = [](void* data) {
+      const std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(data));
+      (*own)();
+    };
+    const cudaError_t status = cudaLaunchHostFunc(of(stream), run, held.get());
+    if (status == cudaSuccess) static_cast<void>(held.release());  // its run() takes it
+    return check(status, "cudaLaunchHostFunc");
+  }
   Result<void> record(EventHandle event, StreamHandle stream) override {
     use();
     return check(cudaEventRecord(of(event), of(stream)), "cudaEventRecord");

@@ -88,6 +88,9 @@ class FakeGpu final : public Driver {
                     std::int64_t bytes) override {
     return work(stream, "fill", [=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });
   }
+  Result<void> run_on_host(StreamHandle stream, std::function<void()> host_work) override {
+    return work(stream, "run_on_host", std::move(host_work));
+  }
   Result<void> record(EventHandle event, StreamHandle stream) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("record"); !fails) return fails;
