@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "backends/cuda/fusion.hpp"
+
 namespace lockstep::cuda {
 namespace {
 
@@ -74,6 +76,14 @@ Result<void> CudaDevice::set_up() {
     std::int64_t& most = scratch[static_cast<std::size_t>(op.stream)];
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (driver_.supports(kernel)) most = std::max(most, driver_.scratch_bytes(kernel));
+    }
+  }
+  for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+    const OpId id{static_cast<std::int32_t>(i)};
+    if (role_.ops[i].kind != OpKind::Call || role_.ops[i].stream == Stream::Host) continue;
+    std::vector<int> fused = epilogues(program_, role_, id);
+    if (std::count(fused.begin(), fused.end(), -1) < std::ssize(fused)) {
+      fused_.emplace(id.v, std::move(fused));
     }
   }
   // One byte more than nothing: an empty arena has an address, too.
@@ -211,16 +221,32 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
     return args[static_cast<std::size_t>(operand.formal)] + operand.offset;
   };
   const StepContext context = context_of(program_, op, context_);
-  for (const Kernel& kernel : program_.function(op.function()).kernels) {
+  const auto call_of = [&](const Kernel& kernel) {
     KernelCall call{&kernel, {}, {}, q.scratch, context};
     std::transform(kernel.in.begin(), kernel.in.end(), call.in.begin(), address);
     std::transform(kernel.out.begin(), kernel.out.end(), call.out.begin(), address);
-    if (auto launched = driver_.launch(q.handle, call); !launched) {
+    return call;
+  };
+  const std::vector<Kernel>& kernels = program_.function(op.function()).kernels;
+  const auto fused = fused_.find(id.v);
+  std::vector<bool> done(kernels.size(), false);  // in an epilogue
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (done[i]) continue;
+    const KernelCall call = call_of(kernels[i]);
+    const int next = fused != fused_.end() ? fused->second[i] : -1;
+    Result<bool> both = false;
+    if (next >= 0) {
+      both = driver_.launch_fused(q.handle, call, call_of(kernels[static_cast<std::size_t>(next)]));
+    }
+    Result<void> launched = both ? Result<void>() : both.error();
+    if (both && !*both) launched = driver_.launch(q.handle, call);
+    if (!launched) {
       Error error = launched.error();
-      error.message = describe(program_, role_, id) + ", " + std::string(info(kernel.kind).name) +
-                      ": " + error.message;
+      error.message = describe(program_, role_, id) + ", " +
+                      std::string(info(kernels[i].kind).name) + ": " + error.message;
       return error;
     }
+    if (*both) done[static_cast<std::size_t>(next)] = true;
   }
   return {};
 }

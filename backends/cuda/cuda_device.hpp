@@ -119,13 +119,14 @@ class CudaDevice final : public Device {
   StepContext context_;
 
   std::array<Queue, kNumStreams> queues_;
-  std::size_t held_back_ = 0;                      // items in the queues, and held transfers
-  std::vector<bool> issued_;                       // by op
-  std::vector<OpId> order_;                        // of issuing, in this step
-  std::vector<EventHandle> ends_;                  // by op; null: nothing waits for it
-  std::map<std::int32_t, EventHandle> arrivals_;   // by op
-  std::vector<std::array<EventHandle, 3>> times_;  // by op and Moment; made when first timed
-  std::map<std::int32_t, Staging> staging_;        // by op
+  std::size_t held_back_ = 0;                       // items in the queues, and held transfers
+  std::vector<bool> issued_;                        // by op
+  std::vector<OpId> order_;                         // of issuing, in this step
+  std::vector<EventHandle> ends_;                   // by op; null: nothing waits for it
+  std::map<std::int32_t, EventHandle> arrivals_;    // by op
+  std::vector<std::array<EventHandle, 3>> times_;   // by op and Moment; made when first timed
+  std::map<std::int32_t, Staging> staging_;         // by op
+  std::map<std::int32_t, std::vector<int>> fused_;  // by op: epilogues(), where there are any
 };
 
 }  // namespace lockstep::cuda

@@ -80,6 +80,12 @@ struct Driver {
   virtual bool supports(const Kernel& kernel) const = 0;
   virtual std::int64_t scratch_bytes(const Kernel& kernel) const = 0;
   virtual Result<void> launch(StreamHandle stream, const KernelCall& call) = 0;
+  /// A matrix product with the kernel that follows it in its epilogue (backends/cuda/fusion.hpp).
+  /// False: not for these two; nothing is launched.
+  virtual Result<bool> launch_fused(StreamHandle, const KernelCall& /*product*/,
+                                    const KernelCall& /*next*/) {
+    return false;
+  }
   /// targets[…][i] = sources[0][i] + sources[1][i] + …, in this order, in float32 for bfloat16 and
   /// otherwise in the type itself, rounded once; a target may be a source.
   virtual Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,

@@ -66,3 +66,17 @@ TEST_CASE("every kernel of the GPU, run by fibers, equals float64 on the CPU",
     CHECK((covered[kind] > 0) == (cuda::emulated::registry()[kind].launch != nullptr));
   }
 }
+
+TEST_CASE("a pair that is fused is compared in all that it must leave", "[integration][cuda]") {
+  auto kernels = cuda::test::emulated_kernels();
+  cuda::test::FakeGpu apart(1, kernels);
+  kernels.fuses = true;
+  cuda::test::FakeGpu together(1, kernels);
+  for (const bool backward : {false, true}) {
+    const test::FusedPair pair(9, 16, 5, backward, DType::BF16);
+    CHECK(pair.run(apart, true).empty());
+    const auto expected = pair.run(apart, false);
+    CHECK(expected.size() == (backward ? 1 : 2));
+    CHECK(pair.run(together, true) == expected);
+  }
+}

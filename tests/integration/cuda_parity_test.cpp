@@ -1,6 +1,7 @@
 // Strategies on the CUDA backend without a GPU: the device, its events and the transfers of logical
 // ranks on a fake one that runs what events allow in random orders; then the kernels themselves, by
 // fibers.
+#include <algorithm>
 #include <memory>
 
 #include "backends/backends.hpp"
@@ -41,6 +42,18 @@ cuda::test::FakeKernels cpu_kernels() {
           [](const Kernel&) { return std::int64_t{0}; }, run};
 }
 
+/// Leaves its calls behind.
+struct LoggedGpu : cuda::test::FakeGpu {
+  LoggedGpu(unsigned seed, const cuda::test::FakeKernels& kernels, std::vector<std::string>* to)
+      : FakeGpu(seed, kernels), to_(to) {}
+  ~LoggedGpu() override {
+    if (to_ != nullptr) *to_ = std::move(log);
+  }
+  LoggedGpu(const LoggedGpu&) = delete;
+  LoggedGpu& operator=(const LoggedGpu&) = delete;
+  std::vector<std::string>* to_;
+};
+
 RunResult train(Backend& backend, const Program& program, const Scenario& s, int steps,
                 const std::string& communicator) {
   RunOptions options;
@@ -53,17 +66,17 @@ RunResult train(Backend& backend, const Program& program, const Scenario& s, int
 }
 
 RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
-                        const cuda::test::FakeKernels& kernels, unsigned seed) {
-  const CudaPlatform platform{
-      [&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
-        std::vector<std::unique_ptr<cuda::Driver>> gpus;
-        gpus.push_back(std::make_unique<cuda::test::FakeGpu>(seed, kernels));
-        return gpus;
-      },
-      []() -> Result<std::unique_ptr<cuda::Nccl>> {
-        return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
-      },
-      cuda_platform().make_host};
+                        const cuda::test::FakeKernels& kernels, unsigned seed,
+                        std::vector<std::string>* log = nullptr) {
+  const CudaPlatform platform{[&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
+                                std::vector<std::unique_ptr<cuda::Driver>> gpus;
+                                gpus.push_back(std::make_unique<LoggedGpu>(seed, kernels, log));
+                                return gpus;
+                              },
+                              []() -> Result<std::unique_ptr<cuda::Nccl>> {
+                                return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
+                              },
+                              cuda_platform().make_host};
   const auto backend = make_cuda_backend(platform, {.poison = true});
   return train(*backend, program, s, steps, "local");
 }
@@ -111,6 +124,34 @@ TEST_CASE("the GPU has every kernel that the programs of the parity table need",
           CHECK(kernels.supports(kernel));
         }
       }
+    }
+  }
+}
+
+TEST_CASE("products that take GELU or its gradient along change nothing", "[integration][cuda]") {
+  unsigned seed = 1;
+  for (const char* keys :
+       {"", "pp=2 mb=4 schedule=ZBVZeroBubble v=2", "tp=2 dp_shard=2",
+        "tp=2 enable_sequence_parallel=true activation_checkpoint.mode=full",
+        "dp_shard=3 training.mixed_precision_param=bfloat16",
+        "activation_checkpoint.mode=selective activation_checkpoint.selective_ac_option=op"}) {
+    INFO(keys);
+    const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F32);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, 2, "");
+    auto kernels = cpu_kernels();
+    kernels.fuses = true;
+    std::vector<std::string> log;
+    const RunResult run = train_on_fake(program, s, 2, kernels, seed++, &log);
+    CHECK(run.state == expected.state);
+    for (const char* kind : {"gelu_forward", "gelu_backward"}) {
+      // Where activation functions are computed twice, the first result takes the memory of what
+      // the product reads, and the second comes without a product.
+      const bool twice = std::string(keys).find("=op") != std::string::npos;
+      if (twice && std::string(kind) == "gelu_forward") continue;
+      CHECK(std::count(log.begin(), log.end(), std::string("launch fused ") + kind) > 0);
+      CHECK(std::count(log.begin(), log.end(), std::string("launch ") + kind) == 0);
     }
   }
 }

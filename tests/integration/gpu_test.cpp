@@ -81,6 +81,27 @@ TEST_CASE("every kernel on the GPU equals float64 on the CPU", "[integration][gp
   }
 }
 
+TEST_CASE("a product that takes GELU or its gradient along equals the two kernels",
+          "[integration][gpu]") {
+  const auto gpus = gpus_or_reason();
+  if (gpus.empty()) return;
+  int fused = 0;
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    for (const bool backward : {false, true}) {
+      const test::FusedPair pair(64, 96, 40, backward, dtype);
+      const auto apart = pair.run(*gpus.front(), false), together = pair.run(*gpus.front(), true);
+      if (together.empty()) continue;  // no such epilogue in this cuBLASLt
+      ++fused;
+      REQUIRE(together.size() == apart.size());
+      for (std::size_t i = 0; i < apart.size(); ++i) {
+        INFO(to_string(dtype) << (backward ? " backward" : " forward") << ", output " << i);
+        CHECK(test::distance(together[i], apart[i]) <= kernel_tolerance(dtype));
+      }
+    }
+  }
+  WARN("fused: " << fused << " of 4");
+}
+
 TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the CPU does",
           "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;

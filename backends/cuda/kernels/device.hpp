@@ -241,8 +241,9 @@ __device__ __forceinline__ A block_max(A x) {
 /// Matrix products by a library, where there is one.
 struct Products {
   virtual ~Products() = default;
-  /// False: there is no algorithm for this Gemm; nothing is launched.
-  virtual Result<bool> multiply(const KernelCall& call, StreamHandle stream,
+  /// `next`: a kernel to run in the epilogue (Driver::launch_fused), or null. False: there is no
+  /// algorithm for this Gemm, or for both; nothing is launched.
+  virtual Result<bool> multiply(const KernelCall& call, const KernelCall* next, StreamHandle stream,
                                 std::byte* workspace) = 0;
 };
 
@@ -273,7 +274,7 @@ class Queue {
   /// False: the library has not taken this Gemm.
   bool multiplied(const KernelCall& call) {
     if (products_ == nullptr) return false;
-    const Result<bool> done = products_->multiply(call, stream_, workspace_);
+    const Result<bool> done = products_->multiply(call, nullptr, stream_, workspace_);
     if (!done) keep(done.error());
     return !done || *done;
   }

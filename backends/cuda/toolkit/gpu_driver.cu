@@ -145,6 +145,12 @@ class GpuDriver final : public Driver {
     gpu::registry()[call.kernel->kind].launch(call, queue);
     return queue.status();
   }
+  Result<bool> launch_fused(StreamHandle stream, const KernelCall& product,
+                            const KernelCall& next) override {
+    use();
+    return multiplier_.multiply(product, &next, stream,
+                                product.scratch + own_scratch(*product.kernel));
+  }
   Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                             std::span<const std::byte* const> sources,
                             std::span<std::byte* const> targets) override {

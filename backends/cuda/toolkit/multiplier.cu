@@ -48,8 +48,20 @@ std::uint32_t alignment(const void* address) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
-using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, DType, DType, bool,
-                       std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+using Key =
+    std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, DType, DType,
+               cublasLtEpilogue_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+/// GELU keeps its argument in the auxiliary output, GELU's gradient reads it there.
+bool has_auxiliary(cublasLtEpilogue_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+cublasLtEpilogue_t epilogue_of(bool bias, const KernelCall* next) {
+  if (next == nullptr) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (next->kernel->kind == KernelKind::GeluBackward) return CUBLASLT_EPILOGUE_DGELU;
+  return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+}
 
 struct Plan {
   cublasLtMatmulDesc_t desc = nullptr;
@@ -73,7 +85,8 @@ struct Multiplier::State {
   }
 
   /// Row-major c = op(a) op(b) is column-major c' = op(b)' op(a)': cuBLASLt's A is our b.
-  Plan make_plan(const Kernel& kernel, DType out, bool bias, const std::uint32_t (&aligned)[4]) {
+  Plan make_plan(const Kernel& kernel, DType out, cublasLtEpilogue_t epilogue,
+                 const std::uint32_t (&aligned)[4]) {
     const auto m = static_cast<std::uint64_t>(kernel.dims[0]);
     const auto n = static_cast<std::uint64_t>(kernel.dims[1]);
     const auto k = static_cast<std::uint64_t>(kernel.dims[2]);
@@ -87,9 +100,10 @@ struct Multiplier::State {
     const cublasOperation_t second = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    if (bias) {
-      const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-      calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (has_auxiliary(epilogue)) {
+      const auto row = static_cast<std::int64_t>(n);
+      calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &row, sizeof row);
     }
     calls.layout_create(&plan.a, in_type, tb ? k : n, tb ? n : k,
                         static_cast<std::int64_t>(tb ? k : n));
@@ -127,8 +141,8 @@ Multiplier::~Multiplier() {
   if (state_) state_->calls.destroy(state_->handle);
 }
 
-Result<bool> Multiplier::multiply(const KernelCall& call, StreamHandle stream,
-                                  std::byte* workspace) {
+Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next,
+                                  StreamHandle stream, std::byte* workspace) {
   if (!state_) return false;
   const Kernel& kernel = *call.kernel;
   const auto dtype_of = [&](const std::vector<Operand>& operands, std::size_t i) {
@@ -139,22 +153,36 @@ Result<bool> Multiplier::multiply(const KernelCall& call, StreamHandle stream,
   if (bias && dtype_of(kernel.in, 2) != out) return false;
   if (resid && (kernel.accumulate || dtype_of(kernel.in, 3) != out)) return false;
   if (kernel.dims[0] == 0 || kernel.dims[1] == 0 || kernel.dims[2] == 0) return false;
-  std::byte* const c = resid ? call.in[3] : call.out[0];
+  const cublasLtEpilogue_t epilogue = epilogue_of(bias, next);
+  const void* auxiliary = nullptr;
+  if (next != nullptr) {
+    if (kernel.dtype == DType::F64 || resid || kernel.accumulate) return false;
+    const bool gradient = epilogue == CUBLASLT_EPILOGUE_DGELU;
+    auxiliary = gradient ? next->in[1] : call.out[0];
+    // What cuBLASLt asks of the auxiliary matrix.
+    if (kernel.dims[1] % 8 != 0 || alignment(auxiliary) < 16) return false;
+  }
+  std::byte* const result = next != nullptr ? next->out[0] : call.out[0];
+  std::byte* const c = resid ? call.in[3] : result;
   const std::uint32_t aligned[4] = {alignment(call.in[1]), alignment(call.in[0]), alignment(c),
-                                    alignment(call.out[0])};
+                                    alignment(result)};
   const auto& d = kernel.dims;
-  const Key key{d[0], d[1], d[2],       d[3] != 0,  d[4] != 0,  kernel.dtype,
-                out,  bias, aligned[0], aligned[1], aligned[2], aligned[3]};
+  const Key key{d[0], d[1],     d[2],       d[3] != 0,  d[4] != 0,  kernel.dtype,
+                out,  epilogue, aligned[0], aligned[1], aligned[2], aligned[3]};
   const std::lock_guard lock(state_->mutex);
   auto at = state_->plans.find(key);
   if (at == state_->plans.end()) {
-    at = state_->plans.emplace(key, state_->make_plan(kernel, out, bias, aligned)).first;
+    at = state_->plans.emplace(key, state_->make_plan(kernel, out, epilogue, aligned)).first;
   }
   const Plan& plan = at->second;
   if (!plan.algorithm) return false;
   if (bias) {
     const void* pointer = call.in[2];
     state_->calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer, sizeof pointer);
+  }
+  if (next != nullptr) {
+    state_->calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &auxiliary,
+                           sizeof auxiliary);
   }
   const double one = 1, added = kernel.accumulate || resid ? 1 : 0;
   const auto one_single = static_cast<float>(one), added_single = static_cast<float>(added);
@@ -163,7 +191,7 @@ Result<bool> Multiplier::multiply(const KernelCall& call, StreamHandle stream,
   const void* beta = f64 ? static_cast<const void*>(&added) : &added_single;
   const cublasStatus_t status = state_->calls.matmul(
       state_->handle, plan.desc, alpha, call.in[1], plan.a, call.in[0], plan.b, beta, c, plan.c,
-      call.out[0], plan.c, &*plan.algorithm, workspace, static_cast<std::size_t>(kWorkspaceBytes),
+      result, plan.c, &*plan.algorithm, workspace, static_cast<std::size_t>(kWorkspaceBytes),
       reinterpret_cast<cudaStream_t>(stream));
   if (status == CUBLAS_STATUS_SUCCESS) return true;
   return Error{ErrorKind::Device, "cublasLtMatmul: status " + std::to_string(status), std::nullopt};

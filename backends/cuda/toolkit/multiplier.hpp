@@ -1,6 +1,6 @@
-// Multiplier: matrix products of one GPU by cuBLASLt, with the bias in the epilogue and the
-// residual or the sum so far as C. An algorithm is asked for once per shape and kept, so that a
-// shape gives the same bits all through a run.
+// Multiplier: matrix products of one GPU by cuBLASLt, with the bias, GELU and its gradient in the
+// epilogue and the residual or the sum so far as C. An algorithm is asked for once per shape and
+// kept, so that a shape gives the same bits all through a run.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ class Multiplier final : public gpu::Products {
   ~Multiplier() override;
   bool found() const { return state_ != nullptr; }
   /// `workspace`: kWorkspaceBytes.
-  Result<bool> multiply(const KernelCall& call, StreamHandle stream, std::byte* workspace) override;
+  Result<bool> multiply(const KernelCall& call, const KernelCall* next, StreamHandle stream,
+                        std::byte* workspace) override;
 
  private:
   struct State;

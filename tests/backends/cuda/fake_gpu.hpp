@@ -25,9 +25,12 @@ struct FakeKernels {
   std::function<bool(const Kernel&)> supports = [](const Kernel&) { return true; };
   std::function<std::int64_t(const Kernel&)> scratch_bytes = [](const Kernel&) { return 0; };
   std::function<void(const KernelCall&)> run = [](const KernelCall&) {};
+  /// Fuses every pair that it is given: the product's own result is lost where the next kernel need
+  /// not leave it.
+  bool fuses = false;
 };
 
-class FakeGpu final : public Driver {
+class FakeGpu : public Driver {
  public:
   explicit FakeGpu(unsigned seed = 1, FakeKernels kernels = {})
       : random_(seed), kernels_(std::move(kernels)) {}
@@ -141,6 +144,23 @@ class FakeGpu final : public Driver {
   Result<void> launch(StreamHandle stream, const KernelCall& call) override {
     return work(stream, "launch " + std::string(lockstep::info(call.kernel->kind).name),
                 [this, call] { kernels_.run(call); });
+  }
+  Result<bool> launch_fused(StreamHandle stream, const KernelCall& product,
+                            const KernelCall& next) override {
+    if (!kernels_.fuses) return false;
+    const auto done =
+        work(stream, "launch fused " + std::string(lockstep::info(next.kernel->kind).name),
+             [this, product, next] {
+               kernels_.run(product);
+               kernels_.run(next);
+               if (next.kernel->kind == KernelKind::GeluForward) return;
+               if (product.out[0] == next.out[0]) return;
+               const std::int64_t bytes =
+                   output_elements(*product.kernel, 0) * size_of(product.kernel->out[0].dtype);
+               std::memset(product.out[0], 0xff, static_cast<std::size_t>(bytes));
+             });
+    if (!done) return done.error();
+    return true;
   }
   Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                             std::span<const std::byte* const> sources,
