@@ -1,7 +1,18 @@
 # Everything that is not ours. Required parts fail here with their package's name.
 find_package(Threads REQUIRED)
+option(LOCKSTEP_PORTABLE "binaries that need no library but the C library's (scripts/gpu-pack)" OFF)
+if(LOCKSTEP_PORTABLE)
+  set(ZLIB_USE_STATIC_LIBS ON)
+endif()
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
+add_library(lockstep_fmt INTERFACE)
+if(LOCKSTEP_PORTABLE)
+  target_link_libraries(lockstep_fmt INTERFACE fmt::fmt-header-only)
+  add_link_options(-static-libstdc++ -static-libgcc)
+else()
+  target_link_libraries(lockstep_fmt INTERFACE fmt::fmt)
+endif()
 
 function(lockstep_header_library target header package)
   string(TOUPPER ${target} var)
