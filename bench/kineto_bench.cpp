@@ -1,5 +1,6 @@
-// How long a Kineto trace takes to open, and the memory that it takes. Argument: MB of JSON. The
-// file is made here, from a seed, in the shape that PyTorch 2 writes: per layer the host's ops and
+// How long a Kineto trace takes to open, and the memory that it takes: read alone, and with the
+// report that `lockstep report` and the application make of it. Argument: MB of JSON. The file is
+// made here, from a seed, in the shape that PyTorch 2 writes: per layer the host's ops and
 // launches, the kernels with all their arguments, flows, and a collective.
 #include <benchmark/benchmark.h>
 
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/run_folder/run_folder.hpp"
 #include "core/trace/gzip_file.hpp"
 #include "core/trace/kineto.hpp"
 
@@ -152,6 +154,22 @@ void open_trace(benchmark::State& state, bool compress) {
   }
   fs::remove(path);
 }
+void open_with_report(benchmark::State& state) {
+  const std::string path = trace_of(state.range(0), false);
+  for (auto _ : state) {
+    const double before = memory_mb("VmRSS");
+    reset_peak();
+    const Result<Run> run = open_run(path);
+    if (!run) {
+      state.SkipWithError(run.error().message.c_str());
+      break;
+    }
+    state.counters["spans"] = static_cast<double>(run->trace.spans.size());
+    state.counters["peak_MB"] = memory_mb("VmHWM") - before;
+  }
+  fs::remove(path);
+}
+BENCHMARK(open_with_report)->Arg(300)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(open_trace, json, false)->Arg(30)->Arg(300)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(open_trace, json_gz, true)->Arg(300)->Unit(benchmark::kMillisecond);
 

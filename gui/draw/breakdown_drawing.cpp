@@ -39,7 +39,12 @@ DisplayList draw_parts_bar(const TimeParts& parts, Seconds whole, QRectF rect,
     list.fill(box, style.ink, style.hatch);
     const std::string share = percent_text(parts[i].v / total);
     if (text.width_of(share) + 6 < width && rect.height() >= text.line_height - 2) {
-      list.texts.push_back({box, share, style.ink, true, Align::Center});
+      const double plate = text.width_of(share) + 6;
+      const Ink under = style.ink == Ink::Idle ? Ink::Background : style.ink;
+      if (style.hatch != Hatch::None) {  // words on a pattern are hard to read
+        list.fill({box.center().x() - plate / 2, box.y() + 1, plate, box.height() - 2}, under);
+      }
+      list.texts.push_back({box, share, under, true, Align::Center});
     }
     x += width;
   }

@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr std::size_t kWidestLine = 8;  // ranks side by side without a pipeline
+constexpr double kRoomOfRank = 52;  // pixels of height that a rank likes to have
 constexpr std::array<const char*, kNumStateKinds> kLetters = {"P", "G", "O"};
 constexpr std::array<const char*, kNumStateKinds> kNames = {"parameters", "gradients",
                                                             "optimizer states"};
@@ -32,10 +32,13 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
   }
   if (columns.size() == 1) {
     const std::vector<std::size_t> all = columns.begin()->second;
-    const std::size_t wide = std::min(all.size(), kWidestLine);
+    // No pipeline: below each other, so that their parts make stairs, in as few columns as fit.
+    const auto fitting = static_cast<std::size_t>(std::max(rect.height() / kRoomOfRank, 1.0));
+    const std::size_t wide = (all.size() + fitting - 1) / fitting;
+    const std::size_t deep = (all.size() + wide - 1) / wide;
     columns.clear();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      columns[static_cast<int>(i % wide)].push_back(all[i]);
+      columns[static_cast<int>(i / deep)].push_back(all[i]);
     }
   }
   std::size_t deepest = 1;

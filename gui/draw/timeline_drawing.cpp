@@ -316,6 +316,7 @@ class TimelineDrawing {
       if (x < frame_.gutter) continue;
       list_.line({x, frame_.ruler - 6}, {x, frame_.ruler}, Ink::Faint);
       const std::string words = tick_text(n * step, step);
+      if (x + 3 + text_.width_of(words) > frame_.gutter + frame_.axis.width) break;
       list_.text({x + 3, 0, kRulerTick, frame_.ruler - 2}, words, Ink::Faint);
     }
   }

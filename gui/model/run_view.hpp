@@ -63,8 +63,11 @@ struct Outcome {
 };
 
 /// A scenario text is simulated; of a sweep, its first point. `file` names the text in errors.
+/// `before`: an earlier run, or null; its program is taken over where the scenarios differ only in
+/// what lowering does not look at ([what_if], [expect]). The result is the same, and there sooner.
 Outcome simulate(const std::string& text, const std::string& file,
-                 const std::vector<std::string>& overrides, const Cancelled& cancelled);
+                 const std::vector<std::string>& overrides, const Cancelled& cancelled,
+                 const RunView* before = nullptr);
 
 /// A run folder, a trace of ours or of PyTorch's profiler, or a folder of such traces, one per
 /// rank. `progress`, from 0 to 1, is called on the caller's thread. Errors: as open_run.

@@ -129,12 +129,11 @@ Result<void> Session::save(const std::string& path) {
 
 void Session::simulate_document() {
   const std::string file = path_.empty() ? "scenario.toml" : path_;
-  simulating_.submit(
-      [this, document = document(), file](const Cancelled& cancelled) -> Latest::Apply {
-        return [this, outcome = simulate(document.text, file, document.overrides, cancelled)] {
-          show_simulation(outcome);
-        };
-      });
+  simulating_.submit([this, document = document(), file,
+                      before = simulation_](const Cancelled& cancelled) -> Latest::Apply {
+    return [this, outcome = simulate(document.text, file, document.overrides, cancelled,
+                                     before.get())] { show_simulation(outcome); };
+  });
   emit busyChanged();
 }
 

@@ -1,6 +1,7 @@
 #include "gui/model/shards_model.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep::gui {
 namespace {
@@ -26,10 +27,19 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
   model.parameters = starts.back();
   if (model.parameters == 0) return model;  // given times: no parameters
   const auto whole = static_cast<double>(model.parameters);
-  for (const Rank rank : step.ranks()) {
+  // Ranks that do the same at the same time still keep different parts.
+  const std::vector<Rank>& same_as = model.run->trace.same_as;
+  std::vector<Rank> ranks = step.ranks();
+  for (const Rank rank : ranks) model.lives[rank] = buffer_lives(step, rank);
+  if (same_as.size() <= ShardsModel::kMostRanks) {
+    ranks.resize(same_as.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  for (const Rank rank : ranks) {
     if (cancelled) return model;
     RankStates states;
     states.rank = rank;
+    states.acts_as = same_as[static_cast<std::size_t>(rank)];
     const Role& role = program.role_of(rank);
     for (const UnitShard& shard : shards_of(program, rank).units) {
       const Unit& unit = role.units[shard.unit];
@@ -51,7 +61,6 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
       own(StateKind::Gradients, shard.gradients);
       own(StateKind::Optimizer, shard.optimizer);
     }
-    states.lives = buffer_lives(step, rank);
     model.ranks.push_back(std::move(states));
   }
   return model;
@@ -62,7 +71,7 @@ std::vector<ShardsModel::Gathered> ShardsModel::gathered(std::size_t rank, SimTi
   const Role& role = run->program->role_of(states.rank);
   std::vector<Gathered> out;
   for (const GatheredUnit& unit :
-       gathered_at(run->steps.front().graph, states.rank, states.lives, t)) {
+       gathered_at(run->steps.front().graph, states.acts_as, lives.at(states.acts_as), t)) {
     out.push_back({states.units[unit.unit], t < unit.ready, role.units[unit.unit].name});
   }
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,17 @@ struct Stretch {
 struct RankStates {
   Rank rank = 0;
   std::array<std::vector<Stretch>, kNumStateKinds> owned;  // by StateKind, ascending
-  std::vector<Stretch> units;     // where each unit of the rank's role lies: what a gather brings
-  std::vector<BufferLife> lives;  // of the rank, for gathered()
+  std::vector<Stretch> units;  // where each unit of the rank's role lies: what a gather brings
+  Rank acts_as = 0;            // the rank whose spans stand for it
 };
 
 struct ShardsModel {
-  RunPtr run;                     // null, or without a program: nothing is known of shards
-  std::int64_t parameters = 0;    // of the whole model
-  std::vector<RankStates> ranks;  // those with spans of their own, ascending
+  RunPtr run;                   // null, or without a program: nothing is known of shards
+  std::int64_t parameters = 0;  // of the whole model
+  std::vector<RankStates>
+      ranks;  // ascending; of more than kMostRanks, those with spans of their own
+  std::map<Rank, std::vector<BufferLife>> lives;  // of ranks with spans of their own
+  static constexpr std::size_t kMostRanks = 64;
   bool empty() const { return ranks.empty(); }
   /// Units that `rank` (by position in `ranks`) has whole at `t` beside what it owns.
   struct Gathered {

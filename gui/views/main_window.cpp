@@ -131,7 +131,7 @@ void MainWindow::size_docks() {
     const auto dock = docks_.find(entry.name);
     if (dock == docks_.end()) continue;
     if (entry.area == Qt::BottomDockWidgetArea) {
-      resizeDocks({dock->second}, {height() * 3 / 10}, Qt::Vertical);
+      resizeDocks({dock->second}, {height() * 3 / 8}, Qt::Vertical);
     } else {
       resizeDocks({dock->second}, {kSideWidth}, Qt::Horizontal);
     }

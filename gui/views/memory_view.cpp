@@ -1,5 +1,6 @@
 #include "gui/views/memory_view.hpp"
 
+#include <QAbstractItemView>
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -107,6 +108,8 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
       reading_(*this) {
   setAccessibleName("Memory");
   ranks_->setAccessibleName("Rank");
+  ranks_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  ranks_->view()->setAccessibleName("Ranks to choose from");
   auto* line = new QHBoxLayout;
   line->addWidget(ranks_);
   line->addWidget(next_, 1);

@@ -35,6 +35,12 @@ class RunsView::Charts final : public Canvas {
 
  protected:
   DisplayList draw() const override {
+    if (live_.steps().empty()) {
+      DisplayList list;
+      list.text(QRectF(rect()), "Loss and tokens/s of a run that trains", Ink::Faint,
+                Align::Center);
+      return list;
+    }
     Chart loss{"loss", {}, Ink::Accent, false};
     Chart rate{"tokens/s", {}, Ink::Ok, true};
     for (const StepMetrics& step : live_.steps()) {

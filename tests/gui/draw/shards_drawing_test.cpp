@@ -40,8 +40,19 @@ TEST_CASE("shards of FSDP cover the model once; replicas of DDP once each", "[gu
   for (StateKind kind : {StateKind::Parameters, StateKind::Gradients, StateKind::Optimizer}) {
     CHECK(owned(fsdp, kind) == Approx(1).epsilon(1e-6));
   }
-  // Ranks that do the same fold to one: DDP 2 shows one rank, which holds everything.
+  // Ranks that do the same at the same time keep what is theirs: eight eighths of the lesson's.
+  const ShardsModel lesson = model_of("lessons/fsdp.toml");
+  REQUIRE(lesson.ranks.size() == 8);
+  CHECK(lesson.run->steps.front().graph.ranks().size() == 1);
+  CHECK(owned(lesson, StateKind::Parameters) == Approx(1).epsilon(1e-6));
+  for (std::size_t i = 0; i + 1 < lesson.ranks.size(); ++i) {
+    CHECK(lesson.ranks[i].owned[0].front().end ==
+          Approx(lesson.ranks[i + 1].owned[0].front().begin));
+    const StepGraph& step = lesson.run->steps.front().graph;
+    CHECK(lesson.gathered(i, step.begin() + step.makespan() / 2).size() >= 1);
+  }
   const ShardsModel ddp = model_of("tiny/gpt2-ddp2.toml");
+  CHECK(ddp.ranks.size() == 2);
   for (const RankStates& states : ddp.ranks) {
     CHECK(size_of(states.owned[0]) == Approx(1).epsilon(1e-6));
     CHECK(size_of(states.owned[2]) == Approx(1).epsilon(1e-6));
@@ -65,7 +76,8 @@ TEST_CASE("what is drawn as owned is as wide as it is large", "[gui][draw]") {
     const QRectF& bar = frame.ranks[i].bars[2];
     double width = 0;
     for (const Fill& fill : list.fills) {
-      if (fill.ink == ink && bar.contains(QPointF(fill.x + fill.width / 2, bar.center().y()))) {
+      if (fill.ink == ink &&
+          bar.contains(QPointF(fill.x + fill.width / 2, fill.y + fill.height / 2))) {
         width += fill.width;
       }
     }
