@@ -1,11 +1,14 @@
 // What a reader of other people's files must survive: every error has its place, nothing crashes.
+#include <random>
 #include <string>
+#include <vector>
 
 #include "core/trace/json_text.hpp"
 #include "core/trace/kineto.hpp"
 #include "core/trace/kineto_fields.hpp"
 #include "core/trace/kineto_names.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/trace/sound_trace.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace lockstep {
@@ -83,6 +86,66 @@ TEST_CASE("a trace cut off anywhere keeps what came before, or is refused",
   }
   CHECK(kept > 1000);
   CHECK(before == 19);
+}
+
+TEST_CASE("a trace with bytes and numbers changed at random is refused or sound",
+          "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const std::string text = read_bytes(kFile);
+  const std::vector<std::string> pieces = {"0",
+                                           "-1",
+                                           "1e18",
+                                           "4503599627370496",
+                                           "9223372036854775807",
+                                           "null",
+                                           "{}",
+                                           "[]",
+                                           "\"X\"",
+                                           "\"B\"",
+                                           "\"E\"",
+                                           "\"s\"",
+                                           "\"f\"",
+                                           ",",
+                                           "}",
+                                           "]"};
+  std::mt19937 random(1);  // the same on every machine, unlike the library's distributions
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  int sound = 0, refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = text;
+    for (std::size_t change = 0; change <= below(4); ++change) {
+      const std::size_t at = below(changed.size());
+      switch (below(4)) {
+        case 0:
+          changed[at] = static_cast<char>(random() % 256);
+          break;
+        case 1:
+          changed.erase(at, 1 + below(20));
+          break;
+        case 2: {  // a value in the place of another
+          const std::size_t colon = changed.find(": ", at);
+          if (colon == std::string::npos) break;
+          const std::size_t end = changed.find_first_of(",}\n", colon + 2);
+          changed.replace(colon + 2, end - colon - 2, pieces[below(pieces.size())]);
+          break;
+        }
+        default:
+          changed.insert(at, text.substr(below(text.size()), below(80)));
+      }
+    }
+    INFO("round " << round);
+    const auto read = read_text(folder, changed);
+    if (!read) {
+      ++refused;
+      CHECK(read.error().where.has_value());
+      continue;
+    }
+    ++sound;
+    CHECK(test::unsound(read->trace) == "");
+    CHECK(read->counts.spans == static_cast<std::int64_t>(read->trace.spans.size()));
+  }
+  CHECK(sound > 300);
+  CHECK(refused > 300);
 }
 
 TEST_CASE("more events at one time than any call stack has are refused", "[core][trace][kineto]") {
