@@ -9,7 +9,8 @@ namespace lockstep {
 namespace {
 
 /// Parameters of the units that one group reduces, as one flat buffer in their order, so that a
-/// bucket is one range of it.
+/// bucket is one range of it. Gradients are views of that buffer, or are copied there to be reduced
+/// and back again (PyTorch DDP's gradient_as_bucket_view).
 class Buckets {
  public:
   Buckets(Draft& draft, DraftRole& out, GroupId group)
@@ -37,9 +38,12 @@ class Buckets {
       after = std::max(after, pieces_[i].ready);
       if (end - pieces_[i].begin < cap && i > 0) continue;
       const std::int64_t begin = pieces_[i].begin;
-      insertions.push_back({strategy.overlap_grad_reduce ? after + 1 : role_.ops.size(),
+      const std::size_t place = strategy.overlap_grad_reduce ? after + 1 : role_.ops.size();
+      if (!views()) copy(place, begin, end, true, insertions);
+      insertions.push_back({place,
                             collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
                             {add_view(role_, grads_, begin, Bytes{end - begin})}});
+      if (!views()) copy(role_.ops.size(), begin, end, false, insertions);
       cap = strategy.bucket_cap.v;
       end = begin;
     }
@@ -49,14 +53,36 @@ class Buckets {
   void lay_out() {
     Buffer flat;
     flat.bytes = Bytes{total_};
-    flat.kind = BufferKind::Grad;
+    flat.kind = views() ? BufferKind::Grad : BufferKind::Comm;
     flat.dtype = draft_.dtype_of(BufferKind::Grad);
-    flat.name = draft_.name("grads");
+    flat.name = draft_.name(views() ? "grads" : "buckets");
     grads_ = add_buffer(role_, flat);
+    if (!views()) return;
     for (const auto& [u, at] : units_) {
       Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
       grad.parent = grads_;
       grad.offset = at;
+    }
+  }
+
+  bool views() const { return draft_.scenario.strategy.gradient_as_bucket_view; }
+
+  /// Bytes [begin, end) of the buckets from the units' gradients, or back to them.
+  void copy(std::size_t place, std::int64_t begin, std::int64_t end, bool in,
+            std::vector<Insertion>& insertions) {
+    const DType dtype = draft_.dtype_of(BufferKind::Grad);
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      const auto [u, at] = units_[i];
+      const std::int64_t next = i + 1 < units_.size() ? units_[i + 1].second : total_;
+      const std::int64_t from = std::max(begin, at), to = std::min(end, next);
+      if (from >= to) continue;
+      const BufferId own = add_view(role_, out_.units[u].grad, from - at, Bytes{to - from});
+      const BufferId bucket = add_view(role_, grads_, from, Bytes{to - from});
+      Op op;
+      op.kind = OpKind::Call;
+      op.layer = static_cast<std::int16_t>(layer_of(out_, u));
+      op.target = copy_function(draft_, (to - from) / size_of(dtype), dtype, dtype, false).v;
+      insertions.push_back({place, op, {in ? own : bucket, in ? bucket : own}});
     }
   }
 

@@ -170,6 +170,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("offload", p.offload);
   v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
+  v.field("gradient_as_bucket_view", p.gradient_as_bucket_view);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);
   v.field("sync_batch_norm", p.sync_batch_norm);
   v.field("overlap_param_gather", p.overlap_param_gather);

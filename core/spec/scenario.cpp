@@ -241,6 +241,11 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "offload=parameters leaves none on the device, and fsdp_persistence_threshold=" +
                    std::to_string(p.fsdp_persistence_threshold) + " keeps small units there");
   }
+  if (!p.gradient_as_bucket_view && p.state_shards() > 1) {
+    faults.add("parallelism.gradient_as_bucket_view",
+               "gradient_as_bucket_view is about DDP's buckets; sharded gradients are scattered "
+               "from where they lie");
+  }
   if (p.fsdp_prefetch < 0) {
     faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
   }

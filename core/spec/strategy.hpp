@@ -58,12 +58,13 @@ struct StrategySpec {
   int fsdp_max_active_stages = 3;               // virtual stages gathered at a time; 0: all
   bool accumulate_sharded_gradients = false;    // scatter gradients after every microbatch
   Offload offload = Offload::None;
-  Bytes bucket_cap{25 << 20};         // DDP: a bucket closes when it reaches this size
-  Bytes first_bucket_cap{1 << 20};    // DDP: the bucket that is reduced first
-  bool overlap_param_gather = false;  // ZeRO-1, ZeRO-2: gather what the last step updated during
-                                      // forward instead of after the update
-  bool overlap_grad_reduce = true;    // false: reduce after the whole backward
-  bool sync_batch_norm = false;       // statistics over all data-parallel ranks
+  Bytes bucket_cap{25 << 20};           // DDP: a bucket closes when it reaches this size
+  Bytes first_bucket_cap{1 << 20};      // DDP: the bucket that is reduced first
+  bool gradient_as_bucket_view = true;  // false: copied into buckets and back (PyTorch's default)
+  bool overlap_param_gather = false;    // ZeRO-1, ZeRO-2: gather what the last step updated during
+                                        // forward instead of after the update
+  bool overlap_grad_reduce = true;      // false: reduce after the whole backward
+  bool sync_batch_norm = false;         // statistics over all data-parallel ranks
 
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;

@@ -89,6 +89,35 @@ TEST_CASE("every ZeRO stage verifies with and without replicas, pipelines and ac
   }
 }
 
+TEST_CASE("gradients that are no views of their buckets are copied there and back",
+          "[core][lower]") {
+  for (const Layout& layout : {Layout{3}, Layout{2, 1, 1, 1, 3}, Layout{2, 1, 2, 4}}) {
+    Scenario s = with_stage(layout, 0);
+    const Program views = lowered(s);
+    s.strategy.gradient_as_bucket_view = false;
+    const Program copies = lowered(s);
+    CHECK(verify(copies).empty());
+    CHECK(bytes_sent(copies) == bytes_sent(views));
+    const auto kept = [](const Program& program, BufferKind kind) {
+      std::int64_t bytes = 0;
+      for (const Buffer& buffer : program.roles[0].buffers) {
+        if (buffer.kind == kind && !buffer.parent.valid()) bytes += buffer.bytes.v;
+      }
+      return bytes;
+    };
+    const std::int64_t gradients = kept(views, BufferKind::Grad);
+    CHECK(kept(copies, BufferKind::Grad) == gradients);
+    CHECK(kept(copies, BufferKind::Comm) - kept(views, BufferKind::Comm) == gradients);
+    std::int64_t copied = 0;  // bytes, both ways
+    for (const Op& op : copies.roles[0].ops) {
+      if (op.kind != OpKind::Call) continue;
+      const Function& function = copies.function(op.function());
+      if (function.name.starts_with("copy.")) copied += function.formals[0].bytes.v;
+    }
+    CHECK(copied == 2 * gradients);
+  }
+}
+
 TEST_CASE("ZeRO stages 1 and 2 scatter each gradient and gather each unit once a step",
           "[core][lower]") {
   for (int n : {1, 4, 9}) {
