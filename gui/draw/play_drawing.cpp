@@ -83,11 +83,15 @@ void draw_box(DisplayList& list, const RunView& run, const StepView& step, Rank 
     list.fill(box, Ink::Idle, Hatch::Rising);
     if (activity.bubble) {
       words = to_string(activity.bubble->cause);
-      const double width = std::min(text.width_of(words) + 6, box.width());
-      const QRectF plate(box.center().x() - width / 2, box.center().y() - text.line_height / 2,
-                         width, text.line_height);
-      list.fill(plate, Ink::Background);
-      list.text(plate, words, Ink::Text, Align::Center);
+      const auto lines = wrap(words, box.width() - 8, 2, text);
+      double y = box.center().y() - text.line_height * static_cast<double>(lines.size()) / 2;
+      for (const std::string& line : lines) {
+        const double width = std::min(text.width_of(line) + 6, box.width());
+        const QRectF plate(box.center().x() - width / 2, y, width, text.line_height);
+        list.fill(plate, Ink::Background);
+        list.text(plate, line, Ink::Text, Align::Center);
+        y += text.line_height;
+      }
     }
   }
   list.outlines.push_back({box, Ink::Grid, 1});

@@ -47,7 +47,9 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
   const double height =
       std::min(rect.height() / static_cast<double>(deepest), 4 * (text.line_height + 4) + 12);
   const double label = height > 3 * text.line_height ? text.line_height : 0;
-  const double letter = text.width_of("P") + 6;
+  // Beside the bars: their letters or, of a rank without room for its name, its number.
+  const double letter =
+      text.width_of(label > 0 ? "P" : std::to_string(model.ranks.back().rank)) + 6;
   frame.ranks.resize(model.ranks.size());
   std::size_t c = 0;
   for (const auto& [pp, members] : columns) {
@@ -83,6 +85,15 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
            Align::Left,
            false,
            true});
+    } else if (place.box.height() >= text.line_height - 6) {
+      list.texts.push_back({{place.box.x() + 2, place.box.y(),
+                             place.bars[0].x() - place.box.x() - 4, place.box.height()},
+                            std::to_string(states.rank),
+                            Ink::Faint,
+                            false,
+                            Align::Right,
+                            false,
+                            true});
     }
     for (std::size_t k = 0; k < kNumStateKinds; ++k) {
       const QRectF& bar = place.bars[k];

@@ -93,6 +93,11 @@ TEST_CASE("ranks that do the same have boxes of their own where there are few", 
   REQUIRE(step.graph.ranks().size() == 1);
   const Stage stage = set_stage(*run, step, QRectF(0, 0, 1000, 300), {});
   REQUIRE(stage.ranks.size() == 8);
+  // What a narrow box says is broken into lines that fit it.
+  const SimTime late = step.graph.begin() + step.graph.makespan() * 95 / 100;
+  const DisplayList list = draw_play(*run, step, stage, late, {});
+  CHECK(std::count_if(list.texts.begin(), list.texts.end(),
+                      [](const Text& t) { return t.text == "communication"; }) == 8);
   // The ring closes below the boxes, and no way crosses a box.
   for (Rank rank = 0; rank < 8; ++rank) {
     const auto way = way_between(stage, rank, (rank + 1) % 8);

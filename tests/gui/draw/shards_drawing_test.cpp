@@ -97,6 +97,16 @@ TEST_CASE("a unit is gathered while its layer computes, and gone afterwards", "[
   CHECK(model.gathered(0, step.end()).empty());
 }
 
+TEST_CASE("a rank without room for its name has its number", "[gui][draw]") {
+  const ShardsModel model = model_of("lessons/fsdp.toml");
+  const auto words = [&](double height) {
+    const ShardsFrame frame = shards_frame(model, QRectF(0, 0, 300, height), {});
+    return print(draw_shards(model, frame, SimTime{0}, {}));
+  };
+  CHECK_THAT(words(800), ContainsSubstring("\"rank 7 (dp_shard7)\""));
+  CHECK_THAT(words(40), ContainsSubstring("\"7\"") && !ContainsSubstring("rank 7"));
+}
+
 TEST_CASE("boxes of ranks do not overlap and stay inside", "[gui][draw]") {
   const ShardsModel model = model_of("tiny/gpt2-fsdp2-1f1b2.toml");
   const ShardsFrame frame = shards_frame(model, kRect, {});
