@@ -5,7 +5,6 @@
 // (HYBRID_SHARD) the reduced shard is summed over them next.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -79,19 +78,41 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
   return found;
 }
 
-/// Where prefetching counts from: for each episode, which layer in the order of use it serves. The
-/// units of a layer are gathered together.
-std::vector<std::size_t> layers_in_order(const DraftRole& out, const std::vector<Episode>& all) {
-  std::vector<std::size_t> order;
-  std::set<std::size_t> units;  // of the layer in hand
-  for (std::size_t e = 0; e < all.size(); ++e) {
-    const bool same = e > 0 && layer_of(out, all[e].unit) == layer_of(out, all[e - 1].unit) &&
-                      units.count(all[e].unit) == 0;
-    if (!same) units.clear();
-    units.insert(all[e].unit);
-    order.push_back(e == 0 ? 0 : order.back() + (same ? 0 : 1));
+/// A stretch of ops, all forward or all backward, that use the parameters of one layer.
+struct Visit {
+  int layer = -1;
+  bool forward = false;
+  std::size_t first = 0;  // op
+};
+
+/// What prefetching counts: FSDP2 unshards ahead of a module's forward pass and, apart from that,
+/// of its backward pass, whether or not the copy of one served the other.
+std::vector<Visit> visits(const DraftRole& out) {
+  const Role& role = out.role;
+  std::vector<bool> parameters(role.buffers.size(), false);
+  for (const Unit& unit : role.units) parameters[static_cast<std::size_t>(unit.param.v)] = true;
+  std::vector<Visit> found;
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    const auto args = role.args_of(op);
+    if (std::none_of(args.begin(), args.end(),
+                     [&](BufferId arg) { return parameters[static_cast<std::size_t>(arg.v)]; })) {
+      continue;
+    }
+    const bool forward = op.phase == Phase::F;
+    if (found.empty() || found.back().layer != op.layer || found.back().forward != forward) {
+      found.push_back({op.layer, forward, i});
+    }
   }
-  return order;
+  return found;
+}
+
+/// The op with which the visit `ahead` of that of the op at `first` begins.
+std::size_t place_ahead(const std::vector<Visit>& visits, std::size_t first, std::size_t ahead) {
+  const auto after = std::upper_bound(visits.begin(), visits.end(), first,
+                                      [](std::size_t op, const Visit& v) { return op < v.first; });
+  const auto visit = static_cast<std::size_t>(after - visits.begin()) - 1;
+  return visits[visit >= ahead ? visit - ahead : 0].first;
 }
 
 class StateSharder {
@@ -148,6 +169,7 @@ class StateSharder {
     std::vector<bool> keep;
     for (const Unit& unit : role_.units) keep.push_back(unit.whole_param || kept(unit));
     const auto rank = static_cast<std::size_t>(&out_ - draft_.roles.data());
+    const std::vector<Visit> layers = visits(out_);
     std::vector<Episode> all = episodes(
         out_, keep,
         unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
@@ -160,11 +182,6 @@ class StateSharder {
       fewer = draft_.group("dp_reshard", {"dp_reshard"});
       for (const Episode& e : all) backward_left[e.unit] += !in_forward(e);
     }
-    const std::vector<std::size_t> order = layers_in_order(out_, all);
-    std::vector<std::size_t> first_of_layer;  // op, by that order
-    for (std::size_t e = 0; e < all.size(); ++e) {
-      if (order[e] == first_of_layer.size()) first_of_layer.push_back(all[e].first);
-    }
     std::size_t place = 0;  // gathers go out in the order of their use
     for (std::size_t e = 0; e < all.size(); ++e) {
       const std::size_t u = all[e].unit;
@@ -176,15 +193,16 @@ class StateSharder {
       const BufferId full = add_buffer(role_, gathered);
       for (std::uint32_t a : all[e].args) role_.args[a] = full;
       const std::size_t ahead = prefetch(role_.ops[all[e].first].phase);
-      place = std::max(place, first_of_layer[order[e] >= ahead ? order[e] - ahead : 0]);
+      place = std::max(place, place_ahead(layers, all[e].first, ahead));
       const bool from_piece = !in_forward(all[e]) && kept_pieces[u].valid();
       const BufferId source = from_piece                         ? kept_pieces[u]
                               : role_.buffer(unit.param).on_host ? fetch(place, u)
                                                                  : unit.param;
-      insertions_.push_back({place,
-                             collective(OpKind::AllGather, Stream::Gather,
-                                        from_piece ? fewer : shards_, layer_of(out_, u)),
-                             {source, full}});
+      insertions_.push_back(
+          {place,
+           once_reached(place, collective(OpKind::AllGather, Stream::Gather,
+                                          from_piece ? fewer : shards_, layer_of(out_, u))),
+           {source, full}});
       if (!in_forward(all[e])) {
         --backward_left[u];
       } else if (backward_left[u] > 0) {
@@ -196,6 +214,20 @@ class StateSharder {
       resize(unit.param, unit.whole_param ? full_bytes(unit, param) : shard_bytes(unit, param));
     }
   }
+  /// The op as it waits for the computation before `place`. What is prefetched goes out no earlier,
+  /// free memory or not: an all-gather of FSDP2 waits until the copy before it is taken into use,
+  /// which is when the pass before that has ended, so that two are alive.
+  Op once_reached(std::size_t place, Op op) {
+    while (place > 0 && !computes(role_.ops[place - 1])) --place;
+    if (place == 0) return op;
+    op.after_begin = static_cast<std::uint32_t>(role_.after.size());
+    op.after_count = 1;
+    role_.after.push_back({static_cast<std::int32_t>(place) - 1});
+    return op;
+  }
+  static bool computes(const Op& op) {
+    return op.kind == OpKind::Call && op.stream == Stream::Compute;
+  }
   /// A copy on the device of the unit's shard, whose parameters lie in host memory.
   BufferId fetch(std::size_t place, std::size_t u) {
     const Unit& unit = role_.units[u];
@@ -204,7 +236,9 @@ class StateSharder {
     shard.bytes = shard_bytes(unit, shard);
     const BufferId copy = add_buffer(role_, shard);
     insertions_.push_back(
-        {place, memory_copy(OpKind::HostToDevice, layer_of(out_, u)), {unit.param, copy}});
+        {place,
+         once_reached(place, memory_copy(OpKind::HostToDevice, layer_of(out_, u))),
+         {unit.param, copy}});
     return copy;
   }
   /// Megatron's overlap_param_gather: what the last step updated is gathered in the order of use,

@@ -355,6 +355,39 @@ TEST_CASE("blocks below the wrapping size stay gathered", "[core][lower]") {
   CHECK(count(lowered(s).roles[0], OpKind::AllGather) == layers + 2);
 }
 
+TEST_CASE("units are gathered in FSDP2's order, one ahead, the last block once", "[core][lower]") {
+  Scenario s = with_stage({1, 2}, 3);
+  s.model.layers = 4;
+  const Role role = lowered(s).roles[0];
+  std::string
+      order;  // G: gather, F, B: first call of a layer's pass; 0 is the embedding, 5 the head
+  std::string last;
+  for (const Op& op : role.ops) {
+    const bool pass = op.kind == OpKind::Call && (op.phase == Phase::F || op.phase == Phase::B);
+    if (op.kind != OpKind::AllGather && !pass) continue;
+    const std::string event = (op.kind == OpKind::AllGather ? "G"
+                               : op.phase == Phase::F       ? "F"
+                                                            : "B") +
+                              std::to_string(op.layer);
+    if (event != last) order += (order.empty() ? "" : " ") + event;
+    last = event;
+  }
+  CHECK(order == "G0 G1 F0 G2 F1 G3 F2 G4 F3 G5 F4 F5 B5 G3 B4 G2 B3 G1 B2 B1 B0");
+  // A gather waits for the pass that ends before its place, whatever memory is free.
+  std::vector<OpId> calls;
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    const auto after = role.after_of(op);
+    if (op.kind == OpKind::AllGather && op.layer > 1) {
+      REQUIRE(!calls.empty());
+      CHECK(std::find(after.begin(), after.end(), calls.back()) != after.end());
+    }
+    if (op.kind == OpKind::Call && op.stream == Stream::Compute) {
+      calls.push_back({static_cast<std::int32_t>(i)});
+    }
+  }
+}
+
 TEST_CASE("forward and backward gather ahead by their own distances", "[core][lower]") {
   // How many gathers are listed before a pass over a block, counting from its own: distance + 1,
   // fewer at the end of the step.
