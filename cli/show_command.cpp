@@ -9,19 +9,17 @@
 #include <tuple>
 
 #include "cli/commands.hpp"
+#include "cli/memory_text.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
 #include "core/ir/text.hpp"
 #include "core/lower/lower.hpp"
 #include "core/lower/schedule_comms.hpp"
 #include "core/model/model.hpp"
-#include "core/plan/memory_formulas.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
 namespace {
-
-constexpr std::size_t kLargestBuffers = 10;
 
 Error invalid(const std::string& message) {
   return Error{ErrorKind::InvalidSpec, message, std::nullopt};
@@ -62,123 +60,6 @@ std::string schedule_text(const Program& program, std::optional<Rank> rank) {
     ++next;
   }
   return text;
-}
-
-std::string buffer_label(const Program& program, const Buffer& b) {
-  std::string text(to_string(b.kind));
-  if (b.name >= 0) text += " " + program.names[static_cast<std::size_t>(b.name)];
-  if (b.layer >= 0) text += fmt::format(" layer {}", b.layer);
-  if (b.microbatch >= 0) text += fmt::format(" microbatch {}", b.microbatch);
-  return text;
-}
-
-/// Buffers that are alive while op `at` runs; persistent ones always are.
-bool alive(const Buffer& b, std::int32_t at) {
-  return b.persistent() || (b.first.v <= at && at <= b.last.v);
-}
-
-/// The op, in list order, at which most bytes are alive in one of the memories.
-std::int32_t fullest_op(const Role& role, bool on_host) {
-  std::vector<std::int64_t> change(role.ops.size() + 1, 0);
-  for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
-    change[static_cast<std::size_t>(b.first.v)] += b.bytes.v;
-    change[static_cast<std::size_t>(b.last.v) + 1] -= b.bytes.v;
-  }
-  std::partial_sum(change.begin(), change.end(), change.begin());
-  return static_cast<std::int32_t>(std::max_element(change.begin(), change.end()) - change.begin());
-}
-
-std::string role_memory(const Program& program, const Role& role, bool on_host) {
-  const std::int32_t at = fullest_op(role, on_host);
-  const Bytes arena = on_host ? role.host_arena : role.arena;
-  std::array<std::int64_t, kNumBufferKinds> by_kind{};
-  std::vector<const Buffer*> live;
-  std::int64_t total = 0;
-  for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.on_host != on_host || !alive(b, at)) continue;
-    by_kind[static_cast<std::size_t>(b.kind)] += b.bytes.v;
-    total += b.bytes.v;
-    live.push_back(&b);
-  }
-  std::string ranks;
-  for (const Rank rank : role.ranks) {
-    if (ranks.size() > 60) {
-      ranks += " ...";
-      break;
-    }
-    ranks += fmt::format(" {}", rank);
-  }
-  std::string text = fmt::format("rank{}{}: {} {} ({} B)\n", role.ranks.size() == 1 ? "" : "s",
-                                 ranks, on_host ? "host memory" : "arena", bytes_text(arena),
-                                 count_text(double(arena.v)));
-  if (role.ops.empty()) return text;
-  text += fmt::format("most is alive at %{} ({}): {}\n\n", at, describe(program, role, {at}),
-                      bytes_text({total}));
-  TextTable kinds({"  kind", "bytes", "share"});
-  for (int k = 0; k < kNumBufferKinds; ++k) {
-    const std::int64_t bytes = by_kind[static_cast<std::size_t>(k)];
-    if (bytes == 0) continue;
-    kinds.add({"  " + std::string(to_string(static_cast<BufferKind>(k))), bytes_text({bytes}),
-               percent_text(double(bytes) / double(total))});
-  }
-  kinds.add({"  gaps between buffers", bytes_text(arena - Bytes{total}), ""});
-  std::stable_sort(live.begin(), live.end(),
-                   [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
-  TextTable largest({"  largest buffers", "bytes", "alive"});
-  for (std::size_t i = 0; i < std::min(live.size(), kLargestBuffers); ++i) {
-    const Buffer& b = *live[i];
-    largest.add({"  " + buffer_label(program, b), bytes_text(b.bytes),
-                 b.persistent() ? "always" : fmt::format("%{}..%{}", b.first.v, b.last.v)});
-  }
-  return text + kinds.text() + "\n" + largest.text();
-}
-
-std::string role_memory(const Program& program, const Role& role) {
-  const std::string device = role_memory(program, role, false);
-  return role.host_arena.v > 0 ? device + "\n" + role_memory(program, role, true) : device;
-}
-
-/// What the ZeRO paper's formula says of this model's states, to stand beside the plan: per rank,
-/// without pipeline or tensor parallelism, GB of 10^9 bytes.
-std::string model_states_text(const Program& program, int ranks) {
-  std::set<std::int32_t> trained;  // with optimizer state: not running statistics
-  for (const Role& role : program.roles) {
-    for (const Unit& unit : role.units) {
-      if (!unit.adam_m.valid()) continue;
-      for (const UnitParameter& p : unit.parameters) trained.insert(p.parameter.v);
-    }
-  }
-  double parameters = 0;
-  for (const std::int32_t p : trained) {
-    parameters += double(program.parameters[static_cast<std::size_t>(p)].elements());
-  }
-  if (parameters == 0) return {};
-  TextTable table({"  GB per rank by formula", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"});
-  const auto add = [&](const std::string& name, const StateWidths& widths) {
-    std::vector<std::string> row = {"  " + name};
-    for (int stage = 0; stage <= 3; ++stage) {
-      row.push_back(
-          fmt::format("{:.3g}", model_states(parameters, stage, ranks, widths).total() / 1e9));
-    }
-    table.add(row);
-  };
-  add("float32 throughout (4 + 4 + 8 B)", StateWidths{});
-  add("16-bit, float32 Adam (2 + 2 + 8 B)", {2, 2, 8});
-  add("16-bit, master weights too (2 + 2 + 12 B)", kMixedFp16);
-  return fmt::format("\n{} parameters on {} data-parallel rank{}\n", count_text(parameters), ranks,
-                     ranks == 1 ? "" : "s") +
-         table.text();
-}
-
-std::string memory_text(const Scenario& scenario, const Program& program,
-                        std::optional<Rank> rank) {
-  if (rank) return role_memory(program, program.role_of(*rank));
-  std::string text;
-  for (const Role& role : program.roles) {
-    text += (text.empty() ? "" : "\n") + role_memory(program, role);
-  }
-  return text + model_states_text(program, scenario.strategy.data_parallel_degree());
 }
 
 double elements_of(const Model& model, int unit) {

@@ -35,6 +35,11 @@ double first_stage_activation_bytes(const ActivationShape& shape, ActivationSavi
   return activation_bytes_per_layer(shape, savings) * layers * interleaving;
 }
 
+double gpt_state_bytes(double hidden, double layers, double tensor_parallel,
+                       double pipeline_parallel) {
+  return 18 * 12 * hidden * hidden * layers / (tensor_parallel * pipeline_parallel);
+}
+
 double training_days(double flops, double flops_per_second) {
   return flops / flops_per_second / 86400;
 }

@@ -43,6 +43,11 @@ double activation_bytes_per_layer(const ActivationShape& shape, ActivationSaving
 double first_stage_activation_bytes(const ActivationShape& shape, ActivationSavings savings,
                                     double layers, double pipeline_parallel, double chunks);
 
+/// Bytes of parameters, gradients and optimizer states on one rank, 18 per parameter (Megatron-LM's
+/// 16-bit training), of a GPT's blocks alone: 12 h² parameters each (ibid.).
+double gpt_state_bytes(double hidden, double layers, double tensor_parallel,
+                       double pipeline_parallel);
+
 /// Days of training: tokens × flops_per_token over a rate of `flops_per_second` altogether.
 double training_days(double flops, double flops_per_second);
 
