@@ -1,5 +1,6 @@
 // Published schedules: every row of the table in tests/data for the schedules there are, simulated.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -277,6 +278,13 @@ TEST_CASE("makespans follow the closed forms for any shape and times", "[integra
     const int enough = p + draw(0, 9);
     CHECK(run(PipelineSchedule::LoopedBFS, p, enough, v, f, i, w, 0).step_time.v ==
           (enough * v + p - 1) * t);
+    // Transfers are hidden while the others of a chunk compute: (m - p) F >= p c, and so for B.
+    const int spare = p + (p * c + std::min(f, i + w) - 1) / std::min(f, i + w);
+    CHECK(run(PipelineSchedule::LoopedBFS, p, spare, v, f, i, w, c).step_time.v ==
+          (spare * v + p - 1) * t + 2 * c * (p - 1));
+    const int few = draw(1, p);  // no more than ranks: the last weight gradient alone is not hidden
+    CHECK(run(PipelineSchedule::Zb1p, p, few, 1, f, i, w, 0).step_time.v ==
+          (few + p - 1) * (f + i) + w);
     CHECK(run(PipelineSchedule::ZbH1, p, enough, 1, f, i, w, 0).step_time.v ==
           enough * t + (p - 1) * (f + i - w));
     const int plenty = 2 * p - 1 + draw(0, 9);
@@ -292,6 +300,50 @@ TEST_CASE("makespans follow the closed forms for any shape and times", "[integra
     const Report zbv = run(PipelineSchedule::ZbvZeroBubble, p, plenty, 2, f, f, f, 0);
     CHECK(longest_span(zbv) == 2 * plenty * 3 * f);
     CHECK(zbv.step_time.v == 2 * plenty * 3 * f + (p - 1) * f);
+  }
+}
+
+TEST_CASE("unequal passes lengthen ZB-V's stages by what an independent simulation says",
+          "[integration]") {
+  // p = 4, m = 8: longest stage less 2 m T, at F, I, W.
+  for (const auto& [f, i, w, idle] : {std::array{2, 2, 1, 6},
+                                      {10, 10, 8, 12},
+                                      {10, 10, 5, 30},
+                                      {10, 12, 8, 24},
+                                      {10, 11, 9, 12}}) {
+    Scenario s = test::synthetic_scenario(4, 8, f, i, w, 0);
+    s.strategy.pipeline_parallel_schedule = PipelineSchedule::ZbvZeroBubble;
+    s.strategy.pipeline_parallel_virtual_stages = 2;
+    CHECK(longest_span(simulate(s)) - 2 * 8 * (f + i + w) == idle);
+  }
+}
+
+TEST_CASE("larger groups of Interleaved1F1B hide transfers and hold more activations",
+          "[integration]") {
+  // p = 4, v = 2, T = 10 + 10 + 10: idle at c = 0, 1, 3, 20, and peak by rank, from an independent
+  // simulation.
+  struct Row {
+    int m, group;
+    std::array<int, 4> idle;
+    std::array<int, 4> peak;
+  };
+  for (const Row& row : {Row{12, 4, {90, 104, 132, 490}, {11, 9, 7, 5}},
+                         Row{12, 6, {90, 96, 108, 380}, {13, 11, 9, 7}},
+                         Row{12, 12, {90, 96, 108, 250}, {19, 17, 15, 13}},
+                         Row{10, 5, {90, 96, 110, 400}, {12, 10, 8, 6}}}) {
+    constexpr std::array<int, 4> kTransfers = {0, 1, 3, 20};
+    for (std::size_t k = 0; k < 4; ++k) {
+      INFO("m=" << row.m << " group " << row.group << " c=" << kTransfers[k]);
+      Scenario s = test::synthetic_scenario(4, row.m, 10, 10, 10, kTransfers[k]);
+      s.strategy.pipeline_parallel_schedule = PipelineSchedule::Interleaved1F1B;
+      s.strategy.pipeline_parallel_virtual_stages = 2;
+      s.strategy.pipeline_parallel_microbatch_group_size = row.group;
+      const Report report = simulate(s);
+      CHECK(report.step_time.v - 2 * row.m * 30 == row.idle[k]);
+      for (std::size_t r = 0; r < 4; ++r) {
+        CHECK(report.ranks[r].peak_microbatches_in_flight == row.peak[r]);
+      }
+    }
   }
 }
 
