@@ -32,6 +32,11 @@ OperandType input_type(KernelKind kind, std::size_t i) {
       return i == 1 || i == 2 ? OperandType::Index : OperandType::Main;
     case KernelKind::CrossEntropyParallel:
       return i == 1 || i == 3 ? OperandType::Index : OperandType::Main;
+    case KernelKind::RouteBackward:
+    case KernelKind::CombineForward:
+      return i == 2 ? OperandType::Index : OperandType::Main;
+    case KernelKind::CombineBackward:
+      return i == 3 ? OperandType::Index : OperandType::Main;
     case KernelKind::AdamW:
     case KernelKind::Sgd:
       return i == 1 ? OperandType::Scalar : OperandType::Main;
@@ -47,6 +52,8 @@ OperandType output_type(KernelKind kind, std::size_t i) {
     case KernelKind::CrossEntropy:
     case KernelKind::CrossEntropyParallel:
       return i == 1 ? OperandType::Scalar : OperandType::Main;
+    case KernelKind::RouteForward:
+      return i >= 2 ? OperandType::Index : OperandType::Main;
     case KernelKind::Sum:
     case KernelKind::NormSquared:
     case KernelKind::ClipCoefficient:

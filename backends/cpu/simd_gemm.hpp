@@ -167,18 +167,13 @@ inline void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, 
   }
 }
 
-/// Kernel gemm: the team splits the larger of m and n at tile borders, never k.
+/// A product of dense matrices; the team splits the larger of m and n at tile borders, never k.
 template <class T>
-void run_gemm(const KernelArgs& args) {
-  const int64_t m = args.dims[0], n = args.dims[1], k = args.dims[2];
-  const bool ta = args.dims[3] != 0, tb = args.dims[4] != 0;
-  const T* const a = input<T>(args, 0);
-  const T* const b = input<T>(args, 1);
+void team_gemm(ThreadTeam& team, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a,
+               const T* b, T* c, const Epilogue<T>& whole) {
   const int64_t lda = ta ? m : k, ldb = tb ? k : n;
-  T* const c = output<T>(args, 0);
-  const Epilogue<T> whole{args.accumulate, input<T>(args, 2), input<T>(args, 3), n};
   if (n >= m) {
-    parallel(*args.team, n, Tile<T>::kCols, [&](int64_t begin, int64_t end) {
+    parallel(team, n, Tile<T>::kCols, [&](int64_t begin, int64_t end) {
       Epilogue<T> part = whole;
       if (part.bias) part.bias += begin;
       if (part.resid) part.resid += begin;
@@ -186,13 +181,20 @@ void run_gemm(const KernelArgs& args) {
               part);
     });
   } else {
-    parallel(*args.team, m, Tile<T>::kRows, [&](int64_t begin, int64_t end) {
+    parallel(team, m, Tile<T>::kRows, [&](int64_t begin, int64_t end) {
       Epilogue<T> part = whole;
       if (part.resid) part.resid += begin * n;
       gemm<T>(ta, tb, end - begin, n, k, a + (ta ? begin : begin * lda), lda, b, ldb, c + begin * n,
               n, part);
     });
   }
+}
+
+template <class T>
+void run_gemm(const KernelArgs& args) {
+  team_gemm<T>(*args.team, args.dims[3] != 0, args.dims[4] != 0, args.dims[0], args.dims[1],
+               args.dims[2], input<T>(args, 0), input<T>(args, 1), output<T>(args, 0),
+               {args.accumulate, input<T>(args, 2), input<T>(args, 3), args.dims[1]});
 }
 
 }  // namespace

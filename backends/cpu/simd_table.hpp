@@ -5,6 +5,7 @@
 #include "backends/cpu/simd_batch_norm.hpp"
 #include "backends/cpu/simd_convolution.hpp"
 #include "backends/cpu/simd_elementwise.hpp"
+#include "backends/cpu/simd_experts.hpp"
 #include "backends/cpu/simd_gemm.hpp"
 #include "backends/cpu/simd_norms.hpp"
 #include "backends/cpu/simd_pooling.hpp"
@@ -63,6 +64,12 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::MaxPoolBackward) = run_max_pool_backward<T>;
   at(KernelKind::AveragePoolForward) = run_average_pool_forward<T>;
   at(KernelKind::AveragePoolBackward) = run_average_pool_backward<T>;
+  at(KernelKind::GroupedGemm) = run_grouped_gemm<T>;
+  at(KernelKind::GroupedGemmWeight) = run_grouped_gemm_weight<T>;
+  at(KernelKind::RouteForward) = run_route_forward<T>;
+  at(KernelKind::RouteBackward) = run_route_backward<T>;
+  at(KernelKind::CombineForward) = run_combine_forward<T>;
+  at(KernelKind::CombineBackward) = run_combine_backward<T>;
 }
 
 inline constexpr int kFmaChains = 12;  // latency times issue width, at least

@@ -21,11 +21,12 @@ double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
   return lo.efficiency + x * (hi.efficiency - lo.efficiency);
 }
 
+/// Where products by expert were not measured, they go as well as one product of their size.
 double efficiency(const DeviceSpec& device, std::string_view kernel, Seconds ideal) {
   for (const EfficiencyCurve& curve : device.efficiency) {
     if (curve.kernel == kernel) return interpolate(curve.points, ideal);
   }
-  return 1.0;
+  return kernel.starts_with("grouped_gemm") ? efficiency(device, "gemm", ideal) : 1.0;
 }
 
 Seconds transfer_time(Bytes bytes, BytesPerSecond bandwidth) {

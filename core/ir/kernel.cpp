@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "core/ir/kernel_experts.hpp"
 #include "core/ir/kernel_vision.hpp"
 
 namespace lockstep {
@@ -35,6 +36,9 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
                                                              "out",   "kernel", "stride"};
   static const std::vector<std::string_view> kPooling = {"batch",    "height", "width",
                                                          "channels", "kernel", "stride"};
+  static const std::vector<std::string_view> kRouting = {"tokens", "experts", "choices",
+                                                         "capacity"};
+  static const std::vector<std::string_view> kCombination = {"tokens", "cols", "choices", "places"};
   static const std::array<KernelInfo, kNumKernelKinds> rows = {{
       {"gemm", {"m", "n", "k", "ta", "tb"}, {}, {"a", "b", "[bias]", "[resid]"}, {"c"}},
       {"column_sum", {"rows", "cols"}, {}, {"x"}, {"y"}},
@@ -115,6 +119,16 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
       {"max_pool_backward", kPooling, {}, {"dy", "x"}, {"dx"}},
       {"average_pool_forward", {"batch", "positions", "cols"}, {}, {"x"}, {"y"}},
       {"average_pool_backward", {"batch", "positions", "cols"}, {}, {"dy"}, {"dx"}},
+      {"grouped_gemm", {"groups", "chunks", "m", "n", "k", "tb"}, {}, {"a", "b", "[bias]"}, {"c"}},
+      {"grouped_gemm_weight",
+       {"groups", "chunks", "rows", "m", "n"},
+       {},
+       {"dy", "x"},
+       {"dw", "[dbias]"}},
+      {"route_forward", kRouting, {}, {"logits"}, {"probs", "gates", "slots", "sources"}},
+      {"route_backward", kRouting, {"balance"}, {"dgates", "probs", "slots"}, {"dlogits"}},
+      {"combine_forward", kCombination, {}, {"x", "gates", "slots", "[resid]"}, {"y"}},
+      {"combine_backward", kCombination, {}, {"dy", "x", "gates", "slots"}, {"dx", "dgates"}},
       {"delay", {}, {"seconds"}, {}, {}},
   }};
   return rows;
@@ -181,7 +195,8 @@ std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
     case K::Delay:
       return 0;
     default:
-      return vision_input_extent(kernel, i);
+      return is_experts(kernel.kind) ? experts_input_extent(kernel, i)
+                                     : vision_input_extent(kernel, i);
   }
 }
 
@@ -233,7 +248,8 @@ std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
     case K::Delay:
       return 0;
     default:
-      return vision_output_extent(kernel, i);
+      return is_experts(kernel.kind) ? experts_output_extent(kernel, i)
+                                     : vision_output_extent(kernel, i);
   }
 }
 
@@ -309,17 +325,20 @@ double flops(const Kernel& kernel) {
     case K::Delay:
       return 0;
     default:
-      return vision_flops(kernel);
+      return is_experts(kernel.kind) ? experts_flops(kernel) : vision_flops(kernel);
   }
 }
 
-// Elements of in[i] that are read: all of it, but for the rows that an embedding picks and the
-// heads that rotary positions turn.
+// Elements of in[i] that are read: all of it, but for the rows that an embedding or the choices of
+// tokens pick, and the heads that rotary positions turn.
 std::int64_t elements_read(const Kernel& kernel, std::size_t i) {
   if (!has(kernel.in, i)) return 0;
   const auto& d = kernel.dims;
   if (kernel.kind == K::EmbeddingForward && i == 1) return times(d[0], d[1]);
   if (kernel.kind == K::Rope) return product(d[0], d[1], d[2], d[3]);
+  const bool places =
+      (kernel.kind == K::CombineForward && i == 0) || (kernel.kind == K::CombineBackward && i == 1);
+  if (places) return times(std::min(times(d[0], d[2]), d[3]), d[1]);
   return input_extent(kernel, i);
 }
 

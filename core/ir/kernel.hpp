@@ -57,6 +57,12 @@ enum class KernelKind : std::uint8_t {
   MaxPoolBackward,
   AveragePoolForward,
   AveragePoolBackward,
+  GroupedGemm,
+  GroupedGemmWeight,
+  RouteForward,
+  RouteBackward,
+  CombineForward,
+  CombineBackward,
   Delay,
 };
 inline constexpr int kNumKernelKinds = static_cast<int>(KernelKind::Delay) + 1;
@@ -152,6 +158,25 @@ inline constexpr int kMaxOperands = 8;
 ///    to the first of the largest inputs of a window, row by row
 /// average_pool_forward     batch positions cols  x                        y [batch, cols]
 /// average_pool_backward    batch positions cols  dy                       dx
+/// grouped_gemm             groups chunks m n k tb   a b [bias groups,n]   c
+///    for every group g and chunk: c[chunk, g] = a[chunk, g] op(b[g]) + bias[g]; a [chunks, groups,
+///    m, k], c [chunks, groups, m, n]; tb: b is stored [groups, n, k], else [groups, k, n]
+/// grouped_gemm_weight      groups chunks rows m n   dy x                  dw, [dbias]  ((+)=)
+///    dw[g] (+)= sum over chunks of dy[chunk, g]ᵀ x[chunk, g], dbias[g] of the rows of dy; dy [chunks,
+///    groups, rows, m], x [chunks, groups, rows, n], dw [groups, m, n], dbias [groups, m]
+/// route_forward            tokens experts choices capacity  logits        probs, gates, slots, sources
+///    probs [tokens, experts]: softmax of logits. A token chooses the most probable experts, of equals
+///    the first; gates [tokens, choices]: their probabilities over the sum of these, of one choice as
+///    it is. Places go to first choices in the order of tokens, then to second ones, … ; slots
+///    [tokens, choices]: expert × capacity + place, or -1 - expert, which is full; sources [experts,
+///    capacity]: the token in each place, -1: none (Lepikhin et al. 2020, algorithm 1)
+/// route_backward           same                  dgates probs slots       dlogits              balance
+///    adds balance × experts × (the part of all choices that is the expert's) to each dprobs: the
+///    gradient of the auxiliary loss of Fedus et al. 2021, equation 4
+/// combine_forward          tokens cols choices places  x gates slots [resid]  y
+///    y[t] = resid[t] + sum over choices of gates × x[slot]; x [places, cols]; no place adds nothing
+/// combine_backward         same                  dy x gates slots         dx, dgates
+///    dx: zero in empty places
 /// delay                    -                     -                        -                    seconds
 // clang-format on
 struct Kernel {

@@ -19,6 +19,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
   const std::int64_t seq = std::min<std::int64_t>(tokens, 1024), batch = tokens / seq;
   const std::int64_t head_dim = std::min<std::int64_t>(width, 64), heads = width / head_dim;
   const std::int64_t vocab = 64 * width + 256;
+  const std::int64_t expert_rows = std::max<std::int64_t>(tokens / 4, 1);  // two of eight experts
   return {
       {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
       {K::Gemm, {tokens, width, 4 * width, 0, 0}},
@@ -42,6 +43,13 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::CrossEntropy, {tokens, vocab}, {1.0}},
       {K::CrossEntropyStats, {tokens, vocab / 8}},
       {K::CrossEntropyParallel, {tokens, vocab / 8, 8}, {1.0}},
+      {K::GroupedGemm, {4, 2, expert_rows, 4 * width, width, 1}},
+      {K::GroupedGemm, {4, 2, expert_rows, width, 4 * width, 0}},
+      {K::GroupedGemmWeight, {4, 2, expert_rows, 4 * width, width}},
+      {K::RouteForward, {tokens, 8, 2, expert_rows}},
+      {K::RouteBackward, {tokens, 8, 2, expert_rows}, {0.0}},
+      {K::CombineForward, {tokens, width, 2, 8 * expert_rows}, {}, 1},
+      {K::CombineBackward, {tokens, width, 2, 8 * expert_rows}},
       {K::Add, {tokens, width}, {}, 1},
       {K::Fill, {12 * width * width}, {0.0}},
       {K::Sum, {tokens}},
@@ -82,7 +90,7 @@ std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
 std::int16_t bind(const std::vector<std::string_view>& names, DType dtype, int optional,
                   std::int16_t next, std::vector<Operand>& to) {
   for (const std::string_view name : names) {
-    const bool index = name == "ids" || name == "targets";
+    const bool index = name == "ids" || name == "targets" || name == "slots" || name == "sources";
     const bool present = name.front() != '[' || optional-- > 0;
     to.push_back(present ? Operand{next++, index ? DType::I32 : dtype, 0} : Operand{});
   }

@@ -47,6 +47,10 @@ class Memory {
         bfloat16 narrow;
         std::memcpy(&narrow, p, 2);
         v[i] = static_cast<float>(narrow);
+      } else if (dtype_ == DType::I32) {
+        std::int32_t id = 0;
+        std::memcpy(&id, p, 4);
+        v[i] = id;
       } else {
         std::memcpy(&f, p, 4);
         v[i] = f;

@@ -24,6 +24,7 @@ struct KernelOutput {
   int aliases = -1;     // index of the input whose memory it shares
   Values initial = {};  // empty: NaN
   bool f64 = false;     // a scalar output of its own type; else the kernel's
+  bool index = false;   // int32
 };
 
 struct KernelCase {
@@ -77,10 +78,9 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
     } else if (out.aliases >= 0) {
       kernel.out.push_back(kernel.in[static_cast<std::size_t>(out.aliases)]);
     } else {
-      kernel.out.push_back(add(out.n, out.f64 ? DType::F64 : c.dtype));
-      memory.back().write(out.initial.empty()
-                              ? Values(out.n, std::numeric_limits<double>::quiet_NaN())
-                              : out.initial);
+      kernel.out.push_back(add(out.n, out.index ? DType::I32 : out.f64 ? DType::F64 : c.dtype));
+      const double poison = out.index ? -77777 : std::numeric_limits<double>::quiet_NaN();
+      memory.back().write(out.initial.empty() ? Values(out.n, poison) : out.initial);
     }
   }
   REQUIRE(supports(kernel));

@@ -121,6 +121,13 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::MaxPoolBackward, {2, 5, 4, 3, 3, 2}, {36, 120}, {120}},
       {KernelKind::AveragePoolForward, {2, 5, 3}, {30}, {6}},
       {KernelKind::AveragePoolBackward, {2, 5, 3}, {6}, {30}},
+      // 4 experts, places for 3 tokens each from 2 sources; 5 features out of 7.
+      {KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 1}, {168, 140, 20}, {120}},
+      {KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7}, {120, 168}, {140, 20}},
+      {KernelKind::RouteForward, {9, 4, 2, 3}, {36}, {36, 18, 18, 12}},
+      {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18}, {36}},
+      {KernelKind::CombineForward, {9, 5, 2, 12}, {60, 18, 18, 45}, {45}},
+      {KernelKind::CombineBackward, {9, 5, 2, 12}, {45, 60, 18, 18}, {60, 18}},
       {KernelKind::Delay, {}, {}, {}},
   };
   for (const Row& row : rows) {
@@ -146,6 +153,19 @@ TEST_CASE("a convolution is two flops per multiply-add in all three directions",
   }
   CHECK(output_is_read(make(KernelKind::BatchNormRunning, {5}), 0));
   CHECK(output_is_read(make(KernelKind::Sgd, {5}), 1));
+}
+
+TEST_CASE("products by expert are two flops per multiply-add, empty places counted", "[core][ir]") {
+  CHECK(work(make(KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 0})).flops == Flops{2. * 24 * 5 * 7});
+  Kernel weight = make(KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7});
+  CHECK(work(weight).flops == Flops{2. * 24 * 5 * 7 + 24 * 5});
+  weight.out[1] = Operand{};
+  CHECK(work(weight).flops == Flops{2. * 24 * 5 * 7});
+  // Nine tokens with two choices each find 12 places at most, and move no more rows.
+  CHECK(work(make(KernelKind::CombineForward, {9, 5, 2, 12})).bytes ==
+        Bytes{(60 + 18 + 18 + 45 + 45) * 4});
+  CHECK(work(make(KernelKind::CombineForward, {9, 5, 2, 50})).bytes ==
+        Bytes{(90 + 18 + 18 + 45 + 45) * 4});
 }
 
 TEST_CASE("updates in place read what they write", "[core][ir]") {
