@@ -91,6 +91,15 @@ std::string model_text(const Scenario& scenario, const Program& program) {
                 "vocabulary {}\n",
                 spec.name, spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim,
                 spec.ffn_hidden, spec.vocab);
+  if (spec.experts > 0) {
+    text += fmt::format(
+        "{} experts in {}, {} per token, with room for {} of {} tokens: {} active parameters\n",
+        spec.experts,
+        spec.expert_period == 1 ? "every block"
+                                : fmt::format("every {}. block", spec.expert_period),
+        spec.experts_per_token, spec.expert_capacity(shape.rows()), shape.rows(),
+        count_text(double(model.active_parameter_count(spec))));
+  }
   text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");
   text += fmt::format(

@@ -20,6 +20,11 @@ Draft start(const Scenario& s) {
     program.mesh.dims[2].size /= inner;
     program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
   }
+  if (strategy.expert_parallel_degree > 1) {  // neighbours divide the experts
+    program.mesh.dims[2].size = strategy.shards_beside_experts();
+    program.mesh.dims.insert(program.mesh.dims.begin() + 3,
+                             {"ep", strategy.expert_parallel_degree});
+  }
   program.dtype = s.training.param_dtype();
   if (s.costs) {
     draft.model = build_synthetic(*s.costs, strategy.num_stages());
@@ -37,6 +42,8 @@ Draft start(const Scenario& s) {
   shape.loss_scale =
       program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
   shape.shard_count = strategy.state_shards();
+  shape.expert_parallel = strategy.expert_parallel_degree;
+  shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
   LayerShape whole = shape;  // as one rank would do it
   shape.tensor_parallel = strategy.tensor_parallel_degree;

@@ -190,7 +190,8 @@ class OptimizerStep {
   /// The squared norm is summed over `dp` blocks of every unit: the same blocks whether they are
   /// one rank's shard (ZeRO, FSDP), parts of it (HYBRID_SHARD, where sizes divide) or of a replica
   /// (DDP), so that all give the same bits for the same gradients. Units that an axis splits are
-  /// summed apart, and over that axis: each element counts once.
+  /// summed apart, and over that axis: each element counts once. Experts divided over `ep` of the
+  /// data-parallel ranks have as many blocks as ranks hold the same ones.
   BufferId clip() {
     std::vector<std::string> classes;  // split axes; of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
@@ -198,24 +199,33 @@ class OptimizerStep {
         classes.push_back(unit.split_axis);
       }
     }
-    const int dp = strategy_.data_parallel_degree();
-    const int blocks = dp / strategy_.state_shards();
-    const int count = dp * static_cast<int>(classes.size());
+    const auto degree = [&](const std::string& axis) {
+      return strategy_.data_parallel_degree() /
+             (axis == "ep" ? strategy_.expert_parallel_degree : 1);
+    };
+    const auto blocks = [&](const std::string& axis) {
+      return degree(axis) / (axis == "ep" ? strategy_.expert_shards() : strategy_.state_shards());
+    };
+    int count = 0;
+    for (const std::string& axis : classes) count += degree(axis);
     const DType sums = dtype_of(BufferKind::Metric);
     BufferId squares;
     if (classes.size() == 1) {
-      squares = squares_of(classes[0], metric("norm_squares", blocks));
-      if (blocks != dp) squares = gather_squares(squares, metric("norm_squares_all", dp));
+      squares = squares_of(classes[0], metric("norm_squares", blocks(classes[0])));
+      if (blocks(classes[0]) != count) {
+        squares = gather_squares(classes[0], squares, metric("norm_squares_all", count));
+      }
     } else {
       squares = metric("norm_squares_all", count);
-      for (std::size_t c = 0; c < classes.size(); ++c) {
-        const BufferId all =
-            add_view(out_.role, squares, static_cast<std::int64_t>(c) * dp * size_of(sums),
-                     Bytes{dp * size_of(sums)});
-        if (blocks == dp) {
-          squares_of(classes[c], all);
+      std::int64_t at = 0;
+      for (const std::string& axis : classes) {
+        const Bytes bytes{degree(axis) * size_of(sums)};
+        const BufferId all = add_view(out_.role, squares, at, bytes);
+        at += bytes.v;
+        if (blocks(axis) == degree(axis)) {
+          squares_of(axis, all);
         } else {
-          gather_squares(squares_of(classes[c], metric("norm_squares", blocks)), all);
+          gather_squares(axis, squares_of(axis, metric("norm_squares", blocks(axis))), all);
         }
       }
     }
@@ -238,7 +248,8 @@ class OptimizerStep {
     const DType grad = dtype_of(BufferKind::Grad);
     const DType sums = dtype_of(BufferKind::Metric);
     const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(sums);
-    BufferId sum;  // where the gradients are
+    const std::string kind = axis == "ep" ? "experts." : "";  // which may have fewer blocks
+    BufferId sum;                                             // where the gradients are
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
@@ -247,14 +258,14 @@ class OptimizerStep {
       if (first) sum = offloaded_ ? twin(squares) : squares;
       Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
-      const std::string name = "norm_squared." + std::to_string(unit.shard_elements);
+      const std::string name = "norm_squared." + kind + std::to_string(unit.shard_elements);
       call(one_kernel(first ? name : name + "+", k, {{"g", grad}}, {{"squares", sums}}),
            {out_.units[u].reduced, sum}, layer(u));
       first = false;
     }
     if (first) {  // nothing of it on this stage
-      call(one_kernel("zero_squares", kernel(KernelKind::Fill, sums, {blocks}), {},
-                      {{"squares", sums}}),
+      call(one_kernel("zero_squares." + kind + std::to_string(blocks),
+                      kernel(KernelKind::Fill, sums, {blocks}), {}, {{"squares", sums}}),
            {squares});
     } else if (offloaded_) {
       copy(OpKind::HostToDevice, sum, squares, -1);
@@ -265,8 +276,8 @@ class OptimizerStep {
     }
     return squares;
   }
-  BufferId gather_squares(BufferId squares, BufferId all) {
-    communicate(OpKind::AllGather, shard_group(draft_), {squares, all});
+  BufferId gather_squares(const std::string& axis, BufferId squares, BufferId all) {
+    communicate(OpKind::AllGather, shard_group(draft_, axis), {squares, all});
     return all;
   }
 

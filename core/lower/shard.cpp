@@ -10,22 +10,24 @@ namespace {
 
 using Dims = std::vector<std::string_view>;
 
-Dims shard_dims(const StrategySpec& strategy) {
+/// Of units that `split_axis` divides; those of all data are there for units that it does not.
+Dims shard_dims(const StrategySpec& strategy, std::string_view split_axis) {
   Dims dims;
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
   if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
+  if (strategy.expert_parallel_degree > 1 && split_axis != "ep") dims.emplace_back("ep");
   return dims;
 }
 
-Dims data_dims(const StrategySpec& strategy) {
-  Dims dims = shard_dims(strategy);
+Dims data_dims(const StrategySpec& strategy, std::string_view split_axis) {
+  Dims dims = shard_dims(strategy, split_axis);
   if (strategy.data_parallel_replicate_degree > 1) dims.insert(dims.begin(), "dp_replicate");
   return dims;
 }
 
 /// Axes that hold copies of what a unit's rank updates, with gradients that add up.
 Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
-  Dims dims = data_dims(strategy);
+  Dims dims = data_dims(strategy, unit.split_axis);
   if (unit.shard_count > 1) {
     dims.clear();
     if (strategy.data_parallel_replicate_degree > 1) dims.emplace_back("dp_replicate");
@@ -36,17 +38,23 @@ Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
 
 }  // namespace
 
-GroupId data_group(Draft& draft) { return draft.group("dp", data_dims(draft.scenario.strategy)); }
+GroupId data_group(Draft& draft, std::string_view split_axis) {
+  return draft.group(split_axis == "ep" ? "expert_dp" : "dp",
+                     data_dims(draft.scenario.strategy, split_axis));
+}
 
-GroupId shard_group(Draft& draft) {
+GroupId shard_group(Draft& draft, std::string_view split_axis) {
   const StrategySpec& strategy = draft.scenario.strategy;
-  if (strategy.state_replicas() == 1) return data_group(draft);
-  return draft.group("dp_shard", shard_dims(strategy));
+  if (strategy.state_replicas() == 1) return data_group(draft, split_axis);
+  return draft.group(split_axis == "ep" ? "expert_dp_shard" : "dp_shard",
+                     shard_dims(strategy, split_axis));
 }
 
 GroupId replica_group(Draft& draft, const UnitLayout& unit) {
   const Dims dims = replica_dims(draft.scenario.strategy, unit);
-  if (dims == data_dims(draft.scenario.strategy)) return data_group(draft);
+  if (dims == data_dims(draft.scenario.strategy, unit.split_axis)) {
+    return data_group(draft, unit.split_axis);
+  }
   std::string name;  // "dp_replicate", "tp", "dp_replicate+tp"
   for (const std::string_view dim : dims) name += (name.empty() ? "" : "+") + std::string(dim);
   return draft.group(name, dims);

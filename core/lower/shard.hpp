@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "core/lower/draft.hpp"
@@ -12,10 +13,11 @@ namespace lockstep {
 
 inline constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// All data-parallel ranks of a stage: replicas and shards.
-GroupId data_group(Draft& draft);
-/// Ranks that share the states of one replica.
-GroupId shard_group(Draft& draft);
+/// All data-parallel ranks of a stage: replicas and shards. Of units that `split_axis` divides
+/// ("ep", which is a part of the data axes): those that hold the same part.
+GroupId data_group(Draft& draft, std::string_view split_axis = {});
+/// Ranks that share the states of one replica, likewise.
+GroupId shard_group(Draft& draft, std::string_view split_axis = {});
 /// Ranks that hold copies of what a unit's rank updates; their gradients add up. With one replica
 /// there is nothing to add and no group.
 GroupId replica_group(Draft& draft, const UnitLayout& unit);

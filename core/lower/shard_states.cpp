@@ -118,13 +118,16 @@ std::size_t place_ahead(const std::vector<Visit>& visits, std::size_t first, std
 class StateSharder {
  public:
   StateSharder(Draft& draft, DraftRole& out)
-      : draft_(draft), out_(out), strategy_(draft.scenario.strategy), shards_(shard_group(draft)) {}
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
 
   void run() {
     const std::vector<std::size_t> ready = last_gradient_write(draft_.program, out_);
-    for (Unit& unit : role_.units) {
-      unit.shard_elements = ceil_div(unit.elements, strategy_.state_shards());
-      unit.shard_group = shards_;
+    for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      Unit& unit = role_.units[u];
+      const UnitLayout& layout = layout_of(draft_, out_.units[u]);
+      if (layout.shard_count == 1) continue;  // experts that no other rank holds
+      unit.shard_elements = ceil_div(unit.elements, layout.shard_count);
+      unit.shard_group = shard_group(draft_, layout.split_axis);
       unit.whole_param =
           strategy_.zero_stage < 3 || unit.elements <= strategy_.fsdp_persistence_threshold;
       unit.gathered_late = unit.whole_param && strategy_.overlap_param_gather;
@@ -149,7 +152,9 @@ class StateSharder {
     return Bytes{unit.shard_elements * size_of(like.dtype)};
   }
   Bytes full_bytes(const Unit& unit, const Buffer& like) const {
-    return strategy_.state_shards() * shard_bytes(unit, like);
+    const Bytes shard = shard_bytes(unit, like);
+    if (!unit.shard_group.valid()) return shard;
+    return group_size(draft_.program.mesh, draft_.program.group(unit.shard_group)) * shard;
   }
   void resize(BufferId id, Bytes bytes) {
     role_.buffers[static_cast<std::size_t>(id.v)].bytes = bytes;
@@ -173,7 +178,10 @@ class StateSharder {
     std::vector<Episode> all = episodes(
         out_, keep,
         unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
-    std::erase_if(all, [&](const Episode& e) { return role_.units[e.unit].whole_param; });
+    std::erase_if(all, [&](const Episode& e) {
+      const Unit& unit = role_.units[e.unit];
+      return unit.whole_param || !unit.shard_group.valid();
+    });
     const auto in_forward = [&](const Episode& e) { return role_.ops[e.first].phase == Phase::F; };
     GroupId fewer;
     std::vector<BufferId> kept_pieces(role_.units.size());
@@ -198,11 +206,11 @@ class StateSharder {
       const BufferId source = from_piece                         ? kept_pieces[u]
                               : role_.buffer(unit.param).on_host ? fetch(place, u)
                                                                  : unit.param;
-      insertions_.push_back(
-          {place,
-           once_reached(place, collective(OpKind::AllGather, Stream::Gather,
-                                          from_piece ? fewer : shards_, layer_of(out_, u))),
-           {source, full}});
+      insertions_.push_back({place,
+                             once_reached(place, collective(OpKind::AllGather, Stream::Gather,
+                                                            from_piece ? fewer : unit.shard_group,
+                                                            layer_of(out_, u))),
+                             {source, full}});
       if (!in_forward(all[e])) {
         --backward_left[u];
       } else if (backward_left[u] > 0) {
@@ -254,11 +262,12 @@ class StateSharder {
         const int u = std::exchange(waiting[static_cast<std::size_t>(param.v)], -1);
         if (u < 0) continue;
         const auto unit = static_cast<std::size_t>(u);
+        const GroupId shards = role_.units[unit].shard_group;
         const Bytes own = shard_bytes(role_.units[unit], role_.buffer(param));
         insertions_.push_back(
             {0,
-             collective(OpKind::AllGather, Stream::Gather, shards_, layer_of(out_, unit)),
-             {add_piece(role_, param, shards_, own), param}});
+             collective(OpKind::AllGather, Stream::Gather, shards, layer_of(out_, unit)),
+             {add_piece(role_, param, shards, own), param}});
       }
     }
   }
@@ -309,9 +318,12 @@ class StateSharder {
 
   void reduce(std::size_t u, std::size_t ready) {
     DraftUnit& unit = out_.units[u];
+    const GroupId shards = role_.units[u].shard_group;
     const Bytes bytes = shard_bytes(role_.units[u], role_.buffer(unit.grad));
-    if (strategy_.zero_stage == 1) {
-      unit.reduced = add_piece(role_, unit.grad, shards_, bytes);
+    if (!shards.valid()) {
+      unit.reduced = unit.grad;
+    } else if (strategy_.zero_stage == 1) {
+      unit.reduced = add_piece(role_, unit.grad, shards, bytes);
     } else {
       unit.reduced = add_shard(unit.grad, bytes);
     }
@@ -330,7 +342,9 @@ class StateSharder {
       DraftUnit& unit = out_.units[g.unit];
       const Unit& layout = role_.units[g.unit];
       const std::size_t place = place_after(g.ready);
-      const BufferId shard = add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
+      const BufferId shard = !layout.shard_group.valid()
+                                 ? g.buffer
+                                 : add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
       scatter(g.unit, place, g.buffer, shard);
       if (begun[g.unit]) {
         Op add = copy_op(Stream::Reduce, layout.shard_elements, true, layer_of(out_, g.unit));
@@ -353,7 +367,9 @@ class StateSharder {
     return add_buffer(role_, shard);
   }
   void scatter(std::size_t u, std::size_t place, BufferId whole, BufferId shard) {
-    Op op = collective(OpKind::ReduceScatter, Stream::Reduce, shards_, layer_of(out_, u));
+    const GroupId shards = role_.units[u].shard_group;
+    if (!shards.valid()) return;
+    Op op = collective(OpKind::ReduceScatter, Stream::Reduce, shards, layer_of(out_, u));
     op.microbatch = role_.buffer(whole).microbatch;
     insertions_.push_back({place, op, {whole, shard}});
   }
@@ -370,7 +386,6 @@ class StateSharder {
   DraftRole& out_;
   Role& role_ = out_.role;
   const StrategySpec& strategy_;
-  const GroupId shards_;
   std::vector<Insertion> insertions_;
 };
 

@@ -33,10 +33,11 @@ class Versioner {
       WeightUpdate& update = updates_[static_cast<std::size_t>(last / group_)];
       update.gradients[g.unit] = g.buffer;
       update.place = std::max(update.place, g.ready + 1);
-      if (draft_.scenario.strategy.data_parallel_degree() == 1) continue;
+      const UnitLayout& layout = layout_of(draft_, out_.units[g.unit]);
+      if (replicas(draft_, layout) == 1) continue;
       update.before.push_back({0,
-                               collective(OpKind::AllReduce, Stream::Reduce, data_group(draft_),
-                                          layer_of(out_, g.unit)),
+                               collective(OpKind::AllReduce, Stream::Reduce,
+                                          replica_group(draft_, layout), layer_of(out_, g.unit)),
                                {g.buffer}});
     }
   }

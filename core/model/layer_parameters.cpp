@@ -14,6 +14,11 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   units_.push_back({static_cast<int>(model_.units.size()), suffix});
   UnitLayout& fresh = model_.units.emplace_back();
   fresh.name = suffix.empty() ? layer_name_ : layer_name_ + "." + suffix.substr(1);
+  if (suffix == "_experts") {
+    fresh.shard_count = shape_.expert_shard_count;
+    if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
+    return fresh;
+  }
   fresh.shard_count = shape_.shard_count;
   if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
   // Each rank has seen its own rows only.
@@ -34,8 +39,26 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
     parameter.split_dim = split.dim;
     parameter.sections = split.sections;
   }
+  append(layout, std::move(parameter), shape_.tensor_parallel);
+}
+
+void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int64_t> shape,
+                                  InitKind init, double scale) {
+  Parameter parameter;
+  parameter.name = layer_name_ + "." + name;
+  parameter.shape = std::move(shape);
+  parameter.init = init;
+  parameter.init_scale = scale;
+  if (shape_.expert_parallel > 1) {
+    parameter.split_dim = 0;
+    parameter.sections = {parameter.shape[0]};
+  }
+  append(unit("_experts"), std::move(parameter), shape_.expert_parallel);
+}
+
+void LayerDeclaration::append(UnitLayout& layout, Parameter parameter, int parts) {
   layout.offsets.push_back(layout.elements);
-  layout.elements += held_elements(parameter, shape_.tensor_parallel);
+  layout.elements += held_elements(parameter, parts);
   layout.parameters.push_back(std::move(parameter));
 }
 

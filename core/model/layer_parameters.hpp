@@ -17,6 +17,11 @@ struct Split {
   std::vector<std::int64_t> sections;
 };
 
+/// Weights of a linear layer and their gradients; invalid: it has no bias.
+struct LinearTensors {
+  TensorId w, b, gw, gb;
+};
+
 /// Declares parameters of one layer; names are prefixed with the layer's.
 class LayerDeclaration {
  public:
@@ -25,11 +30,16 @@ class LayerDeclaration {
   /// of their own, "_replicated".
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
            double scale = 0, const Split& split = {});
+  /// Of all experts, which are its first dimension: into a unit of their own, "_experts", divided
+  /// over the ranks of "ep".
+  void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
+                  double scale = 0);
   /// The units declared so far.
   const std::vector<LayerUnit>& units() const { return units_; }
 
  private:
   UnitLayout& unit(const std::string& suffix);
+  static void append(UnitLayout& layout, Parameter parameter, int parts);
   Model& model_;
   const LayerShape& shape_;
   std::string layer_name_;
@@ -44,6 +54,9 @@ class LayerTensors {
                const std::vector<LayerUnit>& units);
   TensorId w(std::string_view name) const { return at(name).w; }  // invalid: no such parameter
   TensorId g(std::string_view name) const { return at(name).g; }
+  LinearTensors linear(std::string_view weight, std::string_view bias) const {
+    return {w(weight), w(bias), g(weight), g(bias)};
+  }
   /// Lets backward zero what follows the last parameter of each unit; of the unit with no suffix,
   /// what follows its first `used` elements.
   void pad(FunctionBuilder& f, std::int64_t used = -1) const;

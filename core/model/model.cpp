@@ -16,6 +16,18 @@ std::int64_t Model::parameter_count() const {
   return total;
 }
 
+std::int64_t Model::active_parameter_count(const ModelSpec& spec) const {
+  std::int64_t total = parameter_count();
+  for (const UnitLayout& unit : units) {
+    if (!unit.name.ends_with(".experts")) continue;
+    for (const Parameter& parameter : unit.parameters) {
+      const std::int64_t of_one = parameter.elements() / spec.experts;
+      total -= (spec.experts - spec.experts_per_token) * of_one;
+    }
+  }
+  return total;
+}
+
 Model build_layers(const ModelSpec& spec, const LayerShape& shape) {
   return spec.is_vision() ? build_resnet(spec, shape) : build_transformer(spec, shape);
 }

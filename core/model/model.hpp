@@ -25,6 +25,8 @@ struct LayerShape {
   int norm_ranks = 1;              // data-parallel ranks that share the statistics of batch norm
   int tensor_parallel = 1;         // ranks that share every layer
   bool sequence_parallel = false;  // and, between its linear layers, the rows
+  int expert_parallel = 1;         // ranks that divide the experts
+  std::int64_t expert_shard_count = 1;  // shard_count of units that hold experts
   std::int64_t rows() const { return batch * seq; }
   /// Rows of "x", "y", "dx", "dy": all, or this rank's share.
   std::int64_t own_rows() const { return sequence_parallel ? rows() / tensor_parallel : rows(); }
@@ -34,10 +36,11 @@ struct LayerShape {
 struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
-  std::vector<std::int64_t> offsets;      // elements
-  std::int64_t elements = 0;              // that a rank holds before data parallelism shards them
-  std::int64_t shard_count = 1;           // data-parallel shards
-  std::string split_axis;                 // mesh axis that divides its parameters; empty: none does
+  std::vector<std::int64_t> offsets;  // elements
+  std::int64_t elements = 0;          // that a rank holds before data parallelism shards them
+  std::int64_t shard_count = 1;       // data-parallel shards
+  std::string split_axis;             // mesh axis that divides its parameters; empty: none does.
+                                      // "ep" is a part of the data axes: those left shard it
   std::vector<std::string> partial_axes;  // gradients are summed over these beside data axes
   std::int64_t padded() const { return round_up(elements, shard_count); }
 };
@@ -61,8 +64,8 @@ struct Layer {
   std::vector<LayerUnit> units;   // none: no parameters
   int statistics = -1;            // into Model::statistics; -1: none
   std::int64_t output_bytes = 0;  // "y" and "dy" of a microbatch; of the next layer "x" and "dx"
-  Flops forward_flops;            // per microbatch
-  double balance = 1;  // cost for the partition into stages: forward flops, or given time
+  Flops forward_flops;  // per microbatch; of experts, what tokens need, not the room for them
+  double balance = 1;   // cost for the partition into stages: forward flops, or given time
 };
 
 struct Model {
@@ -74,6 +77,8 @@ struct Model {
   int tied_unit = -1;                  // the embedding that the first and the last layer share
   Flops forward_flops() const;
   std::int64_t parameter_count() const;  // without statistics
+  /// Those that a token meets: of experts, as many as it chooses.
+  std::int64_t active_parameter_count(const ModelSpec& spec) const;
 };
 
 /// Layers of a transformer: embedding, blocks, head. Requires validated sizes.

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/model/function_builder.hpp"
+#include "core/model/layer_parameters.hpp"
 #include "core/model/model.hpp"
 
 namespace lockstep {
@@ -34,11 +35,6 @@ class TensorParallel {
   bool by_rows() const { return active() && shape_.sequence_parallel; }
   FunctionBuilder& f_;
   const LayerShape& shape_;
-};
-
-/// Weights of a linear layer and their gradients; invalid: it has no bias.
-struct LinearTensors {
-  TensorId w, b, gw, gb;
 };
 
 /// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.

@@ -1,22 +1,52 @@
 // Decoder transformers of the GPT-2 kind (Radford et al. 2019) and the Llama kind (Touvron et al.
 // 2023), put together of their layers.
+#include <algorithm>
+#include <array>
+#include <map>
+
 #include "core/model/transformer_layers.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Without the products of places that no token can take.
+Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
+                   const LayerShape& shape) {
+  Flops total = work(steps).flops;
+  if (spec.experts == 0) return total;
+  const double places = double(spec.experts) * double(spec.expert_capacity(shape.rows()));
+  const double taken = double(shape.rows()) * double(spec.experts_per_token);
+  const double empty = 1 - std::min(1.0, taken / places);
+  for (const LayerStep& step : steps) {
+    const auto* function = std::get_if<Function>(&step);
+    if (function == nullptr) continue;
+    for (const Kernel& kernel : function->kernels) {
+      if (kernel.kind == KernelKind::GroupedGemm) total.v -= empty * work(kernel).flops.v;
+    }
+  }
+  return total;
+}
+
+}  // namespace
 
 Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   Model model;
+  struct Cost {
+    Flops all, needed;
+  };
+  std::map<int, Cost> forward;  // by kind
   const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units) {
     Layer layer;
     layer.name = name;
     layer.kind = kind;
     layer.units = std::move(units);
     layer.output_bytes = shape.own_rows() * spec.hidden * size_of(shape.dtype);
-    const bool known = !model.layers.empty() && model.layers.back().kind == kind;
-    layer.forward_flops =
-        known ? model.layers.back().forward_flops
-              : work(model.kinds[static_cast<std::size_t>(kind)].functions.forward()).flops;
-    layer.balance = layer.forward_flops.v;
+    if (!forward.contains(kind)) {
+      const auto steps = model.kinds[static_cast<std::size_t>(kind)].functions.forward();
+      forward[kind] = {work(steps).flops, needed_flops(steps, spec, shape)};
+    }
+    layer.forward_flops = forward[kind].needed;
+    layer.balance = forward[kind].all.v;
     model.layers.push_back(std::move(layer));
   };
 
@@ -36,16 +66,19 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   model.kinds.push_back(embedding_kind(spec, shape, model, units));
   add_layer("embed", 0, units);
 
-  int plain = -1, recomputing = -1;  // kinds of blocks
+  std::array<int, 4> kinds;  // of blocks: with experts or without, recomputing or not
+  kinds.fill(-1);
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     const std::string name = "blocks." + std::to_string(i);
     LayerDeclaration block(model, shape, name);
-    declare_block(block, spec);
+    const bool experts = spec.has_experts(i);
+    declare_block(block, spec, experts);
     const Recompute recompute = shape.checkpoint.of_block(i).value_or(Recompute{});
-    int& kind = recompute.any() ? recomputing : plain;  // blocks of each sort share functions
-    if (kind < 0) {
+    int& kind = kinds[2 * std::size_t{experts} + std::size_t{recompute.any()}];
+    if (kind < 0) {  // blocks of each sort share functions
       kind = static_cast<int>(model.kinds.size());
-      model.kinds.push_back(block_kind(spec, shape, model, name, block.units(), recompute));
+      model.kinds.push_back(
+          block_kind(spec, shape, model, name, block.units(), experts, recompute));
     }
     add_layer(name, kind, block.units());
   }

@@ -1,18 +1,9 @@
 // The block: attention and feed-forward network, each behind a norm and around a residual.
-#include <cmath>
-
+#include "core/model/feed_forward.hpp"
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
 
 namespace lockstep {
-namespace {
-
-/// Standard deviation of the projections that write to the residual stream (GPT-2: 1/sqrt(2L)).
-double residual_scale(const ModelSpec& spec) {
-  return 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
-}
-
-}  // namespace
 
 void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name) {
   layer.add(name + ".weight", {spec.hidden}, InitKind::Ones);
@@ -53,10 +44,9 @@ void Norm::backward(TensorId dy, TensorId residual, TensorId dx) {
   }
 }
 
-/// Heads and features of the feed-forward network are divided over the ranks of "tp".
-void declare_block(LayerDeclaration& layer, const ModelSpec& spec) {
+/// Heads are divided over the ranks of "tp".
+void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts) {
   const std::int64_t c = spec.hidden;
-  const std::int64_t ffn = spec.ffn_hidden;
   const std::int64_t attention = spec.heads * spec.head_dim;
   const std::int64_t kv = spec.kv_heads * spec.head_dim;
   const std::int64_t qkv = attention + 2 * kv;
@@ -69,24 +59,20 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
     layer.add("attn.bo", {c}, InitKind::Zeros);
     declare_norm(layer, spec, "ln2");
-    layer.add("mlp.wfc", {ffn, c}, InitKind::Normal, 0.02, {0, {ffn}});
-    layer.add("mlp.bfc", {ffn}, InitKind::Zeros, 0, {0, {ffn}});
-    layer.add("mlp.wproj", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
-    layer.add("mlp.bproj", {c}, InitKind::Zeros);
   } else {
     declare_norm(layer, spec, "norm1");
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
     layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
     declare_norm(layer, spec, "norm2");
-    layer.add("mlp.w13", {2 * ffn, c}, InitKind::Normal, 0.02, {0, {ffn, ffn}});
-    layer.add("mlp.w2", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
   }
+  experts ? declare_experts(layer, spec) : declare_dense(layer, spec);
 }
 
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
-                     const std::string& name, const std::vector<LayerUnit>& units,
+                     const std::string& name, const std::vector<LayerUnit>& units, bool experts,
                      const Recompute& recompute) {
-  FunctionBuilder f(recompute.any() ? "block_r" : "block", shape.dtype, shape.gradient_dtype);
+  const std::string kind = experts ? "moe_block" : "block";
+  FunctionBuilder f(recompute.any() ? kind + "_r" : kind, shape.dtype, shape.gradient_dtype);
   TensorParallel tp(f, shape);
   const LayerTensors p(f, model, name, units);
   const bool gpt2 = is_gpt2(spec);
@@ -97,16 +83,10 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   const std::int64_t kv_heads = spec.kv_heads / shape.tensor_parallel;
   const std::int64_t attention = heads * spec.head_dim;
   const std::int64_t qkv_width = (heads + 2 * kv_heads) * spec.head_dim;
-  const std::int64_t ffn = spec.ffn_hidden / shape.tensor_parallel;
-  const std::int64_t up_width = gpt2 ? ffn : 2 * ffn;
-  const auto weights = [&](const std::string& weight, const std::string& bias) {
-    return LinearTensors{p.w(weight), p.w(bias), p.g(weight), p.g(bias)};
-  };
-  ColumnLinear qkv_linear(f, tp, "qkv", c, qkv_width, weights("attn.wqkv", "attn.bqkv"));
-  RowLinear out_linear(f, tp, "out", attention, c, weights("attn.wo", "attn.bo"));
-  ColumnLinear up_linear(f, tp, "up", c, up_width,
-                         weights(gpt2 ? "mlp.wfc" : "mlp.w13", "mlp.bfc"));
-  RowLinear down_linear(f, tp, "down", ffn, c, weights(gpt2 ? "mlp.wproj" : "mlp.w2", "mlp.bproj"));
+  ColumnLinear qkv_linear(f, tp, "qkv", c, qkv_width, p.linear("attn.wqkv", "attn.bqkv"));
+  RowLinear out_linear(f, tp, "out", attention, c, p.linear("attn.wo", "attn.bo"));
+  const auto network =
+      experts ? mixture_of_experts(f, spec, shape, p) : dense_network(f, tp, spec, shape, p);
 
   const TensorId x = f.formal("x", own * c);
   const TensorId y = f.formal("y", own * c);
@@ -134,28 +114,12 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   out_linear.forward(att, x, x1);
   const TensorId h2 = f.tensor(own * c, "h2");
   Norm norm2(f, spec, shape.dtype, own, p, gpt2 ? "ln2" : "norm2", x1, h2);
-  const TensorId pre = f.tensor(n * up_width);
-  up_linear.forward(h2, pre);
-  const TensorId act = f.tensor(n * ffn);
-  if (gpt2) {
-    f.emit(Part::Forward, KernelKind::GeluForward, {{n * ffn}, {}, {pre}, {act}});
-  } else {
-    f.emit(Part::Forward, KernelKind::SwigluForward, {{n, ffn}, {}, {pre}, {act}});
-  }
-  down_linear.forward(act, x1, y);
+  network->forward(h2, x1, y);
 
   const TensorId dy = f.formal("dy", own * c);
   const TensorId dx = f.formal("dx", own * c);
-  const TensorId dact = f.tensor(n * ffn);
-  down_linear.backward(dy, dact);
-  const TensorId dpre = gpt2 ? dact : f.tensor(n * up_width);
-  if (gpt2) {
-    f.emit(Part::InputGrad, KernelKind::GeluBackward, {{n * ffn}, {}, {dact, pre}, {dpre}});
-  } else {
-    f.emit(Part::InputGrad, KernelKind::SwigluBackward, {{n, ffn}, {}, {dact, pre}, {dpre}});
-  }
   const TensorId dh2 = f.tensor(own * c, "dh2");
-  up_linear.backward(dpre, dh2);
+  network->backward(dy, dh2);
   const TensorId dx1 = f.tensor(own * c, "dx1");
   norm2.backward(dh2, dy, dx1);
   const TensorId datt = f.tensor(n * attention);

@@ -13,9 +13,10 @@ namespace lockstep {
 
 inline bool is_gpt2(const ModelSpec& spec) { return spec.architecture == Architecture::Gpt2; }
 
-void declare_block(LayerDeclaration& layer, const ModelSpec& spec);
+/// `experts`: with a mixture of experts in place of the feed-forward network.
+void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts);
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
-                     const std::string& name, const std::vector<LayerUnit>& units,
+                     const std::string& name, const std::vector<LayerUnit>& units, bool experts,
                      const Recompute& recompute);
 
 /// The token table; tied, it is also the output layer's.

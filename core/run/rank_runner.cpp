@@ -78,7 +78,7 @@ RankRunner::RankRunner(const Program& program, const Scenario& scenario, const R
   const Mesh& mesh = program.mesh;
   dp_size_ = 1;
   dp_index_ = 0;
-  for (const char* dim : {"dp_replicate", "dp_shard", "dp_reshard"}) {
+  for (const char* dim : {"dp_replicate", "dp_shard", "dp_reshard", "ep"}) {
     dp_size_ *= mesh.size_of(dim);
     dp_index_ = dp_index_ * mesh.size_of(dim) + coordinate_of(mesh, dim, port.rank);
   }

@@ -109,13 +109,18 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
   HfModel read;
   Members in(config, path);
   const std::string type = in.text("model_type", "");
-  if (type == "llama" || type == "mistral") {
+  if (type == "llama" || type == "mistral" || type == "mixtral") {
     read_llama(in, config, read.model);
-    if (type == "mistral") read.sliding_window = in.integer("sliding_window", 0);
+    if (type == "mixtral") {
+      read.model.experts = in.integer("num_local_experts");
+      read.model.experts_per_token = in.integer("num_experts_per_tok", 2);
+      read.model.router_aux_loss_coef = in.number("router_aux_loss_coef", 0);
+    }
+    if (type != "llama") read.sliding_window = in.integer("sliding_window", 0);
   } else if (type == "gpt2") {
     read_gpt2(in, read.model);
   } else {
-    in.fail("model_type '" + type + "' is not supported; valid: llama, mistral, gpt2",
+    in.fail("model_type '" + type + "' is not supported; valid: llama, mistral, mixtral, gpt2",
             ErrorKind::Unsupported);
   }
   if (in.error()) return *in.error();

@@ -46,6 +46,14 @@ ModelSpec llama(const char* name, const LlamaShape& shape) {
   return m;
 }
 
+/// The Llama kind with a mixture of experts in every block.
+ModelSpec mixtral(const char* name, const LlamaShape& shape, std::int64_t experts) {
+  ModelSpec m = llama(name, shape);
+  m.experts = experts;
+  m.experts_per_token = 2;
+  return m;
+}
+
 ModelSpec resnet(const char* name, std::vector<int> blocks, bool bottleneck) {
   ModelSpec m;
   m.name = name;
@@ -75,7 +83,8 @@ ModelSpec synthetic() {
 
 /// Shapes: GPT-2 from openai/gpt-2 hparams; GPT-3 (175B, 6.7B as gpt-7b) from Brown et al. 2020,
 /// table 2.1; gpt-1.3b with 16 heads as Megatron-LM's 1.3B example; Llama from the config.json of
-/// the released weights; ResNet from He et al. 2015, table 1. Byte-level ones are for CPUs.
+/// the released weights, and so Mixtral (mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024); ResNet
+/// from He et al. 2015, table 1. Byte-level ones are for CPUs.
 const std::vector<ModelSpec>& model_presets() {
   static const std::vector<ModelSpec> list = {
       gpt2("gpt2-tiny", 4, 64, 4, 128, 256),
@@ -94,6 +103,8 @@ const std::vector<ModelSpec>& model_presets() {
       llama("llama3-8b", {32, 4096, 32, 8, 14336, 128256, 8192, 500000.0}),
       llama("llama3-70b", {80, 8192, 64, 8, 28672, 128256, 8192, 500000.0}),
       llama("llama3-405b", {126, 16384, 128, 8, 53248, 128256, 131072, 500000.0}),
+      mixtral("mixtral-tiny", {4, 64, 4, 2, 96, 256, 128}, 4),
+      mixtral("mixtral-8x7b", {32, 4096, 32, 8, 14336, 32000, 32768, 1e6}, 8),
       resnet("resnet-18", {2, 2, 2, 2}, false),
       resnet("resnet-34", {3, 4, 6, 3}, false),
       resnet("resnet-50", {3, 4, 6, 3}, true),

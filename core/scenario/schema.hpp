@@ -91,6 +91,11 @@ void describe(V& v, ModelSpec& m) {
   v.field("tied_embeddings", m.tied_embeddings);
   v.field("norm_eps", m.norm_eps);
   v.field("rope_theta", m.rope_theta);
+  v.field("experts", m.experts);
+  v.field("experts_per_token", m.experts_per_token);
+  v.field("expert_period", m.expert_period);
+  v.field("capacity_factor", m.capacity_factor);
+  v.field("router_aux_loss_coef", m.router_aux_loss_coef);
   v.field("blocks", m.blocks);
   v.field("bottleneck", m.bottleneck);
   v.field("width", m.width);
@@ -149,6 +154,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("zero_stage", p.zero_stage);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
+  v.field("expert_parallel_degree", p.expert_parallel_degree);
   v.field("pipeline_parallel_degree", p.pipeline_parallel_degree);
   v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
   v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);

@@ -35,6 +35,11 @@ class Faults {
   std::vector<Fault> list_;
 };
 
+inline constexpr std::int64_t kMostExperts = 1 << 14;
+/// Numbers of experts, and who divides them.
+void validate_experts(const Scenario& scenario, Faults& faults);
+void validate_expert_parallel(const Scenario& scenario, Faults& faults);
+
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 

@@ -30,6 +30,13 @@ struct ModelSpec {
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;  // Llama kind
 
+  // Mixtures of experts in place of feed-forward networks.
+  std::int64_t experts = 0;            // of a block; 0: none, the model is dense
+  std::int64_t experts_per_token = 2;  // the most probable ones: choices of a token
+  std::int64_t expert_period = 1;      // every so many blocks, the last of these has experts
+  double capacity_factor = 1.25;       // room of an expert over its even share; 0: for all tokens
+  double router_aux_loss_coef = 0;     // weight of the loss that balances the experts
+
   // ResNet kind. A stage is a run of blocks of one image size and width.
   std::vector<int> blocks;  // residual blocks of each stage
   bool bottleneck = false;  // blocks of 1×1, 3×3 and 1×1, four times as wide outside; else two 3×3
@@ -40,6 +47,12 @@ struct ModelSpec {
   double norm_momentum = 0.1;  // of the running statistics of batch norm
 
   bool is_vision() const { return architecture == Architecture::Resnet; }
+  bool has_experts(std::int64_t block) const {
+    return experts > 0 && (block + 1) % expert_period == 0;
+  }
+  /// Tokens that an expert has room for, of `tokens` of a microbatch on a rank: capacity_factor ×
+  /// tokens × experts_per_token / experts, rounded up (Fedus et al. 2021, equation 3).
+  std::int64_t expert_capacity(std::int64_t tokens) const;
   /// Elements of one image.
   std::int64_t image_elements() const { return image_size * image_size * 3; }
   bool operator==(const ModelSpec&) const = default;

@@ -59,6 +59,7 @@ void validate_model(const Scenario& s, Faults& faults) {
   sizes &= faults.positive("model.ffn_hidden", m.ffn_hidden);
   sizes &= faults.positive("model.vocab", m.vocab);
   if (!sizes) return;
+  validate_experts(s, faults);
   if (m.heads % m.kv_heads != 0) {
     faults.add("model.kv_heads", "kv_heads=" + std::to_string(m.kv_heads) +
                                      " does not divide heads=" + std::to_string(m.heads));
@@ -331,12 +332,14 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   degree("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
   degree("data_parallel_shard_degree", p.data_parallel_shard_degree);
   degree("tensor_parallel_degree", p.tensor_parallel_degree);
+  degree("expert_parallel_degree", p.expert_parallel_degree);
   degree("pipeline_parallel_degree", p.pipeline_parallel_degree);
   degree("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches, kMostSequences);
   degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages,
          kMostVirtualStages);
   if (!sizes) return false;
   validate_tensor_parallel(s, faults);
+  validate_expert_parallel(s, faults);
   validate_sharding(p, faults);
   if (p.sync_batch_norm && !s.model.is_vision()) {
     faults.add("parallelism.sync_batch_norm",

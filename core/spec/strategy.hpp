@@ -34,6 +34,7 @@ struct StrategySpec {
                                            // 2: gradients too; 3: parameters too (FSDP)
   int tensor_parallel_degree = 1;
   bool enable_sequence_parallel = false;  // rows between linear layers divided over tp, too
+  int expert_parallel_degree = 1;         // ranks, of those of dp_shard, that divide the experts
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   int pipeline_parallel_microbatches = 1;    // per local batch
@@ -71,6 +72,8 @@ struct StrategySpec {
   }
   /// Ranks over which optimizer states, and by stage gradients and parameters, are sharded.
   int state_shards() const { return zero_stage >= 1 ? data_parallel_shard_degree : 1; }
+  /// Likewise those of the experts that a rank holds.
+  int expert_shards() const { return zero_stage >= 1 ? shards_beside_experts() : 1; }
   /// True: gathered parameters are dropped after forward to what fewer ranks share.
   bool reshards_to_fewer() const {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
@@ -79,6 +82,8 @@ struct StrategySpec {
   bool sequence_parallel() const { return enable_sequence_parallel && tensor_parallel_degree > 1; }
   /// Ranks that hold copies of the same states.
   int state_replicas() const { return data_parallel_degree() / state_shards(); }
+  /// Of the ranks of dp_shard, those that hold the same experts.
+  int shards_beside_experts() const { return data_parallel_shard_degree / expert_parallel_degree; }
   int world_size() const {
     return data_parallel_degree() * tensor_parallel_degree * pipeline_parallel_degree;
   }

@@ -84,6 +84,10 @@ std::vector<FormField> make_fields() {
   add(group, "Tensor", "parallelism.tensor_parallel_degree",
       "Ranks that share every matrix product of a layer. Keep them inside a node.", degrees(64),
       [](const Scenario& s) { return std::to_string(s.strategy.tensor_parallel_degree); });
+  add(group, "Expert", "parallelism.expert_parallel_degree",
+      "Of the shards, ranks that divide the experts of a mixture, with all-to-alls around them.",
+      degrees(64),
+      [](const Scenario& s) { return std::to_string(s.strategy.expert_parallel_degree); });
   add(group, "Bucket, MiB", "parallelism.bucket_cap_mb",
       "DDP: gradients are all-reduced when this many have gathered.",
       numbers({0.5, 1, 2, 4, 8, 12.5, 25, 50, 100, 200, 400, 1000}), [](const Scenario& s) {

@@ -64,6 +64,7 @@ const std::map<std::string, std::string>& short_names() {
       {"dp_replicate", "data_parallel_replicate_degree"},
       {"dp_shard", "data_parallel_shard_degree"},
       {"tp", "tensor_parallel_degree"},
+      {"ep", "expert_parallel_degree"},
       {"pp", "pipeline_parallel_degree"},
       {"schedule", "pipeline_parallel_schedule"},
       {"mb", "pipeline_parallel_microbatches"},
@@ -98,10 +99,41 @@ ParityRow parity_row(std::string name, const std::string& keys) {
   return row;
 }
 
+namespace {
+
+/// Over which the batch is divided: data-parallel ranks × accumulation.
+int passes_of(const std::string& keys) {
+  int passes = 1;
+  for (const std::string& word : words(keys)) {
+    const auto equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (key == "dp_replicate" || key == "dp_shard" || key == "accumulation") {
+      passes *= std::stoi(word.substr(equals + 1));
+    }
+  }
+  return passes;
+}
+
+int value_of(const std::string& keys, const std::string& key, int otherwise) {
+  for (const std::string& word : words(keys)) {
+    if (word.rfind(key + "=", 0) == 0) return std::stoi(word.substr(key.size() + 1));
+  }
+  return otherwise;
+}
+
+}  // namespace
+
 ParityRow ParityRow::single_rank() const {
   ParityRow row{"single rank", "", 0};
+  const auto keep = [&](const std::string& word) {
+    row.keys += (row.keys.empty() ? "" : " ") + word;
+  };
   for (const std::string& word : words(keys)) {
-    if (word.rfind("model.", 0) == 0) row.keys += (row.keys.empty() ? "" : " ") + word;
+    if (word.rfind("model.", 0) == 0 || word.rfind("batch=", 0) == 0) keep(word);
+  }
+  // Experts have room for so many tokens of a microbatch: the single rank takes the same ones.
+  if (keys.find("model.experts=") != std::string::npos) {
+    keep("accumulation=" + std::to_string(passes_of(keys) * value_of(keys, "mb", 1)));
   }
   return row;
 }
@@ -124,24 +156,20 @@ std::vector<ParityRow> parity_rows() {
 }
 
 Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType dtype) {
-  std::vector<std::string> overrides = {
-      "training.dtype=" + std::string(to_string(dtype)),
-      "training.global_batch_size=" + std::to_string(kGlobalBatch)};
-  int passes = 1;  // over which the batch is divided: data-parallel ranks × accumulation
+  const int batch = value_of(row.keys, "batch", kGlobalBatch);
+  std::vector<std::string> overrides = {"training.dtype=" + std::string(to_string(dtype)),
+                                        "training.global_batch_size=" + std::to_string(batch)};
   for (const std::string& word : words(row.keys)) {
     const auto equals = word.find('=');
     std::string key = word.substr(0, equals);
     const std::string value = word.substr(equals + 1);
-    if (key == "dp_replicate" || key == "dp_shard" || key == "accumulation") {
-      passes *= std::stoi(value);
-    }
-    if (key == "accumulation") continue;
+    if (key == "accumulation" || key == "batch") continue;
     const auto full = short_names().find(key);
     if (full != short_names().end()) key = full->second;
     if (key.find('.') == std::string::npos) key = "parallelism." + key;
     overrides.push_back(key + "=" + value);
   }
-  overrides.push_back("training.local_batch_size=" + std::to_string(kGlobalBatch / passes));
+  overrides.push_back("training.local_batch_size=" + std::to_string(batch / passes_of(row.keys)));
   if (architecture != Architecture::Resnet) overrides.push_back("training.seq_len=8");
   const char* const model = architecture == Architecture::Gpt2    ? kGpt2
                             : architecture == Architecture::Llama ? kLlama

@@ -86,17 +86,20 @@ TEST_CASE("processes train to the losses and checkpoints of threads bit for bit"
   struct Case {
     const char* parallelism;
     int ranks;
+    const char* set = "";
   };
   for (const Case& c : std::vector<Case>{
            {"data_parallel_replicate_degree = 2\n", 2},
            {"data_parallel_shard_degree = 3\n", 3},
+           {"data_parallel_shard_degree = 4\nexpert_parallel_degree = 2\n", 4,
+            " --set model.experts=4"},
            {"data_parallel_shard_degree = 2\npipeline_parallel_degree = 2\n"
             "pipeline_parallel_schedule = \"1F1B\"\npipeline_parallel_microbatches = 4\n",
             4}}) {
     INFO(c.parallelism);
     const TemporaryFolder folder;
     const std::string run =
-        kLockstep + " run " + scenario(folder, c.parallelism) + " --backend cpu --out ";
+        kLockstep + " run " + scenario(folder, c.parallelism) + c.set + " --backend cpu --out ";
     const Outcome threads = shell(folder, run + folder / "threads");
     INFO(threads.output);
     REQUIRE(threads.exit_code == 0);

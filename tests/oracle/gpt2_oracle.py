@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""An independent model for the loss curves: GPT-2 and Llama kinds in plain PyTorch (1.13 or newer).
+"""An independent model for the loss curves: GPT-2 and Llama kinds, dense or with mixtures of
+experts, in plain PyTorch (1.13 or newer).
 
 Usage: gpt2_oracle.py FOLDER, which holds
   job.json           sizes, optimizer, schedule
@@ -72,7 +73,47 @@ def rms_norm(x, weight, eps):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
 
 
-def gpt2_logits(p, tokens, job):
+def expert(p, b, e, x, job):
+    if job["kind"] == "gpt2":
+        h = F.gelu(F.linear(x, p[b + "wfc"][e], p[b + "bfc"][e]), approximate="tanh")
+        return F.linear(h, p[b + "wproj"][e], p[b + "bproj"][e])
+    gate, up = F.linear(x, p[b + "w13"][e]).chunk(2, -1)
+    return F.linear(F.silu(gate) * up, p[b + "w2"][e])
+
+
+def mixture(p, b, h, job, auxiliary):
+    """Routes the tokens of each microbatch; room goes to first choices in order, then to second."""
+    experts, choices = job["experts"], job["experts_per_token"]
+    parts = []
+    for part in h.split(job["microbatch"]):
+        x = part.flatten(0, 1)
+        probs = F.linear(x, p[b + "router"]).softmax(-1)
+        gates, chosen = probs.topk(choices)
+        if choices > 1:
+            gates = gates / gates.sum(-1, keepdim=True)
+        room = [job["capacity"]] * experts
+        takes = [[] for _ in range(experts)]
+        for c in range(choices):
+            for t, e in enumerate(chosen[:, c].tolist()):
+                if room[e] > 0:
+                    room[e] -= 1
+                    takes[e].append((t, c))
+        y = torch.zeros_like(x)
+        for e, pairs in enumerate(takes):
+            if pairs:
+                t, c = (torch.tensor(index) for index in zip(*pairs))
+                y = y.index_add(0, t, gates[t, c, None] * expert(p, b + "experts.", e, x[t], job))
+        share = torch.bincount(chosen.flatten(), minlength=experts).to(x.dtype) / chosen.numel()
+        auxiliary.append(experts * (share * probs.mean(0)).sum() * part.shape[0] / h.shape[0])
+        parts.append(y.view_as(part))
+    return torch.cat(parts)
+
+
+def has_experts(job, layer):
+    return job["experts"] > 0 and (layer + 1) % job["expert_period"] == 0
+
+
+def gpt2_logits(p, tokens, job, auxiliary):
     def norm(x, name):
         return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"],
                             job["norm_eps"])
@@ -84,12 +125,15 @@ def gpt2_logits(p, tokens, job):
         o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"], p[b + "attn.bqkv"]), job))
         x = x + F.linear(join_heads(o), p[b + "attn.wo"], p[b + "attn.bo"])
         h = norm(x, b + "ln2")
+        if has_experts(job, layer):
+            x = x + mixture(p, b + "moe.", h, job, auxiliary)
+            continue
         h = F.gelu(F.linear(h, p[b + "mlp.wfc"], p[b + "mlp.bfc"]), approximate="tanh")
         x = x + F.linear(h, p[b + "mlp.wproj"], p[b + "mlp.bproj"])
     return F.linear(norm(x, "head.norm"), p.get("head.lm_head", p["embed.wte"]))
 
 
-def llama_logits(p, tokens, job):
+def llama_logits(p, tokens, job, auxiliary):
     eps = job["norm_eps"]
     x = p["embed.wte"][tokens]
     for layer in range(job["layers"]):
@@ -97,8 +141,11 @@ def llama_logits(p, tokens, job):
         h = rms_norm(x, p[b + "norm1.weight"], eps)
         o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"]), job))
         x = x + F.linear(join_heads(o), p[b + "attn.wo"])
-        gate, up = F.linear(rms_norm(x, p[b + "norm2.weight"], eps),
-                            p[b + "mlp.w13"]).chunk(2, -1)
+        h = rms_norm(x, p[b + "norm2.weight"], eps)
+        if has_experts(job, layer):
+            x = x + mixture(p, b + "moe.", h, job, auxiliary)
+            continue
+        gate, up = F.linear(h, p[b + "mlp.w13"]).chunk(2, -1)
         x = x + F.linear(F.silu(gate) * up, p[b + "mlp.w2"])
     return F.linear(rms_norm(x, p["head.norm.weight"], eps), p.get("head.lm_head", p["embed.wte"]))
 
@@ -126,10 +173,11 @@ def main(folder):
                                   betas=(job["beta1"], job["beta2"]),
                                   weight_decay=job["weight_decay"])
     for step in range(job["steps"]):
-        logits = LOGITS[job["kind"]](parameters, tokens[step], job)
+        auxiliary = []
+        logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)
         loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
         optimizer.zero_grad()
-        loss.backward()
+        (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters.values(), job["max_norm"])
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(job, step)

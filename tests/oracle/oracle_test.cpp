@@ -61,6 +61,14 @@ void write_job(const Scenario& s, const std::string& path) {
       {"head_dim", s.model.head_dim},
       {"norm_eps", s.model.norm_eps},
       {"rope_theta", s.model.rope_theta},
+      {"experts", s.model.experts},
+      {"experts_per_token", s.model.experts_per_token},
+      {"expert_period", s.model.expert_period},
+      {"capacity", s.model.experts > 0 ? s.model.expert_capacity(std::int64_t{s.microbatch_size()} *
+                                                                 s.training.seq_len)
+                                       : 0},
+      {"router_aux_loss_coef", s.model.router_aux_loss_coef},
+      {"microbatch", s.microbatch_size()},
       {"lr", s.optimizer.lr},
       {"beta1", s.optimizer.beta1},
       {"beta2", s.optimizer.beta2},
@@ -124,13 +132,12 @@ std::vector<StepResult> run_ours(const Scenario& s, const Program& program,
   return result->trace.steps;
 }
 
-void compare(Architecture architecture, bool tied, DType dtype, double tolerance) {
+void compare(const Scenario& scenario, double tolerance) {
   const std::string& python = find_python();
   if (python.empty()) {
     std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
     return;
   }
-  const Scenario scenario = scenario_of(architecture, tied, dtype);
   REQUIRE(validate(scenario).empty());
   const Result<Program> program = lower(scenario);
   if (!program) FAIL(to_string(program.error()));
@@ -145,6 +152,10 @@ void compare(Architecture architecture, bool tied, DType dtype, double tolerance
           10 * tolerance * theirs[i].grad_norm);
   }
   CHECK(theirs.back().loss < theirs.front().loss);  // equal because both learn, not because neither
+}
+
+void compare(Architecture architecture, bool tied, DType dtype, double tolerance) {
+  compare(scenario_of(architecture, tied, dtype), tolerance);
 }
 
 }  // namespace
@@ -162,5 +173,27 @@ TEST_CASE("in float64 both kinds, tied and untied, equal PyTorch's within 1e-9",
     INFO("tied " << tied);
     compare(Architecture::Gpt2, tied, DType::F64, 1e-9);
     compare(Architecture::Llama, tied, DType::F64, 1e-9);
+  }
+}
+
+TEST_CASE("mixtures of experts equal PyTorch's within 1e-9: full experts, gates, auxiliary loss",
+          "[oracle]") {
+  struct Mixture {
+    std::int64_t experts, choices, period;
+    double capacity_factor, auxiliary;
+  };
+  // Forty tokens of a microbatch choose: everyone finds room, few do, one choice alone.
+  for (const Mixture& m : {Mixture{4, 2, 1, 0, 0}, Mixture{6, 2, 1, 0.8, 0.05},
+                           Mixture{3, 1, 2, 1.0, 0.1}, Mixture{5, 3, 1, 1.25, 0.02}}) {
+    INFO(m.experts << " experts, " << m.choices << " choices");
+    for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+      Scenario s = scenario_of(architecture, false, DType::F64);
+      s.model.experts = m.experts;
+      s.model.experts_per_token = m.choices;
+      s.model.expert_period = m.period;
+      s.model.capacity_factor = m.capacity_factor;
+      s.model.router_aux_loss_coef = m.auxiliary;
+      compare(s, 1e-9);
+    }
   }
 }

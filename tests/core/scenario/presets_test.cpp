@@ -43,6 +43,16 @@ TEST_CASE("presets have the parameter counts of the released models", "[core][sc
   CHECK(gpt2_parameters(model("gpt-7b")) / 100'000'000 == 66);
 }
 
+TEST_CASE("Mixtral 8x7B has 46.7 B parameters, of which a token meets 12.9 B", "[core][scenario]") {
+  ModelSpec m = *find_model_preset("mixtral-8x7b");
+  const auto parameters = [&m](std::int64_t experts) {  // of a block, beside a router of all
+    const std::int64_t network = 3 * m.hidden * m.ffn_hidden, router = m.hidden * m.experts;
+    return llama_parameters(m) + m.layers * (router + (experts - 1) * network);
+  };
+  CHECK(parameters(8) == 46'702'792'704);
+  CHECK(parameters(2) == 12'879'925'248);
+}
+
 TEST_CASE("every model preset alone is a scenario", "[core][scenario]") {
   for (const std::string& name : model_preset_names()) {
     if (name == "synthetic") continue;
@@ -134,6 +144,19 @@ TEST_CASE("transformers 5 keeps rope_theta in rope_parameters; null means derive
   CHECK(read->model.name == "mistral");
 }
 
+TEST_CASE("a Hugging Face mixtral config gives the preset's shape", "[core][scenario]") {
+  const char* text = R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 32000, "max_position_embeddings": 32768, "rms_norm_eps": 1e-05,
+    "rope_theta": 1000000.0, "sliding_window": null, "num_local_experts": 8,
+    "num_experts_per_tok": 2, "router_aux_loss_coef": 0.02})";
+  const Result<HfModel> read = parse_hf_config(text, "mixtral-8x7b/config.json");
+  REQUIRE(read);
+  ModelSpec expected = *find_model_preset("mixtral-8x7b");
+  expected.router_aux_loss_coef = 0.02;
+  CHECK(read->model == expected);
+}
+
 TEST_CASE("a Hugging Face gpt2 config gives the preset's shape", "[core][scenario]") {
   const Result<HfModel> read = parse_hf_config(
       R"({"model_type": "gpt2", "_name_or_path": "gpt2-124m", "n_embd": 768, "n_layer": 12,
@@ -151,9 +174,9 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
     return read ? std::string() : read.error().message;
   };
   CHECK(message("[1, 2") == "c.json is not a JSON object");
-  CHECK(message("{}") == "c.json: model_type '' is not supported; valid: llama, mistral, gpt2");
-  CHECK(message(R"({"model_type": "mixtral"})") ==
-        "c.json: model_type 'mixtral' is not supported; valid: llama, mistral, gpt2");
+  CHECK(message("{}") == "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, gpt2");
+  CHECK(message(R"({"model_type": "mamba"})") ==
+        "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, gpt2");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==
         "c.json: 'n_layer' is not an integer");

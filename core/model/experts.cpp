@@ -1,0 +1,169 @@
+// A mixture of experts in place of the feed-forward network (Shazeer et al. 2017), routed as in
+// Mixtral (Jiang et al. 2024): softmax over all experts, the `experts_per_token` most probable
+// ones, their probabilities over the sum of these; with one choice the probability itself, as in
+// Switch Transformer (Fedus et al. 2021). Every expert has room for `capacity` tokens of a
+// microbatch and rank, so that all sizes are known beforehand (Lepikhin et al. 2020): who finds no
+// room passes by the residual alone.
+//
+//   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
+//   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
+#include "core/model/feed_forward.hpp"
+#include "core/model/transformer_layers.hpp"
+
+namespace lockstep {
+
+void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
+  const std::int64_t c = spec.hidden;
+  const std::int64_t ffn = spec.ffn_hidden;
+  const std::int64_t n = spec.experts;
+  const double residual = residual_scale(spec);
+  layer.add("moe.router", {n, c}, InitKind::Normal, 0.02);
+  if (is_gpt2(spec)) {
+    layer.add_expert("moe.experts.wfc", {n, ffn, c}, InitKind::Normal, 0.02);
+    layer.add_expert("moe.experts.bfc", {n, ffn}, InitKind::Zeros);
+    layer.add_expert("moe.experts.wproj", {n, c, ffn}, InitKind::Normal, residual);
+    layer.add_expert("moe.experts.bproj", {n, c}, InitKind::Zeros);
+  } else {
+    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02);
+    layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual);
+  }
+}
+
+namespace {
+
+/// A linear layer of every expert that this rank holds, on rows from all ranks of "ep".
+class ExpertLinear {
+ public:
+  ExpertLinear(FunctionBuilder& f, const LayerShape& shape, std::int64_t experts,
+               std::int64_t capacity, std::int64_t in, std::int64_t out,
+               const LinearTensors& weights)
+      : f_(f),
+        groups_(experts / shape.expert_parallel),
+        chunks_(shape.expert_parallel),
+        rows_(capacity),
+        in_(in),
+        out_(out),
+        weights_(weights) {}
+
+  void forward(TensorId x, TensorId y) {
+    x_ = x;
+    f_.emit(Part::Forward, KernelKind::GroupedGemm,
+            {{groups_, chunks_, rows_, out_, in_, 1}, {}, {x, weights_.w, weights_.b}, {y}});
+  }
+  void backward(TensorId dy, TensorId dx) {
+    f_.emit(Part::InputGrad, KernelKind::GroupedGemm,
+            {{groups_, chunks_, rows_, in_, out_, 0}, {}, {dy, weights_.w, {}}, {dx}});
+    f_.emit(Part::WeightGrad, KernelKind::GroupedGemmWeight,
+            {{groups_, chunks_, rows_, out_, in_}, {}, {dy, x_}, {weights_.gw, weights_.gb}});
+  }
+
+ private:
+  FunctionBuilder& f_;
+  std::int64_t groups_, chunks_, rows_, in_, out_;
+  LinearTensors weights_;
+  TensorId x_;
+};
+
+class MixtureOfExperts final : public FeedForward {
+ public:
+  MixtureOfExperts(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
+                   const LayerTensors& p)
+      : f_(f),
+        spec_(spec),
+        shape_(shape),
+        tokens_(shape.rows()),
+        hidden_(spec.hidden),
+        ffn_(spec.ffn_hidden),
+        capacity_(spec.expert_capacity(tokens_)),
+        places_(spec.experts * capacity_),
+        routing_({tokens_, spec.experts, spec.experts_per_token, capacity_}),
+        combination_({tokens_, hidden_, spec.experts_per_token, places_}),
+        router_(p.linear("moe.router", "")),
+        up_(f, shape, spec.experts, capacity_, hidden_, is_gpt2(spec) ? ffn_ : 2 * ffn_,
+            p.linear(is_gpt2(spec) ? "moe.experts.wfc" : "moe.experts.w13", "moe.experts.bfc")),
+        down_(
+            f, shape, spec.experts, capacity_, ffn_, hidden_,
+            p.linear(is_gpt2(spec) ? "moe.experts.wproj" : "moe.experts.w2", "moe.experts.bproj")) {
+  }
+
+  void forward(TensorId x, TensorId residual, TensorId y) override {
+    x_ = x;
+    const DType wide = sum_type(shape_.dtype);
+    const TensorId logits = f_.tensor(tokens_ * spec_.experts, wide);
+    f_.linear_forward(tokens_, hidden_, spec_.experts, x, router_.w, {}, {}, logits);
+    probs_ = f_.tensor(tokens_ * spec_.experts, wide);
+    gates_ = f_.tensor(tokens_ * spec_.experts_per_token, wide);
+    slots_ = f_.tensor(tokens_ * spec_.experts_per_token, DType::I32);
+    sources_ = f_.tensor(places_, DType::I32);
+    f_.emit(Part::Forward, KernelKind::RouteForward,
+            {routing_, {}, {logits}, {probs_, gates_, slots_, sources_}});
+    const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // empty places: zeros
+    f_.emit(Part::Forward, KernelKind::EmbeddingForward,
+            {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
+    pre_ = f_.tensor(places_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
+    up_.forward(exchange(Part::Forward, given, "expert_x"), pre_);
+    const TensorId act = f_.tensor(places_ * ffn_);
+    activation_forward(f_, spec_, places_, ffn_, pre_, act);
+    const TensorId made = f_.tensor(places_ * hidden_, "expert_y");
+    down_.forward(act, made);
+    combined_ = exchange(Part::Forward, made, "returned");
+    f_.emit(Part::Forward, KernelKind::CombineForward,
+            {combination_, {}, {combined_, gates_, slots_, residual}, {y}});
+  }
+
+  void backward(TensorId dy, TensorId dx) override {
+    const DType wide = sum_type(shape_.dtype);
+    const TensorId dreturned = f_.tensor(places_ * hidden_, "dreturned");
+    const TensorId dgates = f_.tensor(tokens_ * spec_.experts_per_token, wide);
+    f_.emit(Part::InputGrad, KernelKind::CombineBackward,
+            {combination_, {}, {dy, combined_, gates_, slots_}, {dreturned, dgates}});
+    const TensorId dact = f_.tensor(places_ * ffn_);
+    down_.backward(exchange(Part::InputGrad, dreturned, "dexpert_y"), dact);
+    const TensorId dpre = activation_backward(f_, spec_, places_, ffn_, dact, pre_);
+    const TensorId dmine = f_.tensor(places_ * hidden_, "dexpert_x");
+    up_.backward(dpre, dmine);
+    const TensorId dgiven = exchange(Part::InputGrad, dmine, "ddispatched");
+    const TensorId through_experts = f_.tensor(tokens_ * hidden_);
+    f_.emit(Part::InputGrad, KernelKind::EmbeddingBackward,
+            {{places_, hidden_, places_, tokens_}, {}, {sources_, dgiven}, {through_experts, {}}});
+    const TensorId dlogits = f_.tensor(tokens_ * spec_.experts, wide);
+    f_.emit(Part::InputGrad, KernelKind::RouteBackward,
+            {routing_,
+             {spec_.router_aux_loss_coef * shape_.loss_scale},
+             {dgates, probs_, slots_},
+             {dlogits}});
+    f_.emit(Part::InputGrad, KernelKind::Gemm,
+            {{tokens_, hidden_, spec_.experts, 0, 0},
+             {},
+             {dlogits, router_.w, {}, through_experts},
+             {dx}});
+    f_.linear_backward(tokens_, hidden_, spec_.experts, dlogits, x_, router_.w, {}, router_.gw, {});
+  }
+
+ private:
+  /// [experts, capacity, hidden] of one rank <-> [ranks, own experts, capacity, hidden].
+  TensorId exchange(Part part, TensorId x, const std::string& name) {
+    if (shape_.expert_parallel == 1) return x;
+    const TensorId there = f_.tensor(places_ * hidden_, name);
+    f_.communicate(part, OpKind::AllToAll, "ep", x, there);
+    return there;
+  }
+
+  FunctionBuilder& f_;
+  const ModelSpec& spec_;
+  const LayerShape& shape_;
+  std::int64_t tokens_, hidden_, ffn_, capacity_, places_;
+  std::vector<std::int64_t> routing_, combination_;  // dims of the kernels
+  LinearTensors router_;
+  ExpertLinear up_, down_;
+  TensorId x_, probs_, gates_, slots_, sources_, pre_, combined_;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, const ModelSpec& spec,
+                                                const LayerShape& shape, const LayerTensors& p) {
+  return std::make_unique<MixtureOfExperts>(f, spec, shape, p);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+#include "core/model/feed_forward.hpp"
+
+#include <cmath>
+
+#include "core/model/transformer_layers.hpp"
+
+namespace lockstep {
+
+double residual_scale(const ModelSpec& spec) {
+  return 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
+}
+
+void activation_forward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
+                        std::int64_t width, TensorId pre, TensorId act) {
+  if (is_gpt2(spec)) {
+    f.emit(Part::Forward, KernelKind::GeluForward, {{rows * width}, {}, {pre}, {act}});
+  } else {
+    f.emit(Part::Forward, KernelKind::SwigluForward, {{rows, width}, {}, {pre}, {act}});
+  }
+}
+
+TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
+                             std::int64_t width, TensorId dact, TensorId pre) {
+  const TensorId dpre = is_gpt2(spec) ? dact : f.tensor(rows * 2 * width);
+  if (is_gpt2(spec)) {
+    f.emit(Part::InputGrad, KernelKind::GeluBackward, {{rows * width}, {}, {dact, pre}, {dpre}});
+  } else {
+    f.emit(Part::InputGrad, KernelKind::SwigluBackward, {{rows, width}, {}, {dact, pre}, {dpre}});
+  }
+  return dpre;
+}
+
+void declare_dense(LayerDeclaration& layer, const ModelSpec& spec) {
+  const std::int64_t c = spec.hidden;
+  const std::int64_t ffn = spec.ffn_hidden;
+  const double residual = residual_scale(spec);
+  if (is_gpt2(spec)) {
+    layer.add("mlp.wfc", {ffn, c}, InitKind::Normal, 0.02, {0, {ffn}});
+    layer.add("mlp.bfc", {ffn}, InitKind::Zeros, 0, {0, {ffn}});
+    layer.add("mlp.wproj", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
+    layer.add("mlp.bproj", {c}, InitKind::Zeros);
+  } else {
+    layer.add("mlp.w13", {2 * ffn, c}, InitKind::Normal, 0.02, {0, {ffn, ffn}});
+    layer.add("mlp.w2", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
+  }
+}
+
+namespace {
+
+class DenseNetwork final : public FeedForward {
+ public:
+  DenseNetwork(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
+               const LayerShape& shape, const LayerTensors& p)
+      : f_(f),
+        spec_(spec),
+        rows_(tp.rows()),
+        ffn_(spec.ffn_hidden / shape.tensor_parallel),
+        up_(f, tp, "up", spec.hidden, is_gpt2(spec) ? ffn_ : 2 * ffn_,
+            p.linear(is_gpt2(spec) ? "mlp.wfc" : "mlp.w13", "mlp.bfc")),
+        down_(f, tp, "down", ffn_, spec.hidden,
+              p.linear(is_gpt2(spec) ? "mlp.wproj" : "mlp.w2", "mlp.bproj")) {}
+
+  void forward(TensorId x, TensorId residual, TensorId y) override {
+    pre_ = f_.tensor(rows_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
+    up_.forward(x, pre_);
+    const TensorId act = f_.tensor(rows_ * ffn_);
+    activation_forward(f_, spec_, rows_, ffn_, pre_, act);
+    down_.forward(act, residual, y);
+  }
+  void backward(TensorId dy, TensorId dx) override {
+    const TensorId dact = f_.tensor(rows_ * ffn_);
+    down_.backward(dy, dact);
+    up_.backward(activation_backward(f_, spec_, rows_, ffn_, dact, pre_), dx);
+  }
+
+ private:
+  FunctionBuilder& f_;
+  const ModelSpec& spec_;
+  std::int64_t rows_, ffn_;
+  ColumnLinear up_;
+  RowLinear down_;
+  TensorId pre_;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> dense_network(FunctionBuilder& f, TensorParallel& tp,
+                                           const ModelSpec& spec, const LayerShape& shape,
+                                           const LayerTensors& p) {
+  return std::make_unique<DenseNetwork>(f, tp, spec, shape, p);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,189 @@
+// What expert parallelism sends, holds and sums, counted in lowered programs.
+#include <map>
+#include <set>
+
+#include "core/ir/verify.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+using test::tiny_scenario;
+
+namespace {
+
+Scenario divided(Architecture architecture, int ep, int shards, int zero_stage = 3,
+                 const test::Layout& layout = {}) {
+  test::Layout with = layout;
+  with.shard = shards;
+  Scenario s = tiny_scenario(architecture, with, 2);
+  s.model.experts = 12;
+  s.strategy.expert_parallel_degree = ep;
+  s.strategy.zero_stage = zero_stage;
+  return s;
+}
+
+Program lowered(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
+struct Traffic {
+  int count = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const Traffic&) const = default;
+};
+
+/// All-to-alls of a role, by phase.
+std::map<Phase, Traffic> exchanges(const Program& program) {
+  std::map<Phase, Traffic> found;
+  const Role& role = program.roles[0];
+  for (const Op& op : role.ops) {
+    if (op.kind != OpKind::AllToAll) continue;
+    CHECK(program.group(op.group()).name == "ep");
+    Traffic& t = found[op.phase];
+    ++t.count;
+    t.bytes += payload_bytes(program, role, op).v;
+  }
+  return found;
+}
+
+/// Bytes of parameters and gradients that are gathered, scattered or summed, by kind and group.
+std::map<std::string, std::int64_t> data_traffic(const Program& program) {
+  std::map<std::string, std::int64_t> found;
+  const Role& role = program.roles[0];
+  for (const Op& op : role.ops) {
+    if (!is_collective(op.kind) || op.kind == OpKind::AllToAll) continue;
+    if (role.buffer(role.args_of(op)[0]).kind == BufferKind::Metric) continue;
+    found[std::string(to_string(op.kind)) + " " + program.group(op.group()).name] +=
+        payload_bytes(program, role, op).v;
+  }
+  return found;
+}
+
+std::int64_t experts_bytes(const Scenario& s) {  // of the whole model
+  const ModelSpec& m = s.model;
+  const std::int64_t one = m.architecture == Architecture::Gpt2
+                               ? 2 * m.hidden * m.ffn_hidden + m.ffn_hidden + m.hidden
+                               : 3 * m.hidden * m.ffn_hidden;
+  return 4 * m.layers * m.experts * one;
+}
+
+}  // namespace
+
+TEST_CASE("a block exchanges its places twice forward and twice backward", "[core][lower]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int ep : {2, 3, 4, 12}) {
+      Scenario s = divided(architecture, ep, ep);
+      const std::int64_t tokens = std::int64_t{2} * s.training.seq_len;
+      const std::int64_t block =
+          2 * s.model.experts * s.model.expert_capacity(tokens) * s.model.hidden * 4;
+      const Traffic all{8, 4 * block};
+      CHECK(exchanges(lowered(s)) == std::map<Phase, Traffic>{{Phase::F, all}, {Phase::B, all}});
+      s.model.expert_period = 2;
+      const Traffic half{4, 2 * block};
+      CHECK(exchanges(lowered(s)) == std::map<Phase, Traffic>{{Phase::F, half}, {Phase::B, half}});
+      s.activation_checkpoint.mode = ActivationCheckpoint::Full;  // what came back is needed again
+      CHECK(exchanges(lowered(s)) ==
+            std::map<Phase, Traffic>{{Phase::F, half}, {Phase::B, half}, {Phase::R, half}});
+    }
+  }
+  CHECK(exchanges(lowered(divided(Architecture::Llama, 1, 4))).empty());
+}
+
+TEST_CASE("experts are shared by the ranks that hold the same ones, the rest by all",
+          "[core][lower]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    const auto traffic = [&](int ep, int shards, int stage, int replicate = 1) {
+      Scenario s = divided(architecture, ep, shards, stage, {replicate});
+      s.training.max_norm = 0;
+      return data_traffic(lowered(s));
+    };
+    const std::int64_t experts = experts_bytes(divided(architecture, 2, 4));
+    // FSDP: gathered for forward and backward (but for the last block), scattered once.
+    auto found = traffic(2, 4, 3);
+    CHECK(found["reduce_scatter expert_dp"] == experts / 2);
+    CHECK(found["all_gather expert_dp"] == experts / 2 * 7 / 4);
+    CHECK(found["reduce_scatter dp"] > 0);
+    CHECK(found.size() == 4);
+    // ZeRO-1: scattered, gathered after the update. DDP: summed.
+    found = traffic(2, 4, 1);
+    CHECK(found["reduce_scatter expert_dp"] == experts / 2);
+    CHECK(found["all_gather expert_dp"] == experts / 2);
+    found = traffic(2, 4, 0);
+    CHECK(found["all_reduce expert_dp"] == experts / 2);
+    CHECK(found.size() == 2);
+    // Nobody else holds them: nothing is sent of them.
+    found = traffic(4, 4, 3);
+    CHECK(found.size() == 2);
+    CHECK(found.count("reduce_scatter dp") + found.count("all_gather dp") == 2);
+    found = traffic(4, 4, 0);
+    CHECK(found.size() == 1);
+    CHECK(found.count("all_reduce dp") == 1);
+    // With replicas of the shards their sum goes over these.
+    found = traffic(2, 4, 3, 3);
+    CHECK(found["all_reduce dp_replicate"] > 0);
+    CHECK(found["reduce_scatter expert_dp_shard"] == experts / 2);
+    found = traffic(4, 4, 3, 3);
+    CHECK(found["all_reduce expert_dp"] == experts / 4);
+  }
+}
+
+TEST_CASE("each rank holds its part of the experts, its shard of that, and their states",
+          "[core][lower]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int ep : {1, 2, 3, 6}) {
+      const Scenario s = divided(architecture, ep, 6);
+      const Program program = lowered(s);
+      CHECK(verify(program).empty());
+      std::int64_t held = 0, sharded = 0, moments = 0;
+      const Role& role = program.roles[0];
+      for (const Unit& unit : role.units) {
+        if (!unit.name.ends_with(".experts")) continue;
+        held += 4 * unit.elements;
+        sharded += role.buffer(unit.param).bytes.v;
+        moments += role.buffer(unit.adam_m).bytes.v;
+        CHECK(split_parts(program, unit) == ep);
+      }
+      CHECK(held == experts_bytes(s) / ep);
+      CHECK(sharded == experts_bytes(s) / 6);
+      CHECK(moments == experts_bytes(s) / 6);
+    }
+  }
+}
+
+TEST_CASE("each element of an expert's gradient counts once in the norm", "[core][lower]") {
+  // Over "ep", whose ranks hold different experts, and not for the rest, which is the same there.
+  for (const int stage : {0, 1, 3}) {
+    const Program program = lowered(divided(Architecture::Llama, 2, 6, stage));
+    const Role& role = program.roles[0];
+    std::multiset<std::string> sums;
+    std::int64_t counted = 0;
+    for (const Op& op : role.ops) {
+      if (op.phase != Phase::O) continue;
+      if (is_collective(op.kind) && role.buffer(role.args_of(op)[0]).kind == BufferKind::Metric) {
+        sums.insert(std::string(to_string(op.kind)) + " " + program.group(op.group()).name);
+      }
+      if (op.kind != OpKind::Call) continue;
+      const Function& function = program.function(op.function());
+      if (function.name == "clip") counted = function.kernels[0].dims[0];
+    }
+    CHECK(counted == 6 + 3);
+    std::multiset<std::string> expected = {"all_reduce ep", "all_reduce dp"};  // and of the loss
+    if (stage > 0) expected.insert({"all_gather dp", "all_gather expert_dp"});
+    CHECK(sums == expected);
+  }
+}
+
+TEST_CASE("MFU counts the experts that tokens choose, wherever they are", "[core][lower]") {
+  const auto flops = [](int ep, int shards, double capacity_factor) {
+    Scenario s = divided(Architecture::Llama, ep, shards);
+    s.model.capacity_factor = capacity_factor;
+    return lowered(s).model_flops_per_step.v / shards;
+  };
+  const double one = flops(1, 1, 1.0);
+  CHECK(flops(2, 4, 1.0) == Approx(one));
+  CHECK(flops(4, 4, 2.0) == Approx(one).epsilon(0.05));  // SwiGLU counts, which is small
+  CHECK(flops(1, 1, 0.25) < one);                        // most choices find no room
+}

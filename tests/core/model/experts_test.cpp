@@ -1,0 +1,178 @@
+#include <set>
+
+#include "core/model/model.hpp"
+#include "tests/catch.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+ModelSpec mixture(Architecture architecture, std::int64_t experts) {
+  ModelSpec spec;
+  spec.architecture = architecture;
+  spec.layers = 4;
+  spec.hidden = 60;
+  spec.heads = spec.kv_heads = 5;
+  spec.head_dim = 12;
+  spec.ffn_hidden = 100;
+  spec.vocab = 61;
+  spec.max_seq_len = 16;
+  spec.experts = experts;
+  return spec;
+}
+
+LayerShape shape(std::int64_t batch, std::int64_t seq) {
+  LayerShape s;
+  s.batch = batch;
+  s.seq = seq;
+  return s;
+}
+
+std::vector<Function> functions(const std::vector<LayerStep>& steps) {
+  std::vector<Function> found;
+  for (const LayerStep& step : steps) {
+    if (const auto* function = std::get_if<Function>(&step)) found.push_back(*function);
+  }
+  return found;
+}
+
+std::vector<Communication> communications(const std::vector<LayerStep>& steps) {
+  std::vector<Communication> found;
+  for (const LayerStep& step : steps) {
+    if (const auto* c = std::get_if<Communication>(&step)) found.push_back(*c);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("an expert has room for its even share of the choices, times the factor",
+          "[core][model]") {
+  ModelSpec spec = mixture(Architecture::Llama, 8);
+  spec.capacity_factor = 1;
+  CHECK(spec.expert_capacity(64) == 16);
+  CHECK(spec.expert_capacity(65) == 17);  // 16.25
+  spec.capacity_factor = 1.25;
+  CHECK(spec.expert_capacity(64) == 20);
+  CHECK(spec.expert_capacity(4096) == 1280);
+  CHECK(spec.expert_capacity(1) == 1);
+  spec.capacity_factor = 100;  // a token chooses an expert once
+  CHECK(spec.expert_capacity(64) == 64);
+  spec.capacity_factor = 0;
+  CHECK(spec.expert_capacity(64) == 64);
+}
+
+TEST_CASE("the model of Mixtral 8x7B counts 46.7 B parameters and 12.9 B active ones",
+          "[core][model]") {
+  ModelSpec spec;
+  spec.architecture = Architecture::Llama;
+  spec.layers = 32;
+  spec.hidden = 4096;
+  spec.heads = 32;
+  spec.kv_heads = 8;
+  spec.head_dim = 128;
+  spec.ffn_hidden = 14336;
+  spec.vocab = 32000;
+  spec.experts = 8;
+  const Model model = build_transformer(spec, shape(1, 8));
+  CHECK(model.parameter_count() == 46'702'792'704);
+  CHECK(model.active_parameter_count(spec) == 12'879'925'248);
+  // Forward flops follow the active ones: 2 per matrix weight and token, attention, and of the
+  // rest less than a percent. Room that nobody takes does not count, but costs.
+  const double weights = 12'879'925'248.0 - 32'000.0 * 4096;
+  const double attention = 32.0 * 4 * 4096 * (8 + 1) / 2;
+  const double expected = 8 * (2 * weights + attention);
+  CHECK(model.forward_flops().v > expected);
+  CHECK(model.forward_flops().v < 1.01 * expected);
+  double cost = 0;
+  for (const Layer& layer : model.layers) cost += layer.balance;
+  // Room for 3 tokens in each of 8 experts, for 16 choices.
+  const double networks = 32.0 * 2 * 3 * 4096 * 14336;
+  CHECK(cost - model.forward_flops().v == Approx(networks * (24 - 16)));
+}
+
+TEST_CASE("blocks with experts and without share functions with their like", "[core][model]") {
+  ModelSpec spec = mixture(Architecture::Gpt2, 4);
+  spec.expert_period = 2;
+  const Model model = build_transformer(spec, shape(1, 8));
+  REQUIRE(model.layers.size() == 6);
+  CHECK(model.layers[1].kind == model.layers[3].kind);
+  CHECK(model.layers[2].kind == model.layers[4].kind);
+  CHECK(model.layers[1].kind != model.layers[2].kind);
+  CHECK(model.layers[1].units.size() == 1);
+  REQUIRE(model.layers[2].units.size() == 2);
+  CHECK(model.layers[2].units[1].suffix == "_experts");
+}
+
+TEST_CASE("a split backward through experts runs the kernels of an unsplit one", "[core][model]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int ranks : {1, 2}) {
+      LayerShape s = shape(2, 8);
+      s.expert_parallel = ranks;
+      const Model model = build_transformer(mixture(architecture, 4), s);
+      const FunctionBuilder& block = model.kinds[1].functions;
+      const Work both = work(block.backward({}));
+      CHECK(both.flops.v == work(block.backward(Part::InputGrad, {})).flops.v +
+                                work(block.backward(Part::WeightGrad, {})).flops.v);
+    }
+  }
+}
+
+TEST_CASE("tokens go to their experts and back by two all-to-alls each way", "[core][model]") {
+  LayerShape s = shape(2, 8);
+  s.expert_parallel = 2;
+  const ModelSpec spec = mixture(Architecture::Llama, 4);
+  const Model model = build_transformer(spec, s);
+  const FunctionBuilder& block = model.kinds[1].functions;
+  const std::int64_t bytes = 4 * spec.expert_capacity(16) * spec.hidden * 4;
+  for (const auto& steps :
+       {block.forward(), block.backward({}), block.backward(Part::InputGrad, {})}) {
+    const auto found = communications(steps);
+    REQUIRE(found.size() == 2);
+    for (const Communication& c : found) {
+      CHECK(c.kind == OpKind::AllToAll);
+      CHECK(c.axis == "ep");
+      CHECK(c.in.bytes.v == bytes);
+      CHECK(c.out.bytes.v == bytes);
+    }
+  }
+  CHECK(communications(block.backward(Part::WeightGrad, {})).empty());
+  // As much work as on one rank, with half of the experts and twice the rows.
+  CHECK(work(block.forward()).flops.v ==
+        work(build_transformer(spec, shape(2, 8)).kinds[1].functions.forward()).flops.v);
+}
+
+TEST_CASE("a fresh backward writes every element of the experts' gradients", "[core][model]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    LayerShape s = shape(1, 8);
+    s.shard_count = 7;  // divides nothing here
+    s.expert_parallel = 2;
+    s.expert_shard_count = 11;
+    const Model model = build_transformer(mixture(architecture, 4), s);
+    std::map<std::string, std::set<std::pair<std::int64_t, std::int64_t>>> written;
+    std::map<std::string, std::int64_t> whole;
+    for (const Function& f : functions(model.kinds[1].functions.backward({}))) {
+      for (const Kernel& kernel : f.kernels) {
+        for (std::size_t o = 0; o < kernel.out.size(); ++o) {
+          if (!kernel.out[o].present()) continue;
+          const Formal& formal = f.formals[static_cast<std::size_t>(kernel.out[o].formal)];
+          if (!formal.name.starts_with("gw")) continue;
+          whole[formal.name] = formal.bytes.v;
+          written[formal.name].emplace(kernel.out[o].offset,
+                                       kernel.out[o].offset + 4 * output_elements(kernel, o));
+        }
+      }
+    }
+    CHECK(written.size() == 2);
+    for (const auto& [name, ranges] : written) {
+      INFO(name);
+      std::int64_t covered = 0;
+      for (const auto& [begin, end] : ranges) {
+        CHECK(begin == covered);
+        covered = end;
+      }
+      CHECK(covered == whole[name]);
+      CHECK(covered % (name == "gw" ? 7 : 11) == 0);
+    }
+  }
+}

@@ -1,0 +1,168 @@
+// Mixtures of experts beside the dense models that they come to in special cases, and at the scale
+// that expert parallelism is for.
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "backends/backends.hpp"
+#include "core/cost/cost.hpp"
+#include "core/lower/lower.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "tests/catch.hpp"
+#include "tests/integration/parity_table.hpp"
+
+using namespace lockstep;
+using test::parity_row;
+using test::parity_scenario;
+
+namespace {
+
+Program lowered(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
+TrainingState random_state(const Program& program) {
+  TrainingState state;
+  std::mt19937 random(5);
+  std::normal_distribution<double> values(0, 0.1);
+  for (const Parameter& p : program.parameters) {
+    Tensor tensor{DType::F64, p.shape, {}};
+    tensor.data.resize(static_cast<std::size_t>(p.elements()) * 8);
+    for (std::size_t i = 0; i < tensor.data.size(); i += 8) {
+      const double value = values(random) + (p.init == InitKind::Ones ? 1 : 0);
+      std::memcpy(&tensor.data[i], &value, 8);
+    }
+    state.tensors.emplace(p.name, std::move(tensor));
+  }
+  return state;
+}
+
+/// Every expert of the mixture is the feed-forward network of the dense model.
+TrainingState with_equal_experts(const Program& mixture, const TrainingState& dense) {
+  TrainingState state = random_state(mixture);
+  const std::string inner = ".moe.experts.";
+  for (auto& [name, tensor] : state.tensors) {
+    const auto at = name.find(inner);
+    if (at == std::string::npos) {
+      if (dense.tensors.count(name) > 0) tensor = dense.tensors.at(name);
+      continue;
+    }
+    const Tensor& one =
+        dense.tensors.at(name.substr(0, at) + ".mlp." + name.substr(at + inner.size()));
+    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+      tensor.data[i] = one.data[i % one.data.size()];
+    }
+  }
+  return state;
+}
+
+std::vector<StepResult> train(const Scenario& s, const Program& program, const TrainingState& from,
+                              int steps) {
+  auto backend = make_backend("cpu");
+  REQUIRE(backend.ok());
+  RunOptions options;
+  options.steps = steps;
+  options.initial_state = &from;
+  auto run = (*backend)->run(program, s, options);
+  if (!run) FAIL(to_string(run.error()));
+  return run->trace.steps;
+}
+
+}  // namespace
+
+TEST_CASE("a mixture of one expert trains as the dense model, of equal ones computes as it",
+          "[integration]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    const auto scenario = [&](const char* keys) {
+      return parity_scenario(architecture, parity_row("", keys), DType::F64);
+    };
+    const Scenario plain = scenario("");
+    const Program dense = lowered(plain);
+    const TrainingState state = random_state(dense);
+    const std::vector<StepResult> expected = train(plain, dense, state, 5);
+    const auto steps = [&](const char* keys, int count) {
+      INFO(keys);
+      const Scenario s = scenario(keys);
+      const Program program = lowered(s);
+      return train(s, program, with_equal_experts(program, state), count);
+    };
+    // One expert: its gate is 1, and the router learns nothing.
+    const auto one = steps("model.experts=1 model.experts_per_token=1", 5);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      CHECK(one[i].loss == Approx(expected[i].loss).epsilon(1e-12));
+      CHECK(one[i].grad_norm == Approx(expected[i].grad_norm).epsilon(1e-11));
+    }
+    // Equal experts: gates add up to 1 whoever is chosen, as long as all find room.
+    for (const char* keys : {"model.experts=4 model.capacity_factor=0",
+                             "model.experts=5 model.experts_per_token=3 model.capacity_factor=0",
+                             "model.experts=4 model.capacity_factor=0 dp_shard=4 ep=2"}) {
+      CHECK(steps(keys, 1)[0].loss == Approx(expected[0].loss).epsilon(1e-12));
+    }
+    CHECK(std::abs(steps("model.experts=4 model.capacity_factor=0.5", 1)[0].loss -
+                   expected[0].loss) > 1e-6);
+  }
+}
+
+TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]") {
+  const auto part = [](const char* layout, int steps, const TrainingState* from) {
+    // With room for all the microbatches do not matter.
+    const std::string keys = std::string("model.experts=4 model.capacity_factor=0 ") + layout;
+    const Scenario s = parity_scenario(Architecture::Llama, parity_row("", keys), DType::F64);
+    const Program program = lowered(s);
+    auto backend = make_backend("cpu");
+    REQUIRE(backend.ok());
+    RunOptions options;
+    options.steps = steps;
+    options.return_state = true;
+    options.initial_state = from;
+    auto run = (*backend)->run(program, s, options);
+    if (!run) FAIL(to_string(run.error()));
+    return std::move(*run);
+  };
+  const RunResult whole = part("", 6, nullptr);
+  const RunResult first = part("dp_shard=4 ep=2", 3, nullptr);
+  for (const char* layout : {"", "dp_shard=4 ep=4", "dp_shard=2 ep=2 pp=2 mb=3", "dp_shard=3",
+                             "dp_shard=4 ep=2 zero_stage=0"}) {
+    INFO(layout);
+    const RunResult second = part(layout, 3, &first.state);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(second.trace.steps[i].loss == Approx(whole.trace.steps[i + 3].loss).epsilon(1e-11));
+      CHECK(second.trace.steps[i].grad_norm ==
+            Approx(whole.trace.steps[i + 3].grad_norm).epsilon(1e-10));
+    }
+  }
+}
+
+TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[integration]") {
+  const LoadedScenario loaded = load_scenario(
+      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/experts/mixtral-8x7b-ep8-fsdp-64xh100.toml",
+      {});
+  REQUIRE(loaded.ok());
+  const Scenario& s = loaded.points.front().scenario;
+  const Program program = lowered(s);
+  auto backend = make_backend("sim");
+  REQUIRE(backend.ok());
+  const auto run = (*backend)->run(program, s, {});
+  REQUIRE(run.ok());
+  const std::set<Rank> shown(run->trace.same_as.begin(), run->trace.same_as.end());
+  CHECK(shown.size() == 1);  // all ranks do the same
+  // 8192 tokens choose two of eight experts, with a quarter more room: bfloat16 values.
+  const std::int64_t bytes = 8 * 2560 * std::int64_t{4096} * 2;
+  const double seconds =
+      collective_time(OpKind::AllToAll, Bytes{bytes}, 8, s.cluster.intra_node).total().v;
+  int count = 0;
+  for (const Span& span : run->trace.spans) {
+    const Role& role = program.role_of(span.rank);
+    const Op& op = role.op(span.op);
+    if (op.kind != OpKind::AllToAll) continue;
+    CHECK(payload_bytes(program, role, op).v == bytes);
+    const double took = double((span.end - span.active).count()) * 1e-12;
+    CHECK(took > 0.999 * seconds);
+    CHECK(took < 1.2 * seconds);  // computation beside it slows it down
+    ++count;
+  }
+  CHECK(count == 32 * 6);  // to the experts and back: forward, again, backward
+}
