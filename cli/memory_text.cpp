@@ -129,7 +129,10 @@ std::string model_states_text(const Program& program, int ranks) {
 /// What Korthikanti et al. 2022 say of a GPT of these sizes, whatever of it the scenario asks for.
 std::string activations_text(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
-  if (model.architecture != Architecture::Gpt2 || model.ffn_hidden != 4 * model.hidden) return {};
+  if (model.architecture != Architecture::Gpt2 || model.ffn_hidden != 4 * model.hidden ||
+      model.experts > 0) {
+    return {};
+  }
   const StrategySpec& strategy = scenario.strategy;
   const double t = strategy.tensor_parallel_degree, p = strategy.pipeline_parallel_degree;
   const ActivationShape shape{double(scenario.microbatch_size()), double(scenario.training.seq_len),
