@@ -174,7 +174,8 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
     return read ? std::string() : read.error().message;
   };
   CHECK(message("[1, 2") == "c.json is not a JSON object");
-  CHECK(message("{}") == "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, gpt2");
+  CHECK(message("{}") ==
+        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, gpt2");
   CHECK(message(R"({"model_type": "mamba"})") ==
         "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, gpt2");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
