@@ -35,6 +35,7 @@ constexpr std::array<Scheduler, kSchedules.size()> kSchedulers = {
     v_min,
     by_rank<one_f_one_b>,
     by_rank<one_f_one_b>,
+    zb_v,
 };
 
 /// Times of each virtual stage: as given, or F, I and W alike by the stage's work.

@@ -42,6 +42,7 @@ Actions dual_pipe(const PipelineShape& shape, int rank);
 // Searched, under a limit of p or 2p live activations: pipeline_search.cpp.
 std::vector<Actions> zb_1p(const PipelineShape& shape);
 std::vector<Actions> zb_2p(const PipelineShape& shape);
+std::vector<Actions> zb_v(const PipelineShape& shape);  // pipeline_search_v.cpp
 
 // A building block per microbatch, compacted: pipeline_controllable.cpp.
 std::vector<Actions> v_half(const PipelineShape& shape);

@@ -31,6 +31,7 @@ enum class PipelineSchedule {
   VMin,
   PipeDream,
   PipeDream2bw,
+  ZbV,
 };
 
 /// Which rank holds virtual stage s: Loop: s mod p. V: down the ranks and up again, rank r holding
@@ -54,7 +55,7 @@ struct ScheduleRules {
   WeightVersions versions = WeightVersions::One;
 };
 inline constexpr int kMostVirtualStages = 64;
-inline constexpr std::array<ScheduleRules, 16> kSchedules = {{
+inline constexpr std::array<ScheduleRules, 17> kSchedules = {{
     {PipelineSchedule::GPipe, "GPipe", Placement::Loop, 1, 1},
     {PipelineSchedule::OneFOneB, "1F1B", Placement::Loop, 1, 1},
     {PipelineSchedule::Interleaved1F1B, "Interleaved1F1B", Placement::Loop, 2, kMostVirtualStages},
@@ -73,6 +74,7 @@ inline constexpr std::array<ScheduleRules, 16> kSchedules = {{
     {PipelineSchedule::PipeDream, "PipeDream", Placement::Loop, 1, 1, 1, WeightVersions::Stashed},
     {PipelineSchedule::PipeDream2bw, "PipeDream-2BW", Placement::Loop, 1, 1, 1,
      WeightVersions::Double},
+    {PipelineSchedule::ZbV, "ZB-V", Placement::V, 2, 2},
 }};
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
   return kSchedules[static_cast<std::size_t>(schedule)];

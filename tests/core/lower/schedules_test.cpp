@@ -188,6 +188,7 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
                 continue;
               case PipelineSchedule::Zb1p:
               case PipelineSchedule::Zb2p:
+              case PipelineSchedule::ZbV:
                 continue;  // a limit, not a form
             }
             INFO(rules.name << " p=" << p << " m=" << m << " v=" << v << " rank " << r);
@@ -199,7 +200,7 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
   }
 }
 
-TEST_CASE("ZB-1p and ZB-2p keep at most p and 2p activations, whatever the times",
+TEST_CASE("ZB-1p, ZB-2p and ZB-V keep at most p, 2p and p activations, whatever the times",
           "[core][lower]") {
   for (int p : {1, 2, 3, 5, 8}) {
     for (int m : {1, 2, 7, 16, 40}) {
@@ -210,6 +211,15 @@ TEST_CASE("ZB-1p and ZB-2p keep at most p and 2p activations, whatever the times
           s.costs = CostsSpec{{forward}, {input}, {weight}, 0.25};
           const int limit = name == PipelineSchedule::Zb1p ? p : 2 * p;
           for (const Actions& actions : schedule_of(s).actions) CHECK(peak(actions) <= limit);
+        }
+        Scenario v = scenario_of(PipelineSchedule::ZbV, p, m, 2);
+        std::vector<double> uneven;  // by virtual stage
+        for (int stage = 0; stage < 2 * p; ++stage) uneven.push_back(forward + stage % 3);
+        for (const std::vector<double>& forwards : {std::vector<double>{forward}, uneven}) {
+          v.costs = CostsSpec{forwards, {input}, {weight}, 0.25};
+          const Schedule schedule = schedule_of(v);
+          CHECK(check_schedule(schedule, p, 2 * p, m) == std::vector<std::string>{});
+          for (const Actions& actions : schedule.actions) CHECK(peak(actions) <= 2 * p);
         }
       }
     }
