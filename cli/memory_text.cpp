@@ -169,7 +169,7 @@ std::string memory_text(const Scenario& scenario, const Program& program,
   for (const Role& role : program.roles) {
     text += (text.empty() ? "" : "\n") + role_memory(program, role);
   }
-  return text + model_states_text(program, scenario.strategy.data_parallel_degree()) +
+  return text + model_states_text(program, scenario.strategy.gradient_ranks()) +
          activations_text(scenario);
 }
 

@@ -37,6 +37,12 @@ OperandType input_type(KernelKind kind, std::size_t i) {
       return i == 2 ? OperandType::Index : OperandType::Main;
     case KernelKind::CombineBackward:
       return i == 3 ? OperandType::Index : OperandType::Main;
+    case KernelKind::AttentionForward:
+      return i == 2 ? OperandType::Index : OperandType::Main;
+    case KernelKind::AttentionBackward:
+      return i == 5 ? OperandType::Index : OperandType::Main;
+    case KernelKind::Rope:
+      return i == 1 ? OperandType::Index : OperandType::Main;
     case KernelKind::AdamW:
     case KernelKind::Sgd:
       return i == 1 ? OperandType::Scalar : OperandType::Main;

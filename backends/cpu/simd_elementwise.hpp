@@ -108,6 +108,7 @@ void run_rope(const KernelArgs& args) {
   const int64_t head_dim = args.dims[3], row_heads = args.dims[4], half = head_dim / 2;
   const double sign = args.dims[5] != 0 ? -1.0 : 1.0;
   T* const x = output<T>(args, 0);
+  const std::int32_t* const starts = input<std::int32_t>(args, 1);
   // By position, so that sines are computed once for all batches and heads.
   parallel(*args.team, seq, 8, [&](int64_t begin, int64_t end) {
     T* const cosine = static_cast<T*>(
@@ -119,8 +120,9 @@ void run_rope(const KernelArgs& args) {
                                    -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
     }
     for (int64_t s = begin; s < end; ++s) {
+      const int64_t position = starts ? starts[s / (seq / 2)] + s % (seq / 2) : s;
       for (int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(s) * frequency[i];
+        const double angle = static_cast<double>(position) * frequency[i];
         cosine[i] = static_cast<T>(__builtin_cos(angle));
         sine[i] = static_cast<T>(sign * __builtin_sin(angle));
       }
@@ -209,6 +211,31 @@ void run_relu_backward(const KernelArgs& args) {
       const Vec<T> zero{};
       store(dx + i, load(y + i, n) > zero ? load(dy + i, n) : zero, n);
     });
+  });
+}
+
+/// A stretch of a row's section at a time.
+template <class T>
+void run_regroup(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], parts = args.dims[1];
+  const int64_t widths[] = {args.dims[2], args.dims[3], args.dims[4]};
+  const int64_t cols = widths[0] + widths[1] + widths[2];
+  const bool inverse = args.dims[5] != 0;
+  const int64_t skip = args.dims[6];
+  const T* const from = input<T>(args, 0);
+  T* const to = output<T>(args, 0);
+  parallel(*args.team, parts * rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t part = i / rows, row = i % rows;
+      int64_t section = row * (skip + parts * cols) + skip, at = i * cols;
+      for (const int64_t width : widths) {
+        const int64_t x = section + part * width;
+        __builtin_memcpy(to + (inverse ? x : at), from + (inverse ? at : x),
+                         static_cast<std::size_t>(width) * sizeof(T));
+        section += parts * width;
+        at += width;
+      }
+    }
   });
 }
 

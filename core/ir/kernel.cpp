@@ -43,15 +43,15 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
       {"gemm", {"m", "n", "k", "ta", "tb"}, {}, {"a", "b", "[bias]", "[resid]"}, {"c"}},
       {"column_sum", {"rows", "cols"}, {}, {"x"}, {"y"}},
       {"attention_forward",
-       {"batch", "seq", "heads", "kv_heads", "head_dim"},
+       {"batch", "seq", "heads", "kv_heads", "head_dim", "parts"},
        {},
-       {"qkv"},
+       {"qkv", "[kv]", "[starts]"},
        {"o", "lse"}},
       {"attention_backward",
-       {"batch", "seq", "heads", "kv_heads", "head_dim"},
+       {"batch", "seq", "heads", "kv_heads", "head_dim", "parts"},
        {},
-       {"qkv", "o", "lse", "do"},
-       {"dqkv"}},
+       {"qkv", "o", "lse", "do", "[kv]", "[starts]"},
+       {"dqkv", "[dkv]"}},
       {"layer_norm_forward", {"rows", "cols"}, {"eps"}, {"x", "w", "b"}, {"y", "stats"}},
       {"layer_norm_backward_input",
        {"rows", "cols"},
@@ -73,7 +73,7 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
       {"rope",
        {"batch", "seq", "heads", "head_dim", "row_heads", "inverse"},
        {"theta"},
-       {"x"},
+       {"x", "[starts]"},
        {"x"}},
       {"embedding_forward",
        {"tokens", "cols", "seq", "vocab"},
@@ -93,6 +93,7 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
        {"logits", "targets", "stats", "[columns]"},
        {"dlogits", "loss"}},
       {"add", {"rows", "cols"}, {}, {"x", "resid", "[bias]"}, {"y"}},
+      {"regroup", {"rows", "parts", "a", "b", "c", "inverse", "skip"}, {}, {"x"}, {"y"}},
       {"fill", {"n"}, {"value"}, {}, {"y"}},
       {"sum", {"n"}, {}, {"x"}, {"y"}},
       {"norm_squared", {"n", "blocks"}, {}, {"x"}, {"y"}},
@@ -134,6 +135,23 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
   return rows;
 }
 
+/// Of either side; one of them has columns that are skipped, too.
+std::int64_t regrouped(const Kernel& kernel, bool with_skipped) {
+  const auto& d = kernel.dims;
+  const std::int64_t columns = times(d[1], plus(d[2], plus(d[3], d[4])));
+  return times(d[0], with_skipped ? plus(columns, d[6]) : columns);
+}
+
+/// What gathered attention reads and writes of keys and values, and where pieces begin.
+std::int64_t gathered_extent(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  return product(d[5], d[0], d[1], times(2, d[3]), d[4]);
+}
+std::int64_t starts_extent(const Kernel& kernel) {
+  const std::int64_t parts = kernel.dims[5];
+  return parts == 0 ? 0 : times(2, plus(parts, 1));
+}
+
 // Elements of the operand as stored, whether present or not.
 std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
   const auto& d = kernel.dims;
@@ -144,7 +162,10 @@ std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
       return i < extent.size() ? extent[i] : 0;
     }
     case K::AttentionForward:
+      if (i > 0) return i == 1 ? gathered_extent(kernel) : starts_extent(kernel);
+      return product(d[0], d[1], plus(d[2], times(2, d[3])), d[4]);
     case K::AttentionBackward:
+      if (i > 3) return i == 4 ? gathered_extent(kernel) : starts_extent(kernel);
       if (i == 0) return product(d[0], d[1], plus(d[2], times(2, d[3])), d[4]);
       if (i == 2) return product(d[0], d[2], d[1]);
       return product(d[0], d[1], d[2], d[4]);
@@ -165,7 +186,7 @@ std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
     case K::SwigluBackward:
       return i == 0 ? times(d[0], d[1]) : product(d[0], 2, d[1]);
     case K::Rope:
-      return product(d[0], d[1], d[4], d[3]);
+      return i == 1 ? 2 : product(d[0], d[1], d[4], d[3]);
     case K::EmbeddingForward:
       if (i == 0) return d[0];
       return times(i == 1 ? d[3] : d[2], d[1]);
@@ -182,6 +203,8 @@ std::int64_t input_extent(const Kernel& kernel, std::size_t i) {
       return i == 2 ? d[1] : times(d[0], d[1]);
     case K::ColumnSum:
       return times(d[0], d[1]);
+    case K::Regroup:
+      return regrouped(kernel, d[5] == 0);
     case K::GeluForward:
     case K::GeluBackward:
     case K::Sum:
@@ -216,7 +239,8 @@ std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
     case K::AttentionForward:
       return i == 0 ? product(d[0], d[1], d[2], d[4]) : product(d[0], d[2], d[1]);
     case K::AttentionBackward:
-      return product(d[0], d[1], plus(d[2], times(2, d[3])), d[4]);
+      return i == 1 ? gathered_extent(kernel)
+                    : product(d[0], d[1], plus(d[2], times(2, d[3])), d[4]);
     case K::LayerNormForward:
       return i == 0 ? times(d[0], d[1]) : times(2, d[0]);
     case K::RmsNormForward:
@@ -234,6 +258,8 @@ std::int64_t output_extent(const Kernel& kernel, std::size_t i) {
       return times(d[0], 3);
     case K::Add:
       return times(d[0], d[1]);
+    case K::Regroup:
+      return regrouped(kernel, d[5] != 0);
     case K::GeluForward:
     case K::GeluBackward:
     case K::Fill:
@@ -271,7 +297,8 @@ double flops(const Kernel& kernel) {
       return 2 * d(0) * d(1) * d(2);
     case K::AttentionForward:
     case K::AttentionBackward: {
-      const double scores = d(1) * (d(1) + 1) / 2;
+      const double keys = d(5) == 0 ? d(1) : d(5) * d(1);  // parts have as many scores each
+      const double scores = d(1) * (keys + 1) / 2;
       const double per_score = kernel.kind == K::AttentionForward ? 4 : 10;
       return per_score * d(4) * scores * d(0) * d(2);
     }
@@ -321,6 +348,7 @@ double flops(const Kernel& kernel) {
       return 16 * d(0);
     case K::Sgd:
       return 7 * d(0);
+    case K::Regroup:
     case K::Fill:
     case K::Delay:
       return 0;
@@ -329,13 +357,21 @@ double flops(const Kernel& kernel) {
   }
 }
 
-// Elements of in[i] that are read: all of it, but for the rows that an embedding or the choices of
-// tokens pick, and the heads that rotary positions turn.
+bool queries_only(const Kernel& kernel, std::size_t i) {
+  const bool attention = kernel.kind == K::AttentionForward || kernel.kind == K::AttentionBackward;
+  return attention && i == 0 && kernel.dims[5] > 0;
+}
+
+// Elements of in[i] that are read: all of it, but for the rows that an embedding or the
+// choices of tokens pick, the heads that rotary positions turn, queries beside keys that come from
+// elsewhere, what is skipped.
 std::int64_t elements_read(const Kernel& kernel, std::size_t i) {
   if (!has(kernel.in, i)) return 0;
   const auto& d = kernel.dims;
   if (kernel.kind == K::EmbeddingForward && i == 1) return times(d[0], d[1]);
-  if (kernel.kind == K::Rope) return product(d[0], d[1], d[2], d[3]);
+  if (kernel.kind == K::Rope && i == 0) return product(d[0], d[1], d[2], d[3]);
+  if (kernel.kind == K::Regroup) return regrouped(kernel, false);
+  if (queries_only(kernel, i)) return product(d[0], d[1], d[2], d[4]);
   const bool places =
       (kernel.kind == K::CombineForward && i == 0) || (kernel.kind == K::CombineBackward && i == 1);
   if (places) return times(std::min(times(d[0], d[2]), d[3]), d[1]);
@@ -351,11 +387,28 @@ std::int64_t elements_updated(const Kernel& kernel, std::size_t i) {
     return kernel.accumulate ? touched : plus(touched, times(d[3], d[1]));  // zeroed first
   }
   if (kernel.kind == K::Rope) return product(d[0], d[1], d[2], d[3]);
+  if (kernel.kind == K::Regroup) return regrouped(kernel, false);
+  if (kernel.kind == K::AttentionBackward && queries_only(kernel, i)) {
+    return product(d[0], d[1], d[2], d[4]);
+  }
   const std::int64_t extent = output_extent(kernel, i);
   return output_is_read(kernel, i) ? times(2, extent) : extent;
 }
 
 }  // namespace
+
+bool updates_in_place(const Kernel& kernel) {
+  switch (kernel.kind) {
+    case K::AdamW:
+    case K::Sgd:
+    case K::BatchNormRunning:
+      return true;
+    case K::Regroup:
+      return kernel.dims[5] != 0 && kernel.dims[6] > 0;
+    default:
+      return false;
+  }
+}
 
 const KernelInfo& info(KernelKind kind) { return table()[static_cast<std::size_t>(kind)]; }
 
@@ -369,8 +422,7 @@ std::int64_t output_elements(const Kernel& kernel, std::size_t i) {
 
 bool output_is_read(const Kernel& kernel, std::size_t i) {
   if (!has(kernel.out, i)) return false;
-  if (kernel.kind == K::AdamW || kernel.kind == K::Sgd) return true;
-  if (kernel.kind == K::BatchNormRunning) return true;
+  if (updates_in_place(kernel)) return true;
   // Its gradient of the logits overwrites; only the loss adds up.
   if (kernel.kind == K::CrossEntropy || kernel.kind == K::CrossEntropyParallel) {
     return kernel.accumulate && i == 1;

@@ -35,6 +35,7 @@ enum class KernelKind : std::uint8_t {
   CrossEntropyStats,
   CrossEntropyParallel,
   Add,
+  Regroup,
   Fill,
   Sum,
   NormSquared,
@@ -89,11 +90,16 @@ inline constexpr int kMaxOperands = 8;
 ///    stored [n,k]
 /// column_sum               rows cols             x rows,cols              y cols
 ///    y (+)= sum over rows
-/// attention_forward        batch seq heads kv_heads head_dim  qkv         o, lse
+/// attention_forward        batch seq heads kv_heads head_dim parts   qkv [kv] [starts]   o, lse
 ///    qkv [batch, seq, heads + 2 kv_heads, head_dim]: query heads, then keys, then values; causal;
 ///    scores scaled by 1/sqrt(head_dim); o [batch, seq, heads, head_dim];
 ///    lse [batch, heads, seq]: log of the sum of exp of a row's scores
-/// attention_backward       same                  qkv o lse do             dqkv
+///    parts > 0: seq are the tokens of one of as many ranks, in two pieces of equal length; keys and
+///    values are of all, kv [parts, batch, seq, 2 kv_heads, head_dim], and those in qkv not read;
+///    starts [parts + 1, 2]: where the pieces begin in the sequence, own ones first, then by part,
+///    of which the very first begins at 0
+/// attention_backward       same                  qkv o lse do [kv] [starts]  dqkv [dkv]
+///    with kv, dqkv holds gradients of queries only; those of all keys and values are in dkv
 /// layer_norm_forward       rows cols             x w b                    y, stats [rows, 2]   eps
 ///    stats: mean, then 1/sqrt(var + eps)
 /// layer_norm_backward_input   rows cols          dy x w stats [resid]     dx (= resid + …)
@@ -106,9 +112,10 @@ inline constexpr int kMaxOperands = 8;
 /// swiglu_forward           rows cols             x rows,2cols             y = silu(x[:,:cols]) *
 ///                                                                             x[:,cols:]
 /// swiglu_backward          rows cols             dy x                     dx rows,2cols
-/// rope                     batch seq heads head_dim row_heads inverse   x  x (in place)  theta
+/// rope                     batch seq heads head_dim row_heads inverse   x [starts 2]   x   theta
 ///    rotates the first `heads` of the `row_heads` heads of each position by its angle, halves
-///    paired (i, i + head_dim/2) as in Hugging Face; inverse 1: by the negative angle
+///    paired (i, i + head_dim/2) as in Hugging Face; inverse 1: by the negative angle; in place;
+///    starts: positions at which the two halves of seq begin
 /// embedding_forward        tokens cols seq vocab ids table [positions]    y
 ///    y[t] = table[ids[t]] + positions[t % seq]; ids outside [0, vocab) stand for a row of zeros
 /// embedding_backward       tokens cols seq vocab ids dy                   dtable, [dpositions]
@@ -122,6 +129,10 @@ inline constexpr int kMaxOperands = 8;
 ///    stats [parts, rows, 3], of all parts: loss of the whole      dlogits (aliases), loss 1   scale
 ///    vocabulary, dlogits of this part; zero from `columns` on
 /// add                      rows cols             x resid [bias cols]      y = x + resid + bias
+/// regroup                  rows parts a b c inverse skip   x              y
+///    x [rows, skip + parts (a + b + c)]: sections of parts × a, × b and × c columns behind skip
+///    others; y [parts, rows, a + b + c]: of every section its p-th part, p by p; inverse 1: the
+///    other way, x is out, its first skip columns stay
 /// fill                     n                     -                        y                    value
 /// sum                      n                     x                        y 1  ((+)=)
 /// norm_squared             n blocks              x                        y blocks (+)= sum of x²
@@ -201,6 +212,9 @@ const KernelInfo& info(KernelKind kind);
 /// Elements of operand `in[i]` / `out[i]`; 0 if absent.
 std::int64_t input_elements(const Kernel& kernel, std::size_t i);
 std::int64_t output_elements(const Kernel& kernel, std::size_t i);
+
+/// True for kernels whose outputs keep a part of what they held, or are computed from it.
+bool updates_in_place(const Kernel& kernel);
 
 /// True if the kernel reads out[i] before it writes it (accumulation, in-place update).
 bool output_is_read(const Kernel& kernel, std::size_t i);

@@ -16,7 +16,7 @@ namespace lockstep {
 // ---------------------------------------------------------------- mesh and groups
 
 struct MeshDim {
-  std::string name;  // "pp", "dp_replicate", "dp_shard", "tp"
+  std::string name;  // "pp", "dp_replicate", "dp_shard", "cp", "tp"
   int size = 1;
   bool operator==(const MeshDim&) const = default;
 };
@@ -148,13 +148,15 @@ inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
 std::string_view to_string(Stream stream);
 
 /// Target of a host copy. Ids of tokens and targets are relative to the rank's part of the
-/// vocabulary along "tp"; position ids are those of its own rows; columns: how many of its part
-/// stand for tokens, the rest being padding. Memory: what the copy's two buffers hold.
+/// vocabulary along "tp", and of its tokens of a sequence along "cp"; position ids are those of its
+/// own rows; starts: see attention_forward, along "cp"; columns: how many of its part stand for
+/// tokens, the rest being padding. Memory: what the copy's two buffers hold.
 enum class HostData : std::int32_t {
   Tokens,
   Targets,
   Images,
   Positions,
+  Starts,
   Columns,
   Loss,
   GradNorm,

@@ -120,6 +120,7 @@ class Structure {
           !check_operands(function, name, kernel.out, row.out)) {
         continue;
       }
+      check_gathered_attention(name, kernel);
       for (std::size_t i = 0; i < kernel.in.size(); ++i) {
         check_read(function, name, row.in[i], kernel.in[i], input_elements(kernel, i), written);
       }
@@ -133,6 +134,22 @@ class Structure {
         check_write(function, name, row.out[i], kernel.out[i], output_elements(kernel, i), written);
       }
     }
+  }
+
+  /// Keys from elsewhere come with the positions of both.
+  void check_gathered_attention(const std::string& name, const Kernel& kernel) {
+    const bool forward = kernel.kind == KernelKind::AttentionForward;
+    if (!forward && kernel.kind != KernelKind::AttentionBackward) return;
+    const auto given = [](const std::vector<Operand>& operands, std::size_t i) {
+      return i < operands.size() && operands[i].present();
+    };
+    const bool gathered = kernel.dims[5] > 0;
+    const std::size_t kv = forward ? 1 : 4;
+    if (given(kernel.in, kv) != gathered || given(kernel.in, kv + 1) != gathered ||
+        (!forward && given(kernel.out, 1) != gathered)) {
+      faults_.add(name + ": parts, kv and starts go together");
+    }
+    if (gathered && kernel.dims[1] % 2 != 0) faults_.add(name + ": two pieces of odd seq");
   }
 
   bool check_operands(const Function& function, const std::string& name,

@@ -245,7 +245,7 @@ class RoleExpander {
     const Scenario& s = draft_.scenario;
     const bool images = data == HostData::Images;
     const DType type = images ? draft_.program.dtype : DType::I32;
-    const std::int64_t elements = images ? s.model.image_elements() : s.training.seq_len;
+    const std::int64_t elements = images ? s.model.image_elements() : s.own_seq_len();
     const BufferId buffer =
         add(BufferKind::Input, name, s.microbatch_size() * elements * size_of(type), -1,
             action.microbatch);
@@ -387,6 +387,7 @@ class RoleExpander {
     if (name == "statistics") return statistics_[static_cast<std::size_t>(l)];
     if (name == "targets") return targets_[static_cast<std::size_t>(mb)];
     if (name == "positions") return once(positions_, formal, HostData::Positions);
+    if (name == "starts") return once(starts_, formal, HostData::Starts);
     if (name == "columns") return once(columns_, formal, HostData::Columns);
     if (name == "x") return x_[cell(l, mb)];
     if (name == "dy") return dy_[cell(l, mb)];
@@ -461,7 +462,7 @@ class RoleExpander {
   std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   std::vector<BufferId> tokens_, targets_;         // by microbatch; images are tokens here
-  BufferId positions_, columns_;                   // of all microbatches
+  BufferId positions_, starts_, columns_;          // of all microbatches
   std::vector<BufferId> statistics_;               // by layer; none: the layer has none here
   std::vector<int> loss_of_;                       // by microbatch: its place in "losses"
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one

@@ -25,6 +25,9 @@ Draft start(const Scenario& s) {
     program.mesh.dims.insert(program.mesh.dims.begin() + 3,
                              {"ep", strategy.expert_parallel_degree});
   }
+  if (strategy.context_parallel_degree > 1) {
+    program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp", strategy.context_parallel_degree});
+  }
   program.dtype = s.training.param_dtype();
   if (s.costs) {
     draft.model = build_synthetic(*s.costs, strategy.num_stages());
@@ -46,6 +49,9 @@ Draft start(const Scenario& s) {
   shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
   LayerShape whole = shape;  // as one rank would do it
+  shape.seq = s.own_seq_len();
+  shape.context_parallel = strategy.context_parallel_degree;
+  shape.gathers_keys = strategy.gathers_keys();
   shape.tensor_parallel = strategy.tensor_parallel_degree;
   shape.sequence_parallel = strategy.sequence_parallel();
   draft.model = build_layers(s.model, shape);
@@ -57,9 +63,9 @@ Draft start(const Scenario& s) {
   }
   // Backward costs twice the forward pass: the convention of every published MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
-  const Flops forward = strategy.tensor_parallel_degree == 1
-                            ? draft.model.forward_flops()
-                            : build_layers(s.model, whole).forward_flops();
+  const bool undivided = shape.tensor_parallel == 1 && shape.context_parallel == 1;
+  const Flops forward =
+      undivided ? draft.model.forward_flops() : build_layers(s.model, whole).forward_flops();
   program.model_flops_per_step = 3 * passes * forward;
   return draft;
 }

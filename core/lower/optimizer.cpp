@@ -200,8 +200,7 @@ class OptimizerStep {
       }
     }
     const auto degree = [&](const std::string& axis) {
-      return strategy_.data_parallel_degree() /
-             (axis == "ep" ? strategy_.expert_parallel_degree : 1);
+      return strategy_.gradient_ranks() / (axis == "ep" ? strategy_.expert_parallel_degree : 1);
     };
     const auto blocks = [&](const std::string& axis) {
       return degree(axis) / (axis == "ep" ? strategy_.expert_shards() : strategy_.state_shards());
@@ -341,7 +340,7 @@ class OptimizerStep {
       if (draft_.roles[r].losses.valid()) ends.push_back(static_cast<int>(r));
     }
     if (ends.size() > 1) communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
-    if (strategy_.data_parallel_degree() > 1) {
+    if (strategy_.gradient_ranks() > 1) {
       communicate(OpKind::AllReduce, data_group(draft_), {loss});
     }
     to_host(HostData::Loss, loss);

@@ -16,6 +16,7 @@ Dims shard_dims(const StrategySpec& strategy, std::string_view split_axis) {
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
   if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
   if (strategy.expert_parallel_degree > 1 && split_axis != "ep") dims.emplace_back("ep");
+  if (strategy.context_parallel_degree > 1) dims.emplace_back("cp");
   return dims;
 }
 
@@ -39,14 +40,19 @@ Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
 }  // namespace
 
 GroupId data_group(Draft& draft, std::string_view split_axis) {
-  return draft.group(split_axis == "ep" ? "expert_dp" : "dp",
-                     data_dims(draft.scenario.strategy, split_axis));
+  const StrategySpec& strategy = draft.scenario.strategy;
+  return draft.group(split_axis == "ep"                     ? "expert_dp"
+                     : strategy.context_parallel_degree > 1 ? "dp_cp"
+                                                            : "dp",
+                     data_dims(strategy, split_axis));
 }
 
 GroupId shard_group(Draft& draft, std::string_view split_axis) {
   const StrategySpec& strategy = draft.scenario.strategy;
   if (strategy.state_replicas() == 1) return data_group(draft, split_axis);
-  return draft.group(split_axis == "ep" ? "expert_dp_shard" : "dp_shard",
+  return draft.group(split_axis == "ep"                     ? "expert_dp_shard"
+                     : strategy.context_parallel_degree > 1 ? "dp_shard_cp"
+                                                            : "dp_shard",
                      shard_dims(strategy, split_axis));
 }
 

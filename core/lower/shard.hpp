@@ -13,7 +13,8 @@ namespace lockstep {
 
 inline constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// All data-parallel ranks of a stage: replicas and shards. Of units that `split_axis` divides
+/// All ranks of a stage whose gradients add up: replicas, shards, slices of sequences. Of units
+/// that `split_axis` divides
 /// ("ep", which is a part of the data axes): those that hold the same part.
 GroupId data_group(Draft& draft, std::string_view split_axis = {});
 /// Ranks that share the states of one replica, likewise.

@@ -28,8 +28,8 @@ struct TensorId {
   bool valid() const { return v >= 0; }
 };
 
-/// A collective inside a layer, over the ranks along a mesh axis ("tp"). The formals are those that
-/// the functions around it name; in an all-reduce or broadcast both are the same.
+/// A collective inside a layer, over the ranks along a mesh axis ("tp", "cp"). The formals are
+/// those that the functions around it name; in an all-reduce or broadcast both are the same.
 struct Communication {
   OpKind kind = OpKind::AllReduce;
   std::string axis;

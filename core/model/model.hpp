@@ -16,13 +16,15 @@ namespace lockstep {
 /// What the functions of a layer depend on beside the model.
 struct LayerShape {
   std::int64_t batch = 1;             // sequences (images) of a microbatch
-  std::int64_t seq = 1;               // tokens of a sequence; of an image 1
+  std::int64_t seq = 1;               // own tokens of a sequence; of an image 1
   DType dtype = DType::F32;           // of parameters and activations
   DType gradient_dtype = DType::F32;  // of parameters' gradients
   ActivationCheckpointSpec checkpoint;
   double loss_scale = 1;           // 1 / tokens of the global batch: gradients then add up
   std::int64_t shard_count = 1;    // units are padded to a multiple of this many elements
   int norm_ranks = 1;              // data-parallel ranks that share the statistics of batch norm
+  int context_parallel = 1;        // ranks that hold as many tokens of the same sequences
+  bool gathers_keys = false;       // and gather keys and values instead of exchanging heads
   int tensor_parallel = 1;         // ranks that share every layer
   bool sequence_parallel = false;  // and, between its linear layers, the rows
   int expert_parallel = 1;         // ranks that divide the experts

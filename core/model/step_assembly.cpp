@@ -15,13 +15,10 @@ constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
 
 // Formals stand in this order in every function, so that programs read alike; units with a suffix
 // stand with those without ("w_tied" after "w"), communicated tensors before "ws".
-constexpr std::array<std::string_view, 17> kFormalOrder = {
-    "w",  "tokens", "images", "positions",  "targets",     "columns",
-    "x",  "dy",     "saved",  "recomputed", "stash",       "y",
-    "dx", "loss",   "gw",     "statistics", "communicated"};
-
-/// Outputs are read first, whether the kernel accumulates or not.
-bool updates_in_place(KernelKind kind) { return kind == KernelKind::BatchNormRunning; }
+constexpr std::array<std::string_view, 18> kFormalOrder = {
+    "w",       "tokens", "images", "positions", "starts",     "targets",
+    "columns", "x",      "dy",     "saved",     "recomputed", "stash",
+    "y",       "dx",     "loss",   "gw",        "statistics", "communicated"};
 
 std::size_t formal_rank(std::string_view name) {
   if (name == "ws") return kFormalOrder.size();
@@ -297,7 +294,7 @@ class StepAssembly {
         if (!t.valid()) continue;
         Use& use = use_of(t);
         use.writes = true;
-        use.reads |= (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel.kind)) &&
+        use.reads |= (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel)) &&
                      !written[static_cast<std::size_t>(t.v)];
         written[static_cast<std::size_t>(t.v)] = true;
       }

@@ -1,4 +1,5 @@
 // The block: attention and feed-forward network, each behind a norm and around a residual.
+#include "core/model/attention.hpp"
 #include "core/model/feed_forward.hpp"
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
@@ -79,37 +80,21 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   const std::int64_t n = tp.rows();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
-  const std::int64_t heads = spec.heads / shape.tensor_parallel;
-  const std::int64_t kv_heads = spec.kv_heads / shape.tensor_parallel;
-  const std::int64_t attention = heads * spec.head_dim;
-  const std::int64_t qkv_width = (heads + 2 * kv_heads) * spec.head_dim;
-  ColumnLinear qkv_linear(f, tp, "qkv", c, qkv_width, p.linear("attn.wqkv", "attn.bqkv"));
-  RowLinear out_linear(f, tp, "out", attention, c, p.linear("attn.wo", "attn.bo"));
+  Attention attention(f, spec, shape);
+  ColumnLinear qkv_linear(f, tp, "qkv", c, attention.qkv_width(),
+                          p.linear("attn.wqkv", "attn.bqkv"));
+  RowLinear out_linear(f, tp, "out", attention.width(), c, p.linear("attn.wo", "attn.bo"));
   const auto network =
       experts ? mixture_of_experts(f, spec, shape, p) : dense_network(f, tp, spec, shape, p);
 
   const TensorId x = f.formal("x", own * c);
   const TensorId y = f.formal("y", own * c);
-  const std::vector<std::int64_t> attention_dims = {shape.batch, shape.seq, heads, kv_heads,
-                                                    spec.head_dim};
-  const auto rope = [&](Part part, TensorId t, std::int64_t inverse) {
-    if (gpt2) return;
-    f.emit(
-        part, KernelKind::Rope,
-        {{shape.batch, shape.seq, heads + kv_heads, spec.head_dim, heads + 2 * kv_heads, inverse},
-         {spec.rope_theta},
-         {t},
-         {t}});
-  };
 
   const TensorId h1 = f.tensor(own * c, "h1");
   Norm norm1(f, spec, shape.dtype, own, p, gpt2 ? "ln1" : "norm1", x, h1);
-  const TensorId qkv = f.tensor(n * qkv_width);
+  const TensorId qkv = f.tensor(n * attention.qkv_width());
   qkv_linear.forward(h1, qkv);
-  rope(Part::Forward, qkv, 0);
-  const TensorId att = f.tensor(n * attention);
-  const TensorId lse = f.tensor(n * heads, sum_type(shape.dtype));
-  f.emit(Part::Forward, KernelKind::AttentionForward, {attention_dims, {}, {qkv}, {att, lse}});
+  const TensorId att = attention.forward(qkv);
   const TensorId x1 = f.tensor(own * c);
   out_linear.forward(att, x, x1);
   const TensorId h2 = f.tensor(own * c, "h2");
@@ -122,12 +107,10 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   network->backward(dy, dh2);
   const TensorId dx1 = f.tensor(own * c, "dx1");
   norm2.backward(dh2, dy, dx1);
-  const TensorId datt = f.tensor(n * attention);
+  attention.prefetch_backward();
+  const TensorId datt = f.tensor(n * attention.width());
   out_linear.backward(dx1, datt);
-  const TensorId dqkv = f.tensor(n * qkv_width);
-  f.emit(Part::InputGrad, KernelKind::AttentionBackward,
-         {attention_dims, {}, {qkv, att, lse, datt}, {dqkv}});
-  rope(Part::InputGrad, dqkv, 1);
+  const TensorId dqkv = attention.backward(datt);
   const TensorId dh1 = f.tensor(own * c, "dh1");
   qkv_linear.backward(dqkv, dh1);
   norm1.backward(dh1, dx1, dx);

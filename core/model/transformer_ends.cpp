@@ -28,7 +28,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   const TensorId y = f.formal("y", own * c);
   const TensorId dy = f.formal("dy", own * c);
   const TensorId positions = p.w("wpe");
-  if (tp.active()) {
+  if (tp.active() || shape.context_parallel > 1) {
     // Rows of other ranks' tokens are zero. A rank adds the positions of its own rows: their ids,
     // too, come from the host.
     const TensorId sum = positions.valid() ? f.tensor(own * c, "sum") : y;

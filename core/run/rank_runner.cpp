@@ -82,6 +82,7 @@ RankRunner::RankRunner(const Program& program, const Scenario& scenario, const R
     dp_size_ *= mesh.size_of(dim);
     dp_index_ = dp_index_ * mesh.size_of(dim) + coordinate_of(mesh, dim, port.rank);
   }
+  cp_index_ = coordinate_of(mesh, "cp", port.rank);
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
@@ -158,7 +159,7 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
 
 void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& staging) {
   const Mesh& mesh = program_.mesh;
-  const std::int64_t seq_len = scenario_.training.seq_len;
+  const std::int64_t seq_len = scenario_.own_seq_len();
   const std::int64_t tp = coordinate_of(mesh, "tp", port_.rank);
   const std::int64_t part = ceil_div(scenario_.model.vocab, mesh.size_of("tp"));
   const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
@@ -173,7 +174,19 @@ void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& stag
       const auto own = static_cast<std::int64_t>(values.size());
       const std::int64_t first = own < rows ? tp * own : 0;  // all rows, or the rank's share
       for (std::int64_t i = 0; i < own; ++i) {
-        values[index(i)] = static_cast<std::int32_t>((first + i) % seq_len);
+        values[index(i)] =
+            static_cast<std::int32_t>(scenario_.position(cp_index_, (first + i) % seq_len));
+      }
+      return;
+    }
+    case HostData::Starts: {
+      const auto parts = static_cast<int>(values.size()) / 2 - 1;
+      for (int part = -1; part < parts; ++part) {  // own pieces first
+        const int rank = part < 0 ? cp_index_ : part;
+        for (const int piece : {0, 1}) {
+          values[index(2 * (part + 1) + piece)] =
+              static_cast<std::int32_t>(scenario_.position(rank, piece * (seq_len / 2)));
+        }
       }
       return;
     }
@@ -192,7 +205,9 @@ void RankRunner::fill_batch(const Op& op, int step, std::vector<std::byte>& stag
   std::vector<std::int32_t> targets(targets_of_sample);
   const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
   const DType dtype = role_.buffer(role_.args_of(op)[0]).dtype;
-  const std::size_t row_bytes = wanted.size() * index(size_of(dtype));
+  const bool images = op.host() == HostData::Images;
+  std::vector<std::int32_t> own(images ? 0 : index(scenario_.own_seq_len()));
+  const std::size_t row_bytes = (images ? wanted.size() : own.size()) * index(size_of(dtype));
   const std::size_t rows = staging.size() / row_bytes;
   const std::int64_t global_batch = scenario_.global_batch_size();
   const std::int64_t first = step * global_batch + dp_index_ * (global_batch / dp_size_) +
@@ -200,11 +215,14 @@ void RankRunner::fill_batch(const Op& op, int step, std::vector<std::byte>& stag
   for (std::size_t row = 0; row < rows; ++row) {
     batches_(first + static_cast<std::int64_t>(row), inputs, targets);
     std::byte* const to = staging.data() + row * row_bytes;
-    if (op.host() == HostData::Images) {
+    if (images) {
       write_image(inputs, dtype, to);
-    } else {
-      std::memcpy(to, wanted.data(), row_bytes);
+      continue;
     }
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] = wanted[index(scenario_.position(cp_index_, static_cast<std::int64_t>(i)))];
+    }
+    std::memcpy(to, own.data(), row_bytes);
   }
 }
 

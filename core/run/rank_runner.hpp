@@ -44,6 +44,7 @@ class RankRunner {
   RankPort port_;
   const BatchSource& batches_;
   int dp_index_ = 0, dp_size_ = 1;
+  int cp_index_ = 0;
   std::vector<std::byte*> addresses_;            // parallel to Role::args
   std::vector<std::int64_t> sizes_;              // parallel to Role::args, bytes
   std::vector<std::vector<std::byte>> staging_;  // host side of each copy, in op order

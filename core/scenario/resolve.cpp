@@ -237,8 +237,8 @@ class Resolver {
     if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > 1e9) return;  // likewise below
     const std::int64_t capacity = c.capacity();
     std::int64_t others = 1;
-    for (const int degree :
-         {p.data_parallel_replicate_degree, p.tensor_parallel_degree, p.pipeline_parallel_degree}) {
+    for (const int degree : {p.data_parallel_replicate_degree, p.context_parallel_degree,
+                             p.tensor_parallel_degree, p.pipeline_parallel_degree}) {
       if (degree < 1 || capacity < 1) return;  // validate() has the message
       others = std::min(others * degree, capacity + 1);
     }

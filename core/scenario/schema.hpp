@@ -29,6 +29,10 @@ constexpr auto choices(PipelineSchedule) {
   }
   return names;
 }
+constexpr auto choices(ContextParallelMethod) {
+  return Choices<ContextParallelMethod, 2>{{{"ulysses", ContextParallelMethod::Ulysses},
+                                            {"allgather", ContextParallelMethod::AllGather}}};
+}
 constexpr auto choices(ReshardAfterForward) {
   return Choices<ReshardAfterForward, 3>{{{"default", ReshardAfterForward::Default},
                                           {"always", ReshardAfterForward::Always},
@@ -152,6 +156,8 @@ void describe(V& v, StrategySpec& p) {
   v.field("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
   v.field("data_parallel_shard_degree", p.data_parallel_shard_degree);
   v.field("zero_stage", p.zero_stage);
+  v.field("context_parallel_degree", p.context_parallel_degree);
+  v.field("context_parallel_method", p.context_parallel_method);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
   v.field("expert_parallel_degree", p.expert_parallel_degree);

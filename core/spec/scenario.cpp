@@ -35,6 +35,15 @@ double Scenario::learning_rate(int step) const {
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;
 }
+std::int64_t Scenario::own_seq_len() const {
+  return training.seq_len / strategy.context_parallel_degree;
+}
+std::int64_t Scenario::position(int cp, std::int64_t i) const {
+  if (!strategy.gathers_keys()) return cp * own_seq_len() + i;
+  const std::int64_t piece = own_seq_len() / 2;
+  const int last = 2 * strategy.context_parallel_degree - 1;
+  return i < piece ? cp * piece + i : (last - cp) * piece + i - piece;
+}
 
 namespace {
 
@@ -228,12 +237,12 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "(parameters too), got " +
                    std::to_string(p.zero_stage));
   }
-  if (p.accumulate_sharded_gradients && (p.zero_stage < 2 || p.data_parallel_shard_degree == 1)) {
+  if (p.accumulate_sharded_gradients && (p.zero_stage < 2 || p.state_shards() == 1)) {
     faults.add("parallelism.accumulate_sharded_gradients",
                "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
                "data_parallel_shard_degree above 1");
   }
-  if (p.offload == Offload::Parameters && (p.zero_stage < 3 || p.data_parallel_shard_degree == 1)) {
+  if (p.offload == Offload::Parameters && (p.zero_stage < 3 || p.state_shards() == 1)) {
     faults.add("parallelism.offload",
                "offload=parameters brings shards to the device before each gather: zero_stage 3 "
                "and a data_parallel_shard_degree above 1; offload=optimizer works for all");
@@ -313,13 +322,59 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
           "every rank holds as many features of the feed-forward layer");
   const int microbatches = s.strategy.pipeline_parallel_microbatches;
   if (!s.strategy.enable_sequence_parallel || microbatches < 1) return;
-  const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.training.seq_len;
+  const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
   if (rows % tp != 0) {
     faults.add("parallelism.enable_sequence_parallel",
                degree + " does not divide the " + std::to_string(rows) +
                    " rows of a microbatch (sequences × seq_len), which sequence parallelism "
                    "divides");
   }
+}
+
+/// Every rank of "cp" gets as many tokens of a sequence and, for attention, as many heads or as
+/// many earlier tokens.
+void validate_context_parallel(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  const int cp = s.strategy.context_parallel_degree;
+  if (cp == 1) return;
+  const std::string degree = "context_parallel_degree=" + std::to_string(cp);
+  const std::string key = "parallelism.context_parallel_degree";
+  if (m.architecture == Architecture::Synthetic) {
+    return faults.add(key, degree + ": the synthetic model has given times and nothing to divide");
+  }
+  if (m.is_vision()) {
+    return faults.add(key, degree + " divides sequences of tokens; images have none",
+                      ErrorKind::Unsupported);
+  }
+  if (m.experts > 0) {
+    return faults.add(key,
+                      degree +
+                          " would divide the tokens that compete for an expert's places: "
+                          "context parallelism with experts is not built",
+                      ErrorKind::Unsupported);
+  }
+  const std::string tokens = "seq_len=" + std::to_string(s.training.seq_len);
+  if (s.strategy.gathers_keys()) {
+    if (s.training.seq_len % (2 * std::int64_t{cp}) == 0) return;
+    return faults.add(key, "twice " + degree + " does not divide " + tokens +
+                               ": with context_parallel_method=allgather every rank holds one "
+                               "piece from the front and one from the back, to have as many "
+                               "earlier tokens as the others");
+  }
+  if (s.training.seq_len % cp != 0) {
+    faults.add(key, degree + " does not divide " + tokens +
+                        ": every rank holds as many tokens of a sequence");
+  }
+  const int tp = s.strategy.tensor_parallel_degree;
+  const auto divides = [&](const char* what, std::int64_t value) {
+    if (value % tp != 0 || value / tp % cp == 0) return;  // the first has its own message
+    faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) +
+                        (tp > 1 ? " / tensor_parallel_degree=" + std::to_string(tp) : "") +
+                        ": every rank attends with as many heads; "
+                        "context_parallel_method=allgather divides none");
+  };
+  divides("heads", m.heads);
+  if (m.kv_heads != m.heads) divides("kv_heads", m.kv_heads);
 }
 
 /// False if degrees are such that nothing else about batches and stages can be judged.
@@ -331,6 +386,7 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   };
   degree("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
   degree("data_parallel_shard_degree", p.data_parallel_shard_degree);
+  degree("context_parallel_degree", p.context_parallel_degree);
   degree("tensor_parallel_degree", p.tensor_parallel_degree);
   degree("expert_parallel_degree", p.expert_parallel_degree);
   degree("pipeline_parallel_degree", p.pipeline_parallel_degree);
@@ -340,6 +396,7 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   if (!sizes) return false;
   validate_tensor_parallel(s, faults);
   validate_expert_parallel(s, faults);
+  validate_context_parallel(s, faults);
   validate_sharding(p, faults);
   if (p.sync_batch_norm && !s.model.is_vision()) {
     faults.add("parallelism.sync_batch_norm",
@@ -350,7 +407,8 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
     faults.add("parallelism.first_bucket_cap_mb", "a bucket cap must be positive");
   }
   const double world = 1.0 * p.data_parallel_replicate_degree * p.data_parallel_shard_degree *
-                       p.tensor_parallel_degree * p.pipeline_parallel_degree;
+                       p.context_parallel_degree * p.tensor_parallel_degree *
+                       p.pipeline_parallel_degree;
   if (world > s.cluster.capacity()) {
     const std::string ranks = world <= kMostRanks ? std::to_string(p.world_size())
                                                   : "more than " + std::to_string(kMostRanks);

@@ -76,6 +76,12 @@ struct Scenario {
   int microbatch_size() const;           // sequences
   int global_batch_size() const;         // sequences, resolved
   std::int64_t tokens_per_step() const;  // targets: tokens, or images
+  /// Tokens that a rank holds of every sequence: its slice, where context parallelism divides it.
+  std::int64_t own_seq_len() const;
+  /// Where in the sequence the i-th token stands that rank `cp` of "cp" holds: in its slice; where
+  /// ranks attend with own tokens only, in the cp-th piece of 2 P from the front or the back, so
+  /// that all have as many earlier tokens to attend to.
+  std::int64_t position(int cp, std::int64_t i) const;
   double learning_rate(int step) const;  // of 0-based `step`
   bool operator==(const Scenario&) const = default;
 };

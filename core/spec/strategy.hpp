@@ -26,12 +26,20 @@ enum class Offload {
   Parameters,  // parameters too: FSDP's CPUOffload, DeepSpeed's offload_param
 };
 
+/// What ranks that divide the tokens of a sequence do about attention (core/model/attention.hpp).
+enum class ContextParallelMethod {
+  Ulysses,    // exchange tokens for heads
+  AllGather,  // bring the keys and values of all tokens together
+};
+
 struct StrategySpec {
-  // Degrees of the mesh, outermost first: pp, dp_replicate, dp_shard, tp; tp varies fastest.
+  // Degrees of the mesh, outermost first: pp, dp_replicate, dp_shard, cp, tp; tp varies fastest.
   int data_parallel_replicate_degree = 1;  // DDP: gradients all-reduced
   int data_parallel_shard_degree = 1;      // ranks that share what zero_stage says
   int zero_stage = 3;                      // 0: nothing (more replicas); 1: optimizer states;
                                            // 2: gradients too; 3: parameters too (FSDP)
+  int context_parallel_degree = 1;         // ranks that divide the tokens of every sequence
+  ContextParallelMethod context_parallel_method = ContextParallelMethod::Ulysses;
   int tensor_parallel_degree = 1;
   bool enable_sequence_parallel = false;  // rows between linear layers divided over tp, too
   int expert_parallel_degree = 1;         // ranks, of those of dp_shard, that divide the experts
@@ -70,22 +78,30 @@ struct StrategySpec {
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;
   }
+  /// Ranks whose gradients of the same parameters add up: each has seen its own tokens.
+  int gradient_ranks() const { return data_parallel_degree() * context_parallel_degree; }
   /// Ranks over which optimizer states, and by stage gradients and parameters, are sharded.
-  int state_shards() const { return zero_stage >= 1 ? data_parallel_shard_degree : 1; }
+  int state_shards() const {
+    return zero_stage >= 1 ? data_parallel_shard_degree * context_parallel_degree : 1;
+  }
   /// Likewise those of the experts that a rank holds.
   int expert_shards() const { return zero_stage >= 1 ? shards_beside_experts() : 1; }
   /// True: gathered parameters are dropped after forward to what fewer ranks share.
   bool reshards_to_fewer() const {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
-           fsdp_reshard_degree < data_parallel_shard_degree;
+           fsdp_reshard_degree < state_shards();
+  }
+  bool gathers_keys() const {
+    return context_parallel_degree > 1 &&
+           context_parallel_method == ContextParallelMethod::AllGather;
   }
   bool sequence_parallel() const { return enable_sequence_parallel && tensor_parallel_degree > 1; }
   /// Ranks that hold copies of the same states.
-  int state_replicas() const { return data_parallel_degree() / state_shards(); }
+  int state_replicas() const { return gradient_ranks() / state_shards(); }
   /// Of the ranks of dp_shard, those that hold the same experts.
   int shards_beside_experts() const { return data_parallel_shard_degree / expert_parallel_degree; }
   int world_size() const {
-    return data_parallel_degree() * tensor_parallel_degree * pipeline_parallel_degree;
+    return gradient_ranks() * tensor_parallel_degree * pipeline_parallel_degree;
   }
   WeightVersions weight_versions() const {
     return pipeline_parallel_schedule_csv.empty() ? rules_of(pipeline_parallel_schedule).versions

@@ -31,7 +31,10 @@ void validate_versions(const Scenario& s, Faults& faults) {
                    " updates each stage by itself, so the global norm that max_norm clips is not "
                    "known: set max_norm = 0");
   }
-  if (p.state_shards() > 1) {
+  if (p.context_parallel_degree > 1) {
+    faults.add("parallelism.context_parallel_degree",
+               name + " with context parallelism is not built", ErrorKind::Unsupported);
+  } else if (p.state_shards() > 1) {
     faults.add("parallelism.data_parallel_shard_degree",
                name +
                    " keeps whole versions of the weights, which shards do not have: replicate "

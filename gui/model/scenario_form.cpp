@@ -81,6 +81,9 @@ std::vector<FormField> make_fields() {
   add(group, "ZeRO stage", "parallelism.zero_stage",
       "What shards share: 1 optimizer states, 2 gradients too, 3 parameters too.", integers(0, 3),
       [](const Scenario& s) { return std::to_string(s.strategy.zero_stage); });
+  add(group, "Context", "parallelism.context_parallel_degree",
+      "Ranks that divide the tokens of every sequence.", degrees(64),
+      [](const Scenario& s) { return std::to_string(s.strategy.context_parallel_degree); });
   add(group, "Tensor", "parallelism.tensor_parallel_degree",
       "Ranks that share every matrix product of a layer. Keep them inside a node.", degrees(64),
       [](const Scenario& s) { return std::to_string(s.strategy.tensor_parallel_degree); });

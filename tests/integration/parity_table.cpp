@@ -63,6 +63,7 @@ const std::map<std::string, std::string>& short_names() {
   static const std::map<std::string, std::string> names = {
       {"dp_replicate", "data_parallel_replicate_degree"},
       {"dp_shard", "data_parallel_shard_degree"},
+      {"cp", "context_parallel_degree"},
       {"tp", "tensor_parallel_degree"},
       {"ep", "expert_parallel_degree"},
       {"pp", "pipeline_parallel_degree"},
@@ -129,7 +130,9 @@ ParityRow ParityRow::single_rank() const {
     row.keys += (row.keys.empty() ? "" : " ") + word;
   };
   for (const std::string& word : words(keys)) {
-    if (word.rfind("model.", 0) == 0 || word.rfind("batch=", 0) == 0) keep(word);
+    for (const char* shared : {"model.", "batch=", "training.seq_len="}) {
+      if (word.rfind(shared, 0) == 0) keep(word);
+    }
   }
   // Experts have room for so many tokens of a microbatch: the single rank takes the same ones.
   if (keys.find("model.experts=") != std::string::npos) {
@@ -159,6 +162,7 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
   const int batch = value_of(row.keys, "batch", kGlobalBatch);
   std::vector<std::string> overrides = {"training.dtype=" + std::string(to_string(dtype)),
                                         "training.global_batch_size=" + std::to_string(batch)};
+  if (architecture != Architecture::Resnet) overrides.push_back("training.seq_len=8");
   for (const std::string& word : words(row.keys)) {
     const auto equals = word.find('=');
     std::string key = word.substr(0, equals);
@@ -170,7 +174,6 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
     overrides.push_back(key + "=" + value);
   }
   overrides.push_back("training.local_batch_size=" + std::to_string(batch / passes_of(row.keys)));
-  if (architecture != Architecture::Resnet) overrides.push_back("training.seq_len=8");
   const char* const model = architecture == Architecture::Gpt2    ? kGpt2
                             : architecture == Architecture::Llama ? kLlama
                                                                   : kResnet;

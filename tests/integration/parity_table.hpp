@@ -13,8 +13,8 @@ struct ParityRow {
   std::string keys;   // as in the file: "dp_shard=2 pp=2 mb=3"
   double within = 0;  // of the single rank in float32; 0: as the type of the run allows
 
-  /// The row that a layout is compared with: this one's keys of [model], and one rank; with experts
-  /// that takes the same microbatches.
+  /// The row that a layout is compared with: this one's model and sequences, and one rank; with
+  /// experts that takes the same microbatches.
   ParityRow single_rank() const;
 };
 

@@ -218,10 +218,25 @@ TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the l
   }
 }
 
+TEST_CASE("the ZeRO stages agree to the last bit over slices of sequences, too", "[integration]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const std::string layout : {"cp=2", "cp=2 dp_shard=2", "cp=2 pp=2 mb=3"}) {
+      INFO(layout);
+      const auto run = [&](int stage) {
+        const std::string keys = layout + " zero_stage=" + std::to_string(stage);
+        return train(parity_scenario(architecture, parity_row("", keys), DType::F32));
+      };
+      const Outcome whole = run(0);
+      for (const int stage : {1, 2, 3}) check_same_bits(whole, run(stage));
+    }
+  }
+}
+
 TEST_CASE("recomputation changes no bit", "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     for (const std::string layout :
-         {"", "pp=2 mb=3 ", "dp_shard=2 pp=2 mb=6 v=2 schedule=ZBVZeroBubble ",
+         {"", "pp=2 mb=3 ", "cp=2 context_parallel_method=allgather ", "cp=2 accumulation=12 ",
+          "cp=2 tp=2 model.kv_heads=4 ", "dp_shard=2 pp=2 mb=6 v=2 schedule=ZBVZeroBubble ",
           "dp_shard=3 training.mixed_precision_param=bfloat16 "}) {
       INFO(layout);
       const auto run = [&](const std::string& keys) {
@@ -313,7 +328,8 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
   CHECK(third == second);
   // Through tensor parallel layouts: parts of heads and of a padded vocabulary, and back.
   const TrainingState fourth = part("tp=2 enable_sequence_parallel=true", 2, &first);
-  for (const char* last : {"", "tp=4", "tp=2 dp_shard=2", "dp_shard=4 zero_stage=2"}) {
+  for (const char* last : {"", "tp=4", "tp=2 dp_shard=2", "dp_shard=4 zero_stage=2",
+                           "cp=2 dp_shard=2", "cp=2 zero_stage=0"}) {
     INFO(last);
     CHECK(weight_distance(part(last, 2, &fourth), reference.run.state) <= 1e-11);
   }

@@ -1,4 +1,7 @@
-// GELU, SwiGLU, ReLU, rotary embedding, addition, fill: one thread per pack of elements.
+// GELU, SwiGLU, ReLU, rotary embedding, addition, regrouping, fill: one thread per pack of
+// elements.
+#include <numeric>
+
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -141,6 +144,24 @@ struct AddRows {
   }
 };
 
+/// Index i counts elements of y.
+template <class T>
+struct Regroup {
+  const T* from;
+  T* to;
+  int64_t rows, parts, a, b, c, skip;
+  bool inverse;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t cols = a + b + c, row = i / cols % rows, part = i / cols / rows, col = i % cols;
+    const int64_t section = col < a ? 0 : col < a + b ? a : a + b;
+    const int64_t width = col < a ? a : col < a + b ? b : c;
+    const int64_t x =
+        row * skip + skip + (row * cols + section) * parts + part * width + col - section;
+    store<N>(to + (inverse ? x : i), load<N>(from + (inverse ? i : x)));
+  }
+};
+
 template <class T>
 struct Fill {
   T* y;
@@ -227,6 +248,20 @@ void add_rows(const KernelCall& call, Queue& queue) {
   });
 }
 
+void regroup(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& d = call.kernel->dims;
+    const Regroup<T> f{input<T>(call, 0), output<T>(call, 0), d[0], d[1], d[2], d[3], d[4], d[6],
+                       d[5] != 0};
+    // Packs stay inside a section.
+    const int64_t unit = std::gcd(std::gcd(d[2], d[6]), std::gcd(d[3], d[4]));
+    for_width<T>(unit, {call.in[0], call.out[0]}, [&](auto w) {
+      launch_map<w.kValue>(queue, f, d[0] * d[1] * (d[2] + d[3] + d[4]));
+    });
+  });
+}
+
 void fill(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -256,6 +291,7 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::SwigluForward] = {"m", "m", swiglu_forward};
   rows[KernelKind::SwigluBackward] = {"mm", "m", swiglu_backward};
   rows[KernelKind::Add] = {"mmm", "m", add_rows};
+  rows[KernelKind::Regroup] = {"m", "m", regroup};
   rows[KernelKind::Fill] = {"", "m", fill};
   rows[KernelKind::Rope] = {"m", "m", rotate};
 }

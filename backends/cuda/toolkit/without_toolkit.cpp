@@ -10,7 +10,8 @@ CudaPlatform platform() {
                     "backend 'cuda' is not built into this binary: there was no CUDA toolkit",
                     std::nullopt};
   return {[=]() -> Result<std::vector<std::unique_ptr<Driver>>> { return error; },
-          [=]() -> Result<std::unique_ptr<Nccl>> { return error; }};
+          [=]() -> Result<std::unique_ptr<Nccl>> { return error; },
+          {}};
 }
 
 }  // namespace lockstep::cuda

@@ -138,5 +138,105 @@ TEST_CASE("a position's attention does not depend on later positions", "[backend
   }
 }
 
+/// A whole sequence's values on `parts` ranks, of which each holds one piece of the front half and
+/// one of the back half.
+struct Slices {
+  Shape whole;
+  std::size_t parts;
+  std::size_t piece() const { return whole.seq / (2 * parts); }
+  Shape own() const {
+    Shape s = whole;
+    s.seq = 2 * piece();
+    return s;
+  }
+  std::size_t position(std::size_t rank, std::size_t i) const {
+    return i < piece() ? rank * piece() + i : (2 * parts - 1 - rank) * piece() + i - piece();
+  }
+  /// Columns [begin, end) of the rows of a rank, of a tensor [batch, seq, row].
+  Values of(std::size_t rank, const Values& x, std::size_t row, std::size_t begin,
+            std::size_t end) const {
+    Values out;
+    for (std::size_t b = 0; b < whole.batch; ++b) {
+      for (std::size_t i = 0; i < 2 * piece(); ++i) {
+        const std::size_t at = (b * whole.seq + position(rank, i)) * row;
+        out.insert(out.end(), x.begin() + static_cast<std::ptrdiff_t>(at + begin),
+                   x.begin() + static_cast<std::ptrdiff_t>(at + end));
+      }
+    }
+    return out;
+  }
+  Values starts(std::size_t rank) const {
+    Values out = {static_cast<double>(position(rank, 0)),
+                  static_cast<double>(position(rank, piece()))};
+    for (std::size_t part = 0; part < parts; ++part) {
+      out.push_back(static_cast<double>(position(part, 0)));
+      out.push_back(static_cast<double>(position(part, piece())));
+    }
+    return out;
+  }
+  /// Keys and values of all ranks, one after the other.
+  Values keys(const Values& qkv) const {
+    Values out;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const Values own = of(part, qkv, whole.row(), whole.heads * whole.dim, whole.row());
+      out.insert(out.end(), own.begin(), own.end());
+    }
+    return out;
+  }
+  /// Rows of queries beside columns that hold `rest`.
+  Values queries(std::size_t rank, Values qkv, double rest) const {
+    for (std::size_t i = 0; i < qkv.size(); ++i) {
+      if (i % whole.row() >= whole.heads * whole.dim) qkv[i] = rest;
+    }
+    return of(rank, qkv, whole.row(), 0, whole.row());
+  }
+  std::vector<std::int64_t> dims() const {
+    std::vector<std::int64_t> d = own().dims();
+    d.push_back(static_cast<std::int64_t>(parts));
+    return d;
+  }
+};
+
+TEST_CASE("attention of a rank's tokens to gathered keys equals that of whole sequences",
+          "[backends][cpu]") {
+  for (const Slices& s : {Slices{{1, 4, 1, 1, 1}, 2}, Slices{{2, 12, 2, 1, 5}, 3},
+                          Slices{{1, 260, 2, 2, 8}, 1}, Slices{{1, 160, 4, 2, 33}, 2},
+                          Slices{{1, 620, 2, 1, 16}, 2}, Slices{{2, 400, 1, 1, 7}, 5}}) {
+    const Shape& w = s.whole;
+    const std::size_t width = w.heads * w.dim;
+    const Values qkv = random_values(w.qkv(), 11, 2.0), d_out = random_values(w.out(), 12);
+    for (std::size_t rank = 0; rank < s.parts; ++rank) {
+      INFO(w.seq << " tokens, rank " << rank << " of " << s.parts);
+      // The gradient of these tokens' results alone, by the definition.
+      Values own_only(w.out(), 0);
+      for (std::size_t b = 0; b < w.batch; ++b) {
+        for (std::size_t i = 0; i < s.own().seq; ++i) {
+          const std::size_t at = (b * w.seq + s.position(rank, i)) * width;
+          for (std::size_t c = at; c < at + width; ++c) own_only[c] = d_out[c];
+        }
+      }
+      const auto expected = reference(w, qkv, own_only);
+      const Values o = s.of(rank, expected[0], width, 0, width);
+      Values lse;
+      for (std::size_t bh = 0; bh < w.batch * w.heads; ++bh) {
+        for (std::size_t i = 0; i < s.own().seq; ++i) {
+          lse.push_back(expected[1][bh * w.seq + s.position(rank, i)]);
+        }
+      }
+      KernelCase forward{KernelKind::AttentionForward};
+      forward.dims = s.dims();
+      forward.in = {{s.queries(rank, qkv, 99.0)}, {s.keys(qkv)}, {s.starts(rank), true}};
+      forward.out = {{s.own().out()}, {s.own().lse()}};
+      check_case(forward, {o, lse}, 2e-6, 1e-14);
+      KernelCase backward{KernelKind::AttentionBackward};
+      backward.dims = s.dims();
+      backward.in = {forward.in[0], {o},          {lse}, {s.of(rank, d_out, width, 0, width)},
+                     forward.in[1], forward.in[2]};
+      backward.out = {{s.own().qkv(), -1, Values(s.own().qkv(), 0)}, {forward.in[1].values.size()}};
+      check_case(backward, {s.queries(rank, expected[2], 0), s.keys(expected[2])}, 4e-6, 2e-14);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::cpu::test

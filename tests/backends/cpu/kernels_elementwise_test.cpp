@@ -261,5 +261,80 @@ TEST_CASE("an element's result does not depend on where it stands in its tensor"
   }
 }
 
+TEST_CASE("regroup leaves the columns before its sections alone", "[backends][cpu]") {
+  const std::size_t rows = 5, skip = 7, cols = 6;
+  const Values x = random_values(rows * (skip + cols), 1);
+  Values y, elsewhere(x.size(), 3.0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i % (skip + cols) >= skip) y.push_back(x[i]);
+  }
+  KernelCase c{KernelKind::Regroup};
+  c.dims = {5, 1, 6, 0, 0, 0, 7};
+  c.in = {{x}};
+  c.out = {{y.size()}};
+  check_case(c, {y}, 0, 0);
+  c.dims[5] = 1;
+  c.in = {{y}};
+  c.out = {{x.size(), -1, elsewhere}};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i % (skip + cols) >= skip) elsewhere[i] = x[i];
+  }
+  check_case(c, {elsewhere}, 0, 0);
+}
+
+TEST_CASE("rope turns two pieces by their positions in the sequence", "[backends][cpu]") {
+  const std::size_t whole = 12, piece = 3, row = 2 * 4;  // two heads of four
+  const auto turned = [&](const Values& x, std::int64_t seq, const Values& starts) {
+    KernelCase c{KernelKind::Rope};
+    c.dims = {1, seq, 2, 4, 2, 0};
+    c.scalars = {100.0};
+    c.in = {{x}, {starts, true}};
+    c.out = {{x.size(), 0}};
+    return run(c)[0];
+  };
+  const Values x = random_values(whole * row, 1), all = turned(x, whole, {});
+  const auto pieces = [&](const Values& from) {
+    Values out;
+    for (const std::size_t start : {3, 9}) {
+      for (std::size_t i = start * row; i < (start + piece) * row; ++i) out.push_back(from[i]);
+    }
+    return out;
+  };
+  CHECK(bit_equal(turned(pieces(x), 2 * piece, {3, 9}), pieces(all)));
+}
+
+TEST_CASE("regroup puts part p of every section of every row together, and back",
+          "[backends][cpu]") {
+  struct Shape {
+    std::size_t rows, parts;
+    std::vector<std::size_t> widths;
+  };
+  for (const Shape& s : {Shape{1, 1, {1, 0, 0}}, Shape{5, 3, {4, 2, 2}}, Shape{7, 2, {64, 16, 16}},
+                         Shape{3, 5, {7, 0, 0}}, Shape{300, 4, {3, 1, 2}}}) {
+    const std::size_t cols = s.widths[0] + s.widths[1] + s.widths[2];
+    INFO(s.rows << " rows, " << s.parts << " parts of " << cols);
+    const Values x = random_values(s.rows * s.parts * cols, 1);
+    Values y;  // by definition
+    for (std::size_t part = 0; part < s.parts; ++part) {
+      for (std::size_t row = 0; row < s.rows; ++row) {
+        std::size_t section = row * s.parts * cols;
+        for (const std::size_t width : s.widths) {
+          for (std::size_t i = 0; i < width; ++i) y.push_back(x[section + part * width + i]);
+          section += s.parts * width;
+        }
+      }
+    }
+    KernelCase c{KernelKind::Regroup};
+    for (const std::int64_t inverse : {0, 1}) {
+      c.dims = {static_cast<std::int64_t>(s.rows), static_cast<std::int64_t>(s.parts)};
+      for (const std::size_t width : s.widths) c.dims.push_back(static_cast<std::int64_t>(width));
+      c.dims.push_back(inverse);
+      c.in = {{inverse ? y : x}};
+      c.out = {{x.size()}};
+      check_case(c, {inverse ? x : y}, 0, 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::cpu::test

@@ -61,6 +61,17 @@ TEST_CASE("causal attention counts the lower triangle with the diagonal", "[core
   CHECK(work(backward) == Work{Flops{10. * 8 * 10 * 2 * 6}, Bytes{(qkv + o + lse + o + qkv) * 4}});
 }
 
+TEST_CASE("attention to gathered keys counts what a rank of a balanced sequence sees",
+          "[core][ir]") {
+  // As above over 2 ranks of 4 tokens: 8*9/2 scores, half of them on each; keys and values of all.
+  const Kernel forward = make(KernelKind::AttentionForward, {2, 4, 6, 3, 8, 2});
+  const std::int64_t q = 2 * 4 * 6 * 8, kv = 2 * 2 * 4 * 6 * 8, lse = 2 * 6 * 4, starts = 6;
+  CHECK(work(forward) == Work{Flops{4. * 8 * 18 * 2 * 6}, Bytes{(q + kv + starts + q + lse) * 4}});
+  const Kernel backward = make(KernelKind::AttentionBackward, {2, 4, 6, 3, 8, 2});
+  CHECK(work(backward) ==
+        Work{Flops{10. * 8 * 18 * 2 * 6}, Bytes{(q + q + lse + q + kv + starts + q + kv) * 4}});
+}
+
 TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
   const auto in = [](const Kernel& k) {
     std::vector<std::int64_t> sizes;
@@ -91,13 +102,15 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::GeluBackward, {7}, {7, 7}, {7}},
       {KernelKind::SwigluForward, {3, 5}, {30}, {15}},
       {KernelKind::SwigluBackward, {3, 5}, {15, 30}, {30}},
-      {KernelKind::Rope, {2, 3, 4, 6, 8, 0}, {2 * 3 * 8 * 6}, {2 * 3 * 8 * 6}},
+      {KernelKind::Rope, {2, 3, 4, 6, 8, 0}, {2 * 3 * 8 * 6, 2}, {2 * 3 * 8 * 6}},
       {KernelKind::EmbeddingForward, {12, 5, 4, 100}, {12, 500, 20}, {60}},
       {KernelKind::EmbeddingBackward, {12, 5, 4, 100}, {12, 60}, {500, 20}},
       {KernelKind::CrossEntropy, {3, 5}, {15, 3}, {15, 1}},
       {KernelKind::CrossEntropyStats, {3, 5}, {15, 3, 1}, {9}},
       {KernelKind::CrossEntropyParallel, {3, 5, 4}, {15, 3, 36, 1}, {15, 1}},
       {KernelKind::Add, {3, 5}, {15, 15, 5}, {15}},
+      {KernelKind::Regroup, {3, 5, 2, 1, 4, 0, 2}, {111}, {105}},
+      {KernelKind::Regroup, {3, 5, 2, 1, 4, 1, 2}, {105}, {111}},
       {KernelKind::Fill, {7}, {}, {7}},
       {KernelKind::Sum, {7}, {7}, {1}},
       {KernelKind::NormSquared, {7, 3}, {7}, {3}},

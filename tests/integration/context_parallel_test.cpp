@@ -1,0 +1,65 @@
+// Long sequences at the scale that context parallelism is for, simulated.
+#include <set>
+
+#include "core/cost/cost.hpp"
+#include "tests/integration/simulated.hpp"
+
+using namespace lockstep;
+using test::Simulated;
+
+namespace {
+
+Simulated simulate(const std::string& file) {
+  return std::move(test::simulate_file(test::scenario_file("context-parallel/" + file)).front());
+}
+
+/// Bytes and time, in ps, of the exchanges of a kind over "cp".
+std::set<std::pair<std::int64_t, std::int64_t>> exchanges(const Simulated& s, OpKind kind) {
+  std::set<std::pair<std::int64_t, std::int64_t>> found;
+  for (const Span& span : s.trace.spans) {
+    const Role& role = s.program.role_of(span.rank);
+    const Op& op = role.op(span.op);
+    if (op.kind != kind || s.program.group(op.group()).name != "cp") continue;
+    found.emplace(payload_bytes(s.program, role, op).v, (span.end - span.active).count());
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("slices of a sequence are exchanged over the links of the node that holds it",
+          "[integration]") {
+  const Simulated s = simulate("llama3-8b-128k-cp8-64xh100.toml");
+  CHECK(s.program.mesh.world_size() == 64);
+  CHECK(s.program.roles.size() == 1);
+  // 16 K tokens a rank; 32 query heads and 8 key heads of 128, bfloat16.
+  const std::int64_t result = std::int64_t{16384} * 32 * 128 * 2;
+  const std::int64_t qkv = std::int64_t{16384} * (32 + 2 * 8) * 128 * 2;
+  const auto found = exchanges(s, OpKind::AllToAll);
+  REQUIRE(!found.empty());
+  std::set<std::int64_t> sizes;
+  for (const auto& [bytes, picoseconds] : found) {
+    sizes.insert(bytes);
+    const double seconds =
+        collective_time(OpKind::AllToAll, Bytes{bytes}, 8, s.scenario.cluster.intra_node).total().v;
+    CHECK(double(picoseconds) * 1e-12 >= seconds * (1 - 1e-6));
+    CHECK(double(picoseconds) * 1e-12 < 1.2 * seconds);  // computation beside it slows it down
+  }
+  CHECK(sizes == std::set<std::int64_t>{result, qkv});
+}
+
+TEST_CASE("128 K tokens over sixteen nodes gather one key head of every rank", "[integration]") {
+  const Simulated s = simulate("llama3-405b-128k-16384xh100.toml");
+  CHECK(s.program.mesh.world_size() == 16384);
+  CHECK(s.program.roles.size() == 16);
+  const std::int64_t keys = std::int64_t{131072} * 2 * 128 * 2;  // of all tokens, bfloat16
+  for (const OpKind kind : {OpKind::AllGather, OpKind::ReduceScatter}) {
+    const auto found = exchanges(s, kind);
+    REQUIRE(!found.empty());
+    for (const auto& [bytes, picoseconds] : found) {
+      CHECK(bytes == keys);
+      CHECK(picoseconds > 0);
+    }
+  }
+  CHECK(exchanges(s, OpKind::AllToAll).empty());
+}
