@@ -317,6 +317,61 @@ class Cases {
     add({.kind = K::AveragePoolBackward, .dims = all, .in = {random(batch * channels)}});
   }
 
+  void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
+                    std::int64_t k) {
+    const std::int64_t parts = groups * chunks;
+    for (const std::int64_t tb : {0, 1}) {
+      const std::vector<std::int64_t> dims = {groups, chunks, m, n, k, tb};
+      const Numbers a = random(parts * m * k), b = random(groups * k * n);
+      add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, {}}});
+      add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, random(groups * n)}});
+    }
+    // As chunks times m rows of gradients n wide.
+    for (const bool accumulate : {false, true}) {
+      ConformanceCase weight{.kind = K::GroupedGemmWeight,
+                             .dims = {groups, chunks, m, n, k},
+                             .in = {random(parts * m * n), random(parts * m * k)},
+                             .accumulate = accumulate,
+                             .absent_out = {false, accumulate},
+                             .wide_out = "ww"};
+      if (accumulate) weight.initial = {random(groups * n * k), {}};
+      add(weight);
+    }
+  }
+
+  /// `capacity` may be too small for all.
+  void route(std::int64_t tokens, std::int64_t experts, std::int64_t choices, std::int64_t capacity,
+             std::int64_t cols) {
+    const std::vector<std::int64_t> dims = {tokens, experts, choices, capacity};
+    const ConformanceCase forward{.kind = K::RouteForward,
+                                  .dims = dims,
+                                  .in = {random(tokens * experts, 4.0)},
+                                  .wide_in = "w",
+                                  .wide_out = "ww--"};
+    add(forward);
+    const auto routed = outputs(forward);
+    const Numbers &probs = routed[0], &gates = routed[1], &slots = routed[2];
+    add({.kind = K::RouteBackward,
+         .dims = dims,
+         .scalars = {0.01},
+         .in = {random(tokens * choices), probs, slots},
+         .wide_in = "ww-",
+         .wide_out = "w"});
+    const std::vector<std::int64_t> combined = {tokens, cols, choices, experts * capacity};
+    const Numbers x = random(experts * capacity * cols);
+    for (const bool resid : {false, true}) {
+      add({.kind = K::CombineForward,
+           .dims = combined,
+           .in = {x, gates, slots, resid ? random(tokens * cols) : Numbers{}},
+           .wide_in = "-w--"});
+    }
+    add({.kind = K::CombineBackward,
+         .dims = combined,
+         .in = {random(tokens * cols), x, gates, slots},
+         .wide_in = "--w-",
+         .wide_out = "-w"});
+  }
+
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
             std::int64_t row_heads) {
     for (const std::int64_t inverse : {0, 1}) {
@@ -465,6 +520,13 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.regroup(1, 1, 1, 0);
   cases.regroup(9, 3, 5, 2);
   cases.regroup(17, 2, 32, 8);
+  cases.grouped_gemm(1, 1, 1, 1, 1);
+  cases.grouped_gemm(3, 2, 5, 7, 4);
+  cases.grouped_gemm(2, 1, 24, 16, 32);
+  cases.route(1, 2, 1, 1, 3);
+  cases.route(30, 4, 2, 16, 8);
+  cases.route(40, 8, 2, 5, 5);
+  cases.route(600, 3, 1, 150, 16);
   // Products (1x1), strides that do and do not divide, one position, many channels, many images.
   cases.convolution(1, 1, 1, 1, 1, 1, 1);
   cases.convolution(2, 5, 4, 3, 2, 3, 1);

@@ -63,6 +63,10 @@ inline Numbers decoded(const std::vector<std::byte>& bytes, DType dtype) {
       float x;
       std::memcpy(&x, &bytes[4 * i], 4);
       values[i] = x;
+    } else if (dtype == DType::I32) {
+      std::int32_t x;
+      std::memcpy(&x, &bytes[4 * i], 4);
+      values[i] = x;
     } else {
       std::uint16_t upper;
       std::memcpy(&upper, &bytes[2 * i], 2);
@@ -115,9 +119,11 @@ class ConformanceRun {
         kernel_.out.push_back(kernel_.in[static_cast<std::size_t>(c.aliases[i])]);
       } else {
         const auto n = static_cast<std::size_t>(output_elements_of(i));
-        kernel_.out.push_back(add(
-            i < c.initial.size() && !c.initial[i].empty() ? c.initial[i] : Numbers(n, std::nan("")),
-            type(c.wide_out, i, false)));
+        const bool index = c.kind == KernelKind::RouteForward && i >= 2;
+        const Numbers poison(n, index ? -12345.0 : std::nan(""));
+        kernel_.out.push_back(
+            add(i < c.initial.size() && !c.initial[i].empty() ? c.initial[i] : poison,
+                type(c.wide_out, i, index)));
       }
     }
   }
@@ -143,9 +149,10 @@ class ConformanceRun {
     cpu::run_kernel(kernel, buffers, case_.context, team);
     std::vector<Numbers> results;
     for (const Operand& operand : kernel.out) {
-      results.push_back(operand.present()
-                            ? decoded(memory[static_cast<std::size_t>(operand.formal)], DType::F64)
-                            : Numbers{});
+      results.push_back(
+          operand.present()
+              ? decoded(memory[static_cast<std::size_t>(operand.formal)], operand.dtype)
+              : Numbers{});
     }
     return results;
   }
@@ -230,6 +237,11 @@ class ConformanceRun {
         return i == 1 || i == 2;
       case KernelKind::CrossEntropyParallel:
         return i == 1 || i == 3;
+      case KernelKind::RouteBackward:
+      case KernelKind::CombineForward:
+        return i == 2;
+      case KernelKind::CombineBackward:
+        return i == 3;
       default:
         return false;
     }

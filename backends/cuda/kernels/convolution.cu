@@ -125,7 +125,7 @@ void run_forward(const KernelCall& call, Queue& queue) {
       const T* const patches = patches_of(s, input<T>(call, 0), first, images, call, queue);
       T* const y = output<T>(call, 0) + first * s.positions() * s.out;
       multiply({images * s.positions(), s.out, s.depth(), false, true}, dtype, patches, call.in[1],
-               {}, ref(y, dtype), false, queue);
+               {}, {}, ref(y, dtype), false, queue);
     });
   });
 }
@@ -143,10 +143,10 @@ void run_backward_input(const KernelCall& call, Queue& queue) {
       T* const dx = output<T>(call, 0) + first * s.pixels();
       const GemmShape shape{images * s.positions(), s.depth(), s.out, false, false};
       if (s.is_product()) {
-        return multiply(shape, dtype, dy, call.in[1], ref(resid, dtype), ref(dx, dtype), false,
+        return multiply(shape, dtype, dy, call.in[1], {}, ref(resid, dtype), ref(dx, dtype), false,
                         queue);
       }
-      multiply(shape, dtype, dy, call.in[1], {}, ref(patches, sums), false, queue);
+      multiply(shape, dtype, dy, call.in[1], {}, {}, ref(patches, sums), false, queue);
       const T* const own = resid != nullptr ? resid + first * s.pixels() : nullptr;
       const int64_t n = images * s.pixels();
       for_width<T>(s.in, {own, dx}, [&](auto w) {
@@ -173,7 +173,7 @@ void run_backward_weight(const KernelCall& call, Queue& queue) {
     for_blocks(s, sizeof(T), [&](int64_t first, int64_t images) {
       const T* const dy = input<T>(call, 0) + first * s.positions() * s.out;
       const T* const patches = patches_of(s, input<T>(call, 1), first, images, call, queue);
-      multiply({s.out, s.depth(), images * s.positions(), true, false}, dtype, dy, patches, {},
+      multiply({s.out, s.depth(), images * s.positions(), true, false}, dtype, dy, patches, {}, {},
                sums, first > 0 || (call.kernel->accumulate && !apart), queue);
     });
   });

@@ -68,8 +68,8 @@ void run_gemm(const KernelCall& call, Queue& queue) {
 
 }  // namespace
 
-void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref resid, Ref c,
-              bool accumulate, Queue& queue) {
+void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref bias,
+              Ref resid, Ref c, bool accumulate, Queue& queue) {
   const auto operand = [](const void* at, DType type) {
     return Operand{static_cast<std::int16_t>(at != nullptr ? 0 : -1), type, 0};
   };
@@ -81,9 +81,10 @@ void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b,
   kernel.accumulate = accumulate;
   kernel.dtype = dtype;
   kernel.dims = {shape.m, shape.n, shape.k, shape.ta, shape.tb};
-  kernel.in = {operand(a, dtype), operand(b, dtype), {}, operand(resid.at, resid.type)};
+  kernel.in = {operand(a, dtype), operand(b, dtype), operand(bias.at, bias.type),
+               operand(resid.at, resid.type)};
   kernel.out = {operand(c.at, c.type)};
-  run_gemm({&kernel, {address(a), address(b), nullptr, resid.at}, {c.at}, nullptr, {}}, queue);
+  run_gemm({&kernel, {address(a), address(b), bias.at, resid.at}, {c.at}, nullptr, {}}, queue);
 }
 
 void add_gemm(Registry& rows) {

@@ -5,12 +5,13 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + resid, stored as KernelKind::Gemm says; `dtype`: of a and b.
+/// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + bias (each row) + resid, stored as KernelKind::Gemm says;
+/// `dtype`: of a and b.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool ta = false, tb = false;
 };
-void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref resid, Ref c,
-              bool accumulate, Queue& queue);
+void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref bias,
+              Ref resid, Ref c, bool accumulate, Queue& queue);
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -34,6 +34,7 @@ Registry::Registry() {
   add_convolution(*this);
   add_batch_norm(*this);
   add_pooling(*this);
+  add_experts(*this);
 }
 
 bool Registry::supports(const Kernel& kernel) const {

@@ -50,6 +50,7 @@ void add_attention(Registry& rows);
 void add_convolution(Registry& rows);
 void add_batch_norm(Registry& rows);
 void add_pooling(Registry& rows);
+void add_experts(Registry& rows);
 
 /// Driver::add_in_order; at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;

@@ -1,0 +1,309 @@
+// Mixtures of experts: products by expert, routing of tokens to places, combination of what the
+// experts make of them.
+#include "backends/cuda/kernels/columns.hpp"
+#include "backends/cuda/kernels/gemm.hpp"
+
+namespace lockstep::cuda::LOCKSTEP_TARGET {
+namespace {
+
+constexpr int kThreads = 256;
+
+// ---------------------------------------------------------------- products
+
+Ref ref(std::byte* at, const Operand& operand, int64_t element) {
+  if (at == nullptr) return {};
+  return {at + element * size_of(operand.dtype), operand.dtype};
+}
+
+void run_grouped_gemm(const KernelCall& call, Queue& queue) {
+  const Kernel& kernel = *call.kernel;
+  const auto& d = kernel.dims;
+  const int64_t groups = d[0], chunks = d[1], m = d[2], n = d[3], k = d[4];
+  for (int64_t part = 0; part < chunks * groups; ++part) {
+    const int64_t g = part % groups;
+    multiply({m, n, k, false, d[5] != 0}, kernel.dtype,
+             ref(call.in[0], kernel.in[0], part * m * k).at,
+             ref(call.in[1], kernel.in[1], g * n * k).at,
+             call.in[2] != nullptr ? ref(call.in[2], kernel.in[2], g * n) : Ref{}, {},
+             ref(call.out[0], kernel.out[0], part * m * n), false, queue);
+  }
+}
+
+/// Chunks are added in order, each to what is there.
+void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
+  const Kernel& kernel = *call.kernel;
+  const auto& d = kernel.dims;
+  const int64_t groups = d[0], chunks = d[1], rows = d[2], m = d[3], n = d[4];
+  for (int64_t part = 0; part < chunks * groups; ++part) {
+    const int64_t g = part % groups;
+    const bool accumulate = kernel.accumulate || part >= groups;
+    const Ref dy = ref(call.in[0], kernel.in[0], part * rows * m);
+    multiply({m, n, rows, true, false}, kernel.dtype, dy.at,
+             ref(call.in[1], kernel.in[1], part * rows * n).at, {}, {},
+             ref(call.out[0], kernel.out[0], g * m * n), accumulate, queue);
+    if (call.out[1] == nullptr) continue;
+    Kernel sum;
+    sum.kind = KernelKind::ColumnSum;
+    sum.dtype = kernel.dtype;
+    sum.accumulate = accumulate;
+    sum.dims = {rows, m};
+    sum.in = {{0, kernel.dtype, 0}};
+    sum.out = {{1, kernel.out[1].dtype, 0}};
+    registry()[KernelKind::ColumnSum].launch(
+        {&sum, {dy.at}, {ref(call.out[1], kernel.out[1], g * m).at}, call.scratch, {}}, queue);
+  }
+}
+
+// ---------------------------------------------------------------- routing
+
+/// A thread per token: probabilities, the most probable experts, of equals the first, their gates.
+template <class A>
+__global__ void choose(int64_t tokens, int64_t experts, int64_t choices, Ref logits, Ref probs,
+                       Ref gates, std::int32_t* chosen) {
+  const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (t >= tokens) return;
+  A largest = -infinity<A>(), sum = 0;
+  for (int64_t e = 0; e < experts; ++e) {
+    largest = greater(largest, logits.get<A>(t * experts + e));
+  }
+  for (int64_t e = 0; e < experts; ++e)
+    sum += exponential(logits.get<A>(t * experts + e) - largest);
+  const auto prob = [&](int64_t e) {
+    return exponential(logits.get<A>(t * experts + e) - largest) / sum;
+  };
+  A total = 0;
+  for (int64_t c = 0; c < choices; ++c) {
+    int64_t best = -1;
+    A most = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      bool taken = false;
+      for (int64_t before = 0; before < c; ++before) taken |= chosen[t * choices + before] == e;
+      const A p = prob(e);
+      if (taken || (best >= 0 && !(p > most))) continue;
+      best = e;
+      most = p;
+    }
+    chosen[t * choices + c] = static_cast<std::int32_t>(best);
+    total += most;
+  }
+  for (int64_t c = 0; c < choices; ++c) {
+    const A own = prob(chosen[t * choices + c]);
+    gates.set(t * choices + c, choices > 1 ? own / total : own);
+  }
+  for (int64_t e = 0; e < experts; ++e) probs.set(t * experts + e, prob(e));
+}
+
+/// A block per expert gives its places to first choices in the order of tokens, then to second
+/// ones.
+__global__ void give_places(int64_t tokens, int64_t choices, int64_t capacity,
+                            const std::int32_t* chosen, std::int32_t* slots,
+                            std::int32_t* sources) {
+  __shared__ std::int32_t before[kThreads];  // and including: who wants this expert
+  const auto expert = static_cast<std::int32_t>(blockIdx.x);
+  const int own = static_cast<int>(threadIdx.x);
+  int64_t taken = 0;
+  for (int64_t c = 0; c < choices; ++c) {
+    for (int64_t base = 0; base < tokens; base += kThreads) {
+      const int64_t t = base + own;
+      const bool wants = t < tokens && chosen[t * choices + c] == expert;
+      sync_block();
+      before[own] = wants ? 1 : 0;
+      sync_block();
+      for (int step = 1; step < kThreads; step *= 2) {
+        const std::int32_t more = own >= step ? before[own - step] : 0;
+        sync_block();
+        before[own] += more;
+        sync_block();
+      }
+      if (wants) {
+        const int64_t place = taken + before[own] - 1;
+        const bool fits = place < capacity;
+        slots[t * choices + c] =
+            fits ? static_cast<std::int32_t>(expert * capacity + place) : -1 - expert;
+        if (fits) sources[expert * capacity + place] = static_cast<std::int32_t>(t);
+      }
+      taken += before[kThreads - 1];
+    }
+  }
+  for (int64_t place = taken + own; place < capacity; place += kThreads) {
+    sources[expert * capacity + place] = -1;
+  }
+}
+
+__device__ __forceinline__ int64_t expert_of(std::int32_t slot, int64_t capacity, int64_t experts) {
+  const int64_t e = slot < 0 ? -1 - static_cast<int64_t>(slot) : slot / capacity;
+  return e < experts ? e : experts - 1;
+}
+
+/// A block per expert: factor times the choices that are its.
+__global__ void count_choices(int64_t n, int64_t capacity, int64_t experts,
+                              const std::int32_t* slots, double factor, double* loads) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) {
+    if (expert_of(slots[i], capacity, experts) == blockIdx.x) sum += 1;
+  }
+  sum = block_sum<kThreads>(sum);
+  if (threadIdx.x == 0) loads[blockIdx.x] = factor * sum;
+}
+
+/// A thread per token: through the softmax, and for several choices through their share of the sum.
+template <class A>
+__global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices, int64_t capacity,
+                               Ref dgates, Ref probs, const std::int32_t* slots,
+                               const double* loads, Ref dlogits) {
+  const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (t >= tokens) return;
+  const std::int32_t* const slot = slots + t * choices;
+  A sum = 0, along = 0;
+  for (int64_t c = 0; c < choices; ++c) {
+    const A p = probs.get<A>(t * experts + expert_of(slot[c], capacity, experts));
+    sum += p;
+    along += dgates.get<A>(t * choices + c) * p;
+  }
+  const auto gradient = [&](int64_t e) {
+    A d = static_cast<A>(loads[e]);
+    for (int64_t c = 0; c < choices; ++c) {
+      if (expert_of(slot[c], capacity, experts) != e) continue;
+      const A own = dgates.get<A>(t * choices + c);
+      d += choices > 1 ? (own - along / sum) / sum : own;
+    }
+    return d;
+  };
+  A mean = 0;
+  for (int64_t e = 0; e < experts; ++e) mean += probs.get<A>(t * experts + e) * gradient(e);
+  for (int64_t e = 0; e < experts; ++e) {
+    dlogits.set(t * experts + e, probs.get<A>(t * experts + e) * (gradient(e) - mean));
+  }
+}
+
+template <class F>
+void for_sum_type(const KernelCall& call, const F& f) {
+  call.kernel->dtype == DType::F64 ? f(double{}) : f(float{});
+}
+
+void run_route_forward(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  auto* const chosen = reinterpret_cast<std::int32_t*>(call.scratch);
+  for_sum_type(call, [&](auto a) {
+    queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, choose<decltype(a)>, d[0], d[1], d[2],
+                 input_ref(call, 0), output_ref(call, 0), output_ref(call, 1), chosen);
+  });
+  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, give_places, d[0], d[2], d[3], chosen,
+               output<std::int32_t>(call, 2), output<std::int32_t>(call, 3));
+}
+
+void run_route_backward(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  auto* const loads = reinterpret_cast<double*>(call.scratch);
+  const std::int32_t* const slots = input<std::int32_t>(call, 2);
+  const int64_t n = d[0] * d[2];
+  const double factor =
+      call.kernel->scalars[0] * static_cast<double>(d[1]) / static_cast<double>(n);
+  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, count_choices, n, d[3], d[1], slots,
+               factor, loads);
+  for_sum_type(call, [&](auto a) {
+    queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_backward<decltype(a)>, d[0],
+                 d[1], d[2], d[3], input_ref(call, 0), input_ref(call, 1), slots, loads,
+                 output_ref(call, 0));
+  });
+}
+
+// ---------------------------------------------------------------- combination
+
+template <class T, int N>
+__global__ void combine(int64_t tokens, int64_t cols, int64_t choices, int64_t places, const T* x,
+                        Ref gates, const std::int32_t* slots, const T* resid, T* y) {
+  using A = Acc<T>;
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (at >= tokens * cols) return;
+  const int64_t t = at / cols, i = at % cols;
+  Values<A, N> sum{};
+  for (int64_t c = t * choices; c < (t + 1) * choices; ++c) {
+    const int64_t slot = slots[c];
+    if (slot < 0 || slot >= places) continue;
+    const A gate = gates.get<A>(c);
+    const auto v = load<N>(x + slot * cols + i);
+    for (int j = 0; j < N; ++j) sum[j] += gate * v[j];
+  }
+  if (resid != nullptr) {
+    const auto r = load<N>(resid + at);
+    for (int j = 0; j < N; ++j) sum[j] += r[j];
+  }
+  store<N>(y + at, sum);
+}
+
+template <class T>
+__global__ void clear(T* y, int64_t n) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < n) put(y[i], Acc<T>(0));
+}
+
+/// A warp per choice: no two have the same place.
+template <class T>
+__global__ void combine_backward(int64_t n, int64_t cols, int64_t choices, int64_t places,
+                                 const T* dy, const T* x, Ref gates, const std::int32_t* slots,
+                                 T* dx, Ref dgates) {
+  using A = Acc<T>;
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.y;
+  if (c >= n) return;
+  const int64_t slot = slots[c];
+  A sum = 0;
+  if (slot >= 0 && slot < places) {
+    const A gate = gates.get<A>(c);
+    for (int64_t i = threadIdx.x; i < cols; i += kWarp) {
+      const A d = value(dy[c / choices * cols + i]);
+      sum += d * value(x[slot * cols + i]);
+      put(dx[slot * cols + i], gate * d);
+    }
+  }
+  sum = warp_sum(sum);
+  if (threadIdx.x == 0) dgates.set(c, sum);
+}
+
+void run_combine(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  for_type(call.kernel->dtype, [&](auto type) {
+    using T = decltype(type);
+    for_width<T>(d[1], {call.in[0], call.in[3], call.out[0]}, [&](auto w) {
+      queue.launch({blocks_of(d[0] * d[1], int64_t{kThreads} * w.kValue)}, {kThreads}, 0,
+                   combine<T, w.kValue>, d[0], d[1], d[2], d[3], input<T>(call, 0),
+                   input_ref(call, 1), input<std::int32_t>(call, 2), input<T>(call, 3),
+                   output<T>(call, 0));
+    });
+  });
+}
+
+void run_combine_backward(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  const int64_t n = d[0] * d[2];
+  for_type(call.kernel->dtype, [&](auto type) {
+    using T = decltype(type);
+    queue.launch({blocks_of(d[3] * d[1], kThreads)}, {kThreads}, 0, clear<T>, output<T>(call, 0),
+                 d[3] * d[1]);
+    queue.launch({blocks_of(n, kThreads / kWarp)}, {kWarp, kThreads / kWarp}, 0,
+                 combine_backward<T>, n, d[1], d[2], d[3], input<T>(call, 0), input<T>(call, 1),
+                 input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),
+                 output_ref(call, 1));
+  });
+}
+
+std::int64_t chosen_bytes(const Kernel& kernel) { return 4 * kernel.dims[0] * kernel.dims[2]; }
+std::int64_t load_bytes(const Kernel& kernel) { return 8 * kernel.dims[1]; }
+std::int64_t bias_sums(const Kernel& kernel) {
+  return column_scratch(kernel, kernel.dims[2], kernel.dims[3], 1);
+}
+
+}  // namespace
+
+void add_experts(Registry& rows) {
+  rows[KernelKind::GroupedGemm] = {"mms", "s", run_grouped_gemm};
+  rows[KernelKind::GroupedGemmWeight] = {"mm", "ss", run_grouped_gemm_weight, bias_sums};
+  rows[KernelKind::GroupedGemm].multiplies = true;
+  rows[KernelKind::GroupedGemmWeight].multiplies = true;
+  rows[KernelKind::RouteForward] = {"s", "ssii", run_route_forward, chosen_bytes};
+  rows[KernelKind::RouteBackward] = {"ssi", "s", run_route_backward, load_bytes};
+  rows[KernelKind::CombineForward] = {"msim", "m", run_combine};
+  rows[KernelKind::CombineBackward] = {"mmsi", "ms", run_combine_backward};
+}
+
+}  // namespace lockstep::cuda::LOCKSTEP_TARGET
