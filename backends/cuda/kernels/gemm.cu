@@ -7,16 +7,15 @@ namespace {
 
 constexpr int kTile = 16;
 
-template <class T>
+/// The factors may have types of their own: a router's gradient is wider than its weights.
 struct Product {
   int64_t m, n, k;
   bool ta, tb, accumulate;
-  const T *a, *b;
-  Ref bias, resid, c;
+  Ref a, b, bias, resid, c;
 };
 
 template <class T>
-__global__ void multiply_tiles(Product<T> p) {
+__global__ void multiply_tiles(Product p) {
   using A = Acc<T>;
   __shared__ A tile_a[kTile][kTile + 1];
   __shared__ A tile_b[kTile][kTile + 1];
@@ -28,8 +27,10 @@ __global__ void multiply_tiles(Product<T> p) {
     // Neighbouring threads read neighbouring addresses, whichever way the operand is stored.
     const int64_t ar = row0 + (p.ta ? x : y), ak = k0 + (p.ta ? y : x);
     const int64_t bc = col0 + (p.tb ? y : x), bk = k0 + (p.tb ? x : y);
-    const A a = ar < p.m && ak < p.k ? value(p.a[p.ta ? ak * p.m + ar : ar * p.k + ak]) : A(0);
-    const A b = bc < p.n && bk < p.k ? value(p.b[p.tb ? bc * p.k + bk : bk * p.n + bc]) : A(0);
+    const int64_t at_a = p.ta ? ak * p.m + ar : ar * p.k + ak;
+    const int64_t at_b = p.tb ? bc * p.k + bk : bk * p.n + bc;
+    const A a = ar < p.m && ak < p.k ? p.a.template get<A>(at_a) : A(0);
+    const A b = bc < p.n && bk < p.k ? p.b.template get<A>(at_b) : A(0);
     tile_a[p.ta ? x : y][p.ta ? y : x] = a;
     tile_b[p.tb ? x : y][p.tb ? y : x] = b;
     sync_block();
@@ -46,21 +47,23 @@ __global__ void multiply_tiles(Product<T> p) {
 }
 
 void run_gemm(const KernelCall& call, Queue& queue) {
-  if (queue.multiplied(call)) return;
-  const auto& d = call.kernel->dims;
-  for_type(call.kernel->dtype, [&](auto t) {
+  const Kernel& kernel = *call.kernel;
+  const bool of_one_type = kernel.in[0].dtype == kernel.dtype && kernel.in[1].dtype == kernel.dtype;
+  if (of_one_type && queue.multiplied(call)) return;
+  const auto& d = kernel.dims;
+  for_type(kernel.dtype, [&](auto t) {
     using T = decltype(t);
-    const Product<T> p{d[0],
-                       d[1],
-                       d[2],
-                       d[3] != 0,
-                       d[4] != 0,
-                       call.kernel->accumulate,
-                       input<T>(call, 0),
-                       input<T>(call, 1),
-                       input_ref(call, 2),
-                       input_ref(call, 3),
-                       output_ref(call, 0)};
+    const Product p{d[0],
+                    d[1],
+                    d[2],
+                    d[3] != 0,
+                    d[4] != 0,
+                    kernel.accumulate,
+                    input_ref(call, 0),
+                    input_ref(call, 1),
+                    input_ref(call, 2),
+                    input_ref(call, 3),
+                    output_ref(call, 0)};
     queue.launch({blocks_of(p.n, kTile), blocks_of(p.m, kTile)}, {kTile, kTile}, 0,
                  multiply_tiles<T>, p);
   });
@@ -88,7 +91,7 @@ void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b,
 }
 
 void add_gemm(Registry& rows) {
-  rows[KernelKind::Gemm] = {"mmss", "s", run_gemm};
+  rows[KernelKind::Gemm] = {"ssss", "s", run_gemm};
   rows[KernelKind::Gemm].multiplies = true;
 }
 

@@ -67,14 +67,15 @@ TEST_CASE("rows stand worst first, and a row of a kind points at its first span"
   for (std::size_t i = 1; i < kinds.size(); ++i) {
     CHECK(std::abs(kinds[i - 1].a - kinds[i - 1].b) >= std::abs(kinds[i].a - kinds[i].b));
   }
-  const auto forward = std::find_if(kinds.begin(), kinds.end(),
-                                    [](const DifferenceRow& r) { return r.name == "forward"; });
-  REQUIRE(forward != kinds.end());
-  CHECK(forward->b > forward->a);
-  REQUIRE(forward->place_b);
-  const SpanId first = *forward->place_b->selection.span;
+  // Ranks share a device: what the straggler loses others may gain, but not all of it.
+  const auto backward = std::find_if(kinds.begin(), kinds.end(),
+                                     [](const DifferenceRow& r) { return r.name == "backward"; });
+  REQUIRE(backward != kinds.end());
+  CHECK(backward->b > 1.05 * backward->a);
+  REQUIRE(backward->place_b);
+  const SpanId first = *backward->place_b->selection.span;
   for (const Span& span : b->trace.spans) {
-    if (b->trace.names[static_cast<std::size_t>(b->lanes.op(span).kind)] != "forward") continue;
+    if (b->trace.names[static_cast<std::size_t>(b->lanes.op(span).kind)] != "backward") continue;
     CHECK(b->trace.spans[first].begin <= span.begin);
   }
   // Rank 1 computes longer, and each rank's rows are the reports' times.
