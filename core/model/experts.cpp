@@ -3,7 +3,9 @@
 // ones, their probabilities over the sum of these; with one choice the probability itself, as in
 // Switch Transformer (Fedus et al. 2021). Every expert has room for `capacity` tokens of a
 // microbatch and rank, so that all sizes are known beforehand (Lepikhin et al. 2020): who finds no
-// room passes by the residual alone.
+// room passes by the residual alone. Tensor parallelism divides no expert: with sequence
+// parallelism each of its ranks routes its own rows, and their gradients add up (Megatron-Core's
+// expert_tensor_parallel_size = 1).
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
 //   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
@@ -71,7 +73,7 @@ class MixtureOfExperts final : public FeedForward {
       : f_(f),
         spec_(spec),
         shape_(shape),
-        tokens_(shape.rows()),
+        tokens_(shape.own_rows()),
         hidden_(spec.hidden),
         ffn_(spec.ffn_hidden),
         capacity_(spec.expert_capacity(tokens_)),

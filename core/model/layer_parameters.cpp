@@ -17,10 +17,10 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
-    return fresh;
+  } else {
+    fresh.shard_count = shape_.shard_count;
+    if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
   }
-  fresh.shard_count = shape_.shard_count;
-  if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
   // Each rank has seen its own rows only.
   if (shape_.sequence_parallel && !suffix.empty()) fresh.partial_axes = {"tp"};
   return fresh;

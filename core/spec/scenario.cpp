@@ -346,13 +346,6 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
     return faults.add(key, degree + " divides sequences of tokens; images have none",
                       ErrorKind::Unsupported);
   }
-  if (m.experts > 0) {
-    return faults.add(key,
-                      degree +
-                          " would divide the tokens that compete for an expert's places: "
-                          "context parallelism with experts is not built",
-                      ErrorKind::Unsupported);
-  }
   const std::string tokens = "seq_len=" + std::to_string(s.training.seq_len);
   if (s.strategy.gathers_keys()) {
     if (s.training.seq_len % (2 * std::int64_t{cp}) == 0) return;

@@ -85,7 +85,9 @@ struct StrategySpec {
     return zero_stage >= 1 ? data_parallel_shard_degree * context_parallel_degree : 1;
   }
   /// Likewise those of the experts that a rank holds.
-  int expert_shards() const { return zero_stage >= 1 ? shards_beside_experts() : 1; }
+  int expert_shards() const {
+    return zero_stage >= 1 ? shards_beside_experts() * context_parallel_degree : 1;
+  }
   /// True: gathered parameters are dropped after forward to what fewer ranks share.
   bool reshards_to_fewer() const {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&

@@ -31,10 +31,10 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
   const int ep = p.expert_parallel_degree;
   const std::string degree = "expert_parallel_degree=" + std::to_string(ep);
   const std::string key = "parallelism.expert_parallel_degree";
-  if (m.experts > 0 && p.tensor_parallel_degree > 1) {
+  if (m.experts > 0 && p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel) {
     faults.add("parallelism.tensor_parallel_degree",
-               "tensor parallelism does not divide a model with experts: divide the experts by "
-               "expert_parallel_degree, and the rest by data_parallel_shard_degree",
+               "tensor parallelism does not divide experts: every rank would compute all of their "
+               "tokens; enable_sequence_parallel gives each its own rows of them",
                ErrorKind::Unsupported);
   }
   if (ep == 1) return;
