@@ -11,9 +11,11 @@
 #include "core/lower/lower.hpp"
 #include "tests/backends/cuda/emulated_gpu.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
 #include "tests/integration/parity_table.hpp"
 
 using namespace lockstep;
+using test::lowered;
 using test::parity_row;
 using test::parity_scenario;
 using test::ParityRow;
@@ -79,13 +81,6 @@ RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
                               cuda_platform().make_host};
   const auto backend = make_cuda_backend(platform, {.poison = true});
   return train(*backend, program, s, steps, "local");
-}
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
 }
 
 }  // namespace

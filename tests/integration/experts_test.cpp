@@ -9,20 +9,15 @@
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/lower/fixtures.hpp"
 #include "tests/integration/parity_table.hpp"
 
 using namespace lockstep;
+using test::lowered;
 using test::parity_row;
 using test::parity_scenario;
 
 namespace {
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
-}
 
 TrainingState random_state(const Program& program) {
   TrainingState state;

@@ -8,20 +8,13 @@
 #include "core/analysis/report.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
+#include "tests/integration/simulated.hpp"
 
 using namespace lockstep;
 
 namespace {
 
-double simulated(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  auto backend = make_backend("sim");
-  auto run = (*backend)->run(*program, s, {});
-  if (!run) FAIL(to_string(run.error()));
-  return analyze(run->trace, *program, s).step_time.v;
-}
+double simulated(const Scenario& s) { return test::simulate(s).step_time.v; }
 
 /// Times of all actions by relaxation: each begins when the rank and its messages allow, which is
 /// asked again and again until nothing moves. A message starts when both ends are posted and

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/backends.hpp"
+#include "core/analysis/report.hpp"
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
@@ -31,6 +32,17 @@ inline std::vector<Simulated> simulate_file(const std::string& path,
     result.push_back({point.scenario, std::move(*program), std::move(run->trace)});
   }
   return result;
+}
+
+/// The report of a sound scenario, simulated.
+inline Report simulate(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  auto backend = make_backend("sim");
+  auto run = (*backend)->run(*program, s, {});
+  if (!run) FAIL(to_string(run.error()));
+  return analyze(run->trace, *program, s);
 }
 
 inline std::string scenario_file(const std::string& name) {

@@ -6,20 +6,12 @@
 #include "core/analysis/report.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
+#include "tests/integration/simulated.hpp"
 
 using namespace lockstep;
+using test::simulate;
 
 namespace {
-
-Report simulate(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  auto backend = make_backend("sim");
-  auto run = (*backend)->run(*program, s, {});
-  if (!run) FAIL(to_string(run.error()));
-  return analyze(run->trace, *program, s);
-}
 
 double most_busy(const Report& report) {
   double most = 0;

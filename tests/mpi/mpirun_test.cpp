@@ -9,10 +9,14 @@
 
 #include "core/trace/chrome_trace.hpp"
 #include "tests/catch.hpp"
+#include "tests/process_runs.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
+
+using test::metrics;
+using test::scenario;
 
 namespace fs = std::filesystem;
 
@@ -39,37 +43,6 @@ Outcome mpirun(const TemporaryFolder& folder, const std::string& rest) {
 }
 
 const std::string kLockstep = LOCKSTEP_BINARY;
-
-std::string scenario(const TemporaryFolder& folder, const std::string& parallelism) {
-  const std::string path = folder / "scenario.toml";
-  write_bytes(path, R"([model]
-preset = "gpt2-tiny"
-layers = 2
-hidden = 16
-heads = 2
-ffn_hidden = 32
-[training]
-local_batch_size = 4
-seq_len = 8
-steps = 6
-[checkpoint]
-interval = 3
-[parallelism]
-)" + parallelism);
-  return path;
-}
-
-/// step, loss and norm of every line of metrics.jsonl, as they are written.
-std::string metrics(const std::string& run) {
-  std::istringstream lines(read_bytes(run + "/metrics.jsonl"));
-  std::string text;
-  for (std::string line; std::getline(lines, line);) {
-    const auto entry = nlohmann::json::parse(line);
-    text +=
-        entry["step"].dump() + " " + entry["loss"].dump() + " " + entry["grad_norm"].dump() + "\n";
-  }
-  return text;
-}
 
 std::vector<std::string> files_below(const std::string& folder) {
   std::vector<std::string> names;

@@ -6,6 +6,7 @@
 #include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
+using test::lowered;
 using test::tiny_scenario;
 
 namespace {
@@ -24,13 +25,6 @@ Scenario divided(Architecture architecture, int cp, std::int64_t kv_heads = 12, 
   s.strategy.context_parallel_method = method;
   s.strategy.tensor_parallel_degree = tp;
   return s;
-}
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
 }
 
 /// Kind and bytes of every collective over "cp" of a role, in calls of the given phase and layer.

@@ -7,6 +7,7 @@
 #include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
+using test::lowered;
 using test::tiny_scenario;
 
 namespace {
@@ -20,13 +21,6 @@ Scenario divided(Architecture architecture, int ep, int shards, int zero_stage =
   s.strategy.expert_parallel_degree = ep;
   s.strategy.zero_stage = zero_stage;
   return s;
-}
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
 }
 
 struct Traffic {

@@ -1,7 +1,10 @@
 // Small scenarios for tests of lowering.
 #pragma once
 
+#include <utility>
+
 #include "core/lower/lower.hpp"
+#include "tests/catch.hpp"
 
 namespace lockstep::test {
 
@@ -52,6 +55,14 @@ inline Scenario synthetic_scenario(int p, int m, double forward, double input, d
   s.strategy.pipeline_parallel_degree = p;
   s.strategy.pipeline_parallel_microbatches = m;
   return s;
+}
+
+/// The program of a sound scenario.
+inline Program lowered(const Scenario& s) {
+  REQUIRE(validate(s).empty());
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
 }
 
 }  // namespace lockstep::test

@@ -12,15 +12,9 @@
 
 using namespace lockstep;
 using test::Layout;
+using test::lowered;
 
 namespace {
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
-}
 
 std::map<OpKind, int> count(const Role& role) {
   std::map<OpKind, int> counts;

@@ -7,6 +7,7 @@
 
 using namespace lockstep;
 using test::Layout;
+using test::lowered;
 
 namespace {
 
@@ -16,13 +17,6 @@ Scenario mixed(const Layout& layout, int stage, PartDType reduce) {
   s.training.mixed_precision_param = PartDType::BF16;
   s.training.mixed_precision_reduce = reduce;
   return s;
-}
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
 }
 
 /// Bytes of a role's roots of each kind that live for the whole step.

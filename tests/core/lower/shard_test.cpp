@@ -10,15 +10,9 @@
 
 using namespace lockstep;
 using test::Layout;
+using test::lowered;
 
 namespace {
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
-}
 
 Scenario with_stage(const Layout& layout, int stage,
                     Architecture architecture = Architecture::Llama) {

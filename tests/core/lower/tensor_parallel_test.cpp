@@ -7,6 +7,7 @@
 #include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
+using test::lowered;
 using test::tiny_scenario;
 
 namespace {
@@ -19,13 +20,6 @@ Scenario divided(Architecture architecture, int tp, bool by_rows, const test::La
   s.strategy.tensor_parallel_degree = tp;
   s.strategy.enable_sequence_parallel = by_rows;
   return s;
-}
-
-Program lowered(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  return std::move(*program);
 }
 
 struct Traffic {

@@ -1,0 +1,43 @@
+// Runs of the program in processes of their own: what they train and what they wrote.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep::test {
+
+inline std::string scenario(const TemporaryFolder& folder, const std::string& parallelism) {
+  const std::string path = folder / "scenario.toml";
+  write_bytes(path, R"([model]
+preset = "gpt2-tiny"
+layers = 2
+hidden = 16
+heads = 2
+ffn_hidden = 32
+[training]
+local_batch_size = 4
+seq_len = 8
+steps = 6
+[checkpoint]
+interval = 3
+[parallelism]
+)" + parallelism);
+  return path;
+}
+
+/// step, loss and norm of every line of metrics.jsonl, as they are written.
+inline std::string metrics(const std::string& run) {
+  std::istringstream lines(read_bytes(run + "/metrics.jsonl"));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    text +=
+        entry["step"].dump() + " " + entry["loss"].dump() + " " + entry["grad_norm"].dump() + "\n";
+  }
+  return text;
+}
+
+}  // namespace lockstep::test
