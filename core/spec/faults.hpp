@@ -40,6 +40,14 @@ inline constexpr std::int64_t kMostExperts = 1 << 14;
 void validate_experts(const Scenario& scenario, Faults& faults);
 void validate_expert_parallel(const Scenario& scenario, Faults& faults);
 
+/// Every rank of "tp" gets as many heads and features; rows, where sequence parallelism divides
+/// them.
+void validate_tensor_parallel(const Scenario& scenario, Faults& faults);
+
+/// Every rank of "cp" gets as many tokens of a sequence and, for attention, as many heads or as
+/// many earlier tokens.
+void validate_context_parallel(const Scenario& scenario, Faults& faults);
+
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 
