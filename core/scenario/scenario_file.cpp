@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "core/scenario/resolve.hpp"
@@ -15,17 +16,32 @@ constexpr std::size_t kMaxPoints = 4096;
 struct SweepAxis {
   std::string path;
   const Node* values;
+  const Node* fixed = nullptr;  // what --set gives instead of the list; null: nothing
+  std::size_t size() const { return values->children.size(); }
 };
 
-bool overridden(const Node& overrides, std::string_view path) {
-  const Node* at = &overrides;
+const Node* find_path(const Node& root, std::string_view path) {
+  const Node* at = &root;
   while (at && at->is_table()) {
     const std::size_t dot = path.find('.');
     at = at->find(path.substr(0, dot));
-    if (dot == std::string_view::npos) return at != nullptr;
+    if (dot == std::string_view::npos) return at;
     path.remove_prefix(dot + 1);
   }
-  return false;
+  return nullptr;
+}
+
+/// Which value of its list a fixed axis has; none: another one.
+std::optional<std::size_t> place_of_fixed(const SweepAxis& axis) {
+  const auto same = [&](const Node& value) {
+    if (value.is_number() && axis.fixed->is_number()) return value.number == axis.fixed->number;
+    if (value.kind == Node::Kind::String) return value.text == axis.fixed->text;
+    return to_text(value) == to_text(*axis.fixed);
+  };
+  const std::vector<Node>& values = axis.values->children;
+  const auto it = std::find_if(values.begin(), values.end(), same);
+  if (it == values.end()) return std::nullopt;
+  return static_cast<std::size_t>(it - values.begin());
 }
 
 /// Two keys of which a section has one: an override of either replaces both.
@@ -40,7 +56,7 @@ void replace_alternative(Node& root, const Node& overrides, std::string_view sec
   }
 }
 
-/// The axes of [sweep] in file order; an axis whose key is given by --set is dropped.
+/// The axes of [sweep] in file order.
 void read_axes(const Node& table, const std::string& prefix, const Node& overrides,
                Diagnostics& diagnostics, std::vector<SweepAxis>& axes) {
   for (const Node& child : table.children) {
@@ -51,61 +67,81 @@ void read_axes(const Node& table, const std::string& prefix, const Node& overrid
       diagnostics.add(child.at, "sweep of '" + path + "' must be a list of values");
     } else if (path == "sweep" || path.starts_with("sweep.")) {
       diagnostics.add(child.key_at, "a sweep cannot sweep itself");
-    } else if (!overridden(overrides, path)) {
-      axes.push_back({path, &child});
+    } else {
+      axes.push_back({path, &child, find_path(overrides, path)});
     }
   }
 }
 
-/// An expectation of a sweep may be a list: one value per point. Leaves the value of `point`.
-void pick_expectations(Node& expect, std::size_t point, std::size_t points,
+/// An expectation of a sweep may be a list: one value per point of the file's sweep. Leaves the
+/// value of `point`. No point: --set gives a key a value that is not in its list, and expectations
+/// with lists go. True: there were some.
+bool pick_expectations(Node& expect, std::optional<std::size_t> point, std::size_t points,
                        Diagnostics& diagnostics) {
-  for (Node& child : expect.children) {
+  bool lists = false;
+  std::erase_if(expect.children, [&](Node& child) {
     if (child.is_table()) {
-      pick_expectations(child, point, points, diagnostics);
-    } else if (child.kind == Node::Kind::Array) {
-      if (child.children.size() != points) {
-        diagnostics.add(child.at, "expected values of '" + child.key + "': a list of " +
-                                      std::to_string(child.children.size()) + " for " +
-                                      std::to_string(points) + " points of the sweep");
-        child.kind = Node::Kind::Integer;  // one message is enough
-        continue;
-      }
-      Node value = child.children[point];
-      value.key = child.key;
-      value.key_at = child.key_at;
-      child = std::move(value);
+      const bool inside = pick_expectations(child, point, points, diagnostics);
+      return inside && !point && child.inline_table;
     }
-  }
+    if (child.kind != Node::Kind::Array) return false;
+    if (child.children.size() != points) {
+      diagnostics.add(child.at, "expected values of '" + child.key + "': a list of " +
+                                    std::to_string(child.children.size()) + " for " +
+                                    std::to_string(points) + " points of the sweep");
+      child.kind = Node::Kind::Integer;  // one message is enough
+      return false;
+    }
+    lists = true;
+    if (!point) return true;
+    Node value = child.children[*point];
+    value.key = child.key;
+    value.key_at = child.key_at;
+    child = std::move(value);
+    return false;
+  });
+  return lists;
 }
 
 std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& axes,
                                const std::string& file, Diagnostics& diagnostics) {
   std::vector<SweepPoint> points;
   ProfileCache profiles;
+  std::vector<std::optional<std::size_t>> index;  // of every axis; none: --set's own value
   std::size_t count = 1;
-  for (const SweepAxis& axis : axes) count *= axis.values->children.size();
-  std::vector<std::size_t> index(axes.size(), 0);
+  for (const SweepAxis& axis : axes) {
+    index.push_back(axis.fixed ? place_of_fixed(axis) : 0);
+    count *= axis.size();
+  }
   while (true) {
     Node instance = root;
     SweepPoint point;
+    std::optional<std::size_t> place = 0;  // in the product of all lists
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      Node value = axes[i].values->children[index[i]];
+      place = place && index[i] ? std::optional(*place * axes[i].size() + *index[i]) : std::nullopt;
+      if (axes[i].fixed) continue;
+      Node value = axes[i].values->children[*index[i]];
       value.key_at = axes[i].values->key_at;
-      point.label += (i ? " " : "") + axes[i].path + "=" + to_text(value);
+      point.label += (point.label.empty() ? "" : " ") + axes[i].path + "=" + to_text(value);
       if (!set_value(instance, axes[i].path, value)) {
         diagnostics.add(value.key_at,
                         "cannot sweep '" + axes[i].path + "': not a key of a section");
       }
     }
     if (Node* expect = instance.find("expect"); expect && !axes.empty()) {
-      pick_expectations(*expect, points.size(), count, diagnostics);
+      const bool lists = pick_expectations(*expect, place, count, diagnostics);
+      for (std::size_t i = 0; lists && i < axes.size(); ++i) {
+        if (index[i]) continue;
+        diagnostics.warn(axes[i].fixed->at, "the sweep of '" + axes[i].path +
+                                                "' has no such value: lists of expected values "
+                                                "are not checked");
+      }
     }
     point.scenario = resolve(instance, file, profiles, diagnostics);
     points.push_back(std::move(point));
-    std::size_t axis = axes.size();
-    while (axis > 0 && ++index[axis - 1] == axes[axis - 1].values->children.size()) {
-      index[--axis] = 0;  // the last axis varies fastest
+    std::size_t axis = axes.size();  // the last axis varies fastest
+    while (axis > 0 && (axes[axis - 1].fixed || ++*index[axis - 1] == axes[axis - 1].size())) {
+      if (!axes[--axis].fixed) index[axis] = 0;
     }
     if (axis == 0) return points;
   }
@@ -142,7 +178,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
     }
     std::size_t count = 1;
     for (const SweepAxis& axis : axes) {
-      count = std::min(count * axis.values->children.size(), kMaxPoints + 1);
+      count = std::min(count * (axis.fixed ? 1 : axis.size()), kMaxPoints + 1);
     }
     if (count > kMaxPoints) {
       diagnostics.add(sweep->at, "a sweep has at most " + std::to_string(kMaxPoints) + " points");

@@ -117,6 +117,7 @@ Outcome simulate(const std::string& text, const std::string& file,
       std::launch::async, [r = run.get()] { return analyze(r->trace, *r->program, *r->scenario); });
   finish(run);
   run->report = report.get();
+  for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);
   if (overrides.empty()) {  // what the file expects is said of the file as it stands
     for (const Error& error : check_expectations(*run->report, run->scenario->expect)) {
       run->notes.push_back(to_string(error));

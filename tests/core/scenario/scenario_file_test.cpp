@@ -141,6 +141,47 @@ TEST_CASE("a sweep is the product of its lists, the last varying fastest", "[cor
   CHECK(pinned.points[0].scenario.training.steps == 9);
 }
 
+TEST_CASE("what a sweep expects of a value is expected of it when an override gives it alone",
+          "[core][scenario]") {
+  const std::string text = kTiny +
+                           "[sweep]\n\"what_if.bandwidth_factor\" = [1.0, 2.0]\n"
+                           "\"parallelism.pipeline_parallel_schedule\" = [\"GPipe\", \"1F1B\"]\n"
+                           "[expect]\nmfu = { value = [0.1, 0.2, 0.3, 0.4], relative = 0.5 }\n"
+                           "step_time_s = [11, 12, 21, 22]\nbubble_fraction = 7\n";
+  const auto expected = [](const LoadedScenario& loaded, std::size_t point) {
+    std::vector<double> values;
+    for (const Expectation& e : loaded.points[point].scenario.expect) values.push_back(e.value);
+    return values;
+  };
+  const LoadedScenario faster = parse(text, {"what_if.bandwidth_factor=2"});
+  REQUIRE(faster.points.size() == 2);
+  CHECK(expected(faster, 0) == std::vector<double>{0.3, 21, 7});
+  CHECK(expected(faster, 1) == std::vector<double>{0.4, 22, 7});
+  CHECK(faster.warnings.empty());
+  const LoadedScenario one =
+      parse(text, {"parallelism.pipeline_parallel_schedule=1F1B", "what_if.bandwidth_factor=1"});
+  REQUIRE(one.points.size() == 1);
+  CHECK(expected(one, 0) == std::vector<double>{0.2, 12, 7});
+}
+
+TEST_CASE("of a value that a sweep does not have, its lists expect nothing, and a warning says so",
+          "[core][scenario]") {
+  const std::string text = kTiny +
+                           "[sweep]\n\"what_if.bandwidth_factor\" = [1.0, 2.0]\n"
+                           "[expect]\nmfu = { value = [0.1, 0.2], relative = 0.5 }\n"
+                           "step_time_s = [11, 12]\nbubble_fraction = 7\n";
+  const LoadedScenario loaded = parse(text, {"what_if.bandwidth_factor=3"});
+  REQUIRE(loaded.points.size() == 1);
+  REQUIRE(loaded.points[0].scenario.expect.size() == 1);
+  CHECK(loaded.points[0].scenario.expect[0].key == "bubble_fraction");
+  REQUIRE(loaded.warnings.size() == 1);
+  CHECK(to_string(loaded.warnings[0]) ==
+        "--set: the sweep of 'what_if.bandwidth_factor' has no such value: lists of expected "
+        "values are not checked (--set what_if.bandwidth_factor=3)");
+  // A list that has the wrong length is a fault whatever --set says.
+  CHECK_FALSE(parse(text + "\"losses.0\" = [1, 2, 3]\n", {"what_if.bandwidth_factor=3"}).ok());
+}
+
 TEST_CASE("sweeping a list or a nested key works like writing it", "[core][scenario]") {
   const LoadedScenario loaded =
       parse(kTiny +

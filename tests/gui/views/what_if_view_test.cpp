@@ -52,6 +52,25 @@ TEST_CASE("a slider simulates the scenario with the value it is moved to", "[gui
   CHECK(o.session.run()->report->step_time.v == before);
 }
 
+TEST_CASE("a slider of a key that the scenario sweeps moves like any other", "[gui][views]") {
+  test::application();
+  Opened o("schedules/bubbles-p4.toml");  // a sweep of microbatches, with a list of expectations
+  QSlider* microbatches = control<QSlider>(o.view, "Microbatches");
+  REQUIRE(microbatches->isEnabled());
+  CHECK(microbatches->value() == 3);  // of 1, 2, 3 …: the first point of the sweep, four
+  microbatches->setValue(11);
+  wait_until_idle(o.session);
+  CHECK(o.session.errors().empty());
+  CHECK(o.session.run()->report->step_time.v == Approx(45));  // (12 + 4 - 1) × 3
+  REQUIRE(o.session.run()->notes.size() == 1);
+  CHECK_THAT(o.session.run()->notes[0],
+             ContainsSubstring("lists of expected values are not checked"));
+  microbatches->setValue(15);  // in the sweep
+  wait_until_idle(o.session);
+  CHECK(o.session.run()->report->step_time.v == Approx(57));
+  CHECK(o.session.run()->notes.empty());
+}
+
 TEST_CASE("dragging a slider through many values is one step of undo", "[gui][views]") {
   test::application();
   Opened o("schedules/1f1b-p4-m8.toml");
