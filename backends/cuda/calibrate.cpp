@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -39,6 +40,8 @@ class Bench {
   Driver& gpu() { return gpu_; }
   StreamHandle stream() { return stream_; }
   std::byte* pinned() { return pinned_; }
+  /// Whether the pattern of this type is there already; from now on it is.
+  bool pattern_is(DType dtype) { return std::exchange(pattern_, dtype) == dtype; }
   const Result<void>& state() const { return state_; }
   void keep(const Result<void>& result) {
     if (state_ && !result) state_ = result.error();
@@ -72,6 +75,7 @@ class Bench {
   StreamHandle stream_ = nullptr;
   EventHandle begin_ = nullptr, end_ = nullptr;
   std::byte* pinned_ = nullptr;
+  std::optional<DType> pattern_;
 };
 
 /// A kernel with operands in the GPU's memory: random values in ±1, ids below 251.
@@ -124,6 +128,7 @@ class Subject {
     return memory;
   }
   void write_pattern(DType dtype) {
+    if (bench_.pattern_is(dtype)) return;
     std::mt19937 random(7);
     for (std::int64_t at = 0; at + size_of(dtype) <= kPatternBytes; at += size_of(dtype)) {
       const auto bits = static_cast<std::uint32_t>(random());
@@ -163,6 +168,14 @@ double copy_rate(Bench& bench, std::byte* to, const std::byte* from, std::int64_
 }
 
 }  // namespace
+
+Result<Seconds> measure(Driver& gpu, const Kernel& kernel, int rounds, int times) {
+  Bench bench(gpu);
+  Subject subject(bench, kernel);
+  const double seconds = subject.measure(rounds, times);
+  if (!bench.state()) return bench.state().error();
+  return Seconds{seconds};
+}
 
 Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& options) {
   Bench bench(gpu);

@@ -6,6 +6,10 @@
 
 namespace lockstep::cuda {
 
+/// Seconds of one launch of `kernel` on random operands: the least among `rounds` of `times` in a
+/// row. Requires that the driver supports it. Errors: those of the driver.
+Result<Seconds> measure(Driver& gpu, const Kernel& kernel, int rounds, int times);
+
 struct GpuCalibrateOptions {
   bool quick = false;         // fewer sizes and repetitions
   int ranks_per_device = 64;  // logical ranks that the profile allows; they share the GPU

@@ -1,13 +1,18 @@
 // What needs a GPU: kernels and strategies on the real device. Without one these say why and are
 // skipped. scripts/gpu-check runs them by their tag, [gpu].
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <iostream>
 #include <map>
 
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
+#include "backends/cuda/calibrate.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
 #include "core/lower/lower.hpp"
+#include "core/run/calibration.hpp"
 #include "tests/catch.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 #include "tests/integration/parity_table.hpp"
@@ -26,6 +31,21 @@ std::vector<std::unique_ptr<cuda::Driver>> gpus_or_reason() {
   WARN("skipped: " << to_string(gpus.error()));
   return {};
 }
+
+/// LOCKSTEP_TEST_SECONDS from now on; without it there is no limit.
+class TimeLimit {
+ public:
+  TimeLimit() {
+    if (const char* seconds = std::getenv("LOCKSTEP_TEST_SECONDS")) {
+      end_ = Clock::now() + std::chrono::seconds(std::atoi(seconds));
+    }
+  }
+  bool over() const { return Clock::now() >= end_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end_ = Clock::time_point::max();
+};
 
 double kernel_tolerance(DType dtype) {
   return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 2e-5 : 1e-2;
@@ -107,25 +127,64 @@ TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the 
   if (gpus_or_reason().empty()) return;
   const auto gpu = make_cuda_backend(cuda_platform(), {.poison = true});
   const auto cpu = make_cpu_backend();
+  const std::vector<ParityRow> rows = test::parity_rows();
+  const TimeLimit limit;
   std::map<std::string, RunResult> references;
-  for (const DType dtype : {DType::F64, DType::F32}) {
-    for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
-      for (const ParityRow& row : test::parity_rows()) {
-        if (row.within > 0 && dtype != DType::F32) continue;
-        if (row.keys.find("model.experts") != std::string::npos) continue;  // no such kernels yet
-        if (row.keys.find("allgather") != std::string::npos) continue;      // likewise
-        INFO(row.name << " " << to_string(dtype));
-        const ParityRow single = row.single_rank();
-        const std::string key = single.keys + std::string(to_string(dtype)) +
-                                (kind == Architecture::Gpt2 ? "gpt2" : "llama");
-        if (references.count(key) == 0) {
-          references.emplace(key, train(*cpu, parity_scenario(kind, single, dtype), ""));
-        }
-        const RunResult run = train(*gpu, parity_scenario(kind, row, dtype), "local");
-        const double within = row.within > 0 ? row.within : dtype == DType::F64 ? 1e-11 : 2e-5;
-        CHECK(loss_distance(run, references.at(key)) <= within);
+  int planned = 0, done = 0;
+  // Each layout in each of these, one after the other, so that a short run has seen all layouts.
+  constexpr std::pair<DType, Architecture> kWays[] = {{DType::F64, Architecture::Gpt2},
+                                                      {DType::F32, Architecture::Llama},
+                                                      {DType::F64, Architecture::Llama},
+                                                      {DType::F32, Architecture::Gpt2}};
+  for (std::size_t pass = 0; pass < std::size(kWays); ++pass) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const ParityRow& row = rows[i];
+      const auto [dtype, kind] = kWays[(pass + i) % std::size(kWays)];
+      if (row.within > 0 && dtype != DType::F32) continue;
+      if (row.keys.find("allgather") != std::string::npos) continue;  // no such kernels
+      ++planned;
+      if (limit.over()) continue;
+      ++done;
+      const char* const name = kind == Architecture::Gpt2 ? "gpt2" : "llama";
+      INFO(row.name << " " << to_string(dtype) << " " << name);
+      std::cout << row.name << " " << to_string(dtype) << " " << name << std::flush;
+      const ParityRow single = row.single_rank();
+      const std::string key = single.keys + std::string(to_string(dtype)) + name;
+      if (references.count(key) == 0) {
+        references.emplace(key, train(*cpu, parity_scenario(kind, single, dtype), ""));
       }
+      const double distance = loss_distance(train(*gpu, parity_scenario(kind, row, dtype), "local"),
+                                            references.at(key));
+      std::cout << ": " << distance << std::endl;
+      CHECK(distance <= (row.within > 0 ? row.within : dtype == DType::F64 ? 1e-11 : 2e-5));
     }
+  }
+  std::cout << "progress: " << done << " of " << planned << " runs" << std::endl;
+  CHECK(done > 0);
+}
+
+TEST_CASE("how long products and attention take on the GPU", "[integration][gpu][.speed]") {
+  const auto gpus = gpus_or_reason();
+  if (gpus.empty()) return;
+  using K = KernelKind;
+  const auto time = [&](const std::string& name, K kind, const std::vector<std::int64_t>& dims) {
+    const auto seconds =
+        cuda::measure(*gpus.front(), calibration_kernel(kind, DType::BF16, dims), 5, 10);
+    if (!seconds) FAIL(name << ": " << to_string(seconds.error()));
+    std::cout << "speed: " << name << " " << std::lround(1e6 * seconds->v) << " us" << std::endl;
+  };
+  // As in tests/oracle/bench_kernels_torch.py: rows, columns, inner; batch, positions, heads.
+  for (const auto& [m, n, k] : {std::array{8192, 8192, 8192}, std::array{32768, 3072, 768},
+                                std::array{32768, 50304, 768}, std::array{8192, 6400, 1600}}) {
+    time("product " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
+         K::Gemm, {m, n, k, 0, 1});
+  }
+  for (const auto& [b, s, h, d] :
+       {std::array{32, 1024, 12, 64}, std::array{8, 1024, 25, 64}, std::array{4, 4096, 16, 128}}) {
+    const std::string shape = std::to_string(b) + "x" + std::to_string(s) + "x" +
+                              std::to_string(h) + "x" + std::to_string(d);
+    time("attention forward " + shape, K::AttentionForward, {b, s, h, h, d});
+    time("attention backward " + shape, K::AttentionBackward, {b, s, h, h, d});
   }
 }
 

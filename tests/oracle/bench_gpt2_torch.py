@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training speed of GPT-2 in PyTorch, to set ours beside it on the same machine.
+"""Training speed of GPT-2, or a Llama kind, in PyTorch, to set ours beside it on the same machine.
 
 Usage: OPENBLAS_CORETYPE=SkylakeX bench_gpt2_torch.py [--threads 1] [--batch 4] [--seq 64] ...
 Debian's PyTorch multiplies with whatever libblas.so.3 is: the reference BLAS (far slower than
@@ -42,6 +42,71 @@ class Block(nn.Module):
         return x + self.fc_proj(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
 
 
+class RmsNorm(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(hidden))
+
+    def forward(self, x):
+        wide = x.float()
+        return (wide * (wide.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt()).type_as(x) * self.weight
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, hidden, heads, kv_heads, ffn_hidden):
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, hidden // heads
+        self.norm1, self.norm2 = RmsNorm(hidden), RmsNorm(hidden)
+        self.qkv = nn.Linear(hidden, (heads + 2 * kv_heads) * self.head_dim, bias=False)
+        self.proj = nn.Linear(hidden, hidden, bias=False)
+        self.gate_up = nn.Linear(hidden, 2 * ffn_hidden, bias=False)
+        self.down = nn.Linear(ffn_hidden, hidden, bias=False)
+
+    def forward(self, x, mask, turn):
+        batch, seq, hidden = x.shape
+        qkv = self.qkv(self.norm1(x)).view(batch, seq, -1, self.head_dim).transpose(1, 2)
+        turned, v = qkv.split([self.heads + self.kv_heads, self.kv_heads], 1)
+        even, odd = turned.chunk(2, -1)
+        cos, sin = turn
+        turned = torch.cat([even * cos - odd * sin, odd * cos + even * sin], -1).type_as(v)
+        q, k = turned.split([self.heads, self.kv_heads], 1)
+        if mask is None:
+            o = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        else:
+            k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
+            scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(self.head_dim)) + mask
+            o = scores.softmax(-1) @ v
+        x = x + self.proj(o.transpose(1, 2).reshape(batch, seq, hidden))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, vocab, layers, hidden, heads, kv_heads, ffn_hidden):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(vocab, hidden), nn.Linear(hidden, vocab, bias=False)
+        self.blocks = nn.ModuleList(
+            LlamaBlock(hidden, heads, kv_heads, ffn_hidden) for _ in range(layers))
+        self.norm = RmsNorm(hidden)
+        self.head_dim = hidden // heads
+        for table in (self.embedding, self.head):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def matrix_parameters(self):
+        return sum(p.numel() for p in self.parameters()) - self.embedding.weight.numel()
+
+    def forward(self, tokens, targets):
+        seq = tokens.shape[1]
+        mask = None if tokens.is_cuda else torch.full((seq, seq), -math.inf).triu(1)
+        speeds = 10000.0 ** -(torch.arange(self.head_dim // 2, device=tokens.device) * 2 / self.head_dim)
+        angles = torch.arange(seq, device=tokens.device)[:, None] * speeds
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x, mask, (angles.cos(), angles.sin()))
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 class Gpt2(nn.Module):
     def __init__(self, vocab, positions, layers, hidden, heads):
         super().__init__()
@@ -50,6 +115,9 @@ class Gpt2(nn.Module):
         self.norm = nn.LayerNorm(hidden)
         nn.init.normal_(self.wte.weight, std=0.02)
         nn.init.normal_(self.wpe.weight, std=0.02)
+
+    def matrix_parameters(self):
+        return sum(p.numel() for p in self.parameters()) - self.wpe.weight.numel()
 
     def forward(self, tokens, targets):
         seq = tokens.shape[1]
@@ -79,15 +147,17 @@ def main():
     parser = argparse.ArgumentParser(description="GPT-2 training speed in PyTorch on a CPU")
     for name, default in [("threads", 1), ("batch", 4), ("seq", 64), ("steps", 5), ("warmup", 2),
                           ("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50257),
-                          ("positions", 1024)]:
+                          ("positions", 1024), ("kv_heads", 4), ("ffn_hidden", 2048)]:
         parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--kind", choices=["gpt2", "llama"], default="gpt2")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     a = parser.parse_args()
     on_gpu = a.device == "cuda"
     torch.manual_seed(0)
     torch.set_num_threads(a.threads)
-    model = Gpt2(a.vocab, a.positions, a.layers, a.hidden, a.heads).to(a.device)
+    model = (Gpt2(a.vocab, a.positions, a.layers, a.hidden, a.heads) if a.kind == "gpt2" else
+             Llama(a.vocab, a.layers, a.hidden, a.heads, a.kv_heads, a.ffn_hidden)).to(a.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, **({"fused": True} if on_gpu else {}))
     tokens, targets = torch.randint(a.vocab, (2, a.batch, a.seq)).to(a.device)
     compute = torch.compile(model) if on_gpu else model
@@ -108,10 +178,9 @@ def main():
     parameters = sum(p.numel() for p in model.parameters())
     median = timed[len(timed) // 2]
     tokens_per_step = a.batch * a.seq
-    # Model flops: 6 per parameter that multiplies (positions do not) and token, and for causal
-    # attention 6·layers·hidden·seq, half of what this code computes with its mask.
-    matrix = parameters - model.wpe.weight.numel()
-    flops = tokens_per_step * (6 * matrix + 6 * a.layers * a.hidden * a.seq)
+    # Model flops: 6 per parameter that multiplies (positions and untied embeddings do not) and
+    # token, and for causal attention 6·layers·hidden·seq, half of what a mask would compute.
+    flops = tokens_per_step * (6 * model.matrix_parameters() + 6 * a.layers * a.hidden * a.seq)
     for name, time_ in [("best", timed[0]), ("median", median)]:
         print(f"{name}: {time_:.3f} s/step, {tokens_per_step / time_:.1f} tokens/s, "
               f"{flops / time_ / 1e9:.1f} GFLOP/s")

@@ -1,5 +1,8 @@
 #include "backends/cuda/calibrate.hpp"
 
+#include <algorithm>
+
+#include "core/run/calibration.hpp"
 #include "tests/backends/cuda/fake_gpu.hpp"
 #include "tests/catch.hpp"
 
@@ -34,6 +37,20 @@ TEST_CASE("calibration of a GPU fills every figure and releases what it took", "
   CHECK(cluster->intra_node.bandwidth.v > 0);
   REQUIRE(device.efficiency.size() == 2);
   CHECK(gpu.alive.empty());
+}
+
+TEST_CASE("one kernel is timed on its own, and a failing driver says so", "[backends][cuda]") {
+  const Kernel gelu = calibration_kernel(KernelKind::GeluForward, DType::BF16, {1000});
+  test::FakeGpu gpu(1, two_kinds());
+  const auto seconds = measure(gpu, gelu, 2, 100);
+  REQUIRE(seconds.ok());
+  CHECK(seconds->v == Approx(1e-6).epsilon(0.02));  // an item of the fake clock
+  CHECK(std::count(gpu.log.begin(), gpu.log.end(), "launch gelu_forward") == 1 + 2 * 100);
+  CHECK(gpu.alive.empty());
+  test::FakeGpu broken(1, two_kinds());
+  broken.failing = "record";
+  CHECK_FALSE(measure(broken, gelu, 2, 100).ok());
+  CHECK(broken.alive.empty());
 }
 
 TEST_CASE("a driver call that fails ends calibration with its error", "[backends][cuda]") {

@@ -1,0 +1,133 @@
+// scripts/gpu-check where there is no GPU to check: stand-ins of nvidia-smi, python3 and of what
+// gpu-pack makes, for what the script itself promises: its table, limits and exit status.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string table, output;
+};
+
+struct Machine {
+  Machine() {
+    put("path/nvidia-smi", "echo 'Stand-in, 580.0, 1 MiB'");
+    put("path/python3", "echo 'No module named torch' >&2; exit 1");
+    for (const char* name : {"lockstep", "test_integration", "test_backends_cuda"}) {
+      put(std::string("binaries/") + name, "echo 'All tests passed'");
+    }
+  }
+  void put(const std::string& path, const std::string& script) const {
+    const std::filesystem::path file = folder.path / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  Outcome check(const std::string& options) const {
+    const std::string root = folder.path.string();
+    const std::string command = "CUDA_HOME=/nowhere PATH='" + root + "/path':$PATH '" +
+                                LOCKSTEP_SOURCE_DIR + "/scripts/gpu-check' " + options + " '" +
+                                root + "/binaries' '" + root + "/out' 2>&1";
+    Outcome outcome;
+    FILE* pipe = popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    char line[512];
+    while (std::fgets(line, sizeof line, pipe) != nullptr) outcome.output += line;
+    outcome.status = WEXITSTATUS(pclose(pipe));
+    std::ifstream table(root + "/out/table.txt");
+    while (table.getline(line, sizeof line)) outcome.table += std::string(line) + "\n";
+    return outcome;
+  }
+  TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("without a GPU every step is skipped with the reason, but what the host can check",
+          "[scripts]") {
+  const Machine machine;
+  machine.put("path/nvidia-smi", "echo 'no devices were found'; exit 6");
+  const Outcome outcome = machine.check("");
+  INFO(outcome.output);
+  CHECK(outcome.status == 4);
+  CHECK_THAT(outcome.table, ContainsSubstring("host side                          ok"));
+  for (const char* step : {"kernels", "products", "parity", "nccl", "calibrate", "simulate",
+                           "train", "speed", "pytorch", "sanitizer"}) {
+    std::string row = std::string(step) + std::string(35, ' ');
+    row.resize(35);
+    CHECK_THAT(outcome.table,
+               ContainsSubstring(row + "skipped  nvidia-smi finds no GPU (no devices were found)"));
+  }
+}
+
+TEST_CASE("a check that fails is a row of the table, and the others run", "[scripts]") {
+  const Machine machine;
+  machine.put("binaries/test_integration",
+              "case $1 in every*) echo 'a.cpp:1: FAILED: 1 == 2'; exit 1 ;; esac; echo passed");
+  const Outcome outcome = machine.check("--only products,kernels");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.table, ContainsSubstring("Stand-in, 580.0, 1 MiB (1 of them)"));
+  CHECK_THAT(outcome.table, ContainsSubstring("a.cpp:1: FAILED: 1 == 2"));
+  CHECK_THAT(outcome.table, ContainsSubstring("products with GELU                 ok"));
+  CHECK_THAT(outcome.table, !ContainsSubstring("parity"));
+  // Catch2 is content where no test has the name.
+  machine.put("binaries/test_integration", "echo 'No tests ran'");
+  CHECK_THAT(machine.check("--only products").table, ContainsSubstring("have no such test"));
+  // A later call with the same folder replaces rows of its own steps, and keeps the others.
+  machine.put("binaries/test_integration", "echo passed");
+  const Outcome again = machine.check("--only kernels");
+  CHECK(again.status == 0);
+  CHECK_THAT(again.table, !ContainsSubstring("a.cpp:1"));
+  CHECK_THAT(again.table, ContainsSubstring("products with GELU"));
+}
+
+TEST_CASE("a check that does not end is stopped, and what no time is left for is skipped",
+          "[scripts]") {
+  const Machine machine;
+  machine.put("binaries/test_integration", "echo 'row 17'; sleep 60");
+  const Outcome outcome = machine.check("--seconds 3 --only kernels,products");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.table, ContainsSubstring("FAILED   stopped after 3 s; last: row 17"));
+  CHECK_THAT(outcome.table, ContainsSubstring("products with GELU                 skipped  the 3 "
+                                              "seconds of this call are over"));
+}
+
+TEST_CASE("what a machine lacks is skipped with the reason", "[scripts]") {
+  const Machine machine;
+  machine.put("binaries/lockstep", "echo 'error: no such thing' >&2; exit 4");
+  const Outcome outcome = machine.check("--only nccl,calibrate,simulate,pytorch,sanitizer");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.table,
+             ContainsSubstring("NCCL, a process per GPU            skipped  one GPU"));
+  CHECK_THAT(outcome.table, ContainsSubstring("error: no such thing"));
+  CHECK_THAT(outcome.table, ContainsSubstring("gpu.toml: --only calibrate,simulate"));
+  CHECK_THAT(outcome.table, ContainsSubstring("skipped  python3: No module named torch"));
+  CHECK_THAT(outcome.table, ContainsSubstring("no compute-sanitizer in /nowhere"));
+}
+
+TEST_CASE("gpu-check refuses what it does not know", "[scripts]") {
+  const Machine machine;
+  for (const auto& [options, message] :
+       {std::pair{"--only kernels,matrices", "no step 'matrices'; there are: host kernels"},
+        std::pair{"--seconds soon", "--seconds takes a number"},
+        std::pair{"--fast", "no option"}}) {
+    const Outcome outcome = machine.check(options);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.output, ContainsSubstring(message));
+  }
+  std::filesystem::remove(machine.folder.path / "binaries/lockstep");
+  const Outcome outcome = machine.check("");
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.output, ContainsSubstring("scripts/gpu-pack makes it"));
+}
