@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QSettings>
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -82,6 +83,14 @@ int main(int argc, char** argv) {
     return usage_error("--theme " + theme_name + ": light or dark");
   }
 
+  const QStringList files = parser.positionalArguments();
+  const bool scenario = std::any_of(files.begin(), files.end(), [](const QString& file) {
+    return kind_of_path(file.toStdString()) == FileKind::Scenario;
+  });
+  if (parser.isSet(set) && !scenario) {
+    return usage_error("--set " + parser.value(set) + ": no scenario is opened");
+  }
+
   Session session;
   MainWindow window(session);
   window.resize(*window_size);
@@ -98,7 +107,7 @@ int main(int argc, char** argv) {
   }
   if (!parser.isSet(screenshot)) {
     window.show();
-    for (const QString& file : parser.positionalArguments()) {
+    for (const QString& file : files) {
       window.open(file);
       set_over_scenario(session, file, parser.values(set));
     }
@@ -106,7 +115,7 @@ int main(int argc, char** argv) {
   }
   ScreenshotOptions options;
   options.file = parser.value(screenshot);
-  options.open = parser.positionalArguments();
+  options.open = files;
   options.set = parser.values(set);
   options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
   options.find = parser.value(find).toStdString();

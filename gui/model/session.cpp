@@ -8,6 +8,18 @@
 #include "gui/model/describe.hpp"
 
 namespace lockstep::gui {
+namespace {
+
+void take_override(std::vector<std::string>& overrides, const std::string& key) {
+  std::erase_if(overrides, [&](const std::string& entry) { return entry.starts_with(key + "="); });
+}
+
+}  // namespace
+
+void put_override(std::vector<std::string>& overrides, const std::string& entry) {
+  take_override(overrides, entry.substr(0, entry.find('=')));
+  overrides.push_back(entry);
+}
 
 Session::Session(QObject* parent) : QObject(parent), loading_(*this), simulating_(*this) {}
 Session::~Session() = default;
@@ -99,8 +111,7 @@ void Session::edit(Document document, const std::string& merge) {
 
 void Session::set_override(const std::string& key, const std::optional<std::string>& value) {
   Document next = document();
-  std::erase_if(next.overrides,
-                [&](const std::string& text) { return text.starts_with(key + "="); });
+  take_override(next.overrides, key);
   if (value) next.overrides.push_back(key + "=" + *value);
   edit(std::move(next), key);
 }

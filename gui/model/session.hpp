@@ -24,6 +24,8 @@ struct Document {
   std::vector<std::string> overrides;  // "section.key=value", one per key
   bool operator==(const Document&) const = default;
 };
+/// Adds "section.key=value", in the place of one of the same key.
+void put_override(std::vector<std::string>& overrides, const std::string& entry);
 
 /// What the user points at, in the run shown. Empty ranks: all.
 struct Selection {

@@ -37,7 +37,7 @@ void set_over_scenario(Session& session, const QString& file, const QStringList&
   const bool scenario = kind_of_path(file.toStdString()) == FileKind::Scenario;
   if (values.isEmpty() || !scenario || !session.has_document()) return;
   Document document = session.document();
-  for (const QString& value : values) document.overrides.push_back(value.toStdString());
+  for (const QString& value : values) put_override(document.overrides, value.toStdString());
   session.edit(std::move(document));
 }
 
@@ -51,7 +51,7 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
     set_over_scenario(session, file, options.set);
     wait_until_idle(session);
     if (!failure.isEmpty()) return Error{ErrorKind::InvalidSpec, failure.toStdString(), {}};
-    if (!session.errors().empty() && !session.run()) return session.errors().front();
+    if (!session.errors().empty()) return session.errors().front();
   }
   if (!options.at.empty()) {
     if (!session.run()) return Error{ErrorKind::InvalidSpec, "--at: nothing is open", {}};

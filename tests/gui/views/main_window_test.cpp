@@ -58,6 +58,32 @@ TEST_CASE("a screenshot shows what was opened, in the theme that was asked for",
   }
 }
 
+TEST_CASE("what --set gives lies over the scenario that is shown", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  Session session;
+  MainWindow window(session);
+  ScreenshotOptions options;
+  options.file = QString::fromStdString(folder / "shot.png");
+  options.open = {QString::fromStdString(scenario_path("schedules/1f1b-p4-m8.toml"))};
+  options.set = {"parallelism.pipeline_parallel_schedule=GPipe",
+                 "parallelism.pipeline_parallel_microbatches=4",
+                 "parallelism.pipeline_parallel_microbatches=16"};  // the last one counts
+  REQUIRE(take_screenshot(window, session, options).ok());
+  CHECK(session.run()->scenario->strategy.pipeline_parallel_schedule == PipelineSchedule::GPipe);
+  CHECK(session.run()->scenario->num_microbatches() == 16);
+  CHECK(session.document().overrides ==
+        std::vector<std::string>{"parallelism.pipeline_parallel_schedule=GPipe",
+                                 "parallelism.pipeline_parallel_microbatches=16"});
+  session.undo();  // as one step
+  CHECK(session.document().overrides.empty());
+  // A second scenario that does not take them is an error, although the first one is shown.
+  options.open << QString::fromStdString(scenario_path("tiny/gpt2-ddp2.toml"));
+  const Result<void> second = take_screenshot(window, session, options);
+  REQUIRE_FALSE(second.ok());
+  CHECK_THAT(to_string(second.error()), ContainsSubstring("microbatches"));
+}
+
 TEST_CASE("a screenshot of a bad file or of a bad time is an error", "[gui][views]") {
   test::application();
   const TemporaryFolder folder;
