@@ -46,15 +46,21 @@ Legend::Legend(Session& session, QWidget* parent) : Canvas(parent) {
   setAccessibleName("Legend");
   setFocusPolicy(Qt::NoFocus);
   setFixedHeight(sizeHint().height());
+  setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);  // as wide as it needs, if there is room
   const auto show = [this, &session] {
     looks_ = session.run() ? looks_of(*session.run()) : std::vector<Look>();
+    updateGeometry();
     invalidate();
   };
   connect(&session, &Session::runChanged, this, show);
   show();
 }
 
-QSize Legend::sizeHint() const { return {400, static_cast<int>(text().line_height) + 8}; }
+QSize Legend::sizeHint() const {
+  const int height = static_cast<int>(text().line_height) + 8;
+  const DisplayList all = draw_legend(looks_, {1e6, 1.0 * height}, text());
+  return {static_cast<int>(all.texts.back().rect.right()) + 6, height};
+}
 
 DisplayList Legend::draw() const { return draw_legend(looks_, size(), text()); }
 

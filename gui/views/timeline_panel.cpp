@@ -40,6 +40,7 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
   hover_->setTextFormat(Qt::PlainText);
   hover_->setContentsMargins(6, 0, 6, 0);
   hover_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+  hover_->setMinimumWidth(200);
 
   auto* bar = new QHBoxLayout;
   bar->setContentsMargins(4, 3, 4, 3);
@@ -51,8 +52,8 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
   bar->addWidget(path_);
   auto* bottom = new QHBoxLayout;
   bottom->setContentsMargins(0, 0, 0, 0);
-  bottom->addWidget(new Legend(session), 3);
-  bottom->addWidget(hover_, 2);
+  bottom->addWidget(new Legend(session));
+  bottom->addWidget(hover_, 1);
   auto* all = new QVBoxLayout(this);
   all->setContentsMargins(0, 0, 0, 0);
   all->setSpacing(0);
