@@ -1,5 +1,6 @@
-// ScenarioForm: the numbers of a scenario that people vary, each with the values it can take while
-// the rest stays as it is.
+// ScenarioForm: what people vary of a scenario, each key with the values it can take while the rest
+// stays as it is. What a scenario is about (sizes of the model, optimizer, data, costs, the numbers
+// of a device) and rarely used keys are left to the text: docs/gui.md.
 #pragma once
 
 #include <string>
@@ -10,13 +11,19 @@
 
 namespace lockstep::gui {
 
+enum class FormKind {
+  Numbers,  // ascending
+  Names,
+  Switch,  // false, true
+};
+
 struct FormField {
-  std::string key;                  // "parallelism.pipeline_parallel_degree"
-  std::string group;                // "Pipeline"
-  std::string label;                // "Stages"
-  std::string help;                 // one sentence
-  bool names = false;               // values are names, not numbers
-  std::vector<std::string> values;  // as in TOML, without quotes; numbers ascend
+  std::string key;    // "parallelism.pipeline_parallel_degree"
+  std::string group;  // "Pipeline"
+  std::string label;  // "Stages"
+  std::string help;   // one sentence
+  FormKind kind = FormKind::Numbers;
+  std::vector<std::string> values;  // as in TOML, without quotes
   std::string (*value)(const Scenario&);
 };
 const std::vector<FormField>& form_fields();
@@ -25,7 +32,8 @@ const std::vector<FormField>& form_fields();
 struct FieldState {
   std::vector<std::string> values;  // those that keep the scenario free of faults, and the one now
   int at = -1;                      // the one now
-  bool overridden = false;          // it is not the text's own
+  bool overridden = false;          // its key is
+  std::string own;                  // the value without that override; empty: a fault
   bool operator==(const FieldState&) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include "gui/views/what_if_view.hpp"
 
 #include <QApplication>
+#include <QCheckBox>
 #include <QClipboard>
 #include <QComboBox>
 #include <QFontDatabase>
@@ -72,7 +73,12 @@ QWidget* WhatIfView::make_form() {
     control.row = new QWidget;
     auto* line = new QHBoxLayout(control.row);
     line->setContentsMargins(0, 0, 0, 0);
-    if (field.names) {
+    if (field.kind == FormKind::Switch) {
+      control.toggle = new QCheckBox;
+      control.toggle->setAccessibleName(qt(field.label));
+      connect(control.toggle, &QCheckBox::clicked, this, [this, i](bool on) { set(i, on); });
+      line->addWidget(control.toggle, 1);
+    } else if (field.kind == FormKind::Names) {
       control.choice = new QComboBox;
       control.choice->setAccessibleName(qt(field.label));
       connect(control.choice, &QComboBox::activated, this, [this, i](int at) { set(i, at); });
@@ -97,6 +103,7 @@ QWidget* WhatIfView::make_form() {
     line->addWidget(control.reset);
     control.row->setToolTip(qt(field.help + "\n" + field.key));
     rows->addRow(qt(field.label), control.row);
+    control.label = rows->labelForField(control.row);
     controls_.push_back(std::move(control));
   }
   column->addStretch();
@@ -211,6 +218,7 @@ void WhatIfView::show_fields(std::vector<FieldState> states) {
     control.state = std::move(states[i]);
     const FieldState& state = control.state;
     const bool free = state.values.size() > 1;
+    control.label->setEnabled(free);
     control.reset->setEnabled(state.overridden);
     if (control.choice) {
       const QSignalBlocker quiet(control.choice);
@@ -218,6 +226,11 @@ void WhatIfView::show_fields(std::vector<FieldState> states) {
       for (const std::string& value : state.values) control.choice->addItem(qt(value));
       control.choice->setCurrentIndex(state.at);
       control.choice->setEnabled(free);
+      continue;
+    }
+    if (control.toggle) {
+      control.toggle->setChecked(state.values[static_cast<std::size_t>(state.at)] == "true");
+      control.toggle->setEnabled(free);
       continue;
     }
     control.slider->setEnabled(free);
@@ -233,7 +246,8 @@ void WhatIfView::set(std::size_t field, int at) {
   if (at < 0 || at >= static_cast<int>(control.state.values.size())) return;
   const std::string& value = control.state.values[static_cast<std::size_t>(at)];
   if (control.value) control.value->setText(qt(value));
-  session_.set_override(form_fields()[field].key, value);
+  const bool own = value == control.state.own;  // back to the text's: no override at all
+  session_.set_override(form_fields()[field].key, own ? std::nullopt : std::optional(value));
 }
 
 void WhatIfView::show_errors() {

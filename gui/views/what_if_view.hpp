@@ -8,6 +8,7 @@
 #include "gui/model/scenario_form.hpp"
 #include "gui/model/session.hpp"
 
+class QCheckBox;
 class QComboBox;
 class QLabel;
 class QListWidget;
@@ -25,13 +26,14 @@ class WhatIfView final : public QWidget {
   bool busy() const { return fields_.busy(); }  // the values that fields can take are being tried
 
  private:
-  /// One row of the form: a slider, or a list of names.
+  /// One row of the form: a slider, a list of names or a box to tick.
   struct Control {
     QSlider* slider = nullptr;
     QComboBox* choice = nullptr;
+    QCheckBox* toggle = nullptr;
     QLabel* value = nullptr;
     QPushButton* reset = nullptr;  // back to the text's own value
-    QWidget* row = nullptr;
+    QWidget *row = nullptr, *label = nullptr;
     FieldState state;
   };
 

@@ -76,6 +76,36 @@ TEST_CASE("an override shows as one, and its field still offers the text's value
   CHECK_FALSE(state_of(states, "parallelism.pipeline_parallel_degree").overridden);
 }
 
+TEST_CASE("a field knows what its key is without the override", "[gui][model]") {
+  const auto states = states_of(kPipeline, {"parallelism.pipeline_parallel_microbatches=8",
+                                            "parallelism.pipeline_parallel_degree=4"});
+  CHECK(state_of(states, "parallelism.pipeline_parallel_microbatches").own == "4");
+  CHECK(state_of(states, "parallelism.pipeline_parallel_degree").own == "2");
+  CHECK(state_of(states, "training.seq_len").own == "64");
+}
+
+TEST_CASE("a way that a scenario cannot take is not offered, and the field says its value",
+          "[gui][model]") {
+  using Values = std::vector<std::string>;
+  const auto values = [](const std::string& key, const Values& overrides) {
+    return state_of(states_of(kPipeline, overrides), key).values;
+  };
+  const std::string gather = "parallelism.overlap_param_gather";
+  CHECK(values(gather, {}) == Values{"false"});
+  CHECK(values(gather, {"parallelism.data_parallel_shard_degree=2", "parallelism.zero_stage=1"}) ==
+        Values{"false", "true"});
+  const std::string method = "parallelism.context_parallel_method";
+  CHECK(values(method, {"parallelism.context_parallel_degree=2"}) ==
+        Values{"ulysses", "allgather"});
+  // Three ranks divide no four heads, but 60 tokens into six pieces.
+  CHECK(values(method, {"training.seq_len=60", "parallelism.context_parallel_degree=3",
+                        "parallelism.context_parallel_method=allgather"}) == Values{"allgather"});
+  const std::string every = "parallelism.pipeline_parallel_update_every";
+  CHECK(values(every, {}) == Values{"0"});
+  CHECK(values(every, {"parallelism.pipeline_parallel_schedule=PipeDream", "training.max_norm=0",
+                       "model.tied_embeddings=false"}) == Values{"0", "1", "2", "4"});
+}
+
 TEST_CASE("a value between those of the slider takes its place among them", "[gui][model]") {
   const FieldState field =
       state_of(states_of(kPipeline, {"training.seq_len=100"}), "training.seq_len");

@@ -1,5 +1,6 @@
 #include "gui/views/what_if_view.hpp"
 
+#include <QCheckBox>
 #include <QComboBox>
 #include <QListWidget>
 #include <QPlainTextEdit>
@@ -97,6 +98,25 @@ TEST_CASE("the list of schedules holds those that the scenario can run", "[gui][
   wait_until_idle(o.session);
   CHECK(rules_of(o.session.run()->scenario->strategy.pipeline_parallel_schedule).name ==
         schedule->currentText().toStdString());
+}
+
+TEST_CASE("a box is ticked for what is on or off", "[gui][views]") {
+  test::application();
+  Opened o("data-parallel/overlap-param-gather.toml");  // a sweep: first without, then with
+  QCheckBox* late = control<QCheckBox>(o.view, "Gather late");
+  REQUIRE(late != nullptr);
+  REQUIRE(late->isEnabled());
+  CHECK_FALSE(late->isChecked());
+  const double after_update = o.session.run()->report->step_time.v;
+  QTest::keyClick(late, Qt::Key_Space);
+  wait_until_idle(o.session);
+  CHECK(late->isChecked());
+  CHECK(o.session.run()->scenario->strategy.overlap_param_gather);
+  CHECK(o.session.run()->report->step_time.v < after_update);
+  QTest::keyClick(late, Qt::Key_Space);  // back to the text's own value: no override is left
+  wait_until_idle(o.session);
+  CHECK(o.session.document().overrides.empty());
+  CHECK(o.session.run()->report->step_time.v == after_update);
 }
 
 TEST_CASE("reset takes an override back", "[gui][views]") {

@@ -1,0 +1,78 @@
+// Names of enumerators in a scenario file: choices(E{}) lists them in the order they are offered.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+template <class E, std::size_t N>
+using Choices = std::array<std::pair<std::string_view, E>, N>;
+
+constexpr auto choices(Architecture) {
+  return Choices<Architecture, 4>{{{"gpt2", Architecture::Gpt2},
+                                   {"llama", Architecture::Llama},
+                                   {"resnet", Architecture::Resnet},
+                                   {"synthetic", Architecture::Synthetic}}};
+}
+constexpr auto choices(PipelineSchedule) {
+  Choices<PipelineSchedule, kSchedules.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = {kSchedules[i].name, kSchedules[i].schedule};
+  }
+  return names;
+}
+constexpr auto choices(ContextParallelMethod) {
+  return Choices<ContextParallelMethod, 2>{{{"ulysses", ContextParallelMethod::Ulysses},
+                                            {"allgather", ContextParallelMethod::AllGather}}};
+}
+constexpr auto choices(ReshardAfterForward) {
+  return Choices<ReshardAfterForward, 3>{{{"default", ReshardAfterForward::Default},
+                                          {"always", ReshardAfterForward::Always},
+                                          {"never", ReshardAfterForward::Never}}};
+}
+constexpr auto choices(P2pPosting) {
+  return Choices<P2pPosting, 4>{{{"async", P2pPosting::Async},
+                                 {"preposted", P2pPosting::Preposted},
+                                 {"fused", P2pPosting::Fused},
+                                 {"blocking", P2pPosting::Blocking}}};
+}
+constexpr auto choices(OptimizerKind) {
+  return Choices<OptimizerKind, 2>{{{"AdamW", OptimizerKind::AdamW}, {"SGD", OptimizerKind::Sgd}}};
+}
+constexpr auto choices(ActivationCheckpoint) {
+  return Choices<ActivationCheckpoint, 3>{{{"none", ActivationCheckpoint::None},
+                                           {"selective", ActivationCheckpoint::Selective},
+                                           {"full", ActivationCheckpoint::Full}}};
+}
+constexpr auto choices(Offload) {
+  return Choices<Offload, 3>{{{"none", Offload::None},
+                              {"optimizer", Offload::Optimizer},
+                              {"parameters", Offload::Parameters}}};
+}
+constexpr auto choices(JitterDistribution) {
+  return Choices<JitterDistribution, 3>{{{"normal", JitterDistribution::Normal},
+                                         {"uniform", JitterDistribution::Uniform},
+                                         {"exponential", JitterDistribution::Exponential}}};
+}
+constexpr auto choices(DecayType) {
+  return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
+}
+constexpr auto choices(DType) {
+  return Choices<DType, 4>{{{to_string(DType::F32), DType::F32},
+                            {to_string(DType::F64), DType::F64},
+                            {to_string(DType::BF16), DType::BF16},
+                            {to_string(DType::F16), DType::F16}}};
+}
+
+constexpr auto choices(PartDType) {
+  return Choices<PartDType, 4>{{{"default", PartDType::Default},
+                                {to_string(DType::F32), PartDType::F32},
+                                {to_string(DType::BF16), PartDType::BF16},
+                                {to_string(DType::F16), PartDType::F16}}};
+}
+
+}  // namespace lockstep
