@@ -1,0 +1,55 @@
+// How long the application takes from a Kineto trace to its first picture (read, indexed, analysed,
+// laid out and painted in software, 1600 × 900), and the memory that it takes. Argument: MB of
+// JSON.
+#include <benchmark/benchmark.h>
+
+#include <QApplication>
+#include <filesystem>
+
+#include "bench/kineto_file.hpp"
+#include "gui/model/session.hpp"
+#include "gui/views/main_window.hpp"
+
+namespace {
+
+using namespace lockstep;
+using namespace lockstep::gui;
+
+void open_in_window(benchmark::State& state) {
+  const std::string path = bench::kineto_file(state.range(0), false);
+  for (auto _ : state) {
+    const double before = bench::memory_mb("VmRSS");
+    bench::reset_peak();
+    Session session;
+    MainWindow window(session);
+    window.resize(1600, 900);
+    window.show();
+    window.open(QString::fromStdString(path));
+    while (session.busy()) {
+      QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
+    }
+    if (!session.run()) {
+      state.SkipWithError("the trace does not open");
+      break;
+    }
+    benchmark::DoNotOptimize(window.grab());
+    state.counters["spans"] = static_cast<double>(session.run()->lanes.spans());
+    state.counters["peak_MB"] = bench::memory_mb("VmHWM") - before;
+  }
+  std::filesystem::remove(path);
+}
+BENCHMARK(open_in_window)
+    ->Arg(300)
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  QApplication::setStyle("fusion");
+  const QApplication application(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
