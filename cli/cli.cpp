@@ -116,6 +116,8 @@ class Parser {
     sub->add_option("--communicator", run_.communicator,
                     "backend cuda: nccl (a GPU for every rank) or local (all ranks on one)")
         ->check(CLI::IsMember({"nccl", "local"}));
+    sub->add_flag("--cuda-graphs", run_.cuda_graphs,
+                  "backend cuda: record a step once, then launch it as one graph");
     sub->add_option("--threads", run_.threads, "threads that compute for each rank (cpu)")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();

@@ -18,6 +18,7 @@ struct RunArguments {
   bool json = false, timeline = false, quiet = false;
   int threads = 1;           // of each rank
   std::string communicator;  // backend cuda
+  bool cuda_graphs = false;  // likewise
   std::optional<int> trace_from, trace_steps;
 };
 int run_command(const RunArguments& arguments, const Console& console);

@@ -109,6 +109,10 @@ class PointRun {
                                     options_.steps - options_.trace_from);
     options_.threads_per_rank = arguments_.threads;
     options_.communicator = arguments_.communicator;
+    options_.cuda_graphs = arguments_.cuda_graphs;
+    if (options_.cuda_graphs && arguments_.backend != "cuda") {
+      return invalid("--cuda-graphs: only the backend 'cuda' has graphs");
+    }
     options_.initial_state = state_.get();
     options_.cancel = console_.cancel;
     return {};

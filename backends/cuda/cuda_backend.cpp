@@ -95,11 +95,17 @@ class CudaBackend final : public Backend {
     if (platform_.make_host && program.role_of(rank).host_arena.v > 0) {
       host = platform_.make_host(options.threads_per_rank);
     }
-    return cuda::CudaDevice::create(program, rank, gpu, node, std::move(host));
+    auto made = cuda::CudaDevice::create(program, rank, gpu, node, std::move(host));
+    if (!made || !options.cuda_graphs) return made;
+    if (const auto ready = (*made)->use_graphs(); !ready) return ready.error();
+    return made;
   }
 
   Result<void> all_on_one(const Program& program, const RunOptions& options, Process& process,
                           Crew& crew) const {
+    if (options.cuda_graphs && program.mesh.world_size() > 1) {
+      return unsupported("CUDA graphs: logical ranks on one GPU wait for each other on the host");
+    }
     cuda::Driver& gpu = *crew.gpus.front();
     crew.nodes.push_back(std::make_unique<cuda::Node>(gpu, process));
     for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {

@@ -123,10 +123,30 @@ Result<void> CudaDevice::set_up() {
   return {};
 }
 
+Result<void> CudaDevice::use_graphs() {
+  const auto unsupported = [](const std::string& why) {
+    return Error{ErrorKind::Unsupported, "CUDA graphs: " + why, std::nullopt};
+  };
+  if (program_.updates_per_step != 1) return unsupported("weights are updated within a step");
+  for (const Op& op : role_.ops) {
+    if (op.stream == Stream::Host) return unsupported("the host computes in every step (offload)");
+  }
+  std::vector<StreamHandle> streams;
+  for (const Queue& q : queues_) {
+    if (q.handle != nullptr) streams.push_back(q.handle);
+  }
+  auto graph = StepGraph::create(driver_, control_, streams);
+  if (!graph) return graph.error();
+  graph_ = std::move(*graph);
+  return {};
+}
+
 CudaDevice::~CudaDevice() {
   for (Queue& q : queues_) {
     if (q.handle != nullptr) static_cast<void>(driver_.synchronize(q.handle));
   }
+  if (graph_) static_cast<void>(driver_.synchronize(control_));
+  graph_.reset();
   for (auto& [op, event] : arrivals_) driver_.release(event);
   for (const EventHandle event : ends_) {
     if (event != nullptr) driver_.release(event);
@@ -190,6 +210,11 @@ void CudaDevice::begin_step(const StepContext& context) {
   std::fill(issued_.begin(), issued_.end(), false);
   order_.clear();
   if (context.timed && times_.empty()) times_.resize(role_.ops.size());
+  replaying_ = graph_ && graph_->recorded() && !context.timed;
+  if (graph_ && warm_ && !replaying_ && !context.timed) {
+    if (const auto begun = graph_->begin(); !begun) node_.fail_locked(begun.error());
+  }
+  warm_ = true;
 }
 
 Result<void> CudaDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) {
@@ -223,6 +248,7 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
   const StepContext context = context_of(program_, op, context_);
   const auto call_of = [&](const Kernel& kernel) {
     KernelCall call{&kernel, {}, {}, q.scratch, context};
+    if (graph_ && graph_->recording()) call.context_at = graph_->context();
     std::transform(kernel.in.begin(), kernel.in.end(), call.in.begin(), address);
     std::transform(kernel.out.begin(), kernel.out.end(), call.out.begin(), address);
     return call;
@@ -295,6 +321,7 @@ Result<void> CudaDevice::push(Stream stream, Item item) {
                      std::to_string(item.op.v) + ", which the program does not let it",
                  std::nullopt};
   }
+  if (replaying_) return {};  // the graph has it
   const std::lock_guard lock(node_.mutex());
   if (node_.failure().is_set()) return {};  // synchronize() says why
   queue(stream).items.push_back(std::move(item));
@@ -374,19 +401,34 @@ Result<EventHandle> CudaDevice::arrival(OpId id) {
   return event;
 }
 
+/// Ends the recording of this step, if it is recorded, and launches it.
+Result<void> CudaDevice::launch_graph() {
+  const bool well = !node_.failure().is_set();
+  if (graph_->recording()) {
+    if (auto ended = graph_->end(well); !ended) return ended;
+    replaying_ = true;
+  }
+  return replaying_ && well ? graph_->launch(context_) : Result<void>();
+}
+
 Result<void> CudaDevice::wait_for_gpu() {
+  if (replaying_) return wait_for(graph_->origin());
   for (const Queue& q : queues_) {
     if (q.handle == nullptr) continue;
-    while (watch_) {
-      const auto idle = driver_.idle(q.handle);
-      if (!idle) return idle.error();
-      if (*idle) break;
-      if (const auto well = watch_(); !well) return well;
-      std::this_thread::sleep_for(kWatchInterval);
-    }
-    if (auto done = driver_.synchronize(q.handle); !done) return done;
+    if (auto done = wait_for(q.handle); !done) return done;
   }
   return {};
+}
+
+Result<void> CudaDevice::wait_for(StreamHandle stream) {
+  while (watch_) {
+    const auto idle = driver_.idle(stream);
+    if (!idle) return idle.error();
+    if (*idle) break;
+    if (const auto well = watch_(); !well) return well;
+    std::this_thread::sleep_for(kWatchInterval);
+  }
+  return driver_.synchronize(stream);
 }
 
 Result<std::vector<OpTime>> CudaDevice::synchronize() {
@@ -400,6 +442,9 @@ Result<std::vector<OpTime>> CudaDevice::synchronize() {
       }
       held_back_ = 0;
     }
+  }
+  if (graph_) {
+    if (const auto launched = launch_graph(); !launched) node_.fail(launched.error());
   }
   if (const auto idle = wait_for_gpu(); !idle) node_.fail(idle.error());
   if (const auto well = host_failure_.result(); !well) node_.fail(well.error());

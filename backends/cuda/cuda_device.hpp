@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/cuda/node.hpp"
+#include "backends/cuda/step_graph.hpp"
 #include "core/run/device.hpp"
 
 namespace lockstep::cuda {
@@ -28,6 +29,11 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;  // waits for the GPU
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
+
+  /// From the second step on, steps that are not timed are launched as one graph, recorded in the
+  /// first of them. Before the first step; all transfers are NCCL's, which can be recorded, too.
+  /// Errors: Unsupported, if the host takes part in a step or a step updates weights several times.
+  Result<void> use_graphs();
 
   bool supports(const Kernel& kernel) const override { return driver_.supports(kernel); }
   std::byte* arena() override { return arena_; }
@@ -101,7 +107,9 @@ class CudaDevice final : public Device {
   Result<void> run_on_host(const Op& op, std::span<std::byte* const> args);
   Result<void> check_host_kernels() const;
   Result<void> blocking_copy(std::byte* to, const std::byte* from, std::size_t bytes);
+  Result<void> launch_graph();
   Result<void> wait_for_gpu();
+  Result<void> wait_for(StreamHandle stream);
   Result<std::vector<OpTime>> read_times();
 
   const Program& program_;
@@ -117,6 +125,9 @@ class CudaDevice final : public Device {
   StreamHandle control_ = nullptr;
   std::int64_t scratch_bytes_ = 0;
   StepContext context_;
+  std::unique_ptr<StepGraph> graph_;  // null: every step is issued op by op
+  bool replaying_ = false;            // this step is a launch of graph_
+  bool warm_ = false;                 // a step has been issued: plans and connections are made
 
   std::array<Queue, kNumStreams> queues_;
   std::size_t held_back_ = 0;                       // items in the queues, and held transfers

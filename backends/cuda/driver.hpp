@@ -18,6 +18,7 @@ namespace lockstep::cuda {
 
 using StreamHandle = struct StreamTag*;
 using EventHandle = struct EventTag*;
+using GraphHandle = struct GraphTag*;
 
 struct GpuInfo {
   std::string name;
@@ -36,6 +37,7 @@ struct KernelCall {
   std::array<std::byte*, kMaxOperands> in{}, out{};
   std::byte* scratch = nullptr;  // Driver::scratch_bytes(kernel), aligned to 256 bytes
   StepContext context;
+  const StepContext* context_at = nullptr;  // in the GPU's memory, read as the kernel runs, instead
 };
 
 /// What the host computes for a rank: kernels on buffers in its memory, for Stream::Host.
@@ -70,6 +72,15 @@ struct Driver {
   virtual Result<void> run_on_host(StreamHandle stream, std::function<void()> work) = 0;
   virtual Result<void> record(EventHandle event, StreamHandle stream) = 0;
   virtual Result<void> wait(StreamHandle stream, EventHandle event) = 0;  // the stream waits
+
+  /// What is given to `origin`, and to streams that come to wait for it, becomes a graph instead of
+  /// running, until end_capture: from one thread, without allocations, and `origin` waits for each
+  /// of those streams in the end. Nothing is captured any more after end_capture, also when it
+  /// fails.
+  virtual Result<void> begin_capture(StreamHandle origin) = 0;
+  virtual Result<GraphHandle> end_capture(StreamHandle origin) = 0;
+  virtual Result<void> launch(StreamHandle stream, GraphHandle graph) = 0;
+  virtual void release(GraphHandle graph) = 0;
 
   virtual Result<bool> idle(StreamHandle stream) = 0;
   virtual Result<void> synchronize(StreamHandle stream) = 0;

@@ -38,7 +38,8 @@ cuda::test::FakeKernels cpu_kernels() {
     bind(kernel.in, call.in);
     bind(kernel.out, call.out);
     cpu::ThreadTeam team(1);
-    cpu::run_kernel(kernel, buffers, call.context, team);
+    cpu::run_kernel(kernel, buffers, call.context_at != nullptr ? *call.context_at : call.context,
+                    team);
   };
   return {[](const Kernel& kernel) { return cpu::supports(kernel); },
           [](const Kernel&) { return std::int64_t{0}; }, run};
@@ -57,8 +58,7 @@ struct LoggedGpu : cuda::test::FakeGpu {
 };
 
 RunResult train(Backend& backend, const Program& program, const Scenario& s, int steps,
-                const std::string& communicator) {
-  RunOptions options;
+                const std::string& communicator, RunOptions options = {}) {
   options.steps = steps;
   options.return_state = true;
   options.communicator = communicator;
@@ -69,7 +69,7 @@ RunResult train(Backend& backend, const Program& program, const Scenario& s, int
 
 RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
                         const cuda::test::FakeKernels& kernels, unsigned seed,
-                        std::vector<std::string>* log = nullptr) {
+                        std::vector<std::string>* log = nullptr, const RunOptions& options = {}) {
   const CudaPlatform platform{[&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
                                 std::vector<std::unique_ptr<cuda::Driver>> gpus;
                                 gpus.push_back(std::make_unique<LoggedGpu>(seed, kernels, log));
@@ -80,7 +80,7 @@ RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
                               },
                               cuda_platform().make_host};
   const auto backend = make_cuda_backend(platform, {.poison = true});
-  return train(*backend, program, s, steps, "local");
+  return train(*backend, program, s, steps, "local", options);
 }
 
 }  // namespace
@@ -151,6 +151,77 @@ TEST_CASE("products that take GELU or its gradient along change nothing", "[inte
       CHECK(std::count(log.begin(), log.end(), std::string("launch ") + kind) == 0);
     }
   }
+}
+
+TEST_CASE("steps launched as graphs train as steps that are issued", "[integration][cuda]") {
+  constexpr int kSteps = 7;
+  RunOptions options;
+  options.trace_from = 4;
+  options.cuda_graphs = true;
+  unsigned seed = 1;
+  for (const char* keys :
+       {"", "accumulation=3", "accumulation=2 optimizer.name=SGD optimizer.momentum=0.9",
+        "activation_checkpoint.mode=full accumulation=3",
+        "training.mixed_precision_param=bfloat16"}) {
+    INFO(keys);
+    const Scenario s = parity_scenario(seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama,
+                                       parity_row("row", keys), DType::F32);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, kSteps, "");
+    std::vector<std::string> log;
+    const RunResult run = train_on_fake(program, s, kSteps, cpu_kernels(), seed++, &log, options);
+    CHECK(run.state == expected.state);
+    CHECK(run.trace.spans.size() == program.roles[0].ops.size());
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      CHECK(run.trace.steps[i].loss == expected.trace.steps[i].loss);
+      CHECK(run.trace.steps[i].grad_norm == expected.trace.steps[i].grad_norm);
+    }
+    // Issued: the first step and the traced one; recorded once; launched in the other five.
+    std::string order;
+    for (const std::string& call : log) {
+      if (call == "begin_capture") order += "[";
+      if (call == "end_capture") order += "]";
+      if (call == "launch graph") order += "g";
+      if (call == "launch cross_entropy" && order.back() != 'i') order += "i";
+      if (order.empty()) order = " ";
+    }
+    CHECK(order == " i[i]gggigg");
+  }
+}
+
+TEST_CASE("a graph's launches give its kernels the numbers of their step", "[integration][cuda]") {
+  RunOptions options;
+  options.trace_from = 0;
+  options.cuda_graphs = true;
+  for (const char* keys : {"", "optimizer.name=SGD optimizer.momentum=0.9"}) {
+    INFO(keys);
+    const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F64);
+    const Program program = lowered(s);
+    const RunResult issued = train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 1);
+    const RunResult run =
+        train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 2, nullptr, options);
+    CHECK(run.state == issued.state);
+  }
+}
+
+TEST_CASE("graphs are refused where the host takes part in a step", "[integration][cuda]") {
+  const auto message = [](const std::string& keys) {
+    const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F32);
+    const CudaPlatform platform{[]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
+                                  std::vector<std::unique_ptr<cuda::Driver>> gpus;
+                                  gpus.push_back(std::make_unique<cuda::test::FakeGpu>());
+                                  return gpus;
+                                },
+                                nullptr, cuda_platform().make_host};
+    RunOptions options;
+    options.communicator = "local";
+    options.cuda_graphs = true;
+    const auto run = make_cuda_backend(platform)->run(lowered(s), s, options);
+    return run ? std::string() : run.error().message;
+  };
+  CHECK_THAT(message("offload=optimizer"), ContainsSubstring("the host computes in every step"));
+  CHECK_THAT(message("dp_shard=2"), ContainsSubstring("logical ranks on one GPU"));
 }
 
 TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11",

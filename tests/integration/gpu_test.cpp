@@ -51,10 +51,10 @@ double kernel_tolerance(DType dtype) {
   return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 2e-5 : 1e-2;
 }
 
-RunResult train(Backend& backend, const Scenario& s, const std::string& communicator) {
+RunResult train(Backend& backend, const Scenario& s, const std::string& communicator,
+                RunOptions options = {}) {
   const auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
-  RunOptions options;
   options.steps = test::kParitySteps;
   options.communicator = communicator;
   auto run = backend.run(*program, s, options);
@@ -185,6 +185,23 @@ TEST_CASE("how long products and attention take on the GPU", "[integration][gpu]
                               std::to_string(h) + "x" + std::to_string(d);
     time("attention forward " + shape, K::AttentionForward, {b, s, h, h, d});
     time("attention backward " + shape, K::AttentionBackward, {b, s, h, h, d});
+  }
+}
+
+TEST_CASE("steps launched as graphs train as issued ones on the GPU", "[integration][gpu]") {
+  if (gpus_or_reason().empty()) return;
+  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
+  RunOptions graphs;
+  graphs.cuda_graphs = true;
+  graphs.trace_from = 4;
+  for (const char* communicator : {"local", "nccl"}) {
+    const bool nccl = std::string(communicator) == "nccl";
+    if (nccl && !cuda::platform().open_nccl()) continue;
+    const Scenario s =
+        parity_scenario(Architecture::Gpt2, parity_row("row", "accumulation=2"), DType::F32);
+    INFO(communicator);
+    CHECK(loss_distance(train(*backend, s, communicator, graphs),
+                        train(*backend, s, communicator)) == 0);
   }
 }
 

@@ -6,13 +6,46 @@ namespace {
 
 constexpr int kThreads = 256;
 
+/// x to the power of n, the same on host and GPU.
+__host__ __device__ __forceinline__ double power(double x, int n) {
+  double result = 1;
+  for (; n > 0; n /= 2, x *= x) {
+    if (n % 2 == 1) result *= x;
+  }
+  return result;
+}
+
+/// What AdamW makes of a step's numbers.
+template <class A>
+struct AdamWStep {
+  A keep_weight, step_size, inverse_root;
+  static __host__ __device__ AdamWStep of(const StepContext& context, double beta1, double beta2,
+                                          double decay) {
+    const int t = context.step + 1;
+    return {static_cast<A>(1 - context.lr * decay),
+            static_cast<A>(context.lr / (1 - power(beta1, t))),
+            static_cast<A>(1 / sqrt(1 - power(beta2, t)))};
+  }
+};
+
 /// PyTorch's AdamW (torch/optim/adamw.py, single tensor): decay first, then the step.
 template <class T>
 struct AdamW {
   using A = Acc<T>;
   Ref grad, coefficient;
   T *w, *m, *v;
-  A keep_weight, step_size, inverse_root, eps, b1, c1, b2, c2;
+  AdamWStep<A> step;
+  A eps, b1, c1, b2, c2;
+  const StepContext* step_at;  // null: `step` is known
+  double beta1, beta2, decay;
+  /// By all threads of a block.
+  __device__ void begin() {
+    if (step_at == nullptr) return;
+    __shared__ AdamWStep<A> of_block;
+    if (threadIdx.x == 0) of_block = AdamWStep<A>::of(*step_at, beta1, beta2, decay);
+    sync_block();
+    step = of_block;
+  }
   template <int N>
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
@@ -21,8 +54,8 @@ struct AdamW {
       const A g = grad.get<A>(i + j) * factor;
       first[j] = b1 * first[j] + c1 * g;
       second[j] = b2 * second[j] + c2 * (g * g);
-      weight[j] = weight[j] * keep_weight -
-                  step_size * (first[j] / (square_root(second[j]) * inverse_root + eps));
+      weight[j] = weight[j] * step.keep_weight -
+                  step.step_size * (first[j] / (square_root(second[j]) * step.inverse_root + eps));
     }
     store<N>(m + i, first);
     store<N>(v + i, second);
@@ -37,6 +70,10 @@ struct Sgd {
   Ref grad, coefficient;
   T *w, *v;
   A momentum, decay, lr;
+  const StepContext* step_at;  // null: `lr` is known
+  __device__ void begin() {
+    if (step_at != nullptr) lr = static_cast<A>(step_at->lr);
+  }
   template <int N>
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
@@ -52,6 +89,7 @@ struct Sgd {
 
 template <int N, class F>
 __global__ void update(F f, int64_t n) {
+  f.begin();
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (i < n) f.template at<N>(i);
 }
@@ -66,21 +104,22 @@ void run_adamw(const KernelCall& call, Queue& queue) {
     using T = decltype(t);
     using A = Acc<T>;
     const auto& scalars = call.kernel->scalars;
-    const double beta1 = scalars[0], beta2 = scalars[1], lr = call.context.lr;
-    const double step = static_cast<double>(call.context.step) + 1;
+    const double beta1 = scalars[0], beta2 = scalars[1], decay = scalars[3];
     const AdamW<T> f{input_ref(call, 0),
                      input_ref(call, 1),
                      output<T>(call, 0),
                      output<T>(call, 1),
                      output<T>(call, 2),
-                     static_cast<A>(1 - lr * scalars[3]),
-                     static_cast<A>(lr / (1 - __builtin_pow(beta1, step))),
-                     static_cast<A>(1 / __builtin_sqrt(1 - __builtin_pow(beta2, step))),
+                     AdamWStep<A>::of(call.context, beta1, beta2, decay),
                      static_cast<A>(scalars[2]),
                      static_cast<A>(beta1),
                      static_cast<A>(1 - beta1),
                      static_cast<A>(beta2),
-                     static_cast<A>(1 - beta2)};
+                     static_cast<A>(1 - beta2),
+                     call.context_at,
+                     beta1,
+                     beta2,
+                     decay};
     const int64_t n = call.kernel->dims[0];
     for_width<T>(n, {f.w, f.m, f.v}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });
@@ -96,7 +135,8 @@ void run_sgd(const KernelCall& call, Queue& queue) {
                    output<T>(call, 1),
                    static_cast<A>(call.kernel->scalars[0]),
                    static_cast<A>(call.kernel->scalars[1]),
-                   static_cast<A>(call.context.lr)};
+                   static_cast<A>(call.context.lr),
+                   call.context_at};
     const int64_t n = call.kernel->dims[0];
     for_width<T>(n, {f.w, f.v}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });

@@ -13,6 +13,7 @@ namespace {
 
 cudaStream_t of(StreamHandle stream) { return reinterpret_cast<cudaStream_t>(stream); }
 cudaEvent_t of(EventHandle event) { return reinterpret_cast<cudaEvent_t>(event); }
+cudaGraphExec_t of(GraphHandle graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
 
 Error error_of(cudaError_t status, const std::string& call) {
   const bool memory = status == cudaErrorMemoryAllocation;
@@ -112,6 +113,34 @@ class GpuDriver final : public Driver {
   Result<void> wait(StreamHandle stream, EventHandle event) override {
     use();
     return check(cudaStreamWaitEvent(of(stream), of(event), 0), "cudaStreamWaitEvent");
+  }
+  Result<void> begin_capture(StreamHandle origin) override {
+    use();
+    // Other ranks' threads may do anything meanwhile.
+    return check(cudaStreamBeginCapture(of(origin), cudaStreamCaptureModeThreadLocal),
+                 "cudaStreamBeginCapture");
+  }
+  Result<GraphHandle> end_capture(StreamHandle origin) override {
+    use();
+    cudaGraph_t graph = nullptr;
+    if (const cudaError_t status = cudaStreamEndCapture(of(origin), &graph);
+        status != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      return error_of(status, "cudaStreamEndCapture");
+    }
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+    cudaGraphDestroy(graph);
+    if (status != cudaSuccess) return error_of(status, "cudaGraphInstantiate");
+    return reinterpret_cast<GraphHandle>(executable);
+  }
+  Result<void> launch(StreamHandle stream, GraphHandle graph) override {
+    use();
+    return check(cudaGraphLaunch(of(graph), of(stream)), "cudaGraphLaunch");
+  }
+  void release(GraphHandle graph) override {
+    use();
+    cudaGraphExecDestroy(of(graph));
   }
   Result<bool> idle(StreamHandle stream) override {
     use();

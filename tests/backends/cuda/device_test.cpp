@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -46,6 +47,68 @@ std::unique_ptr<CudaDevice> make_device(const Program& program, Driver& gpu, Nod
 }
 
 }  // namespace
+
+TEST_CASE("a step launched as a graph keeps every edge of its program", "[backends][cuda]") {
+  std::mt19937 random(4);
+  constexpr int kOps = 60;
+  for (unsigned round = 0; round < 20; ++round) {
+    const Numbers numbers = random_program(kOps, random);
+    const Role& role = numbers.program.roles[0];
+    FakeGpu gpu(round);
+    SoleProcess process;
+    Node node(gpu, process);
+    const auto device = make_device(numbers.program, gpu, node);
+    REQUIRE(device->use_graphs().ok());
+    std::vector<int> ran;
+    for (int step = 0; step < 5;
+         ++step) {  // issued, recorded, launched, issued and timed, launched
+      ran.clear();
+      int issued = 0;
+      device->begin_step({step, 0, step == 3});
+      for (int i = 0; i < kOps; ++i) {
+        const Op& op = role.op({i});
+        for (const OpId before : role.after_of(op)) REQUIRE(device->wait(op.stream, before).ok());
+        REQUIRE(device
+                    ->enqueue_work({i}, op.stream,
+                                   [&, i, stream = op.stream] {
+                                     ++issued;
+                                     return gpu.run_on_host(device->handle(stream),
+                                                            [&ran, i] { ran.push_back(i); });
+                                   })
+                    .ok());
+      }
+      REQUIRE(device->synchronize().ok());
+      CHECK(issued == (step == 2 || step == 4 ? 0 : kOps));
+      REQUIRE(ran.size() == kOps);
+      for (const auto& [before, after] : numbers.edges) {
+        CHECK(std::find(ran.begin(), ran.end(), before) < std::find(ran.begin(), ran.end(), after));
+      }
+    }
+  }
+}
+
+TEST_CASE("what fails while a step is recorded or launched ends the run", "[backends][cuda]") {
+  std::mt19937 random(4);
+  const Numbers numbers = random_program(6, random);
+  for (const std::string call : {"begin_capture", "end_capture", "launch graph"}) {
+    INFO(call);
+    FakeGpu gpu;
+    {
+      SoleProcess process;
+      Node node(gpu, process);
+      const auto device = make_device(numbers.program, gpu, node);
+      REQUIRE(device->use_graphs().ok());
+      gpu.failing = call;
+      device->begin_step({0, 0, false});
+      REQUIRE(device->synchronize().ok());
+      device->begin_step({1, 0, false});
+      const auto failed = device->synchronize();
+      REQUIRE_FALSE(failed.ok());
+      CHECK_THAT(failed.error().message, ContainsSubstring(call + " failed"));
+    }
+    CHECK(gpu.alive.empty());
+  }
+}
 
 TEST_CASE("every edge of a program is kept, on any timing of the GPU", "[backends][cuda]") {
   std::mt19937 random(3);

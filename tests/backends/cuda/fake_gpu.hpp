@@ -13,6 +13,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
@@ -46,6 +47,7 @@ class FakeGpu : public Driver {
   Result<std::byte*> allocate(Memory where, std::int64_t bytes) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("allocate"); !fails) return fails.error();
+    if (capture_ != nullptr) return error("an allocation in a capture");
     if (where == Memory::Device && bytes > capacity) {
       return Error{ErrorKind::OutOfMemory, "no " + std::to_string(bytes) + " B", std::nullopt};
     }
@@ -97,6 +99,12 @@ class FakeGpu : public Driver {
   Result<void> record(EventHandle event, StreamHandle stream) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("record"); !fails) return fails;
+    if (Graph* graph = of(stream)->captured) {
+      std::vector<Node>& nodes = graph->nodes[of(stream)];
+      nodes.push_back({});
+      graph->recorded[of(event)] = {of(stream), nodes.size()};
+      return {};
+    }
     const std::int64_t version = ++of(event)->recorded;
     of(stream)->items.push_back({[this, e = of(event), version] {
                                    e->reached = version;
@@ -109,18 +117,61 @@ class FakeGpu : public Driver {
   Result<void> wait(StreamHandle stream, EventHandle event) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("wait"); !fails) return fails;
+    if (capture_ != nullptr && capture_->recorded.count(of(event)) > 0) {
+      const auto [after, count] = capture_->recorded[of(event)];
+      of(stream)->captured = capture_;
+      capture_->nodes[of(stream)].push_back({[] {}, after, count});
+      return {};
+    }
+    if (of(stream)->captured != nullptr) {
+      return error("a captured stream waits for what was not captured");
+    }
     of(stream)->items.push_back({[] {}, of(event), of(event)->recorded});
     return {};
+  }
+  Result<void> begin_capture(StreamHandle origin) override {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call("begin_capture"); !fails) return fails;
+    if (capture_ != nullptr) return error("a capture in a capture");
+    capture_ = graphs_.emplace_back(std::make_unique<Graph>()).get();
+    of(origin)->captured = capture_;
+    return {};
+  }
+  Result<GraphHandle> end_capture(StreamHandle origin) override {
+    const std::lock_guard lock(mutex_);
+    Graph* const graph = std::exchange(capture_, nullptr);
+    if (graph == nullptr || of(origin)->captured != graph) return error("no such capture");
+    for (const auto& stream : streams_) stream->captured = nullptr;
+    if (auto fails = call("end_capture"); !fails) return fails.error();
+    for (const auto& [stream, nodes] : graph->nodes) {
+      bool joined = stream == of(origin);
+      for (const Node& node : graph->nodes[of(origin)]) {
+        joined = joined || (node.after == stream && node.count == nodes.size());
+      }
+      if (!joined) return error("a captured stream was not joined");
+    }
+    alive.insert(graph);
+    return reinterpret_cast<GraphHandle>(graph);
+  }
+  Result<void> launch(StreamHandle stream, GraphHandle graph) override {
+    return work(stream, "launch graph",
+                [this, g = reinterpret_cast<const Graph*>(graph)] { run_graph(*g); });
+  }
+  void release(GraphHandle graph) override {
+    const std::lock_guard lock(mutex_);
+    alive.erase(reinterpret_cast<Graph*>(graph));
   }
   Result<bool> idle(StreamHandle stream) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("idle"); !fails) return fails.error();
+    if (of(stream)->captured != nullptr) return error("a captured stream is asked");
     run_one();
     return of(stream)->items.empty();
   }
   Result<void> synchronize(StreamHandle stream) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("synchronize"); !fails) return fails;
+    if (of(stream)->captured != nullptr) return error("a captured stream is waited for");
     while (!of(stream)->items.empty()) {
       if (!run_one()) {
         return Error{ErrorKind::Device, "the streams wait for each other", std::nullopt};
@@ -192,8 +243,19 @@ class FakeGpu : public Driver {
     std::int64_t version = 0;
     bool ready() const { return waits_for == nullptr || waits_for->reached >= version; }
   };
+  struct Graph;
   struct FakeStream {
     std::deque<Item> items;
+    Graph* captured = nullptr;  // work goes there
+  };
+  struct Node {
+    std::function<void()> run = [] {};
+    const FakeStream* after = nullptr;  // whose first `count` nodes have run
+    std::size_t count = 0;
+  };
+  struct Graph {
+    std::map<const FakeStream*, std::vector<Node>> nodes;
+    std::map<const Event*, std::pair<const FakeStream*, std::size_t>> recorded;  // where
   };
   static Event* of(EventHandle event) { return reinterpret_cast<Event*>(event); }
   static FakeStream* of(StreamHandle stream) { return reinterpret_cast<FakeStream*>(stream); }
@@ -211,6 +273,24 @@ class FakeGpu : public Driver {
     }
   }
 
+  static Error error(const std::string& message) {
+    return {ErrorKind::Device, message, std::nullopt};
+  }
+  /// In a random order that its edges allow.
+  void run_graph(const Graph& graph) {
+    std::map<const FakeStream*, std::size_t> done;
+    for (;;) {
+      std::vector<const FakeStream*> ready;
+      for (const auto& [stream, nodes] : graph.nodes) {
+        if (done[stream] == nodes.size()) continue;
+        const Node& next = nodes[done[stream]];
+        if (next.after == nullptr || done[next.after] >= next.count) ready.push_back(stream);
+      }
+      if (ready.empty()) return;
+      const FakeStream* stream = ready[random_() % ready.size()];
+      graph.nodes.at(stream)[done[stream]++].run();
+    }
+  }
   Result<void> call(const std::string& name) {
     log.push_back(name);
     if (name == failing && failing_after-- <= 0) {
@@ -221,6 +301,10 @@ class FakeGpu : public Driver {
   Result<void> work(StreamHandle stream, const std::string& name, std::function<void()> run) {
     const std::lock_guard lock(mutex_);
     if (auto fails = call(name); !fails) return fails;
+    if (Graph* graph = of(stream)->captured) {
+      graph->nodes[of(stream)].push_back({std::move(run)});
+      return {};
+    }
     of(stream)->items.push_back({std::move(run), nullptr, 0});
     return {};
   }
@@ -244,6 +328,8 @@ class FakeGpu : public Driver {
   FakeKernels kernels_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
+  Graph* capture_ = nullptr;
   std::int64_t clock_ = 0;
 };
 
