@@ -9,8 +9,12 @@
 namespace lockstep::gui {
 namespace {
 
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+/// As it is compared: in lower case, and "all_gather", as traces have it, is "all-gather", as the
+/// legend has it.
+std::string plain(std::string text) {
+  for (char& c : text) {
+    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   return text;
 }
 
@@ -29,7 +33,7 @@ bool contains(const std::string& text, const std::string& word) {
 
 SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) {
   std::vector<std::string> wanted;
-  std::istringstream stream(lower_case(words));
+  std::istringstream stream(plain(words));
   for (std::string word; stream >> word;) wanted.push_back(word);
   if (wanted.empty()) return;
   // Ops of a role differ between its ranks in the rank's name only.
@@ -37,7 +41,7 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
   const Trace& trace = run.trace;
   for (Rank rank = 0; rank < run.world_size(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    const std::string rank_text = lower_case(trace.rank_labels[r]) + " rank" + std::to_string(rank);
+    const std::string rank_text = plain(trace.rank_labels[r]) + " rank" + std::to_string(rank);
     std::vector<bool> found_in_rank;
     for (const std::string& word : wanted) found_in_rank.push_back(contains(rank_text, word));
     const auto [entry, fresh] = known.try_emplace({trace.role_of_rank[r], found_in_rank});
@@ -45,8 +49,8 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
       for (const TraceOp& op : trace.roles[static_cast<std::size_t>(trace.role_of_rank[r])].ops) {
         const std::string& kind = trace.names[static_cast<std::size_t>(op.kind)];
         const std::string text =
-            lower_case(trace.names[static_cast<std::size_t>(op.name)] + " " + kind + " " +
-                       label(op, look_of_kind(kind)) + " " + trace.streams[op.stream]);
+            plain(trace.names[static_cast<std::size_t>(op.name)] + " " + kind + " " +
+                  label(op, look_of_kind(kind)) + " " + trace.streams[op.stream]);
         bool all = true;
         for (std::size_t w = 0; w < wanted.size(); ++w) {
           all = all && (found_in_rank[w] || contains(text, wanted[w]));

@@ -34,6 +34,14 @@ TEST_CASE("a search means the spans with all its words", "[gui][model]") {
   CHECK(SpanQuery(*run, "  ").count() == 0);
 }
 
+TEST_CASE("a search finds kinds by the names that the legend has for them", "[gui][model]") {
+  const RunPtr run = simulated("tiny/gpt2-fsdp3.toml");
+  const std::size_t gathers = SpanQuery(*run, "all_gather rank1").count();
+  CHECK(gathers > 0);
+  CHECK(SpanQuery(*run, "all-gather rank1").count() == gathers);
+  CHECK(SpanQuery(*run, "reduce-scatter").count() > 0);
+}
+
 TEST_CASE("matches follow each other in time, there and back", "[gui][model]") {
   const RunPtr run = simulated("schedules/1f1b-p4-m8.toml");
   const SpanQuery query(*run, "B0");
