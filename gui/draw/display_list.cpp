@@ -1,6 +1,5 @@
 #include "gui/draw/display_list.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace lockstep::gui {
@@ -71,10 +70,13 @@ std::string print(const DisplayList& list) {
 }
 
 double TextSize::width_of(const std::string& text) const {
-  const auto letters = std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  });
-  return static_cast<double>(letters) * char_width;
+  double width = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0) == 0x80) continue;
+    width += byte < ascii.size() && ascii[byte] > 0 ? ascii[byte] : char_width;
+  }
+  return width;
 }
 
 }  // namespace lockstep::gui

@@ -4,6 +4,7 @@
 
 #include <QPointF>
 #include <QRectF>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -86,10 +87,11 @@ struct DisplayList {
 /// messages.
 std::string print(const DisplayList& list);
 
-/// Sizes of letters that a drawing needs to know whether a text fits. Upper bounds of the font's.
+/// Sizes of letters that a drawing needs to know whether a text fits.
 struct TextSize {
   double char_width = 7;
   double line_height = 16;
+  std::array<float, 128> ascii{};  // of each; 0: as char_width
   /// Of UTF-8 text: continuation bytes take no room.
   double width_of(const std::string& text) const;
 };

@@ -202,8 +202,16 @@ void rasterize(QImage& image, const DisplayList& list, const Theme& theme, const
 }
 
 TextSize text_size(const QFont& font) {
+  thread_local QFont known;
+  thread_local TextSize size{0, 0, {}};
+  if (size.line_height > 0 && font == known) return size;  // asked for with every picture
+  known = font;
   const QFontMetricsF metrics(font);
-  return {metrics.averageCharWidth() * 1.15, metrics.height()};
+  size = {metrics.averageCharWidth() * 1.15, metrics.height(), {}};
+  for (std::size_t c = ' '; c < size.ascii.size(); ++c) {
+    size.ascii[c] = static_cast<float>(metrics.horizontalAdvance(QChar(static_cast<char>(c))));
+  }
+  return size;
 }
 
 }  // namespace lockstep::gui

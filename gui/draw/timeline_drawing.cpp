@@ -306,18 +306,9 @@ class TimelineDrawing {
   void draw_ruler() {
     list_.fill({0, 0, frame_.size.width(), frame_.ruler}, Ink::Band);
     list_.line({0, frame_.ruler - 0.5}, {frame_.size.width(), frame_.ruler - 0.5}, Ink::Faint);
-    const SimTime step = nice_step(frame_.axis.span_of(kRulerTick) + SimTime{1});
-    const SimTime zero = run_.lanes.begin();
-    std::int64_t n = (frame_.axis.begin - zero).count() / step.count() - 1;
-    for (;; ++n) {
-      const SimTime t = zero + n * step;
-      const double x = std::round(frame_.x_of(t)) + 0.5;
-      if (t >= frame_.axis.end) break;
-      if (x < frame_.gutter) continue;
-      list_.line({x, frame_.ruler - 6}, {x, frame_.ruler}, Ink::Faint);
-      const std::string words = tick_text(n * step, step);
-      if (x + 3 + text_.width_of(words) > frame_.gutter + frame_.axis.width) break;
-      list_.text({x + 3, 0, kRulerTick, frame_.ruler - 2}, words, Ink::Faint);
+    for (const RulerTick& tick : ruler_ticks(run_, frame_, text_)) {
+      list_.line({tick.x, frame_.ruler - 6}, {tick.x, frame_.ruler}, Ink::Faint);
+      list_.text(tick.label, tick.words, Ink::Faint);
     }
   }
 
@@ -329,6 +320,24 @@ class TimelineDrawing {
 };
 
 }  // namespace
+
+std::vector<RulerTick> ruler_ticks(const RunView& run, const TimelineFrame& frame,
+                                   const TextSize& text) {
+  std::vector<RulerTick> ticks;
+  const SimTime step = nice_step(frame.axis.span_of(kRulerTick) + SimTime{1});
+  const SimTime zero = run.lanes.begin();
+  for (std::int64_t n = (frame.axis.begin - zero).count() / step.count() - 1;; ++n) {
+    const SimTime t = zero + n * step;
+    if (t >= frame.axis.end) return ticks;
+    const double x = std::round(frame.x_of(t)) + 0.5;
+    if (x < frame.gutter) continue;
+    std::string words = tick_text(n * step, step);
+    const double width = text.width_of(words);
+    const bool fits = x + 3 + width <= frame.gutter + frame.axis.width;
+    if (!fits) words.clear();
+    ticks.push_back({x, {x + 3, 0, width + 2, frame.ruler - 2}, std::move(words)});
+  }
+}
 
 void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const TimeAxis& axis,
                const QRectF& row, const TextSize& text) {

@@ -32,6 +32,15 @@ inline constexpr double kFoldBelow = 2;
 void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const TimeAxis& axis,
                const QRectF& row, const TextSize& text);
 
+/// Labelled times on the ruler.
+struct RulerTick {
+  double x = 0;
+  QRectF label;
+  std::string words;
+};
+std::vector<RulerTick> ruler_ticks(const RunView& run, const TimelineFrame& frame,
+                                   const TextSize& text);
+
 DisplayList draw_timeline(const RunView& run, const TimelineLayout& layout,
                           const TimelineFrame& frame, const TextSize& text);
 

@@ -59,7 +59,6 @@ class OverlayDrawing {
         index_(run, layout) {}
 
   DisplayList draw() {
-    draw_marks();
     if (!overlay_.found.empty()) draw_found();
     if (overlay_.critical_path) draw_path();
     if (overlay_.area_begin && overlay_.area_end) draw_area();
@@ -71,6 +70,7 @@ class OverlayDrawing {
     }
     if (overlay_.hover_x) vertical(*overlay_.hover_x, Ink::Faint, 1);
     draw_cursor();
+    draw_marks();
     if (overlay_.drop) list_.line({0, *overlay_.drop}, {right(), *overlay_.drop}, Ink::Accent, 3);
     return std::move(list_);
   }
@@ -91,12 +91,16 @@ class OverlayDrawing {
     if (!seen.isEmpty()) list_.outlines.push_back({seen, ink, width});
   }
 
-  /// A plate with words in the ruler, centred on `x` as far as the edges allow.
+  /// A plate with words in the ruler, centred on `x` as far as the edges allow. Labels of the ruler
+  /// that it would cut are not shown at all.
   void tag(double x, const std::string& words, Ink ink) {
     const double width = text_.width_of(words) + 10;
     const double left =
         std::clamp(x - width / 2, frame_.gutter, std::max(frame_.gutter, right() - width));
     const QRectF plate(left, 1, width, frame_.ruler - 3);
+    for (const RulerTick& tick : ruler_ticks(run_, frame_, text_)) {
+      if (tick.label.intersects(plate)) list_.fill(tick.label, Ink::Band);
+    }
     list_.fill(plate, ink);
     list_.texts.push_back({plate, words, ink, true, Align::Center});
   }

@@ -1,5 +1,7 @@
 #include "gui/draw/timeline_overlay.hpp"
 
+#include <algorithm>
+
 #include "tests/catch.hpp"
 #include "tests/gui/traces.hpp"
 
@@ -35,6 +37,26 @@ TEST_CASE("the cursor says its time", "[gui][draw]") {
   CHECK_THAT(f.picture(overlay), ContainsSubstring("\"50.0 ms\""));
   overlay.cursor = 500 * kMs;  // out of sight
   CHECK(f.picture(overlay).empty());
+}
+
+TEST_CASE("the cursor's time covers no part of a label of the ruler", "[gui][draw]") {
+  const Fixture f;
+  const auto ticks = ruler_ticks(*f.run, f.frame, kText);
+  REQUIRE(ticks.size() > 4);
+  for (int ms = 0; ms <= 100; ++ms) {
+    TimelineOverlay overlay;
+    overlay.cursor = ms * kMs;
+    const DisplayList list = draw_overlay(*f.run, f.layout, f.frame, kText, overlay);
+    REQUIRE(list.texts.size() == 1);
+    for (const RulerTick& tick : ticks) {
+      const auto& fills = list.fills;
+      const bool hidden = std::any_of(fills.begin(), fills.end(), [&](const Fill& fill) {
+        return fill.ink == Ink::Band && fill.x == Approx(tick.label.x()) &&
+               fill.width == Approx(tick.label.width());
+      });
+      CHECK(hidden == tick.label.intersects(list.texts.front().rect));
+    }
+  }
 }
 
 TEST_CASE("an area covers the rows of its ranks and says how long it is", "[gui][draw]") {
