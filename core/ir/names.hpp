@@ -25,6 +25,9 @@ constexpr std::string_view operand_name(std::string_view name) {
   return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
 }
 
+/// Of all kernel kinds, in their order.
+std::vector<std::string> kernel_names();
+
 /// Names of one table and where each stands first. A name that stands twice is ambiguous, and is
 /// referred to by its index ("@3").
 class NameTable {

@@ -8,6 +8,7 @@
 namespace lockstep {
 namespace {
 
+using text::kernel_names;
 using text::NameTable;
 using text::ParserState;
 using text::Scanner;
@@ -15,14 +16,6 @@ using text::Scanner;
 // More ranks than any cluster has; bounds what a short text like "mesh dp=2000000000" can ask for.
 constexpr std::int64_t kMaxWorld = 1 << 20;
 constexpr std::size_t kMaxMeshDims = 8;
-
-std::vector<std::string> kernel_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kNumKernelKinds; ++i) {
-    names.emplace_back(info(static_cast<KernelKind>(i)).name);
-  }
-  return names;
-}
 
 /// Sections of the text, in their order.
 enum class Section { Start, Head, Tables, Functions, Roles };

@@ -306,6 +306,14 @@ class Printer {
 
 }  // namespace
 
+std::vector<std::string> text::kernel_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    names.emplace_back(info(static_cast<KernelKind>(i)).name);
+  }
+  return names;
+}
+
 std::string print(const Program& program) {
   Printer printer(program);
   printer.all();

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/base/nearest.hpp"
+#include "core/ir/names.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -46,7 +48,16 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
   for (const PeakRate& peak : c.device.peaks) {
     positive("device", "peak_tflops", peak.rate.v);
   }
+  const std::vector<std::string> kernels = text::kernel_names();
   for (const EfficiencyCurve& curve : c.device.efficiency) {
+    if (curve.kernel != "*" &&
+        std::find(kernels.begin(), kernels.end(), curve.kernel) == kernels.end()) {
+      const std::string close = nearest(curve.kernel, kernels);
+      fault("", "efficiency",
+            "no kernel is called '" + curve.kernel + "'" +
+                (close.empty() ? "; '*' is for all without a curve of their own"
+                               : "; did you mean '" + close + "'?"));
+    }
     double last = 0;
     for (const EfficiencyPoint& point : curve.points) {
       if (!(point.ideal.v > last && point.efficiency > 0)) {
