@@ -21,12 +21,21 @@ double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
   return lo.efficiency + x * (hi.efficiency - lo.efficiency);
 }
 
-/// Where products by expert were not measured, they go as well as one product of their size.
+/// The kernel's own curve; that of "gemm" for products by expert and for convolutions, taken to go
+/// as well as one product of their size; that of "*"; none.
 double efficiency(const DeviceSpec& device, std::string_view kernel, Seconds ideal) {
-  for (const EfficiencyCurve& curve : device.efficiency) {
-    if (curve.kernel == kernel) return interpolate(curve.points, ideal);
+  const auto curve_of = [&](std::string_view name) -> const EfficiencyCurve* {
+    for (const EfficiencyCurve& curve : device.efficiency) {
+      if (curve.kernel == name) return &curve;
+    }
+    return nullptr;
+  };
+  const EfficiencyCurve* curve = curve_of(kernel);
+  if (curve == nullptr && (kernel.starts_with("grouped_gemm") || kernel.starts_with("conv2d"))) {
+    curve = curve_of("gemm");
   }
-  return kernel.starts_with("grouped_gemm") ? efficiency(device, "gemm", ideal) : 1.0;
+  if (curve == nullptr) curve = curve_of("*");
+  return curve == nullptr ? 1.0 : interpolate(curve->points, ideal);
 }
 
 Seconds transfer_time(Bytes bytes, BytesPerSecond bandwidth) {

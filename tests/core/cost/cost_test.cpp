@@ -61,6 +61,30 @@ TEST_CASE("efficiency is linear in the logarithm of the ideal time and flat outs
   CHECK(efficiency(1) == Approx(0.8));
 }
 
+TEST_CASE("a kernel without a curve takes that of '*', a convolution that of products",
+          "[core][cost]") {
+  DeviceSpec d = device();
+  const auto slowed = [&](KernelKind kind, std::vector<std::int64_t> dims) {
+    Kernel k;
+    k.kind = kind;
+    k.dtype = DType::F32;
+    std::copy(dims.begin(), dims.end(), k.dims.begin());
+    const double whole = kernel_time(k, DeviceSpec(device())).v - d.launch_overhead.v;
+    return (kernel_time(k, d).v - d.launch_overhead.v) / whole;
+  };
+  const auto gelu = [&] { return slowed(KernelKind::GeluForward, {1 << 20}); };
+  const auto conv = [&] { return slowed(KernelKind::Conv2dForward, {4, 8, 8, 64, 64, 3, 1}); };
+  CHECK(gelu() == Approx(1));
+  d.efficiency = {{"gemm", {{{1e-4}, 0.5}}}};
+  CHECK(gelu() == Approx(1));
+  CHECK(conv() == Approx(2));
+  d.efficiency.push_back({"*", {{{1e-4}, 0.8}}});
+  CHECK(gelu() == Approx(1.25));
+  CHECK(conv() == Approx(2));
+  d.efficiency.push_back({"conv2d_forward", {{{1e-4}, 0.25}}});
+  CHECK(conv() == Approx(4));
+}
+
 TEST_CASE("an unlisted dtype runs at the peak of the next wider one", "[core][cost]") {
   CHECK(peak_rate(device(), DType::BF16).v == 8e12);
   CHECK(peak_rate(device(), DType::F16).v == 1e12);
