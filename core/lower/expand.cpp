@@ -78,6 +78,12 @@ class RoleExpander {
     return add_buffer(out_.role, buffer);
   }
 
+  /// A buffer of another type than its kind has.
+  BufferId typed(BufferId buffer, DType type) {
+    out_.role.buffers[static_cast<std::size_t>(buffer.v)].dtype = type;
+    return buffer;
+  }
+
   void declare_units() {
     std::vector<int> used(model_.units.size(), -1);  // by the first such layer
     const auto use = [&](int unit, int l) {
@@ -136,6 +142,7 @@ class RoleExpander {
   }
   /// What layers keep beside their parameters: every rank for itself, never sharded or reduced.
   void declare_statistics() {
+    const DType type = draft_.scenario.training.buffer_dtype();
     statistics_.assign(model_.layers.size(), BufferId{});
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
       if (!here(s)) continue;
@@ -153,7 +160,7 @@ class RoleExpander {
               {first_parameter(model_.units.size() + index, i), layout.offsets[i]});
         }
         kept = unit.param =
-            add(BufferKind::Param, layout.name, layout.elements * element(BufferKind::Param), l);
+            typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);
         out_.statistics.push_back(std::move(unit));
       }
     }
@@ -246,10 +253,8 @@ class RoleExpander {
     const bool images = data == HostData::Images;
     const DType type = images ? draft_.program.dtype : DType::I32;
     const std::int64_t elements = images ? s.model.image_elements() : s.own_seq_len();
-    const BufferId buffer =
-        add(BufferKind::Input, name, s.microbatch_size() * elements * size_of(type), -1,
-            action.microbatch);
-    out_.role.buffers[static_cast<std::size_t>(buffer.v)].dtype = type;
+    const std::int64_t bytes = s.microbatch_size() * elements * size_of(type);
+    const BufferId buffer = typed(add(BufferKind::Input, name, bytes, -1, action.microbatch), type);
     op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), action, -1, {buffer});
     return buffer;
   }
@@ -430,10 +435,9 @@ class RoleExpander {
     if (at == known.end()) at = known.insert(known.end(), {formal.name, BufferId{}});
     if (first && formal.access == Access::Write) {
       const bool kept = kind(l).functions.outlives_part(formal.name);
-      at->second =
-          add(kept ? BufferKind::Activation : BufferKind::Comm, formal.name, formal.bytes.v, l, mb);
-      out_.role.buffers[static_cast<std::size_t>(at->second.v)].dtype =
-          kind(l).functions.dtype_of(formal.name);
+      at->second = typed(
+          add(kept ? BufferKind::Activation : BufferKind::Comm, formal.name, formal.bytes.v, l, mb),
+          kind(l).functions.dtype_of(formal.name));
     }
     return at->second;
   }

@@ -40,6 +40,7 @@ Draft start(const Scenario& s) {
   shape.seq = s.training.seq_len;
   shape.dtype = s.training.param_dtype();
   shape.gradient_dtype = s.training.reduce_dtype();
+  shape.buffer_dtype = s.training.buffer_dtype();
   shape.checkpoint = s.activation_checkpoint;
   program.updates_per_step = s.updates_per_step();
   shape.loss_scale =

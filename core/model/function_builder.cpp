@@ -14,9 +14,14 @@ FunctionBuilder::FunctionBuilder(std::string layer_name, DType dtype, DType grad
 
 TensorId FunctionBuilder::inside(std::string_view formal, std::int64_t offset,
                                  std::int64_t elements, std::int64_t formal_elements) {
+  return inside(formal, offset, elements, formal_elements,
+                formal.starts_with("gw") ? gradient_dtype_ : dtype_);
+}
+TensorId FunctionBuilder::inside(std::string_view formal, std::int64_t offset,
+                                 std::int64_t elements, std::int64_t formal_elements, DType dtype) {
   TensorInfo tensor;
   tensor.formal = formal;
-  tensor.dtype = formal.starts_with("gw") ? gradient_dtype_ : dtype_;
+  tensor.dtype = dtype;
   tensor.elements = elements;
   tensor.offset = offset;
   tensor.formal_elements = formal_elements;
@@ -24,22 +29,17 @@ TensorId FunctionBuilder::inside(std::string_view formal, std::int64_t offset,
   return {static_cast<int>(tensors_.size()) - 1};
 }
 TensorId FunctionBuilder::formal(std::string_view name, std::int64_t elements, DType dtype) {
-  const TensorId id = inside(name, 0, elements, elements);
-  tensors_.back().dtype = dtype;
-  return id;
+  return inside(name, 0, elements, elements, dtype);
 }
 TensorId FunctionBuilder::formal(std::string_view name, std::int64_t elements) {
   return formal(name, elements, dtype_);
 }
 TensorId FunctionBuilder::tensor(std::int64_t elements, std::string name) {
-  const TensorId id = inside("", 0, elements, elements);
-  tensors_.back().name = std::move(name);
-  return id;
+  return tensor(elements, dtype_, std::move(name));
 }
-
 TensorId FunctionBuilder::tensor(std::int64_t elements, DType dtype, std::string name) {
-  const TensorId id = tensor(elements, std::move(name));
-  tensors_.back().dtype = dtype;
+  const TensorId id = inside("", 0, elements, elements, dtype);
+  tensors_.back().name = std::move(name);
   return id;
 }
 

@@ -50,6 +50,8 @@ class FunctionBuilder {
   /// "gw"). `formal_elements` is the size of the whole formal.
   TensorId inside(std::string_view formal, std::int64_t offset, std::int64_t elements,
                   std::int64_t formal_elements);
+  TensorId inside(std::string_view formal, std::int64_t offset, std::int64_t elements,
+                  std::int64_t formal_elements, DType dtype);
   /// A tensor that is a formal of its own: "x", "y", "dy", "dx", "tokens", "loss".
   TensorId formal(std::string_view name, std::int64_t elements, DType dtype);
   TensorId formal(std::string_view name, std::int64_t elements);

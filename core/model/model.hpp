@@ -19,6 +19,7 @@ struct LayerShape {
   std::int64_t seq = 1;               // own tokens of a sequence; of an image 1
   DType dtype = DType::F32;           // of parameters and activations
   DType gradient_dtype = DType::F32;  // of parameters' gradients
+  DType buffer_dtype = DType::F32;    // of running statistics
   ActivationCheckpointSpec checkpoint;
   double loss_scale = 1;           // 1 / tokens of the global batch: gradients then add up
   std::int64_t shard_count = 1;    // units are padded to a multiple of this many elements

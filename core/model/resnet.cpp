@@ -90,6 +90,7 @@ class ConvNorm {
            TensorId y)
       : f_(f),
         spec_(c),
+        sums_type_(sum_type(net.shape.dtype)),
         eps_(net.spec.norm_eps),
         ranks_(net.shape.norm_ranks),
         channels_(c.held_out(net.shape.tensor_parallel).channels),
@@ -109,8 +110,8 @@ class ConvNorm {
     f.emit(Part::Forward, KernelKind::Conv2dForward, {dims_, {}, {x, w_}, {z_}});
     if (partial) f.communicate(Part::Forward, OpKind::AllReduce, "tp", z_, z_);
     take_statistics();
-    const TensorId running =
-        f.inside("statistics", statistics_at, 2 * channels_, statistics.elements);
+    const TensorId running = f.inside("statistics", statistics_at, 2 * channels_,
+                                      statistics.elements, net.shape.buffer_dtype);
     const double count = this->count();
     f.emit(Part::Forward, KernelKind::BatchNormRunning,
            {{channels_}, {net.spec.norm_momentum, count / (count - 1)}, {stats_}, {running}});
@@ -121,12 +122,12 @@ class ConvNorm {
   /// dx = residual + gradient of the input; invalid: none wanted. `dy` may become the gradient of
   /// the convolution's output, `dz`.
   void backward(TensorId dy, TensorId dz, TensorId residual, TensorId dx) {
-    const TensorId sums = f_.tensor(2 * channels_);
+    const TensorId sums = f_.tensor(2 * channels_, sums_type_);
     f_.emit(Part::InputGrad, KernelKind::BatchNormBackwardSums,
             {norm_dims(), {eps_}, {dy, z_, stats_}, {sums}});
     TensorId all = sums;  // of all ranks: parameters get this rank's share, the input the whole
     if (ranks_ > 1) {
-      all = f_.tensor(2 * channels_, spec_.norm + ".sums");
+      all = f_.tensor(2 * channels_, sums_type_, spec_.norm + ".sums");
       f_.emit(Part::InputGrad, KernelKind::ColumnSum, {{1, 2 * channels_}, {}, {sums}, {all}});
       f_.communicate(Part::InputGrad, OpKind::AllReduce, "dp", all, all);
     }
@@ -156,13 +157,13 @@ class ConvNorm {
   void take_statistics() {
     const std::int64_t size = 2 * channels_;
     if (ranks_ == 1) {
-      stats_ = f_.tensor(size);
+      stats_ = f_.tensor(size, sums_type_);
       f_.emit(Part::Forward, KernelKind::BatchNormStatistics, {norm_dims(), {}, {z_}, {stats_}});
       return;
     }
-    const TensorId own = f_.tensor(size, spec_.norm + ".own");
-    const TensorId each = f_.tensor(ranks_ * size, spec_.norm + ".each");
-    stats_ = f_.tensor(size);
+    const TensorId own = f_.tensor(size, sums_type_, spec_.norm + ".own");
+    const TensorId each = f_.tensor(ranks_ * size, sums_type_, spec_.norm + ".each");
+    stats_ = f_.tensor(size, sums_type_);
     f_.emit(Part::Forward, KernelKind::BatchNormStatistics, {norm_dims(), {}, {z_}, {own}});
     f_.communicate(Part::Forward, OpKind::AllGather, "dp", own, each);
     f_.emit(Part::Forward, KernelKind::BatchNormCombine,
@@ -171,6 +172,7 @@ class ConvNorm {
 
   FunctionBuilder& f_;
   const ConvNormSpec spec_;
+  const DType sums_type_;  // of statistics and sums over rows, also as ranks exchange them
   const double eps_;
   const std::int64_t ranks_, channels_, rows_;
   const std::vector<std::int64_t> dims_;

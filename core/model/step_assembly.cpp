@@ -85,6 +85,16 @@ class StepAssembly {
     return builder_.tensors_[static_cast<std::size_t>(t.v)];
   }
   static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
+  /// The layer's type; that of the operands if none of them has it, as where statistics meet.
+  DType arithmetic_type(const Entry& entry) const {
+    std::optional<DType> type;
+    each_tensor(entry, [&](std::size_t t) {
+      const DType own = builder_.tensors_[t].dtype;
+      if (own == DType::I32) return;
+      if (!type || own == builder_.dtype_) type = own;
+    });
+    return type.value_or(builder_.dtype_);
+  }
   bool accumulates(const std::string& formal) const {
     return std::find(accumulate_.begin(), accumulate_.end(), formal) != accumulate_.end();
   }
@@ -143,7 +153,7 @@ class StepAssembly {
       }
       Kernel& kernel = entry.kernel;
       kernel.kind = emitted.kind;
-      kernel.dtype = builder_.dtype_;
+      kernel.dtype = arithmetic_type(entry);
       std::copy(emitted.call.dims.begin(), emitted.call.dims.end(), kernel.dims.begin());
       std::copy(emitted.call.scalars.begin(), emitted.call.scalars.end(), kernel.scalars.begin());
       if (emitted.part == Part::WeightGrad && !entry.out.empty() && entry.out.front().valid()) {

@@ -144,18 +144,13 @@ void validate_batch(const Scenario& s, Faults& faults) {
 
 void validate_types(const Scenario& s, Faults& faults) {
   const TrainingSpec& t = s.training;
-  if (s.model.is_vision() && (t.param_dtype() != t.dtype || t.reduce_dtype() != t.dtype)) {
-    faults.add("training.mixed_precision_param",
-               "vision models train in one type: the kernels of batch norm have no float32 sums "
-               "beside bfloat16 values",
-               ErrorKind::Unsupported);
-  }
-  const auto check = [&](const char* key, DType type) {
+  const auto check = [&](const char* key, DType type,
+                         const char* float16 =
+                             "needs a loss scale, which is not built; bfloat16 "
+                             "has the range of float32 and needs none") {
     const std::string name = std::string("training.") + key;
     if (type == DType::F16) {
-      faults.add(name, std::string(key) +
-                           "=float16 needs a loss scale, which is not built; bfloat16 has the "
-                           "range of float32 and needs none");
+      faults.add(name, std::string(key) + "=float16 " + float16);
     } else if ((t.dtype == DType::F64) != (type == DType::F64)) {
       faults.add(name, std::string(key) + "=" + std::string(to_string(type)) +
                            " does not go with dtype=float64, which is there to compare with: "
@@ -165,6 +160,14 @@ void validate_types(const Scenario& s, Faults& faults) {
   if (t.dtype == DType::F16) return check("dtype", t.dtype);
   check("mixed_precision_param", t.param_dtype());
   check("mixed_precision_reduce", t.reduce_dtype());
+  if (s.model.is_vision()) {
+    check("mixed_precision_buffer", t.buffer_dtype(),
+          "is not built; bfloat16 has the range of float32, which variances need");
+  } else if (t.mixed_precision_buffer != PartDType::Default) {
+    faults.add("training.mixed_precision_buffer",
+               "mixed_precision_buffer is of batch norm's running statistics, which only the "
+               "resnet architecture has");
+  }
   if (t.dtype == DType::BF16 && t.param_dtype() == DType::F32) {
     faults.add("training.mixed_precision_param",
                "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the optimizer "

@@ -30,9 +30,10 @@ struct TrainingSpec {
   int global_batch_size = -1;  // sequences per optimizer step; -1: local_batch_size × dp
   int steps = 10;
   double max_norm = 1.0;     // gradient clipping by global norm; 0: off
-  DType dtype = DType::F32;  // of optimizer states, and of all that the next two do not name
+  DType dtype = DType::F32;  // of optimizer states, and of all that the next three do not name
   PartDType mixed_precision_param = PartDType::Default;   // parameters as gathered, activations
   PartDType mixed_precision_reduce = PartDType::Default;  // gradients as added up and reduced
+  PartDType mixed_precision_buffer = PartDType::Default;  // running statistics of batch norm
   std::uint64_t seed = 42;
   std::string dataset;    // file, folder or token shard (.bin); relative to the scenario file;
                           // empty: a deterministic synthetic stream. Of a vision model:
@@ -42,6 +43,7 @@ struct TrainingSpec {
 
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
   DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }
+  DType buffer_dtype() const { return type_of(mixed_precision_buffer, dtype); }
   /// True: the optimizer updates a copy of the parameters in `dtype`, which is then rounded.
   bool keeps_master() const { return param_dtype() != dtype; }
   bool operator==(const TrainingSpec&) const = default;

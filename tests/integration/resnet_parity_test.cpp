@@ -2,11 +2,12 @@
 // synchronized batch norm one rank that takes all images at once.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/lower/lower.hpp"
 #include "tests/catch.hpp"
+#include "tests/integration/kernel_conformance.hpp"
 
 using namespace lockstep;
 
@@ -67,17 +68,7 @@ RunResult train(const Scenario& s, int steps = kSteps, const TrainingState* from
   return std::move(*run);
 }
 
-std::vector<double> values(const Tensor& tensor) {
-  std::vector<double> out;
-  const auto element = static_cast<std::size_t>(size_of(tensor.dtype));
-  for (std::size_t i = 0; i < tensor.data.size(); i += element) {
-    double wide = 0;
-    float narrow = 0;
-    std::memcpy(element == 8 ? static_cast<void*>(&wide) : &narrow, &tensor.data[i], element);
-    out.push_back(element == 8 ? wide : static_cast<double>(narrow));
-  }
-  return out;
-}
+test::Numbers values(const Tensor& tensor) { return test::decoded(tensor.data, tensor.dtype); }
 
 /// Relative distance of the weights, and of the running statistics if `statistics`.
 double state_distance(const TrainingState& a, const TrainingState& b, bool statistics) {
@@ -87,7 +78,7 @@ double state_distance(const TrainingState& a, const TrainingState& b, bool stati
     const bool running = name.find(".running_") != std::string::npos;
     REQUIRE(a.tensors.count(name) == 1);
     if (running != statistics) continue;
-    const std::vector<double> x = values(a.tensors.at(name)), y = values(tensor);
+    const test::Numbers x = values(a.tensors.at(name)), y = values(tensor);
     REQUIRE(x.size() == y.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       difference += (x[i] - y[i]) * (x[i] - y[i]);
@@ -219,4 +210,91 @@ TEST_CASE("in float32 DDP's losses stay within 1e-5 of one rank's", "[integratio
   const RunResult mine = train(scenario_of({.replicate = 2}, 4, true, DType::F32));
   const RunResult one = train(scenario_of({.accumulation = 2}, 4, true, DType::F32));
   check_equal(mine, one, false, 1e-5);
+}
+
+namespace {
+
+/// Parameters and activations in bfloat16, a master copy and gradients in float32.
+Scenario mixed(const Layout& layout, int images, PartDType buffers = PartDType::Default) {
+  Scenario s = scenario_of(layout, images, true, DType::F32);
+  s.training.mixed_precision_param = PartDType::BF16;
+  s.training.mixed_precision_buffer = buffers;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("in bfloat16 every strategy stays within 2e-2 of one rank in float32", "[integration]") {
+  const Layout layouts[] = {
+      {},
+      {.replicate = 3, .synchronized = true},
+      {.replicate = 2, .accumulation = 2, .synchronized = true},
+      {.shard = 2, .zero = 1, .synchronized = true},
+      {.shard = 3, .zero = 2, .synchronized = true},
+      {.shard = 3, .synchronized = true},
+      {.replicate = 2, .shard = 2, .synchronized = true},
+      {.pp = 2, .microbatches = 4},
+      {.shard = 2, .pp = 2, .microbatches = 3, .synchronized = true},
+      {.pp = 2, .microbatches = 4, .schedule = PipelineSchedule::ZbH1},
+      {.tensor = 2},
+      {.shard = 2, .tensor = 2, .synchronized = true},
+      {.shard = 2, .synchronized = true, .optimizer = OptimizerKind::AdamW},
+  };
+  for (const Layout& layout : layouts) {
+    INFO("dp " << layout.replicate << "x" << layout.shard << " zero " << layout.zero << " tp "
+               << layout.tensor << " pp " << layout.pp);
+    const Layout single{.accumulation = layout.microbatches * layout.accumulation,
+                        .optimizer = layout.optimizer};
+    const Scenario s = mixed(layout, 4);
+    const RunResult mine = train(s);
+    const RunResult one = train(scenario_of(single, 4 * layout.ranks(), true, DType::F32));
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      CHECK(std::abs(mine.trace.steps[step].loss - one.trace.steps[step].loss) <=
+            2e-2 * one.trace.steps[step].loss);
+    }
+    CHECK(mine.trace.steps[1].loss != one.trace.steps[1].loss);  // it does round
+    CHECK(state_distance(mine.state, one.state, false) <= 2e-2);
+    CHECK(state_distance(mine.state, one.state, true) <= 4e-2);
+    const auto simulated = (*make_backend("sim"))->run(*lower(s), s, {});
+    if (!simulated) FAIL(to_string(simulated.error()));
+    CHECK(simulated->trace.peak_memory == mine.trace.peak_memory);
+    CHECK(simulated->trace.roles == mine.trace.roles);
+  }
+}
+
+TEST_CASE("in bfloat16 replicas and every ZeRO stage agree to the last bit", "[integration]") {
+  const auto same = [](const RunResult& a, const RunResult& b) {
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      CHECK(a.trace.steps[step].loss == b.trace.steps[step].loss);
+    }
+    CHECK(a.state == b.state);
+  };
+  for (const bool synchronized : {false, true}) {
+    const RunResult ddp = train(mixed({.replicate = 3, .synchronized = synchronized}, 2));
+    for (const int zero : {1, 2, 3}) {
+      INFO("ZeRO-" << zero << (synchronized ? ", synchronized" : ""));
+      same(train(mixed({.shard = 3, .zero = zero, .synchronized = synchronized}, 2)), ddp);
+    }
+  }
+}
+
+TEST_CASE("running statistics in bfloat16 change nothing but themselves", "[integration]") {
+  const Layout layout{.replicate = 2, .pp = 2, .microbatches = 2, .synchronized = true};
+  const Scenario s = mixed(layout, 4, PartDType::BF16);
+  const RunResult narrow = train(s);
+  const RunResult wide = train(mixed(layout, 4));
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    CHECK(narrow.trace.steps[step].loss == wide.trace.steps[step].loss);
+  }
+  CHECK(state_distance(narrow.state, wide.state, false) == 0);
+  const double rounding = state_distance(narrow.state, wide.state, true);
+  CHECK(rounding > 0);
+  CHECK(rounding <= 1e-2);
+  for (const auto& [name, tensor] : narrow.state.tensors) {
+    const bool running = name.find(".running_") != std::string::npos;
+    CHECK(tensor.dtype == (running ? DType::BF16 : DType::F32));
+  }
+  // And they resume, to the last bit.
+  const RunResult half = train(s, kSteps / 2);
+  CHECK(train(s, kSteps / 2, &half.state).state == narrow.state);
 }

@@ -12,6 +12,14 @@ inline ModelSpec tiny_model(Architecture architecture) {
   ModelSpec model;
   model.architecture = architecture;
   model.layers = 4;
+  if (architecture == Architecture::Resnet) {
+    model.blocks = {1, 2, 1};
+    model.width = 4;
+    model.image_size = 12;
+    model.classes = 10;
+    model.small_stem = true;
+    return model;
+  }
   model.hidden = 24;
   model.heads = 4;
   model.kv_heads = architecture == Architecture::Llama ? 2 : 4;
@@ -32,7 +40,7 @@ inline Scenario tiny_scenario(Architecture architecture, const Layout& layout, i
   s.name = "tiny";
   s.model = tiny_model(architecture);
   s.cluster.ranks_per_device = 64;
-  s.training.seq_len = 8;
+  s.training.seq_len = s.model.is_vision() ? 1 : 8;
   s.training.local_batch_size = layout.microbatches * batch;
   s.strategy.data_parallel_replicate_degree = layout.replicate;
   s.strategy.data_parallel_shard_degree = layout.shard;

@@ -100,6 +100,71 @@ TEST_CASE("parameters and messages move in half the bytes", "[core][lower]") {
   }
 }
 
+TEST_CASE(
+    "batch norm's statistics have a type of their own, its sums are float32 between ranks, too",
+    "[core][lower]") {
+  for (const PartDType kept : {PartDType::Default, PartDType::BF16}) {
+    Scenario s = test::tiny_scenario(Architecture::Resnet, {2, 2, 2, 2}, 2);
+    s.training.mixed_precision_param = PartDType::BF16;
+    s.training.mixed_precision_buffer = kept;
+    s.strategy.sync_batch_norm = true;
+    const Program program = lowered(s);
+    int statistics = 0, exchanged = 0;
+    for (const Role& role : program.roles) {
+      for (const Unit& unit : role.units) {
+        if (unit.adam_m.valid()) {
+          CHECK(role.buffer(unit.param).dtype == DType::BF16);
+          CHECK(role.buffer(unit.master).dtype == DType::F32);
+          continue;
+        }
+        ++statistics;
+        const Buffer& running = role.buffer(unit.param);
+        CHECK(running.dtype == (kept == PartDType::BF16 ? DType::BF16 : DType::F32));
+        CHECK(running.bytes.v == unit.elements * (kept == PartDType::BF16 ? 2 : 4));
+        CHECK_FALSE(unit.master.valid());
+      }
+      for (const Op& op : role.ops) {
+        if (op.kind == OpKind::HostToDevice) continue;  // images in bfloat16, targets
+        for (const BufferId arg : role.args_of(op)) {
+          const Buffer& buffer = role.buffer(arg);
+          const std::string& name = program.names[static_cast<std::size_t>(buffer.name)];
+          if (!name.starts_with("bn") && !name.starts_with("downsample.bn")) continue;
+          CHECK(buffer.dtype == DType::F32);
+          exchanged += is_collective(op.kind) ? 1 : 0;
+        }
+      }
+    }
+    CHECK(statistics == 5);  // stem and four blocks
+    CHECK(exchanged > 0);
+    for (const Function& function : program.functions) {
+      for (const Kernel& kernel : function.kernels) {
+        INFO(info(kernel.kind).name);
+        switch (kernel.kind) {
+          case KernelKind::BatchNormStatistics:
+          case KernelKind::BatchNormBackwardSums:
+            CHECK(kernel.dtype == DType::BF16);
+            CHECK(kernel.out[0].dtype == DType::F32);
+            break;
+          case KernelKind::BatchNormForward:
+            CHECK(kernel.in[1].dtype == DType::BF16);
+            CHECK(kernel.in[3].dtype == DType::F32);
+            CHECK(kernel.out[0].dtype == DType::BF16);
+            break;
+          case KernelKind::BatchNormCombine:
+            CHECK(kernel.dtype == DType::F32);
+            break;
+          case KernelKind::BatchNormBackwardWeight:
+          case KernelKind::Conv2dBackwardWeight:
+            CHECK(kernel.out[0].dtype == DType::F32);  // gradients are reduced in float32
+            break;
+          default:
+            break;
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("types given as the default change nothing", "[core][lower]") {
   Scenario s = mixed({1, 2}, 3, PartDType::F32);
   s.training.mixed_precision_param = PartDType::F32;
