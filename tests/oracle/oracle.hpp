@@ -47,16 +47,17 @@ inline const std::string& find_python() {
 inline TrainingState random_weights(const Program& program) {
   TrainingState state;
   std::mt19937 random(17);
+  const DType dtype = sum_type(program.dtype);  // that of a master copy beside bfloat16
   for (const Parameter& parameter : program.parameters) {
     const bool norm_weight = parameter.init == InitKind::Ones;
     std::normal_distribution<double> values(norm_weight ? 1.0 : 0.0, 0.1);
-    Tensor tensor{program.dtype, parameter.shape, {}};
-    tensor.data.resize(static_cast<std::size_t>(parameter.elements() * size_of(program.dtype)));
+    Tensor tensor{dtype, parameter.shape, {}};
+    tensor.data.resize(static_cast<std::size_t>(parameter.elements() * size_of(dtype)));
     for (std::int64_t i = 0; i < parameter.elements(); ++i) {
       const double value = values(random);
       const float narrow = static_cast<float>(value);
-      const bool wide = program.dtype == DType::F64;
-      std::memcpy(tensor.data.data() + i * size_of(program.dtype),
+      const bool wide = dtype == DType::F64;
+      std::memcpy(tensor.data.data() + i * size_of(dtype),
                   wide ? static_cast<const void*>(&value) : &narrow, wide ? 8 : 4);
     }
     state.tensors.emplace(parameter.name, std::move(tensor));

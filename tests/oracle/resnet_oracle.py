@@ -39,14 +39,20 @@ def read_safetensors(path):
 class Network:
     def __init__(self, tensors, job):
         self.job = job
+        self.type = torch.bfloat16 if job["mixed"] else next(iter(tensors.values())).dtype
         self.kept = {n: t for n, t in tensors.items() if ".running_" in n}
         self.p = {n: torch.nn.Parameter(t) for n, t in tensors.items() if n not in self.kept}
 
+    def weight(self, name):
+        return self.p[name].to(self.type)
+
     def conv_norm(self, x, conv, norm, stride=1):
-        w = self.p[conv + ".weight"].permute(0, 3, 1, 2)
+        w = self.weight(conv + ".weight").permute(0, 3, 1, 2)
         x = F.conv2d(x, w, stride=stride, padding=w.shape[-1] // 2)
-        return F.batch_norm(x, self.kept[norm + ".running_mean"], self.kept[norm + ".running_var"],
-                            self.p[norm + ".weight"], self.p[norm + ".bias"], training=True,
+        mean, variance = self.kept[norm + ".running_mean"], self.kept[norm + ".running_var"]
+        # Beside bfloat16 values, PyTorch wants weights in the type of the statistics.
+        return F.batch_norm(x, mean, variance, self.weight(norm + ".weight").to(mean.dtype),
+                            self.weight(norm + ".bias").to(mean.dtype), training=True,
                             momentum=self.job["norm_momentum"], eps=self.job["norm_eps"])
 
     def block(self, x, name, stride):
@@ -64,7 +70,8 @@ class Network:
 
     def logits(self, images):
         small = self.job["small_stem"]
-        x = F.relu(self.conv_norm(images, "stem.conv1", "stem.bn1", 1 if small else 2))
+        x = images.to(self.type)
+        x = F.relu(self.conv_norm(x, "stem.conv1", "stem.bn1", 1 if small else 2))
         if not small:
             x = F.max_pool2d(x, 3, stride=2, padding=1)
         index = 0
@@ -72,7 +79,8 @@ class Network:
             for i in range(blocks):
                 x = self.block(x, f"blocks.{index}.", 2 if stage > 0 and i == 0 else 1)
                 index += 1
-        return F.linear(x.mean((2, 3)), self.p["head.fc.weight"], self.p["head.fc.bias"])
+        logits = F.linear(x.mean((2, 3)), self.weight("head.fc.weight"), self.weight("head.fc.bias"))
+        return logits.to(next(iter(self.p.values())).dtype)
 
 
 def make_optimizer(parameters, job):
