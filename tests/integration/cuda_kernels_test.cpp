@@ -1,6 +1,7 @@
 // The kernels of backends/cuda against float64 on the CPU: their source, run by fibers.
 #include <map>
 
+#include "tests/backends/cuda/cpu_kernels.hpp"
 #include "tests/backends/cuda/emulated_gpu.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 
@@ -64,6 +65,23 @@ TEST_CASE("every kernel of the GPU, run by fibers, equals float64 on the CPU",
     const auto kind = static_cast<KernelKind>(k);
     INFO(info(kind).name);
     CHECK((covered[kind] > 0) == (cuda::emulated::registry()[kind].launch != nullptr));
+  }
+}
+
+TEST_CASE("every kernel of the CPU in bfloat16, statistics beside it in float32, equals float64",
+          "[integration]") {
+  cuda::test::FakeGpu cpu(1, cuda::test::cpu_kernels());
+  for (const ConformanceCase& c : test::conformance_cases(false)) {
+    const ConformanceRun run(c, DType::BF16);
+    INFO(text(c, DType::BF16));
+    REQUIRE(cpu.supports(run.kernel()));
+    const auto expected = run.reference();
+    const auto results = run.run(cpu, 1);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("output " << i);
+      const bool wide = run.kernel().out[i].dtype == DType::F32;
+      CHECK(test::distance(results[i], expected[i]) <= tolerance(wide ? DType::F32 : DType::BF16));
+    }
   }
 }
 

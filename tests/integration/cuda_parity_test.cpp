@@ -6,44 +6,22 @@
 
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
-#include "backends/cpu/kernels.hpp"
 #include "backends/cuda/cuda_backend.hpp"
 #include "core/lower/lower.hpp"
+#include "tests/backends/cuda/cpu_kernels.hpp"
 #include "tests/backends/cuda/emulated_gpu.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 #include "tests/integration/parity_table.hpp"
 
 using namespace lockstep;
+using cuda::test::cpu_kernels;
 using test::lowered;
 using test::parity_row;
 using test::parity_scenario;
 using test::ParityRow;
 
 namespace {
-
-cuda::test::FakeKernels cpu_kernels() {
-  const auto run = [](const cuda::KernelCall& call) {
-    // Operands as buffers of their own: run_kernel() adds offsets to the addresses of formals.
-    Kernel kernel = *call.kernel;
-    std::vector<std::byte*> buffers;
-    const auto bind = [&](std::vector<Operand>& operands, const auto& addresses) {
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        if (!operands[i].present()) continue;
-        operands[i].formal = static_cast<std::int16_t>(buffers.size());
-        operands[i].offset = 0;
-        buffers.push_back(addresses[i]);
-      }
-    };
-    bind(kernel.in, call.in);
-    bind(kernel.out, call.out);
-    cpu::ThreadTeam team(1);
-    cpu::run_kernel(kernel, buffers, call.context_at != nullptr ? *call.context_at : call.context,
-                    team);
-  };
-  return {[](const Kernel& kernel) { return cpu::supports(kernel); },
-          [](const Kernel&) { return std::int64_t{0}; }, run};
-}
 
 /// Leaves its calls behind.
 struct LoggedGpu : cuda::test::FakeGpu {
@@ -270,6 +248,37 @@ TEST_CASE("residual networks on the CUDA device equal the CPU's run to the last 
       CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(1e-10));
       CHECK(run.trace.steps[i].grad_norm ==
             Approx(expected.trace.steps[i].grad_norm).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("in bfloat16, too, residual networks on the CUDA device equal the CPU's run",
+          "[integration][cuda]") {
+  const auto gpu_kernels = cuda::test::emulated_kernels();
+  unsigned seed = 1;
+  for (const char* keys : {"dp_replicate=2 sync_batch_norm=true", "dp_shard=2", "tp=2",
+                           "pp=2 mb=2 training.mixed_precision_reduce=bfloat16 "
+                           "training.mixed_precision_buffer=bfloat16"}) {
+    INFO(keys);
+    const Scenario s = parity_scenario(
+        Architecture::Resnet,
+        parity_row("row", std::string("training.mixed_precision_param=bfloat16 ") + keys),
+        DType::F32);
+    const Program program = lowered(s);
+    for (const Function& function : program.functions) {
+      for (const Kernel& kernel : function.kernels) {
+        INFO(info(kernel.kind).name << " in " << function.name);
+        CHECK(gpu_kernels.supports(kernel));
+      }
+    }
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, 2, "");
+    CHECK(train_on_fake(program, s, 2, cpu_kernels(), seed++).state == expected.state);
+    const RunResult run = train_on_fake(program, s, 2, gpu_kernels, seed++);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(2e-3));
+      CHECK(run.trace.steps[i].grad_norm ==
+            Approx(expected.trace.steps[i].grad_norm).epsilon(2e-2));
     }
   }
 }

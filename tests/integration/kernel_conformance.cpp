@@ -287,13 +287,15 @@ class Cases {
          .in = {random(6 * cols, 0.5, 1.0)},
          .wide_in = "w",
          .wide_out = "w"});
-    add({.kind = K::BatchNormRunning,
-         .dims = {cols},
-         .scalars = {0.1, 8.0 / 7},
-         .in = {stats},
-         .initial = {random(2 * cols)},
-         .wide_in = "w",
-         .wide_out = "w"});
+    for (const char* wide : {"", "w"}) {
+      add({.kind = K::BatchNormRunning,
+           .dims = {cols},
+           .scalars = {0.1, 8.0 / 7},
+           .in = {stats},
+           .initial = {random(2 * cols)},
+           .wide_in = "w",
+           .wide_out = wide});
+    }
     add({.kind = K::BatchNormBackwardWeight, .dims = {cols}, .in = {sums}, .wide_in = "w"});
     add({.kind = K::BatchNormBackwardWeight,
          .dims = {cols},

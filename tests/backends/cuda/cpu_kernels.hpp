@@ -1,0 +1,32 @@
+// The kernels of backends/cpu for a FakeGpu.
+#pragma once
+
+#include "backends/cpu/kernels.hpp"
+#include "tests/backends/cuda/fake_gpu.hpp"
+
+namespace lockstep::cuda::test {
+
+inline FakeKernels cpu_kernels() {
+  const auto run = [](const KernelCall& call) {
+    // Operands as buffers of their own: run_kernel() adds offsets to the addresses of formals.
+    Kernel kernel = *call.kernel;
+    std::vector<std::byte*> buffers;
+    const auto bind = [&](std::vector<Operand>& operands, const auto& addresses) {
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i].present()) continue;
+        operands[i].formal = static_cast<std::int16_t>(buffers.size());
+        operands[i].offset = 0;
+        buffers.push_back(addresses[i]);
+      }
+    };
+    bind(kernel.in, call.in);
+    bind(kernel.out, call.out);
+    cpu::ThreadTeam team(1);
+    cpu::run_kernel(kernel, buffers, call.context_at != nullptr ? *call.context_at : call.context,
+                    team);
+  };
+  return {[](const Kernel& kernel) { return cpu::supports(kernel); },
+          [](const Kernel&) { return std::int64_t{0}; }, run};
+}
+
+}  // namespace lockstep::cuda::test
