@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-int weight_staleness(const Program& program, const Role& role) {
-  if (program.updates_per_step == 1) return 0;
+std::vector<WeightsRead> weights_read(const Program& program, const Role& role) {
+  if (program.updates_per_step == 1) return {};
   std::set<Microbatch> microbatches;
   for (const Op& op : role.ops) {
     if (op.phase == Phase::F && op.kind == OpKind::Call) microbatches.insert(op.microbatch);
@@ -16,20 +16,32 @@ int weight_staleness(const Program& program, const Role& role) {
       std::max(1, static_cast<int>(microbatches.size()) / program.updates_per_step);
   std::map<BufferId, int> updates_in;  // by root buffer of weights or of a copy
   for (const Unit& unit : role.units) updates_in[role.root(unit.param)] = 0;
-  int most = 0;
-  for (const Op& op : role.ops) {
+  std::vector<WeightsRead> read(role.ops.size());
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
     if (op.kind != OpKind::Call) continue;
     const auto args = role.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
       const BufferId root = role.root(args[a]);
       const bool copy = role.buffer(root).kind == BufferKind::ParamVersion;
-      if (op.phase == Phase::O && access(program, op, a) != Access::Read) {
+      if (op.phase == Phase::O) {
+        if (access(program, op, a) == Access::Read) continue;
         if (copy) updates_in[root] = updates_in[role.root(args[0])];
         if (!copy && updates_in.count(root) > 0) ++updates_in[root];
-      } else if (op.phase == Phase::F && updates_in.count(root) > 0) {
-        most = std::max(most, op.microbatch / per_update - updates_in[root]);
+      } else if (const auto weights = updates_in.find(root); weights != updates_in.end()) {
+        const int missed = std::max(0, op.microbatch / per_update - weights->second);
+        if (read[i].updates < 0 || missed > read[i].missed) read[i] = {weights->second, missed};
       }
     }
+  }
+  return read;
+}
+
+int weight_staleness(const Program& program, const Role& role) {
+  int most = 0;
+  const std::vector<WeightsRead> read = weights_read(program, role);
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    if (role.ops[i].phase == Phase::F) most = std::max(most, read[i].missed);
   }
   return most;
 }

@@ -150,6 +150,7 @@ class LaneDrawing {
   /// room, one for each.
   struct Block {
     const TraceOp* op = nullptr;
+    int version = -1;  // of the weights that it reads, where that changes within a step
     Look look = Look::Forward;
     double left = 0, right = 0;
     std::size_t spans = 0;
@@ -173,6 +174,7 @@ class LaneDrawing {
     const double gap = rect.width() >= 4 ? 1 : 0;
     list_.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink, hatch_of(look), 1);
     extend_block(op, look, rect, 1);
+    if (block_.version < 0) block_.version = run_.weights_of(span).updates;
     if (has_text_height() && rect.width() > 4 * text_.char_width) {
       block_.layers.emplace_back(rect.intersected(row_), op.layer);
     }
@@ -186,6 +188,7 @@ class LaneDrawing {
     const TraceOp &first = run_.lanes.op(spans[from]), &last = run_.lanes.op(spans[to - 1]);
     if (same_block(first, last)) {
       extend_block(first, look, rect, to - from);
+      if (block_.version < 0) block_.version = run_.weights_of(spans[from]).updates;
     } else {
       end_block();
     }
@@ -229,6 +232,10 @@ class LaneDrawing {
     const std::string& name = run_.trace.names[static_cast<std::size_t>(block_.op->name)];
     const bool anonymous = block_.op->microbatch < 0 && block_.op->layer < 0;
     if (anonymous && text_.width_of(name) + 2 <= width) words = name;
+    if (block_.version >= 0) {
+      const std::string version = words + " v" + std::to_string(block_.version);
+      if (text_.width_of(version) + 2 <= width) words = version;
+    }
     const double needed = text_.width_of(words) + 2;
     if (labelled || needed > width) return;
     const QRectF rect(left, row_.y(), width, row_.height());

@@ -7,6 +7,13 @@ namespace {
 
 std::string text_of(SimTime t) { return time_text(to_seconds(t)); }
 
+std::string weights_text(const WeightsRead& weights) {
+  std::string text = "version " + std::to_string(weights.updates);
+  if (weights.missed == 0) return text + ", every earlier update in it";
+  return text + ", lacks " + std::to_string(weights.missed) +
+         (weights.missed == 1 ? " earlier update" : " earlier updates");
+}
+
 /// Since the run began.
 std::string moment(const RunView& run, SimTime t) { return text_of(t - run.lanes.begin()); }
 
@@ -26,6 +33,9 @@ Facts facts_of(const RunView& run, SpanId id) {
   if (op.stage >= 0) add("Stage", std::to_string(op.stage));
   if (op.microbatch >= 0) add("Microbatch", std::to_string(op.microbatch));
   if (op.layer >= 0) add("Layer", std::to_string(op.layer));
+  if (const WeightsRead weights = run.weights_of(span); weights.updates >= 0) {
+    add("Weights", weights_text(weights));
+  }
   if (run.lanes.steps().size() > 1) add("Step", std::to_string(span.step));
   add("Begins at", moment(run, span.begin));
   if (span.active > span.begin) add("Waits for peers", text_of(span.active - span.begin));
@@ -70,6 +80,9 @@ std::string summary(const RunView& run, SpanId id) {
   if (op.microbatch >= 0) text += " of microbatch " + std::to_string(op.microbatch);
   if (op.stage >= 0) text += ", stage " + std::to_string(op.stage);
   if (op.layer >= 0) text += ", layer " + std::to_string(op.layer);
+  if (const WeightsRead weights = run.weights_of(span); weights.missed > 0) {
+    text += " · weights " + weights_text(weights);
+  }
   text += " · " + text_of(span.end - span.active);
   if (span.active > span.begin) {
     text += " after waiting " + text_of(span.active - span.begin);

@@ -53,6 +53,9 @@ bool lowers_alike(const Scenario& a, Scenario b) {
 RunPtr finish(std::shared_ptr<RunView> run) {
   run->lanes = Lanes(run->trace);
   const Program* program = run->program ? &*run->program : nullptr;
+  if (program && program->updates_per_step > 1) {
+    for (const Role& role : program->roles) run->weights.push_back(weights_read(*program, role));
+  }
   for (const std::int32_t step : traced_steps(run->trace)) {
     StepGraph graph(run->trace, step, program);
     Bubbles bubbles = find_bubbles(graph);
@@ -81,6 +84,12 @@ const StepView* RunView::step_of(SpanId span) const {
     if (span >= step.first_span && span - step.first_span < step.graph.spans().size()) return &step;
   }
   return nullptr;
+}
+
+WeightsRead RunView::weights_of(const Span& span) const {
+  if (weights.empty()) return {};
+  const auto role = trace.role_of_rank[static_cast<std::size_t>(span.rank)];
+  return weights[static_cast<std::size_t>(role)][static_cast<std::size_t>(span.op.v)];
 }
 
 Outcome simulate(const std::string& text, const std::string& file,

@@ -12,6 +12,7 @@
 #include "core/analysis/bubbles.hpp"
 #include "core/analysis/critical_path.hpp"
 #include "core/analysis/report.hpp"
+#include "core/analysis/staleness.hpp"
 #include "core/analysis/step_graph.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
@@ -42,7 +43,9 @@ struct RunView {
   std::optional<Report> report;      // absent: likewise
   Trace trace;
   Lanes lanes;
-  std::vector<StepView> steps;     // in time order
+  std::vector<StepView> steps;  // in time order
+  /// By role and op, where weights change within a step (PipeDream); else empty.
+  std::vector<std::vector<WeightsRead>> weights;
   std::vector<std::string> notes;  // what the user should know: an [expect] that failed, …
 
   RunView() = default;
@@ -50,6 +53,7 @@ struct RunView {
   RunView& operator=(const RunView&) = delete;
   bool simulated() const { return trace.backend == "sim"; }
   const StepView* step_of(SpanId span) const;
+  WeightsRead weights_of(const Span& span) const;
   int world_size() const { return static_cast<int>(trace.role_of_rank.size()); }
 };
 using RunPtr = std::shared_ptr<const RunView>;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <map>
 
 #include "core/analysis/stragglers.hpp"
@@ -185,6 +186,21 @@ std::string straggler_text(const SummaryModel& model) {
          " of a step, and others wait " + time_text(worst->caused_wait) + " for it.";
 }
 
+std::string staleness_text(const SummaryModel& model) {
+  std::map<int, std::vector<Rank>, std::greater<>> ranks;  // by updates that they miss
+  for (const RankReport& rank : model.report.ranks) {
+    if (rank.weight_staleness > 0) ranks[rank.weight_staleness].push_back(rank.rank);
+  }
+  if (ranks.empty()) return "";
+  std::string text = "Forward passes read old weights. Updates that they miss:";
+  int named = 0;
+  for (const auto& [missed, who] : ranks) {
+    if (++named > 4) return text + ", …";
+    text += (named > 1 ? ", " : " ") + std::to_string(missed) + " on " + label_of(who);
+  }
+  return text + ".";
+}
+
 TableContent rank_content(const SummaryPtr& model) {
   const auto rank = [model](std::size_t row) -> const RankCauses& {
     return model->report.causes.ranks[row];
@@ -203,6 +219,15 @@ TableContent rank_content(const SummaryPtr& model) {
       time("Others wait", [rank](std::size_t row) { return rank(row).caused_wait; }),
       time("Waits", [rank](std::size_t row) { return rank(row).own_wait; }),
   };
+  if (!staleness_text(*model).empty()) {
+    const auto missed = [model](std::size_t row) {
+      return model->report.ranks[row].weight_staleness;
+    };
+    content.columns.insert(
+        content.columns.begin() + 4,
+        {"Missed updates", [missed](std::size_t row) { return std::to_string(missed(row)); },
+         [missed](std::size_t row) { return static_cast<double>(missed(row)); }});
+  }
   for (std::size_t part = 0; part < kTimePartNames.size(); ++part) {
     content.columns.push_back(
         time(std::string(kTimePartNames[part]),

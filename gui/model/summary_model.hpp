@@ -60,8 +60,12 @@ std::string label_of(const std::vector<Rank>& ranks);
 /// "rank 3 comes last to 12 collectives of a step, and others wait 4 ms for it".
 std::string straggler_text(const SummaryModel& model);
 
+/// "Forward passes read old weights. Updates that they miss: 2 on rank 0, …"; empty: none.
+std::string staleness_text(const SummaryModel& model);
+
 /// A row per rank: to how many collectives it comes last, what others wait for it, what it waits,
-/// and its parts. Row and rank are one number. The model lives as long as the table.
+/// updates that its forward passes miss (if any rank's do), and its parts. Row and rank are one
+/// number. The model lives as long as the table.
 TableContent rank_content(const SummaryPtr& model);
 /// Where a rank's row points: its worst arrival, or the rank.
 Selection place_of(const SummaryModel& model, Rank rank);

@@ -83,6 +83,14 @@ TimelineTable span_table(const RunPtr& run, const Selection& selection) {
        },
        [op](std::size_t row) { return static_cast<double>(op(row).bytes); }},
   };
+  if (!run->weights.empty()) {
+    const auto weights = [run, span](std::size_t row) { return run->weights_of(span(row)); };
+    table.content.columns.push_back(
+        number_column("Version", [weights](std::size_t row) { return weights(row).updates; }));
+    table.content.columns.push_back(number_column("Missed updates", [weights](std::size_t row) {
+      return weights(row).updates < 0 ? -1 : weights(row).missed;
+    }));
+  }
   table.target = [id](std::size_t row) { return Selection{id(row), std::nullopt, {}}; };
   return table;
 }

@@ -78,12 +78,14 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
       title_(new QLabel),
       picture_(new Picture(*this, session)),
       straggler_(new QLabel),
+      staleness_(new QLabel),
       table_(new QTableView),
       ranks_(new TableModel(this)),
       reading_(*this) {
   setAccessibleName("Summary");
   title_->setWordWrap(true);
   straggler_->setWordWrap(true);
+  staleness_->setWordWrap(true);
   auto* grid = new QGridLayout;
   grid->setSpacing(4);
   for (int i = 0; i < kNumCards; ++i) {
@@ -128,6 +130,7 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
   column->addWidget(title_);
   column->addLayout(grid);
   column->addWidget(picture_);
+  column->addWidget(staleness_);
   column->addWidget(straggler_);
   column->addWidget(table_, 1);
   auto* scroll = new QScrollArea;
@@ -176,6 +179,8 @@ void SummaryView::show_model(SummaryPtr model) {
   }
   picture_->refresh();
   straggler_->setText(model_ ? QString::fromStdString(straggler_text(*model_)) : QString());
+  staleness_->setText(model_ ? QString::fromStdString(staleness_text(*model_)) : QString());
+  staleness_->setVisible(!staleness_->text().isEmpty());
   const bool first = ranks_->rowCount() == 0;
   ranks_->set(model_ ? rank_content(model_) : TableContent{});
   table_->sortByColumn(table_->horizontalHeader()->sortIndicatorSection(),

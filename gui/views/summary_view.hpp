@@ -29,7 +29,7 @@ class SummaryView final : public QWidget {
   QLabel* title_;
   std::vector<QLabel*> cards_;
   Picture* picture_;
-  QLabel* straggler_;
+  QLabel *straggler_, *staleness_;
   QTableView* table_;
   TableModel* ranks_;
   Latest reading_;  // last: it stops before the rest goes

@@ -7,6 +7,7 @@
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/analysis/report.hpp"
+#include "core/analysis/staleness.hpp"
 #include "core/ir/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
@@ -256,6 +257,36 @@ TEST_CASE("PipeDream in bfloat16 keeps versions of what is read, not of the mast
   const double rounded = train(program, s, kSteps, nullptr).trace.steps.back().loss;
   CHECK(rounded == Approx(whole).epsilon(2e-2));
   CHECK(rounded != whole);
+}
+
+TEST_CASE(
+    "a backward pass reads the version that its forward pass did, as late as the stage is early",
+    "[integration]") {
+  constexpr int kStages = 3, kMicrobatches = 9;
+  for (const PipelineSchedule schedule :
+       {PipelineSchedule::PipeDream, PipelineSchedule::PipeDream2bw}) {
+    const Program program = lowered(scenario_of({schedule, kStages, kMicrobatches}));
+    for (int r = 0; r < kStages; ++r) {
+      INFO(rules_of(schedule).name << " rank " << r);
+      const Role& role = program.roles[static_cast<std::size_t>(r)];
+      const std::vector<WeightsRead> read = weights_read(program, role);
+      REQUIRE(read.size() == role.ops.size());
+      int passes = 0;
+      for (std::size_t i = 0; i < read.size(); ++i) {
+        const Op& op = role.ops[i];
+        if (read[i].updates < 0) continue;
+        // PipeDream updates with every microbatch, 2BW with groups of three.
+        const bool each = schedule == PipelineSchedule::PipeDream;
+        const int due = each ? op.microbatch : op.microbatch / kStages;
+        const int missed = std::min(due, each ? kStages - 1 - r : 1);
+        CHECK(read[i] == WeightsRead{due - missed, missed});
+        passes += op.phase == Phase::F || op.phase == Phase::B;
+      }
+      CHECK(passes >= 2 * kMicrobatches);
+    }
+  }
+  const Program drained = lowered(scenario_of({PipelineSchedule::OneFOneB, kStages, 9}));
+  CHECK(weights_read(drained, drained.roles[0]).empty());
 }
 
 TEST_CASE("the report tells how old weights are, and memory holds the versions", "[integration]") {

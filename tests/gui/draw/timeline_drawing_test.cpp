@@ -1,6 +1,8 @@
 #include "gui/draw/timeline_drawing.hpp"
 
+#include <fstream>
 #include <numeric>
+#include <sstream>
 
 #include "tests/catch.hpp"
 #include "tests/gui/traces.hpp"
@@ -38,6 +40,30 @@ TEST_CASE("a span is drawn where its time is, with its letter and number", "[gui
         "fill 350.0 10.0 299.0 20.0 B spans=1\n"
         "text 150.0 10.0 200.0 20.0 F \"F3\"\n"
         "text 350.0 10.0 300.0 20.0 B \"B3\"\n");
+}
+
+TEST_CASE(
+    "a pass is labelled with the version of the weights that it reads, where there are several",
+    "[gui][draw]") {
+  const std::string file =
+      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/llama-pipedream3.toml";
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  const auto labels = [&](const std::vector<std::string>& overrides) {
+    const RunPtr run = simulate(text.str(), file, overrides, never).run;
+    REQUIRE(run);
+    DisplayList list;
+    const double width = 3000;
+    draw_lane(list, *run, *run->lanes.main_of_rank(1),
+              {run->lanes.begin(), run->lanes.end(), width}, {0, 0, width, 20}, kText);
+    return print(list);
+  };
+  const std::string pipedream = labels({});
+  CHECK_THAT(pipedream, ContainsSubstring("\"F1 v0\"") && ContainsSubstring("\"F5 v4\""));
+  CHECK_THAT(pipedream, !ContainsSubstring("\"O5 v"));
+  const std::string drained = labels({"parallelism.pipeline_parallel_schedule=1F1B"});
+  CHECK_THAT(drained, ContainsSubstring("\"F5") && !ContainsSubstring(" v"));
 }
 
 TEST_CASE("a transfer that waits for its peer is a thread, then a box", "[gui][draw]") {

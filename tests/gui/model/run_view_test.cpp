@@ -3,6 +3,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "gui/model/describe.hpp"
+#include "gui/model/span_search.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::gui {
@@ -34,6 +36,30 @@ TEST_CASE("a simulation after another is the same as one by itself", "[gui][mode
     CHECK(after->report->causes == alone->report->causes);
     CHECK(after->steps.size() == alone->steps.size());
   }
+}
+
+TEST_CASE("a pass under PipeDream says which version of the weights it reads", "[gui][model]") {
+  const std::string file =
+      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/llama-pipedream3.toml";
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  const RunPtr run = simulate(text.str(), file, {}, never).run;
+  REQUIRE(run);
+  const auto first = [&](const std::string& words) {
+    const auto span = SpanQuery(*run, words).next(std::nullopt, true);
+    REQUIRE(span);
+    return *span;
+  };
+  const SpanId stale = first("F5 rank0");
+  CHECK(run->weights_of(run->trace.spans[stale]) == WeightsRead{3, 2});
+  CHECK_THAT(text_of(facts_of(*run, stale)),
+             ContainsSubstring("Weights: version 3, lacks 2 earlier updates"));
+  CHECK_THAT(summary(*run, stale), ContainsSubstring("weights version 3, lacks 2 earlier updates"));
+  const SpanId fresh = first("F5 rank2");
+  CHECK_THAT(text_of(facts_of(*run, fresh)),
+             ContainsSubstring("Weights: version 5, every earlier update in it"));
+  CHECK(run->weights_of(run->trace.spans[first("O5 rank0")]).updates < 0);
 }
 
 }  // namespace

@@ -90,6 +90,20 @@ TEST_CASE("the straggler's row points at the collective where others wait longes
   CHECK(content.columns[2].key(1) == Approx(content.columns[3].key(0)));  // what 0 waits
 }
 
+TEST_CASE("how old the weights are that each stage reads is said and has a column",
+          "[gui][model]") {
+  const SummaryPtr model = summary_of("tiny/llama-pipedream3.toml");
+  CHECK(staleness_text(*model) ==
+        "Forward passes read old weights. Updates that they miss: 2 on rank 0, 1 on rank 1.");
+  const TableContent content = rank_content(model);
+  CHECK(content.columns[4].title == "Missed updates");
+  for (std::size_t rank = 0; rank < 3; ++rank) CHECK(content.columns[4].key(rank) == 2.0 - rank);
+
+  const SummaryPtr drained = summary_of("schedules/1f1b-p4-m8.toml");
+  CHECK(staleness_text(*drained).empty());
+  CHECK(rank_content(drained).columns[4].title == "Computation");
+}
+
 TEST_CASE("ranks are named by ranges, and many of them by their number", "[gui][model]") {
   CHECK(label_of({3}) == "rank 3");
   CHECK(label_of({0, 1, 2, 3}) == "ranks 0–3");
