@@ -49,8 +49,8 @@ std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& 
 /// - DeviceSpec::overlap_slowdown: calls of a rank that takes part in a running collective or
 ///   transfer progress at 1 / slowdown, and so does a transfer one of whose ranks runs a call.
 ///   Latency of messages and host copies are not slowed.
-/// Ranks are folded (see fold()) unless something tells them apart: a straggler, ranks that share
-/// a device's throughput, or a group that spans nodes for one rank and not for its representative.
+/// Of ranks that do the same at the same time one is simulated, see fold_alike(); jitter, and ranks
+/// that share a device's throughput, tell all apart.
 ///
 /// Requires verify(program).empty(). Same input, same result, on any machine. Errors: Internal if
 /// the program gets stuck (names blocked ops) or a message is on a stream that is not for messages.

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "backends/sim/folding.hpp"
+
 namespace lockstep::sim {
 namespace {
 
@@ -71,34 +73,6 @@ Folding identity(int world_size) {
   std::iota(folding.representatives.begin(), folding.representatives.end(), 0);
   folding.representative_of = folding.representatives;
   return folding;
-}
-
-/// True if every rank sees the same links as its representative: both fill nodes in rank order, so
-/// a group of the one may span nodes where that of the other does not.
-bool same_links(const Program& program, const ClusterSpec& cluster, const Plan& plan) {
-  const Mesh& mesh = program.mesh;
-  if (mesh.world_size() <= cluster.ranks_per_node()) return true;
-  const int pp = mesh.index_of("pp");
-  for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
-    const Rank twin = plan.folding.representative_of[static_cast<std::size_t>(rank)];
-    if (twin == rank) continue;
-    const RolePlan& role = plan.roles[static_cast<std::size_t>(
-        program.role_of_rank[static_cast<std::size_t>(rank)].v)];
-    for (const GroupId g : role.groups) {
-      const Group& group = program.group(g);
-      if (group_links(cluster, members(mesh, group, rank)) !=
-          group_links(cluster, members(mesh, group, twin))) {
-        return false;
-      }
-    }
-    for (const int peer : role.peers) {
-      if (link_between(cluster, rank, mesh.with_coordinate(rank, pp, peer)) !=
-          link_between(cluster, twin, mesh.with_coordinate(twin, pp, peer))) {
-        return false;
-      }
-    }
-  }
-  return true;
 }
 
 /// Position of each rank's representative among the representatives.
@@ -192,10 +166,10 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
       program.p2p_latency.v < 0 &&
       ranks * computing_streams(program) > std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
-  plan.folding = identity(world_size);
-  if (fold_ranks && !plan.shared_devices && plan.straggler < 0 && what_if.jitter == 0) {
-    plan.folding = fold(program);
-    if (!same_links(program, cluster, plan)) plan.folding = identity(world_size);
+  if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
+    plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
+  } else {
+    plan.folding = identity(world_size);
   }
   plan_meetings(program, cluster, plan);
   return plan;

@@ -28,7 +28,7 @@ struct GroupInstance {
 };
 
 struct Plan {
-  Folding folding;              // identity when ranks are told apart
+  Folding folding;              // of ranks that do the same at the same time
   std::vector<RolePlan> roles;  // by role
   std::vector<GroupInstance> instances;
   std::vector<std::uint32_t> instance_of;   // [simulated rank][group]

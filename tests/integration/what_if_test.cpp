@@ -1,8 +1,10 @@
 // Counterfactuals of the simulator against what theory says of them.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "backends/backends.hpp"
+#include "backends/sim/engine.hpp"
 #include "core/analysis/report.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
@@ -57,6 +59,70 @@ TEST_CASE("1F1B runs at the pace of its slowest stage", "[integration]") {
       }
     }
   }
+}
+
+TEST_CASE("ranks that are not told apart do what each of them does alone", "[integration]") {
+  // Layouts of 12 to 32 ranks in nodes of four or five, which cut some groups and not
+  // others; the straggler is anyone or no one.
+  std::vector<Scenario> layouts;
+  for (const test::Layout& layout :
+       {test::Layout{4, 3}, test::Layout{3, 2, 2, 4}, test::Layout{1, 4, 4, 4}}) {
+    layouts.push_back(test::tiny_scenario(Architecture::Llama, layout));
+  }
+  Scenario four = test::tiny_scenario(Architecture::Gpt2, {1, 2, 2, 4});
+  four.strategy.tensor_parallel_degree = 4;
+  four.strategy.enable_sequence_parallel = true;
+  four.strategy.context_parallel_degree = 2;
+  four.strategy.context_parallel_method = ContextParallelMethod::AllGather;
+  layouts.push_back(four);
+  for (Scenario& s : layouts) {
+    s.cluster.ranks_per_device = 1;
+    s.cluster.devices_per_node = 64;
+    s.cluster.device.launch_overhead = Seconds{1e-5};
+    s.cluster.intra_node = {{1e9}, {1e-6}};
+    s.cluster.inter_node = {{3e8}, {4e-6}};
+    s.what_if.straggler_slowdown = 1.5;
+    const Program program = test::lowered(s);
+    const int world = program.mesh.world_size();
+    for (const int node : {4, 5, world}) {
+      s.cluster.devices_per_node = node;
+      s.cluster.nodes = (world + node - 1) / node;
+      for (Rank slow = -1; slow < world; ++slow) {
+        s.what_if.straggler_rank = slow;
+        INFO(world << " ranks in nodes of " << node << ", straggler " << slow);
+        const auto folded = sim::simulate(program, s.cluster, s.what_if);
+        const auto all = sim::simulate(program, s.cluster, s.what_if, {.fold = false});
+        REQUIRE(folded.ok());
+        REQUIRE(all.ok());
+        if (node == world) CHECK(folded->ranks.size() < all->ranks.size());
+        bool same = true;
+        for (std::size_t r = 0; r < all->times.size(); ++r) {
+          const auto at =
+              std::lower_bound(folded->ranks.begin(), folded->ranks.end(), folded->same_as[r]) -
+              folded->ranks.begin();
+          const auto& twin = folded->times[static_cast<std::size_t>(at)];
+          for (std::size_t op = 0; op < twin.size(); ++op) {
+            same = same && twin[op].end == all->times[r][op].end;
+          }
+          same = same && twin.size() == all->times[r].size();
+        }
+        CHECK(same);
+      }
+    }
+  }
+}
+
+TEST_CASE("a straggler of a cube of ranks tells two ranks apart along each axis", "[integration]") {
+  // Tensor parallel 8, pipeline 4, two replicas: it, those that share an axis with it and those
+  // that do not are alike, 2 x 2, on each of 4 stages; without it, one rank of each stage.
+  const std::string path =
+      test::scenario_file("tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml");
+  const auto simulated = [&](const std::vector<std::string>& set) {
+    const std::vector<Rank> same_as = test::simulate_file(path, set).front().trace.same_as;
+    return std::set<Rank>(same_as.begin(), same_as.end()).size();
+  };
+  CHECK(simulated({}) == 4);
+  CHECK(simulated({"what_if.straggler_rank=42", "what_if.straggler_slowdown=1.1"}) == 16);
 }
 
 TEST_CASE("jitter keeps the mean of a chain and lengthens what waits for the slowest",
