@@ -89,8 +89,6 @@ TEST_CASE("the GPU has every kernel that the programs of the parity table need",
           "[integration][cuda]") {
   const auto kernels = cuda::test::emulated_kernels();
   for (const ParityRow& row : test::parity_rows()) {
-    // Attention to gathered keys is refused there, too.
-    if (row.keys.find("allgather") != std::string::npos) continue;
     for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
       const Program program = lowered(parity_scenario(kind, row, DType::F32));
       for (const Function& function : program.functions) {
@@ -207,6 +205,7 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
   const auto kernels = cuda::test::emulated_kernels();
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
     for (const char* keys : {"", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2", "cp=2 zero_stage=0",
+                             "cp=3 context_parallel_method=allgather training.seq_len=12",
                              "tp=3 enable_sequence_parallel=true model.heads=6 model.kv_heads=3 "
                              "model.ffn_hidden=48",
                              "dp_shard=2 expert_parallel_degree=2 model.experts=4 "

@@ -69,6 +69,36 @@ class Cases {
          .wide_in = "--w-"});
   }
 
+  /// Of one rank among `parts`, whose keys and values are gathered: `seq` own tokens, half of them
+  /// from the front of the sequence and half from the back.
+  void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
+                          std::int64_t kv_heads, std::int64_t dim, std::int64_t parts) {
+    const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, parts};
+    const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
+    const auto add_pieces = [&](std::int64_t rank, Numbers& to) {
+      to.push_back(static_cast<double>(rank * (seq / 2)));
+      to.push_back(static_cast<double>((2 * parts - 1 - rank) * (seq / 2)));
+    };
+    for (std::int64_t rank = 0; rank < parts; ++rank) {
+      Numbers starts;
+      add_pieces(rank, starts);
+      for (std::int64_t part = 0; part < parts; ++part) add_pieces(part, starts);
+      const ConformanceCase forward{
+          .kind = K::AttentionForward,
+          .dims = dims,
+          .in = {random(qkv, 2.0), random(parts * batch * seq * 2 * kv_heads * dim, 2.0), starts},
+          .wide_out = "-w"};
+      add(forward);
+      const auto saved = outputs(forward);
+      add({.kind = K::AttentionBackward,
+           .dims = dims,
+           .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim),
+                  forward.in[1], starts},
+           .initial = {random(qkv)},  // whose keys and values stay
+           .wide_in = "--w---"});
+    }
+  }
+
   void norm(bool centered, std::int64_t rows, std::int64_t cols) {
     const std::vector<std::int64_t> dims = {rows, cols};
     ConformanceCase forward{.kind = centered ? K::LayerNormForward : K::RmsNormForward,
@@ -382,6 +412,12 @@ class Cases {
            .scalars = {10000.0},
            .in = {random(batch * seq * row_heads * dim)},
            .aliases = {0}});
+      if (seq % 2 != 0) continue;
+      add({.kind = K::Rope,  // two pieces, from elsewhere in the sequence
+           .dims = {batch, seq, heads, dim, row_heads, inverse},
+           .scalars = {10000.0},
+           .in = {random(batch * seq * row_heads * dim), {static_cast<double>(seq), 3.0 * seq}},
+           .aliases = {0}});
     }
   }
 
@@ -490,6 +526,12 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.attention(2, 64, 2, 1, 64);
   cases.attention(1, 130, 2, 2, 64);
   cases.attention(1, 150, 2, 1, 128);
+  cases.gathered_attention(1, 2, 1, 1, 3, 1);
+  cases.gathered_attention(2, 10, 2, 1, 5, 3);
+  cases.gathered_attention(1, 70, 2, 2, 20, 2);
+  cases.gathered_attention(1, 14, 2, 1, 64, 2);
+  cases.gathered_attention(1, 256, 2, 1, 64, 2);
+  cases.gathered_attention(2, 150, 1, 1, 128, 2);
   for (const bool centered : {true, false}) {
     cases.norm(centered, 1, 1);
     cases.norm(centered, 3, 5);
@@ -519,6 +561,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.embedding(600, 16, 100, 11);
   cases.rope(1, 1, 1, 2, 1);
   cases.rope(2, 9, 3, 8, 5);
+  cases.rope(2, 10, 2, 8, 3);
   cases.regroup(1, 1, 1, 0);
   cases.regroup(9, 3, 5, 2);
   cases.regroup(17, 2, 32, 8);
@@ -553,6 +596,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.gemm(1000, 2304, 768);
   cases.attention(2, 1024, 12, 12, 64);
   cases.attention(1, 1000, 8, 2, 128);
+  cases.gathered_attention(1, 1024, 8, 2, 128, 2);
   cases.norm(true, 4096, 768);
   cases.norm(false, 1024, 4096);
   cases.rows_and_columns(512, 50304);

@@ -228,10 +228,15 @@ class ConformanceRun {
 
   static bool is_index(KernelKind kind, std::size_t i) {
     switch (kind) {
+      case KernelKind::AttentionForward:
+        return i == 2;
+      case KernelKind::AttentionBackward:
+        return i == 5;
       case KernelKind::EmbeddingForward:
       case KernelKind::EmbeddingBackward:
         return i == 0;
       case KernelKind::CrossEntropy:
+      case KernelKind::Rope:
         return i == 1;
       case KernelKind::CrossEntropyStats:
         return i == 1 || i == 2;

@@ -11,7 +11,9 @@ constexpr int kThreads = 256;
 constexpr int kTile = 32;                      // queries and keys per tile
 constexpr int kRowThreads = kThreads / kTile;  // that share a row of a tile: 8
 constexpr int kScores = kTile / kRowThreads;   // of a row, per thread: 4
-constexpr int kMaxHeadDim = 256;
+/// float64 tiles of longer heads exceed the shared memory of a block.
+template <class T>
+constexpr int kMaxHeadDim = sizeof(T) == 8 ? 128 : 256;
 
 /// Where a thread stands in a tile: row r, and every kRowThreads-th column from c.
 struct Spot {
@@ -33,16 +35,25 @@ __device__ __forceinline__ A row_max(A x) {
   return x;
 }
 
-/// Rows s0 … of a matrix whose rows lie `stride` apart to shared memory [kTile, D + 1]; rows from
-/// `seq` on are zero.
+/// The first `present` rows of a matrix whose rows lie `stride` apart to shared memory
+/// [kTile, D + 1]; the others are zero.
 template <class T>
-__device__ void read_tile(const T* from, int64_t stride, int64_t s0, int64_t seq, int64_t D,
-                          Acc<T>* to) {
+__device__ void read_tile(const T* from, int64_t stride, int64_t present, int64_t D, Acc<T>* to) {
   for (int64_t i = threadIdx.x; i < kTile * D; i += kThreads) {
     const int64_t r = i / D, d = i % D;
-    to[r * (D + 1) + d] = s0 + r < seq ? value(from[r * stride + d]) : Acc<T>(0);
+    to[r * (D + 1) + d] = r < present ? value(from[r * stride + d]) : Acc<T>(0);
   }
 }
+
+/// Where a block's tile lies.
+struct Place {
+  int64_t piece, first;
+  __device__ Place(int64_t tile, int64_t length) {
+    const int64_t tiles = (length + kTile - 1) / kTile;
+    piece = tile / tiles;
+    first = tile % tiles * kTile;
+  }
+};
 
 /// sums[j] = dot product of row r of `a` with rows c, c + kRowThreads, … of `b`.
 template <class A>
@@ -97,42 +108,48 @@ __global__ void attention_forward(Attention<T> a) {
   A* const keys = queries + kTile * (D + 1);  // then values
   A* const weights = keys + kTile * (D + 1);
   const Spot at;
-  const int64_t q0 = static_cast<int64_t>(blockIdx.x) * kTile, q = q0 + at.r;
+  const Place tile(blockIdx.x, a.piece);
+  const int64_t q0 = tile.first, q = q0 + at.r, s = a.place(tile.piece, q);
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
-  read_tile(a.qkv + a.query(b, h, q0), a.row, q0, a.seq, D, queries);
+  read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, D, queries);
   A sums[kD / kRowThreads] = {};
   A top = -infinity<A>(), total = 0;
-  for (int64_t k0 = 0; k0 < q0 + kTile && k0 < a.seq; k0 += kTile) {
-    sync_block();
-    read_tile(a.qkv + a.key(b, kv, k0), a.row, k0, a.seq, D, keys);
-    sync_block();
-    A scores[kScores];
-    dot_rows(at, queries, keys, D, scores);
-    A most = top;
-    for (int j = 0; j < kScores; ++j) {
-      const bool seen = k0 + at.c + j * kRowThreads <= q;
-      scores[j] = seen ? scores[j] * a.scale : -infinity<A>();
-      most = greater(most, scores[j]);
+  for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
+    const int64_t last = q + a.ahead(tile.piece, piece);
+    for (int64_t k0 = 0; k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
+      const T* const from = a.kv + a.key(b, kv, piece, k0);
+      sync_block();
+      read_tile(from, a.kv_row, a.piece - k0, D, keys);
+      sync_block();
+      A scores[kScores];
+      dot_rows(at, queries, keys, D, scores);
+      A most = top;
+      for (int j = 0; j < kScores; ++j) {
+        const int64_t k = k0 + at.c + j * kRowThreads;
+        scores[j] = k <= last && k < a.piece ? scores[j] * a.scale : -infinity<A>();
+        most = greater(most, scores[j]);
+      }
+      // Finite: the first tile of the first piece begins the sequence, and every query sees key 0.
+      most = row_max(most);
+      const A correction = exponential(top - most);
+      A part = 0;
+      for (int j = 0; j < kScores; ++j) {
+        const A p = exponential(scores[j] - most);
+        part += p;
+        weights[at.r * (kTile + 1) + at.c + j * kRowThreads] = p;
+      }
+      total = total * correction + row_sum(part);
+      top = most;
+      for (int i = 0; i < kD / kRowThreads; ++i) sums[i] *= correction;
+      sync_block();
+      read_tile(from + a.values(), a.kv_row, a.piece - k0, D, keys);
+      sync_block();
+      add_rows<kD>(at, weights, keys, D, sums);
     }
-    most = row_max(most);  // finite: the first tile holds key 0, which every query sees
-    const A correction = exponential(top - most);
-    A part = 0;
-    for (int j = 0; j < kScores; ++j) {
-      const A p = exponential(scores[j] - most);
-      part += p;
-      weights[at.r * (kTile + 1) + at.c + j * kRowThreads] = p;
-    }
-    total = total * correction + row_sum(part);
-    top = most;
-    for (int i = 0; i < kD / kRowThreads; ++i) sums[i] *= correction;
-    sync_block();
-    read_tile(a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq, D, keys);
-    sync_block();
-    add_rows<kD>(at, weights, keys, D, sums);
   }
-  if (q >= a.seq) return;
-  write_rows<kD>(at, sums, 1 / total, D, a.out + a.out_of(b, h, q));
-  if (at.c == 0) a.lse.set(a.row_of(b, h, q), top + logarithm(total));
+  if (q >= a.piece) return;
+  write_rows<kD>(at, sums, 1 / total, D, a.out + a.out_of(b, h, s));
+  if (at.c == 0) a.lse.set(a.row_of(b, h, s), top + logarithm(total));
 }
 
 /// delta of every query: a warp each.
@@ -150,13 +167,12 @@ __global__ void attention_delta(Attention<T> a) {
   a.delta[a.row_of(b, h, s)] = sum;
 }
 
-/// Weights p and gradients ds of a tile's scores, for the thread's spots: row = query.
+/// Weights p and gradients ds of a score, for the thread's spots: of the query at s, if it sees it.
 template <class T>
 __device__ __forceinline__ void score_gradients(const Attention<T>& a, int64_t b, int64_t h,
-                                                int64_t q, int64_t k, Acc<T> score, Acc<T> d_weight,
+                                                int64_t s, bool seen, Acc<T> score, Acc<T> d_weight,
                                                 Acc<T>& p, Acc<T>& ds) {
-  const bool seen = k <= q && q < a.seq;
-  const int64_t line = a.row_of(b, h, seen ? q : 0);
+  const int64_t line = a.row_of(b, h, seen ? s : 0);
   p = seen ? exponential(score * a.scale - a.lse.template get<Acc<T>>(line)) : Acc<T>(0);
   ds = p * (d_weight - a.delta[line]) * a.scale;
 }
@@ -174,35 +190,43 @@ __global__ void attention_backward_keys(Attention<T> a) {
   A* const weights = d_outs + kTile * (D + 1);
   A* const d_scores = weights + kTile * (kTile + 1);
   const Spot at;
-  const int64_t k0 = static_cast<int64_t>(blockIdx.x) * kTile, k = k0 + at.r;
+  const Place tile(blockIdx.x, a.piece);
+  const int64_t k0 = tile.first, k = k0 + at.r;
   const int64_t kv = blockIdx.y, b = blockIdx.z;
-  read_tile(a.qkv + a.key(b, kv, k0), a.row, k0, a.seq, D, keys);
-  read_tile(a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq, D, values);
+  const T* const from = a.kv + a.key(b, kv, tile.piece, k0);
+  read_tile(from, a.kv_row, a.piece - k0, D, keys);
+  read_tile(from + a.values(), a.kv_row, a.piece - k0, D, values);
   A d_key[kD / kRowThreads] = {}, d_value[kD / kRowThreads] = {};
   for (int64_t h = kv * a.group; h < (kv + 1) * a.group; ++h) {
-    for (int64_t q0 = k0; q0 < a.seq; q0 += kTile) {
-      sync_block();
-      read_tile(a.qkv + a.query(b, h, q0), a.row, q0, a.seq, D, queries);
-      read_tile(a.d_o + a.out_of(b, h, q0), a.heads * D, q0, a.seq, D, d_outs);
-      sync_block();
-      A scores[kScores], d_weights[kScores];
-      dot_rows(at, keys, queries, D, scores);
-      dot_rows(at, values, d_outs, D, d_weights);
-      for (int j = 0; j < kScores; ++j) {
-        const int column = at.c + j * kRowThreads;
-        A p, ds;
-        score_gradients(a, b, h, q0 + column, k, scores[j], d_weights[j], p, ds);
-        weights[at.r * (kTile + 1) + column] = p;
-        d_scores[at.r * (kTile + 1) + column] = ds;
+    for (int64_t piece = 0; piece < a.query_pieces; ++piece) {
+      const int64_t ahead = a.ahead(piece, tile.piece);
+      for (int64_t q0 = a.first_query(piece, tile.piece, k0, kTile); q0 < a.piece; q0 += kTile) {
+        const int64_t s0 = a.place(piece, q0);
+        sync_block();
+        read_tile(a.qkv + a.query(b, h, s0), a.row, a.piece - q0, D, queries);
+        read_tile(a.d_o + a.out_of(b, h, s0), a.heads * D, a.piece - q0, D, d_outs);
+        sync_block();
+        A scores[kScores], d_weights[kScores];
+        dot_rows(at, keys, queries, D, scores);
+        dot_rows(at, values, d_outs, D, d_weights);
+        for (int j = 0; j < kScores; ++j) {
+          const int column = at.c + j * kRowThreads;
+          const bool seen = k <= q0 + column + ahead && q0 + column < a.piece;
+          A p, ds;
+          score_gradients(a, b, h, s0 + column, seen, scores[j], d_weights[j], p, ds);
+          weights[at.r * (kTile + 1) + column] = p;
+          d_scores[at.r * (kTile + 1) + column] = ds;
+        }
+        sync_block();
+        add_rows<kD>(at, weights, d_outs, D, d_value);
+        add_rows<kD>(at, d_scores, queries, D, d_key);
       }
-      sync_block();
-      add_rows<kD>(at, weights, d_outs, D, d_value);
-      add_rows<kD>(at, d_scores, queries, D, d_key);
     }
   }
-  if (k >= a.seq) return;
-  write_rows<kD>(at, d_key, A(1), D, a.out + a.key(b, kv, k));
-  write_rows<kD>(at, d_value, A(1), D, a.out + a.value_of(b, kv, k));
+  if (k >= a.piece) return;
+  T* const to = a.d_kv + a.key(b, kv, tile.piece, k);
+  write_rows<kD>(at, d_key, A(1), D, to);
+  write_rows<kD>(at, d_value, A(1), D, to + a.values());
 }
 
 /// A block per (tile of queries, head, batch).
@@ -217,37 +241,52 @@ __global__ void attention_backward_queries(Attention<T> a) {
   A* const values = keys + kTile * (D + 1);
   A* const d_scores = values + kTile * (D + 1);
   const Spot at;
-  const int64_t q0 = static_cast<int64_t>(blockIdx.x) * kTile, q = q0 + at.r;
+  const Place tile(blockIdx.x, a.piece);
+  const int64_t q0 = tile.first, q = q0 + at.r, s = a.place(tile.piece, q);
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
-  read_tile(a.qkv + a.query(b, h, q0), a.row, q0, a.seq, D, queries);
-  read_tile(a.d_o + a.out_of(b, h, q0), a.heads * D, q0, a.seq, D, d_outs);
+  read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, D, queries);
+  read_tile(a.d_o + a.out_of(b, h, s - at.r), a.heads * D, a.piece - q0, D, d_outs);
   A d_query[kD / kRowThreads] = {};
-  for (int64_t k0 = 0; k0 < q0 + kTile && k0 < a.seq; k0 += kTile) {
-    sync_block();
-    read_tile(a.qkv + a.key(b, kv, k0), a.row, k0, a.seq, D, keys);
-    read_tile(a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq, D, values);
-    sync_block();
-    A scores[kScores], d_weights[kScores];
-    dot_rows(at, queries, keys, D, scores);
-    dot_rows(at, d_outs, values, D, d_weights);
-    for (int j = 0; j < kScores; ++j) {
-      const int column = at.c + j * kRowThreads;
-      A p, ds;
-      score_gradients(a, b, h, q, k0 + column, scores[j], d_weights[j], p, ds);
-      d_scores[at.r * (kTile + 1) + column] = ds;
+  for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
+    const int64_t last = q + a.ahead(tile.piece, piece);
+    for (int64_t k0 = 0; k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
+      const T* const from = a.kv + a.key(b, kv, piece, k0);
+      sync_block();
+      read_tile(from, a.kv_row, a.piece - k0, D, keys);
+      read_tile(from + a.values(), a.kv_row, a.piece - k0, D, values);
+      sync_block();
+      A scores[kScores], d_weights[kScores];
+      dot_rows(at, queries, keys, D, scores);
+      dot_rows(at, d_outs, values, D, d_weights);
+      for (int j = 0; j < kScores; ++j) {
+        const int column = at.c + j * kRowThreads;
+        const bool seen = k0 + column <= last && k0 + column < a.piece && q < a.piece;
+        A p, ds;
+        score_gradients(a, b, h, s, seen, scores[j], d_weights[j], p, ds);
+        d_scores[at.r * (kTile + 1) + column] = ds;
+      }
+      sync_block();
+      add_rows<kD>(at, d_scores, keys, D, d_query);
     }
-    sync_block();
-    add_rows<kD>(at, d_scores, keys, D, d_query);
   }
-  if (q < a.seq) write_rows<kD>(at, d_query, A(1), D, a.out + a.query(b, h, q));
+  if (q < a.piece) write_rows<kD>(at, d_query, A(1), D, a.out + a.query(b, h, s));
+}
+
+template <class T>
+unsigned query_tiles(const Attention<T>& a) {
+  return static_cast<unsigned>(a.query_pieces) * blocks_of(a.piece, kTile);
+}
+template <class T>
+unsigned key_tiles(const Attention<T>& a) {
+  return static_cast<unsigned>(a.key_pieces) * blocks_of(a.piece, kTile);
 }
 
 /// f with the least register array that holds a head.
-template <class F>
+template <class T, class F>
 void for_head_dim(int64_t head_dim, const F& f) {
   if (head_dim <= 64) return f(Width<64>{});
   if (head_dim <= 128) return f(Width<128>{});
-  f(Width<kMaxHeadDim>{});
+  if constexpr (kMaxHeadDim<T> == 256) f(Width<256>{});
 }
 
 void run_forward(const KernelCall& call, Queue& queue) {
@@ -255,10 +294,10 @@ void run_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const Attention<T> a = attention_of<T>(call);
-    for_head_dim(a.head_dim, [&](auto d) {
-      queue.launch(
-          {blocks_of(a.seq, kTile), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
-          {kThreads}, shared_bytes<Acc<T>>(a.head_dim, 2, 1), attention_forward<T, d.kValue>, a);
+    for_head_dim<T>(a.head_dim, [&](auto d) {
+      queue.launch({query_tiles(a), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
+                   {kThreads}, shared_bytes<Acc<T>>(a.head_dim, 2, 1),
+                   attention_forward<T, d.kValue>, a);
     });
   });
 }
@@ -270,11 +309,11 @@ void run_backward(const KernelCall& call, Queue& queue) {
     queue.launch({blocks_of(a.batch * a.seq * a.heads, kThreads / kWarp)},
                  {kWarp, kThreads / kWarp}, 0, attention_delta<T>, a);
     if (on_tensor_cores(call)) return attention_backward_mma(call, queue);
-    const auto tiles = blocks_of(a.seq, kTile), batch = static_cast<unsigned>(a.batch);
-    for_head_dim(a.head_dim, [&](auto d) {
-      queue.launch({tiles, static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
+    const auto batch = static_cast<unsigned>(a.batch);
+    for_head_dim<T>(a.head_dim, [&](auto d) {
+      queue.launch({key_tiles(a), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
                    shared_bytes<Acc<T>>(a.head_dim, 4, 2), attention_backward_keys<T, d.kValue>, a);
-      queue.launch({tiles, static_cast<unsigned>(a.heads), batch}, {kThreads},
+      queue.launch({query_tiles(a), static_cast<unsigned>(a.heads), batch}, {kThreads},
                    shared_bytes<Acc<T>>(a.head_dim, 4, 1), attention_backward_queries<T, d.kValue>,
                    a);
     });
@@ -282,8 +321,7 @@ void run_backward(const KernelCall& call, Queue& queue) {
 }
 
 bool accepts(const Kernel& kernel) {
-  // float64 tiles of longer heads exceed the shared memory of a block.
-  return kernel.dims[4] <= (kernel.dtype == DType::F64 ? kMaxHeadDim / 2 : kMaxHeadDim);
+  return kernel.dims[4] <= (kernel.dtype == DType::F64 ? kMaxHeadDim<double> : kMaxHeadDim<float>);
 }
 
 std::int64_t deltas(const Kernel& kernel) {
@@ -294,8 +332,8 @@ std::int64_t deltas(const Kernel& kernel) {
 }  // namespace
 
 void add_attention(Registry& rows) {
-  rows[KernelKind::AttentionForward] = {"m", "ms", run_forward, nullptr, accepts};
-  rows[KernelKind::AttentionBackward] = {"mmsm", "m", run_backward, deltas, accepts};
+  rows[KernelKind::AttentionForward] = {"mmi", "ms", run_forward, nullptr, accepts};
+  rows[KernelKind::AttentionBackward] = {"mmsmmi", "mm", run_backward, deltas, accepts};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

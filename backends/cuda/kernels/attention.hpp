@@ -5,29 +5,52 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
+/// Queries come in pieces that are contiguous in the sequence, and so do keys: one piece of both,
+/// or, with keys gathered from several ranks, two of queries and two of keys for each rank. Places
+/// of queries and keys are counted in their piece.
 template <class T>
 struct Attention {
   int64_t batch, seq, heads, kv_heads, head_dim;
-  int64_t row;    // elements from one position to the next in qkv
-  int64_t group;  // query heads per key head
+  int64_t row;     // elements from one position to the next in qkv
+  int64_t kv_row;  // likewise where keys and values lie
+  int64_t group;   // query heads per key head
+  int64_t query_pieces, key_pieces, piece;
+  const std::int32_t* starts;  // in the sequence: of the pieces of queries, then of keys; null: 0
   Acc<T> scale;
-  const T *qkv, *o, *d_o;
-  T* out;  // o, or dqkv
+  const T *qkv, *kv, *o, *d_o;
+  T *out, *d_kv;  // o, or dqkv; where the gradients of keys and values go
   Ref lse;
   Acc<T>* delta;  // [batch, heads, seq]: sum of do * o
 
+  /// Of all own tokens.
+  __device__ int64_t place(int64_t query_piece, int64_t q) const { return query_piece * piece + q; }
   __device__ int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
   }
-  __device__ int64_t key(int64_t b, int64_t kv, int64_t s) const { return query(b, heads + kv, s); }
-  __device__ int64_t value_of(int64_t b, int64_t kv, int64_t s) const {
-    return query(b, heads + kv_heads + kv, s);
+  /// In kv and d_kv; the value lies values() further.
+  __device__ int64_t key(int64_t b, int64_t head, int64_t key_piece, int64_t k) const {
+    return ((key_piece / 2 * batch + b) * seq + key_piece % 2 * piece + k) * kv_row +
+           head * head_dim;
   }
+  __device__ int64_t values() const { return kv_heads * head_dim; }
   __device__ int64_t out_of(int64_t b, int64_t h, int64_t s) const {
     return ((b * seq + s) * heads + h) * head_dim;
   }
   __device__ int64_t row_of(int64_t b, int64_t h, int64_t s) const {
     return (b * heads + h) * seq + s;
+  }
+  /// Query q of one piece sees key k of the other if k <= q + ahead().
+  __device__ int64_t ahead(int64_t query_piece, int64_t key_piece) const {
+    return starts == nullptr ? 0 : starts[query_piece] - starts[2 + key_piece];
+  }
+  /// Keys of a piece that the queries below `end` see, or some of them: the first so many.
+  __device__ int64_t keys_seen(int64_t query_piece, int64_t end, int64_t key_piece) const {
+    return smaller(piece, end + ahead(query_piece, key_piece));
+  }
+  /// The first query of a piece, in steps of `tile`, that may see key k.
+  __device__ int64_t first_query(int64_t query_piece, int64_t key_piece, int64_t k,
+                                 int64_t tile) const {
+    return greater<int64_t>(k - ahead(query_piece, key_piece), 0) / tile * tile;
   }
 };
 
@@ -35,18 +58,31 @@ template <class T>
 Attention<T> attention_of(const KernelCall& call) {
   const auto& d = call.kernel->dims;
   const bool forward = call.kernel->kind == KernelKind::AttentionForward;
+  const int gathered = forward ? 1 : 4;  // keys and values, then where pieces start
+  const bool own = d[5] == 0;
+  const int64_t row = (d[2] + 2 * d[3]) * d[4], behind_queries = d[2] * d[4];
+  T* const d_kv = forward ? nullptr
+                  : own   ? output<T>(call, 0) + behind_queries
+                          : output<T>(call, 1);
   return {d[0],
           d[1],
           d[2],
           d[3],
           d[4],
-          (d[2] + 2 * d[3]) * d[4],
+          row,
+          own ? row : 2 * d[3] * d[4],
           d[2] / d[3],
+          own ? 1 : 2,
+          own ? 1 : 2 * d[5],
+          own ? d[1] : d[1] / 2,
+          own ? nullptr : input<std::int32_t>(call, gathered + 1),
           static_cast<Acc<T>>(1 / __builtin_sqrt(static_cast<double>(d[4]))),
           input<T>(call, 0),
+          own ? input<T>(call, 0) + behind_queries : input<T>(call, gathered),
           input<T>(call, 1),
           input<T>(call, 3),
           output<T>(call, 0),
+          d_kv,
           forward ? output_ref(call, 1) : input_ref(call, 2),
           reinterpret_cast<Acc<T>*>(call.scratch)};
 }

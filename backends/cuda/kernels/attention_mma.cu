@@ -26,16 +26,16 @@ struct Lane {
         warp(static_cast<int>(threadIdx.x) / kWarp) {}
 };
 
-/// Rows s0 … s0 + kRows - 1 to shared memory, those from `seq` on zero.
+/// kRows rows to shared memory; only the first `rows` are there, the others become zero.
 template <int kRows, int D>
-__device__ __forceinline__ void read_tile(BF16* to, const BF16* from, int64_t stride, int64_t s0,
-                                          int64_t seq) {
+__device__ __forceinline__ void read_tile(BF16* to, const BF16* from, int64_t stride,
+                                          int64_t rows) {
   constexpr int kChunks = D / 8;
   LOCKSTEP_UNROLL
   for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
     const int at = i * kThreads + static_cast<int>(threadIdx.x);
     const int r = at / kChunks, c = at % kChunks * 8;
-    const bool present = s0 + r < seq;
+    const bool present = r < rows;
     copy_async(to + r * kStride<D> + c, from + (present ? r : 0) * stride + c, present);
   }
 }
@@ -103,6 +103,11 @@ __device__ __forceinline__ void write_rows(const Lane& lane, const float (&c)[D 
   }
 }
 
+/// As a place in or beside a tile.
+__device__ __forceinline__ int clamped(int64_t x) {
+  return static_cast<int>(greater<int64_t>(smaller<int64_t>(x, 2 * kTile), -2 * kTile));
+}
+
 /// Over the four lanes that share a row.
 __device__ __forceinline__ float row_sum(float x) {
   x += shuffle_xor(x, 1);
@@ -113,8 +118,41 @@ __device__ __forceinline__ float row_max(float x) {
   return greater(x, shuffle_xor(x, 2));
 }
 
-/// A block per (tile of queries, longest first; head; batch).
-template <int D>
+/// A tile of queries, the last in the sequence first: those see most keys.
+struct QueryTile {
+  int64_t piece, first;
+  __device__ explicit QueryTile(int64_t length) {
+    const int64_t tiles = (length + kTile - 1) / kTile;
+    const int64_t tile = static_cast<int64_t>(gridDim.x) - 1 - blockIdx.x;
+    piece = tile / tiles;
+    first = tile % tiles * kTile;
+  }
+};
+
+/// The tiles of kKeys keys that a tile of queries sees, one after the other. Own keys are one piece
+/// (kGathered false): known when compiled, for the registers' sake.
+template <bool kGathered, int kKeys>
+struct KeyTiles {
+  int64_t piece = 0, k0 = 0;
+  __device__ __forceinline__ static int64_t end(const Attention<BF16>& a, const QueryTile& tile,
+                                                int64_t key_piece) {
+    if (!kGathered) return smaller(a.piece, tile.first + kTile);
+    return a.keys_seen(tile.piece, tile.first + kTile, key_piece);
+  }
+  __device__ __forceinline__ bool more(const Attention<BF16>& a) const {
+    return piece < (kGathered ? a.key_pieces : 1);
+  }
+  __device__ __forceinline__ void next(const Attention<BF16>& a, const QueryTile& tile) {
+    k0 += kKeys;
+    while (more(a) && k0 >= end(a, tile, piece)) {
+      ++piece;
+      k0 = 0;
+    }
+  }
+};
+
+/// A block per (tile of queries, head, batch).
+template <int D, bool kGathered>
 __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>;
@@ -122,33 +160,38 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   BF16* const keys = queries + kTileElements;     // two of them, in turn
   BF16* const values = keys + 2 * kTileElements;  // likewise
   const Lane lane;
-  const int64_t q0 = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * kTile;
+  const QueryTile tile(a.piece);
+  const int64_t s0 = a.place(tile.piece, tile.first), queries_left = a.piece - tile.first;
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
   const float scale = a.scale * kLog2E;
-  read_tile<kTile, D>(queries, a.qkv + a.query(b, h, q0), a.row, q0, a.seq);
-  read_tile<kTile, D>(keys, a.qkv + a.key(b, kv, 0), a.row, 0, a.seq);
-  read_tile<kTile, D>(values, a.qkv + a.value_of(b, kv, 0), a.row, 0, a.seq);
+  const auto read_keys = [&](const KeyTiles<kGathered, kTile>& at, int into) {
+    const BF16* const from = a.kv + a.key(b, kv, at.piece, at.k0);
+    read_tile<kTile, D>(keys + into, from, a.kv_row, a.piece - at.k0);
+    read_tile<kTile, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
+  };
+  KeyTiles<kGathered, kTile> at;
+  read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
+  read_keys(at, 0);
   commit_copies();
   float out[D / 8][4] = {};
   float top[2] = {-infinity<float>(), -infinity<float>()}, total[2] = {0, 0};
-  int buffer = 0;
-  for (int64_t k0 = 0; k0 <= q0; k0 += kTile, buffer ^= 1) {
-    if (k0 < q0) {
-      const int64_t next = k0 + kTile;
-      const int other = (buffer ^ 1) * kTileElements;
-      read_tile<kTile, D>(keys + other, a.qkv + a.key(b, kv, next), a.row, next, a.seq);
-      read_tile<kTile, D>(values + other, a.qkv + a.value_of(b, kv, next), a.row, next, a.seq);
-    }
+  for (int buffer = 0; at.more(a); buffer ^= 1) {
+    KeyTiles<kGathered, kTile> next = at;
+    next.next(a, tile);
+    if (next.more(a)) read_keys(next, (buffer ^ 1) * kTileElements);
     commit_copies();
     wait_for_copies<1>();
     sync_block();
     float s[kTile / 8][4];
     row_products<kTile, D>(lane, queries + lane.warp * 16 * kStride<D>,
                            keys + buffer * kTileElements, s);
-    const bool diagonal = k0 == q0;
+    // Of the tile's first query, the last key that it sees; of the tile, the last there is.
+    const int seen = clamped(tile.first + (kGathered ? a.ahead(tile.piece, at.piece) : 0) - at.k0);
+    const int present = clamped(a.piece - 1 - at.k0);
+    const bool edge = smaller(seen, present) < kTile - 1;
     LOCKSTEP_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const int row = lane.warp * 16 + lane.g + 8 * half;
+      const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * half, present);
       float most = top[half];
       LOCKSTEP_UNROLL
       for (int n = 0; n < kTile / 8; ++n) {
@@ -156,11 +199,12 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][2 * half + i];
           x *= scale;
-          if (diagonal && n * 8 + 2 * lane.t + i > row) x = -infinity<float>();
+          if (edge && n * 8 + 2 * lane.t + i > last) x = -infinity<float>();
           most = greater(most, x);
         }
       }
-      most = row_max(most);  // finite: every query sees key 0, which is in the first tile
+      // Finite: the first tile of the first piece begins the sequence, and every query sees key 0.
+      most = row_max(most);
       const float correction = power_of_two(top[half] - most);
       float part = 0;
       LOCKSTEP_UNROLL
@@ -182,21 +226,43 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     }
     add_product<kTile, D>(lane, s, values + buffer * kTileElements, out);
     sync_block();  // the buffer is read: the next round but one may fill it
+    at = next;
   }
   BF16* rows[2];
   for (int half = 0; half < 2; ++half) {
     total[half] = row_sum(total[half]);
-    const int64_t q = q0 + lane.warp * 16 + lane.g + 8 * half;
-    rows[half] = q < a.seq ? a.out + a.out_of(b, h, q) : nullptr;
-    if (q < a.seq && lane.t == 0) {
-      a.lse.set(a.row_of(b, h, q), top[half] * kLn2 + logf(total[half]));
+    const int64_t r = lane.warp * 16 + lane.g + 8 * half;
+    rows[half] = r < queries_left ? a.out + a.out_of(b, h, s0 + r) : nullptr;
+    if (r < queries_left && lane.t == 0) {
+      a.lse.set(a.row_of(b, h, s0 + r), top[half] * kLn2 + logf(total[half]));
     }
   }
   write_rows<D>(lane, out, 1 / total[0], 1 / total[1], rows[0], rows[1]);
 }
 
+/// The tiles of kQueries queries that see a tile of keys, counted over both pieces of queries.
+template <bool kGathered, int kQueries>
+struct QueryTiles {
+  int first[2], tiles[2];  // by piece of queries
+  __device__ QueryTiles(const Attention<BF16>& a, int64_t key_piece, int64_t k0) {
+    LOCKSTEP_UNROLL
+    for (int p = 0; p < 2; ++p) {
+      const int64_t from =
+          kGathered ? a.first_query(p, key_piece, k0, kQueries) : k0 / kQueries * kQueries;
+      const int64_t rows = p == 0 || kGathered ? greater<int64_t>(a.piece - from, 0) : 0;
+      first[p] = static_cast<int>(from);
+      tiles[p] = static_cast<int>((rows + kQueries - 1) / kQueries);
+    }
+  }
+  __device__ __forceinline__ int all() const { return kGathered ? tiles[0] + tiles[1] : tiles[0]; }
+  __device__ __forceinline__ int piece(int tile) const { return kGathered && tile >= tiles[0]; }
+  __device__ __forceinline__ int q0(int tile) const {
+    return piece(tile) != 0 ? first[1] + (tile - tiles[0]) * kQueries : first[0] + tile * kQueries;
+  }
+};
+
 /// A block per (tile of keys, key head, batch): rows are keys, columns queries.
-template <int D, int kQueries>
+template <int D, int kQueries, bool kGathered>
 __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kQueryElements = kQueries * kStride<D>;
@@ -207,37 +273,51 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   float* const lse = reinterpret_cast<float*>(d_outs + 2 * kQueryElements);
   float* const delta = lse + kQueries;
   const Lane lane;
-  const int64_t k0 = static_cast<int64_t>(blockIdx.x) * kTile, kv = blockIdx.y, b = blockIdx.z;
+  const int64_t key_tiles = (a.piece + kTile - 1) / kTile;
+  const int64_t key_piece = kGathered ? blockIdx.x / key_tiles : 0;
+  const int64_t k0 = (kGathered ? blockIdx.x % key_tiles : blockIdx.x) * kTile;
+  const int64_t kv = blockIdx.y, b = blockIdx.z;
   const float scale = a.scale * kLog2E;
-  const int64_t tiles = (a.seq - k0 + kQueries - 1) / kQueries, rounds = tiles * a.group;
-  const auto read_queries = [&](int64_t round, int into) {
-    const int64_t h = kv * a.group + round / tiles, q0 = k0 + round % tiles * kQueries;
-    read_tile<kQueries, D>(queries + into * kQueryElements, a.qkv + a.query(b, h, q0), a.row, q0,
-                           a.seq);
-    read_tile<kQueries, D>(d_outs + into * kQueryElements, a.d_o + a.out_of(b, h, q0), a.heads * D,
-                           q0, a.seq);
+  const QueryTiles<kGathered, kQueries> tiles(a, key_piece, k0);
+  const int rounds = tiles.all() * static_cast<int>(a.group);
+  const auto read_queries = [&](int round, int into) {
+    const int64_t h = kv * a.group + round / tiles.all();
+    const int tile = round % tiles.all();
+    const int64_t q0 = tiles.q0(tile), s0 = a.place(tiles.piece(tile), q0);
+    read_tile<kQueries, D>(queries + into * kQueryElements, a.qkv + a.query(b, h, s0), a.row,
+                           a.piece - q0);
+    read_tile<kQueries, D>(d_outs + into * kQueryElements, a.d_o + a.out_of(b, h, s0), a.heads * D,
+                           a.piece - q0);
   };
-  read_tile<kTile, D>(keys, a.qkv + a.key(b, kv, k0), a.row, k0, a.seq);
-  read_tile<kTile, D>(values, a.qkv + a.value_of(b, kv, k0), a.row, k0, a.seq);
-  read_queries(0, 0);
+  const BF16* const from = a.kv + a.key(b, kv, key_piece, k0);
+  read_tile<kTile, D>(keys, from, a.kv_row, a.piece - k0);
+  read_tile<kTile, D>(values, from + a.values(), a.kv_row, a.piece - k0);
+  if (rounds > 0) read_queries(0, 0);
   commit_copies();
   float d_key[D / 8][4] = {}, d_value[D / 8][4] = {};
-  for (int64_t round = 0; round < rounds; ++round) {
-    const int buffer = static_cast<int>(round % 2) * kQueryElements;
-    if (round + 1 < rounds) read_queries(round + 1, static_cast<int>((round + 1) % 2));
+  for (int round = 0; round < rounds; ++round) {
+    const int buffer = round % 2 * kQueryElements;
+    if (round + 1 < rounds) read_queries(round + 1, (round + 1) % 2);
     commit_copies();
-    const int64_t h = kv * a.group + round / tiles, q0 = k0 + round % tiles * kQueries;
+    const int64_t h = kv * a.group + round / tiles.all();
+    const int tile = round % tiles.all();
+    const int64_t q0 = tiles.q0(tile), queries_left = a.piece - q0;
     if (threadIdx.x < kQueries) {
-      const int64_t q = smaller(q0 + threadIdx.x, a.seq - 1);
-      lse[threadIdx.x] = a.lse.get<float>(a.row_of(b, h, q)) * kLog2E;
-      delta[threadIdx.x] = a.delta[a.row_of(b, h, q)];
+      const int64_t line = a.row_of(
+          b, h, a.place(tiles.piece(tile), q0 + smaller<int64_t>(threadIdx.x, queries_left - 1)));
+      lse[threadIdx.x] = a.lse.get<float>(line) * kLog2E;
+      delta[threadIdx.x] = a.delta[line];
     }
     wait_for_copies<1>();
     sync_block();
     float p[kQueries / 8][4], ds[kQueries / 8][4];
     row_products<kQueries, D>(lane, keys + lane.warp * 16 * kStride<D>, queries + buffer, p);
     row_products<kQueries, D>(lane, values + lane.warp * 16 * kStride<D>, d_outs + buffer, ds);
-    const bool edge = q0 < k0 + kTile || q0 + kQueries > a.seq;
+    // The first query of the tile that sees its first key.
+    const int from_query =
+        clamped(k0 - q0 - (kGathered ? a.ahead(tiles.piece(tile), key_piece) : int64_t{0}));
+    const int present = clamped(queries_left);
+    const bool edge = from_query + kTile > 0 || present < kQueries;
     LOCKSTEP_UNROLL
     for (int n = 0; n < kQueries / 8; ++n) {
       LOCKSTEP_UNROLL
@@ -245,8 +325,8 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
         const int column = n * 8 + 2 * lane.t + i % 2;
         float weight = power_of_two(p[n][i] * scale - lse[column]);
         if (edge) {
-          const int64_t q = q0 + column, k = k0 + lane.warp * 16 + lane.g + 8 * (i / 2);
-          if (k > q || q >= a.seq) weight = 0;
+          const int row = lane.warp * 16 + lane.g + 8 * (i / 2);
+          if (column < from_query + row || column >= present) weight = 0;
         }
         p[n][i] = weight;
         ds[n][i] = weight * (ds[n][i] - delta[column]);
@@ -260,15 +340,15 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   BF16* value_rows[2];
   for (int half = 0; half < 2; ++half) {
     const int64_t k = k0 + lane.warp * 16 + lane.g + 8 * half;
-    key_rows[half] = k < a.seq ? a.out + a.key(b, kv, k) : nullptr;
-    value_rows[half] = k < a.seq ? a.out + a.value_of(b, kv, k) : nullptr;
+    key_rows[half] = k < a.piece ? a.d_kv + a.key(b, kv, key_piece, k) : nullptr;
+    value_rows[half] = k < a.piece ? key_rows[half] + a.values() : nullptr;
   }
   write_rows<D>(lane, d_key, a.scale, a.scale, key_rows[0], key_rows[1]);
   write_rows<D>(lane, d_value, 1, 1, value_rows[0], value_rows[1]);
 }
 
-/// A block per (tile of queries, longest first; head; batch).
-template <int D, int kKeys>
+/// A block per (tile of queries, head, batch).
+template <int D, int kKeys, bool kGathered>
 __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kKeyElements = kKeys * kStride<D>;
@@ -277,29 +357,31 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
   BF16* const keys = d_outs + kTileElements;     // two of them, in turn
   BF16* const values = keys + 2 * kKeyElements;  // likewise
   const Lane lane;
-  const int64_t q0 = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * kTile;
+  const QueryTile tile(a.piece);
+  const int64_t s0 = a.place(tile.piece, tile.first), queries_left = a.piece - tile.first;
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
   const float scale = a.scale * kLog2E;
-  const int64_t end = smaller(q0 + kTile, a.seq);
-  const auto read_keys = [&](int64_t k0, int into) {
-    read_tile<kKeys, D>(keys + into * kKeyElements, a.qkv + a.key(b, kv, k0), a.row, k0, a.seq);
-    read_tile<kKeys, D>(values + into * kKeyElements, a.qkv + a.value_of(b, kv, k0), a.row, k0,
-                        a.seq);
+  const auto read_keys = [&](const KeyTiles<kGathered, kKeys>& at, int into) {
+    const BF16* const from = a.kv + a.key(b, kv, at.piece, at.k0);
+    read_tile<kKeys, D>(keys + into, from, a.kv_row, a.piece - at.k0);
+    read_tile<kKeys, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
-  read_tile<kTile, D>(queries, a.qkv + a.query(b, h, q0), a.row, q0, a.seq);
-  read_tile<kTile, D>(d_outs, a.d_o + a.out_of(b, h, q0), a.heads * D, q0, a.seq);
-  read_keys(0, 0);
+  KeyTiles<kGathered, kKeys> at;
+  read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
+  read_tile<kTile, D>(d_outs, a.d_o + a.out_of(b, h, s0), a.heads * D, queries_left);
+  read_keys(at, 0);
   commit_copies();
   float lse[2], delta[2];
   for (int half = 0; half < 2; ++half) {
-    const int64_t q = smaller(q0 + lane.warp * 16 + lane.g + 8 * half, a.seq - 1);
-    lse[half] = a.lse.get<float>(a.row_of(b, h, q)) * kLog2E;
-    delta[half] = a.delta[a.row_of(b, h, q)];
+    const int64_t r = smaller<int64_t>(lane.warp * 16 + lane.g + 8 * half, queries_left - 1);
+    lse[half] = a.lse.get<float>(a.row_of(b, h, s0 + r)) * kLog2E;
+    delta[half] = a.delta[a.row_of(b, h, s0 + r)];
   }
   float d_query[D / 8][4] = {};
-  int buffer = 0;
-  for (int64_t k0 = 0; k0 < end; k0 += kKeys, buffer ^= 1) {
-    if (k0 + kKeys < end) read_keys(k0 + kKeys, buffer ^ 1);
+  for (int buffer = 0; at.more(a); buffer ^= 1) {
+    KeyTiles<kGathered, kKeys> next = at;
+    next.next(a, tile);
+    if (next.more(a)) read_keys(next, (buffer ^ 1) * kKeyElements);
     commit_copies();
     wait_for_copies<1>();
     sync_block();
@@ -308,24 +390,27 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
                            keys + buffer * kKeyElements, p);
     row_products<kKeys, D>(lane, d_outs + lane.warp * 16 * kStride<D>,
                            values + buffer * kKeyElements, ds);
-    const bool edge = k0 + kKeys > q0;
+    const int seen = clamped(tile.first + (kGathered ? a.ahead(tile.piece, at.piece) : 0) - at.k0);
+    const int present = clamped(a.piece - 1 - at.k0);
+    const bool edge = smaller(seen, present) < kKeys - 1;
     LOCKSTEP_UNROLL
     for (int n = 0; n < kKeys / 8; ++n) {
       LOCKSTEP_UNROLL
       for (int i = 0; i < 4; ++i) {
         float weight = power_of_two(p[n][i] * scale - lse[i / 2]);
-        const int64_t k = k0 + n * 8 + 2 * lane.t + i % 2;
-        if (edge && k > q0 + lane.warp * 16 + lane.g + 8 * (i / 2)) weight = 0;
+        const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * (i / 2), present);
+        if (edge && n * 8 + 2 * lane.t + i % 2 > last) weight = 0;
         ds[n][i] = weight * (ds[n][i] - delta[i / 2]);
       }
     }
     add_product<kKeys, D>(lane, ds, keys + buffer * kKeyElements, d_query);
     sync_block();
+    at = next;
   }
   BF16* rows[2];
   for (int half = 0; half < 2; ++half) {
-    const int64_t q = q0 + lane.warp * 16 + lane.g + 8 * half;
-    rows[half] = q < a.seq ? a.out + a.query(b, h, q) : nullptr;
+    const int64_t r = lane.warp * 16 + lane.g + 8 * half;
+    rows[half] = r < queries_left ? a.out + a.query(b, h, s0 + r) : nullptr;
   }
   write_rows<D>(lane, d_query, a.scale, a.scale, rows[0], rows[1]);
 }
@@ -335,22 +420,35 @@ constexpr std::size_t tile_bytes(int rows) {
   return sizeof(BF16) * static_cast<std::size_t>(rows) * kStride<D>;
 }
 
-template <int D>
-void launch_forward(const Attention<BF16>& a, Queue& queue) {
-  queue.launch(
-      {blocks_of(a.seq, kTile), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
-      {kThreads}, tile_bytes<D>(5 * kTile), forward<D>, a);
+unsigned tiles(const Attention<BF16>& a, int64_t pieces) {
+  return static_cast<unsigned>(pieces) * blocks_of(a.piece, kTile);
 }
 
-template <int D>
+template <int D, bool kGathered>
+void launch_forward(const Attention<BF16>& a, Queue& queue) {
+  queue.launch(
+      {tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
+      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered>, a);
+}
+
+template <int D, bool kGathered>
 void launch_backward(const Attention<BF16>& a, Queue& queue) {
   constexpr int kOther = D == 64 ? 64 : 32;  // what registers leave room for
-  const auto tiles = blocks_of(a.seq, kTile), batch = static_cast<unsigned>(a.batch);
-  queue.launch({tiles, static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
+  const auto batch = static_cast<unsigned>(a.batch);
+  queue.launch({tiles(a, a.key_pieces), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
                tile_bytes<D>(2 * kTile + 4 * kOther) + 2 * kOther * sizeof(float),
-               backward_keys<D, kOther>, a);
-  queue.launch({tiles, static_cast<unsigned>(a.heads), batch}, {kThreads},
-               tile_bytes<D>(2 * kTile + 4 * kOther), backward_queries<D, kOther>, a);
+               backward_keys<D, kOther, kGathered>, a);
+  queue.launch({tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), batch}, {kThreads},
+               tile_bytes<D>(2 * kTile + 4 * kOther), backward_queries<D, kOther, kGathered>, a);
+}
+
+/// f(size of a head, whether keys are gathered), both known when compiled.
+template <class F>
+void for_shape(const Attention<BF16>& a, const F& f) {
+  const auto with = [&](auto gathered) {
+    a.head_dim == 64 ? f(Width<64>{}, gathered) : f(Width<128>{}, gathered);
+  };
+  a.starts == nullptr ? with(std::false_type{}) : with(std::true_type{});
 }
 
 bool aligned(const std::byte* address) {
@@ -362,20 +460,22 @@ bool aligned(const std::byte* address) {
 bool on_tensor_cores(const KernelCall& call) {
   const int64_t D = call.kernel->dims[4];
   if (call.kernel->dtype != DType::BF16 || (D != 64 && D != 128)) return false;
-  for (const std::byte* address : call.in) {
-    if (!aligned(address)) return false;
+  for (std::size_t i = 0; i < call.kernel->in.size(); ++i) {
+    if (call.kernel->in[i].dtype != DType::I32 && !aligned(call.in[i])) return false;
   }
-  return aligned(call.out[0]);
+  return aligned(call.out[0]) && aligned(call.out[1]);
 }
 
 void attention_forward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  a.head_dim == 64 ? launch_forward<64>(a, queue) : launch_forward<128>(a, queue);
+  for_shape(
+      a, [&](auto head, auto gathered) { launch_forward<head.kValue, gathered.value>(a, queue); });
 }
 
 void attention_backward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  a.head_dim == 64 ? launch_backward<64>(a, queue) : launch_backward<128>(a, queue);
+  for_shape(
+      a, [&](auto head, auto gathered) { launch_backward<head.kValue, gathered.value>(a, queue); });
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

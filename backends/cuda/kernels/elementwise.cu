@@ -175,15 +175,17 @@ struct Fill {
 };
 
 /// One thread per position and pair of a head: sines are computed once for all batches and heads.
+/// `starts`: of the two halves of the tokens in the sequence; null: they are its first.
 template <class T>
-__global__ void rope(T* x, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim,
-                     int64_t row_heads, double theta, double sign) {
+__global__ void rope(T* x, const std::int32_t* starts, int64_t batch, int64_t seq, int64_t heads,
+                     int64_t head_dim, int64_t row_heads, double theta, double sign) {
   using A = Acc<T>;
   const int64_t half = head_dim / 2;
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= seq * half) return;
   const int64_t s = at / half, i = at % half;
-  const double angle = static_cast<double>(s) *
+  const int64_t position = starts == nullptr ? s : starts[s / (seq / 2)] + s % (seq / 2);
+  const double angle = static_cast<double>(position) *
                        pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
   const A c = static_cast<A>(cos(angle)), d = static_cast<A>(sign * sin(angle));
   for (int64_t b = 0; b < batch; ++b) {
@@ -276,8 +278,8 @@ void rotate(const KernelCall& call, Queue& queue) {
     using T = decltype(t);
     const auto& d = call.kernel->dims;
     queue.launch({blocks_of(d[1] * (d[3] / 2), kThreads)}, {kThreads}, 0, rope<T>,
-                 output<T>(call, 0), d[0], d[1], d[2], d[3], d[4], call.kernel->scalars[0],
-                 d[5] != 0 ? -1.0 : 1.0);
+                 output<T>(call, 0), input<std::int32_t>(call, 1), d[0], d[1], d[2], d[3], d[4],
+                 call.kernel->scalars[0], d[5] != 0 ? -1.0 : 1.0);
   });
 }
 
@@ -293,7 +295,7 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::Add] = {"mmm", "m", add_rows};
   rows[KernelKind::Regroup] = {"m", "m", regroup};
   rows[KernelKind::Fill] = {"", "m", fill};
-  rows[KernelKind::Rope] = {"m", "m", rotate};
+  rows[KernelKind::Rope] = {"mi", "m", rotate};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET
