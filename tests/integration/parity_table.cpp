@@ -35,10 +35,11 @@ vocab = 61
 )";
 constexpr const char* kResnet = R"([model]
 architecture = "resnet"
-blocks = [1, 1, 1]
+blocks = [1, 2, 1]
 width = 4
-image_size = 16
+image_size = 12
 classes = 10
+small_stem = true
 )";
 constexpr const char* kRest = R"([training]
 steps = 10
@@ -89,7 +90,7 @@ std::string trim(const std::string& text) {
 }  // namespace
 
 ParityRow parity_row(std::string name, const std::string& keys) {
-  ParityRow row{std::move(name), "", 0};
+  ParityRow row{std::move(name), "", 0, false};
   for (const std::string& word : words(keys)) {
     if (word.rfind("within=", 0) == 0) {
       row.within = std::stod(word.substr(7));
@@ -125,27 +126,35 @@ int value_of(const std::string& keys, const std::string& key, int otherwise) {
 }  // namespace
 
 ParityRow ParityRow::single_rank() const {
-  ParityRow row{"single rank", "", 0};
+  ParityRow row{"single rank", "", 0, images};
   const auto keep = [&](const std::string& word) {
     row.keys += (row.keys.empty() ? "" : " ") + word;
   };
   for (const std::string& word : words(keys)) {
-    for (const char* shared : {"model.", "batch=", "training.seq_len="}) {
+    for (const char* shared : {"model.", "optimizer.", "batch=", "training.seq_len="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
   }
-  // Experts have room for so many tokens of a microbatch: the single rank takes the same ones.
-  if (keys.find("model.experts=") != std::string::npos) {
-    keep("accumulation=" + std::to_string(passes_of(keys) * value_of(keys, "mb", 1)));
+  const int accumulation = value_of(keys, "accumulation", 1) * value_of(keys, "mb", 1);
+  const int replicas = passes_of(keys) / value_of(keys, "accumulation", 1);
+  const bool joined = keys.find("sync_batch_norm=true") != std::string::npos;
+  // Experts have room for so many tokens of a microbatch, batch norm is over its images.
+  if (joined && accumulation > 1) {
+    keep("sync_batch_norm=true dp_replicate=" + std::to_string(replicas));
+    keep("accumulation=" + std::to_string(accumulation));
+  } else if (!joined && (images || keys.find("model.experts=") != std::string::npos)) {
+    keep("accumulation=" + std::to_string(replicas * accumulation));
   }
   return row;
 }
 
-std::vector<ParityRow> parity_rows() {
+namespace {
+
+std::vector<ParityRow> rows_of(const std::string& file_name) {
   // A binary that was carried to another machine is told where the sources are there.
   const char* elsewhere = std::getenv("LOCKSTEP_SOURCE_DIR");
   const std::string root = elsewhere != nullptr ? elsewhere : LOCKSTEP_SOURCE_DIR;
-  const std::string path = root + "/tests/integration/parity.txt";
+  const std::string path = root + "/tests/integration/" + file_name;
   std::ifstream file(path);
   std::vector<ParityRow> rows;
   for (std::string line; std::getline(file, line);) {
@@ -158,11 +167,28 @@ std::vector<ParityRow> parity_rows() {
   return rows;
 }
 
+}  // namespace
+
+std::vector<ParityRow> parity_rows() { return rows_of("parity.txt"); }
+
+std::vector<ParityRow> image_rows(const std::string& more) {
+  std::vector<ParityRow> rows = rows_of("parity_images.txt");
+  for (ParityRow& row : rows) {
+    if (!more.empty()) row.keys += " " + more;
+    row.images = true;
+  }
+  return rows;
+}
+
 Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType dtype) {
   const int batch = value_of(row.keys, "batch", kGlobalBatch);
   std::vector<std::string> overrides = {"training.dtype=" + std::string(to_string(dtype)),
                                         "training.global_batch_size=" + std::to_string(batch)};
-  if (architecture != Architecture::Resnet) overrides.push_back("training.seq_len=8");
+  if (architecture == Architecture::Resnet) {
+    overrides.insert(overrides.end(), {"optimizer.name=SGD", "optimizer.lr=0.05"});
+  } else {
+    overrides.push_back("training.seq_len=8");
+  }
   for (const std::string& word : words(row.keys)) {
     const auto equals = word.find('=');
     std::string key = word.substr(0, equals);

@@ -1,44 +1,22 @@
 // The promise of the project: one program, simulated and trained; every strategy equal to one rank.
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <map>
 
 #include "backends/backends.hpp"
-#include "backends/cpu/cpu_backend.hpp"
-#include "core/ir/text.hpp"
-#include "core/lower/lower.hpp"
-#include "tests/catch.hpp"
-#include "tests/integration/parity_table.hpp"
+#include "tests/integration/parity_runs.hpp"
 
 using namespace lockstep;
-using test::kParitySteps;
+using test::Distance;
+using test::distance;
+using test::Outcome;
 using test::parity_row;
 using test::parity_scenario;
 using test::ParityRow;
+using test::References;
+using test::state_distance;
+using test::train;
 
 namespace {
-
-struct Outcome {
-  Program program;
-  RunResult run;
-};
-
-Outcome train(const Scenario& s) {
-  REQUIRE(validate(s).empty());
-  auto program = lower(s);
-  if (!program) FAIL(to_string(program.error()));
-  // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
-  const auto backend = make_cpu_backend({.poison = true});
-  RunOptions options;
-  options.steps = kParitySteps;
-  options.return_state = true;
-  auto run = backend->run(*program, s, options);
-  if (!run) FAIL(to_string(run.error()));
-  REQUIRE(run->trace.steps.size() == kParitySteps);
-  return {std::move(*program), std::move(*run)};
-}
 
 RunResult simulate(const Program& program, const Scenario& s) {
   auto backend = make_backend("sim");
@@ -47,80 +25,6 @@ RunResult simulate(const Program& program, const Scenario& s) {
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);
 }
-
-std::vector<double> values(const Tensor& tensor) {
-  std::vector<double> out;
-  const std::size_t element = static_cast<std::size_t>(size_of(tensor.dtype));
-  for (std::size_t i = 0; i < tensor.data.size(); i += element) {
-    if (tensor.dtype == DType::F64) {
-      double v;
-      std::memcpy(&v, &tensor.data[i], sizeof v);
-      out.push_back(v);
-    } else {
-      float v;
-      std::memcpy(&v, &tensor.data[i], sizeof v);
-      out.push_back(v);
-    }
-  }
-  return out;
-}
-
-/// Largest |a - b| / |b| of the norms, over all weights together.
-double weight_distance(const TrainingState& a, const TrainingState& b) {
-  REQUIRE(a.tensors.size() == b.tensors.size());
-  double difference = 0;
-  double norm = 0;
-  for (const auto& [name, tensor] : b.tensors) {
-    if (name.rfind("adam_", 0) == 0) continue;
-    REQUIRE(a.tensors.count(name) == 1);
-    const std::vector<double> x = values(a.tensors.at(name));
-    const std::vector<double> y = values(tensor);
-    REQUIRE(x.size() == y.size());
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      difference += (x[i] - y[i]) * (x[i] - y[i]);
-      norm += y[i] * y[i];
-    }
-  }
-  return std::sqrt(difference / norm);
-}
-
-/// How far a run is from the single rank: the largest relative difference of a loss and of a norm
-/// over the steps, and that of the weights after them.
-struct Distance {
-  double loss = 0, norm = 0, weights = 0;
-};
-
-Distance distance(const Outcome& mine, const Outcome& reference) {
-  Distance d;
-  for (std::size_t step = 0; step < kParitySteps; ++step) {
-    const StepResult& a = mine.run.trace.steps[step];
-    const StepResult& b = reference.run.trace.steps[step];
-    CHECK(a.lr == b.lr);
-    d.loss = std::max(d.loss, std::abs(a.loss - b.loss) / std::abs(b.loss));
-    d.norm = std::max(d.norm, std::abs(a.grad_norm - b.grad_norm) / b.grad_norm);
-  }
-  d.weights = weight_distance(mine.run.state, reference.run.state);
-  return d;
-}
-
-/// Trains the single rank that each row is compared with, once.
-class References {
- public:
-  References(Architecture architecture, DType dtype) : architecture_(architecture), dtype_(dtype) {}
-  const Outcome& of(const ParityRow& row) {
-    const ParityRow single = row.single_rank();
-    const auto found = trained_.find(single.keys);
-    if (found != trained_.end()) return found->second;
-    Outcome outcome = train(parity_scenario(architecture_, single, dtype_));
-    CHECK(outcome.run.trace.steps.back().loss < outcome.run.trace.steps.front().loss);
-    return trained_.emplace(single.keys, std::move(outcome)).first->second;
-  }
-
- private:
-  Architecture architecture_;
-  DType dtype_;
-  std::map<std::string, Outcome> trained_;
-};
 
 void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
                   double weight_tolerance) {
@@ -177,19 +81,6 @@ TEST_CASE("every strategy equals one rank in float32: losses 1e-5, weights 1e-4"
   check_parity(Architecture::Gpt2, DType::F32, 1e-5, 1e-4);
   check_parity(Architecture::Llama, DType::F32, 1e-5, 1e-4);
 }
-
-namespace {
-
-/// Losses, norms and the whole training state, to the last bit.
-void check_same_bits(const Outcome& a, const Outcome& b) {
-  CHECK(a.run.state == b.run.state);
-  for (std::size_t step = 0; step < kParitySteps; ++step) {
-    CHECK(a.run.trace.steps[step].loss == b.run.trace.steps[step].loss);
-    CHECK(a.run.trace.steps[step].grad_norm == b.run.trace.steps[step].grad_norm);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the last bit",
           "[integration]") {
@@ -270,8 +161,10 @@ TEST_CASE("the ZeRO stages agree to the last bit with replicas of the shards, to
 }
 
 TEST_CASE("sim and cpu run the same ops in the same order with the same bytes", "[integration]") {
-  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const ParityRow& row : test::parity_rows()) {
+  for (Architecture architecture :
+       {Architecture::Gpt2, Architecture::Llama, Architecture::Resnet}) {
+    const bool images = architecture == Architecture::Resnet;
+    for (const ParityRow& row : images ? test::image_rows() : test::parity_rows()) {
       INFO(row.name);
       const Scenario s = parity_scenario(architecture, row, DType::F32);
       const Outcome real = train(s);
@@ -307,30 +200,21 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
   const Outcome reference = train(parity_scenario(Architecture::Gpt2, {}, DType::F64));
   const auto part = [&](const char* keys, int steps, const TrainingState* from) {
     const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("", keys), DType::F64);
-    auto program = lower(s);
-    REQUIRE(program.ok());
-    auto backend = make_backend("cpu");
-    RunOptions options;
-    options.steps = steps;
-    options.return_state = true;
-    options.initial_state = from;
-    auto run = (*backend)->run(*program, s, options);
-    if (!run) FAIL(to_string(run.error()));
-    return std::move(run->state);
+    return train(s, steps, from).run.state;
   };
   const TrainingState first = part("dp_replicate=2", 6, nullptr);
   CHECK(first.step == 6);
   const TrainingState second = part("dp_shard=3", 4, &first);
   CHECK(second.step == 10);
-  CHECK(weight_distance(second, reference.run.state) <= 1e-11);
+  CHECK(state_distance(second, reference.run.state) <= 1e-11);
   const TrainingState third = part("dp_shard=3 zero_stage=1", 4, &first);
-  CHECK(weight_distance(third, reference.run.state) <= 1e-11);
+  CHECK(state_distance(third, reference.run.state) <= 1e-11);
   CHECK(third == second);
   // Through tensor parallel layouts: parts of heads and of a padded vocabulary, and back.
   const TrainingState fourth = part("tp=2 enable_sequence_parallel=true", 2, &first);
   for (const char* last : {"", "tp=4", "tp=2 dp_shard=2", "dp_shard=4 zero_stage=2",
                            "cp=2 dp_shard=2", "cp=2 zero_stage=0"}) {
     INFO(last);
-    CHECK(weight_distance(part(last, 2, &fourth), reference.run.state) <= 1e-11);
+    CHECK(state_distance(part(last, 2, &fourth), reference.run.state) <= 1e-11);
   }
 }

@@ -1,0 +1,112 @@
+// Trained layouts, and how far they are from the single rank.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "core/lower/lower.hpp"
+#include "tests/catch.hpp"
+#include "tests/integration/kernel_conformance.hpp"
+#include "tests/integration/parity_table.hpp"
+
+namespace lockstep::test {
+
+struct Outcome {
+  Program program;
+  RunResult run;
+};
+
+inline Outcome train(const Scenario& s, int steps = kParitySteps,
+                     const TrainingState* from = nullptr) {
+  for (const Fault& fault : validate(s)) FAIL(fault.error.message);
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
+  const auto backend = make_cpu_backend({.poison = true});
+  RunOptions options;
+  options.steps = steps;
+  options.initial_state = from;
+  options.return_state = true;
+  auto run = backend->run(*program, s, options);
+  if (!run) FAIL(to_string(run.error()));
+  REQUIRE(run->trace.steps.size() == static_cast<std::size_t>(steps));
+  return {std::move(*program), std::move(*run)};
+}
+
+inline bool is_running_statistic(const std::string& name) {
+  return name.find(".running_") != std::string::npos;
+}
+
+/// |a - b| / |b| of the norms, over all weights together, or over all running statistics.
+inline double state_distance(const TrainingState& a, const TrainingState& b,
+                             bool statistics = false) {
+  REQUIRE(a.tensors.size() == b.tensors.size());
+  double difference = 0;
+  double norm = 0;
+  for (const auto& [name, tensor] : b.tensors) {
+    REQUIRE(a.tensors.count(name) == 1);
+    if (name.starts_with("adam_") || is_running_statistic(name) != statistics) continue;
+    const Tensor& mine = a.tensors.at(name);
+    const Numbers x = decoded(mine.data, mine.dtype), y = decoded(tensor.data, tensor.dtype);
+    REQUIRE(x.size() == y.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      difference += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += y[i] * y[i];
+    }
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : 0;
+}
+
+/// How far a run is from the single rank: the largest relative difference of a loss and of a norm
+/// over the steps, and those of weights and running statistics after them.
+struct Distance {
+  double loss = 0, norm = 0, weights = 0, statistics = 0;
+};
+
+inline Distance distance(const Outcome& mine, const Outcome& reference) {
+  Distance d;
+  for (std::size_t step = 0; step < kParitySteps; ++step) {
+    const StepResult& a = mine.run.trace.steps[step];
+    const StepResult& b = reference.run.trace.steps[step];
+    CHECK(a.lr == b.lr);
+    d.loss = std::max(d.loss, std::abs(a.loss - b.loss) / std::abs(b.loss));
+    d.norm = std::max(d.norm, std::abs(a.grad_norm - b.grad_norm) / b.grad_norm);
+  }
+  d.weights = state_distance(mine.run.state, reference.run.state);
+  d.statistics = state_distance(mine.run.state, reference.run.state, true);
+  return d;
+}
+
+/// Trains the single rank that each row is compared with, once.
+class References {
+ public:
+  References(Architecture architecture, DType dtype) : architecture_(architecture), dtype_(dtype) {}
+  const Outcome& of(const ParityRow& row) {
+    const ParityRow single = row.single_rank();
+    const auto found = trained_.find(single.keys);
+    if (found != trained_.end()) return found->second;
+    Outcome outcome = train(parity_scenario(architecture_, single, dtype_));
+    CHECK(outcome.run.trace.steps.back().loss < outcome.run.trace.steps.front().loss);
+    return trained_.emplace(single.keys, std::move(outcome)).first->second;
+  }
+
+ private:
+  Architecture architecture_;
+  DType dtype_;
+  std::map<std::string, Outcome> trained_;
+};
+
+/// Losses, norms and the whole training state, to the last bit.
+inline void check_same_bits(const Outcome& a, const Outcome& b) {
+  CHECK(a.run.state == b.run.state);
+  for (std::size_t step = 0; step < kParitySteps; ++step) {
+    CHECK(a.run.trace.steps[step].loss == b.run.trace.steps[step].loss);
+    CHECK(a.run.trace.steps[step].grad_norm == b.run.trace.steps[step].grad_norm);
+  }
+}
+
+}  // namespace lockstep::test
