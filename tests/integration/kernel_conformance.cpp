@@ -568,6 +568,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.grouped_gemm(1, 1, 1, 1, 1);
   cases.grouped_gemm(3, 2, 5, 7, 4);
   cases.grouped_gemm(2, 1, 24, 16, 32);
+  cases.grouped_gemm(2, 3, 24, 16, 32);
   cases.route(1, 2, 1, 1, 3);
   cases.route(30, 4, 2, 16, 8);
   cases.route(40, 8, 2, 5, 5);

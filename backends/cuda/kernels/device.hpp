@@ -238,13 +238,20 @@ __device__ __forceinline__ A block_max(A x) {
 
 // ---------------------------------------------------------------- launches
 
+/// Products of one shape, with elements from each operand of one to that of the next.
+struct Batch {
+  int64_t count = 1;
+  int64_t a = 0, b = 0, bias = 0, c = 0;
+};
+
 /// Matrix products by a library, where there is one.
 struct Products {
   virtual ~Products() = default;
-  /// `next`: a kernel to run in the epilogue (Driver::launch_fused), or null. False: there is no
-  /// algorithm for this Gemm, or for both; nothing is launched.
-  virtual Result<bool> multiply(const KernelCall& call, const KernelCall* next, StreamHandle stream,
-                                std::byte* workspace) = 0;
+  /// `next`: a kernel to run in the epilogue (Driver::launch_fused), or null. `batch`: without a
+  /// residual or `next`. False: there is no algorithm for this Gemm, or for all of that; nothing is
+  /// launched.
+  virtual Result<bool> multiply(const KernelCall& call, const KernelCall* next, const Batch& batch,
+                                StreamHandle stream, std::byte* workspace) = 0;
 };
 
 /// Where kernels are launched; keeps the first error.
@@ -271,10 +278,11 @@ class Queue {
     emulation::run_grid(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
 #endif
   }
+  bool has_products() const { return products_ != nullptr; }
   /// False: the library has not taken this Gemm.
-  bool multiplied(const KernelCall& call) {
+  bool multiplied(const KernelCall& call, const Batch& batch) {
     if (products_ == nullptr) return false;
-    const Result<bool> done = products_->multiply(call, nullptr, stream_, workspace_);
+    const Result<bool> done = products_->multiply(call, nullptr, batch, stream_, workspace_);
     if (!done) keep(done.error());
     return !done || *done;
   }

@@ -15,17 +15,22 @@ Ref ref(std::byte* at, const Operand& operand, int64_t element) {
   return {at + element * size_of(operand.dtype), operand.dtype};
 }
 
+/// One batch of products: of the experts, or, where there are fewer of them than ranks whose tokens
+/// they have, of those ranks.
 void run_grouped_gemm(const KernelCall& call, Queue& queue) {
   const Kernel& kernel = *call.kernel;
   const auto& d = kernel.dims;
   const int64_t groups = d[0], chunks = d[1], m = d[2], n = d[3], k = d[4];
-  for (int64_t part = 0; part < chunks * groups; ++part) {
-    const int64_t g = part % groups;
+  const bool by_group = groups >= chunks;
+  const Batch batch = by_group ? Batch{groups, m * k, n * k, n, m * n}
+                               : Batch{chunks, groups * m * k, 0, 0, groups * m * n};
+  for (int64_t i = 0; i < (by_group ? chunks : groups); ++i) {
+    const int64_t part = by_group ? i * groups : i, g = by_group ? 0 : i;
     multiply({m, n, k, false, d[5] != 0}, kernel.dtype,
              ref(call.in[0], kernel.in[0], part * m * k).at,
              ref(call.in[1], kernel.in[1], g * n * k).at,
              call.in[2] != nullptr ? ref(call.in[2], kernel.in[2], g * n) : Ref{}, {},
-             ref(call.out[0], kernel.out[0], part * m * n), false, queue);
+             ref(call.out[0], kernel.out[0], part * m * n), false, queue, batch);
   }
 }
 
@@ -34,13 +39,13 @@ void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
   const Kernel& kernel = *call.kernel;
   const auto& d = kernel.dims;
   const int64_t groups = d[0], chunks = d[1], rows = d[2], m = d[3], n = d[4];
-  for (int64_t part = 0; part < chunks * groups; ++part) {
-    const int64_t g = part % groups;
-    const bool accumulate = kernel.accumulate || part >= groups;
-    const Ref dy = ref(call.in[0], kernel.in[0], part * rows * m);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const bool accumulate = kernel.accumulate || chunk > 0;
+    const Ref dy = ref(call.in[0], kernel.in[0], chunk * groups * rows * m);
     multiply({m, n, rows, true, false}, kernel.dtype, dy.at,
-             ref(call.in[1], kernel.in[1], part * rows * n).at, {}, {},
-             ref(call.out[0], kernel.out[0], g * m * n), accumulate, queue);
+             ref(call.in[1], kernel.in[1], chunk * groups * rows * n).at, {}, {},
+             ref(call.out[0], kernel.out[0], 0), accumulate, queue,
+             {groups, rows * m, rows * n, 0, m * n});
     if (call.out[1] == nullptr) continue;
     Kernel sum;
     sum.kind = KernelKind::ColumnSum;
@@ -49,8 +54,14 @@ void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
     sum.dims = {rows, m};
     sum.in = {{0, kernel.dtype, 0}};
     sum.out = {{1, kernel.out[1].dtype, 0}};
-    registry()[KernelKind::ColumnSum].launch(
-        {&sum, {dy.at}, {ref(call.out[1], kernel.out[1], g * m).at}, call.scratch, {}}, queue);
+    for (int64_t g = 0; g < groups; ++g) {
+      registry()[KernelKind::ColumnSum].launch({&sum,
+                                                {behind(dy, g * rows * m).at},
+                                                {ref(call.out[1], kernel.out[1], g * m).at},
+                                                call.scratch,
+                                                {}},
+                                               queue);
+    }
   }
 }
 

@@ -6,12 +6,13 @@
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
 /// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + bias (each row) + resid, stored as KernelKind::Gemm says;
-/// `dtype`: of a and b.
+/// `dtype`: of a and b. `batch`: so for each of several, in one launch where that can be; without a
+/// residual.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool ta = false, tb = false;
 };
 void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref bias,
-              Ref resid, Ref c, bool accumulate, Queue& queue);
+              Ref resid, Ref c, bool accumulate, Queue& queue, const Batch& batch = {});
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

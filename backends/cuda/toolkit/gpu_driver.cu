@@ -177,7 +177,7 @@ class GpuDriver final : public Driver {
   Result<bool> launch_fused(StreamHandle stream, const KernelCall& product,
                             const KernelCall& next) override {
     use();
-    return multiplier_.multiply(product, &next, stream,
+    return multiplier_.multiply(product, &next, {}, stream,
                                 product.scratch + own_scratch(*product.kernel));
   }
   Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,

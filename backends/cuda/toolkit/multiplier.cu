@@ -19,6 +19,7 @@ struct Calls {
   decltype(&cublasLtMatmulDescCreate) desc_create;
   decltype(&cublasLtMatmulDescSetAttribute) desc_set;
   decltype(&cublasLtMatrixLayoutCreate) layout_create;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
   decltype(&cublasLtMatmulPreferenceCreate) preference_create;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
@@ -32,6 +33,7 @@ bool load(SharedLibrary& library, Calls& calls) {
          library.get(calls.desc_create, "cublasLtMatmulDescCreate") &&
          library.get(calls.desc_set, "cublasLtMatmulDescSetAttribute") &&
          library.get(calls.layout_create, "cublasLtMatrixLayoutCreate") &&
+         library.get(calls.layout_set, "cublasLtMatrixLayoutSetAttribute") &&
          library.get(calls.preference_create, "cublasLtMatmulPreferenceCreate") &&
          library.get(calls.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
          library.get(calls.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
@@ -42,15 +44,18 @@ cudaDataType_t type_of(DType dtype) {
   return dtype == DType::F64 ? CUDA_R_64F : dtype == DType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// Largest power of two up to 256 that divides the address: algorithms ask for alignments.
-std::uint32_t alignment(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256u;
+/// Largest power of two up to 256 that divides the address, and the bytes from one matrix of a
+/// batch to the next: algorithms ask for alignments.
+std::uint32_t alignment(const void* address, std::int64_t step = 0) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uintptr_t>(step) |
+                    std::uintptr_t{256};
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
 using Key =
     std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, DType, DType,
-               cublasLtEpilogue_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+               cublasLtEpilogue_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
+               std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
 /// GELU keeps its argument in the auxiliary output, GELU's gradient reads it there.
 bool has_auxiliary(cublasLtEpilogue_t epilogue) {
@@ -86,7 +91,7 @@ struct Multiplier::State {
 
   /// Row-major c = op(a) op(b) is column-major c' = op(b)' op(a)': cuBLASLt's A is our b.
   Plan make_plan(const Kernel& kernel, DType out, cublasLtEpilogue_t epilogue,
-                 const std::uint32_t (&aligned)[4]) {
+                 const std::uint32_t (&aligned)[4], const gpu::Batch& batch) {
     const auto m = static_cast<std::uint64_t>(kernel.dims[0]);
     const auto n = static_cast<std::uint64_t>(kernel.dims[1]);
     const auto k = static_cast<std::uint64_t>(kernel.dims[2]);
@@ -110,6 +115,16 @@ struct Multiplier::State {
     calls.layout_create(&plan.b, in_type, ta ? m : k, ta ? k : m,
                         static_cast<std::int64_t>(ta ? m : k));
     calls.layout_create(&plan.c, out_type, n, m, static_cast<std::int64_t>(n));
+    if (batch.count > 1) {
+      const auto count = static_cast<std::int32_t>(batch.count);
+      for (const auto& [layout, step] :
+           {std::pair{plan.a, batch.b}, {plan.b, batch.a}, {plan.c, batch.c}}) {
+        calls.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+        calls.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
+      }
+      calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &batch.bias,
+                     sizeof batch.bias);
+    }
     cublasLtMatmulPreference_t preference = nullptr;
     calls.preference_create(&preference);
     const auto workspace = static_cast<std::size_t>(kWorkspaceBytes);
@@ -142,7 +157,8 @@ Multiplier::~Multiplier() {
 }
 
 Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next,
-                                  StreamHandle stream, std::byte* workspace) {
+                                  const gpu::Batch& batch, StreamHandle stream,
+                                  std::byte* workspace) {
   if (!state_) return false;
   const Kernel& kernel = *call.kernel;
   const auto dtype_of = [&](const std::vector<Operand>& operands, std::size_t i) {
@@ -164,15 +180,18 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   }
   std::byte* const result = next != nullptr ? next->out[0] : call.out[0];
   std::byte* const c = resid ? call.in[3] : result;
-  const std::uint32_t aligned[4] = {alignment(call.in[1]), alignment(call.in[0]), alignment(c),
-                                    alignment(result)};
+  const std::int64_t in_bytes = size_of(kernel.dtype), out_bytes = size_of(out);
+  const std::uint32_t aligned[4] = {
+      alignment(call.in[1], batch.b * in_bytes), alignment(call.in[0], batch.a * in_bytes),
+      alignment(c, batch.c * out_bytes), alignment(result, batch.c * out_bytes)};
   const auto& d = kernel.dims;
-  const Key key{d[0], d[1],     d[2],       d[3] != 0,  d[4] != 0,  kernel.dtype,
-                out,  epilogue, aligned[0], aligned[1], aligned[2], aligned[3]};
+  const Key key{d[0],        d[1],     d[2],       d[3] != 0,  d[4] != 0,  kernel.dtype,
+                out,         epilogue, aligned[0], aligned[1], aligned[2], aligned[3],
+                batch.count, batch.a,  batch.b,    batch.bias, batch.c};
   const std::lock_guard lock(state_->mutex);
   auto at = state_->plans.find(key);
   if (at == state_->plans.end()) {
-    at = state_->plans.emplace(key, state_->make_plan(kernel, out, epilogue, aligned)).first;
+    at = state_->plans.emplace(key, state_->make_plan(kernel, out, epilogue, aligned, batch)).first;
   }
   const Plan& plan = at->second;
   if (!plan.algorithm) return false;

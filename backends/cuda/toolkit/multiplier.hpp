@@ -18,8 +18,8 @@ class Multiplier final : public gpu::Products {
   ~Multiplier() override;
   bool found() const { return state_ != nullptr; }
   /// `workspace`: kWorkspaceBytes.
-  Result<bool> multiply(const KernelCall& call, const KernelCall* next, StreamHandle stream,
-                        std::byte* workspace) override;
+  Result<bool> multiply(const KernelCall& call, const KernelCall* next, const gpu::Batch& batch,
+                        StreamHandle stream, std::byte* workspace) override;
 
  private:
   struct State;
