@@ -94,8 +94,13 @@ TEST_CASE("ranks that do the same have boxes of their own where there are few", 
   const Stage stage = set_stage(*run, step, QRectF(0, 0, 1000, 300), {});
   REQUIRE(stage.ranks.size() == 8);
   // What a narrow box says is broken into lines that fit it.
-  const SimTime late = step.graph.begin() + step.graph.makespan() * 95 / 100;
-  const DisplayList list = draw_play(*run, step, stage, late, {});
+  const auto& bubbles = step.bubbles.list;
+  const auto exposed = std::find_if(bubbles.begin(), bubbles.end(), [](const Bubble& bubble) {
+    return bubble.cause == BubbleCause::Communication;
+  });
+  REQUIRE(exposed != bubbles.end());
+  const SimTime then = exposed->begin + exposed->length() / 2;
+  const DisplayList list = draw_play(*run, step, stage, then, {});
   CHECK(std::count_if(list.texts.begin(), list.texts.end(),
                       [](const Text& t) { return t.text == "communication"; }) == 8);
   // The ring closes below the boxes, and no way crosses a box.
