@@ -51,22 +51,26 @@ void Latest::work() {
     running_ = std::move(waiting_);
     const std::shared_ptr<Ticket> ticket = running_;
     lock.unlock();
-    Apply result = ticket->job(ticket->cancelled);
+    ticket->result = ticket->job(ticket->cancelled);
     lock.lock();
     running_.reset();
     if (stop_ || ticket->cancelled) continue;
+    done_ = ticket;
     // Queued to the owner; dropped by Qt if the owner is gone, and by apply() if it is outdated.
     QMetaObject::invokeMethod(
-        &owner_,
-        [this, number = ticket->number, result = std::move(result)] { apply(number, result); },
-        Qt::QueuedConnection);
+        &owner_, [this] { apply(); }, Qt::QueuedConnection);
   }
 }
 
-void Latest::apply(std::uint64_t number, const Apply& result) {
-  if (number != newest_) return;
+void Latest::apply() {
+  std::shared_ptr<Ticket> done;
+  {
+    const std::lock_guard lock(mutex_);
+    done = std::exchange(done_, nullptr);
+  }
+  if (!done || done->number != newest_) return;
   set_busy(false);
-  if (result) result();
+  if (done->result) done->result();
 }
 
 }  // namespace lockstep::gui

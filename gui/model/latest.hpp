@@ -34,17 +34,18 @@ class Latest {
  private:
   struct Ticket {
     Job job;
+    Apply result;
     std::uint64_t number = 0;
     std::atomic<bool> cancelled = false;
   };
   void set_busy(bool busy);
   void work();
-  void apply(std::uint64_t number, const Apply& result);
+  void apply();
 
   QObject& owner_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::shared_ptr<Ticket> waiting_, running_;
+  std::shared_ptr<Ticket> waiting_, running_, done_;
   bool stop_ = false;
   std::uint64_t newest_ = 0;  // owner's thread only
   bool busy_ = false;         // owner's thread only
