@@ -39,15 +39,23 @@ QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& 
 }  // namespace
 
 WhatIfView::WhatIfView(Session& session, QWidget* parent)
-    : QWidget(parent), session_(session), tabs_(new QTabWidget(this)), fields_(*this) {
+    : QWidget(parent),
+      session_(session),
+      tabs_(new QTabWidget),
+      buttons_(make_buttons()),
+      nothing_(new QLabel("Open a scenario to vary it: File ▸ Open.")),
+      fields_(*this) {
   tabs_->setAccessibleName("Sliders or text");
   setAccessibleName("What if");
   tabs_->addTab(make_form(), "Sliders");
   tabs_->addTab(make_text(), "Text");
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(4, 4, 4, 4);
+  nothing_->setAlignment(Qt::AlignCenter);
+  nothing_->setWordWrap(true);
+  layout->addWidget(nothing_, 1);
   layout->addWidget(tabs_, 1);
-  layout->addWidget(make_buttons());
+  layout->addWidget(buttons_);
   connect(&session, &Session::documentChanged, this, [this] { on_document(); });
   connect(&session, &Session::errorsChanged, this, [this] { show_errors(); });
   on_document();
@@ -181,8 +189,11 @@ QWidget* WhatIfView::make_buttons() {
 // ---------------------------------------------------------------- what it shows
 
 void WhatIfView::on_document() {
-  setEnabled(session_.has_document());
-  if (!session_.has_document()) return;
+  const bool open = session_.has_document();
+  nothing_->setVisible(!open);
+  tabs_->setVisible(open);
+  buttons_->setVisible(open);
+  if (!open) return;
   const Document& document = session_.document();
   const QString text = qt(document.text);
   if (editor_->toPlainText() != text) {

@@ -47,11 +47,13 @@ class WhatIfView final : public QWidget {
 
   Session& session_;
   std::vector<Control> controls_;  // by form_fields()
-  QTabWidget* tabs_;
-  QPlainTextEdit* editor_ = nullptr;
-  QListWidget* errors_ = nullptr;
   QLabel* changes_ = nullptr;
   QPushButton *undo_ = nullptr, *redo_ = nullptr, *text_values_ = nullptr, *command_ = nullptr;
+  QTabWidget* tabs_;
+  QWidget* buttons_;
+  QLabel* nothing_;
+  QPlainTextEdit* editor_ = nullptr;
+  QListWidget* errors_ = nullptr;
   Latest fields_;  // last: it stops before the rest goes
 };
 

@@ -1,5 +1,7 @@
 #include "gui/draw/comparison_drawing.hpp"
 
+#include <algorithm>
+
 #include "gui/draw/breakdown_drawing.hpp"
 #include "tests/catch.hpp"
 
@@ -31,7 +33,17 @@ TEST_CASE("two steps stand on one axis: their bars are as long as their times", 
   const std::string picture = print(list);
   CHECK_THAT(picture, ContainsSubstring("\"4 ms\""));
   CHECK_THAT(picture, ContainsSubstring("\"3 ms, -25.0 %\""));
-  CHECK(list.lines.size() >= 5);  // 0 and at least one tick per millisecond
+  const auto ticks = std::count_if(list.fills.begin(), list.fills.end(), [](const Fill& fill) {
+    return fill.ink == Ink::Grid && fill.width == 1;
+  });
+  CHECK(ticks >= 5);  // 0 and at least one per millisecond
+  // They lie below the bars: the last of them is drawn before the first bar.
+  const auto last = std::find_if(list.fills.rbegin(), list.fills.rend(),
+                                 [](const Fill& fill) { return fill.ink == Ink::Grid; });
+  const auto bar = std::find_if(list.fills.begin(), list.fills.end(), [&](const Fill& fill) {
+    return fill.y == Approx(frame.a.y()) && fill.height == Approx(frame.a.height());
+  });
+  CHECK(last.base() <= bar);
 }
 
 TEST_CASE("steps of no length draw nothing but the legend", "[gui][draw]") {

@@ -2,6 +2,7 @@
 
 #include <QCheckBox>
 #include <QComboBox>
+#include <QLabel>
 #include <QListWidget>
 #include <QPlainTextEdit>
 #include <QPushButton>
@@ -32,6 +33,27 @@ struct Opened {
     wait_until_idle(session);
   }
 };
+
+TEST_CASE("without a scenario there is nothing to vary, and that is said", "[gui][views]") {
+  test::application();
+  Session session;
+  WhatIfView view(session);
+  view.show();
+  QSlider* microbatches = control<QSlider>(view, "Microbatches");
+  REQUIRE(microbatches != nullptr);
+  const auto says = [&] {
+    for (const QLabel* label : view.findChildren<QLabel*>()) {
+      if (label->isVisible() && label->text().startsWith("Open a scenario")) return true;
+    }
+    return false;
+  };
+  CHECK_FALSE(microbatches->isVisible());
+  CHECK(says());
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  CHECK(microbatches->isVisible());
+  CHECK_FALSE(says());
+}
 
 TEST_CASE("a slider simulates the scenario with the value it is moved to", "[gui][views]") {
   test::application();
