@@ -102,8 +102,9 @@ int main(int argc, char** argv) {
     window.remember(settings);
   }
   if (!theme_name.isEmpty()) window.set_theme(theme_name == "dark");
-  if (parser.isSet(view) && !window.show_view(parser.value(view).toStdString())) {
-    return usage_error("--view " + parser.value(view) + ": one of " + names.join(", "));
+  for (const QString& name : parser.values(view)) {
+    if (window.show_view(name.toStdString())) continue;
+    return usage_error("--view " + name + ": one of " + names.join(", "));
   }
   if (!parser.isSet(screenshot)) {
     window.show();
