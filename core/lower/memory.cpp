@@ -1,8 +1,8 @@
 // memory: lifetimes and arena offsets. A buffer lives from the first op of the list that names it
-// to the last; where it takes over bytes from another stream's buffer, its first op waits for that
-// buffer's last users. A buffer that a transfer used last lives on until the next transfer of that
-// stream: handed on at once, it would make the computation beside the transfer wait for it (FSDP
-// keeps one reduce-scatter input in flight for the same reason).
+// to the last; where it takes over bytes from another buffer, its first op on each stream waits for
+// that buffer's last users. A buffer that a transfer used last lives on until the next transfer of
+// that stream: handed on at once, it would make the computation beside the transfer wait for it
+// (FSDP keeps one reduce-scatter input in flight for the same reason).
 #include <algorithm>
 #include <array>
 #include <map>
@@ -35,12 +35,15 @@ class ArenaPlanner {
       dependencies.begin(id);
       each_root(role_.ops[i], [&](BufferId root) {
         Buffer& buffer = role_.buffers[static_cast<std::size_t>(root.v)];
-        if (buffer.first != id || placed_[static_cast<std::size_t>(root.v)]) return;
+        if (placed_[static_cast<std::size_t>(root.v)])
+          return wait_for_old_tenants(id, root, dependencies);
+        if (buffer.first != id) return;
         placed_[static_cast<std::size_t>(root.v)] = true;
         const std::int64_t before = arena(buffer).high_water();
         buffer.offset = arena(buffer).allocate(buffer.bytes.v);
         if (!buffer.on_host && arena(buffer).high_water() > before) peak_op_ = id;
-        take_over(buffer, dependencies);
+        take_over(root);
+        wait_for_old_tenants(id, root, dependencies);
       });
       for (; next_expiry_ < expiries_.size() && role_.buffer(expiries_[next_expiry_]).last == id;
            ++next_expiry_) {
@@ -65,6 +68,8 @@ class ArenaPlanner {
     std::array<std::int32_t, kNumStreams> none;
     none.fill(-1);
     last_users_.assign(role_.buffers.size(), none);
+    old_tenants_.assign(role_.buffers.size(), none);
+    waited_.assign(role_.buffers.size(), 0);
     placed_.assign(role_.buffers.size(), false);
     std::vector<bool> persistent(role_.buffers.size(), false);
     for (const Unit& unit : role_.units) {
@@ -108,8 +113,10 @@ class ArenaPlanner {
     });
   }
 
-  /// The new tenant of [offset, offset + bytes) waits for the users of the old ones.
-  void take_over(const Buffer& buffer, Dependencies& dependencies) {
+  /// Notes the users of the bytes that a buffer has been given.
+  void take_over(BufferId root) {
+    const Buffer& buffer = role_.buffer(root);
+    auto& tenants = old_tenants_[static_cast<std::size_t>(root.v)];
     const std::int64_t begin = buffer.offset;
     const std::int64_t end = begin + round_up(buffer.bytes.v, FreeList::kAlignment);
     if (begin == end) return;
@@ -117,14 +124,25 @@ class ArenaPlanner {
     auto it = freed_bytes.lower_bound(begin);
     if (it != freed_bytes.begin() && std::prev(it)->second.end > begin) --it;
     while (it != freed_bytes.end() && it->first < end) {
-      for (std::int32_t op : it->second.last) {
-        if (op >= 0) dependencies.add({op});
+      for (std::size_t s = 0; s < tenants.size(); ++s) {
+        tenants[s] = std::max(tenants[s], it->second.last[s]);
       }
       const std::int64_t old_begin = it->first;
       const Freed old = it->second;
       it = freed_bytes.erase(it);
       if (old_begin < begin) freed_bytes.emplace(old_begin, Freed{begin, old.last});
       if (old.end > end) it = freed_bytes.emplace(end, old).first;
+    }
+  }
+
+  /// Once for each stream: what follows there follows.
+  void wait_for_old_tenants(OpId id, BufferId root, Dependencies& dependencies) {
+    const auto r = static_cast<std::size_t>(root.v);
+    const auto stream = 1u << static_cast<unsigned>(role_.op(id).stream);
+    if ((waited_[r] & stream) != 0) return;
+    waited_[r] |= stream;
+    for (const std::int32_t op : old_tenants_[r]) {
+      if (op >= 0) dependencies.add({op});
     }
   }
 
@@ -140,7 +158,10 @@ class ArenaPlanner {
   Role& role_;
   std::array<FreeList, 2> arenas_;  // the device's, and the host's
   OpId peak_op_;
-  std::vector<std::array<std::int32_t, kNumStreams>> last_users_;  // by root buffer
+  std::vector<std::array<std::int32_t, kNumStreams>> last_users_;   // by root buffer
+  std::vector<std::array<std::int32_t, kNumStreams>> old_tenants_;  // by root: last users of its
+                                                                    // bytes, by stream
+  std::vector<std::uint32_t> waited_;  // by root: streams that wait for those, as bits
   std::vector<bool> placed_;
   std::vector<BufferId> expiries_;  // buffers with a lifetime, by its end
   std::size_t next_expiry_ = 0;

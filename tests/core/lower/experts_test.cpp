@@ -170,6 +170,21 @@ TEST_CASE("each element of an expert's gradient counts once in the norm", "[core
   }
 }
 
+TEST_CASE("a buffer that two streams enter waits on both for who had its bytes before",
+          "[core][lower]") {
+  // The norm's squares of experts and of the rest come from two streams into one buffer, where a
+  // message that is still under way was.
+  for (const int m : {8, 12, 16, 24}) {
+    Scenario s = tiny_scenario(Architecture::Llama, {1, 4, 8, m});
+    s.model.layers = 16;
+    s.model.experts = 4;
+    s.strategy.expert_parallel_degree = 4;
+    s.strategy.pipeline_parallel_schedule = PipelineSchedule::Interleaved1F1B;
+    s.strategy.pipeline_parallel_virtual_stages = 2;
+    CHECK(verify(lowered(s)).empty());
+  }
+}
+
 TEST_CASE("MFU counts the experts that tokens choose, wherever they are", "[core][lower]") {
   const auto flops = [](int ep, int shards, double capacity_factor) {
     Scenario s = divided(Architecture::Llama, ep, shards);
