@@ -35,6 +35,7 @@ class Parser {
     add_show();
     add_verify();
     add_recommend();
+    add_search();
     add_calibrate();
   }
 
@@ -171,6 +172,25 @@ class Parser {
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });
   }
 
+  void add_search() {
+    CLI::App* sub = app_.add_subcommand("search", "the fastest layouts of a scenario's cluster");
+    add_scenario(sub, search_.scenario, search_.set);
+    sub->add_option("--top", search_.top, "layouts to show")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+    sub->add_option("--seconds", search_.seconds, "try no further layouts after so long")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    sub->add_option("--threads", search_.threads, "threads that simulate; 0: one for each core")
+        ->check(CLI::Range(0, 4096))
+        ->capture_default_str();
+    sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
+    sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
+    sub->add_flag("--quiet", search_.quiet, "no progress");
+    sub->final_callback(
+        [this] { command_ = [this] { return search_command(search_, console_); }; });
+  }
+
   void add_recommend() {
     CLI::App* sub = app_.add_subcommand("recommend", "a strategy by the usual rules of thumb");
     sub->add_option("--params", recommend_.params, "parameters: 125M, 7B, 1.3e9")->required();
@@ -209,6 +229,7 @@ class Parser {
   ShowArguments show_;
   VerifyArguments verify_;
   RecommendArguments recommend_;
+  SearchArguments search_;
   CalibrateArguments calibrate_;
   std::function<int()> command_;
 };

@@ -58,6 +58,17 @@ struct RecommendArguments {
 };
 int recommend_command(const RecommendArguments& arguments, const Console& console);
 
+struct SearchArguments {
+  std::string scenario;
+  std::vector<std::string> set;
+  int top = 10;         // layouts shown
+  double seconds = 60;  // after which no further ones are tried
+  int threads = 0;      // 0: one for each core
+  bool json = false, quiet = false;
+  std::string write;  // scenario file for the fastest; empty: none
+};
+int search_command(const SearchArguments& arguments, const Console& console);
+
 struct CalibrateArguments {
   std::string backend, out;
   bool quick = false;

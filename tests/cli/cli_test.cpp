@@ -279,6 +279,54 @@ TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
   CHECK_THAT(many.out, ContainsSubstring("Not simulated"));
 }
 
+TEST_CASE("search prints the fastest layouts and writes the first as a scenario", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"gpt2-tiny\"\n[training]\nglobal_batch_size = 16\n"
+              "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 4\n");
+  const Outcome table = lockstep({"search", folder / "s.toml", "--top", "3", "--threads", "2",
+                                  "--write", folder / "best.toml"});
+  INFO(table.err);
+  REQUIRE(table.exit_code == 0);
+  CHECK_THAT(table.out, ContainsSubstring("16 sequences of") && ContainsSubstring("tokens/s"));
+  const Outcome json = lockstep({"search", folder / "s.toml", "--json"});
+  REQUIRE(json.exit_code == 0);
+  const auto list = nlohmann::json::parse(json.out);
+  REQUIRE(list.size() > 3);
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    CHECK(list[i - 1]["tokens_per_s"] >= list[i]["tokens_per_s"]);
+  }
+  // Run on its own, the scenario that was written does what was said of it.
+  CHECK_THAT(table.out, ContainsSubstring(list[0]["layout"].get<std::string>()));
+  const Outcome best = lockstep({"run", folder / "best.toml", "--json"});
+  REQUIRE(best.exit_code == 0);
+  CHECK(nlohmann::json::parse(best.out)["tokens_per_s"] == list[0]["tokens_per_s"]);
+}
+
+TEST_CASE("search says why it has no answer", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string start = "[model]\npreset = \"gpt2-tiny\"\n";
+  write_bytes(folder / "small.toml", start +
+                                         "[cluster]\npreset = \"a100-80\"\n"
+                                         "[cluster.device]\nmemory_gb = 0.0001\n");
+  const Outcome small = lockstep({"search", folder / "small.toml"});
+  CHECK(small.exit_code == 3);
+  CHECK_THAT(small.err, ContainsSubstring("the states alone exceed the memory"));
+  write_bytes(folder / "sweep.toml", start + "[sweep]\n\"training.local_batch_size\" = [1, 2]\n");
+  const Outcome sweep = lockstep({"search", folder / "sweep.toml"});
+  CHECK(sweep.exit_code == 2);
+  CHECK_THAT(sweep.err, ContainsSubstring("this is a sweep"));
+  write_bytes(folder / "synthetic.toml", kSynthetic);
+  const Outcome synthetic = lockstep({"search", folder / "synthetic.toml"});
+  CHECK(synthetic.exit_code == 2);
+  CHECK_THAT(synthetic.err, ContainsSubstring("synthetic model has times for one layout"));
+  write_bytes(folder / "s.toml", start);
+  const Outcome unwritten =
+      lockstep({"search", folder / "s.toml", "--write", folder / "no/such.toml"});
+  CHECK(unwritten.exit_code == 2);
+  CHECK_THAT(unwritten.err, ContainsSubstring("there is no folder"));
+}
+
 TEST_CASE("a sweep over ranks has a column of scaling efficiency", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "one.toml",

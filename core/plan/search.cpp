@@ -1,0 +1,276 @@
+#include "core/plan/search.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "core/model/model.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int kLargestMicrobatch = 16;         // sequences
+constexpr std::int64_t kShortestPiece = 4096;  // tokens of a sequence that a rank has
+
+std::vector<int> divisors(int n, int most) {
+  std::vector<int> result;
+  for (int d = 1; d <= std::min(n, most); ++d) {
+    if (n % d == 0) result.push_back(d);
+  }
+  return result;
+}
+
+struct PipelineChoice {
+  PipelineSchedule schedule = PipelineSchedule::OneFOneB;
+  int virtual_stages = 1;
+};
+
+std::vector<PipelineChoice> pipelines(int degree, std::int64_t layers) {
+  if (degree == 1) return {{}};
+  std::vector<PipelineChoice> choices;
+  for (const PipelineChoice& choice :
+       {PipelineChoice{}, PipelineChoice{PipelineSchedule::Interleaved1F1B, 2},
+        PipelineChoice{PipelineSchedule::Interleaved1F1B, 4},
+        PipelineChoice{PipelineSchedule::ZbvZeroBubble, 2}}) {
+    if (std::int64_t{degree} * choice.virtual_stages <= layers) choices.push_back(choice);
+  }
+  return choices;
+}
+
+/// The mean over ranks of what they keep of the model from step to step.
+double state_bytes(const Scenario& s, double parameters) {
+  const StrategySpec& p = s.strategy;
+  const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
+  const double shards = p.state_shards();
+  const double moments = s.optimizer.name == OptimizerKind::AdamW ? 2 : 1;
+  const double optimizer =
+      p.offload != Offload::None
+          ? 0
+          : (moments + (s.training.keeps_master() ? 1 : 0)) * size(s.training.dtype) / shards;
+  return parameters / (p.tensor_parallel_degree * p.pipeline_parallel_degree) /
+         p.expert_parallel_degree *
+         (size(s.training.param_dtype()) / (p.zero_stage == 3 ? shards : 1) +
+          size(s.training.reduce_dtype()) / (p.zero_stage >= 2 ? shards : 1) + optimizer);
+}
+
+/// The scenario's model and batch in a layout of which the degrees are given.
+class FamilyBuilder {
+ public:
+  explicit FamilyBuilder(const Scenario& base)
+      : base_(base),
+        batch_(base.global_batch_size()),
+        parameters_(static_cast<double>(build_layers(base.model, {}).parameter_count())) {}
+
+  /// `strategy`: all but the microbatches.
+  void add(const StrategySpec& strategy) {
+    LayoutFamily family;
+    for (int size = 1; size <= kLargestMicrobatch; size *= 2) {
+      std::optional<Scenario> layout = with_microbatches(strategy, size);
+      if (!layout) continue;
+      family.kept.push_back(*layout);
+      layout->activation_checkpoint = {ActivationCheckpoint::Full, "2"};
+      if (!base_.model.is_vision()) family.recomputed.push_back(std::move(*layout));
+    }
+    if (!family.kept.empty()) families_.push_back(std::move(family));
+  }
+
+  std::vector<LayoutFamily> take() { return std::move(families_); }
+
+ private:
+  std::optional<Scenario> with_microbatches(const StrategySpec& strategy, int size) const {
+    const std::int64_t pass = std::int64_t{size} * strategy.data_parallel_degree();
+    if (batch_ % pass != 0) return std::nullopt;
+    const auto microbatches = static_cast<int>(batch_ / pass);
+    Scenario s = base_;
+    s.strategy = strategy;
+    s.training.global_batch_size = batch_;
+    // A pipeline takes its share of the batch as microbatches, the others as accumulation.
+    const bool pipeline = strategy.pipeline_parallel_degree > 1;
+    s.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
+    s.training.local_batch_size = pipeline ? microbatches * size : size;
+    s.strategy.accumulate_sharded_gradients =
+        !pipeline && microbatches > 1 && strategy.zero_stage >= 2 && strategy.state_shards() > 1;
+    // Ranks that share a device share its memory; none given is no limit.
+    const double memory = static_cast<double>(s.cluster.device.memory.v);
+    const double states = state_bytes(s, parameters_) * s.cluster.ranks_per_device;
+    if ((memory > 0 && states > memory) || !validate(s).empty()) return std::nullopt;
+    return s;
+  }
+
+  const Scenario& base_;
+  int batch_;
+  double parameters_;
+  std::vector<LayoutFamily> families_;
+};
+
+/// The ways to share states among `ranks` data-parallel ranks.
+std::vector<StrategySpec> shared_states(const StrategySpec& strategy, int ranks, int experts) {
+  std::vector<StrategySpec> result;
+  for (const int stage : {0, 1, 3}) {
+    StrategySpec s = strategy;
+    s.zero_stage = stage == 0 ? strategy.zero_stage : stage;
+    s.data_parallel_replicate_degree = stage == 0 ? ranks : 1;
+    s.data_parallel_shard_degree = stage == 0 ? 1 : ranks;
+    s.overlap_param_gather = stage == 1;
+    const bool alone = ranks * s.context_parallel_degree == 1;
+    if (stage > 0 && alone) continue;                           // nothing to share
+    if (stage == 0 && s.context_parallel_degree > 1) continue;  // shares them anyhow
+    const int parts = stage == 0 ? 1 : ranks;
+    for (const int expert : divisors(parts, experts > 0 ? experts : 1)) {
+      s.expert_parallel_degree = expert;
+      result.push_back(s);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<LayoutFamily> layout_families(const Scenario& scenario) {
+  FamilyBuilder builder(scenario);
+  const ClusterSpec& c = scenario.cluster;
+  const int node = c.devices_per_node * c.ranks_per_device;
+  const int world = c.nodes * node;
+  const int pieces =
+      static_cast<int>(std::max<std::int64_t>(1, scenario.training.seq_len / kShortestPiece));
+  for (const int tensor : divisors(world, node)) {
+    for (const int context : divisors(world / tensor, pieces)) {
+      const int rest = world / tensor / context;
+      for (const int pipeline : divisors(rest, static_cast<int>(scenario.model.layers))) {
+        for (const PipelineChoice& choice : pipelines(pipeline, scenario.model.layers)) {
+          StrategySpec s = scenario.strategy;
+          s.tensor_parallel_degree = tensor;
+          s.enable_sequence_parallel = tensor > 1;
+          s.context_parallel_degree = context;
+          s.pipeline_parallel_degree = pipeline;
+          s.pipeline_parallel_schedule = choice.schedule;
+          s.pipeline_parallel_virtual_stages = choice.virtual_stages;
+          s.pipeline_parallel_microbatch_group_size = 0;
+          s.pipeline_parallel_layers_per_stage.clear();
+          s.pipeline_parallel_schedule_csv.clear();
+          s.pipeline_parallel_schedule_actions = {};
+          const int experts = static_cast<int>(scenario.model.experts);
+          for (const StrategySpec& shared : shared_states(s, rest / pipeline, experts)) {
+            builder.add(shared);
+          }
+        }
+      }
+    }
+  }
+  // What divides layers and sequences least exposes least: first, for who has little time.
+  std::vector<LayoutFamily> families = builder.take();
+  const auto divided = [](const LayoutFamily& family) {
+    const StrategySpec& s = family.kept.front().strategy;
+    return s.tensor_parallel_degree * s.context_parallel_degree * s.pipeline_parallel_degree;
+  };
+  std::stable_sort(families.begin(), families.end(),
+                   [&](const auto& a, const auto& b) { return divided(a) < divided(b); });
+  return families;
+}
+
+std::string layout_name(const Scenario& layout) {
+  const StrategySpec& p = layout.strategy;
+  std::string name;
+  const auto add = [&](const std::string& part) { name += (name.empty() ? "" : " · ") + part; };
+  const auto degree = [](const char* axis, int d) {
+    return std::string(axis) + " " + std::to_string(d);
+  };
+  if (p.tensor_parallel_degree > 1) add(degree("tp", p.tensor_parallel_degree));
+  if (p.context_parallel_degree > 1) add(degree("cp", p.context_parallel_degree));
+  if (p.pipeline_parallel_degree > 1) {
+    std::string text = degree("pp", p.pipeline_parallel_degree) + " " +
+                       std::string(rules_of(p.pipeline_parallel_schedule).name);
+    const bool chunks = p.pipeline_parallel_schedule == PipelineSchedule::Interleaved1F1B;
+    if (chunks) text += degree(" v", p.pipeline_parallel_virtual_stages);
+    add(text);
+  }
+  if (p.gradient_ranks() > 1) {
+    const bool shards = p.state_shards() > 1;
+    add(degree("dp", p.data_parallel_degree()) + (!shards ? " DDP"
+                                                  : p.zero_stage == 3
+                                                      ? " FSDP"
+                                                      : degree(" ZeRO", p.zero_stage)));
+  }
+  if (p.expert_parallel_degree > 1) add(degree("ep", p.expert_parallel_degree));
+  add(std::to_string(layout.num_microbatches()) + " × " + std::to_string(layout.microbatch_size()));
+  if (layout.activation_checkpoint.mode == ActivationCheckpoint::Full) add("full recomputation");
+  return name;
+}
+
+Result<SearchResult> search(const std::vector<LayoutFamily>& families, const LayoutOracle& oracle,
+                            const SearchOptions& options) {
+  struct Outcome {
+    std::vector<FoundLayout> found;
+    int asked = 0, too_large = 0;
+    bool tried = false;
+  };
+  std::vector<Outcome> outcomes(families.size());
+  std::mutex mutex;  // of all below, and of the options' functions
+  std::size_t next = 0;
+  SearchProgress progress{families.size(), 0, 0, nullptr};
+  std::optional<FoundLayout> best;
+  std::optional<Error> failure;
+
+  const auto ask = [&](const std::vector<Scenario>& layouts, Outcome& outcome) -> Result<void> {
+    for (const Scenario& layout : layouts) {
+      ++outcome.asked;
+      Result<LayoutFigures> figures = oracle(layout);
+      if (figures) {
+        outcome.found.push_back({layout, *figures});
+      } else if (figures.error().kind == ErrorKind::OutOfMemory) {
+        ++outcome.too_large;
+        break;
+      } else {
+        Error error = figures.error();
+        error.message = layout_name(layout) + ": " + error.message;
+        return error;
+      }
+    }
+    return {};
+  };
+  const auto work = [&] {
+    for (;;) {
+      std::size_t i = 0;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == families.size() || failure || (options.stop && options.stop())) return;
+        i = next++;
+      }
+      Outcome& outcome = outcomes[i];
+      outcome.tried = true;
+      Result<void> asked = ask(families[i].kept, outcome);
+      if (asked && outcome.found.empty()) asked = ask(families[i].recomputed, outcome);
+      const std::lock_guard lock(mutex);
+      if (!asked && !failure) failure = asked.error();
+      for (const FoundLayout& found : outcome.found) {
+        if (!best || found.figures.tokens_per_s > best->figures.tokens_per_s) best = found;
+      }
+      ++progress.done;
+      progress.asked += outcome.asked;
+      progress.best = best ? &*best : nullptr;
+      if (options.progress) options.progress(progress);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t < options.threads; ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) return *failure;
+
+  SearchResult result;
+  for (Outcome& outcome : outcomes) {
+    result.asked += outcome.asked;
+    result.too_large += outcome.too_large;
+    if (!outcome.tried) ++result.not_tried;
+    std::move(outcome.found.begin(), outcome.found.end(), std::back_inserter(result.found));
+  }
+  std::stable_sort(result.found.begin(), result.found.end(),
+                   [](const FoundLayout& a, const FoundLayout& b) {
+                     return a.figures.tokens_per_s > b.figures.tokens_per_s;
+                   });
+  return result;
+}
+
+}  // namespace lockstep

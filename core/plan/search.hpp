@@ -1,0 +1,76 @@
+// Search: the layouts that a cluster allows for a model and a batch, and the fastest of them by
+// what an oracle, the simulator, says of a step.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/base/units.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// Layouts that differ in the size of a microbatch only, ascending: if one does not fit, no later
+/// one does.
+struct LayoutFamily {
+  std::vector<Scenario> kept;        // activations kept
+  std::vector<Scenario> recomputed;  // the same, all blocks recomputed
+};
+
+/// Every way to divide the ranks of the scenario's cluster among tensor (inside a node), context
+/// (pieces of 4,096 tokens or more), pipeline and data parallelism, the last as DDP, ZeRO-1 or
+/// FSDP, and experts among the last; pipelines as 1F1B, interleaved by 2 and 4, and ZB-V; in
+/// microbatches of 1, 2, 4, 8 and 16 sequences. All validate, and train the same global batch with
+/// everything else as the scenario has it. Those whose states alone exceed the device's memory are
+/// left out. Those that divide layers and sequences least come first. Empty: the cluster or the
+/// batch allows none.
+std::vector<LayoutFamily> layout_families(const Scenario& scenario);
+
+/// "tp 8 · pp 4 Interleaved1F1B v 2 · dp 8 ZeRO-1 · 64 × 2 · full recomputation": microbatches of
+/// a rank and step, and the sequences of each.
+std::string layout_name(const Scenario& layout);
+
+/// What the oracle says of a layout that fits.
+struct LayoutFigures {
+  double tokens_per_s = 0;
+  double mfu = 0;
+  Seconds step_time, exposed_comm;
+  double bubble_fraction = 0;
+  Bytes peak_memory;  // of the fullest rank
+};
+/// Error OutOfMemory: does not fit. Called by several threads at once.
+using LayoutOracle = std::function<Result<LayoutFigures>(const Scenario&)>;
+
+struct FoundLayout {
+  Scenario scenario;
+  LayoutFigures figures;
+};
+
+struct SearchProgress {
+  std::size_t families = 0, done = 0;  // of them
+  int asked = 0;                       // layouts that the oracle was asked about
+  const FoundLayout* best = nullptr;   // so far
+};
+
+struct SearchOptions {
+  int threads = 1;
+  std::function<void(const SearchProgress&)> progress;  // after each family, by one at a time
+  std::function<bool()> stop;                           // asked before each family
+};
+
+struct SearchResult {
+  std::vector<FoundLayout> found;  // fastest first
+  int asked = 0, too_large = 0;    // layouts
+  std::size_t not_tried = 0;       // families, because of `stop`
+};
+
+/// Of each family the microbatches that fit are tried with activations kept; recomputed only if
+/// none does. Errors of the oracle other than OutOfMemory end the search. The result depends on
+/// the number of threads in nothing but `not_tried`.
+Result<SearchResult> search(const std::vector<LayoutFamily>& families, const LayoutOracle& oracle,
+                            const SearchOptions& options);
+
+}  // namespace lockstep
