@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
   parser.setApplicationDescription("Shows what distributed training does, simulated and real.");
   parser.addHelpOption();
   parser.addVersionOption();
-  parser.addPositionalArgument("file", "scenario (.toml), run folder or trace", "[file...]");
+  parser.addPositionalArgument("file", "scenario (.toml), run folder, trace or schedule (.csv)",
+                               "[file...]");
   QStringList names;
   for (const ViewEntry& view : view_list()) names << view.name;
   const QCommandLineOption screenshot("screenshot", "render into a PNG file and exit", "OUT.png");

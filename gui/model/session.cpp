@@ -6,6 +6,7 @@
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "gui/model/describe.hpp"
+#include "gui/model/schedule_file.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -47,9 +48,15 @@ void Session::open(const std::string& path) {
     emit failed(QString::fromStdString(to_string(text.error())));
     return;
   }
-  path_ = path;
+  const bool schedule = path.ends_with(".csv");
+  saved_text_ = schedule ? "" : *text;
+  if (schedule) text = scenario_of_schedule(*text, path);
+  if (!text) {
+    emit failed(QString::fromStdString(to_string(text.error())));
+    return;
+  }
+  path_ = schedule ? "" : path;
   has_document_ = true;
-  saved_text_ = *text;
   history_ = History<Document>({std::move(*text), {}});
   show_next_simulation_ = true;
   emit documentChanged();

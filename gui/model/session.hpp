@@ -45,7 +45,8 @@ class Session : public QObject {
   ~Session() override;
 
   // ---- what is open
-  /// A scenario, a run folder or a trace; the result comes with a signal. An unreadable file is
+  /// A scenario, a run folder, a trace or a schedule (.csv, which becomes a scenario that is not
+  /// saved yet); the result comes with a signal. An unreadable file is
   /// told by `failed`, and what was open stays.
   void open(const std::string& path);
   const std::string& path() const { return path_; }  // of the scenario; empty: none is open

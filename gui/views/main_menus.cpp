@@ -95,11 +95,11 @@ void MainWindow::show_recent() {
 }
 
 void MainWindow::choose_and_open(bool folder) {
-  const QString path = folder
-                           ? QFileDialog::getExistingDirectory(this, "Open a run folder")
-                           : QFileDialog::getOpenFileName(
-                                 this, "Open", QString(),
-                                 "Scenarios and traces (*.toml *.json *.json.gz);;All files (*)");
+  const QString path =
+      folder ? QFileDialog::getExistingDirectory(this, "Open a run folder")
+             : QFileDialog::getOpenFileName(
+                   this, "Open", QString(),
+                   "Scenarios, traces, schedules (*.toml *.json *.json.gz *.csv);;All files (*)");
   if (!path.isEmpty()) open(path);
 }
 

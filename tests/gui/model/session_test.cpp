@@ -1,5 +1,7 @@
 #include "gui/model/session.hpp"
 
+#include "core/lower/lower.hpp"
+#include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "gui/model/describe.hpp"
 #include "tests/gui/application.hpp"
@@ -155,6 +157,47 @@ TEST_CASE("playing moves the cursor with the clock and stops at the end", "[gui]
   CHECK_FALSE(session.playing());
   session.set_playing(true);  // again, from the begin
   CHECK(session.cursor() == session.run()->lanes.begin());
+}
+
+TEST_CASE("a schedule of PyTorch's opens as a scenario of its own", "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  // One and several stages per rank, split backwards, V-shaped, and two copies of the model.
+  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
+           {"1F1B"},
+           {"Interleaved1F1B", "parallelism.pipeline_parallel_virtual_stages=2"},
+           {"ZBVZeroBubble", "parallelism.pipeline_parallel_virtual_stages=2"},
+           {"DualPipe"}}) {
+    INFO(overrides.front());
+    std::vector<std::string> set = overrides;
+    set.front() = "parallelism.pipeline_parallel_schedule=" + set.front();
+    const LoadedScenario loaded = load_scenario(scenario_path("schedules/1f1b-p4-m8.toml"), set);
+    REQUIRE(loaded.ok());
+    const Schedule schedule = lower_schedule(loaded.points.front().scenario);
+    write_bytes(folder / "mine.csv", print_schedule_csv(schedule));
+    Session session;
+    session.open(folder / "mine.csv");
+    wait_until_idle(session);
+    REQUIRE(session.errors().empty());
+    REQUIRE(session.run());
+    const Schedule opened = lower_schedule(*session.run()->scenario);
+    CHECK(opened.actions == schedule.actions);
+    CHECK(opened.copies == schedule.copies);
+    CHECK(session.path().empty());
+    CHECK(session.is_modified());  // it has no file yet
+  }
+  Session session;
+  QStringList messages;
+  QObject::connect(&session, &Session::failed, [&](const QString& m) { messages << m; });
+  write_bytes(folder / "bad.csv", "0F0,0B0\n1F0,oops\n");
+  session.open(folder / "bad.csv");
+  write_bytes(folder / "uneven.csv", "0F0,0B0\n1F0,1B0,2F0,2B0\n");
+  session.open(folder / "uneven.csv");
+  REQUIRE(messages.size() == 2);
+  CHECK_THAT(messages[0].toStdString(),
+             ContainsSubstring("bad.csv:2:2") && ContainsSubstring("oops"));
+  CHECK_THAT(messages[1].toStdString(), ContainsSubstring("3 stages cannot lie on 2 ranks"));
+  CHECK_FALSE(session.has_document());
 }
 
 TEST_CASE("saving writes the text that is edited", "[gui][model]") {
