@@ -24,6 +24,13 @@ void narrow(ThreadTeam& team, const float* from, std::byte* to, std::int64_t n) 
   });
 }
 
+/// True if elements of out[i] stay as they are: own keys and values have no gradient of their own
+/// where keys are gathered.
+bool keeps_elements(const Kernel& kernel, std::size_t i) {
+  return kernel.kind == KernelKind::AttentionBackward && i == 0 && kernel.in.size() > 4 &&
+         kernel.in[4].present();
+}
+
 }  // namespace
 
 WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team)
@@ -46,7 +53,9 @@ WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadT
       copy = *in_place;
     } else {
       copy = add(address, output_elements(kernel, i));
-      if (output_is_read(kernel, i)) widen(team_, copy.narrow, copy.wide, copy.elements);
+      if (output_is_read(kernel, i) || keeps_elements(kernel, i)) {
+        widen(team_, copy.narrow, copy.wide, copy.elements);
+      }
     }
     args.out[i] = reinterpret_cast<std::byte*>(copy.wide);
     outputs_[num_outputs_++] = copy;
