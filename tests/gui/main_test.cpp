@@ -43,6 +43,23 @@ TEST_CASE("--set changes the scenario that the picture is of", "[gui]") {
   CHECK(picture({"parallelism.pipeline_parallel_microbatches=16"}) != plain);
 }
 
+TEST_CASE("several views come to the front, one on each side", "[gui]") {
+  const TemporaryFolder folder;
+  const auto picture = [&](const QStringList& views) {
+    const QString file = QString::fromStdString(folder / "shot.png");
+    QStringList arguments = {kScenario, "--screenshot", file};
+    for (const QString& view : views) arguments << "--view" << view;
+    const Ended ended = lockstep_gui(arguments);
+    INFO(ended.err);
+    REQUIRE(ended.exit_code == 0);
+    return QImage(file);
+  };
+  const QImage both = picture({"summary", "table"});
+  CHECK(both != picture({"summary"}));
+  CHECK(both != picture({"table"}));
+  CHECK(both == picture({"table", "summary"}));
+}
+
 TEST_CASE("an argument that cannot be used exits 2 and says why", "[gui]") {
   const TemporaryFolder folder;
   const QString shot = QString::fromStdString(folder / "shot.png");
