@@ -169,7 +169,14 @@ class StepAssembly {
       fill.kernel.dtype = info_of(pad).dtype;
       fill.kernel.dims[0] = info_of(pad).elements;
       fill.out = {pad};
-      entries_.push_back(std::move(fill));
+      // Behind the last kernel that writes the formal: which functions have it must not depend on
+      // whether there is padding to fill.
+      const auto writer = std::find_if(entries_.rbegin(), entries_.rend(), [&](const Entry& entry) {
+        return std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
+          return t.valid() && info_of(t).formal == info_of(pad).formal;
+        });
+      });
+      entries_.insert(writer.base(), std::move(fill));
     }
   }
 
