@@ -3,12 +3,15 @@
 #include <cassert>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <thread>
 
 #include "backends/cpu/kernel_table.hpp"
 #include "backends/cpu/widened_operands.hpp"
+#include "core/base/bfloat16.hpp"
+#include "core/base/random_rounding.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -151,6 +154,33 @@ bool supports(const Kernel& kernel) {
   return true;
 }
 
+namespace {
+
+/// AdamW's new weights, still float32, to a bfloat16 each; the operands hold the old values, still.
+template <class Address>
+void round_at_random(const Kernel& kernel, const Address& address, const KernelArgs& args,
+                     const StepContext& context, ThreadTeam& team) {
+  const std::uint64_t key = rounding_key(context.seed, context.step);
+  auto* const weights = reinterpret_cast<float*>(args.out[0]);
+  const auto* const gradients = reinterpret_cast<const float*>(args.in[0]);
+  const std::byte* const old[] = {address(kernel.out[0]), address(kernel.out[1]),
+                                  address(kernel.out[2])};
+  const auto value = [&](int which, std::int64_t i) {
+    bfloat16 x;
+    std::memcpy(&x, old[which] + i * std::int64_t{sizeof x}, sizeof x);
+    return static_cast<float>(x);
+  };
+  team.parallel_for(
+      kernel.dims[0], std::int64_t{1} << 14, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          weights[i] = rounded_at_random(
+              weights[i], rounding_bits(key, value(0, i), value(1, i), value(2, i), gradients[i]));
+        }
+      });
+}
+
+}  // namespace
+
 void run_kernel(const Kernel& kernel, std::span<std::byte* const> buffers,
                 const StepContext& context, ThreadTeam& team) {
   run_kernel(kernel_tables().best(), kernel, buffers, context, team);
@@ -185,6 +215,7 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   args.team = &team;
   const WidenedOperands widened(kernel, args, team);
   function_of(table, kernel)(args);
+  if (kernel.stochastic) round_at_random(kernel, address, args, context, team);
   widened.store();
 }
 

@@ -192,7 +192,8 @@ inline constexpr int kMaxOperands = 8;
 // clang-format on
 struct Kernel {
   KernelKind kind = KernelKind::Delay;
-  bool accumulate = false;   // (+)= above: add to the output instead of overwriting it
+  bool accumulate = false;  // (+)= above: add to the output instead of overwriting it
+  bool stochastic = false;  // adamw in bfloat16: w is rounded at random (core/base/random_rounding)
   DType dtype = DType::F32;  // arithmetic type of the main operands
   std::array<std::int64_t, kMaxDims> dims{};
   std::array<double, 4> scalars{};

@@ -247,6 +247,8 @@ class Parser {
     const KernelInfo& row = info(kind);
     if (!s_.choose(s_.dtypes, "dtype", kernel.dtype)) return false;
     kernel.accumulate = s_.in.take("accumulate");
+    kernel.stochastic =
+        kind == KernelKind::AdamW && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
     for (std::size_t i = 0; i < row.dims.size(); ++i) {
       if (!s_.in.expect_word(row.dims[i]) || !s_.in.expect('=') || !s_.in.number(kernel.dims[i])) {
         return false;

@@ -184,6 +184,7 @@ class Printer {
     const KernelInfo& row = info(kernel.kind);
     put("  ", row.name, " ", to_string(kernel.dtype));
     if (kernel.accumulate) put(" accumulate");
+    if (kernel.stochastic) put(" stochastic");
     for (std::size_t i = 0; i < row.dims.size(); ++i) put(" ", row.dims[i], "=", kernel.dims[i]);
     for (std::size_t i = 0; i < row.scalars.size(); ++i) {
       put(" ", row.scalars[i], "=", kernel.scalars[i]);

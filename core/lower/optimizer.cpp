@@ -294,15 +294,16 @@ class OptimizerStep {
     const std::vector<NamedOperand> in = {
         {"g", dtype_of(BufferKind::Grad)},
         {clipped ? "coefficient" : "", dtype_of(BufferKind::Metric)}};
+    Kernel adamw = kernel(KernelKind::AdamW, state, {unit.shard_elements},
+                          {o.beta1, o.beta2, o.eps, o.weight_decay});
+    adamw.stochastic = draft_.scenario.training.stochastic_rounding;
     call(o.name == OptimizerKind::Sgd
              ? one_kernel("sgd." + elements,
                           kernel(KernelKind::Sgd, state, {unit.shard_elements},
                                  {o.momentum, o.weight_decay}),
                           in, {{"w", state}, {"m", state}})
-             : one_kernel("adamw." + elements,
-                          kernel(KernelKind::AdamW, state, {unit.shard_elements},
-                                 {o.beta1, o.beta2, o.eps, o.weight_decay}),
-                          in, {{"w", state}, {"m", state}, {"v", state}}),
+             : one_kernel("adamw." + elements, adamw, in,
+                          {{"w", state}, {"m", state}, {"v", state}}),
          args, layer(u));
     if (unit.master.valid()) round_master(unit, own, layer(u));
     if (!unit.whole_param || unit.gathered_late) return;

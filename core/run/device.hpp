@@ -17,7 +17,8 @@ namespace lockstep {
 struct StepContext {
   int step = 0;  // 0-based global step: AdamW's t is step + 1 (see context_of)
   double lr = 0;
-  bool timed = true;  // the times of the step's ops are wanted
+  bool timed = true;       // the times of the step's ops are wanted
+  std::uint64_t seed = 0;  // of the run, for kernels that round at random
 };
 
 /// The same for one op: a step that updates the weights several times counts as many.

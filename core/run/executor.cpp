@@ -148,7 +148,7 @@ class Execution {
   }
 
   Result<void> run_step(int step, bool traced) {
-    const StepContext context{step, scenario_.learning_rate(step), traced};
+    const StepContext context{step, scenario_.learning_rate(step), traced, scenario_.training.seed};
     std::vector<RankStep> ranks(ports_.size());
     const auto begin = std::chrono::steady_clock::now();
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {

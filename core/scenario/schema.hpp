@@ -49,6 +49,7 @@ void describe(V& v, TrainingSpec& t) {
   v.field("mixed_precision_param", t.mixed_precision_param);
   v.field("mixed_precision_reduce", t.mixed_precision_reduce);
   v.field("mixed_precision_buffer", t.mixed_precision_buffer);
+  v.field("stochastic_rounding", t.stochastic_rounding);
   v.field("seed", t.seed);
   v.field("dataset", t.dataset);
   v.field("reshuffle", t.reshuffle);

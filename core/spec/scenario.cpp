@@ -173,6 +173,15 @@ void validate_types(const Scenario& s, Faults& faults) {
                "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the optimizer "
                "keeps the parameters");
   }
+  if (!t.stochastic_rounding) return;
+  if (t.dtype != DType::BF16) {
+    faults.add("training.stochastic_rounding",
+               "stochastic_rounding is of parameters that the optimizer keeps in bfloat16: with "
+               "dtype=" +
+                   std::string(to_string(t.dtype)) + " it rounds none");
+  } else if (s.optimizer.name != OptimizerKind::AdamW) {
+    faults.add("training.stochastic_rounding", "stochastic_rounding is built for AdamW only");
+  }
 }
 
 void validate_activation_checkpoint(const Scenario& s, Faults& faults) {

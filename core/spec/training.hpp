@@ -34,6 +34,7 @@ struct TrainingSpec {
   PartDType mixed_precision_param = PartDType::Default;   // parameters as gathered, activations
   PartDType mixed_precision_reduce = PartDType::Default;  // gradients as added up and reduced
   PartDType mixed_precision_buffer = PartDType::Default;  // running statistics of batch norm
+  bool stochastic_rounding = false;  // bfloat16 parameters are rounded at random by the optimizer
   std::uint64_t seed = 42;
   std::string dataset;    // file, folder or token shard (.bin); relative to the scenario file;
                           // empty: a deterministic synthetic stream. Of a vision model:

@@ -3,6 +3,7 @@
 // fibers.
 #include <algorithm>
 #include <memory>
+#include <random>
 
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
@@ -12,6 +13,7 @@
 #include "tests/backends/cuda/emulated_gpu.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
+#include "tests/integration/kernel_conformance.hpp"
 #include "tests/integration/parity_table.hpp"
 
 using namespace lockstep;
@@ -184,6 +186,36 @@ TEST_CASE("a graph's launches give its kernels the numbers of their step", "[int
         train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 2, nullptr, options);
     CHECK(run.state == issued.state);
   }
+}
+
+TEST_CASE("the GPU rounds weights at random as the CPU does", "[integration][cuda]") {
+  constexpr std::size_t kElements = 4000;
+  std::mt19937 random(3);
+  test::ConformanceCase c{.kind = KernelKind::AdamW,
+                          .dims = {static_cast<std::int64_t>(kElements)},
+                          .scalars = {0.9, 0.95, 1e-8, 0.1},
+                          .context = {3, 1e-3}};
+  const auto numbers = [&](double from) {
+    test::Numbers values(kElements);
+    for (double& x : values) x = from + static_cast<double>(random() % 10000) / 10000;
+    return values;
+  };
+  c.in = {numbers(-0.5), {}};
+  c.initial = {numbers(1), numbers(-0.5), numbers(0.1)};
+  const auto weights = [&](const cuda::test::FakeKernels& kernels, bool stochastic) {
+    c.stochastic = stochastic;
+    cuda::test::FakeGpu gpu(1, kernels);
+    return test::ConformanceRun(c, DType::BF16).run(gpu, 0)[0];
+  };
+  const auto differing = [](const test::Numbers& a, const test::Numbers& b) {
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < kElements; ++i) n += a[i] != b[i] ? 1 : 0;
+    return n;
+  };
+  const auto on_cpu = weights(cpu_kernels(), true);
+  // Arithmetic in float32 may differ in the last bit, which hardly ever decides.
+  CHECK(differing(weights(cuda::test::emulated_kernels(), true), on_cpu) <= kElements / 500);
+  CHECK(differing(weights(cpu_kernels(), false), on_cpu) >= kElements / 20);
 }
 
 TEST_CASE("graphs are refused where the host takes part in a step", "[integration][cuda]") {

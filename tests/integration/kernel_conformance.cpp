@@ -213,6 +213,13 @@ class Cases {
            .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
            .initial = {random(n), random(n), random(n, 0.5, 0.6)},
            .wide_in = clipped ? "ww" : ""});
+      add({.kind = K::AdamW,
+           .dims = {n},
+           .scalars = {0.9, 0.95, 1e-8, 0.1},
+           .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
+           .initial = {random(n), random(n), random(n, 0.5, 0.6)},
+           .stochastic = true,
+           .wide_in = clipped ? "ww" : ""});
       add({.kind = K::Sgd,
            .dims = {n},
            .scalars = {0.9, 0.1},

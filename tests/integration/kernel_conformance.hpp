@@ -89,6 +89,7 @@ struct ConformanceCase {
   std::vector<Numbers> initial = {};  // of the outputs, if they are read
   std::vector<int> aliases = {};      // by output; missing or -1: none
   bool accumulate = false;
+  bool stochastic = false;
   StepContext context{3, 1e-2};
   std::vector<bool> absent_out = {};
   std::string wide_in = "", wide_out = "";  // 'w' at an operand's place: float32 in a bfloat16 case
@@ -100,6 +101,7 @@ class ConformanceRun {
     kernel_.kind = c.kind;
     kernel_.dtype = dtype;
     kernel_.accumulate = c.accumulate;
+    kernel_.stochastic = c.stochastic && dtype == DType::BF16;
     std::copy(c.dims.begin(), c.dims.end(), kernel_.dims.begin());
     std::copy(c.scalars.begin(), c.scalars.end(), kernel_.scalars.begin());
     const auto type = [&](const std::string& wide, std::size_t i, bool index) {
@@ -133,6 +135,7 @@ class ConformanceRun {
   std::vector<Numbers> reference() const {
     Kernel kernel = kernel_;
     kernel.dtype = DType::F64;
+    kernel.stochastic = false;
     std::vector<std::vector<std::byte>> memory;
     std::vector<std::byte*> buffers;
     for (std::size_t b = 0; b < values_.size(); ++b) {

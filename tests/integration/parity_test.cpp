@@ -109,6 +109,24 @@ TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the l
   }
 }
 
+TEST_CASE("weights rounded at random agree to the last bit, whatever divides them",
+          "[integration]") {
+  for (const std::string layout : {"2", "3 accumulation=2", "2 pp=2 mb=3", "2 tp=2"}) {
+    INFO(layout);
+    const auto run = [&](const std::string& keys, const char* at_random) {
+      return train(parity_scenario(
+          Architecture::Llama, parity_row("", keys + " training.stochastic_rounding=" + at_random),
+          DType::BF16));
+    };
+    const Outcome ddp = run("dp_replicate=" + layout, "true");
+    for (const char* stage : {"1", "2", "3", "1 offload=optimizer"}) {
+      INFO("ZeRO-" << stage);
+      check_same_bits(ddp, run("dp_shard=" + layout + " zero_stage=" + stage, "true"));
+    }
+    CHECK(ddp.run.state != run("dp_replicate=" + layout, "false").run.state);
+  }
+}
+
 TEST_CASE("the ZeRO stages agree to the last bit over slices of sequences, too", "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     for (const std::string layout : {"cp=2", "cp=2 dp_shard=2", "cp=2 pp=2 mb=3"}) {

@@ -1,5 +1,6 @@
 // AdamW and SGD over a shard: weights and moments in the kernel's type, gradients in any.
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/random_rounding.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
@@ -19,12 +20,13 @@ __host__ __device__ __forceinline__ double power(double x, int n) {
 template <class A>
 struct AdamWStep {
   A keep_weight, step_size, inverse_root;
+  std::uint64_t rounding;  // its key, where weights are rounded at random
   static __host__ __device__ AdamWStep of(const StepContext& context, double beta1, double beta2,
                                           double decay) {
     const int t = context.step + 1;
-    return {static_cast<A>(1 - context.lr * decay),
-            static_cast<A>(context.lr / (1 - power(beta1, t))),
-            static_cast<A>(1 / sqrt(1 - power(beta2, t)))};
+    return {
+        static_cast<A>(1 - context.lr * decay), static_cast<A>(context.lr / (1 - power(beta1, t))),
+        static_cast<A>(1 / sqrt(1 - power(beta2, t))), rounding_key(context.seed, context.step)};
   }
 };
 
@@ -38,6 +40,7 @@ struct AdamW {
   A eps, b1, c1, b2, c2;
   const StepContext* step_at;  // null: `step` is known
   double beta1, beta2, decay;
+  bool stochastic;
   /// By all threads of a block.
   __device__ void begin() {
     if (step_at == nullptr) return;
@@ -51,11 +54,18 @@ struct AdamW {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
     auto weight = load<N>(w + i), first = load<N>(m + i), second = load<N>(v + i);
     for (int j = 0; j < N; ++j) {
-      const A g = grad.get<A>(i + j) * factor;
+      const A raw = grad.get<A>(i + j), g = raw * factor;
+      std::uint32_t random = 0;
+      if constexpr (sizeof(T) == 2) {
+        if (stochastic) random = rounding_bits(step.rounding, weight[j], first[j], second[j], raw);
+      }
       first[j] = b1 * first[j] + c1 * g;
       second[j] = b2 * second[j] + c2 * (g * g);
       weight[j] = weight[j] * step.keep_weight -
                   step.step_size * (first[j] / (square_root(second[j]) * step.inverse_root + eps));
+      if constexpr (sizeof(T) == 2) {
+        if (stochastic) weight[j] = rounded_at_random(weight[j], random);
+      }
     }
     store<N>(m + i, first);
     store<N>(v + i, second);
@@ -119,7 +129,8 @@ void run_adamw(const KernelCall& call, Queue& queue) {
                      call.context_at,
                      beta1,
                      beta2,
-                     decay};
+                     decay,
+                     call.kernel->stochastic};
     const int64_t n = call.kernel->dims[0];
     for_width<T>(n, {f.w, f.m, f.v}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });

@@ -114,6 +114,7 @@ class RandomProgram {
       k.kind = pick<KernelKind>(kNumKernelKinds);
       k.accumulate = coin();
       k.dtype = pick<DType>(6);
+      k.stochastic = k.kind == KernelKind::AdamW && k.dtype == DType::BF16 && coin();
       const KernelInfo& row = info(k.kind);
       for (std::size_t d = 0; d < row.dims.size(); ++d) k.dims[d] = wide();
       for (std::size_t d = 0; d < row.scalars.size(); ++d) k.scalars[d] = real();
