@@ -139,6 +139,9 @@ void add_data_parallel(FieldList& f) {
   f.toggle("Scatter each", "parallelism.accumulate_sharded_gradients",
            "Gradients are scattered after every microbatch: more is sent, less is kept.",
            [](const Scenario& s) { return text(s.strategy.accumulate_sharded_gradients); });
+  f.toggle("Shared norms", "parallelism.sync_batch_norm",
+           "Residual networks: batch norm has the statistics of all data-parallel ranks.",
+           [](const Scenario& s) { return text(s.strategy.sync_batch_norm); });
   f.names("Reshard", "parallelism.fsdp_reshard_after_forward",
           "FSDP: gathered parameters are dropped after forward, and gathered again for backward.",
           names_of<ReshardAfterForward>(),
@@ -196,6 +199,13 @@ void add_memory(FieldList& f) {
   f.names("Gradients", "training.mixed_precision_reduce",
           "The type of gradients as added up and reduced.", names_of<PartDType>(),
           [](const Scenario& s) { return name_of(s.training.mixed_precision_reduce); });
+  f.names("Buffers", "training.mixed_precision_buffer",
+          "The type of what batch norm keeps of its statistics from step to step.",
+          names_of<PartDType>(),
+          [](const Scenario& s) { return name_of(s.training.mixed_precision_buffer); });
+  f.toggle("Random rounding", "training.stochastic_rounding",
+           "Parameters in bfloat16 are rounded at random by the optimizer, not to nearest.",
+           [](const Scenario& s) { return text(s.training.stochastic_rounding); });
   f.names("Offload", "parallelism.offload", "What lies in host memory between its uses.",
           names_of<Offload>(), [](const Scenario& s) { return name_of(s.strategy.offload); });
 }
