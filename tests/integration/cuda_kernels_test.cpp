@@ -81,7 +81,9 @@ TEST_CASE("every kernel of the CPU in bfloat16, statistics beside it in float32,
     for (std::size_t i = 0; i < expected.size(); ++i) {
       INFO("output " << i);
       const bool wide = run.kernel().out[i].dtype == DType::F32;
-      CHECK(test::distance(results[i], expected[i]) <= tolerance(wide ? DType::F32 : DType::BF16));
+      // Rounded at random, a value may go to the farther of its neighbours.
+      const double most = tolerance(wide ? DType::F32 : DType::BF16) * (c.stochastic ? 2 : 1);
+      CHECK(test::distance(results[i], expected[i]) <= most);
     }
   }
 }

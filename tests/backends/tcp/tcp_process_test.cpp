@@ -28,7 +28,7 @@ TcpLaunch launch_of(int rank, int size, int port) {
   TcpLaunch launch;
   launch.rank = rank;
   launch.world_size = size;
-  launch.address = "localhost";
+  launch.address = "127.0.0.1";
   launch.port = port;
   launch.run = "test";
   launch.seconds = 20;
@@ -241,7 +241,7 @@ TEST_CASE("processes that do not belong together are turned away", "[backends][t
 TEST_CASE("a stranger at the port does not keep processes from meeting", "[backends][tcp]") {
   const int port = free_port();
   std::thread stranger([port] {
-    auto socket = tcp::connect_to("localhost", port, soon());
+    auto socket = tcp::connect_to("127.0.0.1", port, soon());
     if (!socket) return;
     const std::string hello(64, 'G');
     static_cast<void>(socket->send(std::as_bytes(std::span(hello)), soon()));
