@@ -396,7 +396,10 @@ Result<std::unique_ptr<Process>> join_tcp(const TcpLaunch& launch) {
   auto sockets = tcp::meet(launch);
   if (!sockets) return sockets.error();
   auto process = std::make_unique<TcpProcess>(launch, std::move(*sockets));
-  if (auto set = process->set_clock(); !set) return set.error();
+  // Where another process has failed already, this one has joined all the same: it is the run that
+  // ends, by end_all(), with one exit code.
+  const Result<void> set = process->set_clock();
+  if (!set && !process->failure().is_set()) return set.error();
   return std::unique_ptr<Process>(std::move(process));
 }
 

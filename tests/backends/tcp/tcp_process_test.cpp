@@ -187,6 +187,16 @@ TEST_CASE("an error of one process is that of all", "[backends][tcp]") {
   CHECK(heard == 3);
 }
 
+TEST_CASE("all have joined, however soon one of them fails", "[backends][tcp]") {
+  // The others may still be comparing clocks; who has not joined cannot be told an exit code.
+  for (int i = 0; i < 30; ++i) {
+    in_processes(3, [](Process& process) {
+      if (process.index() != 0) process.fail({ErrorKind::InvalidSpec, "at once", std::nullopt});
+      CHECK_FALSE(process.finish().ok());
+    });
+  }
+}
+
 TEST_CASE("a process that goes without a word ends the others", "[backends][tcp]") {
   std::atomic<int> noticed = 0, left = 0;
   in_processes(3, [&](Process& process) {
