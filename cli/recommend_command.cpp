@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/recommend_simulation.hpp"
+#include "cli/simulated_step.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/rules_of_thumb.hpp"
@@ -48,11 +49,9 @@ std::string simulated_text(const RuleQuestion& question) {
       continue;
     }
     const Report& r = *choice.report;
-    Bytes most;
-    for (const RankReport& rank : r.ranks) most = std::max(most, rank.peak_memory);
     table.add({"  " + choice.strategy, count_text(r.tokens_per_s), percent_text(r.mfu),
                percent_text(r.exposed_comm.v / r.step_time.v),
-               fmt::format("{:.1f} GB", static_cast<double>(most.v) / 1e9)});
+               fmt::format("{:.1f} GB", static_cast<double>(fullest_rank(r).v) / 1e9)});
   }
   const SimulatedChoice* best = fastest(choices);
   return fmt::format("{:<20}{}\n{:<20}{}\n\n", "simulated answer",

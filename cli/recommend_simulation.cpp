@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/backends.hpp"
-#include "core/lower/lower.hpp"
-#include "core/run/backend.hpp"
+#include "cli/simulated_step.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
@@ -111,17 +109,6 @@ std::string scenario_text(const RuleQuestion& q, const Degrees& d, bool recomput
          cluster_text(q);
 }
 
-/// The report of one step; or why there is none.
-Result<Report> simulate(const Scenario& scenario) {
-  const Result<Program> program = lower(scenario);
-  if (!program) return program.error();
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim");
-  if (!backend) return backend.error();
-  const Result<RunResult> ran = (*backend)->run(*program, scenario, {});
-  if (!ran) return ran.error();
-  return analyze(ran->trace, *program, scenario);
-}
-
 /// Without recomputation where that fits.
 SimulatedChoice simulate(const RuleQuestion& q, const Degrees& d) {
   SimulatedChoice choice{name_of(d), std::nullopt, ""};
@@ -132,7 +119,7 @@ SimulatedChoice simulate(const RuleQuestion& q, const Degrees& d) {
       choice.failure = loaded.errors.front().message;
       return choice;
     }
-    Result<Report> report = simulate(loaded.points.front().scenario);
+    Result<Report> report = simulated_step(loaded.points.front().scenario);
     if (report) {
       if (recompute) choice.strategy += ", full recomputation";
       choice.report = std::move(*report);

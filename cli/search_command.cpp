@@ -7,11 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "backends/backends.hpp"
 #include "cli/commands.hpp"
-#include "core/analysis/report.hpp"
+#include "cli/simulated_step.hpp"
 #include "core/format/format.hpp"
-#include "core/lower/lower.hpp"
 #include "core/plan/search.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -22,18 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<LayoutFigures> simulated(const Scenario& scenario) {
-  const Result<Program> program = lower(scenario);
-  if (!program) return program.error();
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim");
-  if (!backend) return backend.error();
-  const Result<RunResult> ran = (*backend)->run(*program, scenario, {});
-  if (!ran) return ran.error();
-  const Report r = analyze(ran->trace, *program, scenario);
-  LayoutFigures figures{r.tokens_per_s, r.mfu, r.step_time, r.exposed_comm, r.bubble_fraction, {}};
-  for (const RankReport& rank : r.ranks) {
-    figures.peak_memory = std::max(figures.peak_memory, rank.peak_memory);
-  }
-  return figures;
+  const Result<Report> step = simulated_step(scenario);
+  if (!step) return step.error();
+  return LayoutFigures{step->tokens_per_s,    step->mfu,
+                       step->step_time,       step->exposed_comm,
+                       step->bubble_fraction, fullest_rank(*step)};
 }
 
 std::string table_text(const SearchResult& result, std::size_t top) {
