@@ -1,5 +1,5 @@
-# The CUDA compiler and what backends/cuda/toolkit needs at run time, where they are found. cuBLASLt
-# and NCCL are headers here: the libraries are opened when a GPU is used.
+# The CUDA compiler and what backends/cuda/toolkit needs at run time, where they are found. cuBLASLt,
+# NCCL and cuDNN are headers here: the libraries are opened when a GPU is used.
 option(LOCKSTEP_CUDA "build for GPUs where a CUDA toolkit is found" ON)
 set(LOCKSTEP_CUDA_ARCHITECTURES "90" CACHE STRING
     "GPUs to build for, as CMAKE_CUDA_ARCHITECTURES: \"80;90\"")
@@ -34,8 +34,15 @@ if(LOCKSTEP_CUDA AND CUDAToolkit_FOUND AND CMAKE_CUDA_COMPILER)
     target_compile_definitions(lockstep_cuda_toolkit INTERFACE LOCKSTEP_HAVE_NCCL)
     set(nccl "NCCL")
   endif()
+  find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  set(cudnn "no cuDNN header")
+  if(CUDNN_INCLUDE)
+    target_include_directories(lockstep_cuda_toolkit SYSTEM INTERFACE ${CUDNN_INCLUDE})
+    target_compile_definitions(lockstep_cuda_toolkit INTERFACE LOCKSTEP_HAVE_CUDNN)
+    set(cudnn "cuDNN")
+  endif()
   set(LOCKSTEP_CUDA_LIBRARY lockstep_cuda_toolkit)
   set(LOCKSTEP_CUDA_FOUND ON)
   set(LOCKSTEP_CUDA_DETAIL
-      "backend cuda: ${CUDAToolkit_VERSION}, sm_${LOCKSTEP_CUDA_ARCHITECTURES}, ${nccl}")
+      "backend cuda: ${CUDAToolkit_VERSION}, sm_${LOCKSTEP_CUDA_ARCHITECTURES}, ${nccl}, ${cudnn}")
 endif()
