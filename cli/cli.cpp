@@ -119,6 +119,8 @@ class Parser {
         ->check(CLI::IsMember({"nccl", "local"}));
     sub->add_flag("--cuda-graphs", run_.cuda_graphs,
                   "backend cuda: record a step once, then launch it as one graph");
+    sub->add_flag("--cudnn", run_.cudnn,
+                  "backend cuda: attention and convolutions by cuDNN instead of own kernels");
     sub->add_option("--threads", run_.threads, "threads that compute for each rank (cpu)")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();

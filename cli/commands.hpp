@@ -16,9 +16,9 @@ struct RunArguments {
   std::optional<int> steps;
   std::string resume, out;  // empty: not given
   bool json = false, timeline = false, quiet = false;
-  int threads = 1;           // of each rank
-  std::string communicator;  // backend cuda
-  bool cuda_graphs = false;  // likewise
+  int threads = 1;                          // of each rank
+  std::string communicator;                 // backend cuda
+  bool cuda_graphs = false, cudnn = false;  // likewise
   std::optional<int> trace_from, trace_steps;
 };
 int run_command(const RunArguments& arguments, const Console& console);

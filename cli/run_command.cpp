@@ -113,6 +113,10 @@ class PointRun {
     if (options_.cuda_graphs && arguments_.backend != "cuda") {
       return invalid("--cuda-graphs: only the backend 'cuda' has graphs");
     }
+    options_.cudnn = arguments_.cudnn;
+    if (options_.cudnn && arguments_.backend != "cuda") {
+      return invalid("--cudnn: only the backend 'cuda' has kernels by cuDNN");
+    }
     options_.initial_state = state_.get();
     options_.cancel = console_.cancel;
     return {};

@@ -91,6 +91,9 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<cuda::CudaDevice>> device(const Program& program, Rank rank,
                                                    const RunOptions& options, cuda::Driver& gpu,
                                                    cuda::Node& node) const {
+    if (options.cudnn) {
+      if (const auto ready = gpu.use_cudnn(); !ready) return ready.error();
+    }
     std::unique_ptr<cuda::HostCompute> host;
     if (platform_.make_host && program.role_of(rank).host_arena.v > 0) {
       host = platform_.make_host(options.threads_per_rank);

@@ -87,6 +87,11 @@ struct Driver {
   /// Time between two timed events that have been reached.
   virtual Result<Seconds> elapsed(EventHandle from, EventHandle to) = 0;
 
+  /// From now on attention and convolutions by cuDNN, where it has an engine for them. Error
+  /// Unsupported: it is not here, and why.
+  virtual Result<void> use_cudnn() {
+    return Error{ErrorKind::Unsupported, info().name + " has no cuDNN", std::nullopt};
+  }
   /// Kernels. False: no implementation of this kind for these operand types.
   virtual bool supports(const Kernel& kernel) const = 0;
   virtual std::int64_t scratch_bytes(const Kernel& kernel) const = 0;

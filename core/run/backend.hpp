@@ -24,6 +24,7 @@ struct RunOptions {
   int threads_per_rank = 1;  // real backends on CPUs
   std::string communicator;  // backend cuda: "nccl" or "local"; empty: it chooses
   bool cuda_graphs = false;  // backend cuda: untraced steps as one graph, recorded once
+  bool cudnn = false;        // backend cuda: attention and convolutions by cuDNN
   const TrainingState* initial_state = nullptr;  // instead of the seed: weights, and moments if it
                                                  // holds them; its step continues the step count,
                                                  // the data and the learning-rate schedule

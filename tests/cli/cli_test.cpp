@@ -38,6 +38,8 @@ TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
       {{"run", folder / "s.toml", "--steps", "0"}, "--steps"},
       {{"run", folder / "s.toml", "--steps", "many"}, "--steps"},
       {{"run", folder / "s.toml", "--backend", "smi"}, "did you mean 'sim'?"},
+      {{"run", folder / "s.toml", "--cuda-graphs"}, "only the backend 'cuda' has graphs"},
+      {{"run", folder / "s.toml", "--backend", "cpu", "--cudnn"}, "only the backend 'cuda'"},
       {{"run", folder / "s.toml", "--trace-from", "4"}, "the run has 1 steps"},
       {{"run", folder / "s.toml", "--resume", folder / "none"}, "a backend that computes"},
       {{"run", folder / "none.toml"}, "none.toml"},

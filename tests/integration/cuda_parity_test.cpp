@@ -218,8 +218,9 @@ TEST_CASE("the GPU rounds weights at random as the CPU does", "[integration][cud
   CHECK(differing(weights(cpu_kernels(), false), on_cpu) >= kElements / 20);
 }
 
-TEST_CASE("graphs are refused where the host takes part in a step", "[integration][cuda]") {
-  const auto message = [](const std::string& keys) {
+TEST_CASE("graphs are refused where the host takes part in a step, cuDNN where there is none",
+          "[integration][cuda]") {
+  const auto message = [](const std::string& keys, bool graphs) {
     const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F32);
     const CudaPlatform platform{[]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
                                   std::vector<std::unique_ptr<cuda::Driver>> gpus;
@@ -229,12 +230,14 @@ TEST_CASE("graphs are refused where the host takes part in a step", "[integratio
                                 nullptr, cuda_platform().make_host};
     RunOptions options;
     options.communicator = "local";
-    options.cuda_graphs = true;
+    (graphs ? options.cuda_graphs : options.cudnn) = true;
     const auto run = make_cuda_backend(platform)->run(lowered(s), s, options);
     return run ? std::string() : run.error().message;
   };
-  CHECK_THAT(message("offload=optimizer"), ContainsSubstring("the host computes in every step"));
-  CHECK_THAT(message("dp_shard=2"), ContainsSubstring("logical ranks on one GPU"));
+  CHECK_THAT(message("offload=optimizer", true),
+             ContainsSubstring("the host computes in every step"));
+  CHECK_THAT(message("dp_shard=2", true), ContainsSubstring("logical ranks on one GPU"));
+  CHECK_THAT(message("", false), ContainsSubstring("has no cuDNN"));
 }
 
 TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11",

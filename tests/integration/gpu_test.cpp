@@ -10,6 +10,7 @@
 #include "backends/backends.hpp"
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/cuda/calibrate.hpp"
+#include "backends/cuda/toolkit/cudnn_library.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run/calibration.hpp"
@@ -122,6 +123,52 @@ TEST_CASE("a product that takes GELU or its gradient along equals the two kernel
   WARN("fused: " << fused << " of 4");
 }
 
+#ifdef LOCKSTEP_HAVE_CUDNN
+TEST_CASE("attention and convolutions by cuDNN equal float64 on the CPU", "[integration][gpu]") {
+  const auto gpus = gpus_or_reason();
+  if (gpus.empty()) return;
+  cuda::Driver& gpu = *gpus.front();
+  if (const auto ready = gpu.use_cudnn(); !ready) {
+    WARN("skipped: " << to_string(ready.error()));
+    return;
+  }
+  const auto library = cuda::CudnnLibrary::open();  // to ask which kernels it has
+  if (!library) FAIL(to_string(library.error()));
+  int taken = 0;
+  for (const test::ConformanceCase& c : test::conformance_cases(true)) {
+    const test::ConformanceRun run(c, DType::BF16);
+    if (!(*library)->workspace_bytes(run.kernel())) continue;
+    ++taken;
+    std::string dims;
+    for (const std::int64_t d : c.dims) dims += " " + std::to_string(d);
+    INFO(info(c.kind).name << dims);
+    const auto expected = run.reference();
+    const auto results = run.run(gpu, 0), again = run.run(gpu, 0);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("output " << i);
+      CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(DType::BF16));
+      CHECK(again[i] == results[i]);
+    }
+  }
+  CHECK(taken > 0);
+  WARN("cuDNN took " << taken << " cases");
+}
+
+TEST_CASE("training with cuDNN's attention trains as own kernels do", "[integration][gpu]") {
+  if (gpus_or_reason().empty()) return;
+  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
+  RunOptions cudnn;
+  cudnn.cudnn = true;
+  for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
+    // Heads of 64.
+    const Scenario s = parity_scenario(
+        kind, parity_row("row", "training.mixed_precision_param=bfloat16 model.hidden=256"),
+        DType::F32);
+    CHECK(loss_distance(train(*backend, s, "local", cudnn), train(*backend, s, "local")) < 1e-2);
+  }
+}
+#endif
+
 TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the CPU does",
           "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
@@ -178,13 +225,21 @@ TEST_CASE("how long products and attention take on the GPU", "[integration][gpu]
     time("product " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
          K::Gemm, {m, n, k, 0, 1});
   }
-  for (const auto& [b, s, h, d] :
-       {std::array{32, 1024, 12, 64}, std::array{8, 1024, 25, 64}, std::array{4, 4096, 16, 128}}) {
-    const std::string shape = std::to_string(b) + "x" + std::to_string(s) + "x" +
-                              std::to_string(h) + "x" + std::to_string(d);
-    time("attention forward " + shape, K::AttentionForward, {b, s, h, h, d});
-    time("attention backward " + shape, K::AttentionBackward, {b, s, h, h, d});
+  const auto attention = [&](const std::string& by) {
+    for (const auto& [b, s, h, d] : {std::array{32, 1024, 12, 64}, std::array{8, 1024, 25, 64},
+                                     std::array{4, 4096, 16, 128}}) {
+      const std::string shape = std::to_string(b) + "x" + std::to_string(s) + "x" +
+                                std::to_string(h) + "x" + std::to_string(d);
+      time(by + "attention forward " + shape, K::AttentionForward, {b, s, h, h, d});
+      time(by + "attention backward " + shape, K::AttentionBackward, {b, s, h, h, d});
+    }
+  };
+  attention("");
+  if (const auto cudnn = gpus.front()->use_cudnn(); !cudnn) {
+    WARN("without cuDNN: " << to_string(cudnn.error()));
+    return;
   }
+  attention("cuDNN's ");
 }
 
 TEST_CASE("steps launched as graphs train as issued ones on the GPU", "[integration][gpu]") {

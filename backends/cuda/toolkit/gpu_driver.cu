@@ -1,10 +1,12 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "backends/cuda/kernels/registry.hpp"
+#include "backends/cuda/toolkit/cudnn_library.hpp"
 #include "backends/cuda/toolkit/gpu_driver.hpp"
 #include "backends/cuda/toolkit/multiplier.hpp"
 
@@ -161,13 +163,29 @@ class GpuDriver final : public Driver {
     return Seconds{1e-3 * static_cast<double>(milliseconds)};
   }
 
+  Result<void> use_cudnn() override {
+    if (cudnn_) return {};
+    use();
+    auto opened = CudnnLibrary::open();
+    if (!opened) return opened.error();
+    cudnn_ = std::move(*opened);
+    return {};
+  }
   bool supports(const Kernel& kernel) const override { return gpu::registry().supports(kernel); }
   std::int64_t scratch_bytes(const Kernel& kernel) const override {
-    return own_scratch(kernel) +
-           (uses_multiplier(kernel.kind) ? Multiplier::kWorkspaceBytes : std::int64_t{0});
+    use();
+    const std::int64_t own =
+        own_scratch(kernel) +
+        (uses_multiplier(kernel.kind) ? Multiplier::kWorkspaceBytes : std::int64_t{0});
+    return cudnn_ ? std::max(own, cudnn_->workspace_bytes(kernel).value_or(0)) : own;
   }
   Result<void> launch(StreamHandle stream, const KernelCall& call) override {
     use();
+    if (cudnn_) {
+      const auto done = cudnn_->launch(call, stream, call.scratch);
+      if (!done) return done.error();
+      if (*done) return {};
+    }
     const bool multiplies = uses_multiplier(call.kernel->kind);
     gpu::Queue queue(stream, multiplies ? &multiplier_ : nullptr,
                      multiplies ? call.scratch + own_scratch(*call.kernel) : nullptr);
@@ -214,6 +232,7 @@ class GpuDriver final : public Driver {
   int greatest_ = 0;
   GpuInfo info_;
   Multiplier multiplier_;
+  std::unique_ptr<CudnnLibrary> cudnn_;  // null: not asked for
 };
 
 }  // namespace
