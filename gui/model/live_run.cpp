@@ -44,16 +44,20 @@ QString LiveRun::runner() {
   return QFileInfo(beside).isExecutable() ? beside : QStringLiteral("lockstep");
 }
 
-std::vector<std::string> LiveRun::backends() {
-  std::vector<std::string> names = backend_names();
-  std::erase(names, "sim");
-  return names;
+std::vector<LiveRun::Way> LiveRun::ways() {
+  std::vector<Way> ways;
+  for (const std::string& name : backend_names()) {
+    if (name == "sim") continue;
+    ways.push_back({name, name});
+    if (name == "cuda") ways.push_back({"cuda, all ranks on one GPU", name, "local"});
+  }
+  return ways;
 }
 
-void LiveRun::start(const Scenario& scenario, const std::string& backend, int steps,
+void LiveRun::start(const Scenario& scenario, const Way& way, int steps,
                     const std::string& parent) {
   const std::string name =
-      scenario.name + "-" + backend + "-" +
+      scenario.name + "-" + way.backend + "-" +
       QDateTime::currentDateTime().toString("yyyyMMdd-hhmmss-zzz").toStdString();
   const std::string folder = (fs::path(parent) / name).string();
   std::error_code failed;
@@ -80,9 +84,14 @@ void LiveRun::start(const Scenario& scenario, const std::string& backend, int st
     if (code == exit_code(ErrorKind::Expectation)) return end(State::Finished, said);
     end(State::Failed, said.empty() ? "it ended with exit code " + std::to_string(code) : said);
   });
-  process_->start(runner(), {"run", QString::fromStdString(file), "--backend",
-                             QString::fromStdString(backend), "--steps", QString::number(steps),
-                             "--out", QString::fromStdString(folder), "--quiet"});
+  QStringList arguments{
+      "run",     QString::fromStdString(file), "--backend", QString::fromStdString(way.backend),
+      "--steps", QString::number(steps),       "--out",     QString::fromStdString(folder),
+      "--quiet"};
+  if (!way.communicator.empty()) {
+    arguments << "--communicator" << QString::fromStdString(way.communicator);
+  }
+  process_->start(runner(), arguments);
   changed_();
 }
 

@@ -22,10 +22,18 @@ class LiveRun {
   explicit LiveRun(std::function<void()> changed);
   ~LiveRun();  // ends the process that it started
 
-  /// Trains `scenario` on `backend` for `steps`, into a new folder under `parent`. Requires
+  /// A way to train: arguments of `lockstep run`.
+  struct Way {
+    std::string label;
+    std::string backend;
+    std::string communicator = {};  // empty: the backend chooses
+  };
+  /// Those of this build: backends that compute, and all ranks on one GPU.
+  static std::vector<Way> ways();
+
+  /// Trains `scenario` in that way for `steps`, into a new folder under `parent`. Requires
   /// !active(). A fault of starting is state Failed.
-  void start(const Scenario& scenario, const std::string& backend, int steps,
-             const std::string& parent);
+  void start(const Scenario& scenario, const Way& way, int steps, const std::string& parent);
   /// Follows the folder that another process writes, until its report is there. Requires !active().
   void follow(const std::string& folder);
   /// Ends the process after its step, or stops following.
@@ -39,8 +47,6 @@ class LiveRun {
   const std::vector<StepMetrics>& steps() const { return steps_; }
   /// The program that runs scenarios: beside this one, or else on the path.
   static QString runner();
-  /// Names of the backends that compute.
-  static std::vector<std::string> backends();
 
  private:
   void watch(const std::string& folder);

@@ -97,7 +97,7 @@ QWidget* RunsView::make_buttons() {
   };
   backend_ = new QComboBox;
   backend_->setAccessibleName("Backend");
-  for (const std::string& name : LiveRun::backends()) backend_->addItem(qt(name));
+  for (const LiveRun::Way& way : LiveRun::ways()) backend_->addItem(qt(way.label));
   lines->addWidget(backend_, 0, 0);
   steps_ = new QSpinBox;
   steps_->setAccessibleName("Steps");
@@ -152,7 +152,9 @@ RunPtr RunsView::chosen() const {
 void RunsView::start() {
   const RunPtr run = session_.run();
   if (!run || !run->scenario || live_.active()) return;
-  live_.start(*run->scenario, backend_->currentText().toStdString(), steps_->value(), folder_);
+  const std::vector<LiveRun::Way> ways = LiveRun::ways();
+  live_.start(*run->scenario, ways[static_cast<std::size_t>(backend_->currentIndex())],
+              steps_->value(), folder_);
 }
 
 void RunsView::follow() {

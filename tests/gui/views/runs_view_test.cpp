@@ -1,5 +1,6 @@
 #include "gui/views/runs_view.hpp"
 
+#include <QComboBox>
 #include <QElapsedTimer>
 #include <QLabel>
 #include <QListWidget>
@@ -116,6 +117,28 @@ TEST_CASE("a scenario of given times cannot be trained, and says so", "[gui][vie
   REQUIRE(o.session.run()->scenario->model.architecture == Architecture::Synthetic);
   CHECK_FALSE(button(o.view, "Train")->isEnabled());
   CHECK(button(o.view, "Train")->toolTip().contains("cannot be trained"));
+}
+
+TEST_CASE("where the CUDA backend is built, a run on one GPU is offered and reaches it",
+          "[gui][views]") {
+  test::application();
+  Opened o("tiny/gpt2-ddp2.toml");
+  auto* backend = o.view.findChild<QComboBox*>();
+  CHECK(backend->itemText(0) == "cpu");
+  const int one_gpu = backend->findText("cuda, all ranks on one GPU");
+  if (one_gpu < 0) {
+    CHECK(backend->findText("cuda") < 0);
+    return;
+  }
+  backend->setCurrentIndex(one_gpu);
+  o.view.findChild<QSpinBox*>()->setValue(2);
+  QTest::mouseClick(button(o.view, "Train"), Qt::LeftButton);
+  wait_for_end(o.view);
+  const LiveRun& live = o.view.live();
+  INFO(live.message());
+  // Two ranks: NCCL would want two GPUs. Without any the reason is what the command says.
+  CHECK((live.state() == LiveRun::State::Finished ||
+         live.message().find("no GPU to run on") != std::string::npos));
 }
 
 TEST_CASE("a run that cannot start says why", "[gui][views]") {
