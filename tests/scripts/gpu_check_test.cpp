@@ -102,6 +102,37 @@ TEST_CASE("a check that does not end is stopped, and what no time is left for is
                                               "seconds of this call are over"));
 }
 
+TEST_CASE("of several batches the fastest that fits is PyTorch's, too", "[scripts]") {
+  const Machine machine;
+  // Faster with 16 than with 8; 64 does not fit.
+  machine.put("binaries/lockstep",
+              "while [ $# -gt 0 ]; do\n"
+              "  case $1 in --out) out=$2 ;; training.local_batch_size=*) batch=${1#*=} ;; esac\n"
+              "  shift\n"
+              "done\n"
+              "if [ $batch = 64 ]; then exit 3; fi\n"
+              "mkdir -p $out\n"
+              "for step in 1 2 3 4 5; do\n"
+              "  echo '{\"throughput(tps)\":'$((1000 + batch))'}'\n"
+              "done >$out/metrics.jsonl\n"
+              "printf '  \"tokens_per_s\": 2000,\\n  \"mfu\": 0.5\\n' >$out/report.json");
+  machine.put("path/python3",
+              "while [ $# -gt 0 ]; do if [ $1 = --batch ]; then batch=$2; fi; shift; done\n"
+              "echo \"median: 1 s/step, $batch.5 tokens/s\"");
+  const Outcome outcome = machine.check("--only train,pytorch");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.table, ContainsSubstring("gpt2-124m-bfloat16, batch 32") &&
+                                ContainsSubstring("1032 tokens/s, MFU 25.8 %"));
+  CHECK_THAT(outcome.table, ContainsSubstring("skipped  the batch does not fit"));
+  CHECK_THAT(outcome.table, ContainsSubstring("PyTorch gpt2-124m-bfloat16, batch 32"));
+  CHECK_THAT(outcome.table, ContainsSubstring("PyTorch gpt2-774m-bfloat16, batch 16"));
+  CHECK_THAT(outcome.table, ContainsSubstring("llama-1b-bfloat16-cudnn, batch 4"));
+  // The first batch has to fit.
+  machine.put("binaries/lockstep", "exit 3");
+  CHECK(machine.check("--quick --only train").status == 1);
+}
+
 TEST_CASE("what a machine lacks is skipped with the reason", "[scripts]") {
   const Machine machine;
   machine.put("binaries/lockstep", "echo 'error: no such thing' >&2; exit 4");
