@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdlib>
 
+#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/recommend_simulation.hpp"
-#include "cli/simulated_step.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/rules_of_thumb.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/simulated_step.hpp"
+#include "backends/simulated_step.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {

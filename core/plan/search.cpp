@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/model/model.hpp"
+#include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -86,6 +87,7 @@ class FamilyBuilder {
     Scenario s = base_;
     s.strategy = strategy;
     s.training.global_batch_size = batch_;
+    s.expect.clear();
     // A pipeline takes its share of the batch as microbatches, the others as accumulation.
     const bool pipeline = strategy.pipeline_parallel_degree > 1;
     s.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
@@ -199,6 +201,22 @@ std::string layout_name(const Scenario& layout) {
   return name;
 }
 
+std::string layout_file(const Scenario& layout) {
+  return "# Found by lockstep search: " + layout_name(layout) + "\n" + print_scenario(layout);
+}
+
+std::string trained_on(const Scenario& scenario) {
+  return scenario.model.is_vision() ? "images" : "tokens";
+}
+
+std::string search_task(const Scenario& scenario) {
+  const std::string batch = std::to_string(scenario.global_batch_size());
+  return scenario.model.name + " on " + scenario.cluster.name + ", " + batch +
+         (scenario.model.is_vision()
+              ? " images a step"
+              : " sequences of " + std::to_string(scenario.training.seq_len) + " tokens a step");
+}
+
 Result<SearchResult> search(const std::vector<LayoutFamily>& families, const LayoutOracle& oracle,
                             const SearchOptions& options) {
   struct Outcome {
@@ -209,12 +227,21 @@ Result<SearchResult> search(const std::vector<LayoutFamily>& families, const Lay
   std::vector<Outcome> outcomes(families.size());
   std::mutex mutex;  // of all below, and of the options' functions
   std::size_t next = 0;
-  SearchProgress progress{families.size(), 0, 0, nullptr};
+  SearchProgress progress;
+  progress.families = families.size();
   std::optional<FoundLayout> best;
   std::optional<Error> failure;
 
+  const auto stopped = [&] {
+    const std::lock_guard lock(mutex);
+    return options.stop && options.stop();
+  };
   const auto ask = [&](const std::vector<Scenario>& layouts, Outcome& outcome) -> Result<void> {
     for (const Scenario& layout : layouts) {
+      if (stopped()) {
+        outcome.tried = false;
+        return {};
+      }
       ++outcome.asked;
       Result<LayoutFigures> figures = oracle(layout);
       if (figures) {
@@ -235,22 +262,27 @@ Result<SearchResult> search(const std::vector<LayoutFamily>& families, const Lay
       std::size_t i = 0;
       {
         const std::lock_guard lock(mutex);
-        if (next == families.size() || failure || (options.stop && options.stop())) return;
+        if (next == families.size() || failure) return;
         i = next++;
       }
       Outcome& outcome = outcomes[i];
       outcome.tried = true;
       Result<void> asked = ask(families[i].kept, outcome);
-      if (asked && outcome.found.empty()) asked = ask(families[i].recomputed, outcome);
+      if (asked && outcome.tried && outcome.found.empty()) {
+        asked = ask(families[i].recomputed, outcome);
+      }
       const std::lock_guard lock(mutex);
       if (!asked && !failure) failure = asked.error();
       for (const FoundLayout& found : outcome.found) {
-        if (!best || found.figures.tokens_per_s > best->figures.tokens_per_s) best = found;
+        if (!best || found.figures.throughput > best->figures.throughput) best = found;
       }
-      ++progress.done;
+      if (outcome.tried) ++progress.done;
       progress.asked += outcome.asked;
+      progress.too_large += outcome.too_large;
       progress.best = best ? &*best : nullptr;
+      progress.found = &outcome.found;
       if (options.progress) options.progress(progress);
+      if (!outcome.tried) return;
     }
   };
   std::vector<std::thread> threads;
@@ -260,6 +292,7 @@ Result<SearchResult> search(const std::vector<LayoutFamily>& families, const Lay
   if (failure) return *failure;
 
   SearchResult result;
+  result.families = families.size();
   for (Outcome& outcome : outcomes) {
     result.asked += outcome.asked;
     result.too_large += outcome.too_large;
@@ -268,9 +301,29 @@ Result<SearchResult> search(const std::vector<LayoutFamily>& families, const Lay
   }
   std::stable_sort(result.found.begin(), result.found.end(),
                    [](const FoundLayout& a, const FoundLayout& b) {
-                     return a.figures.tokens_per_s > b.figures.tokens_per_s;
+                     return a.figures.throughput > b.figures.throughput;
                    });
   return result;
+}
+
+Result<SearchResult> search(const Scenario& scenario, const LayoutOracle& oracle,
+                            const SearchOptions& options) {
+  if (scenario.model.architecture == Architecture::Synthetic) {
+    return Error{ErrorKind::InvalidSpec,
+                 "the synthetic model has times for one layout; search needs a model's sizes",
+                 std::nullopt};
+  }
+  const std::vector<LayoutFamily> families = layout_families(scenario);
+  Result<SearchResult> result = search(families, oracle, options);
+  if (!result || !result->found.empty()) return result;
+  std::string message = "none of " + std::to_string(result->asked) + " layouts fits";
+  if (families.empty()) {
+    message += ": the states alone exceed the memory, or no layout divides the model and the batch";
+  } else if (result->not_tried > 0) {
+    message += "; " + std::to_string(result->not_tried) + " of " + std::to_string(families.size()) +
+               " families not tried";
+  }
+  return Error{ErrorKind::OutOfMemory, message, std::nullopt};
 }
 
 }  // namespace lockstep

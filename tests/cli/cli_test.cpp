@@ -305,6 +305,29 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   CHECK(nlohmann::json::parse(best.out)["tokens_per_s"] == list[0]["tokens_per_s"]);
 }
 
+TEST_CASE("search orders layouts of a vision model by images, and takes no [expect] over",
+          "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"resnet-tiny\"\n[training]\nglobal_batch_size = 16\n"
+              "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 2\n"
+              "[expect]\nstep_time_s = 1000\n");
+  const Outcome json = lockstep({"search", folder / "s.toml", "--json"});
+  INFO(json.err);
+  REQUIRE(json.exit_code == 0);
+  const auto list = nlohmann::json::parse(json.out);
+  REQUIRE(list.size() > 3);
+  CHECK(list.back()["images_per_s"] > 0);
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    CHECK(list[i - 1]["step_time_s"] <= list[i]["step_time_s"]);
+  }
+  const Outcome table =
+      lockstep({"search", folder / "s.toml", "--top", "1", "--write", folder / "best.toml"});
+  CHECK_THAT(table.out, ContainsSubstring("16 images a step") && ContainsSubstring("images/s"));
+  CHECK_THAT(table.out, ContainsSubstring(list[0]["layout"].get<std::string>()));
+  CHECK(lockstep({"run", folder / "best.toml"}).exit_code == 0);
+}
+
 TEST_CASE("search says why it has no answer", "[cli]") {
   const TemporaryFolder folder;
   const std::string start = "[model]\npreset = \"gpt2-tiny\"\n";

@@ -30,15 +30,16 @@ Result<LayoutFigures> asked(const Scenario& s, int most_kept, int most_recompute
     return Error{ErrorKind::OutOfMemory, "too large", std::nullopt};
   }
   LayoutFigures figures;
-  figures.tokens_per_s = 1000 * s.strategy.tensor_parallel_degree +
-                         100 * s.strategy.pipeline_parallel_degree + s.microbatch_size();
+  figures.throughput = 1000 * s.strategy.tensor_parallel_degree +
+                       100 * s.strategy.pipeline_parallel_degree + s.microbatch_size();
   return figures;
 }
 
 }  // namespace
 
 TEST_CASE("families are all ways to divide the ranks, and train the same batch", "[core][plan]") {
-  const Scenario base = eight_devices();
+  Scenario base = eight_devices();
+  base.expect.push_back({.key = "step_time_s", .value = 1, .min = {}, .max = {}, .where = {}});
   std::set<std::array<int, 3>> divisions;
   std::set<int> stages;
   std::set<PipelineSchedule> schedules;
@@ -50,6 +51,7 @@ TEST_CASE("families are all ways to divide the ranks, and train the same batch",
       INFO(layout_name(s));
       CHECK(validate(s).empty());
       CHECK(s.strategy.world_size() == 8);
+      CHECK(s.expect.empty());
       CHECK(s.global_batch_size() == 32);
       CHECK(s.microbatch_size() > before);
       before = s.microbatch_size();
@@ -133,7 +135,7 @@ TEST_CASE("search asks for recomputation only where nothing fits without, and so
       CHECK(result->not_tried == 0);
       CHECK(std::is_sorted(result->found.begin(), result->found.end(),
                            [](const FoundLayout& a, const FoundLayout& b) {
-                             return a.figures.tokens_per_s > b.figures.tokens_per_s;
+                             return a.figures.throughput > b.figures.throughput;
                            }));
       calls = 0;
       return *result;
@@ -171,4 +173,50 @@ TEST_CASE("search stops when told to and passes an oracle's other errors on", "[
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.error().kind == ErrorKind::Internal);
   CHECK_THAT(failed.error().message, ContainsSubstring("dp 8") && ContainsSubstring("broken"));
+}
+
+TEST_CASE("a search that is stopped within a family keeps what it has found", "[core][plan]") {
+  const std::vector<LayoutFamily> families = layout_families(eight_devices());
+  REQUIRE(families.front().kept.size() > 2);
+  int asked_for = 0;
+  std::size_t told = 0;
+  const auto stopped = search(families,
+                              [&](const Scenario& s) {
+                                ++asked_for;
+                                return asked(s, 16, 16);
+                              },
+                              {.threads = 1,
+                               .progress =
+                                   [&](const SearchProgress& p) {
+                                     told += p.found->size();
+                                     CHECK(p.done == 0);
+                                   },
+                               .stop = [&] { return asked_for == 2; }});
+  REQUIRE(stopped.ok());
+  CHECK(stopped->asked == 2);
+  CHECK(stopped->found.size() == 2);
+  CHECK(told == 2);
+  CHECK(stopped->families == families.size());
+  CHECK(stopped->not_tried == families.size());
+}
+
+TEST_CASE("a search that finds nothing says why", "[core][plan]") {
+  const auto none = [](const Scenario& s) { return asked(s, 0, 0); };
+  Scenario scenario = eight_devices();
+  const auto message = [&](const SearchOptions& options) {
+    const auto result = search(scenario, none, options);
+    REQUIRE_FALSE(result.ok());
+    CHECK(result.error().kind == ErrorKind::OutOfMemory);
+    return result.error().message;
+  };
+  const std::string families = std::to_string(layout_families(scenario).size());
+  CHECK_THAT(message({}), ContainsSubstring("none of") && !ContainsSubstring("not tried"));
+  CHECK(message({.threads = 1, .progress = {}, .stop = [] { return true; }}) ==
+        "none of 0 layouts fits; " + families + " of " + families + " families not tried");
+  scenario.cluster.device.memory = Bytes{1000};
+  CHECK_THAT(message({}), ContainsSubstring("the states alone exceed the memory"));
+  scenario.model.architecture = Architecture::Synthetic;
+  const auto synthetic = search(scenario, none, {});
+  REQUIRE_FALSE(synthetic.ok());
+  CHECK(synthetic.error().kind == ErrorKind::InvalidSpec);
 }

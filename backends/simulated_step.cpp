@@ -1,0 +1,39 @@
+#include "backends/simulated_step.hpp"
+
+#include <algorithm>
+
+#include "backends/sim/sim_backend.hpp"
+#include "core/lower/lower.hpp"
+
+namespace lockstep {
+
+Result<Report> simulated_step(const Scenario& scenario) {
+  const Result<Program> program = lower(scenario);
+  if (!program) return program.error();
+  const Result<RunResult> ran = SimBackend().run(*program, scenario, {});
+  if (!ran) return ran.error();
+  return analyze(ran->trace, *program, scenario);
+}
+
+Bytes fullest_rank(const Report& report) {
+  Bytes most;
+  for (const RankReport& rank : report.ranks) most = std::max(most, rank.peak_memory);
+  return most;
+}
+
+LayoutFigures layout_figures(const Report& r) {
+  return {r.images_per_s > 0 ? r.images_per_s : r.tokens_per_s,
+          r.mfu,
+          r.step_time,
+          r.exposed_comm,
+          r.bubble_fraction,
+          fullest_rank(r)};
+}
+
+Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
+  const Result<Report> step = simulated_step(scenario);
+  if (!step) return step.error();
+  return layout_figures(*step);
+}
+
+}  // namespace lockstep
