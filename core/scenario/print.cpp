@@ -18,8 +18,8 @@ class Writer {
   void field(const char* key, std::uint64_t value) {
     line(key, std::to_string(static_cast<std::int64_t>(value)));  // as Reader reads it
   }
-  void field(const char* key, double value, Unit unit = Unit::One) {
-    line(key, format_number(from_si(unit, value)));
+  void field(const char* key, double value, UnitPrefix prefix = UnitPrefix::One) {
+    line(key, format_number(from_si(prefix, value)));
   }
   void field(const char* key, const std::string& value) { line(key, quote(value)); }
   void field(const char* key, const std::vector<int>& values) {
@@ -32,18 +32,18 @@ class Writer {
     for (const double v : values) text += (text.empty() ? "" : ", ") + format_number(v);
     line(key, "[" + text + "]");
   }
-  void field(const char* key, Bytes value, Unit unit) {
-    field(key, static_cast<double>(value.v), unit);
+  void field(const char* key, Bytes value, UnitPrefix prefix) {
+    field(key, static_cast<double>(value.v), prefix);
   }
   template <class Dim>
-  void field(const char* key, Quantity<Dim> value, Unit unit) {
-    field(key, value.v, unit);
+  void field(const char* key, Quantity<Dim> value, UnitPrefix prefix) {
+    field(key, value.v, prefix);
   }
   void field(const char* key, const std::vector<PeakRate>& peaks) {
     std::string text;
     for (const PeakRate& peak : peaks) {
       text += (text.empty() ? "" : ", ") + std::string(to_string(peak.dtype)) + " = " +
-              format_number(from_si(Unit::Tera, peak.rate.v));
+              format_number(from_si(UnitPrefix::Tera, peak.rate.v));
     }
     line(key, "{ " + text + " }");
   }

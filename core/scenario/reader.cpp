@@ -14,7 +14,7 @@ namespace {
 class KeyLister {
  public:
   template <class T>
-  void field(const char* key, T&, Unit = Unit::One) {
+  void field(const char* key, T&, UnitPrefix = UnitPrefix::One) {
     keys.emplace_back(key);
   }
   template <class T>
@@ -201,12 +201,12 @@ void Reader::field(const char* key, std::uint64_t& out) {
   out = static_cast<std::uint64_t>(value);
 }
 
-void Reader::field(const char* key, double& out, Unit unit) {
+void Reader::field(const char* key, double& out, UnitPrefix prefix) {
   known_.emplace_back(key);
   double written = 0;
   const Node* n = node(key);
   if (!n || !number(key, *n, written)) return;
-  const double si = to_si(unit, written);
+  const double si = to_si(prefix, written);
   if (std::isfinite(si)) {
     out = si;
   } else {
@@ -259,10 +259,10 @@ void Reader::field(const char* key, std::vector<double>& out) {
   }
 }
 
-void Reader::field(const char* key, Bytes& out, Unit unit) {
+void Reader::field(const char* key, Bytes& out, UnitPrefix prefix) {
   double bytes = static_cast<double>(out.v);
   const double before = bytes;
-  field(key, bytes, unit);
+  field(key, bytes, prefix);
   if (bytes == before) return;
   if (std::abs(bytes) < 9e15) {  // exact integers in a double
     out.v = std::llround(bytes);
@@ -279,7 +279,7 @@ void Reader::field(const char* key, std::vector<PeakRate>& out) {
   for (const auto& [name, dtype] : choices(DType{})) {
     const std::string type(name);
     FlopsPerSecond rate;
-    inner.field(type.c_str(), rate, Unit::Tera);
+    inner.field(type.c_str(), rate, UnitPrefix::Tera);
     if (inner.given(type)) out.push_back({dtype, rate});
   }
   inner.finish();

@@ -53,16 +53,16 @@ class Reader {
   void field(const char* key, int& out);
   void field(const char* key, std::int64_t& out);
   void field(const char* key, std::uint64_t& out);
-  void field(const char* key, double& out, Unit unit = Unit::One);
+  void field(const char* key, double& out, UnitPrefix prefix = UnitPrefix::One);
   void field(const char* key, std::string& out);
   void field(const char* key, std::vector<int>& out);
   void field(const char* key, std::vector<double>& out);  // or one number
-  void field(const char* key, Bytes& out, Unit unit);
+  void field(const char* key, Bytes& out, UnitPrefix prefix);
   void field(const char* key, std::vector<PeakRate>& out);
   void field(const char* key, std::vector<EfficiencyPoint>& out);
   template <class Dim>
-  void field(const char* key, Quantity<Dim>& out, Unit unit) {
-    field(key, out.v, unit);
+  void field(const char* key, Quantity<Dim>& out, UnitPrefix prefix) {
+    field(key, out.v, prefix);
   }
   template <class E>
   requires std::is_enum_v<E>

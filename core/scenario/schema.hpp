@@ -111,8 +111,8 @@ void describe(V& v, StrategySpec& p) {
   v.field("fsdp_max_active_stages", p.fsdp_max_active_stages);
   v.field("accumulate_sharded_gradients", p.accumulate_sharded_gradients);
   v.field("offload", p.offload);
-  v.field("bucket_cap_mb", p.bucket_cap, Unit::Mebi);
-  v.field("first_bucket_cap_mb", p.first_bucket_cap, Unit::Mebi);
+  v.field("bucket_cap_mb", p.bucket_cap, UnitPrefix::Mebi);
+  v.field("first_bucket_cap_mb", p.first_bucket_cap, UnitPrefix::Mebi);
   v.field("gradient_as_bucket_view", p.gradient_as_bucket_view);
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);
   v.field("sync_batch_norm", p.sync_batch_norm);
@@ -147,18 +147,18 @@ void describe(V& v, WhatIfSpec& w) {
 
 template <class V>
 void describe(V& v, LinkSpec& l) {
-  v.field("bandwidth_gb_s", l.bandwidth, Unit::Giga);
-  v.field("latency_us", l.latency, Unit::Micro);
+  v.field("bandwidth_gb_s", l.bandwidth, UnitPrefix::Giga);
+  v.field("latency_us", l.latency, UnitPrefix::Micro);
 }
 
 template <class V>
 void describe(V& v, DeviceSpec& d) {
   v.field("name", d.name);
-  v.field("memory_gb", d.memory, Unit::Giga);
-  v.field("memory_bandwidth_gb_s", d.memory_bandwidth, Unit::Giga);
-  v.field("host_bandwidth_gb_s", d.host_bandwidth, Unit::Giga);
-  v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, Unit::Giga);
-  v.field("launch_overhead_us", d.launch_overhead, Unit::Micro);
+  v.field("memory_gb", d.memory, UnitPrefix::Giga);
+  v.field("memory_bandwidth_gb_s", d.memory_bandwidth, UnitPrefix::Giga);
+  v.field("host_bandwidth_gb_s", d.host_bandwidth, UnitPrefix::Giga);
+  v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, UnitPrefix::Giga);
+  v.field("launch_overhead_us", d.launch_overhead, UnitPrefix::Micro);
   v.field("concurrent_ranks", d.concurrent_ranks);
   v.field("overlap_slowdown", d.overlap_slowdown);
   v.field("dollars_per_hour", d.dollars_per_hour);

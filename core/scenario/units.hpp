@@ -6,7 +6,8 @@
 
 namespace lockstep {
 
-enum class Unit {
+/// Of the unit that a number is written in.
+enum class UnitPrefix {
   One,    // plain number
   Giga,   // GB, GB/s: 10^9
   Tera,   // TFLOP/s: 10^12
@@ -14,17 +15,17 @@ enum class Unit {
   Micro,  // microseconds
 };
 
-inline double to_si(Unit unit, double written) {
-  switch (unit) {
-    case Unit::One:
+inline double to_si(UnitPrefix prefix, double written) {
+  switch (prefix) {
+    case UnitPrefix::One:
       return written;
-    case Unit::Giga:
+    case UnitPrefix::Giga:
       return written * 1e9;
-    case Unit::Tera:
+    case UnitPrefix::Tera:
       return written * 1e12;
-    case Unit::Mebi:
+    case UnitPrefix::Mebi:
       return written * double{1 << 20};
-    case Unit::Micro:
+    case UnitPrefix::Micro:
       return written / 1e6;  // a division is correctly rounded: 1.5 gives 1.5e-6
   }
   return written;
@@ -32,12 +33,12 @@ inline double to_si(Unit unit, double written) {
 
 /// The number whose to_si is `si`, exactly if any double is (so of every value that was read from
 /// a file); else the nearest.
-inline double from_si(Unit unit, double si) {
-  const double near = unit == Unit::Micro ? si * 1e6 : si / to_si(unit, 1.0);
+inline double from_si(UnitPrefix prefix, double si) {
+  const double near = prefix == UnitPrefix::Micro ? si * 1e6 : si / to_si(prefix, 1.0);
   double down = near, up = near;
   for (int i = 0; i < 4; ++i) {  // two roundings of half an ulp each, in binades that differ by one
-    if (to_si(unit, down) == si) return down;
-    if (to_si(unit, up) == si) return up;
+    if (to_si(prefix, down) == si) return down;
+    if (to_si(prefix, up) == si) return up;
     down = std::nextafter(down, -std::numeric_limits<double>::infinity());
     up = std::nextafter(up, std::numeric_limits<double>::infinity());
   }

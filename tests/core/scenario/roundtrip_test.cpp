@@ -141,11 +141,11 @@ TEST_CASE("random numbers survive print and parse to the last bit", "[core][scen
     scenario.optimizer.eps = number();
     scenario.what_if.bandwidth_factor = number();
     // Quantities in human units: what a file can say, so what was read from one.
-    scenario.cluster.device.memory_bandwidth.v = to_si(Unit::Giga, number());
-    scenario.cluster.device.launch_overhead.v = to_si(Unit::Micro, number());
-    scenario.cluster.device.peaks[0].rate.v = to_si(Unit::Tera, number());
-    scenario.cluster.intra_node.bandwidth.v = to_si(Unit::Giga, number());
-    scenario.cluster.inter_node.latency.v = to_si(Unit::Micro, number());
+    scenario.cluster.device.memory_bandwidth.v = to_si(UnitPrefix::Giga, number());
+    scenario.cluster.device.launch_overhead.v = to_si(UnitPrefix::Micro, number());
+    scenario.cluster.device.peaks[0].rate.v = to_si(UnitPrefix::Tera, number());
+    scenario.cluster.intra_node.bandwidth.v = to_si(UnitPrefix::Giga, number());
+    scenario.cluster.inter_node.latency.v = to_si(UnitPrefix::Micro, number());
     scenario.cluster.device.memory.v = 1 + static_cast<std::int64_t>(random() >> 14);
     scenario.strategy.bucket_cap.v = 1 + static_cast<std::int64_t>(random() >> 14);
     scenario.training.seed = random();
