@@ -8,15 +8,15 @@
 namespace lockstep {
 namespace {
 
+using test::CommandOutcome;
 using test::kSynthetic;
 using test::kTiny;
 using test::lockstep;
-using test::Outcome;
 
 TEST_CASE("help and version are answers, not errors", "[cli]") {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"--help"}, {"run", "--help"}, {"--help-all"}, {"--version"}}) {
-    const Outcome o = lockstep(arguments);
+    const CommandOutcome o = lockstep(arguments);
     CHECK(o.exit_code == 0);
     CHECK_THAT(o.out, ContainsSubstring("lockstep") || ContainsSubstring("Usage"));
     CHECK(o.err.empty());
@@ -55,7 +55,7 @@ TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
        "did you mean 'nvlink'?"},
   };
   for (const auto& c : cases) {
-    const Outcome o = lockstep(c.arguments);
+    const CommandOutcome o = lockstep(c.arguments);
     INFO(o.err);
     CHECK(o.exit_code == 2);
     CHECK_THAT(o.err, ContainsSubstring(c.message));
@@ -67,7 +67,7 @@ TEST_CASE("every fault of a scenario is reported with its line", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "bad.toml",
               "[model]\npreset = \"gpt2-tini\"\n[training]\nstepz = 3\nseq_len = 8\n");
-  const Outcome o = lockstep({"run", folder / "bad.toml"});
+  const CommandOutcome o = lockstep({"run", folder / "bad.toml"});
   CHECK(o.exit_code == 2);
   CHECK_THAT(o.err, ContainsSubstring("bad.toml:2:") && ContainsSubstring("gpt2-tiny"));
   CHECK_THAT(o.err, ContainsSubstring("bad.toml:4:1") && ContainsSubstring("steps"));
@@ -76,7 +76,7 @@ TEST_CASE("every fault of a scenario is reported with its line", "[cli]") {
 TEST_CASE("a model that does not fit exits 3 before anything runs", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", "[model]\npreset = \"llama2-70b\"\n");
-  const Outcome o = lockstep({"run", folder / "s.toml"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml"});
   CHECK(o.exit_code == 3);
   CHECK_THAT(o.err, ContainsSubstring("rank 0"));
 }
@@ -85,7 +85,7 @@ TEST_CASE("a failed expectation exits 5 and names its line", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml",
               kSynthetic + "[expect]\nstep_time_s = 33.0\nbubble_fraction = 0.2\n");
-  const Outcome o = lockstep({"run", folder / "s.toml"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml"});
   CHECK(o.exit_code == 5);
   CHECK_THAT(o.err,
              ContainsSubstring("s.toml:14:") && ContainsSubstring("bubble_fraction is 0.27"));
@@ -99,7 +99,7 @@ TEST_CASE("run prints the step, both conventions of the bubble, and a row for ev
           "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kSynthetic);
-  const Outcome o = lockstep({"run", folder / "s.toml", "--timeline"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml", "--timeline"});
   REQUIRE(o.exit_code == 0);
   CHECK(o.err.empty());
   CHECK_THAT(o.out, ContainsSubstring("27.3 % of the step"));  // 3 / 11
@@ -111,7 +111,7 @@ TEST_CASE("run prints the step, both conventions of the bubble, and a row for ev
 TEST_CASE("--json prints report.json and nothing else", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kSynthetic);
-  const Outcome o = lockstep({"run", folder / "s.toml", "--json"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml", "--json"});
   REQUIRE(o.exit_code == 0);
   const auto report = nlohmann::json::parse(o.out);
   for (const char* key :
@@ -129,14 +129,14 @@ TEST_CASE("a sweep is one table with a row for every point", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml",
               kSynthetic + "[sweep]\nparallelism.pipeline_parallel_microbatches = [4, 8, 16]\n");
-  const Outcome o = lockstep({"run", folder / "s.toml"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml"});
   REQUIRE(o.exit_code == 0);
   CHECK(std::count(o.out.begin(), o.out.end(), '\n') == 4);
   // Field facts: p = 4, forward 1, backward 2.
   CHECK_THAT(o.out, ContainsSubstring("microbatches=4 ") && ContainsSubstring("21 s") &&
                         ContainsSubstring("42.9 %"));
   CHECK_THAT(o.out, ContainsSubstring("57 s") && ContainsSubstring("15.8 %"));
-  const Outcome json = lockstep({"run", folder / "s.toml", "--json"});
+  const CommandOutcome json = lockstep({"run", folder / "s.toml", "--json"});
   const auto list = nlohmann::json::parse(json.out);
   REQUIRE(list.size() == 3);
   CHECK(list[2]["report"]["step_time_s"] == 57.0);
@@ -145,7 +145,7 @@ TEST_CASE("a sweep is one table with a row for every point", "[cli]") {
 TEST_CASE("a point of a sweep that does not fit keeps its row", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kTiny + "[sweep]\nmodel.hidden = [16, 65536]\n");
-  const Outcome o = lockstep({"run", folder / "s.toml"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml"});
   CHECK(o.exit_code == 3);
   CHECK_THAT(o.out, ContainsSubstring("hidden=65536") && ContainsSubstring("does not fit"));
   CHECK_THAT(o.err, ContainsSubstring("hidden=65536: rank"));
@@ -158,15 +158,16 @@ TEST_CASE("show schedule reads the pipeline's order back from the finished progr
       write_bytes(folder / "s.toml", scenario);
       const std::string set =
           std::string("parallelism.pipeline_parallel_schedule=\"") + schedule + "\"";
-      const Outcome planned =
+      const CommandOutcome planned =
           lockstep({"show", "program", folder / "s.toml", "--after", "pipeline", "--set", set});
-      const Outcome lowered = lockstep({"show", "schedule", folder / "s.toml", "--set", set});
+      const CommandOutcome lowered =
+          lockstep({"show", "schedule", folder / "s.toml", "--set", set});
       REQUIRE(lowered.exit_code == 0);
       CHECK(lowered.out == planned.out);
     }
   }
   write_bytes(folder / "s.toml", kSynthetic);
-  const Outcome last = lockstep({"show", "schedule", folder / "s.toml", "--rank", "3"});
+  const CommandOutcome last = lockstep({"show", "schedule", folder / "s.toml", "--rank", "3"});
   CHECK(last.out == "pp3: 3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7\n");
 }
 
@@ -184,21 +185,26 @@ TEST_CASE("a schedule written by show schedule --csv is read back as the user's 
       arguments.insert(arguments.end(), common.begin(), common.end());
       return lockstep(arguments);
     };
-    const Outcome csv = run({"show", "schedule", folder / "s.toml", "--csv"});
+    const CommandOutcome csv = run({"show", "schedule", folder / "s.toml", "--csv"});
     REQUIRE(csv.exit_code == 0);
     write_bytes(folder / "own.csv", csv.out);
     const std::string own = "parallelism.pipeline_parallel_schedule_csv=\"own.csv\"";
-    const Outcome back = run({"show", "schedule", folder / "s.toml", "--csv", "--set", own});
+    const CommandOutcome back = run({"show", "schedule", folder / "s.toml", "--csv", "--set", own});
     CHECK(back.out == csv.out);
-    const Outcome named = run({"run", folder / "s.toml", "--json"});
-    const Outcome given = run({"run", folder / "s.toml", "--json", "--set", own});
+    const CommandOutcome named = run({"run", folder / "s.toml", "--json"});
+    const CommandOutcome given = run({"run", folder / "s.toml", "--json", "--set", own});
     REQUIRE(given.exit_code == 0);
-    const auto time = [](const Outcome& o) { return nlohmann::json::parse(o.out)["step_time_s"]; };
-    const auto hash = [](const Outcome& o) { return nlohmann::json::parse(o.out)["program_hash"]; };
+    const auto time = [](const CommandOutcome& o) {
+      return nlohmann::json::parse(o.out)["step_time_s"];
+    };
+    const auto hash = [](const CommandOutcome& o) {
+      return nlohmann::json::parse(o.out)["program_hash"];
+    };
     CHECK(time(named) == time(given));
     CHECK(hash(named) == hash(given));
     // The second level says the same, and stays as it is when written again.
-    const Outcome whole = run({"show", "schedule", folder / "s.toml", "--csv", "--communication"});
+    const CommandOutcome whole =
+        run({"show", "schedule", folder / "s.toml", "--csv", "--communication"});
     CHECK_THAT(whole.out, ContainsSubstring("0UNSHARD") && ContainsSubstring("SEND_F") &&
                               ContainsSubstring("RECV_B") && ContainsSubstring("REDUCE_GRAD"));
     write_bytes(folder / "own.csv", whole.out);
@@ -214,7 +220,7 @@ TEST_CASE("show model counts GPT-2's parameters", "[cli]") {
   write_bytes(folder / "s.toml",
               "[model]\npreset = \"gpt2-124m\"\n[training]\nseq_len = 64\n"
               "[cluster]\npreset = \"a100-80\"\n");
-  const Outcome o = lockstep({"show", "model", folder / "s.toml"});
+  const CommandOutcome o = lockstep({"show", "model", folder / "s.toml"});
   INFO(o.err);
   REQUIRE(o.exit_code == 0);
   CHECK_THAT(o.out, ContainsSubstring("124,439,808 parameters"));
@@ -224,14 +230,14 @@ TEST_CASE("show model counts GPT-2's parameters", "[cli]") {
 TEST_CASE("show memory and show program describe the rank that was asked for", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kTiny);
-  const Outcome memory = lockstep({"show", "memory", folder / "s.toml"});
+  const CommandOutcome memory = lockstep({"show", "memory", folder / "s.toml"});
   REQUIRE(memory.exit_code == 0);
   CHECK_THAT(memory.out, ContainsSubstring("ranks 0 1: arena") && ContainsSubstring("ranks 2 3: "));
   CHECK_THAT(memory.out, ContainsSubstring("largest buffers") && ContainsSubstring("optimizer"));
-  const Outcome rank = lockstep({"show", "memory", folder / "s.toml", "--rank", "3"});
+  const CommandOutcome rank = lockstep({"show", "memory", folder / "s.toml", "--rank", "3"});
   CHECK_THAT(rank.out, !ContainsSubstring("ranks 0 1"));
-  const Outcome program = lockstep({"show", "program", folder / "s.toml"});
-  const Outcome role = lockstep({"show", "program", folder / "s.toml", "--rank", "2"});
+  const CommandOutcome program = lockstep({"show", "program", folder / "s.toml"});
+  const CommandOutcome role = lockstep({"show", "program", folder / "s.toml", "--rank", "2"});
   CHECK(role.exit_code == 0);
   CHECK(role.out.size() < program.out.size());
 }
@@ -239,7 +245,7 @@ TEST_CASE("show memory and show program describe the rank that was asked for", "
 TEST_CASE("ranks of a large world that have equal figures share a row", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kTiny + "[cluster]\npreset = \"a100-80\"\nnodes = 4\n");
-  const Outcome o = lockstep(
+  const CommandOutcome o = lockstep(
       {"run", folder / "s.toml", "--set", "parallelism.data_parallel_replicate_degree=16"});
   INFO(o.err);
   REQUIRE(o.exit_code == 0);
@@ -247,8 +253,8 @@ TEST_CASE("ranks of a large world that have equal figures share a row", "[cli]")
 }
 
 TEST_CASE("recommend names every rule with its answer", "[cli]") {
-  const Outcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus", "8",
-                              "--interconnect", "nvlink"});
+  const CommandOutcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus",
+                                     "8", "--interconnect", "nvlink"});
   REQUIRE(o.exit_code == 0);
   for (const char* text : {"decision function", "TP inside the node + FSDP across replicas",
                            "flow chart", "by size and GPUs", "by size and memory"}) {
@@ -257,26 +263,26 @@ TEST_CASE("recommend names every rule with its answer", "[cli]") {
 }
 
 TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
-  const Outcome o = lockstep({"recommend", "--params", "1.3B", "--gpu-mem", "80", "--gpus", "2",
-                              "--interconnect", "pcie"});
+  const CommandOutcome o = lockstep({"recommend", "--params", "1.3B", "--gpu-mem", "80", "--gpus",
+                                     "2", "--interconnect", "pcie"});
   REQUIRE(o.exit_code == 0);
   for (const char* text : {"simulated answer", "  DDP 2", "  FSDP 2", "  PP 2", "tokens/s"}) {
     CHECK_THAT(o.out, ContainsSubstring(text));
   }
   // Eight bytes of state for each of 7 B parameters do not fit 24 GB, over eight GPUs they do.
-  const Outcome tight = lockstep({"recommend", "--params", "7B", "--gpu-mem", "24", "--gpus", "8",
-                                  "--interconnect", "nvlink"});
+  const CommandOutcome tight = lockstep({"recommend", "--params", "7B", "--gpu-mem", "24", "--gpus",
+                                         "8", "--interconnect", "nvlink"});
   REQUIRE(tight.exit_code == 0);
   CHECK_THAT(tight.out, ContainsSubstring("  DDP 8 ") && ContainsSubstring("does not fit"));
   CHECK_THAT(tight.out, !ContainsSubstring("nothing fits"));
   // 70 B are 560 GB of states: one GPU never, many together, with gradients added up in shards.
-  const Outcome large = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus", "64",
-                                  "--interconnect", "nvlink"});
+  const CommandOutcome large = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80",
+                                         "--gpus", "64", "--interconnect", "nvlink"});
   REQUIRE(large.exit_code == 0);
   CHECK_THAT(large.out, !ContainsSubstring("nothing fits"));
   CHECK_THAT(large.out, ContainsSubstring("full recomputation"));
-  const Outcome many = lockstep({"recommend", "--params", "7B", "--gpu-mem", "80", "--gpus", "4096",
-                                 "--interconnect", "nvlink"});
+  const CommandOutcome many = lockstep({"recommend", "--params", "7B", "--gpu-mem", "80", "--gpus",
+                                        "4096", "--interconnect", "nvlink"});
   REQUIRE(many.exit_code == 0);
   CHECK_THAT(many.out, ContainsSubstring("Not simulated"));
 }
@@ -286,12 +292,12 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   write_bytes(folder / "s.toml",
               "[model]\npreset = \"gpt2-tiny\"\n[training]\nglobal_batch_size = 16\n"
               "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 4\n");
-  const Outcome table = lockstep({"search", folder / "s.toml", "--top", "3", "--threads", "2",
-                                  "--write", folder / "best.toml"});
+  const CommandOutcome table = lockstep({"search", folder / "s.toml", "--top", "3", "--threads",
+                                         "2", "--write", folder / "best.toml"});
   INFO(table.err);
   REQUIRE(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("16 sequences of") && ContainsSubstring("tokens/s"));
-  const Outcome json = lockstep({"search", folder / "s.toml", "--json"});
+  const CommandOutcome json = lockstep({"search", folder / "s.toml", "--json"});
   REQUIRE(json.exit_code == 0);
   const auto list = nlohmann::json::parse(json.out);
   REQUIRE(list.size() > 3);
@@ -300,7 +306,7 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   }
   // Run on its own, the scenario that was written does what was said of it.
   CHECK_THAT(table.out, ContainsSubstring(list[0]["layout"].get<std::string>()));
-  const Outcome best = lockstep({"run", folder / "best.toml", "--json"});
+  const CommandOutcome best = lockstep({"run", folder / "best.toml", "--json"});
   REQUIRE(best.exit_code == 0);
   CHECK(nlohmann::json::parse(best.out)["tokens_per_s"] == list[0]["tokens_per_s"]);
 }
@@ -334,19 +340,19 @@ TEST_CASE("search says why it has no answer", "[cli]") {
   write_bytes(folder / "small.toml", start +
                                          "[cluster]\npreset = \"a100-80\"\n"
                                          "[cluster.device]\nmemory_gb = 0.0001\n");
-  const Outcome small = lockstep({"search", folder / "small.toml"});
+  const CommandOutcome small = lockstep({"search", folder / "small.toml"});
   CHECK(small.exit_code == 3);
   CHECK_THAT(small.err, ContainsSubstring("the states alone exceed the memory"));
   write_bytes(folder / "sweep.toml", start + "[sweep]\n\"training.local_batch_size\" = [1, 2]\n");
-  const Outcome sweep = lockstep({"search", folder / "sweep.toml"});
+  const CommandOutcome sweep = lockstep({"search", folder / "sweep.toml"});
   CHECK(sweep.exit_code == 2);
   CHECK_THAT(sweep.err, ContainsSubstring("this is a sweep"));
   write_bytes(folder / "synthetic.toml", kSynthetic);
-  const Outcome synthetic = lockstep({"search", folder / "synthetic.toml"});
+  const CommandOutcome synthetic = lockstep({"search", folder / "synthetic.toml"});
   CHECK(synthetic.exit_code == 2);
   CHECK_THAT(synthetic.err, ContainsSubstring("synthetic model has times for one layout"));
   write_bytes(folder / "s.toml", start);
-  const Outcome unwritten =
+  const CommandOutcome unwritten =
       lockstep({"search", folder / "s.toml", "--write", folder / "no/such.toml"});
   CHECK(unwritten.exit_code == 2);
   CHECK_THAT(unwritten.err, ContainsSubstring("there is no folder"));
@@ -359,10 +365,10 @@ TEST_CASE("a sweep over ranks has a column of scaling efficiency", "[cli]") {
               "total_tokens = 1e12\n[cluster]\npreset = \"a100-80\"\n"
               "[sweep]\n\"parallelism.data_parallel_replicate_degree\" = "
               "[1, 2]\n");
-  const Outcome table = lockstep({"run", folder / "one.toml"});
+  const CommandOutcome table = lockstep({"run", folder / "one.toml"});
   REQUIRE(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("scaling") && ContainsSubstring(" 1.000 "));
-  const Outcome json = lockstep({"run", folder / "one.toml", "--json"});
+  const CommandOutcome json = lockstep({"run", folder / "one.toml", "--json"});
   REQUIRE(json.exit_code == 0);
   const auto list = nlohmann::json::parse(json.out);
   const auto& one = list[0]["report"];
@@ -376,7 +382,7 @@ TEST_CASE("a sweep over ranks has a column of scaling efficiency", "[cli]") {
 
 TEST_CASE("show memory sets the ZeRO formula beside the plan", "[cli]") {
   // Llama-2 7B: 6,738,415,616 parameters of 16 bytes are 107.8 GB, 13.5 GB on eight ranks.
-  const Outcome outcome = lockstep(
+  const CommandOutcome outcome = lockstep(
       {"show", "memory",
        std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/clusters/llama2-7b-fsdp-8xh100.toml"});
   CHECK(outcome.exit_code == 0);

@@ -10,12 +10,12 @@
 
 namespace lockstep::test {
 
-struct Outcome {
+struct CommandOutcome {
   int exit_code = 0;
   std::string out, err;
 };
 
-inline Outcome lockstep(const std::vector<std::string>& arguments) {
+inline CommandOutcome lockstep(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   const Console console{out, err};
   const int code = run_cli(arguments, console);

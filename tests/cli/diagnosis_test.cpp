@@ -7,17 +7,17 @@
 #include "tests/core/ir/sample.hpp"
 
 using namespace lockstep;
-using test::Outcome;
+using test::CommandOutcome;
 
 namespace {
 
-Outcome verify_text(const std::string& text) {
+CommandOutcome verify_text(const std::string& text) {
   const TemporaryFolder folder;
   std::ofstream(folder / "program.txt") << text;
   return test::lockstep({"verify", folder / "program.txt"});
 }
 
-Outcome run_scenario(const std::string& text) {
+CommandOutcome run_scenario(const std::string& text) {
   const TemporaryFolder folder;
   std::ofstream(folder / "one.toml") << text;
   return test::lockstep({"run", folder / "one.toml", "--quiet"});
@@ -34,17 +34,17 @@ data_parallel_replicate_degree = 2
 }  // namespace
 
 TEST_CASE("a sound program verifies", "[cli]") {
-  const Outcome sound = verify_text(sample::Sample{}.text());
+  const CommandOutcome sound = verify_text(sample::Sample{}.text());
   CHECK(sound.exit_code == 0);
   CHECK_THAT(sound.out, ContainsSubstring("4 ranks, 4 roles, "));
-  const Outcome missing = test::lockstep({"verify", "no/such/program.txt"});
+  const CommandOutcome missing = test::lockstep({"verify", "no/such/program.txt"});
   CHECK(missing.exit_code == 2);
   CHECK_THAT(missing.err, ContainsSubstring("no/such/program.txt: cannot read the program"));
 }
 
 TEST_CASE("collectives that differ between ranks are named", "[cli]") {
   // In order,
-  const Outcome order =
+  const CommandOutcome order =
       verify_text(sample::Sample{}
                       .edit(1, "%1 all_gather dp stream=gather args=%b0,%b3",
                             "%1 reduce_scatter dp stream=gather args=%b3,%b0")
@@ -56,14 +56,14 @@ TEST_CASE("collectives that differ between ranks are named", "[cli]") {
   CHECK_THAT(order.err, ContainsSubstring("the order of collectives differs"));
   CHECK_THAT(order.err, ContainsSubstring("rank 1: %1 reduce_scatter dp"));
   // in type,
-  const Outcome type = verify_text(sample::Sample{}
-                                       .edit(1, "%b8 grad float32", "%b8 grad int32")
-                                       .edit(1, "%b9 grad float32", "%b9 grad int32")
-                                       .text());
+  const CommandOutcome type = verify_text(sample::Sample{}
+                                              .edit(1, "%b8 grad float32", "%b8 grad int32")
+                                              .edit(1, "%b9 grad float32", "%b9 grad int32")
+                                              .text());
   CHECK(type.exit_code == 2);
   CHECK_THAT(type.err, ContainsSubstring("size or type differs"));
   // and one that a rank leaves out.
-  const Outcome missing =
+  const CommandOutcome missing =
       verify_text(sample::Sample{}
                       .edit(1, "%1 all_gather dp stream=gather args=%b0,%b3",
                             "%1 host_to_device tokens mb=0 stream=gather args=%b3")
@@ -75,11 +75,11 @@ TEST_CASE("collectives that differ between ranks are named", "[cli]") {
 TEST_CASE("unequal batches of ranks are named, in a scenario and in a program", "[cli]") {
   const TemporaryFolder folder;
   std::ofstream(folder / "one.toml") << kVision;
-  const Outcome unequal =
+  const CommandOutcome unequal =
       test::lockstep({"run", folder / "one.toml", "--set", "training.global_batch_size=12"});
   CHECK(unequal.exit_code == 2);
   CHECK_THAT(unequal.err, ContainsSubstring("ranks would get unequal batches"));
-  const Outcome program = verify_text(
+  const CommandOutcome program = verify_text(
       sample::Sample{}
           .edit(1, "%7 call update phase=O stream=compute after=%6 args=%b9,%b0,%b1,%b2\n",
                 "%7 call update phase=O stream=compute after=%6 args=%b9,%b0,%b1,%b2\n"
@@ -90,7 +90,7 @@ TEST_CASE("unequal batches of ranks are named, in a scenario and in a program", 
 }
 
 TEST_CASE("a parameter that gets no gradient is named", "[cli]") {
-  const Outcome outcome = verify_text(
+  const CommandOutcome outcome = verify_text(
       sample::Sample{}
           .edit_stage(0, "%7 call update phase=O stream=compute after=%6 args=%b9,%b0,%b1,%b2",
                       "%7 device_to_host loss stream=copy after=%6 args=%b9")
@@ -100,15 +100,15 @@ TEST_CASE("a parameter that gets no gradient is named", "[cli]") {
 }
 
 TEST_CASE("unsynchronized batch norm and a fixed order are warned of", "[cli]") {
-  const Outcome local = run_scenario(kVision);
+  const CommandOutcome local = run_scenario(kVision);
   CHECK(local.exit_code == 0);
   CHECK_THAT(local.err, ContainsSubstring("warning: "));
   CHECK_THAT(local.err,
              ContainsSubstring("one.toml:5:1: unsynchronized batch norm: each of 2 ranks"));
-  const Outcome together = run_scenario(kVision + "sync_batch_norm = true\n");
+  const CommandOutcome together = run_scenario(kVision + "sync_batch_norm = true\n");
   CHECK(together.exit_code == 0);
   CHECK(together.err.empty());
-  const Outcome fixed =
+  const CommandOutcome fixed =
       run_scenario("[model]\npreset = \"gpt2-tiny\"\n[training]\nreshuffle = false\n");
   CHECK(fixed.exit_code == 0);
   CHECK_THAT(fixed.err, ContainsSubstring("one.toml:4:13: no reshuffle between epochs"));

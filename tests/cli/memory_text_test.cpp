@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
+using test::CommandOutcome;
 using test::lockstep;
-using test::Outcome;
 
 /// The GPT of a row of a paper's table; a cluster that is large enough for anything.
 constexpr const char* kGpt = R"([model]
@@ -24,12 +24,12 @@ preset = "a100-80"
 memory_gb = 100000.0
 )";
 
-Outcome show(const std::vector<std::string>& keys) {
+CommandOutcome show(const std::vector<std::string>& keys) {
   const TemporaryFolder folder;
   write_bytes(folder / "gpt.toml", kGpt);
   std::vector<std::string> arguments = {"show", "memory", folder / "gpt.toml"};
   for (const std::string& key : keys) arguments.insert(arguments.end(), {"--set", key});
-  Outcome outcome = lockstep(arguments);
+  CommandOutcome outcome = lockstep(arguments);
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   return outcome;

@@ -9,10 +9,10 @@ namespace lockstep {
 namespace {
 
 using nlohmann::json;
+using test::CommandOutcome;
 using test::kSynthetic;
 using test::kTiny;
 using test::lockstep;
-using test::Outcome;
 
 std::vector<json> metrics(const std::string& run) {
   std::ifstream file(run + "/metrics.jsonl");
@@ -24,7 +24,7 @@ std::vector<json> metrics(const std::string& run) {
 TEST_CASE("a training run leaves everything that is needed to repeat and to judge it", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kTiny);
-  const Outcome o =
+  const CommandOutcome o =
       lockstep({"run", folder / "s.toml", "--backend", "cpu", "--out", folder / "run"});
   INFO(o.err);
   REQUIRE(o.exit_code == 0);
@@ -54,7 +54,7 @@ TEST_CASE("a training run leaves everything that is needed to repeat and to judg
   CHECK(run->report.program_hash == run->trace.program_hash);
 
   // The resolved scenario gives the same program.
-  const Outcome again = lockstep({"run", folder / "run/scenario.toml", "--json"});
+  const CommandOutcome again = lockstep({"run", folder / "run/scenario.toml", "--json"});
   REQUIRE(again.exit_code == 0);
   CHECK(json::parse(again.out)["program_hash"] == run->report.program_hash);
 }
@@ -65,7 +65,7 @@ TEST_CASE("a simulated and a trained run differ in times only", "[cli]") {
   REQUIRE(lockstep({"run", folder / "s.toml", "--out", folder / "a"}).exit_code == 0);
   REQUIRE(lockstep({"run", folder / "s.toml", "--out", folder / "b", "--backend", "cpu", "--quiet"})
               .exit_code == 0);
-  const Outcome o = lockstep({"compare", folder / "a", folder / "b"});
+  const CommandOutcome o = lockstep({"compare", folder / "a", folder / "b"});
   REQUIRE(o.exit_code == 0);
   CHECK_THAT(o.out, ContainsSubstring("program      equal"));
   CHECK_THAT(o.out, ContainsSubstring("op order     equal"));
@@ -81,7 +81,7 @@ TEST_CASE("a run that is resumed has the losses of one that never stopped", "[cl
   const auto run = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"run", folder / "s.toml", "--backend", "cpu", "--quiet"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome o = lockstep(arguments);
+    const CommandOutcome o = lockstep(arguments);
     INFO(o.err);
     REQUIRE(o.exit_code == 0);
   };
@@ -97,7 +97,7 @@ TEST_CASE("a run that is resumed has the losses of one that never stopped", "[cl
     CHECK(parts[i]["lr"] == whole[i]["lr"]);
   }
 
-  const Outcome done =
+  const CommandOutcome done =
       lockstep({"run", folder / "s.toml", "--backend", "cpu", "--resume", folder / "parts"});
   CHECK(done.exit_code == 2);
   CHECK_THAT(done.err, ContainsSubstring("nothing is left to do"));
@@ -109,7 +109,7 @@ TEST_CASE("a folder with anything else in it is never written to", "[cli]") {
   write_bytes(folder / "s.toml", kSynthetic);
   std::filesystem::create_directories(folder / "mine");
   write_bytes(folder / "mine/thesis.txt", "words");
-  const Outcome o = lockstep({"run", folder / "s.toml", "--out", folder / "mine"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml", "--out", folder / "mine"});
   CHECK(o.exit_code == 2);
   CHECK_THAT(o.err, ContainsSubstring("not a run folder"));
   CHECK_FALSE(std::filesystem::exists(folder / "mine/report.json"));
@@ -125,7 +125,7 @@ TEST_CASE("a run folder takes a new run, but not beside another run's checkpoint
   CHECK(lockstep({"run", folder / "s.toml", "--out", folder / "run"}).exit_code == 0);
   CHECK(lockstep({"run", folder / "s.toml", "--out", folder / "run"}).exit_code == 0);
   std::filesystem::create_directories(folder / "run/checkpoints");
-  const Outcome o = lockstep({"run", folder / "s.toml", "--out", folder / "run"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml", "--out", folder / "run"});
   CHECK(o.exit_code == 2);
   CHECK_THAT(o.err, ContainsSubstring("--resume"));
 }
@@ -133,7 +133,7 @@ TEST_CASE("a run folder takes a new run, but not beside another run's checkpoint
 TEST_CASE("--resume says where it looked for a checkpoint", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kTiny);
-  const Outcome o =
+  const CommandOutcome o =
       lockstep({"run", folder / "s.toml", "--backend", "cpu", "--resume", folder.path.string()});
   CHECK(o.exit_code == 2);
   CHECK_THAT(o.err, ContainsSubstring("no checkpoint there or in its checkpoints folder"));
@@ -144,7 +144,7 @@ TEST_CASE("every point of a sweep has its own run folder", "[cli]") {
   write_bytes(folder / "s.toml",
               kSynthetic + "[sweep]\nparallelism.pipeline_parallel_microbatches = [4, 8]\n");
   REQUIRE(lockstep({"run", folder / "s.toml", "--out", folder / "runs"}).exit_code == 0);
-  const Outcome o = lockstep({"compare", folder / "runs/0", folder / "runs/1"});
+  const CommandOutcome o = lockstep({"compare", folder / "runs/0", folder / "runs/1"});
   CHECK(o.exit_code == 0);
   CHECK_THAT(o.out, ContainsSubstring("program      DIFFERENT"));
 }
@@ -153,21 +153,21 @@ TEST_CASE("report and compare take run folders, their traces and Kineto's", "[cl
   const TemporaryFolder folder;
   const std::string kineto = LOCKSTEP_SOURCE_DIR "/tests/data/kineto";
   write_bytes(folder / "s.toml", kTiny);
-  const Outcome ran = lockstep({"run", folder / "s.toml", "--out", folder / "run"});
+  const CommandOutcome ran = lockstep({"run", folder / "s.toml", "--out", folder / "run"});
   REQUIRE(ran.exit_code == 0);
-  const Outcome again = lockstep({"report", folder / "run"});
+  const CommandOutcome again = lockstep({"report", folder / "run"});
   CHECK(again.exit_code == 0);
   CHECK(again.out == ran.out);
 
-  const Outcome trace = lockstep({"report", folder / "run/trace.json.gz", "--json"});
+  const CommandOutcome trace = lockstep({"report", folder / "run/trace.json.gz", "--json"});
   REQUIRE(trace.exit_code == 0);
-  const Outcome whole = lockstep({"report", folder / "run", "--json"});
+  const CommandOutcome whole = lockstep({"report", folder / "run", "--json"});
   for (const char* key : {"step_time_s", "compute_s", "exposed_comm_by_rank_s", "bubble_fraction",
                           "peak_memory_bytes", "stage_span_s"}) {
     CHECK(json::parse(trace.out)[key] == json::parse(whole.out)[key]);
   }
 
-  const Outcome report = lockstep({"report", kineto, "--timeline"});
+  const CommandOutcome report = lockstep({"report", kineto, "--timeline"});
   REQUIRE(report.exit_code == 0);
   CHECK_THAT(report.out, ContainsSubstring("rank 0  ") && ContainsSubstring("645.2 us") &&
                              ContainsSubstring("kineto, 2 ranks") &&
@@ -175,10 +175,10 @@ TEST_CASE("report and compare take run folders, their traces and Kineto's", "[cl
   CHECK_THAT(report.out, !ContainsSubstring("peak memory"));
   CHECK_THAT(report.err, ContainsSubstring("note: clocks aligned by the ends of 3 collectives"));
 
-  const Outcome compared = lockstep({"compare", folder / "run", kineto});
+  const CommandOutcome compared = lockstep({"compare", folder / "run", kineto});
   REQUIRE(compared.exit_code == 0);
   CHECK_THAT(compared.out, ContainsSubstring("kineto: ") && ContainsSubstring("forward"));
-  const Outcome bad = lockstep({"report", folder / "s.toml"});
+  const CommandOutcome bad = lockstep({"report", folder / "s.toml"});
   CHECK(bad.exit_code == 2);
   CHECK_THAT(bad.err, ContainsSubstring("s.toml:1:2: not a trace"));
 }

@@ -120,7 +120,7 @@ TEST_CASE("every row of the published table is reproduced exactly by lockstep ru
           std::pair{"costs.backward_weight", cell[6]}, std::pair{"costs.p2p", cell[7]}}) {
       arguments.insert(arguments.end(), {"--set", std::string(key) + "=" + value});
     }
-    const test::Outcome outcome = test::lockstep(arguments);
+    const test::CommandOutcome outcome = test::lockstep(arguments);
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
     const auto report = nlohmann::json::parse(outcome.out);

@@ -28,7 +28,7 @@ TEST_CASE("every scenario runs and meets its expectations", "[scenarios]") {
   REQUIRE(files.size() >= 10);
   for (const std::string& file : files) {
     INFO(file);
-    const test::Outcome outcome = test::lockstep({"run", file});
+    const test::CommandOutcome outcome = test::lockstep({"run", file});
     INFO(outcome.out << outcome.err);
     CHECK(outcome.exit_code == 0);
   }
@@ -49,7 +49,8 @@ TEST_CASE("the vision scenarios train on the CPU to what they expect", "[scenari
   for (const std::string& file : scenario_files()) {
     if (fs::path(file).parent_path().filename() != "vision") continue;
     INFO(file);
-    const test::Outcome outcome = test::lockstep({"run", file, "--backend", "cpu", "--quiet"});
+    const test::CommandOutcome outcome =
+        test::lockstep({"run", file, "--backend", "cpu", "--quiet"});
     INFO(outcome.out << outcome.err);
     CHECK(outcome.exit_code == 0);
   }
@@ -59,7 +60,7 @@ TEST_CASE("every tiny scenario trains on the CPU and its loss falls", "[scenario
   for (const std::string& file : scenario_files()) {
     if (fs::path(file).parent_path().filename() != "tiny") continue;
     INFO(file);
-    const test::Outcome outcome =
+    const test::CommandOutcome outcome =
         test::lockstep({"run", file, "--backend", "cpu", "--set", "expect.\"losses.19\"={max=5.0}",
                         "--set", "expect.\"losses.0\"={min=5.3}"});
     INFO(outcome.out << outcome.err);
