@@ -1,16 +1,14 @@
 // ZB-1p and ZB-2p: the greedy search of Qi et al. 2023 for the order of F, I and W under a limit of
 // live activations: F takes one, I gives back what W does not need, W the rest. Eight variants are
 // tried; the one whose longest stage is shortest is kept.
+#include "core/lower/pipeline_search.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "core/lower/schedules.hpp"
-
 namespace lockstep {
 namespace {
-
-constexpr double kRounding = 1e-9;  // activations
 
 struct Variant {
   bool gap_before_first_i;  // stop packing F as soon as one would delay the first I
@@ -51,11 +49,7 @@ class GreedySchedule {
     for (const Rank& rank : ranks_) longest = std::max(longest, rank.end - rank.begin);
     return longest;
   }
-  std::vector<Actions> take() {
-    std::vector<Actions> all;
-    for (Rank& rank : ranks_) all.push_back(std::move(rank.actions));
-    return all;
-  }
+  std::vector<Actions> take() { return take_actions(ranks_); }
 
  private:
   struct Rank {
@@ -71,7 +65,8 @@ class GreedySchedule {
   /// Activations that one more F would have alive, above the limit.
   double excess(const Rank& rank) const {
     const double kept = shape_.kept_after_input;
-    return rank.forwards + 1 - rank.inputs * (1 - kept) - rank.weights * kept - limit_ - kRounding;
+    return rank.forwards + 1 - rank.inputs * (1 - kept) - rank.weights * kept - limit_ -
+           kActivationRounding;
   }
   void start(Rank& rank, double ready) {
     if (rank.end < ready) {
@@ -100,11 +95,6 @@ class GreedySchedule {
     Rank& rank = ranks_[at(s)];
     rank.end += times(s).weight;
     rank.actions.push_back({Phase::W, s, rank.weights++});
-  }
-  double largest_gaps() const {
-    double largest = 0;
-    for (const Rank& rank : ranks_) largest = std::max(largest, rank.gaps);
-    return largest;
   }
 
   /// The first F everywhere, then as many more as fit before the first I could begin, fewer on each
@@ -165,7 +155,7 @@ class GreedySchedule {
     if (rank.end >= wanted) return true;
     const double first = std::ceil(std::max(0.0, excess(rank)) / shape_.kept_after_input);
     const double cost = times(s).forward + first * times(s).weight;  // W that must free memory
-    return rank.end + cost > wanted && wanted - rank.end <= largest_gaps() - rank.gaps;
+    return rank.end + cost > wanted && wanted - rank.end <= largest_gaps(ranks_) - rank.gaps;
   }
 
   /// W while the rank has nothing else to do until `ready`; one that takes longer than the gap only
@@ -174,7 +164,7 @@ class GreedySchedule {
     Rank& rank = ranks_[at(s)];
     while (rank.weights < rank.inputs && rank.end + times(s).weight <= ready) weight(s);
     if (rank.weights == rank.inputs || rank.end >= ready) return;
-    const bool small = ready - rank.end <= largest_gaps() - rank.gaps;
+    const bool small = ready - rank.end <= largest_gaps(ranks_) - rank.gaps;
     if (!small || variant_.fill_small_gaps) weight(s);
   }
 

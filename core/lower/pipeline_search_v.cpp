@@ -7,12 +7,10 @@
 #include <deque>
 #include <limits>
 
-#include "core/lower/schedules.hpp"
+#include "core/lower/pipeline_search.hpp"
 
 namespace lockstep {
 namespace {
-
-constexpr double kRounding = 1e-9;  // activations
 
 enum Leg { kForwardDown, kForwardUp, kInputDown, kInputUp };
 
@@ -52,21 +50,13 @@ class GreedyV {
     }
     return !stuck_;
   }
-  double largest_gaps() const {
-    double largest = 0;
-    for (const Rank& rank : ranks_) largest = std::max(largest, rank.gaps);
-    return largest;
-  }
+  double largest_gaps() const { return lockstep::largest_gaps(ranks_); }
   std::vector<double> gaps() const {
     std::vector<double> all;
     for (const Rank& rank : ranks_) all.push_back(rank.gaps);
     return all;
   }
-  std::vector<Actions> take() {
-    std::vector<Actions> all;
-    for (Rank& rank : ranks_) all.push_back(std::move(rank.actions));
-    return all;
-  }
+  std::vector<Actions> take() { return take_actions(ranks_); }
 
  private:
   struct Rank {
@@ -79,7 +69,7 @@ class GreedyV {
     Actions actions;
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  double limit() const { return 2 * shape_.p + kRounding; }
+  double limit() const { return 2 * shape_.p + kActivationRounding; }
   Stage stage_of(Leg leg, int r) const {
     return leg == kForwardDown || leg == kInputUp ? r : 2 * shape_.p - 1 - r;
   }
