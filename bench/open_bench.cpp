@@ -3,7 +3,7 @@
 // JSON.
 #include <benchmark/benchmark.h>
 
-#include <QApplication>
+#include <QCoreApplication>
 #include <filesystem>
 
 #include "bench/kineto_file.hpp"
@@ -45,11 +45,3 @@ BENCHMARK(open_in_window)
     ->UseRealTime();
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  qputenv("QT_QPA_PLATFORM", "offscreen");
-  QApplication::setStyle("fusion");
-  const QApplication application(argc, argv);
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}

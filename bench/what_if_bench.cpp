@@ -4,7 +4,7 @@
 // × 600. `window`: the whole window, 1600 × 900, every view included.
 #include <benchmark/benchmark.h>
 
-#include <QApplication>
+#include <QCoreApplication>
 #include <functional>
 
 #include "gui/model/session.hpp"
@@ -78,11 +78,3 @@ BENCHMARK_CAPTURE(timeline, bandwidth, Slider::Bandwidth)->Apply(settings);
 BENCHMARK_CAPTURE(timeline, straggler, Slider::Straggler)->Apply(settings);
 BENCHMARK_CAPTURE(window, bandwidth, Slider::Bandwidth)->Apply(settings);
 BENCHMARK_CAPTURE(window, straggler, Slider::Straggler)->Apply(settings);
-
-int main(int argc, char** argv) {
-  qputenv("QT_QPA_PLATFORM", "offscreen");
-  QApplication::setStyle("fusion");
-  const QApplication application(argc, argv);
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
