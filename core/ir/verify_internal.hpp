@@ -28,6 +28,12 @@ class Faults {
   std::vector<Error> errors_;
 };
 
+template <class T>
+bool in_table(std::int32_t index, const std::vector<T>& table) {
+  return index >= 0 && static_cast<std::size_t>(index) < table.size();
+}
+inline std::string number(std::int64_t n) { return std::to_string(n); }
+
 /// "rank 2: %7 all_gather dp L3".
 std::string op_at(const Program& program, Rank rank, OpId id);
 /// The same for the first rank of a role.
@@ -35,8 +41,12 @@ std::string op_at(const Program& program, const Role& role, OpId id);
 /// "%b9 (param_full w L3)".
 std::string buffer_name(const Program& program, const Role& role, BufferId id);
 
-/// Index ranges, slices, sizes, views, group membership, `after` of lower id only.
+/// Mesh, groups, parameters, who has which role; then all functions and roles.
 void check_structure(const Program& program, Faults& faults);
+/// Kernels: dimensions, operands within their formals, declared access.
+void check_functions(const Program& program, Faults& faults);
+/// Index ranges, slices, sizes, views, group membership, `after` of lower id only.
+void check_role(const Program& program, const Role& role, Faults& faults);
 /// Members of each group issue the same collectives in one order; each send has its receive; equal
 /// microbatch counts.
 void check_matching(const Program& program, const Folding& folding, Faults& faults);

@@ -36,8 +36,6 @@ RoleTraffic traffic_of(const Role& role) {
 
 namespace {
 
-std::string number(std::int64_t n) { return std::to_string(n); }
-
 std::string size_and_type(const Program& program, const Role& role, OpId id) {
   const Op& op = role.op(id);
   return number(payload_bytes(program, role, op).v) + " bytes of " +
