@@ -3,6 +3,7 @@
 
 #include "tests/backends/cuda/cpu_kernels.hpp"
 #include "tests/backends/cuda/emulated_gpu.hpp"
+#include "tests/integration/fused_pair.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 
 using namespace lockstep;

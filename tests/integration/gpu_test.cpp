@@ -15,6 +15,7 @@
 #include "core/lower/lower.hpp"
 #include "core/run/calibration.hpp"
 #include "tests/catch.hpp"
+#include "tests/integration/fused_pair.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 #include "tests/integration/parity_table.hpp"
 

@@ -1,0 +1,62 @@
+// Collects the cases of conformance_cases(): per kind of kernel, a function of the shape.
+#pragma once
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/kernel_conformance.hpp"
+
+namespace lockstep::test {
+
+class ConformanceCases {
+ public:
+  std::vector<ConformanceCase> take() { return std::move(cases_); }
+
+  // conformance_dense.cpp
+  void gemm(std::int64_t m, std::int64_t n, std::int64_t k);
+  void norm(bool centered, std::int64_t rows, std::int64_t cols);
+  void rows_and_columns(std::int64_t rows, std::int64_t cols);
+  /// The vocabulary in parts, the last of which may hold padding, or nothing else.
+  void cross_entropy_parts(std::int64_t rows, std::int64_t vocab, std::int64_t parts);
+  void line(std::int64_t n);
+  void clip(std::int64_t blocks, double max_norm);
+  void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab);
+
+  // conformance_attention.cpp
+  void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
+                 std::int64_t dim);
+  /// Of one rank among `parts`, whose keys and values are gathered: `seq` own tokens, half of them
+  /// from the front of the sequence and half from the back.
+  void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
+                          std::int64_t kv_heads, std::int64_t dim, std::int64_t parts);
+  void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
+            std::int64_t row_heads);
+  void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b);
+
+  // conformance_experts.cpp
+  void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
+                    std::int64_t k);
+  /// `capacity` may be too small for all.
+  void route(std::int64_t tokens, std::int64_t experts, std::int64_t choices, std::int64_t capacity,
+             std::int64_t cols);
+
+  // conformance_vision.cpp
+  void convolution(std::int64_t batch, std::int64_t height, std::int64_t width, std::int64_t in,
+                   std::int64_t out, std::int64_t kernel, std::int64_t stride);
+  void batch_norm(std::int64_t rows, std::int64_t cols);
+  void pooling(std::int64_t batch, std::int64_t height, std::int64_t width, std::int64_t channels,
+               std::int64_t stride);
+
+ private:
+  Numbers random(std::int64_t n, double scale = 1.0, double offset = 0.0);
+  Numbers ids(std::int64_t n, std::int64_t below);
+  void add(ConformanceCase c) { cases_.push_back(std::move(c)); }
+  /// Outputs of a case in float64: what a backward kernel is given.
+  static std::vector<Numbers> outputs(const ConformanceCase& c);
+
+  std::mt19937 engine_{17};
+  std::vector<ConformanceCase> cases_;
+};
+
+}  // namespace lockstep::test

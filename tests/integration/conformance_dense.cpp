@@ -1,0 +1,195 @@
+// Cases of the kernels of dense layers, of losses and of the optimizer.
+#include <algorithm>
+
+#include "tests/integration/conformance_cases.hpp"
+
+namespace lockstep::test {
+
+using K = KernelKind;
+
+void ConformanceCases::gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
+  for (int t = 0; t < 4; ++t) {
+    const bool ta = (t & 1) != 0, tb = (t & 2) != 0;
+    const std::vector<std::int64_t> dims = {m, n, k, ta, tb};
+    add({.kind = K::Gemm, .dims = dims, .in = {random(m * k), random(k * n)}});
+    add({.kind = K::Gemm,
+         .dims = dims,
+         .in = {random(m * k), random(k * n), random(n), random(m * n)}});
+    add({.kind = K::Gemm,
+         .dims = dims,
+         .in = {random(m * k), random(k * n)},
+         .initial = {random(m * n)},
+         .accumulate = true,
+         .wide_out = "w"});
+  }
+  add({.kind = K::Gemm,
+       .dims = {m, n, k, 0, 1},
+       .in = {random(m * k), random(k * n), random(n), {}}});
+  add({.kind = K::Gemm,
+       .dims = {m, n, k, 0, 1},
+       .in = {random(m * k), random(k * n), {}, random(m * n)}});
+}
+
+void ConformanceCases::norm(bool centered, std::int64_t rows, std::int64_t cols) {
+  const std::vector<std::int64_t> dims = {rows, cols};
+  ConformanceCase forward{.kind = centered ? K::LayerNormForward : K::RmsNormForward,
+                          .dims = dims,
+                          .scalars = {1e-5},
+                          .in = {random(rows * cols, 3.0, 0.5), random(cols)},
+                          .wide_out = "-w"};
+  if (centered) forward.in.push_back(random(cols));
+  add(forward);
+  if (cols == 1) return;  // what cancellation leaves of eps: nothing to compare
+  const Numbers stats = outputs(forward)[1], dy = random(rows * cols);
+  for (const bool resid : {false, true}) {
+    add({.kind = centered ? K::LayerNormBackwardInput : K::RmsNormBackwardInput,
+         .dims = dims,
+         .in = {dy, forward.in[0], forward.in[1], stats, resid ? random(rows * cols) : Numbers{}},
+         .aliases = {resid ? 4 : -1},
+         .wide_in = "---w-"});
+  }
+  for (const bool accumulate : {false, true}) {
+    ConformanceCase weight{.kind = centered ? K::LayerNormBackwardWeight : K::RmsNormBackwardWeight,
+                           .dims = dims,
+                           .in = {dy, forward.in[0], stats},
+                           .accumulate = accumulate,
+                           .wide_in = "--w",
+                           .wide_out = accumulate ? "ww" : ""};
+    if (accumulate) weight.initial = {random(cols), random(cols)};
+    add(weight);
+  }
+}
+
+void ConformanceCases::rows_and_columns(std::int64_t rows, std::int64_t cols) {
+  const std::int64_t n = rows * cols;
+  add({.kind = K::ColumnSum, .dims = {rows, cols}, .in = {random(n)}});
+  add({.kind = K::ColumnSum,
+       .dims = {rows, cols},
+       .in = {random(n)},
+       .initial = {random(cols)},
+       .accumulate = true,
+       .wide_out = "w"});
+  add({.kind = K::Add, .dims = {rows, cols}, .in = {random(n), random(n), random(cols)}});
+  add({.kind = K::Add, .dims = {rows, cols}, .in = {random(n), random(n), {}}, .aliases = {0}});
+  add({.kind = K::SwigluForward, .dims = {rows, cols}, .in = {random(2 * n, 6.0)}});
+  add({.kind = K::SwigluBackward, .dims = {rows, cols}, .in = {random(n), random(2 * n, 6.0)}});
+  for (const bool accumulate : {false, true}) {
+    add({.kind = K::CrossEntropy,
+         .dims = {rows, cols},
+         .scalars = {1.0 / static_cast<double>(rows)},
+         .in = {random(n, 8.0), ids(rows, cols)},
+         .initial = {{}, accumulate ? random(1) : Numbers{}},
+         .aliases = {accumulate ? 0 : -1},
+         .accumulate = accumulate,
+         .wide_out = "-w"});
+  }
+}
+
+void ConformanceCases::cross_entropy_parts(std::int64_t rows, std::int64_t vocab,
+                                           std::int64_t parts) {
+  const std::int64_t cols = (vocab + parts - 1) / parts;
+  const Numbers targets = ids(rows, vocab);
+  std::vector<ConformanceCase> each;
+  Numbers stats;
+  for (std::int64_t p = 0; p < parts; ++p) {
+    Numbers own = targets;
+    for (double& id : own) id -= static_cast<double>(p * cols);
+    const auto real = static_cast<double>(std::clamp<std::int64_t>(vocab - p * cols, 0, cols));
+    each.push_back(
+        {.kind = K::CrossEntropyStats,
+         .dims = {rows, cols},
+         .in = {random(rows * cols, 8.0), own, vocab % parts == 0 ? Numbers{} : Numbers{real}},
+         .wide_out = "w"});
+    const Numbers part = outputs(each.back())[0];
+    stats.insert(stats.end(), part.begin(), part.end());
+    add(each.back());
+  }
+  for (const ConformanceCase& part : each) {
+    for (const bool accumulate : {false, true}) {
+      add({.kind = K::CrossEntropyParallel,
+           .dims = {rows, cols, parts},
+           .scalars = {1.0 / static_cast<double>(rows)},
+           .in = {part.in[0], part.in[1], stats, part.in[2]},
+           .initial = {{}, accumulate ? random(1) : Numbers{}},
+           .aliases = {accumulate ? 0 : -1},
+           .accumulate = accumulate,
+           .wide_in = "--w",
+           .wide_out = "-w"});
+    }
+  }
+}
+
+void ConformanceCases::line(std::int64_t n) {
+  add({.kind = K::GeluForward, .dims = {n}, .in = {random(n, 6.0)}});
+  add({.kind = K::GeluBackward, .dims = {n}, .in = {random(n), random(n, 6.0)}});
+  add({.kind = K::GeluBackward, .dims = {n}, .in = {random(n), random(n, 60.0)}, .aliases = {0}});
+  add({.kind = K::ReluForward, .dims = {n}, .in = {random(n)}});
+  add({.kind = K::ReluBackward, .dims = {n}, .in = {random(n), random(n)}, .aliases = {0}});
+  add({.kind = K::Fill, .dims = {n}, .scalars = {0.75}});
+  add({.kind = K::Sum, .dims = {n}, .in = {random(n)}, .wide_out = "w"});
+  for (const std::int64_t blocks : {1, 3}) {
+    add({.kind = K::NormSquared, .dims = {n, blocks}, .in = {random(n)}, .wide_out = "w"});
+    add({.kind = K::NormSquared,
+         .dims = {n, blocks},
+         .in = {random(n)},
+         .initial = {random(blocks, 1.0, 2.0)},
+         .accumulate = true,
+         .wide_out = "w"});
+  }
+  for (const bool clipped : {false, true}) {
+    add({.kind = K::AdamW,
+         .dims = {n},
+         .scalars = {0.9, 0.95, 1e-8, 0.1},
+         .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
+         .initial = {random(n), random(n), random(n, 0.5, 0.6)},
+         .wide_in = clipped ? "ww" : ""});
+    add({.kind = K::AdamW,
+         .dims = {n},
+         .scalars = {0.9, 0.95, 1e-8, 0.1},
+         .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
+         .initial = {random(n), random(n), random(n, 0.5, 0.6)},
+         .stochastic = true,
+         .wide_in = clipped ? "ww" : ""});
+    add({.kind = K::Sgd,
+         .dims = {n},
+         .scalars = {0.9, 0.1},
+         .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
+         .initial = {random(n), random(n)},
+         .wide_in = clipped ? "ww" : ""});
+  }
+}
+
+void ConformanceCases::clip(std::int64_t blocks, double max_norm) {
+  add({.kind = K::ClipCoefficient,
+       .dims = {blocks},
+       .scalars = {max_norm},
+       .in = {random(blocks, 0.5, 0.6)},
+       .wide_in = "w",
+       .wide_out = "ww"});
+}
+
+void ConformanceCases::embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq,
+                                 std::int64_t vocab) {
+  const std::vector<std::int64_t> dims = {tokens, cols, seq, vocab};
+  for (const bool positions : {false, true}) {
+    // Some lie outside: rows of a table that another rank holds.
+    Numbers own = ids(tokens, vocab + 2);
+    for (double& id : own) id -= 1;
+    add({.kind = K::EmbeddingForward,
+         .dims = dims,
+         .in = {own, random(vocab * cols), positions ? random(seq * cols) : Numbers{}}});
+    add({.kind = K::EmbeddingBackward,
+         .dims = dims,
+         .in = {own, random(tokens * cols)},
+         .absent_out = {false, !positions}});
+    add({.kind = K::EmbeddingBackward,
+         .dims = dims,
+         .in = {own, random(tokens * cols)},
+         .initial = {random(vocab * cols), random(seq * cols)},
+         .accumulate = true,
+         .absent_out = {false, !positions},
+         .wide_out = "ww"});
+  }
+}
+
+}  // namespace lockstep::test

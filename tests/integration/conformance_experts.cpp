@@ -1,0 +1,62 @@
+// Cases of the kernels of experts.
+#include "tests/integration/conformance_cases.hpp"
+
+namespace lockstep::test {
+
+using K = KernelKind;
+
+void ConformanceCases::grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m,
+                                    std::int64_t n, std::int64_t k) {
+  const std::int64_t parts = groups * chunks;
+  for (const std::int64_t tb : {0, 1}) {
+    const std::vector<std::int64_t> dims = {groups, chunks, m, n, k, tb};
+    const Numbers a = random(parts * m * k), b = random(groups * k * n);
+    add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, {}}});
+    add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, random(groups * n)}});
+  }
+  // As chunks times m rows of gradients n wide.
+  for (const bool accumulate : {false, true}) {
+    ConformanceCase weight{.kind = K::GroupedGemmWeight,
+                           .dims = {groups, chunks, m, n, k},
+                           .in = {random(parts * m * n), random(parts * m * k)},
+                           .accumulate = accumulate,
+                           .absent_out = {false, accumulate},
+                           .wide_out = "ww"};
+    if (accumulate) weight.initial = {random(groups * n * k), {}};
+    add(weight);
+  }
+}
+
+void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int64_t choices,
+                             std::int64_t capacity, std::int64_t cols) {
+  const std::vector<std::int64_t> dims = {tokens, experts, choices, capacity};
+  const ConformanceCase forward{.kind = K::RouteForward,
+                                .dims = dims,
+                                .in = {random(tokens * experts, 4.0)},
+                                .wide_in = "w",
+                                .wide_out = "ww--"};
+  add(forward);
+  const auto routed = outputs(forward);
+  const Numbers &probs = routed[0], &gates = routed[1], &slots = routed[2];
+  add({.kind = K::RouteBackward,
+       .dims = dims,
+       .scalars = {0.01},
+       .in = {random(tokens * choices), probs, slots},
+       .wide_in = "ww-",
+       .wide_out = "w"});
+  const std::vector<std::int64_t> combined = {tokens, cols, choices, experts * capacity};
+  const Numbers x = random(experts * capacity * cols);
+  for (const bool resid : {false, true}) {
+    add({.kind = K::CombineForward,
+         .dims = combined,
+         .in = {x, gates, slots, resid ? random(tokens * cols) : Numbers{}},
+         .wide_in = "-w--"});
+  }
+  add({.kind = K::CombineBackward,
+       .dims = combined,
+       .in = {random(tokens * cols), x, gates, slots},
+       .wide_in = "--w-",
+       .wide_out = "-w"});
+}
+
+}  // namespace lockstep::test
