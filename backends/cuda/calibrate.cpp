@@ -157,7 +157,7 @@ class Subject {
 PeakRate peak(Bench& bench, DType dtype, std::int64_t n, int rounds) {
   const Kernel product = calibration_kernel(KernelKind::Gemm, dtype, {n, n, n, 0, 1});
   Subject subject(bench, product);
-  return {dtype, work(product).flops.v / subject.measure(rounds, 3)};
+  return {dtype, {work(product).flops.v / subject.measure(rounds, 3)}};
 }
 
 /// Bytes per second of copies of `bytes` at a time.

@@ -138,9 +138,9 @@ class CudaBackend final : public Backend {
     if (!nccl) return nccl.error();
     crew.nccl = std::move(*nccl);
     std::vector<cuda::NcclRank> members;
-    for (int i = 0; i < ranks; ++i) {
-      const Rank rank = distributed ? process.index() : i;
-      members.push_back({rank, crew.gpus[static_cast<std::size_t>(first + i)].get()});
+    auto gpu = crew.gpus.begin() + first;
+    for (int i = 0; i < ranks; ++i, ++gpu) {
+      members.push_back({distributed ? process.index() : i, gpu->get()});
     }
     for (const cuda::NcclRank& member : members) {
       crew.nodes.push_back(std::make_unique<cuda::Node>(*member.gpu, process));

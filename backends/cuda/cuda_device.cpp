@@ -425,7 +425,7 @@ Result<void> CudaDevice::wait_for(StreamHandle stream) {
     const auto idle = driver_.idle(stream);
     if (!idle) return idle.error();
     if (*idle) break;
-    if (const auto well = watch_(); !well) return well;
+    if (auto well = watch_(); !well) return well;
     std::this_thread::sleep_for(kWatchInterval);
   }
   return driver_.synchronize(stream);

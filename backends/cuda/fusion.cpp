@@ -21,10 +21,7 @@ struct Range {
 class OpKernels {
  public:
   OpKernels(const Program& program, const Role& role, const Op& op)
-      : program_(program),
-        role_(role),
-        op_(op),
-        kernels_(program.function(op.function()).kernels) {}
+      : role_(role), op_(op), kernels_(program.function(op.function()).kernels) {}
 
   const std::vector<Kernel>& kernels() const { return kernels_; }
   Range input(const Kernel& kernel, std::size_t i) const {
@@ -104,7 +101,6 @@ class OpKernels {
     return {root.v, begin, begin + elements * size_of(operand.dtype)};
   }
 
-  const Program& program_;
   const Role& role_;
   const Op& op_;
   const std::vector<Kernel>& kernels_;

@@ -157,7 +157,7 @@ Result<void> LocalCommunicator::arrive(const Place& place, std::int64_t number,
     if (other.device == nullptr) return {};
     parties.push_back(other.party);
   }
-  if (const auto same = check_agreement(parties); !same) return same;
+  if (auto same = check_agreement(parties); !same) return same;
   const std::vector<Member> all = std::move(members);
   place.meeting->waiting.erase(number);
   return issue(all);

@@ -183,9 +183,8 @@ class TcpProcess final : public Process {
       if (sent > 0) {
         at += sent;
         bytes -= sent;
-      } else if (sent < 0 && !would_block()) {
-        return false;
-      } else if (data ? failure_.is_set() : steady_clock::now() > until) {
+      } else if ((sent < 0 && !would_block()) ||
+                 (data ? failure_.is_set() : steady_clock::now() > until)) {
         return false;
       } else {
         static_cast<void>(ready(peer.socket.fd(), POLLOUT));

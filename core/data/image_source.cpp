@@ -63,8 +63,9 @@ class SyntheticImages final : public ImageSource {
       for (int x = 0; x < size_; ++x) {
         const int cell = y * kGrid / size_ * kGrid + x * kGrid / size_;
         for (int c = 0; c < kChannels; ++c, ++i) {
-          const auto place = static_cast<std::uint64_t>(cell * kChannels + c);
-          const auto colour = static_cast<std::int32_t>(mix64(pattern + place + 1) % kColours);
+          const int place = cell * kChannels + c;
+          const std::uint64_t drawn = mix64(pattern + static_cast<std::uint64_t>(place) + 1);
+          const auto colour = static_cast<std::int32_t>(drawn % kColours);
           const auto noise = static_cast<std::int32_t>(mix64(key + i + 1) % kNoise);
           pixels[i] = 128 - (kColours + kNoise) / 2 + colour + noise;
         }

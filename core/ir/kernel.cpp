@@ -32,13 +32,12 @@ std::int64_t product(std::int64_t first, Rest... rest) {
 }
 
 const std::array<KernelInfo, kNumKernelKinds>& table() {
-  static const std::vector<std::string_view> kConvolution = {"batch", "height", "width", "in",
-                                                             "out",   "kernel", "stride"};
-  static const std::vector<std::string_view> kPooling = {"batch",    "height", "width",
-                                                         "channels", "kernel", "stride"};
-  static const std::vector<std::string_view> kRouting = {"tokens", "experts", "choices",
-                                                         "capacity"};
-  static const std::vector<std::string_view> kCombination = {"tokens", "cols", "choices", "places"};
+  static const std::vector<std::string_view> convolution = {"batch", "height", "width", "in",
+                                                            "out",   "kernel", "stride"};
+  static const std::vector<std::string_view> pooling = {"batch",    "height", "width",
+                                                        "channels", "kernel", "stride"};
+  static const std::vector<std::string_view> routing = {"tokens", "experts", "choices", "capacity"};
+  static const std::vector<std::string_view> combination = {"tokens", "cols", "choices", "places"};
   static const std::array<KernelInfo, kNumKernelKinds> rows = {{
       {"gemm", {"m", "n", "k", "ta", "tb"}, {}, {"a", "b", "[bias]", "[resid]"}, {"c"}},
       {"column_sum", {"rows", "cols"}, {}, {"x"}, {"y"}},
@@ -100,9 +99,9 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
       {"clip_coefficient", {"blocks"}, {"max_norm"}, {"sq"}, {"coef", "norm"}},
       {"adamw", {"n"}, {"beta1", "beta2", "eps", "decay"}, {"grad", "[coef]"}, {"w", "m", "v"}},
       {"sgd", {"n"}, {"momentum", "decay"}, {"grad", "[coef]"}, {"w", "v"}},
-      {"conv2d_forward", kConvolution, {}, {"x", "w"}, {"y"}},
-      {"conv2d_backward_input", kConvolution, {}, {"dy", "w", "[resid]"}, {"dx"}},
-      {"conv2d_backward_weight", kConvolution, {}, {"dy", "x"}, {"dw"}},
+      {"conv2d_forward", convolution, {}, {"x", "w"}, {"y"}},
+      {"conv2d_backward_input", convolution, {}, {"dy", "w", "[resid]"}, {"dx"}},
+      {"conv2d_backward_weight", convolution, {}, {"dy", "x"}, {"dw"}},
       {"batch_norm_statistics", {"rows", "cols"}, {}, {"x"}, {"stats"}},
       {"batch_norm_combine", {"parts", "cols"}, {}, {"each"}, {"stats"}},
       {"batch_norm_running", {"cols"}, {"momentum", "correction"}, {"stats"}, {"running"}},
@@ -116,8 +115,8 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
       {"batch_norm_backward_weight", {"cols"}, {}, {"sums"}, {"dw", "db"}},
       {"relu_forward", {"n"}, {}, {"x"}, {"y"}},
       {"relu_backward", {"n"}, {}, {"dy", "y"}, {"dx"}},
-      {"max_pool_forward", kPooling, {}, {"x"}, {"y"}},
-      {"max_pool_backward", kPooling, {}, {"dy", "x"}, {"dx"}},
+      {"max_pool_forward", pooling, {}, {"x"}, {"y"}},
+      {"max_pool_backward", pooling, {}, {"dy", "x"}, {"dx"}},
       {"average_pool_forward", {"batch", "positions", "cols"}, {}, {"x"}, {"y"}},
       {"average_pool_backward", {"batch", "positions", "cols"}, {}, {"dy"}, {"dx"}},
       {"grouped_gemm", {"groups", "chunks", "m", "n", "k", "tb"}, {}, {"a", "b", "[bias]"}, {"c"}},
@@ -126,10 +125,10 @@ const std::array<KernelInfo, kNumKernelKinds>& table() {
        {},
        {"dy", "x"},
        {"dw", "[dbias]"}},
-      {"route_forward", kRouting, {}, {"logits"}, {"probs", "gates", "slots", "sources"}},
-      {"route_backward", kRouting, {"balance"}, {"dgates", "probs", "slots"}, {"dlogits"}},
-      {"combine_forward", kCombination, {}, {"x", "gates", "slots", "[resid]"}, {"y"}},
-      {"combine_backward", kCombination, {}, {"dy", "x", "gates", "slots"}, {"dx", "dgates"}},
+      {"route_forward", routing, {}, {"logits"}, {"probs", "gates", "slots", "sources"}},
+      {"route_backward", routing, {"balance"}, {"dgates", "probs", "slots"}, {"dlogits"}},
+      {"combine_forward", combination, {}, {"x", "gates", "slots", "[resid]"}, {"y"}},
+      {"combine_backward", combination, {}, {"dy", "x", "gates", "slots"}, {"dx", "dgates"}},
       {"delay", {}, {"seconds"}, {}, {}},
   }};
   return rows;

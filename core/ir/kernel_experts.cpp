@@ -56,7 +56,6 @@ std::int64_t experts_output_extent(const Kernel& kernel, std::size_t i) {
       if (i == 3) return product(d[1], d[3]);
       return product(d[0], i == 0 ? d[1] : d[2]);
     case K::RouteBackward:
-      return product(d[0], d[1]);
     case K::CombineForward:
       return product(d[0], d[1]);
     case K::CombineBackward:

@@ -13,7 +13,8 @@ namespace lockstep {
 namespace {
 
 /// In the order in which a microbatch runs through the V: chunk 0 down, chunk 1 up, and back.
-enum Kind { F0, F1, I1, I0, W, kNumKinds };
+enum Kind { F0, F1, I1, I0, W };
+constexpr int kNumKinds = 5;
 constexpr int kPeriod = 6;  // F, I and W of two chunks
 
 using Block = std::array<int, 4>;  // slots of F0, F1, I1, I0 of the first microbatch

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-enum Leg { kForwardDown, kForwardUp, kInputDown, kInputUp };
+enum Leg { ForwardDown, ForwardUp, InputDown, InputUp };
 
 struct Variant {
   bool weight_before_forward;     // where the gap is shorter than W, but would be the largest
@@ -71,7 +71,7 @@ class GreedyV {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   double limit() const { return 2 * shape_.p + kActivationRounding; }
   Stage stage_of(Leg leg, int r) const {
-    return leg == kForwardDown || leg == kInputUp ? r : 2 * shape_.p - 1 - r;
+    return leg == ForwardDown || leg == InputUp ? r : 2 * shape_.p - 1 - r;
   }
   double time_of(Phase phase, Stage stage) const {
     const StageTimes& times = shape_.times[at(stage)];
@@ -80,7 +80,7 @@ class GreedyV {
 
   /// The rank that passes the leg's microbatches on to `r`; none: r itself, where the leg begins.
   int source(Leg leg, int r) const {
-    const bool down = leg == kForwardDown || leg == kInputDown;
+    const bool down = leg == ForwardDown || leg == InputDown;
     return down ? r - 1 : r + 1 < shape_.p ? r + 1 : -1;
   }
   bool sent(Leg leg, int r) const {
@@ -100,9 +100,9 @@ class GreedyV {
              (source(leg, r) >= 0 && !sent(leg, r));
     if (stuck_) return;
     const double begin = std::max(rank.now, arrival(leg, r));
-    if (rank.done[kForwardDown] > 0) rank.gaps += begin - rank.now;
+    if (rank.done[ForwardDown] > 0) rank.gaps += begin - rank.now;
     const Stage stage = stage_of(leg, r);
-    const Phase phase = leg <= kForwardUp ? Phase::F : Phase::I;
+    const Phase phase = leg <= ForwardUp ? Phase::F : Phase::I;
     rank.now = rank.ends[leg][at(mb)] = begin + time_of(phase, stage);
     rank.held += phase == Phase::F ? 1 : shape_.kept_after_input - 1;
     rank.actions.push_back({phase, stage, mb});
@@ -123,17 +123,17 @@ class GreedyV {
   /// both chunks in turn, until no rank has begun fewer than the one above.
   void warm_up() {
     const int p = shape_.p, m = shape_.m;
-    for (int r = 0; r < p; ++r) pass(kForwardDown, r);
+    for (int r = 0; r < p; ++r) pass(ForwardDown, r);
     for (int r = p - 1; r >= 0; --r) {
       const Rank& rank = ranks_[at(r)];
-      while (!stuck_ && r + 1 < p && rank.done[kForwardDown] < m &&
+      while (!stuck_ && r + 1 < p && rank.done[ForwardDown] < m &&
              rank.held + 2 + 2 * r <= limit() &&
-             rank.now + time_of(Phase::F, r) <= arrival(kForwardUp, r)) {
-        for (int above = 0; above <= r; ++above) pass(kForwardDown, above);
+             rank.now + time_of(Phase::F, r) <= arrival(ForwardUp, r)) {
+        for (int above = 0; above <= r; ++above) pass(ForwardDown, above);
       }
-      pass(kForwardUp, r);
+      pass(ForwardUp, r);
     }
-    Leg leg = kForwardDown;
+    Leg leg = ForwardDown;
     for (int r = 1; r < p; ++r) {
       const std::array<int, 4>& done = ranks_[at(r)].done;
       const std::array<int, 4>& above = ranks_[at(r - 1)].done;
@@ -142,7 +142,7 @@ class GreedyV {
         for (int below = p - 1; below >= r; --below) {
           if (ranks_[at(below)].done[leg] < m) pass(leg, below);
         }
-        leg = leg == kForwardDown ? kForwardUp : kForwardDown;
+        leg = leg == ForwardDown ? ForwardUp : ForwardDown;
       }
     }
   }
@@ -153,27 +153,27 @@ class GreedyV {
     std::vector<int> up;
     for (int r = 0; r < shape_.p; ++r) {
       const std::array<int, 4>& done = ranks_[at(r)].done;
-      const bool goes_up = done[kInputUp] < done[kInputDown] &&
-                           (r + 1 == shape_.p || sent(kInputUp, r) || done[kInputDown] == shape_.m);
+      const bool goes_up = done[InputUp] < done[InputDown] &&
+                           (r + 1 == shape_.p || sent(InputUp, r) || done[InputDown] == shape_.m);
       (goes_up ? up : down).push_back(r);
     }
     for (auto r = up.rbegin(); r != up.rend(); ++r) {
-      fill_gap(kInputUp, *r, true);
-      pass(kInputUp, *r);
+      fill_gap(InputUp, *r, true);
+      pass(InputUp, *r);
     }
     for (const int r : down) {
-      fill_gap(kInputDown, r, variant_.weight_before_input_down);
-      pass(kInputDown, r);
+      fill_gap(InputDown, r, variant_.weight_before_input_down);
+      pass(InputDown, r);
     }
   }
   void forward_of_round(int r) {
     Rank& rank = ranks_[at(r)];
-    if (rank.done[kForwardUp] == shape_.m) return;
-    Leg leg = kForwardDown;
-    if (rank.done[kForwardUp] < rank.done[kForwardDown]) {
-      if (r + 1 == shape_.p || sent(kForwardUp, r)) {
-        leg = kForwardUp;
-      } else if (rank.done[kForwardDown] == shape_.m || (r > 0 && !sent(kForwardDown, r))) {
+    if (rank.done[ForwardUp] == shape_.m) return;
+    Leg leg = ForwardDown;
+    if (rank.done[ForwardUp] < rank.done[ForwardDown]) {
+      if (r + 1 == shape_.p || sent(ForwardUp, r)) {
+        leg = ForwardUp;
+      } else if (rank.done[ForwardDown] == shape_.m || (r > 0 && !sent(ForwardDown, r))) {
         return;
       }
     }

@@ -191,18 +191,18 @@ class StateSharder {
       for (const Episode& e : all) backward_left[e.unit] += !in_forward(e);
     }
     std::size_t place = 0;  // gathers go out in the order of their use
-    for (std::size_t e = 0; e < all.size(); ++e) {
-      const std::size_t u = all[e].unit;
+    for (const Episode& e : all) {
+      const std::size_t u = e.unit;
       const Unit& unit = role_.units[u];
       Buffer gathered = role_.buffer(unit.param);
       gathered.kind = BufferKind::ParamFull;
       gathered.on_host = false;
       gathered.bytes = full_bytes(unit, gathered);
       const BufferId full = add_buffer(role_, gathered);
-      for (std::uint32_t a : all[e].args) role_.args[a] = full;
-      const std::size_t ahead = prefetch(role_.ops[all[e].first].phase);
-      place = std::max(place, place_ahead(layers, all[e].first, ahead));
-      const bool from_piece = !in_forward(all[e]) && kept_pieces[u].valid();
+      for (std::uint32_t a : e.args) role_.args[a] = full;
+      const std::size_t ahead = prefetch(role_.ops[e.first].phase);
+      place = std::max(place, place_ahead(layers, e.first, ahead));
+      const bool from_piece = !in_forward(e) && kept_pieces[u].valid();
       const BufferId source = from_piece                         ? kept_pieces[u]
                               : role_.buffer(unit.param).on_host ? fetch(place, u)
                                                                  : unit.param;
@@ -211,7 +211,7 @@ class StateSharder {
                                                             from_piece ? fewer : unit.shard_group,
                                                             layer_of(out_, u))),
                              {source, full}});
-      if (!in_forward(all[e])) {
+      if (!in_forward(e)) {
         --backward_left[u];
       } else if (backward_left[u] > 0) {
         keep_piece(place, u, full, fewer, kept_pieces);

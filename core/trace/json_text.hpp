@@ -26,6 +26,7 @@ class JsonText {
   /// `on_chunk` is called before each piece with the fraction of the file that has been read.
   JsonText(const std::string& path, std::function<bool(double)> on_chunk);
 
+  // NOLINTBEGIN(readability-identifier-naming): the names that RapidJSON calls
   char Peek() const { return *at_; }
   char Take() {
     const char c = *at_;
@@ -37,6 +38,7 @@ class JsonText {
   void Put(char) {}
   void Flush() {}
   std::size_t PutEnd(char*) { return 0; }
+  // NOLINTEND(readability-identifier-naming)
 
   /// The parser has got a value: the guard against endless ones starts anew.
   void value_seen() { value_begin_ = consumed_; }

@@ -140,7 +140,7 @@ class Arranger {
       while (!open.empty() && event(open.back()).end <= e.begin) open.pop_back();
       const bool nested = nests && !open.empty() && e.end <= event(open.back()).end;
       if (nested) e.marks |= event(open.back()).marks;
-      has_backward_ |= (e.marks & kBackwardMark) != 0;
+      has_backward_ |= (e.marks & BackwardMark) != 0;
       const std::uint32_t lane = lanes.place(e.begin, e.end);
       if (lane >= kMostLanes) return false;
       e.lane = static_cast<std::uint16_t>(lane);
@@ -186,8 +186,8 @@ class Arranger {
   }
 
   static Kind phase_of(const Event& launch) {
-    if ((launch.marks & kBackwardMark) != 0) return Kind::Backward;
-    return (launch.marks & kOptimizerMark) != 0 ? Kind::Optimizer : Kind::Forward;
+    if ((launch.marks & BackwardMark) != 0) return Kind::Backward;
+    return (launch.marks & OptimizerMark) != 0 ? Kind::Optimizer : Kind::Forward;
   }
 
   /// Each end to the last beginning of its id by then. Launches are known already where the file

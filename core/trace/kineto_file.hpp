@@ -31,7 +31,7 @@ struct Event {
 };
 
 /// What an event's name says about the ops below it.
-enum Mark : std::uint8_t { kBackwardMark = 1, kOptimizerMark = 2 };
+enum Mark : std::uint8_t { BackwardMark = 1, OptimizerMark = 2 };
 
 /// What NCCL's metadata says of a collective or message, or the size of a copy.
 struct Transfer {

@@ -26,8 +26,8 @@ std::uint64_t flow_id(std::string_view text) {
 }
 
 std::uint8_t marks_of(std::string_view name) {
-  if (name.starts_with("autograd::engine::evaluate_function")) return kBackwardMark;
-  if (name.starts_with("Optimizer.step")) return kOptimizerMark;
+  if (name.starts_with("autograd::engine::evaluate_function")) return BackwardMark;
+  if (name.starts_with("Optimizer.step")) return OptimizerMark;
   return 0;
 }
 
@@ -448,7 +448,7 @@ Result<File> parse_file(const std::string& path, NameTable& names, const ImportO
     if (options.progress) options.progress(fraction);
     return options.cancel == nullptr || !options.cancel->load();
   });
-  const auto bad = [&](const std::string& what, std::optional<SourceSpan> where) {
+  const auto bad = [&](const std::string& what, const std::optional<SourceSpan>& where) {
     return Error{ErrorKind::Parse, what, where ? where : SourceSpan{path, 0, 0}};
   };
   if (!text.is_open()) return bad(text.failure(), std::nullopt);
