@@ -318,7 +318,7 @@ TEST_CASE("search orders layouts of a vision model by images, and takes no [expe
               "[model]\npreset = \"resnet-tiny\"\n[training]\nglobal_batch_size = 16\n"
               "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 2\n"
               "[expect]\nstep_time_s = 1000\n");
-  const Outcome json = lockstep({"search", folder / "s.toml", "--json"});
+  const CommandOutcome json = lockstep({"search", folder / "s.toml", "--json"});
   INFO(json.err);
   REQUIRE(json.exit_code == 0);
   const auto list = nlohmann::json::parse(json.out);
@@ -327,7 +327,7 @@ TEST_CASE("search orders layouts of a vision model by images, and takes no [expe
   for (std::size_t i = 1; i < list.size(); ++i) {
     CHECK(list[i - 1]["step_time_s"] <= list[i]["step_time_s"]);
   }
-  const Outcome table =
+  const CommandOutcome table =
       lockstep({"search", folder / "s.toml", "--top", "1", "--write", folder / "best.toml"});
   CHECK_THAT(table.out, ContainsSubstring("16 images a step") && ContainsSubstring("images/s"));
   CHECK_THAT(table.out, ContainsSubstring(list[0]["layout"].get<std::string>()));
