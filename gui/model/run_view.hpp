@@ -16,6 +16,7 @@
 #include "core/analysis/step_graph.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
+#include "core/run_folder/metrics_tail.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/trace/trace.hpp"
 #include "gui/model/lanes.hpp"
@@ -46,7 +47,8 @@ struct RunView {
   std::vector<StepView> steps;  // in time order
   /// By role and op, where weights change within a step (PipeDream); else empty.
   std::vector<std::vector<WeightsRead>> weights;
-  std::vector<std::string> notes;  // what the user should know: an [expect] that failed, …
+  std::vector<StepMetrics> metrics;  // of all steps trained, where a run folder has them
+  std::vector<std::string> notes;    // what the user should know: an [expect] that failed, …
 
   RunView() = default;
   RunView(const RunView&) = delete;  // lanes point into the trace

@@ -24,26 +24,29 @@ QString qt(const std::string& text) { return QString::fromStdString(text); }
 
 }  // namespace
 
-/// Loss and throughput of the run that is watched.
+/// Loss and throughput, step by step.
 class RunsView::Charts final : public Canvas {
  public:
-  explicit Charts(const LiveRun& live) : live_(live) {
+  Charts() {
     setAccessibleName("Loss and throughput");
     setMinimumHeight(180);
   }
-  void refresh() { invalidate(); }
+  void show(std::vector<StepMetrics> steps) {
+    steps_ = std::move(steps);
+    invalidate();
+  }
+  const std::vector<StepMetrics>& steps() const { return steps_; }
 
  protected:
   DisplayList draw() const override {
-    if (live_.steps().empty()) {
+    if (steps_.empty()) {
       DisplayList list;
-      list.text(QRectF(rect()), "Loss and tokens/s of a run that trains", Ink::Faint,
-                Align::Center);
+      list.text(QRectF(rect()), "Loss and tokens/s of a real run", Ink::Faint, Align::Center);
       return list;
     }
     Chart loss{"loss", {}, Ink::Accent, false};
     Chart rate{"tokens/s", {}, Ink::Ok, true};
-    for (const StepMetrics& step : live_.steps()) {
+    for (const StepMetrics& step : steps_) {
       loss.points.emplace_back(step.step, step.loss);
       rate.points.emplace_back(step.step, step.tokens_per_s);
     }
@@ -54,7 +57,7 @@ class RunsView::Charts final : public Canvas {
   }
 
  private:
-  const LiveRun& live_;
+  std::vector<StepMetrics> steps_;
 };
 
 RunsView::RunsView(Session& session, QWidget* parent)
@@ -62,7 +65,7 @@ RunsView::RunsView(Session& session, QWidget* parent)
   setAccessibleName("Runs");
   folder_ = QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation).toStdString() +
             "/runs";
-  charts_ = new Charts(live_);
+  charts_ = new Charts;
   state_ = new QLabel;
   state_->setWordWrap(true);
   state_->setAccessibleName("State of the run");
@@ -75,10 +78,12 @@ RunsView::RunsView(Session& session, QWidget* parent)
   connect(&session, &Session::runsChanged, this, [this] { show_runs(); });
   connect(&session, &Session::runChanged, this, [this] {
     show_runs();
+    show_charts();
     show_document();
   });
   connect(&session, &Session::slotsChanged, this, [this] { show_runs(); });
   show_runs();
+  show_charts();
   show_document();
   show_live();
 }
@@ -187,7 +192,7 @@ void RunsView::show_live() {
       break;
   }
   state_->setText(text);
-  charts_->refresh();
+  show_charts();
   show_document();
   const bool ended = live_.state() == State::Finished || live_.state() == State::Cancelled;
   if (ended && opened_ != live_.folder() &&
@@ -198,6 +203,15 @@ void RunsView::show_live() {
 }
 
 // ---------------------------------------------------------------- what it shows
+
+/// Of the run that trains; else of the one that is shown, if it has trained; else of the last.
+void RunsView::show_charts() {
+  const RunPtr run = session_.run();
+  const bool shown = !live_.active() && run && !run->metrics.empty();
+  charts_->show(shown ? run->metrics : live_.steps());
+}
+
+const std::vector<StepMetrics>& RunsView::charted() const { return charts_->steps(); }
 
 void RunsView::show_runs() {
   const QSignalBlocker quiet(list_);

@@ -19,6 +19,7 @@ class RunsView final : public QWidget {
   explicit RunsView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {380, 500}; }
   const LiveRun& live() const { return live_; }
+  const std::vector<StepMetrics>& charted() const;  // whose curves are drawn
   /// Where runs of this application are kept.
   void set_folder(std::string folder) { folder_ = std::move(folder); }
 
@@ -32,6 +33,7 @@ class RunsView final : public QWidget {
   void follow();
   void show_runs();
   void show_live();
+  void show_charts();
   void show_document();
 
   Session& session_;

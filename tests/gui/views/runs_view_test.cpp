@@ -68,6 +68,26 @@ TEST_CASE("a scenario is trained from the application, and the run opens beside 
   CHECK(o.view.findChild<QListWidget*>()->count() == 2);
 }
 
+TEST_CASE("a run folder that is opened shows the curves of its training", "[gui][views]") {
+  test::application();
+  Opened o("tiny/gpt2-ddp2.toml");
+  CHECK(o.view.charted().empty());
+  o.view.findChild<QSpinBox*>()->setValue(3);
+  QTest::mouseClick(button(o.view, "Train"), Qt::LeftButton);
+  wait_for_end(o.view);
+  wait_until_idle(o.session);
+  const std::string folder = o.view.live().folder();
+
+  Opened later("tiny/gpt2-ddp2.toml");
+  later.session.open(folder);
+  wait_until_idle(later.session);
+  REQUIRE(later.view.charted().size() == 3);
+  CHECK(later.view.charted()[2].step == 3);
+  CHECK(later.view.charted()[2].loss == o.view.live().steps()[2].loss);
+  later.session.show(later.session.runs()[0]);  // the simulation has trained nothing
+  CHECK(later.view.charted().empty());
+}
+
 TEST_CASE("a run is stopped after its step, and keeps what it has", "[gui][views]") {
   test::application();
   Opened o("tiny/gpt2-ddp2.toml");
