@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/products.hpp"
 #include "core/base/dtype.hpp"
 
 // Both builds may be linked into one binary: each has a namespace of its own.
@@ -238,21 +239,16 @@ __device__ __forceinline__ A block_max(A x) {
 
 // ---------------------------------------------------------------- launches
 
-/// Products of one shape, with elements from each operand of one to that of the next.
-struct Batch {
-  int64_t count = 1;
-  int64_t a = 0, b = 0, bias = 0, c = 0;
-};
-
-/// Matrix products by a library, where there is one.
-struct Products {
-  virtual ~Products() = default;
-  /// `next`: a kernel to run in the epilogue (Driver::launch_fused), or null. `batch`: without a
-  /// residual or `next`. False: there is no algorithm for this Gemm, or for all of that; nothing is
-  /// launched.
-  virtual Result<bool> multiply(const KernelCall& call, const KernelCall* next, const Batch& batch,
-                                StreamHandle stream, std::byte* workspace) = 0;
-};
+#if defined(__CUDACC__)
+/// Why a call failed. What a kernel does wrong shows in whatever is called next.
+inline std::string reason(cudaError_t status) {
+  const bool late = status == cudaErrorIllegalAddress || status == cudaErrorMisalignedAddress ||
+                    status == cudaErrorIllegalInstruction || status == cudaErrorLaunchFailure;
+  return cudaGetErrorString(status) +
+         std::string(late ? ", here or in a kernel before (CUDA_LAUNCH_BLOCKING=1 says which)"
+                          : "");
+}
+#endif
 
 /// Where kernels are launched; keeps the first error.
 class Queue {
@@ -295,8 +291,7 @@ class Queue {
 #if defined(__CUDACC__)
   void keep(cudaError_t error) {
     if (error == cudaSuccess) return;
-    keep(Error{ErrorKind::Device, std::string("kernel launch: ") + cudaGetErrorString(error),
-               std::nullopt});
+    keep(Error{ErrorKind::Device, "kernel launch: " + reason(error), std::nullopt});
   }
 #endif
 

@@ -1,42 +1,31 @@
-#include <cublasLt.h>
-
+#include <array>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
+#include "backends/cuda/toolkit/cublaslt.hpp"
 #include "backends/cuda/toolkit/multiplier.hpp"
 #include "backends/cuda/toolkit/shared_library.hpp"
 
 namespace lockstep::cuda {
 namespace {
 
-struct Calls {
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtMatmul) matmul;
-  decltype(&cublasLtMatmulDescCreate) desc_create;
-  decltype(&cublasLtMatmulDescSetAttribute) desc_set;
-  decltype(&cublasLtMatrixLayoutCreate) layout_create;
-  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
-  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
-  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
-};
-
-bool load(SharedLibrary& library, Calls& calls) {
+bool load(SharedLibrary& library, CublasLt& calls) {
   return library.get(calls.create, "cublasLtCreate") &&
          library.get(calls.destroy, "cublasLtDestroy") &&
+         library.get(calls.status_name, "cublasLtGetStatusName") &&
          library.get(calls.matmul, "cublasLtMatmul") &&
          library.get(calls.desc_create, "cublasLtMatmulDescCreate") &&
+         library.get(calls.desc_destroy, "cublasLtMatmulDescDestroy") &&
          library.get(calls.desc_set, "cublasLtMatmulDescSetAttribute") &&
          library.get(calls.layout_create, "cublasLtMatrixLayoutCreate") &&
+         library.get(calls.layout_destroy, "cublasLtMatrixLayoutDestroy") &&
          library.get(calls.layout_set, "cublasLtMatrixLayoutSetAttribute") &&
          library.get(calls.preference_create, "cublasLtMatmulPreferenceCreate") &&
-         library.get(calls.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
          library.get(calls.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
+         library.get(calls.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
          library.get(calls.heuristic, "cublasLtMatmulAlgoGetHeuristic");
 }
 
@@ -52,16 +41,24 @@ std::uint32_t alignment(const void* address, std::int64_t step = 0) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
-using Key =
-    std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, DType, DType,
-               cublasLtEpilogue_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
-               std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+/// Addresses of a product, as cuBLASLt names its matrices; null: absent.
+struct Addresses {
+  const void *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr, *auxiliary = nullptr;
+  void* d = nullptr;
+};
+
+/// What an algorithm is chosen for.
+struct Key {
+  std::array<std::int64_t, 5> dims;
+  DType in, out;
+  cublasLtEpilogue_t epilogue;
+  std::array<std::uint32_t, 6> aligned;  // A, B, C, D, bias, auxiliary
+  std::array<std::int64_t, 5> batch;
+  auto order() const { return std::tie(dims, in, out, epilogue, aligned, batch); }
+  bool operator<(const Key& other) const { return order() < other.order(); }
+};
 
 /// GELU keeps its argument in the auxiliary output, GELU's gradient reads it there.
-bool has_auxiliary(cublasLtEpilogue_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
-         epilogue == CUBLASLT_EPILOGUE_DGELU;
-}
 cublasLtEpilogue_t epilogue_of(bool bias, const KernelCall* next) {
   if (next == nullptr) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (next->kernel->kind == KernelKind::GeluBackward) return CUBLASLT_EPILOGUE_DGELU;
@@ -71,33 +68,52 @@ cublasLtEpilogue_t epilogue_of(bool bias, const KernelCall* next) {
 struct Plan {
   cublasLtMatmulDesc_t desc = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;
+  bool has_algorithm = false;
+  cublasLtMatmulAlgo_t algorithm{};
 };
 
 }  // namespace
 
 struct Multiplier::State {
-  SharedLibrary library;
-  Calls calls;
+  CublasLt calls;
   cublasLtHandle_t handle = nullptr;
+  cublasStatus_t created;
   std::mutex mutex;
   std::map<Key, Plan> plans;
 
-  State() : library({CUDART_VERSION >= 13000 ? "libcublasLt.so.13" : "libcublasLt.so.12"}) {}
-  bool open() {
-    return library.found() && load(library, calls) &&
-           calls.create(&handle) == CUBLAS_STATUS_SUCCESS;
+  explicit State(const CublasLt& from) : calls(from), created(calls.create(&handle)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    for (const auto& [key, plan] : plans) {
+      calls.desc_destroy(plan.desc);
+      for (cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.c}) calls.layout_destroy(layout);
+    }
+    if (created == CUBLAS_STATUS_SUCCESS) calls.destroy(handle);
+  }
+
+  Error failed(const char* call, cublasStatus_t status) const {
+    return {ErrorKind::Device, std::string(call) + ": " + calls.status_name(status), std::nullopt};
+  }
+
+  void set_pointers(const Plan& plan, const Addresses& at) const {
+    if (at.bias != nullptr) {
+      calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.bias, sizeof at.bias);
+    }
+    if (at.auxiliary != nullptr) {
+      calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at.auxiliary,
+                     sizeof at.auxiliary);
+    }
   }
 
   /// Row-major c = op(a) op(b) is column-major c' = op(b)' op(a)': cuBLASLt's A is our b.
-  Plan make_plan(const Kernel& kernel, DType out, cublasLtEpilogue_t epilogue,
-                 const std::uint32_t (&aligned)[4], const gpu::Batch& batch) {
-    const auto m = static_cast<std::uint64_t>(kernel.dims[0]);
-    const auto n = static_cast<std::uint64_t>(kernel.dims[1]);
-    const auto k = static_cast<std::uint64_t>(kernel.dims[2]);
-    const bool ta = kernel.dims[3] != 0, tb = kernel.dims[4] != 0;
-    const bool f64 = kernel.dtype == DType::F64;
-    const cudaDataType_t in_type = type_of(kernel.dtype), out_type = type_of(out);
+  Plan make_plan(const Key& key, const Batch& batch, const Addresses& at) const {
+    const auto m = static_cast<std::uint64_t>(key.dims[0]);
+    const auto n = static_cast<std::uint64_t>(key.dims[1]);
+    const auto k = static_cast<std::uint64_t>(key.dims[2]);
+    const bool ta = key.dims[3] != 0, tb = key.dims[4] != 0;
+    const bool f64 = key.in == DType::F64;
+    const cudaDataType_t in_type = type_of(key.in), out_type = type_of(key.out);
     Plan plan;
     calls.desc_create(&plan.desc, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                       f64 ? CUDA_R_64F : CUDA_R_32F);
@@ -105,8 +121,8 @@ struct Multiplier::State {
     const cublasOperation_t second = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (has_auxiliary(epilogue)) {
+    calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &key.epilogue, sizeof key.epilogue);
+    if (at.auxiliary != nullptr) {
       const auto row = static_cast<std::int64_t>(n);
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &row, sizeof row);
     }
@@ -125,6 +141,7 @@ struct Multiplier::State {
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &batch.bias,
                      sizeof batch.bias);
     }
+    set_pointers(plan, at);  // the choice depends on their alignment, too
     cublasLtMatmulPreference_t preference = nullptr;
     calls.preference_create(&preference);
     const auto workspace = static_cast<std::size_t>(kWorkspaceBytes);
@@ -132,15 +149,19 @@ struct Multiplier::State {
       calls.preference_set(preference, what, &value, sizeof value);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned[0]);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned[1]);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned[2]);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned[3]);
+    // Sums stay in the compute type until they are whole, also where they are split along k.
+    const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.aligned[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.aligned[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.aligned[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.aligned[3]);
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     const cublasStatus_t status = calls.heuristic(handle, plan.desc, plan.a, plan.b, plan.c, plan.c,
                                                   preference, 1, &best, &found);
     if (status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS) {
+      plan.has_algorithm = true;
       plan.algorithm = best.algo;
     }
     calls.preference_destroy(preference);
@@ -148,72 +169,70 @@ struct Multiplier::State {
   }
 };
 
-Multiplier::Multiplier() : state_(std::make_unique<State>()) {
-  if (!state_->open()) state_.reset();
+Multiplier::Multiplier() {
+  SharedLibrary library({CUDART_VERSION >= 13000 ? "libcublasLt.so.13" : "libcublasLt.so.12"});
+  CublasLt calls;
+  if (library.found() && load(library, calls)) state_ = std::make_unique<State>(calls);
 }
 
-Multiplier::~Multiplier() {
-  if (state_) state_->calls.destroy(state_->handle);
-}
+Multiplier::Multiplier(const CublasLt& calls) : state_(std::make_unique<State>(calls)) {}
+
+Multiplier::~Multiplier() = default;
 
 Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next,
-                                  const gpu::Batch& batch, StreamHandle stream,
-                                  std::byte* workspace) {
+                                  const Batch& batch, StreamHandle stream, std::byte* workspace) {
   if (!state_) return false;
+  State& state = *state_;
+  if (state.created != CUBLAS_STATUS_SUCCESS) return state.failed("cublasLtCreate", state.created);
   const Kernel& kernel = *call.kernel;
   const auto dtype_of = [&](const std::vector<Operand>& operands, std::size_t i) {
     return i < operands.size() && operands[i].present() ? operands[i].dtype : DType::U8;
   };
   const DType out = dtype_of(kernel.out, 0);
   const bool bias = call.in[2] != nullptr, resid = call.in[3] != nullptr;
+  if (kernel.in[0].dtype != kernel.dtype || kernel.in[1].dtype != kernel.dtype) return false;
   if (bias && dtype_of(kernel.in, 2) != out) return false;
   if (resid && (kernel.accumulate || dtype_of(kernel.in, 3) != out)) return false;
   if (kernel.dims[0] == 0 || kernel.dims[1] == 0 || kernel.dims[2] == 0) return false;
+  std::byte* const result = next != nullptr ? next->out[0] : call.out[0];
+  Addresses at{call.in[1], call.in[0], resid ? call.in[3] : result, call.in[2], nullptr, result};
   const cublasLtEpilogue_t epilogue = epilogue_of(bias, next);
-  const void* auxiliary = nullptr;
   if (next != nullptr) {
     if (kernel.dtype == DType::F64 || resid || kernel.accumulate) return false;
-    const bool gradient = epilogue == CUBLASLT_EPILOGUE_DGELU;
-    auxiliary = gradient ? next->in[1] : call.out[0];
+    at.auxiliary = epilogue == CUBLASLT_EPILOGUE_DGELU ? next->in[1] : call.out[0];
     // What cuBLASLt asks of the auxiliary matrix.
-    if (kernel.dims[1] % 8 != 0 || alignment(auxiliary) < 16) return false;
+    if (kernel.dims[1] % 8 != 0 || alignment(at.auxiliary) < 16) return false;
   }
-  std::byte* const result = next != nullptr ? next->out[0] : call.out[0];
-  std::byte* const c = resid ? call.in[3] : result;
   const std::int64_t in_bytes = size_of(kernel.dtype), out_bytes = size_of(out);
-  const std::uint32_t aligned[4] = {
-      alignment(call.in[1], batch.b * in_bytes), alignment(call.in[0], batch.a * in_bytes),
-      alignment(c, batch.c * out_bytes), alignment(result, batch.c * out_bytes)};
-  const auto& d = kernel.dims;
-  const Key key{d[0],        d[1],     d[2],       d[3] != 0,  d[4] != 0,  kernel.dtype,
-                out,         epilogue, aligned[0], aligned[1], aligned[2], aligned[3],
-                batch.count, batch.a,  batch.b,    batch.bias, batch.c};
-  const std::lock_guard lock(state_->mutex);
-  auto at = state_->plans.find(key);
-  if (at == state_->plans.end()) {
-    at = state_->plans.emplace(key, state_->make_plan(kernel, out, epilogue, aligned, batch)).first;
+  const Key key{{kernel.dims[0], kernel.dims[1], kernel.dims[2], kernel.dims[3], kernel.dims[4]},
+                kernel.dtype,
+                out,
+                epilogue,
+                {alignment(at.a, batch.b * in_bytes), alignment(at.b, batch.a * in_bytes),
+                 alignment(at.c, batch.c * out_bytes), alignment(at.d, batch.c * out_bytes),
+                 alignment(at.bias, batch.bias * out_bytes), alignment(at.auxiliary)},
+                {batch.count, batch.a, batch.b, batch.bias, batch.c}};
+  const std::lock_guard lock(state.mutex);
+  auto known = state.plans.find(key);
+  if (known == state.plans.end()) {
+    known = state.plans.emplace(key, state.make_plan(key, batch, at)).first;
   }
-  const Plan& plan = at->second;
-  if (!plan.algorithm) return false;
-  if (bias) {
-    const void* pointer = call.in[2];
-    state_->calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer, sizeof pointer);
-  }
-  if (next != nullptr) {
-    state_->calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &auxiliary,
-                           sizeof auxiliary);
-  }
+  Plan& plan = known->second;
+  if (!plan.has_algorithm) return false;
+  state.set_pointers(plan, at);
   const double one = 1, added = kernel.accumulate || resid ? 1 : 0;
   const auto one_single = static_cast<float>(one), added_single = static_cast<float>(added);
   const bool f64 = kernel.dtype == DType::F64;
   const void* alpha = f64 ? static_cast<const void*>(&one) : &one_single;
   const void* beta = f64 ? static_cast<const void*>(&added) : &added_single;
-  const cublasStatus_t status = state_->calls.matmul(
-      state_->handle, plan.desc, alpha, call.in[1], plan.a, call.in[0], plan.b, beta, c, plan.c,
-      result, plan.c, &*plan.algorithm, workspace, static_cast<std::size_t>(kWorkspaceBytes),
+  const cublasStatus_t status = state.calls.matmul(
+      state.handle, plan.desc, alpha, at.a, plan.a, at.b, plan.b, beta, at.c, plan.c, at.d, plan.c,
+      &plan.algorithm, workspace, static_cast<std::size_t>(kWorkspaceBytes),
       reinterpret_cast<cudaStream_t>(stream));
   if (status == CUBLAS_STATUS_SUCCESS) return true;
-  return Error{ErrorKind::Device, "cublasLtMatmul: status " + std::to_string(status), std::nullopt};
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) return state.failed("cublasLtMatmul", status);
+  plan.has_algorithm = false;  // nothing was launched
+  return false;
 }
 
 }  // namespace lockstep::cuda

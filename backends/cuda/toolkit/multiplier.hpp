@@ -5,20 +5,23 @@
 
 #include <memory>
 
-#include "backends/cuda/kernels/device.hpp"
+#include "backends/cuda/products.hpp"
 
 namespace lockstep::cuda {
 
-class Multiplier final : public gpu::Products {
+struct CublasLt;
+
+class Multiplier final : public Products {
  public:
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
-  /// Without cuBLASLt every product is refused.
+  /// On the current GPU. Without cuBLASLt every product is refused.
   Multiplier();
+  explicit Multiplier(const CublasLt& calls);
   ~Multiplier() override;
   bool found() const { return state_ != nullptr; }
-  /// `workspace`: kWorkspaceBytes.
-  Result<bool> multiply(const KernelCall& call, const KernelCall* next, const gpu::Batch& batch,
+  /// `workspace`: kWorkspaceBytes, aligned to 256. Error Device: cuBLASLt has failed.
+  Result<bool> multiply(const KernelCall& call, const KernelCall* next, const Batch& batch,
                         StreamHandle stream, std::byte* workspace) override;
 
  private:
