@@ -120,6 +120,20 @@ Result<void> CudaDevice::set_up() {
     if (!event) return event.error();
     ends_[i] = *event;
   }
+  return make_staging();
+}
+
+/// Before the first step: an allocation may wait for the GPU, and the GPU for a transfer whose
+/// other members this rank has yet to serve.
+Result<void> CudaDevice::make_staging() {
+  for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+    const Op& op = role_.ops[i];
+    if (!is_copy(op.kind) || op.moves_memory()) continue;
+    const std::int64_t bytes = role_.buffer(role_.args_of(op)[0]).bytes.v;
+    const auto pinned = driver_.allocate(Memory::PinnedHost, std::max<std::int64_t>(bytes, 1));
+    if (!pinned) return pinned.error();
+    staging_[static_cast<std::int32_t>(i)] = {*pinned, nullptr, static_cast<std::size_t>(bytes)};
+  }
   return {};
 }
 
@@ -209,12 +223,27 @@ void CudaDevice::begin_step(const StepContext& context) {
   context_ = context;
   std::fill(issued_.begin(), issued_.end(), false);
   order_.clear();
-  if (context.timed && times_.empty()) times_.resize(role_.ops.size());
+  if (context.timed && times_.empty()) {
+    if (const auto made = make_timers(); !made) node_.fail_locked(made.error());
+  }
   replaying_ = graph_ && graph_->recorded() && !context.timed;
   if (graph_ && warm_ && !replaying_ && !context.timed) {
     if (const auto begun = graph_->begin(); !begun) node_.fail_locked(begun.error());
   }
   warm_ = true;
+}
+
+/// Before the step that they time: making them is no part of it.
+Result<void> CudaDevice::make_timers() {
+  times_.resize(role_.ops.size());
+  for (auto& moments : times_) {
+    for (const Moment moment : {Begin, End}) {
+      const auto made = driver_.create_event(Timing::On);
+      if (!made) return made.error();
+      moments[moment] = *made;
+    }
+  }
+  return {};
 }
 
 Result<void> CudaDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) {
@@ -287,11 +316,12 @@ Result<void> CudaDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, 
                           static_cast<std::int64_t>(bytes));
     });
   }
-  Staging& staging = staging_[id.v];
-  if (staging.pinned == nullptr) {
-    const auto pinned = driver_.allocate(Memory::PinnedHost, static_cast<std::int64_t>(bytes));
-    if (!pinned) return pinned.error();
-    staging = {*pinned, nullptr, bytes};
+  Staging& staging = staging_.at(id.v);
+  if (bytes != staging.bytes) {
+    return Error{ErrorKind::Internal,
+                 describe(program_, role_, id) + " copies " + std::to_string(bytes) +
+                     " B and not " + std::to_string(staging.bytes),
+                 std::nullopt};
   }
   if (to_device) std::memcpy(staging.pinned, host, bytes);
   staging.host = to_device ? nullptr : host;

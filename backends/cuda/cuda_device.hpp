@@ -99,6 +99,8 @@ class CudaDevice final : public Device {
   CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node,
              std::unique_ptr<HostCompute> host);
   Result<void> set_up();
+  Result<void> make_staging();
+  Result<void> make_timers();
   Queue& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
   Result<void> push(Stream stream, Item item);
   bool can_issue(const Queue& queue) const;
@@ -135,7 +137,7 @@ class CudaDevice final : public Device {
   std::vector<OpId> order_;                         // of issuing, in this step
   std::vector<EventHandle> ends_;                   // by op; null: nothing waits for it
   std::map<std::int32_t, EventHandle> arrivals_;    // by op
-  std::vector<std::array<EventHandle, 3>> times_;   // by op and Moment; made when first timed
+  std::vector<std::array<EventHandle, 3>> times_;   // by op and Moment; empty: never timed
   std::map<std::int32_t, Staging> staging_;         // by op
   std::map<std::int32_t, std::vector<int>> fused_;  // by op: epilogues(), where there are any
 };

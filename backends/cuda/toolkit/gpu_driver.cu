@@ -17,14 +17,23 @@ cudaStream_t of(StreamHandle stream) { return reinterpret_cast<cudaStream_t>(str
 cudaEvent_t of(EventHandle event) { return reinterpret_cast<cudaEvent_t>(event); }
 cudaGraphExec_t of(GraphHandle graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
 
+/// What a failed call leaves for cudaGetLastError() is not the next kernel's.
 Error error_of(cudaError_t status, const std::string& call) {
+  static_cast<void>(cudaGetLastError());
   const bool memory = status == cudaErrorMemoryAllocation;
-  return {memory ? ErrorKind::OutOfMemory : ErrorKind::Device,
-          call + ": " + cudaGetErrorString(status), std::nullopt};
+  return {memory ? ErrorKind::OutOfMemory : ErrorKind::Device, call + ": " + gpu::reason(status),
+          std::nullopt};
 }
 Result<void> check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return {};
   return error_of(status, call);
+}
+
+/// Of this thread. All that chooses a GPU goes through here, or a thread would take the wrong one.
+void choose(int ordinal) {
+  thread_local int current = -1;
+  if (current == ordinal) return;
+  if (cudaSetDevice(ordinal) == cudaSuccess) current = ordinal;
 }
 
 /// Compiled for the same GPUs as every kernel.
@@ -41,7 +50,7 @@ class GpuDriver final : public Driver {
     int least = 0;
     cudaDeviceGetStreamPriorityRange(&least, &greatest_);
   }
-  int ordinal() const { return ordinal_; }
+  void use() const { choose(ordinal_); }
   const GpuInfo& info() const override { return info_; }
 
   Result<std::byte*> allocate(Memory where, std::int64_t bytes) override {
@@ -51,7 +60,6 @@ class GpuDriver final : public Driver {
     const bool device = where == Memory::Device;
     const cudaError_t status = device ? cudaMalloc(&memory, size) : cudaMallocHost(&memory, size);
     if (status == cudaSuccess) return static_cast<std::byte*>(memory);
-    static_cast<void>(cudaGetLastError());
     return error_of(status, std::string(device ? "cudaMalloc" : "cudaMallocHost") + " of " +
                                 std::to_string(bytes) + " B on " + info_.name);
   }
@@ -127,7 +135,6 @@ class GpuDriver final : public Driver {
     cudaGraph_t graph = nullptr;
     if (const cudaError_t status = cudaStreamEndCapture(of(origin), &graph);
         status != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
       return error_of(status, "cudaStreamEndCapture");
     }
     cudaGraphExec_t executable = nullptr;
@@ -148,8 +155,9 @@ class GpuDriver final : public Driver {
     use();
     const cudaError_t status = cudaStreamQuery(of(stream));
     if (status == cudaSuccess) return true;
-    if (status == cudaErrorNotReady) return false;
-    return error_of(status, "cudaStreamQuery");
+    if (status != cudaErrorNotReady) return error_of(status, "cudaStreamQuery");
+    static_cast<void>(cudaGetLastError());  // it counts as one, and a launch would find it
+    return false;
   }
   Result<void> synchronize(StreamHandle stream) override {
     use();
@@ -221,12 +229,6 @@ class GpuDriver final : public Driver {
   bool uses_multiplier(KernelKind kind) const {
     return multiplier_.found() && gpu::registry()[kind].multiplies;
   }
-  void use() const {
-    thread_local int current = -1;
-    if (current == ordinal_) return;
-    cudaSetDevice(ordinal_);
-    current = ordinal_;
-  }
 
   int ordinal_;
   int greatest_ = 0;
@@ -258,7 +260,7 @@ Result<std::vector<std::unique_ptr<Driver>>> open_gpus() {
       return error_of(asked, "cudaGetDeviceProperties");
     }
     cudaFuncAttributes attributes{};
-    cudaSetDevice(i);
+    choose(i);
     if (cudaFuncGetAttributes(&attributes, nothing) !=
         cudaSuccess) {  // no code for it in this binary
       static_cast<void>(cudaGetLastError());
@@ -278,6 +280,6 @@ Result<std::vector<std::unique_ptr<Driver>>> open_gpus() {
   return Result<std::vector<std::unique_ptr<Driver>>>(std::move(gpus));
 }
 
-int ordinal_of(const Driver& gpu) { return static_cast<const GpuDriver&>(gpu).ordinal(); }
+void make_current(const Driver& gpu) { static_cast<const GpuDriver&>(gpu).use(); }
 
 }  // namespace lockstep::cuda

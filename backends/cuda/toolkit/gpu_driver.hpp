@@ -12,7 +12,7 @@ namespace lockstep::cuda {
 /// new enough.
 Result<std::vector<std::unique_ptr<Driver>>> open_gpus();
 
-/// The CUDA device of a Driver that open_gpus() has made.
-int ordinal_of(const Driver& gpu);
+/// Makes the GPU of a Driver that open_gpus() has made this thread's current device.
+void make_current(const Driver& gpu);
 
 }  // namespace lockstep::cuda

@@ -88,7 +88,7 @@ class NcclLibrary final : public Nccl {
   }
   Result<CommHandle> join(Driver& gpu, const NcclId& id, int size, int position,
                           int blocks) override {
-    cudaSetDevice(ordinal_of(gpu));
+    make_current(gpu);
     ncclUniqueId own;
     std::memcpy(&own, id.data(), sizeof own);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -173,6 +173,40 @@ TEST_CASE("a step that is not timed makes and records no timing events", "[backe
   CHECK(std::count(gpu.log.begin(), gpu.log.end(), "create_event") == 0);
 }
 
+TEST_CASE("nothing is allocated in a step, and no event is made while a timed one is issued",
+          "[backends][cuda]") {
+  std::mt19937 random(5);
+  const Numbers numbers = random_program(30, random);
+  const Role& role = numbers.program.roles[0];
+  FakeGpu gpu;
+  SoleProcess process;
+  Node node(gpu, process);
+  const auto device = make_device(numbers.program, gpu, node);
+  gpu.log.clear();
+  for (int step = 0; step < 2; ++step) {
+    device->begin_step({step, 0, step == 1});
+    const auto issuing = std::ssize(gpu.log);
+    std::vector<std::int32_t> host(16);
+    for (int i = 0; i < 30; ++i) {
+      const Op& op = role.op({i});
+      for (const OpId before : role.after_of(op)) REQUIRE(device->wait(op.stream, before).ok());
+      REQUIRE(device->enqueue_copy({i}, op, device->arena(), host.data(), 64).ok());
+    }
+    CHECK(std::count(gpu.log.begin() + issuing, gpu.log.end(), "create_event") == 0);
+    const auto times = device->synchronize();
+    REQUIRE(times.ok());
+    CHECK(times->size() == (step == 1 ? 30 : 0));
+  }
+  CHECK(std::count(gpu.log.begin(), gpu.log.end(), "allocate") == 0);
+  // A copy of other than the program's bytes would leave its pinned memory.
+  std::vector<std::int32_t> host(17);
+  device->begin_step({2, 0, false});
+  const auto wrong = device->enqueue_copy({0}, role.op({0}), device->arena(), host.data(), 68);
+  REQUIRE_FALSE(wrong.ok());
+  CHECK_THAT(wrong.error().message, ContainsSubstring("copies 68 B and not 64"));
+  CHECK(device->synchronize().ok());
+}
+
 TEST_CASE("host data is read when it is given and written before the step ends",
           "[backends][cuda]") {
   Program program = testing::program_of("dp", 1);
