@@ -170,44 +170,83 @@ TEST_CASE("training with cuDNN's attention trains as own kernels do", "[integrat
 }
 #endif
 
+namespace {
+
+/// A row of a parity table in a type, and a model for it.
+struct ParityRun {
+  ParityRow row;
+  Architecture kind;
+  DType dtype;
+  std::string model() const {
+    const char* const name = kind == Architecture::Gpt2    ? "gpt2"
+                             : kind == Architecture::Llama ? "llama"
+                                                           : "resnet";
+    return std::string(to_string(dtype)) + " " + name;
+  }
+};
+
+/// Each on logical ranks of one GPU against one rank of the CPU, until the time is over.
+void check_parity(const std::vector<ParityRun>& runs, double tolerance) {
+  const auto gpu = make_cuda_backend(cuda_platform(), {.poison = true});
+  const auto cpu = make_cpu_backend();
+  const TimeLimit limit;
+  std::map<std::string, RunResult> references;
+  int done = 0;
+  for (const ParityRun& run : runs) {
+    const ParityRow& row = run.row;
+    if (limit.over()) break;
+    ++done;
+    INFO(row.name << " " << run.model());
+    std::cout << row.name << " " << run.model() << std::flush;
+    const ParityRow single = row.single_rank();
+    const std::string key = single.keys + run.model();
+    if (references.count(key) == 0) {
+      references.emplace(key, train(*cpu, parity_scenario(run.kind, single, run.dtype), ""));
+    }
+    const Scenario s = parity_scenario(run.kind, row, run.dtype);
+    const double distance = loss_distance(train(*gpu, s, "local"), references.at(key));
+    std::cout << ": " << distance << std::endl;
+    CHECK(distance <= (row.within > 0 ? row.within : run.dtype == DType::F64 ? 1e-11 : tolerance));
+  }
+  std::cout << "progress: " << done << " of " << runs.size() << " runs" << std::endl;
+  CHECK(done > 0);
+}
+
+}  // namespace
+
 TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the CPU does",
           "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
-  const auto gpu = make_cuda_backend(cuda_platform(), {.poison = true});
-  const auto cpu = make_cpu_backend();
   const std::vector<ParityRow> rows = test::parity_rows();
-  const TimeLimit limit;
-  std::map<std::string, RunResult> references;
-  int planned = 0, done = 0;
   // Each layout in each of these, one after the other, so that a short run has seen all layouts.
   constexpr std::pair<DType, Architecture> kWays[] = {{DType::F64, Architecture::Gpt2},
                                                       {DType::F32, Architecture::Llama},
                                                       {DType::F64, Architecture::Llama},
                                                       {DType::F32, Architecture::Gpt2}};
+  std::vector<ParityRun> runs;
   for (std::size_t pass = 0; pass < std::size(kWays); ++pass) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const ParityRow& row = rows[i];
       const auto [dtype, kind] = kWays[(pass + i) % std::size(kWays)];
-      if (row.within > 0 && dtype != DType::F32) continue;
-      ++planned;
-      if (limit.over()) continue;
-      ++done;
-      const char* const name = kind == Architecture::Gpt2 ? "gpt2" : "llama";
-      INFO(row.name << " " << to_string(dtype) << " " << name);
-      std::cout << row.name << " " << to_string(dtype) << " " << name << std::flush;
-      const ParityRow single = row.single_rank();
-      const std::string key = single.keys + std::string(to_string(dtype)) + name;
-      if (references.count(key) == 0) {
-        references.emplace(key, train(*cpu, parity_scenario(kind, single, dtype), ""));
-      }
-      const double distance = loss_distance(train(*gpu, parity_scenario(kind, row, dtype), "local"),
-                                            references.at(key));
-      std::cout << ": " << distance << std::endl;
-      CHECK(distance <= (row.within > 0 ? row.within : dtype == DType::F64 ? 1e-11 : 2e-5));
+      if (rows[i].within > 0 && dtype != DType::F32) continue;
+      runs.push_back({rows[i], kind, dtype});
     }
   }
-  std::cout << "progress: " << done << " of " << planned << " runs" << std::endl;
-  CHECK(done > 0);
+  check_parity(runs, 2e-5);
+}
+
+TEST_CASE("residual networks on logical ranks of one GPU train as one rank of the CPU does",
+          "[integration][gpu]") {
+  if (gpus_or_reason().empty()) return;
+  std::vector<ParityRun> runs;
+  for (const DType dtype : {DType::F64, DType::F32}) {
+    for (const char* block : {"model.bottleneck=true", "model.bottleneck=false"}) {
+      for (const ParityRow& row : test::image_rows(block)) {
+        if (row.within > 0 && dtype != DType::F32) continue;
+        runs.push_back({row, Architecture::Resnet, dtype});
+      }
+    }
+  }
+  check_parity(runs, 5e-5);
 }
 
 TEST_CASE("how long products and attention take on the GPU", "[integration][gpu][.speed]") {

@@ -31,9 +31,9 @@ struct Machine {
     std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
-  Outcome check(const std::string& options) const {
+  Outcome check(const std::string& options, const std::string& toolkit = "/nowhere") const {
     const std::string root = folder.path.string();
-    const std::string command = "CUDA_HOME=/nowhere PATH='" + root + "/path':$PATH '" +
+    const std::string command = "CUDA_HOME='" + toolkit + "' PATH='" + root + "/path':$PATH '" +
                                 LOCKSTEP_SOURCE_DIR + "/scripts/gpu-check' " + options + " '" +
                                 root + "/binaries' '" + root + "/out' 2>&1";
     Outcome outcome;
@@ -131,6 +131,38 @@ TEST_CASE("of several batches the fastest that fits is PyTorch's, too", "[script
   // The first batch has to fit.
   machine.put("binaries/lockstep", "exit 3");
   CHECK(machine.check("--quick --only train").status == 1);
+}
+
+TEST_CASE("parity ends by itself before it would be stopped, sooner if quick", "[scripts]") {
+  const Machine machine;
+  machine.put("binaries/test_integration",
+              "case $1 in residual*) n=images ;; *) n=layouts ;; esac\n"
+              "echo \"progress: $n in $LOCKSTEP_TEST_SECONDS s\"");
+  const auto table = [&](const std::string& options) {
+    const Outcome outcome = machine.check("--only parity " + options);
+    INFO(outcome.output);
+    CHECK(outcome.status == 0);
+    return outcome.table;
+  };
+  CHECK_THAT(table(""), ContainsSubstring("images in 60 s") && ContainsSubstring("ts in 300 s"));
+  CHECK_THAT(table("--quick"),
+             ContainsSubstring("images in 60 s") && ContainsSubstring("ts in 60 s"));
+  CHECK_THAT(table("--seconds 60"),
+             ContainsSubstring("images in 2") || ContainsSubstring("images in 30"));
+  CHECK_THAT(table("--seconds 20"),
+             ContainsSubstring("skipped  the 20 seconds of this call are over"));
+}
+
+TEST_CASE("the table says which libraries of the toolkit there are", "[scripts]") {
+  const Machine machine;
+  machine.put("toolkit/lib64/libcublasLt.so.13", "");
+  machine.put("path/ldconfig", "echo '	libnccl.so.2 (libc6,x86-64) => /usr/lib/libnccl.so.2'");
+  const std::string at = machine.folder.path.string() + "/toolkit";
+  CHECK_THAT(machine.check("--only speed", at).table,
+             ContainsSubstring("libcublasLt.so.13 in " + at + "/lib64; libnccl.so.2 in /usr/lib"));
+  machine.put("path/ldconfig", "exit 1");
+  CHECK_THAT(machine.check("--only speed").table,
+             ContainsSubstring("NO libcublasLt.so.13; NO libnccl.so.2"));
 }
 
 TEST_CASE("what a machine lacks is skipped with the reason", "[scripts]") {
