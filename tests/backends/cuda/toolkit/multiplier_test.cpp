@@ -1,3 +1,4 @@
+#ifdef LOCKSTEP_HAVE_CUDA
 #include "backends/cuda/toolkit/multiplier.hpp"
 
 #include <random>
@@ -268,3 +269,4 @@ TEST_CASE("a multiplier gives back all that it took", "[backends][cuda]") {
 }
 
 }  // namespace lockstep::cuda
+#endif
