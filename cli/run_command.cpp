@@ -55,6 +55,7 @@ class PointRun {
     if (const auto resumed = load_state(); !resumed) return resumed.error();
     if (const auto planned = plan_steps(); !planned) return planned.error();
     if (leads()) {
+      advise();
       if (const auto opened = open_folder(*program); !opened) return opened.error();
     }
     Result<RunResult> ran = train(*program, **backend);
@@ -120,6 +121,17 @@ class PointRun {
     options_.initial_state = state_.get();
     options_.cancel = console_.cancel;
     return {};
+  }
+
+  /// Rows of logits that begin at any address are read by parts of the vectors tensor cores want.
+  void advise() {
+    constexpr std::int64_t kRow = 8, kPadded = 64;  // bfloat16 in 16 bytes; as nanoGPT and llm.c
+    const std::int64_t vocab = scenario_.model.vocab;
+    const bool narrow = scenario_.training.param_dtype() == DType::BF16;
+    if (arguments_.backend != "cuda" || !narrow || vocab % kRow == 0) return;
+    console_.err << "note: model.vocab " << vocab << " is no multiple of " << kRow
+                 << ": products of logits are slow on a GPU; "
+                 << (vocab + kPadded - 1) / kPadded * kPadded << " is faster\n";
   }
 
   Result<void> open_folder(const Program& program) {

@@ -23,6 +23,25 @@ TEST_CASE("help and version are answers, not errors", "[cli]") {
   }
 }
 
+TEST_CASE("a vocabulary that is slow on a GPU is pointed out there, and nowhere else", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny);
+  const auto said = [&](const std::string& backend, const std::string& setting) {
+    return lockstep({"run", folder / "s.toml", "--backend", backend, "--steps", "1", "--quiet",
+                     "--set", "training.mixed_precision_param=bfloat16", "--set", setting});
+  };
+  const auto note =
+      ContainsSubstring("model.vocab 61 is no multiple of 8") && ContainsSubstring("64 is faster");
+  const auto on_gpu = said("cuda", "model.vocab=61");
+  if (on_gpu.err.find("not built") == std::string::npos) {
+    CHECK_THAT(on_gpu.err,
+               ContainsSubstring("model.vocab 61 is no multiple of 8: products of logits are slow "
+                                 "on a GPU; 64 is faster"));
+  }
+  CHECK_THAT(said("cuda", "model.vocab=64").err, !ContainsSubstring("model.vocab"));
+  CHECK_THAT(said("cpu", "model.vocab=61").err, !ContainsSubstring("model.vocab"));
+}
+
 TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", kSynthetic);
