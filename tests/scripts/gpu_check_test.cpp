@@ -165,6 +165,26 @@ TEST_CASE("the table says which libraries of the toolkit there are", "[scripts]"
              ContainsSubstring("NO libcublasLt.so.13; NO libnccl.so.2"));
 }
 
+TEST_CASE("what compare says of a simulation and its run is one row", "[scripts]") {
+  const Machine machine;
+  machine.put("binaries/lockstep",
+              "if [ $1 = calibrate ]; then touch \"$5\"; fi\n"
+              "if [ $1 != compare ]; then exit 0; fi\n"
+              "cat <<END\n"
+              "program      equal  1f\nop order     equal  per rank\npeak memory  equal  to the "
+              "byte\n\nstep time     4.2 ms  4.3 ms     +2.4 %\n\n"
+              "op kind     count A  count B    time A    time B  B against A  waiting A\n"
+              "forward          12       12  2.308 ms   2.36 ms       +2.3 %        0 s\n"
+              "optimizer         2        2  1.089 ms  1.060 ms       -2.7 %        0 s\n\n"
+              "rank  compute A\n   0   4.069 ms   10.79 ms     +165.1 %   152.1 us\nEND");
+  const Outcome outcome = machine.check("--quick --only calibrate,simulate");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.table,
+             ContainsSubstring("op order equal; peak memory equal; step time 4.2 ms 4.3 ms +2.4 %; "
+                               "forward +2.3 %; optimizer -2.7 %\n"));
+}
+
 TEST_CASE("what a machine lacks is skipped with the reason", "[scripts]") {
   const Machine machine;
   machine.put("binaries/lockstep", "echo 'error: no such thing' >&2; exit 4");
