@@ -56,18 +56,24 @@ Operation& Graph::add_into(Operation::Kind kind, std::initializer_list<int> in, 
   return operation;
 }
 
-std::optional<Graph> graph_of(const Kernel& kernel) {
-  switch (kernel.kind) {
+bool may_have_graph(KernelKind kind) {
+  switch (kind) {
     case KernelKind::AttentionForward:
     case KernelKind::AttentionBackward:
-      return attention_graph(kernel);
     case KernelKind::Conv2dForward:
     case KernelKind::Conv2dBackwardInput:
     case KernelKind::Conv2dBackwardWeight:
-      return convolution_graph(kernel);
+      return true;
     default:
-      return std::nullopt;
+      return false;
   }
+}
+
+std::optional<Graph> graph_of(const Kernel& kernel) {
+  if (!may_have_graph(kernel.kind)) return std::nullopt;
+  const bool attention =
+      kernel.kind == KernelKind::AttentionForward || kernel.kind == KernelKind::AttentionBackward;
+  return attention ? attention_graph(kernel) : convolution_graph(kernel);
 }
 
 }  // namespace lockstep::cuda::cudnn

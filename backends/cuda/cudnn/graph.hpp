@@ -75,6 +75,8 @@ struct Graph {
   Operation& add_into(Operation::Kind kind, std::initializer_list<int> in, int out);
 };
 
+/// Attention and convolutions.
+bool may_have_graph(KernelKind kind);
 /// None: nothing for cuDNN. Attention of bfloat16 to own keys, head_dim a multiple of 8, as a
 /// flash attention whose sums all have one order; convolutions of bfloat16 with odd windows.
 std::optional<Graph> graph_of(const Kernel& kernel);

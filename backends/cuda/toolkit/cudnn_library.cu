@@ -474,6 +474,7 @@ Result<std::unique_ptr<CudnnLibrary>> CudnnLibrary::open() {
 }
 
 std::optional<std::int64_t> CudnnLibrary::workspace_bytes(const Kernel& kernel) {
+  if (!cudnn::may_have_graph(kernel.kind)) return std::nullopt;
   const std::lock_guard lock(state_->mutex);
   const std::optional<Plan>& plan = state_->plan_of(kernel);
   if (!plan) return std::nullopt;
@@ -482,6 +483,7 @@ std::optional<std::int64_t> CudnnLibrary::workspace_bytes(const Kernel& kernel) 
 
 Result<bool> CudnnLibrary::launch(const KernelCall& call, StreamHandle stream,
                                   std::byte* workspace) {
+  if (!cudnn::may_have_graph(call.kernel->kind)) return false;  // most launches: nothing to look up
   const std::lock_guard lock(state_->mutex);
   const std::optional<Plan>& plan = state_->plan_of(*call.kernel);
   if (!plan) return false;
