@@ -2,34 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "core/ir/kernel_experts.hpp"
 #include "core/ir/kernel_vision.hpp"
+#include "core/ir/saturating.hpp"
 
 namespace lockstep {
 namespace {
 
 using K = KernelKind;
-
-// Sizes come from program text too, where they may be anything: products saturate.
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return std::numeric_limits<std::int64_t>::max();
-  return product;
-}
-
-std::int64_t plus(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) return std::numeric_limits<std::int64_t>::max();
-  return sum;
-}
-
-template <class... Rest>
-std::int64_t product(std::int64_t first, Rest... rest) {
-  ((first = times(first, rest)), ...);
-  return first;
-}
+using saturating::plus;
+using saturating::product;
+using saturating::times;
 
 const std::array<KernelInfo, kNumKernelKinds>& table() {
   static const std::vector<std::string_view> convolution = {"batch", "height", "width", "in",

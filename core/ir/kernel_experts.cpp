@@ -1,22 +1,12 @@
 #include "core/ir/kernel_experts.hpp"
 
-#include <limits>
+#include "core/ir/saturating.hpp"
 
 namespace lockstep {
 namespace {
 
 using K = KernelKind;
-
-template <class... Rest>
-std::int64_t product(std::int64_t first, Rest... rest) {
-  const auto times = [](std::int64_t a, std::int64_t b) {
-    std::int64_t result = 0;
-    return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max()
-                                                 : result;
-  };
-  ((first = times(first, rest)), ...);
-  return first;
-}
+using saturating::product;
 
 }  // namespace
 

@@ -1,23 +1,15 @@
 #include "core/ir/kernel_vision.hpp"
 
 #include <algorithm>
-#include <limits>
+
+#include "core/ir/saturating.hpp"
 
 namespace lockstep {
 namespace {
 
 using K = KernelKind;
-
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return std::numeric_limits<std::int64_t>::max();
-  return product;
-}
-template <class... Rest>
-std::int64_t product(std::int64_t first, Rest... rest) {
-  ((first = times(first, rest)), ...);
-  return first;
-}
+using saturating::product;
+using saturating::times;
 
 /// Positions along one side: ceil(size / stride). The stride may come from program text.
 std::int64_t strided(std::int64_t size, std::int64_t stride) {
