@@ -77,10 +77,13 @@ class CudaBackend final : public Backend {
                        " processes were started: one of each is needed",
                    std::nullopt};
     }
+    const bool local = communicator == "local" || (communicator.empty() && world == 1);
+    // Before CUDA's first call. To load a kernel may wait for those that run, and NCCL's run until
+    // other ranks' have come: then all are loaded at the start.
+    if (!local && world > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     auto gpus = platform_.open_gpus();
     if (!gpus) return gpus.error();
     crew.gpus = std::move(*gpus);
-    const bool local = communicator == "local" || (communicator.empty() && world == 1);
     if (local && distributed) {
       return unsupported("the communicator 'local' runs all ranks in one process");
     }

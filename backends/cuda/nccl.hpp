@@ -14,14 +14,17 @@ using CommHandle = struct CommTag*;
 using NcclId = std::array<std::byte, 128>;
 
 /// Calls on one communicator come from one thread at a time. None blocks: communicators are of
-/// NCCL's non-blocking kind.
+/// NCCL's non-blocking kind. A call, or the end of the group that it is in, may come back before it
+/// is taken: until ready() says so, nothing else may be called on the communicator, and nothing
+/// given to the stream lies behind the call.
 struct Nccl {
   virtual ~Nccl() = default;
   virtual Result<NcclId> unique_id() = 0;
   /// Begins to join; ready() says when all members have. `blocks`: most thread blocks of a kernel.
   virtual Result<CommHandle> join(Driver& gpu, const NcclId& id, int size, int position,
                                   int blocks) = 0;
-  /// Error: the communicator has failed, by a peer's or the network's fault.
+  /// Whether all calls so far are taken. Error: the communicator has failed, by a peer's or the
+  /// network's fault.
   virtual Result<bool> ready(CommHandle comm) = 0;
   virtual void abort(CommHandle comm) = 0;    // ends its kernels; then it is gone
   virtual void destroy(CommHandle comm) = 0;  // of a communicator at rest

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <set>
 #include <string>
 #include <thread>
@@ -38,19 +39,43 @@ Result<void> refuse_shared_gpus(const std::vector<NcclRank>& ranks) {
 
 }  // namespace
 
-std::map<CommKey, std::vector<Rank>> communicators_of(const Program& program) {
-  std::map<CommKey, std::vector<Rank>> all;
+std::map<CommKey, CommMembers> communicators_of(const Program& program) {
+  std::map<CommKey, CommMembers> all;
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
-    std::set<std::tuple<bool, int, Stream>> seen;  // a rank's ops repeat few transfers
+    std::set<std::tuple<OpKind, int, Stream>> seen;  // a rank's ops repeat few transfers
     for (const Op& op : program.role_of(rank).ops) {
       if (!is_collective(op.kind) && !is_p2p(op.kind)) continue;
-      if (!seen.emplace(op.kind == OpKind::Send, op.target, op.stream).second) continue;
+      if (!seen.emplace(op.kind, op.target, op.stream).second) continue;
       const Route route = route_of(program, rank, op);
-      if (!route.members.empty()) all.emplace(key_of(route, op), route.members);
+      if (route.members.empty()) continue;
+      CommMembers& members = all[key_of(route, op)];
+      members.ranks = route.members;
+      members.exchange |= op.kind == OpKind::AllToAll;
     }
   }
   return all;
 }
+
+/// What every communicator of a process is joined with.
+struct NcclWorld::Joining {
+  using Clock = std::chrono::steady_clock;
+  const std::vector<NcclRank>& ranks;  // of this process
+  Process& process;
+  Clock::time_point deadline;
+
+  /// Waits until `done` says so; errors: its own, the run's, `late` after the deadline.
+  template <class Done>
+  Result<void> until(const Done& done, const std::string& late) const {
+    for (;;) {
+      const Result<bool> now = done();
+      if (!now) return now.error();
+      if (*now) return {};
+      if (auto well = process.failure().result(); !well) return well;
+      if (Clock::now() > deadline) return Error{ErrorKind::Device, late, std::nullopt};
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+};
 
 Result<std::unique_ptr<NcclWorld>> NcclWorld::join(const Program& program,
                                                    const std::vector<NcclRank>& ranks, Nccl& nccl,
@@ -66,7 +91,7 @@ Result<std::unique_ptr<NcclWorld>> NcclWorld::join(const Program& program,
   };
   std::vector<Named> made;
   for (const auto& [key, members] : keys) {
-    if (own.count(members.front()) == 0) continue;
+    if (own.count(members.ranks.front()) == 0) continue;
     const auto id = nccl.unique_id();
     if (!id) return id.error();
     made.push_back({key, *id});
@@ -76,8 +101,13 @@ Result<std::unique_ptr<NcclWorld>> NcclWorld::join(const Program& program,
   std::map<CommKey, NcclId> ids;
   for (const Named& n : *named) ids[n.key] = n.id;
   std::unique_ptr<NcclWorld> world(new NcclWorld(nccl));
+  const std::chrono::duration<double> most(seconds);
+  const Joining joining{
+      ranks, process,
+      Joining::Clock::now() + std::chrono::duration_cast<Joining::Clock::duration>(most)};
   for (const auto& [key, members] : keys) {
-    auto joined = world->join_one(key, members, ids[key], ranks, process, seconds);
+    auto joined = world->join_one(joining, key, members, ids[key]);
+    if (joined) joined = world->connect(joining, key, members);
     if (joined) continue;
     world->abort();
     return joined.error();
@@ -85,40 +115,102 @@ Result<std::unique_ptr<NcclWorld>> NcclWorld::join(const Program& program,
   return world;
 }
 
-Result<void> NcclWorld::join_one(const CommKey& key, const std::vector<Rank>& members,
-                                 const NcclId& id, const std::vector<NcclRank>& ranks,
-                                 Process& process, double seconds) {
+Result<void> NcclWorld::join_one(const Joining& joining, const CommKey& key,
+                                 const CommMembers& members, const NcclId& id) {
   const int blocks = key.kind == 0 ? kGroupBlocks : kChannelBlocks;
   std::vector<CommHandle> mine;
-  if (auto done = nccl_.group_start(); !done) return done;
-  for (const NcclRank& r : ranks) {
-    const auto at = std::find(members.begin(), members.end(), r.rank);
-    if (at == members.end()) continue;
-    const auto comm = nccl_.join(*r.gpu, id, static_cast<int>(members.size()),
-                                 static_cast<int>(at - members.begin()), blocks);
-    if (!comm) return comm.error();
+  auto joined = nccl_.group_start();
+  for (const NcclRank& r : joining.ranks) {
+    const auto at = std::find(members.ranks.begin(), members.ranks.end(), r.rank);
+    if (!joined || at == members.ranks.end()) continue;
+    const auto comm = nccl_.join(*r.gpu, id, static_cast<int>(members.ranks.size()),
+                                 static_cast<int>(at - members.ranks.begin()), blocks);
+    if (!comm) {
+      joined = comm.error();
+      break;
+    }
     comms_[{r.rank, key}] = *comm;
     mine.push_back(*comm);
   }
-  if (auto done = nccl_.group_end(); !done) return done;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto ended = nccl_.group_end();
+  if (!joined) return joined;
+  if (!ended) return ended;
+  const std::string late = "not all of " + std::to_string(members.ranks.size()) +
+                           " ranks joined a communicator of rank " +
+                           std::to_string(members.ranks.front()) + " in time";
   for (const CommHandle comm : mine) {
-    for (;;) {
-      const auto ready = nccl_.ready(comm);
-      if (!ready) return ready.error();
-      if (*ready) break;
-      if (auto well = process.failure().result(); !well) return well;
-      if (std::chrono::steady_clock::now() > deadline) {
-        return Error{ErrorKind::Device,
-                     "not all of " + std::to_string(members.size()) +
-                         " ranks joined a communicator of rank " + std::to_string(members.front()) +
-                         " in time",
-                     std::nullopt};
-      }
-      std::this_thread::sleep_for(kPoll);
-    }
+    auto ready = joining.until([&] { return nccl_.ready(comm); }, late);
+    if (!ready) return ready;
   }
   return {};
+}
+
+/// A byte from each member to each that it will send to. NCCL connects two members when the first
+/// message is called, and the call is not taken before both have called it: in a step, where ranks
+/// make calls in different orders, they could wait for each other for ever.
+Result<void> NcclWorld::connect(const Joining& joining, const CommKey& key,
+                                const CommMembers& members) {
+  if (key.kind == 0 && !members.exchange) return {};
+  struct End {
+    Driver& gpu;
+    StreamHandle stream = nullptr;
+    std::byte* memory = nullptr;  // what is sent to each, then what each has sent
+    ~End() {
+      if (memory != nullptr) gpu.release(Memory::Device, memory);
+      if (stream != nullptr) gpu.release(stream);
+    }
+  };
+  const auto size = static_cast<int>(members.ranks.size());
+  std::deque<End> ends;
+  std::vector<CommHandle> mine;
+  auto called = nccl_.group_start();
+  for (int own = 0; own < size && called; ++own) {
+    const Rank rank = members.ranks[static_cast<std::size_t>(own)];
+    const auto at = std::find_if(joining.ranks.begin(), joining.ranks.end(),
+                                 [&](const NcclRank& r) { return r.rank == rank; });
+    if (at == joining.ranks.end()) continue;
+    End& end = ends.emplace_back(End{*at->gpu});
+    const auto stream = end.gpu.create_stream(Priority::Normal);
+    if (stream) end.stream = *stream;
+    const auto memory = end.gpu.allocate(Memory::Device, 2 * size);
+    if (memory) end.memory = *memory;
+    if (!stream || !memory) {
+      called = stream ? memory.error() : stream.error();
+      break;
+    }
+    const CommHandle comm = mine.emplace_back(comms_.at({rank, key}));
+    for (int peer = 0; peer < size && called; ++peer) {
+      if (peer == own) continue;
+      if (key.kind == 0 || own == 0) {
+        called = nccl_.send(comm, end.stream, end.memory + peer, 1, DType::U8, peer);
+      }
+      if (called && (key.kind == 0 || own == 1)) {
+        called = nccl_.receive(comm, end.stream, end.memory + size + peer, 1, DType::U8, peer);
+      }
+    }
+  }
+  const auto ended = nccl_.group_end();
+  if (called && !ended) called = ended;
+  const std::string late = "ranks " + std::to_string(members.ranks.front()) + " to " +
+                           std::to_string(members.ranks.back()) + " were not connected in time";
+  for (std::size_t i = 0; i < mine.size() && called; ++i) {
+    called = joining.until([&] { return nccl_.ready(mine[i]); }, late);
+  }
+  if (called) {
+    const auto arrived = [&]() -> Result<bool> {
+      bool all = true;
+      for (const End& end : ends) {
+        const auto idle = end.gpu.idle(end.stream);
+        if (!idle) return idle;
+        all = *idle && all;
+      }
+      return all;
+    };
+    called = joining.until(arrived, late);
+  }
+  // Memory that a message may still come to is freed after it has ended.
+  if (!called) abort();
+  return called;
 }
 
 NcclWorld::~NcclWorld() {
@@ -128,8 +220,25 @@ NcclWorld::~NcclWorld() {
 
 CommHandle NcclWorld::comm(Rank rank, const CommKey& key) const { return comms_.at({rank, key}); }
 
+Result<void> NcclWorld::call(CommHandle comm, const RunContext& run,
+                             const std::function<Result<void>(Nccl&)>& calls) {
+  const Error ended{ErrorKind::Device, "NCCL's transfers were ended", std::nullopt};
+  for (bool called = false;; called = true) {
+    {
+      const std::shared_lock lock(mutex_);
+      if (aborted_) return ended;
+      if (auto done = called ? Result<void>() : calls(nccl_); !done) return done;
+      const auto taken = nccl_.ready(comm);
+      if (!taken) return taken.error();
+      if (*taken) return {};
+    }
+    if (auto well = run.failure().result(); !well) return well;
+    std::this_thread::yield();
+  }
+}
+
 Result<void> NcclWorld::check(Rank rank) {
-  const std::lock_guard lock(mutex_);
+  const std::shared_lock lock(mutex_);
   if (aborted_) return {};
   for (const auto& [at, comm] : comms_) {
     if (at.first != rank) continue;
@@ -170,12 +279,14 @@ Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byt
       make_party(rank_, id, op, args, bytes, dtype, static_cast<int>(place.route.members.size()));
   if (!party) return party.error();
   return device_.enqueue_work(id, op.stream, [this, &place, party = *party, stream = op.stream] {
-    return issue(place, party, device_.handle(stream));
+    return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
+      return issue(nccl, place, party, device_.handle(stream));
+    });
   });
 }
 
-Result<void> NcclCommunicator::issue(const Place& place, const Party& party, StreamHandle stream) {
-  Nccl& nccl = world_.nccl();
+Result<void> NcclCommunicator::issue(Nccl& nccl, const Place& place, const Party& party,
+                                     StreamHandle stream) const {
   const auto size = std::ssize(place.route.members);
   const std::int64_t elements = party.bytes / size_of(party.dtype), part = elements / size;
   const std::int64_t part_bytes = party.bytes / size;
@@ -196,15 +307,15 @@ Result<void> NcclCommunicator::issue(const Place& place, const Party& party, Str
       break;
   }
   // All to all: one group, in which no send waits for another.
-  if (auto done = nccl.group_start(); !done) return done;
-  for (int peer = 0; peer < size; ++peer) {
+  auto done = nccl.group_start();
+  for (int peer = 0; peer < size && done; ++peer) {
     const std::int64_t at = peer * part_bytes;
-    auto done = nccl.send(place.comm, stream, party.source + at, part, party.dtype, peer);
-    if (!done) return done;
+    done = nccl.send(place.comm, stream, party.source + at, part, party.dtype, peer);
+    if (!done) break;
     done = nccl.receive(place.comm, stream, party.target + at, part, party.dtype, peer);
-    if (!done) return done;
   }
-  return nccl.group_end();
+  const auto ended = nccl.group_end();
+  return done ? ended : done;
 }
 
 void NcclCommunicator::abort(const Error& reason) {

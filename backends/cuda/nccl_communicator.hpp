@@ -4,9 +4,10 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <shared_mutex>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,14 @@ struct CommKey {
   auto operator<=>(const CommKey&) const = default;
 };
 
-/// Every communicator that a program's ranks need, with its members by position.
-std::map<CommKey, std::vector<Rank>> communicators_of(const Program& program);
+struct CommMembers {
+  std::vector<Rank> ranks;  // by position
+  bool exchange = false;    // each sends to each (all to all)
+  bool operator==(const CommMembers&) const = default;
+};
+
+/// Every communicator that a program's ranks need.
+std::map<CommKey, CommMembers> communicators_of(const Program& program);
 
 struct NcclRank {
   Rank rank = 0;
@@ -34,8 +41,8 @@ struct NcclRank {
 /// The communicators of the ranks of this process.
 class NcclWorld {
  public:
-  /// All processes call it together; blocks until all have joined, or `seconds` have passed.
-  /// Errors: Unsupported if two ranks share a GPU; Device.
+  /// All processes call it together; blocks until all have joined, and those that send are
+  /// connected, or `seconds` have passed. Errors: Unsupported if two ranks share a GPU; Device.
   static Result<std::unique_ptr<NcclWorld>> join(const Program& program,
                                                  const std::vector<NcclRank>& ranks, Nccl& nccl,
                                                  Process& process, double seconds = 120);
@@ -43,20 +50,25 @@ class NcclWorld {
   NcclWorld(const NcclWorld&) = delete;
   NcclWorld& operator=(const NcclWorld&) = delete;
 
-  Nccl& nccl() { return nccl_; }
   CommHandle comm(Rank rank, const CommKey& key) const;
+  /// Makes `calls` on one communicator, from the thread of its rank, and waits until NCCL has taken
+  /// them. Errors: theirs; that of `run`, if it has failed meanwhile; Device after an abort.
+  Result<void> call(CommHandle comm, const RunContext& run,
+                    const std::function<Result<void>(Nccl&)>& calls);
   /// Error of the first communicator of `rank` that has failed.
   Result<void> check(Rank rank);
   /// Ends all transfers of this process. Thread-safe, and once is enough.
   void abort();
 
  private:
+  struct Joining;
   explicit NcclWorld(Nccl& nccl) : nccl_(nccl) {}
-  Result<void> join_one(const CommKey& key, const std::vector<Rank>& members, const NcclId& id,
-                        const std::vector<NcclRank>& ranks, Process& process, double seconds);
+  Result<void> join_one(const Joining& joining, const CommKey& key, const CommMembers& members,
+                        const NcclId& id);
+  Result<void> connect(const Joining& joining, const CommKey& key, const CommMembers& members);
 
   Nccl& nccl_;
-  std::mutex mutex_;
+  std::shared_mutex mutex_;  // shared: calls of NCCL; alone: an abort
   std::map<std::pair<Rank, CommKey>, CommHandle> comms_;
   bool aborted_ = false;
 };
@@ -76,7 +88,7 @@ class NcclCommunicator final : public Communicator {
     Route route;
     CommHandle comm = nullptr;
   };
-  Result<void> issue(const Place& place, const Party& party, StreamHandle stream);
+  Result<void> issue(Nccl& nccl, const Place& place, const Party& party, StreamHandle stream) const;
 
   Rank rank_;
   CudaDevice& device_;

@@ -23,8 +23,9 @@ void Node::fail_locked(const Error& error) {
 }
 
 void Node::fail(const Error& error) {
+  run_.fail(error);  // first: who holds the lock may wait for a peer, and then lets go
   const std::lock_guard lock(mutex_);
-  fail_locked(error);
+  changed_.notify_all();
 }
 
 Result<void> Node::start_clock(int step) {

@@ -11,6 +11,7 @@
 #include "core/lower/lower.hpp"
 #include "tests/backends/cuda/cpu_kernels.hpp"
 #include "tests/backends/cuda/emulated_gpu.hpp"
+#include "tests/backends/cuda/fake_nccl.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 #include "tests/integration/kernel_conformance.hpp"
@@ -88,6 +89,48 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
     check(seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama, row);
   }
   for (const ParityRow& row : test::image_rows()) check(Architecture::Resnet, row);
+}
+
+TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued and in graphs",
+          "[integration][cuda]") {
+  constexpr int kSteps = 3;
+  unsigned seed = 1;
+  for (const char* keys :
+       {"dp_replicate=3", "dp_shard=2 zero_stage=1", "dp_shard=3 zero_stage=2", "dp_shard=3",
+        "dp_replicate=2 dp_shard=2", "pp=3 mb=6", "pp=2 mb=4 schedule=ZBVZeroBubble v=2",
+        "pp=2 mb=4 schedule=Interleaved1F1B v=2", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2",
+        "tp=2 enable_sequence_parallel=true", "cp=2 dp_shard=2",
+        "ep=2 dp_shard=2 model.experts=4 model.experts_per_token=2"}) {
+    INFO(keys);
+    const Scenario s = parity_scenario(seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama,
+                                       parity_row("row", keys), DType::F32);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, kSteps, "");
+    for (const bool graphs : {false, true}) {
+      const CudaPlatform platform{
+          [&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
+            std::vector<std::unique_ptr<cuda::Driver>> gpus;
+            for (int i = 0; i < program.mesh.world_size(); ++i) {
+              gpus.push_back(std::make_unique<cuda::test::FakeGpu>(seed++, cpu_kernels()));
+            }
+            return gpus;
+          },
+          []() -> Result<std::unique_ptr<cuda::Nccl>> {
+            return std::unique_ptr<cuda::Nccl>(std::make_unique<cuda::test::FakeNccl>());
+          },
+          {}};
+      RunOptions options;
+      options.cuda_graphs = graphs;
+      options.trace_from = graphs ? kSteps : 1;
+      const auto backend = make_cuda_backend(platform, {.poison = true});
+      const RunResult run = train(*backend, program, s, kSteps, "nccl", options);
+      CHECK(run.state == expected.state);
+      for (std::size_t i = 0; i < kSteps; ++i) {
+        CHECK(run.trace.steps[i].loss == expected.trace.steps[i].loss);
+      }
+    }
+  }
 }
 
 TEST_CASE("the GPU has every kernel that the programs of the parity tables need",

@@ -3,6 +3,7 @@
 #ifdef LOCKSTEP_HAVE_NCCL
 #include <nccl.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -121,42 +122,36 @@ class NcclLibrary final : public Nccl {
   Result<void> group_end() override { return check(calls_.group_end(), "ncclGroupEnd"); }
   Result<void> all_reduce(CommHandle comm, StreamHandle stream, std::byte* buffer,
                           std::int64_t elements, DType dtype) override {
-    return settled(comm,
-                   calls_.all_reduce(buffer, buffer, count(elements), type_of(dtype), ncclSum,
-                                     of(comm), of(stream)),
-                   "ncclAllReduce");
+    return check(calls_.all_reduce(buffer, buffer, count(elements), type_of(dtype), ncclSum,
+                                   of(comm), of(stream)),
+                 "ncclAllReduce");
   }
   Result<void> all_gather(CommHandle comm, StreamHandle stream, const std::byte* from,
                           std::byte* to, std::int64_t elements, DType dtype) override {
-    return settled(
-        comm, calls_.all_gather(from, to, count(elements), type_of(dtype), of(comm), of(stream)),
-        "ncclAllGather");
+    return check(calls_.all_gather(from, to, count(elements), type_of(dtype), of(comm), of(stream)),
+                 "ncclAllGather");
   }
   Result<void> reduce_scatter(CommHandle comm, StreamHandle stream, const std::byte* from,
                               std::byte* to, std::int64_t elements, DType dtype) override {
-    return settled(comm,
-                   calls_.reduce_scatter(from, to, count(elements), type_of(dtype), ncclSum,
-                                         of(comm), of(stream)),
-                   "ncclReduceScatter");
+    return check(calls_.reduce_scatter(from, to, count(elements), type_of(dtype), ncclSum, of(comm),
+                                       of(stream)),
+                 "ncclReduceScatter");
   }
   Result<void> broadcast(CommHandle comm, StreamHandle stream, std::byte* buffer,
                          std::int64_t elements, DType dtype) override {
-    return settled(
-        comm,
+    return check(
         calls_.broadcast(buffer, buffer, count(elements), type_of(dtype), 0, of(comm), of(stream)),
         "ncclBroadcast");
   }
   Result<void> send(CommHandle comm, StreamHandle stream, const std::byte* from,
                     std::int64_t elements, DType dtype, int to) override {
-    return settled(comm,
-                   calls_.send(from, count(elements), type_of(dtype), to, of(comm), of(stream)),
-                   "ncclSend");
+    return check(calls_.send(from, count(elements), type_of(dtype), to, of(comm), of(stream)),
+                 "ncclSend");
   }
   Result<void> receive(CommHandle comm, StreamHandle stream, std::byte* to, std::int64_t elements,
                        DType dtype, int from) override {
-    return settled(comm,
-                   calls_.receive(to, count(elements), type_of(dtype), from, of(comm), of(stream)),
-                   "ncclRecv");
+    return check(calls_.receive(to, count(elements), type_of(dtype), from, of(comm), of(stream)),
+                 "ncclRecv");
   }
 
  private:
@@ -169,16 +164,6 @@ class NcclLibrary final : public Nccl {
     }
     return Error{ErrorKind::Device, std::move(message), std::nullopt};
   }
-  /// A call must have been taken before the next is made on its communicator.
-  Result<void> settled(CommHandle comm, ncclResult_t status, const char* call) {
-    if (auto done = check(status, call); !done) return done;
-    while (status == ncclInProgress) {
-      const auto taken = ready(comm);
-      if (!taken) return taken.error();
-      if (*taken) break;
-    }
-    return {};
-  }
 
   Calls calls_;
   std::mutex mutex_;
@@ -188,6 +173,8 @@ class NcclLibrary final : public Nccl {
 }  // namespace
 
 Result<std::unique_ptr<Nccl>> open_nccl() {
+  // Before NCCL's first call: rings and trees are connected as ranks join, too, not in a step.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   SharedLibrary library({"libnccl.so.2"});
   Calls calls{};
   if (!library.found() || !load(library, calls)) {

@@ -1,8 +1,11 @@
 // FakeGpu: a Driver without a GPU. Calls are recorded; streams are queues whose work runs when
 // somebody synchronizes, in a random order that events allow and no other, on the host's memory.
 // What the event edges of a program leave open therefore comes out differently from run to run.
+// Work may wait for other GPUs (enqueue): others' streams go on meanwhile.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -13,6 +16,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +34,33 @@ struct FakeKernels {
   /// not leave it.
   bool fuses = false;
 };
+
+/// Summed in `Sum`, rounded once.
+template <class T, class Sum>
+void add_values(const std::vector<const std::byte*>& from, const std::vector<std::byte*>& to,
+                std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    auto sum = static_cast<Sum>(reinterpret_cast<const T*>(from[0])[i]);
+    for (std::size_t s = 1; s < from.size(); ++s) {
+      sum += static_cast<Sum>(reinterpret_cast<const T*>(from[s])[i]);
+    }
+    for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = static_cast<T>(sum);
+  }
+}
+/// As Driver::add_in_order.
+inline void add_in_rank_order(DType dtype, const std::vector<const std::byte*>& from,
+                              const std::vector<std::byte*>& to, std::int64_t elements) {
+  switch (dtype) {
+    case DType::F64:
+      return add_values<double, double>(from, to, elements);
+    case DType::BF16:
+      return add_values<bfloat16, float>(from, to, elements);
+    case DType::I32:
+      return add_values<std::int32_t, std::int32_t>(from, to, elements);
+    default:
+      return add_values<float, float>(from, to, elements);
+  }
+}
 
 class FakeGpu : public Driver {
  public:
@@ -109,6 +140,7 @@ class FakeGpu : public Driver {
     of(stream)->items.push_back({[this, e = of(event), version] {
                                    e->reached = version;
                                    e->time = clock_;
+                                   return true;
                                  },
                                  nullptr, 0});
     return {};
@@ -120,13 +152,13 @@ class FakeGpu : public Driver {
     if (capture_ != nullptr && capture_->recorded.count(of(event)) > 0) {
       const auto [after, count] = capture_->recorded[of(event)];
       of(stream)->captured = capture_;
-      capture_->nodes[of(stream)].push_back({[] {}, after, count});
+      capture_->nodes[of(stream)].push_back({[] { return true; }, after, count});
       return {};
     }
     if (of(stream)->captured != nullptr) {
       return error("a captured stream waits for what was not captured");
     }
-    of(stream)->items.push_back({[] {}, of(event), of(event)->recorded});
+    of(stream)->items.push_back({[] { return true; }, of(event), of(event)->recorded});
     return {};
   }
   Result<void> begin_capture(StreamHandle origin) override {
@@ -154,8 +186,10 @@ class FakeGpu : public Driver {
     return reinterpret_cast<GraphHandle>(graph);
   }
   Result<void> launch(StreamHandle stream, GraphHandle graph) override {
-    return work(stream, "launch graph",
-                [this, g = reinterpret_cast<const Graph*>(graph)] { run_graph(*g); });
+    const auto done = std::make_shared<Progress>();
+    return enqueue(stream, "launch graph", [this, g = reinterpret_cast<const Graph*>(graph), done] {
+      return run_graph(*g, *done);
+    });
   }
   void release(GraphHandle graph) override {
     const std::lock_guard lock(mutex_);
@@ -165,17 +199,23 @@ class FakeGpu : public Driver {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("idle"); !fails) return fails.error();
     if (of(stream)->captured != nullptr) return error("a captured stream is asked");
-    run_one();
+    for (int i = 0; i < 50 && run_one(); ++i) {
+    }
     return of(stream)->items.empty();
   }
   Result<void> synchronize(StreamHandle stream) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (auto fails = call("synchronize"); !fails) return fails;
     if (of(stream)->captured != nullptr) return error("a captured stream is waited for");
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!of(stream)->items.empty()) {
-      if (!run_one()) {
-        return Error{ErrorKind::Device, "the streams wait for each other", std::nullopt};
+      if (run_one()) continue;
+      if (!waits_for_others_ || std::chrono::steady_clock::now() > deadline) {
+        return error("the streams wait for each other");
       }
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      lock.lock();
     }
     return {};
   }
@@ -218,18 +258,24 @@ class FakeGpu : public Driver {
                             std::span<std::byte* const> targets) override {
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     std::vector<std::byte*> to(targets.begin(), targets.end());
-    return work(stream, "add", [=] {
-      switch (dtype) {
-        case DType::F64:
-          return add<double, double>(from, to, elements);
-        case DType::BF16:
-          return add<bfloat16, float>(from, to, elements);
-        case DType::I32:
-          return add<std::int32_t, std::int32_t>(from, to, elements);
-        default:
-          return add<float, float>(from, to, elements);
-      }
-    });
+    return work(stream, "add", [=] { add_in_rank_order(dtype, from, to, elements); });
+  }
+
+  /// Work that ends when `attempt` returns true; it is asked again and again.
+  Result<void> enqueue(StreamHandle stream, const std::string& name,
+                       std::function<bool()> attempt) {
+    const std::lock_guard lock(mutex_);
+    if (auto fails = call(name); !fails) return fails;
+    if (Graph* graph = of(stream)->captured) {
+      graph->nodes[of(stream)].push_back({std::move(attempt)});
+      return {};
+    }
+    of(stream)->items.push_back({std::move(attempt), nullptr, 0});
+    return {};
+  }
+  bool captures(StreamHandle stream) {
+    const std::lock_guard lock(mutex_);
+    return of(stream)->captured != nullptr;
   }
 
  private:
@@ -238,7 +284,7 @@ class FakeGpu : public Driver {
     std::int64_t time = 0;
   };
   struct Item {
-    std::function<void()> run;
+    std::function<bool()> run;  // true: it has ended
     const Event* waits_for = nullptr;
     std::int64_t version = 0;
     bool ready() const { return waits_for == nullptr || waits_for->reached >= version; }
@@ -249,7 +295,7 @@ class FakeGpu : public Driver {
     Graph* captured = nullptr;  // work goes there
   };
   struct Node {
-    std::function<void()> run = [] {};
+    std::function<bool()> run = [] { return true; };
     const FakeStream* after = nullptr;  // whose first `count` nodes have run
     std::size_t count = 0;
   };
@@ -260,25 +306,12 @@ class FakeGpu : public Driver {
   static Event* of(EventHandle event) { return reinterpret_cast<Event*>(event); }
   static FakeStream* of(StreamHandle stream) { return reinterpret_cast<FakeStream*>(stream); }
 
-  /// Summed in `Sum`, rounded once.
-  template <class T, class Sum>
-  static void add(const std::vector<const std::byte*>& from, const std::vector<std::byte*>& to,
-                  std::int64_t elements) {
-    for (std::int64_t i = 0; i < elements; ++i) {
-      auto sum = static_cast<Sum>(reinterpret_cast<const T*>(from[0])[i]);
-      for (std::size_t s = 1; s < from.size(); ++s) {
-        sum += static_cast<Sum>(reinterpret_cast<const T*>(from[s])[i]);
-      }
-      for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = static_cast<T>(sum);
-    }
-  }
-
   static Error error(const std::string& message) {
     return {ErrorKind::Device, message, std::nullopt};
   }
-  /// In a random order that its edges allow.
-  void run_graph(const Graph& graph) {
-    std::map<const FakeStream*, std::size_t> done;
+  using Progress = std::map<const FakeStream*, std::size_t>;
+  /// In a random order that its edges allow, as far as it comes; true: to the end.
+  bool run_graph(const Graph& graph, Progress& done) {
     for (;;) {
       std::vector<const FakeStream*> ready;
       for (const auto& [stream, nodes] : graph.nodes) {
@@ -286,9 +319,13 @@ class FakeGpu : public Driver {
         const Node& next = nodes[done[stream]];
         if (next.after == nullptr || done[next.after] >= next.count) ready.push_back(stream);
       }
-      if (ready.empty()) return;
-      const FakeStream* stream = ready[random_() % ready.size()];
-      graph.nodes.at(stream)[done[stream]++].run();
+      if (ready.empty()) return true;
+      std::shuffle(ready.begin(), ready.end(), random_);
+      const auto ran = std::find_if(ready.begin(), ready.end(), [&](const FakeStream* stream) {
+        return graph.nodes.at(stream)[done[stream]].run();
+      });
+      if (ran == ready.end()) return false;
+      ++done[*ran];
     }
   }
   Result<void> call(const std::string& name) {
@@ -299,14 +336,10 @@ class FakeGpu : public Driver {
     return {};
   }
   Result<void> work(StreamHandle stream, const std::string& name, std::function<void()> run) {
-    const std::lock_guard lock(mutex_);
-    if (auto fails = call(name); !fails) return fails;
-    if (Graph* graph = of(stream)->captured) {
-      graph->nodes[of(stream)].push_back({std::move(run)});
-      return {};
-    }
-    of(stream)->items.push_back({std::move(run), nullptr, 0});
-    return {};
+    return enqueue(stream, name, [run = std::move(run)] {
+      run();
+      return true;
+    });
   }
   /// One item of a random stream that can go on; false if none can.
   bool run_one() {
@@ -314,12 +347,15 @@ class FakeGpu : public Driver {
     for (const auto& stream : streams_) {
       if (!stream->items.empty() && stream->items.front().ready()) ready.push_back(stream.get());
     }
-    if (ready.empty()) return false;
-    FakeStream& stream = *ready[random_() % ready.size()];
-    ++clock_;
-    stream.items.front().run();
-    stream.items.pop_front();
-    return true;
+    waits_for_others_ = !ready.empty();
+    std::shuffle(ready.begin(), ready.end(), random_);
+    for (FakeStream* stream : ready) {
+      ++clock_;
+      if (!stream->items.front().run()) continue;
+      stream->items.pop_front();
+      return true;
+    }
+    return false;
   }
 
   GpuInfo info_{"fake", Bytes{std::int64_t{1} << 34}, 4, 90};
@@ -330,6 +366,7 @@ class FakeGpu : public Driver {
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   Graph* capture_ = nullptr;
+  bool waits_for_others_ = false;  // what could run when nothing did
   std::int64_t clock_ = 0;
 };
 

@@ -1,10 +1,14 @@
 #include "backends/cuda/nccl_communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <deque>
+#include <future>
 #include <set>
 #include <string>
+#include <thread>
 
-#include "tests/backends/cuda/fake_gpu.hpp"
+#include "tests/backends/cuda/fake_nccl.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
@@ -12,75 +16,8 @@ namespace lockstep::cuda {
 namespace {
 
 using test::FakeGpu;
+using test::FakeNccl;
 using testing::index;
-
-/// Records who joins what and what is called on it; moves nothing.
-struct FakeNccl final : Nccl {
-  struct Comm {
-    NcclId id{};
-    int size = 0, position = 0, blocks = 0;
-    bool in_group = false, aborted = false, destroyed = false;
-    int polls = 0;
-    std::vector<std::string> calls;
-  };
-  std::vector<std::unique_ptr<Comm>> comms;
-  int ids = 0, depth = 0, groups = 0;
-  int polls_until_ready = 2;
-  bool broken = false;  // ready() fails
-
-  static Comm& of(CommHandle comm) { return *reinterpret_cast<Comm*>(comm); }
-  Result<void> call(CommHandle comm, const std::string& name, std::int64_t elements, int peer) {
-    of(comm).calls.push_back(name + " " + std::to_string(elements) +
-                             (peer < 0 ? "" : " peer " + std::to_string(peer)) +
-                             (depth > 0 ? " grouped" : ""));
-    return {};
-  }
-  Result<NcclId> unique_id() override {
-    NcclId id{};
-    id[0] = static_cast<std::byte>(++ids);
-    return id;
-  }
-  Result<CommHandle> join(Driver&, const NcclId& id, int size, int position, int blocks) override {
-    comms.push_back(std::make_unique<Comm>());
-    Comm& comm = *comms.back();
-    comm.id = id;
-    comm.size = size;
-    comm.position = position;
-    comm.blocks = blocks;
-    comm.in_group = depth > 0;
-    return reinterpret_cast<CommHandle>(comms.back().get());
-  }
-  Result<bool> ready(CommHandle comm) override {
-    if (broken) return Error{ErrorKind::Device, "a peer is gone", std::nullopt};
-    return ++of(comm).polls > polls_until_ready;
-  }
-  void abort(CommHandle comm) override { of(comm).aborted = true; }
-  void destroy(CommHandle comm) override { of(comm).destroyed = true; }
-  Result<void> group_start() override { return ++depth, ++groups, Result<void>(); }
-  Result<void> group_end() override { return --depth, Result<void>(); }
-  Result<void> all_reduce(CommHandle c, StreamHandle, std::byte*, std::int64_t n, DType) override {
-    return call(c, "all_reduce", n, -1);
-  }
-  Result<void> all_gather(CommHandle c, StreamHandle, const std::byte*, std::byte*, std::int64_t n,
-                          DType) override {
-    return call(c, "all_gather", n, -1);
-  }
-  Result<void> reduce_scatter(CommHandle c, StreamHandle, const std::byte*, std::byte*,
-                              std::int64_t n, DType) override {
-    return call(c, "reduce_scatter", n, -1);
-  }
-  Result<void> broadcast(CommHandle c, StreamHandle, std::byte*, std::int64_t n, DType) override {
-    return call(c, "broadcast", n, -1);
-  }
-  Result<void> send(CommHandle c, StreamHandle, const std::byte*, std::int64_t n, DType,
-                    int to) override {
-    return call(c, "send", n, to);
-  }
-  Result<void> receive(CommHandle c, StreamHandle, std::byte*, std::int64_t n, DType,
-                       int from) override {
-    return call(c, "receive", n, from);
-  }
-};
 
 /// Two stages of two replicas: messages both ways along pp, an all-reduce along dp.
 Program pipeline_program() {
@@ -116,9 +53,9 @@ std::vector<NcclRank> a_gpu_each(int ranks, std::vector<std::unique_ptr<FakeGpu>
 
 TEST_CASE("every group and every channel has a communicator of its own", "[backends][cuda]") {
   const auto all = communicators_of(pipeline_program());
-  const std::map<CommKey, std::vector<Rank>> expected = {{{0, 0, 0}, {0, 1}}, {{0, 0, 2}, {2, 3}},
-                                                         {{1, 0, 2}, {0, 2}}, {{1, 1, 3}, {1, 3}},
-                                                         {{2, 2, 0}, {2, 0}}, {{2, 3, 1}, {3, 1}}};
+  const std::map<CommKey, CommMembers> expected = {{{0, 0, 0}, {{0, 1}}}, {{0, 0, 2}, {{2, 3}}},
+                                                   {{1, 0, 2}, {{0, 2}}}, {{1, 1, 3}, {{1, 3}}},
+                                                   {{2, 2, 0}, {{2, 0}}}, {{2, 3, 1}, {{3, 1}}}};
   CHECK(all == expected);
 }
 
@@ -190,6 +127,7 @@ TEST_CASE("members call the same collectives in the same order, with the element
   builder.op(OpKind::AllToAll, Stream::Tp, 0, {full, other});
   program.roles.push_back(builder.finish({0, 1}));
   FakeNccl nccl;
+  nccl.moves = false;
   std::vector<std::unique_ptr<FakeGpu>> gpus;
   const auto ranks = a_gpu_each(2, gpus);
   SoleProcess process;
@@ -215,12 +153,20 @@ TEST_CASE("members call the same collectives in the same order, with the element
     CHECK((*device)->synchronize().ok());
   }
   REQUIRE(nccl.comms.size() == 2);
-  const std::vector<std::string> expected = {"all_reduce 12",         "all_gather 6",
-                                             "reduce_scatter 6",      "broadcast 6",
-                                             "send 6 peer 0 grouped", "receive 6 peer 0 grouped",
-                                             "send 6 peer 1 grouped", "receive 6 peer 1 grouped"};
-  CHECK(nccl.comms[0]->calls == expected);
-  CHECK(nccl.comms[1]->calls == expected);
+  for (const int own : {0, 1}) {
+    const std::string peer = " peer " + std::to_string(1 - own) + " grouped";
+    const std::vector<std::string> expected = {"send 1" + peer,  // connected as they join
+                                               "receive 1" + peer,
+                                               "all_reduce 12",
+                                               "all_gather 6",
+                                               "reduce_scatter 6",
+                                               "broadcast 6",
+                                               "send 6 peer 0 grouped",
+                                               "receive 6 peer 0 grouped",
+                                               "send 6 peer 1 grouped",
+                                               "receive 6 peer 1 grouped"};
+    CHECK(nccl.comms[index(own)]->calls == expected);
+  }
 }
 
 TEST_CASE("a communicator that fails ends the step and lets go of every other",
@@ -236,16 +182,10 @@ TEST_CASE("a communicator that fails ends the step and lets go of every other",
   REQUIRE(device.ok());
   NcclCommunicator communicator(program, 0, **device, **world);
   (*device)->begin_step({});
-  for (int i = 0; i < 3; ++i) {
-    REQUIRE((*device)
-                ->enqueue_work({i}, program.roles[0].op({i}).stream,
-                               [&] {
-                                 return gpus[0]->fill(
-                                     (*device)->handle(program.roles[0].op({i}).stream),
-                                     (*device)->arena(), 0, 4);
-                               })
-                .ok());
-  }
+  const Op& send = program.roles[0].op({0});  // nobody receives
+  std::byte* const arg = (*device)->arena();
+  const std::int64_t bytes = 48;
+  REQUIRE(communicator.enqueue({0}, send, {&arg, 1}, {&bytes, 1}, DType::F32).ok());
   nccl.broken = true;
   const auto times = (*device)->synchronize();
   REQUIRE_FALSE(times.ok());
@@ -253,6 +193,87 @@ TEST_CASE("a communicator that fails ends the step and lets go of every other",
   communicator.abort(times.error());
   communicator.abort(times.error());
   for (const auto& comm : nccl.comms) CHECK((comm->aborted && !comm->destroyed));
+}
+
+TEST_CASE("neighbours that both send first do not wait for each other to connect",
+          "[backends][cuda]") {
+  Program program = testing::program_of("pp", 2);
+  program.role_of_rank = {RoleId{0}, RoleId{1}};
+  for (int stage = 0; stage < 2; ++stage) {
+    testing::RoleBuilder role;
+    const BufferId a = role.buffer(BufferKind::Comm, DType::F32, 12);
+    const BufferId b = role.buffer(BufferKind::Comm, DType::F32, 12);
+    role.op(OpKind::Send, stage == 0 ? Stream::SendForward : Stream::SendBackward, 1 - stage, {a});
+    role.op(OpKind::Recv, stage == 0 ? Stream::RecvBackward : Stream::RecvForward, 1 - stage, {b});
+    program.roles.push_back(role.finish({stage}));
+  }
+  FakeNccl nccl;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  SoleProcess process;
+  const auto world = NcclWorld::join(program, a_gpu_each(2, gpus), nccl, process);
+  REQUIRE(world.ok());
+  const auto run = [&](Rank r) {
+    Node node(*gpus[index(r)], process);
+    auto device = CudaDevice::create(program, r, *gpus[index(r)], node);
+    if (!device) return false;
+    NcclCommunicator communicator(program, r, **device, **world);
+    auto* const values = reinterpret_cast<float*>((*device)->arena());
+    for (int i = 0; i < 12; ++i) values[i] = static_cast<float>(100 * r + i);
+    (*device)->begin_step({});
+    const Role& role = program.role_of(r);
+    const std::int64_t bytes = 48;
+    bool well = true;
+    for (int i = 0; i < 2; ++i) {
+      std::byte* const arg = (*device)->arena() + role.arena_offset(role.args_of(role.op({i}))[0]);
+      well = well && communicator.enqueue({i}, role.op({i}), {&arg, 1}, {&bytes, 1}, DType::F32);
+    }
+    well = well && (*device)->synchronize();
+    const auto* got = reinterpret_cast<const float*>(
+        (*device)->arena() + role.arena_offset(role.args_of(role.op({1}))[0]));
+    return well && got[11] == static_cast<float>(100 * (1 - r) + 11);
+  };
+  std::future<bool> first = std::async(std::launch::async, run, 0);
+  std::future<bool> second = std::async(std::launch::async, run, 1);
+  if (first.wait_for(std::chrono::seconds(20)) == std::future_status::timeout) {
+    process.fail(Error{ErrorKind::Device, "they wait for each other", std::nullopt});
+  }
+  CHECK(first.get());
+  CHECK(second.get());
+}
+
+TEST_CASE("a rank that waits for NCCL to take a call lets go when another fails",
+          "[backends][cuda]") {
+  const Program program = pipeline_program();
+  FakeNccl nccl;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  SoleProcess process;
+  const auto world = NcclWorld::join(program, a_gpu_each(4, gpus), nccl, process);
+  REQUIRE(world.ok());
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<std::unique_ptr<CudaDevice>> devices;
+  std::deque<NcclCommunicator> communicators;
+  for (Rank r = 0; r < 2; ++r) {
+    nodes.push_back(std::make_unique<Node>(*gpus[index(r)], process));
+    auto device = CudaDevice::create(program, r, *gpus[index(r)], *nodes.back());
+    REQUIRE(device.ok());
+    devices.push_back(std::move(*device));
+    communicators.emplace_back(program, r, *devices.back(), **world);
+    devices.back()->begin_step({});
+  }
+  nccl.takes = false;
+  const Op& send = program.roles[0].op({0});
+  std::byte* const arg = devices[0]->arena();
+  const std::int64_t bytes = 48;
+  std::thread waits([&] {  // holding its node's lock
+    static_cast<void>(communicators[0].enqueue({0}, send, {&arg, 1}, {&bytes, 1}, DType::F32));
+  });
+  while (nccl.polls_in_vain < 10) std::this_thread::yield();
+  const Error reason{ErrorKind::Device, "rank 1 has failed", std::nullopt};
+  for (NcclCommunicator& communicator : communicators) communicator.abort(reason);
+  waits.join();
+  const auto times = devices[0]->synchronize();
+  REQUIRE_FALSE(times.ok());
+  CHECK(times.error().message == "rank 1 has failed");
 }
 
 }  // namespace lockstep::cuda
