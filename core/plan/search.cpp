@@ -88,6 +88,7 @@ class FamilyBuilder {
     s.strategy = strategy;
     s.training.global_batch_size = batch_;
     s.expect.clear();
+    s.activation_checkpoint = {};
     // A pipeline takes its share of the batch as microbatches, the others as accumulation.
     const bool pipeline = strategy.pipeline_parallel_degree > 1;
     s.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;

@@ -16,7 +16,7 @@ namespace lockstep {
 /// Layouts that differ in the size of a microbatch only, ascending: if one does not fit, no later
 /// one does.
 struct LayoutFamily {
-  std::vector<Scenario> kept;        // activations kept
+  std::vector<Scenario> kept;        // activations kept, whatever the scenario does
   std::vector<Scenario> recomputed;  // the same, all blocks recomputed
 };
 

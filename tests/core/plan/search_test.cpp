@@ -40,6 +40,7 @@ Result<LayoutFigures> asked(const Scenario& s, int most_kept, int most_recompute
 TEST_CASE("families are all ways to divide the ranks, and train the same batch", "[core][plan]") {
   Scenario base = eight_devices();
   base.expect.push_back({.key = "step_time_s", .value = 1, .min = {}, .max = {}, .where = {}});
+  base.activation_checkpoint = {ActivationCheckpoint::Full, "2"};
   std::set<std::array<int, 3>> divisions;
   std::set<int> stages;
   std::set<PipelineSchedule> schedules;
@@ -52,6 +53,7 @@ TEST_CASE("families are all ways to divide the ranks, and train the same batch",
       CHECK(validate(s).empty());
       CHECK(s.strategy.world_size() == 8);
       CHECK(s.expect.empty());
+      CHECK(s.activation_checkpoint.mode == ActivationCheckpoint::None);
       CHECK(s.global_batch_size() == 32);
       CHECK(s.microbatch_size() > before);
       before = s.microbatch_size();
