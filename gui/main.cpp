@@ -8,6 +8,7 @@
 
 #include "gui/views/main_window.hpp"
 #include "gui/views/screenshot.hpp"
+#include "gui/views/search_view.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace {
@@ -72,7 +73,8 @@ int main(int argc, char** argv) {
   const QCommandLineOption find("find", "select the first span that a search finds", "WORDS");
   const QCommandLineOption path("critical-path", "mark the critical path");
   const QCommandLineOption set("set", "put section.key=value over the scenario", "KEY=VALUE");
-  parser.addOptions({screenshot, size, theme, view, alone, at, find, path, set});
+  const QCommandLineOption search("search", "search the layouts of the scenario's cluster");
+  parser.addOptions({screenshot, size, theme, view, alone, at, find, path, set, search});
   parser.process(application);
 
   const std::optional<QSize> window_size = parse_size(parser.value(size));
@@ -91,6 +93,7 @@ int main(int argc, char** argv) {
   if (parser.isSet(set) && !scenario) {
     return usage_error("--set " + parser.value(set) + ": no scenario is opened");
   }
+  if (parser.isSet(search) && !scenario) return usage_error("--search: no scenario is opened");
 
   Session session;
   MainWindow window(session);
@@ -113,6 +116,7 @@ int main(int argc, char** argv) {
       window.open(file);
       set_over_scenario(session, file, parser.values(set));
     }
+    if (parser.isSet(search)) static_cast<SearchView*>(window.view("search"))->start();
     return QApplication::exec();
   }
   ScreenshotOptions options;
@@ -122,6 +126,7 @@ int main(int argc, char** argv) {
   options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
   options.find = parser.value(find).toStdString();
   options.critical_path = parser.isSet(path);
+  options.search = parser.isSet(search);
   options.at = parser.value(at).toStdString();
   if (const Result<void> done = take_screenshot(window, session, options); !done) {
     return std::fprintf(stderr, "%s\n", to_string(done.error()).c_str()),

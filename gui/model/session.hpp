@@ -53,6 +53,8 @@ class Session : public QObject {
   RunPtr run() const { return run_; }                // shown now; null: none
   /// Every run that is open, the simulation of the document first if there is one.
   const std::vector<RunPtr>& runs() const { return runs_; }
+  /// Of the document, as it was last simulated; null: it has faults, or there is none yet.
+  RunPtr simulation() const { return errors_.empty() ? simulation_ : nullptr; }
   void add(RunPtr run);   // shows it too
   void show(RunPtr run);  // one of runs()
   void close(const RunPtr& run);

@@ -5,6 +5,7 @@
 #include <QPixmap>
 #include <charconv>
 
+#include "gui/views/search_view.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/timeline_view.hpp"
 
@@ -64,6 +65,7 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
   if (!options.find.empty() && !timeline.find(options.find, true)) {
     return Error{ErrorKind::InvalidSpec, "--find: no span is '" + options.find + "'", {}};
   }
+  if (options.search) static_cast<SearchView*>(window.view("search"))->start();
   wait_until_idle(session);
   QWidget* widget = &window;
   if (!options.view.empty()) widget = window.view(options.view);

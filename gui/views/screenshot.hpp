@@ -17,7 +17,8 @@ struct ScreenshotOptions {
   std::string view;  // only this one; empty: the whole window
   std::string find;  // selects the first span that a search for these words finds
   bool critical_path = false;
-  std::string at;  // cursor: seconds from the run's begin, or "NN%" of it; empty: the begin
+  bool search = false;  // the layouts of the scenario's cluster
+  std::string at;       // cursor: seconds from the run's begin, or "NN%" of it; empty: the begin
 };
 
 /// Puts "section.key=value" over the scenario that is open, as the sliders do; nothing if `file`,

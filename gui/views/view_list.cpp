@@ -6,6 +6,7 @@
 #include "gui/views/play_view.hpp"
 #include "gui/views/runs_view.hpp"
 #include "gui/views/schedule_view.hpp"
+#include "gui/views/search_view.hpp"
 #include "gui/views/shards_view.hpp"
 #include "gui/views/summary_view.hpp"
 #include "gui/views/tables_view.hpp"
@@ -34,6 +35,7 @@ const std::vector<ViewEntry>& view_list() {
       {"shards", "Shards", Qt::BottomDockWidgetArea, true, make<ShardsView>},
       {"schedule", "Schedule", Qt::BottomDockWidgetArea, true, make<ScheduleView>},
       {"compare", "Compare", Qt::BottomDockWidgetArea, true, make<CompareView>},
+      {"search", "Search", Qt::BottomDockWidgetArea, true, make<SearchView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
   };
   return list;

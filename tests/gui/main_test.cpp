@@ -43,6 +43,21 @@ TEST_CASE("--set changes the scenario that the picture is of", "[gui]") {
   CHECK(picture({"parallelism.pipeline_parallel_microbatches=16"}) != plain);
 }
 
+TEST_CASE("--search fills the table of layouts", "[gui]") {
+  const TemporaryFolder folder;
+  const auto picture = [&](const QStringList& more) {
+    const QString file = QString::fromStdString(folder / "shot.png");
+    const Ended ended =
+        lockstep_gui(QStringList{LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml",
+                                 "--screenshot", file, "--view", "search", "--alone"} +
+                     more);
+    INFO(ended.err);
+    REQUIRE(ended.exit_code == 0);
+    return QImage(file);
+  };
+  CHECK(picture({"--search"}) != picture({}));
+}
+
 TEST_CASE("several views come to the front, one on each side", "[gui]") {
   const TemporaryFolder folder;
   const auto picture = [&](const QStringList& views) {
@@ -76,6 +91,8 @@ TEST_CASE("an argument that cannot be used exits 2 and says why", "[gui]") {
       {picture + QStringList{"--set", "nonsense"}, "expected section.key=value (--set nonsense)"},
       {{LOCKSTEP_SOURCE_DIR "/tests/data/kineto", "--screenshot", shot, "--set", "a.b=1"},
        "--set a.b=1: no scenario is opened"},
+      {{LOCKSTEP_SOURCE_DIR "/tests/data/kineto", "--screenshot", shot, "--search"},
+       "--search: no scenario is opened"},
       {picture + QStringList{"--size", "huge"}, "WIDTHxHEIGHT"},
       {picture + QStringList{"--theme", "blue"}, "light or dark"},
       {picture + QStringList{"--view", "nowhere"}, "one of timeline"},

@@ -1,0 +1,181 @@
+#include "gui/views/search_view.hpp"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QScrollBar>
+#include <QStyledItemDelegate>
+#include <QTableView>
+#include <QVBoxLayout>
+
+#include "core/format/format.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kLayoutColumn = 1;
+
+QString qt(const std::string& text) { return QString::fromStdString(text); }
+
+QString number(double count) { return qt(count_text(count)); }
+
+}  // namespace
+
+class SearchView::OpenInBold final : public QStyledItemDelegate {
+ public:
+  explicit OpenInBold(SearchView& view) : QStyledItemDelegate(&view), view_(view) {}
+
+ protected:
+  void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
+    QStyledItemDelegate::initStyleOption(option, index);
+    option->font.setBold(view_.rows_[view_.model_->source(index.row())].open);
+  }
+
+ private:
+  SearchView& view_;
+};
+
+SearchView::SearchView(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      table_(new QTableView),
+      model_(new TableModel(this)),
+      search_([this] { show_search(); }) {
+  setAccessibleName("Search");
+  setFocusProxy(table_);
+  make_table();
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(4, 4, 4, 4);
+  layout->addWidget(make_controls());
+  layout->addWidget(table_, 1);
+  connect(&session, &Session::documentChanged, this, [this] { show_state(); });
+  connect(&session, &Session::runsChanged, this, [this] { show_rows(); });
+  connect(&session, &Session::errorsChanged, this, [this] { show_rows(); });
+  show_search();
+  table_->horizontalHeader()->setSectionResizeMode(kLayoutColumn, QHeaderView::Stretch);
+}
+
+QWidget* SearchView::make_controls() {
+  auto* page = new QWidget;
+  auto* line = new QHBoxLayout(page);
+  line->setContentsMargins(0, 0, 0, 0);
+  const auto button = [&](const char* label, const char* tip, auto&& action) {
+    auto* b = new QPushButton(label);
+    b->setToolTip(tip);
+    connect(b, &QPushButton::clicked, this, action);
+    line->addWidget(b);
+    return b;
+  };
+  start_ = button("Search", "Simulate every way to divide the open scenario among its cluster",
+                  [this] { start(); });
+  stop_ = button("Stop", "End the search; what it has found stays", [this] { search_.stop(); });
+  progress_ = new QProgressBar;
+  progress_->setAccessibleName("Progress of the search");
+  progress_->setToolTip("A family are layouts that differ in the size of a microbatch only");
+  progress_->setFormat("%v of %m families");
+  progress_->setFixedWidth(fontMetrics().horizontalAdvance("10000 of 10000 families") + 40);
+  line->addWidget(progress_);
+  state_ = new QLabel;
+  state_->setAccessibleName("State of the search");
+  state_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  state_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  line->addWidget(state_, 1);
+  return page;
+}
+
+void SearchView::make_table() {
+  table_->setModel(model_);
+  table_->setItemDelegate(new OpenInBold(*this));
+  table_->setAccessibleName("Layouts found");
+  table_->setToolTip("Double click or Enter opens a layout as the scenario");
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->setAlternatingRowColors(true);
+  table_->setShowGrid(false);
+  table_->setWordWrap(false);
+  table_->setTabKeyNavigation(false);
+  table_->setSortingEnabled(true);
+  table_->sortByColumn(0, Qt::AscendingOrder);
+  table_->verticalHeader()->hide();
+  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+  table_->horizontalHeader()->setHighlightSections(false);
+  connect(table_, &QTableView::activated, this, [this](const QModelIndex& at) { open(at); });
+}
+
+std::vector<Command> SearchView::commands() {
+  return {{"Search the layouts of the scenario's cluster", {}, [this] { start(); }},
+          {"Stop the search", {}, [this] { search_.stop(); }}};
+}
+
+std::vector<std::pair<QString, QString>> SearchView::gestures() const {
+  return {{"double click, Enter", "open the layout as the scenario"}};
+}
+
+void SearchView::start() {
+  if (!session_.has_document()) return;
+  search_.start(session_.document(), session_.path().empty() ? "scenario.toml" : session_.path());
+}
+
+/// As a change of the text, that undo takes back.
+void SearchView::open(const QModelIndex& index) {
+  const LayoutRow& row = rows_[model_->source(index.row())];
+  if (row.open) return;
+  if (const RunPtr simulation = session_.simulation()) session_.show(simulation);
+  session_.edit({layout_file(row.layout->scenario), {}});
+}
+
+// ---------------------------------------------------------------- what it shows
+
+void SearchView::show_search() {
+  show_state();
+  show_rows();
+}
+
+void SearchView::show_state() {
+  const LayoutsFound& found = search_.found();
+  start_->setEnabled(session_.has_document() && !search_.active());
+  stop_->setEnabled(search_.active());
+  progress_->setVisible(search_.active());
+  progress_->setRange(0, static_cast<int>(found.families));
+  progress_->setValue(static_cast<int>(found.done));
+  QString text;
+  if (!found.errors.empty()) {
+    text = "⚠ " + qt(to_string(found.errors.front()));
+    if (found.errors.size() > 1) text += QString(" (and %1 more)").arg(found.errors.size() - 1);
+  } else if (!found.task.empty()) {
+    text = qt(found.task) + ": " + number(found.asked) + " layouts simulated, " +
+           number(found.too_large) + " of them do not fit";
+    if (!search_.active() && found.done < found.families) {
+      text += QString("; stopped after %1 of %2 families").arg(found.done).arg(found.families);
+    }
+  } else if (!search_.active()) {
+    text = session_.has_document() ? "Every way to divide the scenario among its cluster, simulated"
+                                   : "Open a scenario to search its layouts: File ▸ Open.";
+  }
+  state_->setText(text);
+  state_->setToolTip(text);
+}
+
+void SearchView::show_rows() {
+  // The table is made anew; the user's place in it is not.
+  const QModelIndex current = table_->currentIndex();
+  const std::string chosen = current.isValid() ? rows_[model_->source(current.row())].name : "";
+  const int scrolled = table_->verticalScrollBar()->value();
+  const bool first = rows_.empty();
+  rows_ = layout_rows(search_.found(), session_.simulation());
+  model_->set(layout_content(rows_, search_.found().trained_on));
+  QHeaderView& header = *table_->horizontalHeader();
+  table_->sortByColumn(header.sortIndicatorSection(), header.sortIndicatorOrder());
+  if (first && !rows_.empty()) table_->resizeColumnsToContents();
+  table_->resizeColumnToContents(0);  // where the open scenario is
+  for (int row = 0; row < model_->rowCount() && current.isValid(); ++row) {
+    if (rows_[model_->source(row)].name != chosen) continue;
+    table_->setCurrentIndex(model_->index(row, current.column()));
+    break;
+  }
+  table_->verticalScrollBar()->setValue(scrolled);
+}
+
+}  // namespace lockstep::gui

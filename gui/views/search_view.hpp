@@ -1,0 +1,47 @@
+// SearchView: the layouts of the open scenario's cluster, fastest first; each can be opened.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/model/layout_search.hpp"
+#include "gui/views/command.hpp"
+
+class QLabel;
+class QProgressBar;
+class QPushButton;
+class QTableView;
+
+namespace lockstep::gui {
+
+class SearchView final : public QWidget, public CommandSource {
+ public:
+  explicit SearchView(Session& session, QWidget* parent = nullptr);
+  QSize sizeHint() const override { return {800, 360}; }
+  void start();  // of the open scenario; nothing if none is open
+  const LayoutSearch& search() const { return search_; }
+
+  QString commands_title() const override { return "Search"; }
+  std::vector<Command> commands() override;
+  std::vector<std::pair<QString, QString>> gestures() const override;
+
+ private:
+  class OpenInBold;
+
+  QWidget* make_controls();
+  void make_table();
+  void show_search();
+  void show_state();
+  void show_rows();
+  void open(const QModelIndex& index);
+
+  Session& session_;
+  QPushButton *start_ = nullptr, *stop_ = nullptr;
+  QProgressBar* progress_ = nullptr;
+  QLabel* state_ = nullptr;
+  QTableView* table_;
+  TableModel* model_;
+  std::vector<LayoutRow> rows_;  // of the model
+  LayoutSearch search_;          // last: it ends before what it calls back to
+};
+
+}  // namespace lockstep::gui
