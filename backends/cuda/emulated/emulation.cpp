@@ -2,6 +2,7 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -152,7 +153,7 @@ void run_block(Machine& m, std::size_t threads) {
     fiber.waits_at = nullptr;
     ++m.warps[i / kWarp].barrier.size;
   }
-  std::memset(m.shared.data(), 0xff, m.shared.size());
+  std::fill(m.shared.begin(), m.shared.end(), std::byte{0xff});
   for (std::size_t left = threads; left > 0;) {
     bool moved = false;
     for (std::size_t i = 0; i < threads; ++i) {
