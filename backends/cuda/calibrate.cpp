@@ -104,6 +104,18 @@ class Subject {
   double measure(int rounds, int times) {
     return bench_.time(rounds, times, [&] { return bench_.gpu().launch(bench_.stream(), call_); });
   }
+  /// With `next` in the epilogue, whose first operand is then this product's result; nothing if the
+  /// GPU does not run the two as one.
+  std::optional<double> measure_with(const Subject& next, int rounds, int times) {
+    KernelCall follows = next.call_;
+    follows.in[0] = call_.out[0];
+    const auto launch = [&] { return bench_.gpu().launch_fused(bench_.stream(), call_, follows); };
+    if (!bench_.state() || !bench_.take(launch(), false)) return std::nullopt;
+    return bench_.time(rounds, times, [&]() -> Result<void> {
+      const auto done = launch();
+      return done ? Result<void>() : done.error();
+    });
+  }
 
  private:
   std::byte* allocate(std::int64_t bytes) {
@@ -153,6 +165,23 @@ class Subject {
   KernelCall call_;
   std::vector<std::byte*> memory_;
 };
+
+/// What GELU, or its gradient, adds to the product that takes it along, as a step runs them;
+/// nothing if none does.
+std::optional<double> time_in_epilogue(Bench& bench, const Kernel& gelu, std::int64_t tokens,
+                                       std::int64_t width, int rounds) {
+  const bool forward = gelu.kind == KernelKind::GeluForward;
+  if (!forward && gelu.kind != KernelKind::GeluBackward) return std::nullopt;
+  Subject product(bench,
+                  calibration_kernel(KernelKind::Gemm, gelu.dtype,
+                                     {tokens, gelu.dims[0] / tokens, width, 0, forward ? 1 : 0}, {},
+                                     forward ? 1 : 0));
+  Subject next(bench, gelu);
+  const auto together = product.measure_with(next, rounds, 5);
+  if (!together) return std::nullopt;
+  const double apart = product.measure(rounds, 5);
+  return std::max(*together - apart, 0.01 * apart);
+}
 
 PeakRate peak(Bench& bench, DType dtype, std::int64_t n, int rounds) {
   const Kernel product = calibration_kernel(KernelKind::Gemm, dtype, {n, n, n, 0, 1});
@@ -214,8 +243,9 @@ Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& option
     for (const Kernel& kernel : calibration_kernels(DType::BF16, tokens, width)) {
       if (!bench.state()) return bench.state().error();
       if (!gpu.supports(kernel)) continue;
+      const auto in_epilogue = time_in_epilogue(bench, kernel, tokens, width, rounds);
       Subject subject(bench, kernel);
-      add_measurement(device, kernel, subject.measure(rounds, 5));
+      add_measurement(device, kernel, in_epilogue ? *in_epilogue : subject.measure(rounds, 5));
     }
   }
   if (!bench.state()) return bench.state().error();
