@@ -232,6 +232,31 @@ TEST_CASE("initial state that does not fit is refused with the tensor's name", "
   CHECK_THAT(message(state), ContainsSubstring("'a' holds 59 bytes instead of 60"));
 }
 
+TEST_CASE("values that several threads write are those of their elements", "[core][run]") {
+  constexpr std::int64_t kRows = 1031, kColumns = 769, kAll = kRows * kColumns;  // three shares
+  const Parameter large{"large", {kRows, kColumns}, InitKind::Normal, 0.5};
+  Program program = testing::program_of("dp_shard", 1);
+  program.parameters = {large};
+  testing::RoleBuilder role;
+  Unit unit;
+  unit.name = "u";
+  unit.parameters = {{{0}, 0}};
+  unit.elements = unit.shard_elements = kAll;
+  unit.param = role.buffer(BufferKind::Param, DType::F64, kAll, true);
+  role.unit(unit);
+  program.roles.push_back(role.finish(testing::all_ranks(program)));
+  Machine machine(program);
+  REQUIRE(load_state(program, 0, machine.devices[0], 7, nullptr).ok());
+  const InitialValues expected(large, 7);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < kAll; ++i) {
+    double value = 0;
+    std::memcpy(&value, machine.ranks[0].arena.data() + 8 * i, 8);
+    if (value != expected[i]) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("bfloat16 parameters are rounded to nearest", "[core][run]") {
   const TrainingState state = initial_state(sharded_program(1, DType::BF16), 0);
   const InitialValues a({"a", {3, 5}, InitKind::Normal, 0.5}, 7);
