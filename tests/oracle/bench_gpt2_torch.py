@@ -152,6 +152,7 @@ def main():
     parser.add_argument("--kind", choices=["gpt2", "llama"], default="gpt2")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--compile", type=int, help="1 or 0; without it, on a GPU")
     a = parser.parse_args()
     on_gpu = a.device == "cuda"
     torch.manual_seed(0)
@@ -160,14 +161,26 @@ def main():
              Llama(a.vocab, a.layers, a.hidden, a.heads, a.kv_heads, a.ffn_hidden)).to(a.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, **({"fused": True} if on_gpu else {}))
     tokens, targets = torch.randint(a.vocab, (2, a.batch, a.seq)).to(a.device)
-    compute = torch.compile(model) if on_gpu else model
-    seconds = []
-    for step in range(a.warmup + a.steps):
-        begin = time.perf_counter()
+
+    def gradients(compute):
         with torch.autocast(a.device, torch.bfloat16, enabled=a.dtype == "bfloat16"):
             loss = compute(tokens, targets)
         optimizer.zero_grad()
         loss.backward()
+        return loss
+
+    compute = model
+    if a.compile if a.compile is not None else on_gpu:
+        try:
+            compute = torch.compile(model)
+            gradients(compute)
+        except Exception as error:  # Triton needs a C compiler
+            print(f"not compiled: {str(error).strip().splitlines()[0]}", flush=True)
+            compute = model
+    seconds = []
+    for step in range(a.warmup + a.steps):
+        begin = time.perf_counter()
+        loss = gradients(compute)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if on_gpu:

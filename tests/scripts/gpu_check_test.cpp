@@ -118,7 +118,7 @@ TEST_CASE("of several batches the fastest that fits is PyTorch's, too", "[script
               "printf '  \"tokens_per_s\": 2000,\\n  \"mfu\": 0.5\\n' >$out/report.json");
   machine.put("path/python3",
               "while [ $# -gt 0 ]; do if [ $1 = --batch ]; then batch=$2; fi; shift; done\n"
-              "echo \"median: 1 s/step, $batch.5 tokens/s\"");
+              "cat\necho \"median: 1 s/step, $batch.5 tokens/s\"");
   const Outcome outcome = machine.check("--only train,pytorch");
   INFO(outcome.output);
   CHECK(outcome.status == 0);
@@ -128,6 +128,10 @@ TEST_CASE("of several batches the fastest that fits is PyTorch's, too", "[script
   CHECK_THAT(outcome.table, ContainsSubstring("PyTorch gpt2-124m-bfloat16, batch 32"));
   CHECK_THAT(outcome.table, ContainsSubstring("PyTorch gpt2-774m-bfloat16, batch 16"));
   CHECK_THAT(outcome.table, ContainsSubstring("llama-1b-bfloat16-cudnn, batch 4"));
+  machine.put("path/python3",
+              "echo 'not compiled: no C compiler'; echo 'median: 1 s/step, 8 tokens/s'");
+  CHECK_THAT(machine.check("--quick --only pytorch").table,
+             ContainsSubstring("not compiled, 8 tokens/s"));
   // The first batch has to fit.
   machine.put("binaries/lockstep", "exit 3");
   CHECK(machine.check("--quick --only train").status == 1);
