@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::cuda::emulation {
@@ -17,6 +18,12 @@ namespace {
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 constexpr std::size_t kWarp = 32;
 constexpr std::size_t kSlotBytes = 64;
+constexpr std::size_t kGuardBytes = 256;  // behind dynamic shared memory
+
+// CUDA Programming Guide, "Technical Specifications per Compute Capability".
+constexpr unsigned kMaxBlocksX = 0x7fffffff, kMaxBlocksYZ = 65535;
+constexpr unsigned kMaxThreads = 1024, kMaxThreadsZ = 64;
+constexpr std::size_t kMaxSharedBytes = std::size_t{163} << 10;  // of 8.0; of 9.0: 227 KiB
 
 #if defined(__x86_64__)
 // swapcontext() asks the kernel for the signal mask on every switch; a grid switches millions of
@@ -74,6 +81,8 @@ struct Context {
 struct Barrier {
   std::size_t size = 0, arrived = 0;
   long generation = 0;
+  std::source_location at;   // of who arrived first
+  bool is_exchange = false;  // which needs all lanes of a warp
   void open_if_full() {
     if (arrived < size || size == 0) return;
     arrived = 0;
@@ -81,10 +90,22 @@ struct Barrier {
   }
 };
 
+/// Copies of a thread that it has not waited for.
+struct Copies {
+  struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+  };
+  std::vector<std::vector<Copy>> groups;  // committed
+  std::vector<Copy> open;
+};
+
 struct Fiber {
   Context context;
   std::unique_ptr<std::byte[]> stack;
   Place place;
+  Copies copies;
   Barrier* waits_at = nullptr;
   long generation = 0;
   bool done = false;
@@ -109,12 +130,30 @@ struct Machine {
   std::vector<std::byte> shared;
   Fiber* running = nullptr;
   const std::function<void()>* body = nullptr;
+  std::string fault;  // what a thread has done wrong; empty: nothing
   Order order = Order::Ascending;
+  bool running_blocks = true;
 };
 
 Machine& machine() {
   static Machine one;
   return one;
+}
+
+std::string text(std::source_location at) {
+  const std::string_view file = at.file_name();
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(at.line());
+}
+
+/// Of the thread that runs, which does not go on: its block is abandoned.
+void fault(const std::string& what) {
+  Machine& m = machine();
+  const Place& own = m.running->place;
+  m.fault = what + ": thread (" + std::to_string(own.thread.x) + ", " +
+            std::to_string(own.thread.y) + ", " + std::to_string(own.thread.z) + ") of block (" +
+            std::to_string(own.block.x) + ", " + std::to_string(own.block.y) + ", " +
+            std::to_string(own.block.z) + ")";
+  Context::change(m.running->context, m.scheduler);
 }
 
 void run_body() {
@@ -126,15 +165,26 @@ void run_body() {
     --m.block.size;
     m.block.open_if_full();
     Barrier& warp = m.warps[own.index / kWarp].barrier;
+    if (warp.arrived > 0 && warp.is_exchange) fault("ends while its warp exchanges values");
     --warp.size;
     warp.open_if_full();
     Context::change(own.context, m.scheduler);
   }
 }
 
-void wait_at(Barrier& barrier) {
+void wait_at(Barrier& barrier, std::source_location at, bool is_exchange = false) {
   Machine& m = machine();
   Fiber& own = *m.running;
+  if (is_exchange && barrier.size < kWarp) {
+    fault(text(at) + ", exchanges values in a warp of " + std::to_string(barrier.size));
+  }
+  if (barrier.arrived == 0) {
+    barrier.at = at;
+    barrier.is_exchange = is_exchange;
+  } else if (barrier.at.line() != at.line() ||
+             std::string_view(barrier.at.file_name()) != at.file_name()) {
+    fault(text(at) + ", waits where others wait at " + text(barrier.at));
+  }
   own.generation = barrier.generation;
   ++barrier.arrived;
   barrier.open_if_full();
@@ -144,13 +194,15 @@ void wait_at(Barrier& barrier) {
   own.waits_at = nullptr;
 }
 
-void run_block(Machine& m, std::size_t threads) {
-  m.block = {threads, 0, 0};
+/// Until all its threads have ended, or one has done wrong.
+void run_block(Machine& m, std::size_t threads, std::size_t shared_bytes) {
+  m.block = {threads, 0, 0, {}, false};
   m.warps.assign((threads + kWarp - 1) / kWarp, {});
   for (std::size_t i = 0; i < threads; ++i) {
     Fiber& fiber = *m.fibers[i];
     fiber.done = false;
     fiber.waits_at = nullptr;
+    fiber.copies = {};
     ++m.warps[i / kWarp].barrier.size;
   }
   std::fill(m.shared.begin(), m.shared.end(), std::byte{0xff});
@@ -162,38 +214,99 @@ void run_block(Machine& m, std::size_t threads) {
       moved = true;
       m.running = &fiber;
       Context::change(m.scheduler, fiber.context);
+      if (!m.fault.empty()) return;
       if (fiber.done) --left;
     }
     if (moved) continue;
-    std::fprintf(stderr, "emulation: the threads of a block wait at different barriers\n");
-    std::abort();
+    m.fault = "the threads of a block wait at different barriers";
+    return;
   }
+  for (std::size_t i = shared_bytes; i < m.shared.size(); ++i) {
+    if (m.shared[i] != std::byte{0xff}) m.fault = "a block writes behind its shared memory";
+  }
+}
+
+/// Why a GPU would not launch this; empty if it would.
+std::string refusal(Dim3 grid, Dim3 block, std::size_t shared_bytes) {
+  const auto size = [](Dim3 d) {
+    return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
+  };
+  if (grid.x > kMaxBlocksX || grid.y > kMaxBlocksYZ || grid.z > kMaxBlocksYZ) {
+    return "a grid of " + size(grid) + " blocks";
+  }
+  if (std::size_t{block.x} * block.y * block.z > kMaxThreads || block.z > kMaxThreadsZ) {
+    return "a block of " + size(block) + " threads";
+  }
+  if (shared_bytes > kMaxSharedBytes) {
+    return std::to_string(shared_bytes) + " B of shared memory in a block";
+  }
+  return {};
 }
 
 }  // namespace
 
 const Place& place() { return machine().running->place; }
-void sync_block() { wait_at(machine().block); }
-void sync_warp() { wait_at(machine().warps[machine().running->index / kWarp].barrier); }
+void sync_block(std::source_location at) { wait_at(machine().block, at); }
+void sync_warp(std::source_location at) {
+  wait_at(machine().warps[machine().running->index / kWarp].barrier, at);
+}
 std::byte* dynamic_shared() { return machine().shared.data(); }
 int lane() { return static_cast<int>(machine().running->index % kWarp); }
 void set_order(Order order) { machine().order = order; }
+void set_running(bool running) { machine().running_blocks = running; }
 
-const std::byte* begin_exchange(const void* own, std::size_t bytes) {
+const std::byte* begin_exchange(const void* own, std::size_t bytes, std::source_location at) {
   Machine& m = machine();
   Warp& warp = m.warps[m.running->index / kWarp];
   std::memcpy(warp.slots.data() + m.running->index % kWarp * kSlotBytes, own, bytes);
-  wait_at(warp.barrier);
+  wait_at(warp.barrier, at, true);
   return warp.slots.data();
 }
 void end_exchange() { sync_warp(); }
 
-void run_grid(Dim3 grid, Dim3 block, std::size_t shared_bytes, const std::function<void()>& body) {
+void misaligned(const void* address, std::size_t bytes) {
+  fault("accesses " + std::to_string(bytes) + " B at an address that is " +
+        std::to_string(reinterpret_cast<std::uintptr_t>(address) % bytes) + " beyond a multiple");
+}
+
+void copy_later(void* to, const void* from, std::size_t bytes) {
+  Machine& m = machine();
+  require_aligned(to, bytes);
+  require_aligned(from, bytes);
+  const auto* const first = static_cast<std::byte*>(to);
+  if (first < m.shared.data() || first + bytes > m.shared.data() + m.shared.size()) {
+    fault("copies asynchronously to what is not shared memory");
+  }
+  std::memset(to, 0xff, bytes);
+  m.running->copies.open.push_back({to, from, bytes});
+}
+void commit_copies() {
+  Copies& copies = machine().running->copies;
+  copies.groups.push_back(std::move(copies.open));
+  copies.open.clear();
+}
+void wait_for_copies(std::size_t pending) {
+  auto& groups = machine().running->copies.groups;
+  while (groups.size() > pending) {
+    for (const auto& [to, from, bytes] : groups.front()) {
+      from != nullptr ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes);
+    }
+    groups.erase(groups.begin());
+  }
+}
+
+Result<void> run_grid(Dim3 grid, Dim3 block, std::size_t shared_bytes,
+                      const std::function<void()>& body) {
   Machine& m = machine();
   const std::lock_guard lock(m.mutex);
+  const auto error = [](const std::string& what) {
+    return Error{ErrorKind::Device, "kernel launch: " + what, std::nullopt};
+  };
+  if (const std::string why = refusal(grid, block, shared_bytes); !why.empty()) return error(why);
+  if (!m.running_blocks) return {};
   const std::size_t threads = std::size_t{block.x} * block.y * block.z;
   m.body = &body;
-  m.shared.resize(shared_bytes);
+  m.shared.resize(shared_bytes + kGuardBytes);
   while (m.fibers.size() < threads) {
     auto& fiber = m.fibers.emplace_back(std::make_unique<Fiber>());
     fiber->index = m.fibers.size() - 1;
@@ -211,10 +324,14 @@ void run_grid(Dim3 grid, Dim3 block, std::size_t shared_bytes, const std::functi
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         for (std::size_t i = 0; i < threads; ++i) m.fibers[i]->place.block = {x, y, z};
-        run_block(m, threads);
+        run_block(m, threads, shared_bytes);
+        if (m.fault.empty()) continue;
+        for (auto& fiber : m.fibers) fiber->context.prepare(fiber->stack.get(), run_body);
+        return error(std::exchange(m.fault, {}));
       }
     }
   }
+  return {};
 }
 
 }  // namespace lockstep::cuda::emulation

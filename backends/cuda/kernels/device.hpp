@@ -121,8 +121,15 @@ struct alignas(sizeof(T) * N) Pack {
   T v[N];
 };
 
+#if defined(__CUDACC__)
+__device__ __forceinline__ void require_aligned(const void*, std::size_t) {}
+#else
+using emulation::require_aligned;
+#endif
+
 template <int N, class T>
 __device__ __forceinline__ Values<Acc<T>, N> load(const T* from) {
+  require_aligned(from, sizeof(Pack<T, N>));
   const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(from);
   Values<Acc<T>, N> values;
   LOCKSTEP_UNROLL
@@ -131,6 +138,7 @@ __device__ __forceinline__ Values<Acc<T>, N> load(const T* from) {
 }
 template <int N, class T>
 __device__ __forceinline__ void store(T* to, const Values<Acc<T>, N>& values) {
+  require_aligned(to, sizeof(Pack<T, N>));
   Pack<T, N> pack;
   LOCKSTEP_UNROLL
   for (int i = 0; i < N; ++i) put(pack.v[i], values.v[i]);
@@ -271,7 +279,9 @@ class Queue {
         static_cast<P>(args)...);
     keep(cudaGetLastError());
 #else
-    emulation::run_grid(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
+    const Result<void> ran =
+        emulation::run_grid(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
+    if (!ran) keep(ran.error());
 #endif
   }
   bool has_products() const { return products_ != nullptr; }

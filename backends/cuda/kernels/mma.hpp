@@ -12,7 +12,8 @@ namespace lockstep::cuda::LOCKSTEP_TARGET {
 /// c[16, 8] += a[16, 16] b[16, 8].
 __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
                                              std::uint32_t b0, std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
       "{%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -66,6 +67,7 @@ inline float half_of(std::uint32_t pair, int upper) {
   return to_float({static_cast<std::uint16_t>(upper != 0 ? pair >> 16 : pair & 0xffffu)});
 }
 inline void load(std::uint32_t (&r)[4], const BF16* row, bool transposed) {
+  require_aligned(row, 16);
   const std::byte* lanes = emulation::begin_exchange(&row, sizeof row);
   const int g = emulation::lane() / 4, t = emulation::lane() % 4;
   for (int i = 0; i < 4; ++i) {
@@ -110,15 +112,14 @@ inline void load_matrices_transposed(std::uint32_t (&r)[4], const BF16* row) {
   mma_detail::load(r, row, true);
 }
 inline void copy_async(BF16* to, const BF16* from, bool present) {
-  if (present) {
-    std::memcpy(to, from, 16);
-  } else {
-    std::memset(to, 0, 16);
-  }
+  require_aligned(from, 16);
+  emulation::copy_later(to, present ? from : nullptr, 16);
 }
-inline void commit_copies() {}
+using emulation::commit_copies;
 template <int kPending>
-void wait_for_copies() {}
+void wait_for_copies() {
+  emulation::wait_for_copies(kPending);
+}
 inline float power_of_two(float x) { return exp2f(x); }
 
 #endif

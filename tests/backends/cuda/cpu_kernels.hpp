@@ -24,6 +24,7 @@ inline FakeKernels cpu_kernels() {
     cpu::ThreadTeam team(1);
     cpu::run_kernel(kernel, buffers, call.context_at != nullptr ? *call.context_at : call.context,
                     team);
+    return Result<void>();
   };
   return {[](const Kernel& kernel) { return cpu::supports(kernel); },
           [](const Kernel&) { return std::int64_t{0}; }, run};

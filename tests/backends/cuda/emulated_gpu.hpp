@@ -15,6 +15,7 @@ inline FakeKernels emulated_kernels() {
           [&](const KernelCall& call) {
             emulated::Queue queue;
             rows[call.kernel->kind].launch(call, queue);
+            return queue.status();
           }};
 }
 

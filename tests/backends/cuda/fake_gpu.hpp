@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -29,7 +30,9 @@ namespace lockstep::cuda::test {
 struct FakeKernels {
   std::function<bool(const Kernel&)> supports = [](const Kernel&) { return true; };
   std::function<std::int64_t(const Kernel&)> scratch_bytes = [](const Kernel&) { return 0; };
-  std::function<void(const KernelCall&)> run = [](const KernelCall&) {};
+  std::function<Result<void>(const KernelCall&)> run = [](const KernelCall&) {
+    return Result<void>();
+  };
   /// Fuses every pair that it is given: the product's own result is lost where the next kernel need
   /// not leave it.
   bool fuses = false;
@@ -217,6 +220,7 @@ class FakeGpu : public Driver {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       lock.lock();
     }
+    if (failure_) return *failure_;
     return {};
   }
   Result<Seconds> elapsed(EventHandle from, EventHandle to) override {
@@ -234,7 +238,7 @@ class FakeGpu : public Driver {
   }
   Result<void> launch(StreamHandle stream, const KernelCall& call) override {
     return work(stream, "launch " + std::string(lockstep::info(call.kernel->kind).name),
-                [this, call] { kernels_.run(call); });
+                [this, call] { compute(call); });
   }
   Result<bool> launch_fused(StreamHandle stream, const KernelCall& product,
                             const KernelCall& next) override {
@@ -242,8 +246,8 @@ class FakeGpu : public Driver {
     const auto done =
         work(stream, "launch fused " + std::string(lockstep::info(next.kernel->kind).name),
              [this, product, next] {
-               kernels_.run(product);
-               kernels_.run(next);
+               compute(product);
+               compute(next);
                if (next.kernel->kind == KernelKind::GeluForward) return;
                if (product.out[0] == next.out[0]) return;
                const std::int64_t bytes =
@@ -306,6 +310,10 @@ class FakeGpu : public Driver {
   static Event* of(EventHandle event) { return reinterpret_cast<Event*>(event); }
   static FakeStream* of(StreamHandle stream) { return reinterpret_cast<FakeStream*>(stream); }
 
+  /// As in CUDA: what goes wrong while a kernel runs is said by whoever waits, from then on.
+  void compute(const KernelCall& call) {
+    if (auto done = kernels_.run(call); !done && !failure_) failure_ = done.error();
+  }
   static Error error(const std::string& message) {
     return {ErrorKind::Device, message, std::nullopt};
   }
@@ -362,6 +370,7 @@ class FakeGpu : public Driver {
   std::mutex mutex_;
   std::mt19937 random_;
   FakeKernels kernels_;
+  std::optional<Error> failure_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Graph>> graphs_;
