@@ -92,8 +92,10 @@ std::int16_t bind(const std::vector<std::string_view>& names, DType dtype, int o
                   std::int16_t next, std::vector<Operand>& to) {
   for (const std::string_view name : names) {
     const bool index = name == "ids" || name == "targets" || name == "slots" || name == "sources";
+    const bool sums = name == "stats" || name == "lse";
     const bool present = name.front() != '[' || optional-- > 0;
-    to.push_back(present ? Operand{next++, index ? DType::I32 : dtype, 0} : Operand{});
+    const DType type = index ? DType::I32 : sums ? sum_type(dtype) : dtype;
+    to.push_back(present ? Operand{next++, type, 0} : Operand{});
   }
   return next;
 }

@@ -254,6 +254,9 @@ std::byte* dynamic_shared() { return machine().shared.data(); }
 int lane() { return static_cast<int>(machine().running->index % kWarp); }
 void set_order(Order order) { machine().order = order; }
 void set_running(bool running) { machine().running_blocks = running; }
+void clear(void* memory, std::size_t bytes) {
+  if (machine().running_blocks) std::memset(memory, 0, bytes);
+}
 
 const std::byte* begin_exchange(const void* own, std::size_t bytes, std::source_location at) {
   Machine& m = machine();

@@ -55,6 +55,7 @@ enum class Order : std::uint8_t { Ascending, Descending };
 void set_order(Order order);
 /// Whether blocks run, or launches are only checked: those of large shapes, too.
 void set_running(bool running);
+void clear(void* memory, std::size_t bytes);
 
 /// Runs `body` for every thread of every block; blocks one after the other. Thread-safe. An error:
 /// a launch beyond the limits of a GPU (compute capability 8.0 and 9.0), or what a thread does

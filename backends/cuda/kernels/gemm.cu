@@ -23,8 +23,8 @@ __global__ void multiply_tiles(Product p) {
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int64_t i = blockIdx.z;  // of the batch
   const int64_t a0 = i * p.batch.a, b0 = i * p.batch.b, c0 = i * p.batch.c;
-  const int64_t row0 = static_cast<int64_t>(blockIdx.y) * kTile;
-  const int64_t col0 = static_cast<int64_t>(blockIdx.x) * kTile;
+  const int64_t row0 = static_cast<int64_t>(blockIdx.x) * kTile;  // of tokens: there may be many
+  const int64_t col0 = static_cast<int64_t>(blockIdx.y) * kTile;
   A sum = 0;
   for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
     // Neighbouring threads read neighbouring addresses, whichever way the operand is stored.
@@ -83,7 +83,7 @@ void run_batch(const KernelCall& call, const Batch& batch, Queue& queue) {
                     input_ref(call, 3),
                     output_ref(call, 0),
                     batch};
-    queue.launch({blocks_of(p.n, kTile), blocks_of(p.m, kTile), static_cast<unsigned>(batch.count)},
+    queue.launch({blocks_of(p.m, kTile), blocks_of(p.n, kTile), static_cast<unsigned>(batch.count)},
                  {kTile, kTile}, 0, multiply_tiles<T>, p);
   });
 }

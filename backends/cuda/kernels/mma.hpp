@@ -53,13 +53,6 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-/// 2^x.
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 #else
 
 namespace mma_detail {
@@ -120,7 +113,6 @@ template <int kPending>
 void wait_for_copies() {
   emulation::wait_for_copies(kPending);
 }
-inline float power_of_two(float x) { return exp2f(x); }
 
 #endif
 

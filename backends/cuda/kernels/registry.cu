@@ -11,6 +11,7 @@ bool fit(const Kernel& kernel, const std::vector<Operand>& operands, std::string
     const char type = i < types.size() ? types[i] : '?';
     const DType dtype = operands[i].dtype;
     const bool fits = type == 'm'   ? dtype == kernel.dtype
+                      : type == 'a' ? dtype == sum_type(kernel.dtype)
                       : type == 'i' ? dtype == DType::I32
                       : type == 's' ? is_float(dtype)
                                     : false;

@@ -12,8 +12,8 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// Operand types, by letter: 'm' the kernel's own type, 'i' int32, 's' float32, float64 or
-/// bfloat16.
+/// Operand types, by letter: 'm' the kernel's own type, 'a' the type of sums over it, 'i' int32,
+/// 's' float32, float64 or bfloat16.
 struct KernelRow {
   std::string_view in, out;
   void (*launch)(const KernelCall& call, Queue& queue) = nullptr;  // null: not built
