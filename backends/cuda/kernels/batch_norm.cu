@@ -16,16 +16,21 @@ struct MomentTerm {
   const T* x;
   Ref mean;
   int64_t cols;
+  template <int N>
+  __device__ Values<Acc<T>, N> column(int64_t c) const {
+    Values<Acc<T>, N> centre{};
+    if constexpr (kSquared) {
+      for (int j = 0; j < N; ++j) centre[j] = mean.get<Acc<T>>(c + j);
+    }
+    return centre;
+  }
   template <int N, class A>
-  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
+  __device__ void add(int64_t row, int64_t c, const Values<A, N>& centre,
+                      A (&sums)[kOutputs][N]) const {
     const auto v = load<N>(x + row * cols + c);
     for (int j = 0; j < N; ++j) {
-      if constexpr (kSquared) {
-        const A d = v[j] - mean.get<A>(c + j);
-        sums[0][j] += d * d;
-      } else {
-        sums[0][j] += v[j];
-      }
+      const A d = v[j] - centre[j];
+      sums[0][j] += kSquared ? d * d : d;
     }
   }
 };
@@ -45,12 +50,19 @@ struct GradientTerm {
   const T *dy, *x;
   Ref mean;
   int64_t cols;
+  template <int N>
+  __device__ Values<Acc<T>, N> column(int64_t c) const {
+    Values<Acc<T>, N> centre;
+    for (int j = 0; j < N; ++j) centre[j] = mean.get<Acc<T>>(c + j);
+    return centre;
+  }
   template <int N, class A>
-  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
+  __device__ void add(int64_t row, int64_t c, const Values<A, N>& centre,
+                      A (&sums)[kOutputs][N]) const {
     const auto d = load<N>(dy + row * cols + c), v = load<N>(x + row * cols + c);
     for (int j = 0; j < N; ++j) {
       sums[0][j] += d[j];
-      sums[1][j] += d[j] * (v[j] - mean.get<A>(c + j));
+      sums[1][j] += d[j] * (v[j] - centre[j]);
     }
   }
 };
@@ -130,16 +142,17 @@ void launch_columns(const KernelCall& call, Queue& queue, int64_t cols, Argument
 
 // ---------------------------------------------------------------- along rows
 
-constexpr int64_t kRowsOfBlock = 128;
+constexpr int64_t kRowsOfThread = 16;
 
 /// f.column<N>(c) is what N columns have in common, f.row<N>(row, c, that) does a row of them.
 template <int N, class F>
 __global__ void for_rows(F f, int64_t rows, int64_t cols) {
-  const int64_t c = (static_cast<int64_t>(blockIdx.y) * kColumnLanes + threadIdx.x) * N;
+  const int64_t c = (static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * N;
   if (c >= cols) return;
   const auto common = f.template column<N>(c);
-  const int64_t first = blockIdx.x * kRowsOfBlock, last = smaller(rows, first + kRowsOfBlock);
-  for (int64_t r = first + threadIdx.y; r < last; r += kRowLanes) {
+  const int64_t of_block = kRowsOfThread * blockDim.y;
+  const int64_t first = blockIdx.x * of_block, last = smaller(rows, first + of_block);
+  for (int64_t r = first + threadIdx.y; r < last; r += blockDim.y) {
     f.template row<N>(r, c, common);
   }
 }
@@ -220,8 +233,9 @@ void launch_rows(Queue& queue, const F& f, int64_t rows, int64_t cols,
                  std::initializer_list<const void*> addresses) {
   for_width<T>(cols, addresses, [&](auto w) {
     constexpr int N = decltype(w)::kValue;
-    queue.launch({blocks_of(rows, kRowsOfBlock), blocks_of(cols, kColumnLanes * N)},
-                 {kColumnLanes, kRowLanes}, 0, for_rows<N, F>, f, rows, cols);
+    const unsigned lanes = column_lanes(cols / N), others = kColumnThreads / lanes;
+    queue.launch({blocks_of(rows, kRowsOfThread * others), blocks_of(cols, int64_t{lanes} * N)},
+                 {lanes, others}, 0, for_rows<N, F>, f, rows, cols);
   });
 }
 

@@ -11,8 +11,12 @@ struct SumTerm {
   static constexpr int kOutputs = 1;
   const T* x;
   int64_t cols;
+  template <int N>
+  __device__ Nothing column(int64_t) const {
+    return {};
+  }
   template <int N, class A>
-  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
+  __device__ void add(int64_t row, int64_t c, Nothing, A (&sums)[kOutputs][N]) const {
     const auto v = load<N>(x + row * cols + c);
     for (int j = 0; j < N; ++j) sums[0][j] += v[j];
   }

@@ -6,44 +6,65 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-inline constexpr int kColumnLanes = 32, kRowLanes = 8;
+inline constexpr int kColumnThreads = 256;
 
-/// Ranges that the rows are split into: a function of the rows alone, so that sums are, too.
-inline int64_t row_ranges(int64_t rows) {
-  const int64_t ranges = (rows + 255) / 256;
-  return ranges < 1 ? 1 : ranges > 64 ? 64 : ranges;
+/// Packs of columns that a block's threads stand side by side on; its other threads take further
+/// rows.
+inline unsigned column_lanes(int64_t packs) {
+  unsigned lanes = 1;
+  while (lanes < kWarp && lanes < packs) lanes *= 2;
+  return lanes;
+}
+/// Ranges that the rows are split into: as many as occupy a GPU, of at least 128 rows.
+inline int64_t row_ranges(int64_t rows, int64_t cols) {
+  constexpr int64_t kBlocks = 512, kColumnsOfBlock = 256;
+  const int64_t most = kBlocks / blocks_of(cols, kColumnsOfBlock);
+  return greater<int64_t>(smaller<int64_t>((rows + 127) / 128, most), 1);
 }
 inline int64_t column_scratch(const Kernel& kernel, int64_t rows, int64_t cols, int outputs) {
-  return row_ranges(rows) * cols * outputs * (kernel.dtype == DType::F64 ? 8 : 4);
+  return row_ranges(rows, cols) * cols * outputs * (kernel.dtype == DType::F64 ? 8 : 4);
 }
 
-/// Term: kOutputs sums per column; add<N>(row, column, sums) adds a row's part of N columns.
+/// Term: kOutputs sums per column; column<N>(c) is what N columns have in common, add<N>(row, c,
+/// that, sums) adds a row's part of them.
 template <int N, class A, class Term>
-__global__ void sum_ranges(Term term, int64_t rows, int64_t cols, A* partial) {
+__global__ void __launch_bounds__(kColumnThreads)
+    sum_ranges(Term term, int64_t rows, int64_t cols, A* partial) {
   constexpr int kOutputs = Term::kOutputs;
-  __shared__ A tile[kRowLanes][kOutputs * N][kColumnLanes];
-  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kColumnLanes + threadIdx.x) * N;
+  // Padded so that neither writing nor reading it meets a bank twice.
+  __shared__ A tile[kOutputs * N][kColumnThreads + kWarp / N];
+  const int lanes = static_cast<int>(blockDim.x);
+  const int64_t c0 = static_cast<int64_t>(blockIdx.x) * lanes * N, c = c0 + threadIdx.x * N;
   const int64_t range = (rows + gridDim.y - 1) / gridDim.y;
   const int64_t first = blockIdx.y * range, last = smaller(rows, first + range);
   A sums[kOutputs][N] = {};
   if (c < cols) {
-    for (int64_t r = first + threadIdx.y; r < last; r += kRowLanes) {
-      term.template add<N>(r, c, sums);
+    const auto common = term.template column<N>(c);
+    LOCKSTEP_UNROLL_BY_4
+    for (int64_t r = first + threadIdx.y; r < last; r += blockDim.y) {
+      term.template add<N>(r, c, common, sums);
     }
   }
+  const int thread = static_cast<int>(threadIdx.y) * lanes + static_cast<int>(threadIdx.x);
+  LOCKSTEP_UNROLL
   for (int o = 0; o < kOutputs; ++o) {
-    for (int j = 0; j < N; ++j) tile[threadIdx.y][o * N + j][threadIdx.x] = sums[o][j];
+    LOCKSTEP_UNROLL
+    for (int j = 0; j < N; ++j) tile[o * N + j][thread] = sums[o][j];
   }
   sync_block();
-  if (threadIdx.y != 0 || c >= cols) return;
-  for (int o = 0; o < kOutputs; ++o) {
-    for (int j = 0; j < N; ++j) {
-      A sum = tile[0][o * N + j][threadIdx.x];
-      for (int lane = 1; lane < kRowLanes; ++lane) sum += tile[lane][o * N + j][threadIdx.x];
-      partial[(blockIdx.y * kOutputs + o) * cols + c + j] = sum;
-    }
+  const int width = lanes * N;
+  for (int at = thread; at < kOutputs * width; at += kColumnThreads) {
+    const int o = at / width, column = at % width;
+    if (c0 + column >= cols) continue;
+    const A* const line = tile[o * N + column % N];
+    A sum = 0;
+    for (int i = column / N; i < kColumnThreads; i += lanes) sum += line[i];
+    partial[(blockIdx.y * kOutputs + o) * cols + c0 + column] = sum;
   }
 }
+
+/// No column has anything of its own.
+struct Nothing {};
 
 /// What the sums of a column are multiplied by.
 struct Unscaled {
@@ -54,15 +75,28 @@ struct Unscaled {
 };
 
 template <class A, class Factor>
-__global__ void add_ranges(const A* partial, int64_t ranges, int outputs, int64_t cols,
-                           bool accumulate, Factor factor, Ref first, Ref second) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= cols) return;
+__global__ void __launch_bounds__(kColumnThreads)
+    add_ranges(const A* partial, int64_t ranges, int outputs, int64_t cols, bool accumulate,
+               Factor factor, Ref first, Ref second) {
+  __shared__ A tile[kColumnThreads];
+  const int lanes = static_cast<int>(blockDim.x);
+  const int thread = static_cast<int>(threadIdx.y) * lanes + static_cast<int>(threadIdx.x);
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * lanes + threadIdx.x;
   for (int o = 0; o < outputs; ++o) {
-    const Ref out = o == 0 ? first : second;
     A sum = 0;
-    for (int64_t r = 0; r < ranges; ++r) sum += partial[(r * outputs + o) * cols + c];
+    if (c < cols) {
+      LOCKSTEP_UNROLL_BY_4
+      for (int64_t r = threadIdx.y; r < ranges; r += blockDim.y) {
+        sum += partial[(r * outputs + o) * cols + c];
+      }
+    }
+    sync_block();  // the last output's sums have been read
+    tile[thread] = sum;
+    sync_block();
+    if (threadIdx.y != 0 || c >= cols) continue;
+    for (int i = thread + lanes; i < kColumnThreads; i += lanes) sum += tile[i];
     sum *= factor.template get<A>(o, c);
+    const Ref out = o == 0 ? first : second;
     out.set(c, accumulate ? out.get<A>(c) + sum : sum);
   }
 }
@@ -74,14 +108,18 @@ void sum_columns(const KernelCall& call, Queue& queue, const Term& term, int64_t
                  const Factor& factor = {}) {
   using A = Acc<T>;
   A* const partial = reinterpret_cast<A*>(call.scratch);
-  const auto ranges = static_cast<unsigned>(row_ranges(rows));
+  const int64_t ranges = row_ranges(rows, cols);
   for_width<T>(cols, addresses, [&](auto w) {
     constexpr int N = decltype(w)::kValue;
-    queue.launch({blocks_of(cols, kColumnLanes * N), ranges}, {kColumnLanes, kRowLanes}, 0,
-                 sum_ranges<N, A, Term>, term, rows, cols, partial);
+    const unsigned lanes = column_lanes(cols / N);
+    queue.launch({blocks_of(cols, int64_t{lanes} * N), static_cast<unsigned>(ranges)},
+                 {lanes, kColumnThreads / lanes}, 0, sum_ranges<N, A, Term>, term, rows, cols,
+                 partial);
   });
-  queue.launch({blocks_of(cols, 128)}, {128}, 0, add_ranges<A, Factor>, partial, int64_t{ranges},
-               Term::kOutputs, cols, call.kernel->accumulate, factor, first, second);
+  const unsigned lanes = ranges > 1 ? kWarp : kColumnThreads;
+  queue.launch({blocks_of(cols, lanes)}, {lanes, kColumnThreads / lanes}, 0, add_ranges<A, Factor>,
+               partial, ranges, Term::kOutputs, cols, call.kernel->accumulate, factor, first,
+               second);
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

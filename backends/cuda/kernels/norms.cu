@@ -11,7 +11,7 @@ struct Norm {
   int64_t rows, cols;
   const T *dy, *x, *w, *b, *resid;
   T* out;  // y or dx
-  Ref stats;
+  Acc<T>* stats;
   Acc<T> eps;
 };
 
@@ -49,10 +49,10 @@ __global__ void norm_forward(Norm<T> n) {
   }
   if (threadIdx.x != 0) return;
   if constexpr (kCentered) {
-    n.stats.set(row * 2, mean);
-    n.stats.set(row * 2 + 1, scale);
+    n.stats[row * 2] = mean;
+    n.stats[row * 2 + 1] = scale;
   } else {
-    n.stats.set(row, scale);
+    n.stats[row] = scale;
   }
 }
 
@@ -63,8 +63,8 @@ __global__ void norm_backward_input(Norm<T> n) {
   if (row >= n.rows) return;
   const T* const x = n.x + row * n.cols;
   const T* const dy = n.dy + row * n.cols;
-  const A mean = kCentered ? n.stats.template get<A>(row * 2) : A(0);
-  const A scale = n.stats.template get<A>(kCentered ? row * 2 + 1 : row);
+  const A mean = kCentered ? n.stats[row * 2] : A(0);
+  const A scale = n.stats[kCentered ? row * 2 + 1 : row];
   const int64_t first = threadIdx.x * N, step = kWarp * N;
   A sum = 0, sum_xhat = 0;
   for (int64_t c = first; c < n.cols; c += step) {
@@ -96,12 +96,16 @@ template <class T, bool kCentered>
 struct WeightTerm {
   static constexpr int kOutputs = kCentered ? 2 : 1;
   const T *dy, *x;
-  Ref stats;
+  const Acc<T>* stats;
   int64_t cols;
+  template <int N>
+  __device__ Nothing column(int64_t) const {
+    return {};
+  }
   template <int N, class A>
-  __device__ void add(int64_t row, int64_t c, A (&sums)[kOutputs][N]) const {
-    const A mean = kCentered ? stats.get<A>(row * 2) : A(0);
-    const A scale = stats.get<A>(kCentered ? row * 2 + 1 : row);
+  __device__ void add(int64_t row, int64_t c, Nothing, A (&sums)[kOutputs][N]) const {
+    const A mean = kCentered ? stats[row * 2] : A(0);
+    const A scale = stats[kCentered ? row * 2 + 1 : row];
     const auto d = load<N>(dy + row * cols + c), v = load<N>(x + row * cols + c);
     for (int j = 0; j < N; ++j) {
       sums[0][j] += d[j] * ((v[j] - mean) * scale);
@@ -123,7 +127,7 @@ void forward(const KernelCall& call, Queue& queue) {
                     kCentered ? input<T>(call, 2) : nullptr,
                     nullptr,
                     output<T>(call, 0),
-                    output_ref(call, 1),
+                    output<Acc<T>>(call, 1),
                     static_cast<Acc<T>>(call.kernel->scalars[0])};
     for_width<T>(cols, {n.x, n.w, n.b, n.out}, [&](auto w) {
       queue.launch({blocks_of(rows, kRows)}, {kWarp, kRows}, 0,
@@ -145,7 +149,7 @@ void backward_input(const KernelCall& call, Queue& queue) {
                     nullptr,
                     input<T>(call, 4),
                     output<T>(call, 0),
-                    input_ref(call, 3),
+                    input<Acc<T>>(call, 3),
                     0};
     for_width<T>(cols, {n.dy, n.x, n.w, n.resid, n.out}, [&](auto w) {
       queue.launch({blocks_of(rows, kRows)}, {kWarp, kRows}, 0,
@@ -159,8 +163,8 @@ void backward_weight(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-    const WeightTerm<T, kCentered> term{input<T>(call, 0), input<T>(call, 1), input_ref(call, 2),
-                                        cols};
+    const WeightTerm<T, kCentered> term{input<T>(call, 0), input<T>(call, 1),
+                                        input<Acc<T>>(call, 2), cols};
     sum_columns<T>(call, queue, term, rows, cols, {term.dy, term.x}, output_ref(call, 0),
                    output_ref(call, 1));
   });
@@ -174,12 +178,12 @@ std::int64_t scratch(const Kernel& kernel) {
 }  // namespace
 
 void add_norms(Registry& rows) {
-  rows[KernelKind::LayerNormForward] = {"mmm", "ms", forward<true>};
-  rows[KernelKind::LayerNormBackwardInput] = {"mmmsm", "m", backward_input<true>};
-  rows[KernelKind::LayerNormBackwardWeight] = {"mms", "ss", backward_weight<true>, scratch<2>};
-  rows[KernelKind::RmsNormForward] = {"mm", "ms", forward<false>};
-  rows[KernelKind::RmsNormBackwardInput] = {"mmmsm", "m", backward_input<false>};
-  rows[KernelKind::RmsNormBackwardWeight] = {"mms", "s", backward_weight<false>, scratch<1>};
+  rows[KernelKind::LayerNormForward] = {"mmm", "ma", forward<true>};
+  rows[KernelKind::LayerNormBackwardInput] = {"mmmam", "m", backward_input<true>};
+  rows[KernelKind::LayerNormBackwardWeight] = {"mma", "ss", backward_weight<true>, scratch<2>};
+  rows[KernelKind::RmsNormForward] = {"mm", "ma", forward<false>};
+  rows[KernelKind::RmsNormBackwardInput] = {"mmmam", "m", backward_input<false>};
+  rows[KernelKind::RmsNormBackwardWeight] = {"mma", "s", backward_weight<false>, scratch<1>};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET
