@@ -5,7 +5,14 @@
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kFewThreads = 256, kManyThreads = 1024;
+/// Columns from which on a row has work for many threads. Few rows are then under way at a time,
+/// and still in the cache at the second pass.
+constexpr int64_t kLongRow = 2048;
+
+/// Blocks of kThreads that a multiprocessor has registers for.
+template <class T, int kThreads>
+constexpr int kResident = (sizeof(T) == 8 ? 1024 : 2048) / kThreads;
 
 /// Of a row: the largest logit and the sum of exp(logit - largest).
 template <class A>
@@ -14,17 +21,17 @@ struct RowSum {
 };
 
 /// Of the first `real` logits, by all threads of a block, in one pass. Without any: -inf and 0.
-template <int N, class T>
-__device__ RowSum<Acc<T>> sum_row(const T* x, int64_t real) {
+template <int kThreads, int N, class T>
+__device__ RowSum<Acc<T>> sum_row(const T* x, int real) {
   using A = Acc<T>;
   A top = -infinity<A>(), sum = 0;
-  for (int64_t c = threadIdx.x * int64_t{N}; c < real; c += kThreads * N) {
+  for (int c = static_cast<int>(threadIdx.x) * N; c < real; c += kThreads * N) {
     auto v = load<N>(x + c);
-    A most = -infinity<A>();
-    for (int j = 0; j < N; ++j) {
-      if (c + j >= real) v[j] = -infinity<A>();  // padding within the pack
-      most = greater(most, v[j]);
+    if (c + N > real) {  // padding within the pack
+      for (int j = 0; j < N; ++j) v[j] = c + j < real ? v[j] : -infinity<A>();
     }
+    A most = -infinity<A>();
+    for (int j = 0; j < N; ++j) most = greater(most, v[j]);
     if (most > top) {
       sum *= exponential(top - most);
       top = most;
@@ -32,38 +39,45 @@ __device__ RowSum<Acc<T>> sum_row(const T* x, int64_t real) {
     for (int j = 0; j < N; ++j) sum += exponential(v[j] - top);
   }
   const A largest = block_max<kThreads>(top);
-  // A thread without elements has nothing to rescale, and -inf - -inf is not a number.
-  return {largest, block_sum<kThreads>(sum > 0 ? sum * exponential(top - largest) : A(0))};
+  // A thread without elements has nothing to rescale, and -inf - -inf is not a number. A sum that
+  // is none stays none.
+  return {largest, block_sum<kThreads>(sum == 0 ? A(0) : sum * exponential(top - largest))};
 }
 
 /// dx = factor exp(x - largest), less `scale` at the target; zero from `real` on.
-template <int N, class T>
-__device__ void write_gradient(const T* x, T* dx, int64_t cols, int64_t real, int64_t target,
-                               Acc<T> largest, Acc<T> factor, Acc<T> scale) {
-  for (int64_t c = threadIdx.x * int64_t{N}; c < cols; c += kThreads * N) {
+template <int kThreads, int N, class T>
+__device__ void write_gradient(const T* x, T* dx, int cols, int real, int target, Acc<T> largest,
+                               Acc<T> factor, Acc<T> scale) {
+  for (int c = static_cast<int>(threadIdx.x) * N; c < cols; c += kThreads * N) {
     auto v = load<N>(x + c);
-    for (int j = 0; j < N; ++j) {
-      v[j] = c + j < real ? exponential(v[j] - largest) * factor : Acc<T>(0);
-      if (c + j == target) v[j] -= scale;
+    for (int j = 0; j < N; ++j) v[j] = exponential(v[j] - largest) * factor;
+    if (c + N > real) {
+      for (int j = 0; j < N; ++j) v[j] = c + j < real ? v[j] : Acc<T>(0);
+    }
+    if (target >= c && target < c + N) {
+      for (int j = 0; j < N; ++j) v[j] -= c + j == target ? scale : Acc<T>(0);
     }
     store<N>(dx + c, v);
   }
 }
 
-__device__ __forceinline__ int64_t real_columns(const std::int32_t* columns, int64_t cols) {
+__device__ __forceinline__ int real_columns(const std::int32_t* columns, int cols) {
   return columns != nullptr ? columns[0] : cols;
 }
 
 /// A block per row; the row is in the cache at the second pass.
-template <class T, int N>
-__global__ void cross_entropy(int64_t cols, const T* logits, const std::int32_t* targets, T* out,
-                              Acc<T> scale, double* losses) {
+template <class T, int N, int kThreads>
+__global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
+    cross_entropy(int cols, const T* logits, const std::int32_t* targets, T* out, Acc<T> scale,
+                  double* losses) {
   using A = Acc<T>;
-  const int64_t row = blockIdx.x, target = targets[row];
+  const int64_t row = blockIdx.x;
+  const int target = targets[row];
   const T* const x = logits + row * cols;
   const A at_target = value(x[target]);  // before it becomes a gradient
-  const RowSum<A> all = sum_row<N>(x, cols);
-  write_gradient<N>(x, out + row * cols, cols, cols, target, all.largest, scale / all.sum, scale);
+  const RowSum<A> all = sum_row<kThreads, N>(x, cols);
+  write_gradient<kThreads, N>(x, out + row * cols, cols, cols, target, all.largest, scale / all.sum,
+                              scale);
   if (threadIdx.x == 0) {
     losses[row] = static_cast<double>(logarithm(all.sum)) + static_cast<double>(all.largest) -
                   static_cast<double>(at_target);
@@ -71,27 +85,30 @@ __global__ void cross_entropy(int64_t cols, const T* logits, const std::int32_t*
 }
 
 /// Three numbers per row: largest, sum, logit of the target.
-template <class T, int N>
-__global__ void cross_entropy_stats(int64_t cols, const T* logits, const std::int32_t* targets,
-                                    const std::int32_t* columns, Ref stats) {
+template <class T, int N, int kThreads>
+__global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
+    cross_entropy_stats(int cols, const T* logits, const std::int32_t* targets,
+                        const std::int32_t* columns, Ref stats) {
   using A = Acc<T>;
-  const int64_t row = blockIdx.x, target = targets[row], real = real_columns(columns, cols);
+  const int64_t row = blockIdx.x;
+  const int target = targets[row], real = real_columns(columns, cols);
   const T* const x = logits + row * cols;
-  const RowSum<A> part = sum_row<N>(x, real);
+  const RowSum<A> part = sum_row<kThreads, N>(x, real);
   if (threadIdx.x != 0) return;
   stats.set(row * 3, part.largest);
   stats.set(row * 3 + 1, part.sum);
   stats.set(row * 3 + 2, target >= 0 && target < real ? value(x[target]) : -infinity<A>());
 }
 
-template <class T, int N>
-__global__ void cross_entropy_parallel(int64_t cols, int64_t parts, const T* logits,
-                                       const std::int32_t* targets, Ref stats,
-                                       const std::int32_t* columns, T* out, Acc<T> scale,
-                                       double* losses) {
+template <class T, int N, int kThreads>
+__global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
+    cross_entropy_parallel(int cols, int64_t parts, const T* logits, const std::int32_t* targets,
+                           Ref stats, const std::int32_t* columns, T* out, Acc<T> scale,
+                           double* losses) {
   using A = Acc<T>;
-  const int64_t row = blockIdx.x, rows = gridDim.x, real = real_columns(columns, cols);
-  const int64_t target = targets[row] < real ? targets[row] : -1;
+  const int64_t row = blockIdx.x, rows = gridDim.x;
+  const int real = real_columns(columns, cols);
+  const int target = targets[row] < real ? targets[row] : -1;
   A largest = -infinity<A>(), at_target = -infinity<A>(), sum = 0;
   for (int64_t p = 0; p < parts; ++p) {  // few: every thread adds them all, in order
     const int64_t at = (p * rows + row) * 3;
@@ -101,10 +118,10 @@ __global__ void cross_entropy_parallel(int64_t cols, int64_t parts, const T* log
   for (int64_t p = 0; p < parts; ++p) {
     const int64_t at = (p * rows + row) * 3;
     const A own = stats.get<A>(at + 1);
-    if (own > 0) sum += own * exponential(stats.get<A>(at) - largest);
+    if (own != 0) sum += own * exponential(stats.get<A>(at) - largest);
   }
-  write_gradient<N>(logits + row * cols, out + row * cols, cols, real, target, largest, scale / sum,
-                    scale);
+  write_gradient<kThreads, N>(logits + row * cols, out + row * cols, cols, real, target, largest,
+                              scale / sum, scale);
   if (threadIdx.x == 0) {
     losses[row] = static_cast<double>(logarithm(sum)) + static_cast<double>(largest) -
                   static_cast<double>(at_target);
@@ -115,35 +132,41 @@ __global__ void cross_entropy_parallel(int64_t cols, int64_t parts, const T* log
 __global__ void sum_losses(int64_t rows, const double* losses, double scale, bool accumulate,
                            Ref loss) {
   double sum = 0;
-  for (int64_t r = threadIdx.x; r < rows; r += kThreads) sum += losses[r];
-  sum = block_sum<kThreads>(sum);
+  LOCKSTEP_UNROLL_BY_4
+  for (int64_t r = threadIdx.x; r < rows; r += kManyThreads) sum += losses[r];
+  sum = block_sum<kManyThreads>(sum);
   if (threadIdx.x != 0) return;
   loss.set(0, (accumulate ? loss.get<double>(0) : 0.0) + scale * sum);
 }
 
 void add_up(const KernelCall& call, Queue& queue) {
-  queue.launch({1}, {kThreads}, 0, sum_losses, call.kernel->dims[0],
+  queue.launch({1}, {kManyThreads}, 0, sum_losses, call.kernel->dims[0],
                reinterpret_cast<const double*>(call.scratch), call.kernel->scalars[0],
                call.kernel->accumulate, output_ref(call, 1));
 }
 
-/// launch(T{}, Width) with as many blocks as there are rows.
+/// launch(T{}, Width, threads of a block that has a row), both known when compiled.
 template <class F>
 void for_rows(const KernelCall& call, const F& launch) {
+  const int64_t cols = call.kernel->dims[1];
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const void* const out =
         call.kernel->kind == KernelKind::CrossEntropyStats ? nullptr : call.out[0];
-    for_width<T>(call.kernel->dims[1], {call.in[0], out}, [&](auto w) { launch(t, w); });
+    for_width<T>(cols, {call.in[0], out}, [&](auto w) {
+      cols < kLongRow ? launch(t, w, Width<kFewThreads>{}) : launch(t, w, Width<kManyThreads>{});
+    });
   });
 }
 
 void run_whole(const KernelCall& call, Queue& queue) {
-  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-  for_rows(call, [&](auto t, auto w) {
+  const int64_t rows = call.kernel->dims[0];
+  const int cols = static_cast<int>(call.kernel->dims[1]);  // ids have 31 bits
+  for_rows(call, [&](auto t, auto w, auto threads) {
     using T = decltype(t);
-    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy<T, w.kValue>, cols,
-                 input<T>(call, 0), input<std::int32_t>(call, 1), output<T>(call, 0),
+    constexpr int kThreads = decltype(threads)::kValue;
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy<T, w.kValue, kThreads>,
+                 cols, input<T>(call, 0), input<std::int32_t>(call, 1), output<T>(call, 0),
                  static_cast<Acc<T>>(call.kernel->scalars[0]),
                  reinterpret_cast<double*>(call.scratch));
   });
@@ -151,24 +174,28 @@ void run_whole(const KernelCall& call, Queue& queue) {
 }
 
 void run_stats(const KernelCall& call, Queue& queue) {
-  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-  for_rows(call, [&](auto t, auto w) {
+  const int64_t rows = call.kernel->dims[0];
+  const int cols = static_cast<int>(call.kernel->dims[1]);  // ids have 31 bits
+  for_rows(call, [&](auto t, auto w, auto threads) {
     using T = decltype(t);
-    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_stats<T, w.kValue>,
-                 cols, input<T>(call, 0), input<std::int32_t>(call, 1),
-                 input<std::int32_t>(call, 2), output_ref(call, 0));
+    constexpr int kThreads = decltype(threads)::kValue;
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0,
+                 cross_entropy_stats<T, w.kValue, kThreads>, cols, input<T>(call, 0),
+                 input<std::int32_t>(call, 1), input<std::int32_t>(call, 2), output_ref(call, 0));
   });
 }
 
 void run_parallel(const KernelCall& call, Queue& queue) {
-  const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-  for_rows(call, [&](auto t, auto w) {
+  const int64_t rows = call.kernel->dims[0];
+  const int cols = static_cast<int>(call.kernel->dims[1]);  // ids have 31 bits
+  for_rows(call, [&](auto t, auto w, auto threads) {
     using T = decltype(t);
-    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_parallel<T, w.kValue>,
-                 cols, call.kernel->dims[2], input<T>(call, 0), input<std::int32_t>(call, 1),
-                 input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),
-                 static_cast<Acc<T>>(call.kernel->scalars[0]),
-                 reinterpret_cast<double*>(call.scratch));
+    constexpr int kThreads = decltype(threads)::kValue;
+    queue.launch(
+        {static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_parallel<T, w.kValue, kThreads>,
+        cols, call.kernel->dims[2], input<T>(call, 0), input<std::int32_t>(call, 1),
+        input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),
+        static_cast<Acc<T>>(call.kernel->scalars[0]), reinterpret_cast<double*>(call.scratch));
   });
   add_up(call, queue);
 }
