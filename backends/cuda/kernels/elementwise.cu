@@ -174,29 +174,43 @@ struct Fill {
   }
 };
 
-/// One thread per position and pair of a head: sines are computed once for all batches and heads.
-/// `starts`: of the two halves of the tokens in the sequence; null: they are its first.
-template <class T>
-__global__ void rope(T* x, const std::int32_t* starts, int64_t batch, int64_t seq, int64_t heads,
-                     int64_t head_dim, int64_t row_heads, double theta, double sign) {
-  using A = Acc<T>;
-  const int64_t half = head_dim / 2;
+/// Cosines and sines [2, seq, half] of the angles of every position and pair of a head. `starts`:
+/// of the two halves of the tokens in the sequence; null: they are its first.
+template <class A>
+__global__ void rope_angles(A* turns, const std::int32_t* starts, int64_t seq, int64_t half,
+                            double theta, double sign) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= seq * half) return;
   const int64_t s = at / half, i = at % half;
   const int64_t position = starts == nullptr ? s : starts[s / (seq / 2)] + s % (seq / 2);
   const double angle = static_cast<double>(position) *
-                       pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-  const A c = static_cast<A>(cos(angle)), d = static_cast<A>(sign * sin(angle));
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t h = 0; h < heads; ++h) {
-      T* const low = x + ((b * seq + s) * row_heads + h) * head_dim + i;
-      const A l = value(low[0]), u = value(low[half]);
-      put(low[0], l * c - u * d);
-      put(low[half], u * c + l * d);
-    }
-  }
+                       pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+  turns[at] = static_cast<A>(cos(angle));
+  turns[seq * half + at] = static_cast<A>(sign * sin(angle));
 }
+
+/// Index i counts the pairs that are rotated.
+template <class T>
+struct Rope {
+  T* x;
+  const Acc<T>* turns;
+  int64_t seq, heads, half, row_heads;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t head = i / half, pair = i % half, token = head / heads;
+    T* const low = x + (token * row_heads + head % heads) * 2 * half + pair;
+    const Acc<T>* const turn = turns + token % seq * half + pair;
+    const auto c = load_words<N, Acc<T>>(turn), d = load_words<N, Acc<T>>(turn + seq * half);
+    auto l = load<N>(low), u = load<N>(low + half);
+    for (int j = 0; j < N; ++j) {
+      const Acc<T> own = l[j];
+      l[j] = own * c[j] - u[j] * d[j];
+      u[j] = u[j] * c[j] + own * d[j];
+    }
+    store<N>(low, l);
+    store<N>(low + half, u);
+  }
+};
 
 template <template <class> class F>
 void unary(const KernelCall& call, Queue& queue) {
@@ -277,10 +291,19 @@ void rotate(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const auto& d = call.kernel->dims;
-    queue.launch({blocks_of(d[1] * (d[3] / 2), kThreads)}, {kThreads}, 0, rope<T>,
-                 output<T>(call, 0), input<std::int32_t>(call, 1), d[0], d[1], d[2], d[3], d[4],
-                 call.kernel->scalars[0], d[5] != 0 ? -1.0 : 1.0);
+    const int64_t half = d[3] / 2;
+    auto* const turns = reinterpret_cast<Acc<T>*>(call.scratch);
+    queue.launch({blocks_of(d[1] * half, kThreads)}, {kThreads}, 0, rope_angles<Acc<T>>, turns,
+                 input<std::int32_t>(call, 1), d[1], half, call.kernel->scalars[0],
+                 d[5] != 0 ? -1.0 : 1.0);
+    const Rope<T> f{output<T>(call, 0), turns, d[1], d[2], half, d[4]};
+    for_width<T>(half, {f.x},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * d[1] * d[2] * half); });
   });
+}
+
+std::int64_t turns(const Kernel& kernel) {
+  return kernel.dims[1] * kernel.dims[3] * (kernel.dtype == DType::F64 ? 8 : 4);
 }
 
 }  // namespace
@@ -295,7 +318,7 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::Add] = {"mmm", "m", add_rows};
   rows[KernelKind::Regroup] = {"m", "m", regroup};
   rows[KernelKind::Fill] = {"", "m", fill};
-  rows[KernelKind::Rope] = {"mi", "m", rotate};
+  rows[KernelKind::Rope] = {"mi", "m", rotate, turns};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

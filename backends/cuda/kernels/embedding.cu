@@ -24,24 +24,31 @@ __global__ void embedding_forward(int64_t tokens, int64_t cols, int64_t seq, int
 }
 
 /// next[t]: the next token with the same id, or -1; follows[t]: whether there is an earlier one.
-/// Chains of equal ids in order, without sorting and without atomics: every thread looks ahead.
+/// Chains of equal ids in order, without sorting and without atomics: every thread looks ahead, at
+/// kLook tokens at once, which costs what looking at one does.
 __global__ void link_tokens(int64_t tokens, const std::int32_t* ids, std::int32_t* next,
                             std::int32_t* follows) {
-  __shared__ std::int32_t tile[kThreads];
+  constexpr int kLook = 16;
+  alignas(16) __shared__ std::int32_t tile[kThreads];
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int32_t own = t < tokens ? ids[t] : -1;
   std::int32_t found = -1;
   for (int64_t base = static_cast<int64_t>(blockIdx.x) * kThreads; base < tokens;
        base += kThreads) {
     sync_block();
-    if (base + threadIdx.x < tokens) tile[threadIdx.x] = ids[base + threadIdx.x];
+    tile[threadIdx.x] = base + threadIdx.x < tokens ? ids[base + threadIdx.x] : 0;
     sync_block();
     if (found >= 0 || t >= tokens) continue;
+    const int first = base > t ? 0 : static_cast<int>(t - base) + 1;
     const int count = static_cast<int>(smaller<int64_t>(kThreads, tokens - base));
-    for (int j = base > t ? 0 : static_cast<int>(t - base) + 1; j < count; ++j) {
-      if (tile[j] != own) continue;
-      found = static_cast<std::int32_t>(base + j);
-      break;
+    for (int look = first / kLook * kLook; look < count && found < 0; look += kLook) {
+      bool any = false;
+      LOCKSTEP_UNROLL
+      for (int j = 0; j < kLook; ++j) any |= tile[look + j] == own;
+      if (!any) continue;
+      for (int j = greater(look, first); j < smaller(look + kLook, count) && found < 0; ++j) {
+        if (tile[j] == own) found = static_cast<std::int32_t>(base + j);
+      }
     }
   }
   if (t >= tokens) return;
@@ -49,36 +56,56 @@ __global__ void link_tokens(int64_t tokens, const std::int32_t* ids, std::int32_
   if (found >= 0) follows[found] = 1;
 }
 
-/// One block per chain: adds its rows in the order of the tokens to the row of the table.
-template <class T>
+/// One block per chain: adds its rows in the order of the tokens to the row of the table. One
+/// thread walks along the chain, some links ahead of all, so that rows need not wait for each
+/// other.
+template <class T, int N>
 __global__ void add_chains(int64_t cols, int64_t vocab, const std::int32_t* ids,
                            const std::int32_t* next, const std::int32_t* follows, const T* dy,
                            Ref table) {
   using A = Acc<T>;
+  constexpr int kLinks = 64;
+  __shared__ std::int32_t links[kLinks], count, onward;
   const int64_t first = blockIdx.x, id = ids[first];
   if (follows[first] != 0 || id < 0 || id >= vocab) return;
-  for (int64_t c = threadIdx.x; c < cols; c += blockDim.x) {
-    const int64_t at = id * cols + c;
-    A sum = table.get<A>(at);
-    for (int64_t t = first; t >= 0; t = next[t]) sum += value(dy[t * cols + c]);
-    table.set(at, sum);
+  for (int64_t c0 = 0; c0 < cols; c0 += kThreads * N) {
+    const int64_t c = c0 + threadIdx.x * N, at = id * cols + c;
+    Values<A, N> sum{};
+    if (c < cols) sum = table.get_words<N, A>(at);
+    for (auto t = static_cast<std::int32_t>(first); t >= 0;) {
+      sync_block();  // the last links have been read
+      if (threadIdx.x == 0) {
+        for (count = 0; t >= 0 && count < kLinks; t = next[t]) links[count++] = t;
+        onward = t;
+      }
+      sync_block();
+      t = onward;
+      if (c >= cols) continue;
+      const int rows = count;
+      LOCKSTEP_UNROLL_BY_4
+      for (int i = 0; i < rows; ++i) {
+        const auto v = load<N>(dy + links[i] * cols + c);
+        for (int j = 0; j < N; ++j) sum[j] += v[j];
+      }
+    }
+    if (c < cols) table.set_words(at, sum);
   }
 }
 
-template <class T>
+template <class T, int N>
 __global__ void add_positions(int64_t tokens, int64_t cols, int64_t seq, bool accumulate,
                               const T* dy, Ref positions) {
   using A = Acc<T>;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (at >= seq * cols) return;
-  A sum = accumulate ? positions.get<A>(at) : A(0);
-  for (int64_t t = at / cols; t < tokens; t += seq) sum += value(dy[t * cols + at % cols]);
-  positions.set(at, sum);
-}
-
-__global__ void clear(Ref y, int64_t n) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < n) y.set(i, 0.0f);
+  Values<A, N> sum{};
+  if (accumulate) sum = positions.get_words<N, A>(at);
+  LOCKSTEP_UNROLL_BY_4
+  for (int64_t from = at; from < tokens * cols; from += seq * cols) {
+    const auto v = load<N>(dy + from);
+    for (int j = 0; j < N; ++j) sum[j] += v[j];
+  }
+  positions.set_words(at, sum);
 }
 
 void run_embedding_forward(const KernelCall& call, Queue& queue) {
@@ -105,20 +132,21 @@ void run_embedding_backward(const KernelCall& call, Queue& queue) {
   std::int32_t* const follows = next + tokens;
   const bool accumulate = call.kernel->accumulate;
   if (!accumulate) {
-    queue.launch({blocks_of(vocab * cols, kThreads)}, {kThreads}, 0, clear, table, vocab * cols);
+    queue.clear(table.at, vocab * cols * size_of(table.type));
   }
-  queue.launch({blocks_of(tokens, kThreads)}, {kThreads}, 0, clear,
-               Ref{reinterpret_cast<std::byte*>(follows), DType::F32}, tokens);
+  queue.clear(follows, tokens * int64_t{sizeof *follows});
   queue.launch({blocks_of(tokens, kThreads)}, {kThreads}, 0, link_tokens, tokens, ids, next,
                follows);
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const T* const dy = input<T>(call, 1);
-    queue.launch({static_cast<unsigned>(tokens)}, {kThreads}, 0, add_chains<T>, cols, vocab, ids,
-                 next, follows, dy, table);
-    if (!positions) return;
-    queue.launch({blocks_of(seq * cols, kThreads)}, {kThreads}, 0, add_positions<T>, tokens, cols,
-                 seq, accumulate, dy, positions);
+    for_width<T>(cols, {dy, table.at, positions.at}, [&](auto w) {
+      queue.launch({static_cast<unsigned>(tokens)}, {kThreads}, 0, add_chains<T, w.kValue>, cols,
+                   vocab, ids, next, follows, dy, table);
+      if (!positions) return;
+      queue.launch({blocks_of(seq * cols, int64_t{kThreads} * w.kValue)}, {kThreads}, 0,
+                   add_positions<T, w.kValue>, tokens, cols, seq, accumulate, dy, positions);
+    });
   });
 }
 

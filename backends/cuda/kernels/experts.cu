@@ -243,12 +243,6 @@ __global__ void combine(int64_t tokens, int64_t cols, int64_t choices, int64_t p
   store<N>(y + at, sum);
 }
 
-template <class T>
-__global__ void clear(T* y, int64_t n) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < n) put(y[i], Acc<T>(0));
-}
-
 /// A warp per choice: no two have the same place.
 template <class T>
 __global__ void combine_backward(int64_t n, int64_t cols, int64_t choices, int64_t places,
@@ -289,8 +283,7 @@ void run_combine_backward(const KernelCall& call, Queue& queue) {
   const int64_t n = d[0] * d[2];
   for_type(call.kernel->dtype, [&](auto type) {
     using T = decltype(type);
-    queue.launch({blocks_of(d[3] * d[1], kThreads)}, {kThreads}, 0, clear<T>, output<T>(call, 0),
-                 d[3] * d[1]);
+    queue.clear(call.out[0], d[3] * d[1] * int64_t{sizeof(T)});
     queue.launch({blocks_of(n, kThreads / kWarp)}, {kWarp, kThreads / kWarp}, 0,
                  combine_backward<T>, n, d[1], d[2], d[3], input<T>(call, 0), input<T>(call, 1),
                  input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),

@@ -7,11 +7,18 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// x to the power of n, the same on host and GPU.
+/// Rounded, before anything is added to it: the same on host and GPU.
+__host__ __device__ __forceinline__ double times(double x, double y) {
+#if defined(__CUDA_ARCH__)
+  return __dmul_rn(x, y);
+#else
+  return x * y;
+#endif
+}
 __host__ __device__ __forceinline__ double power(double x, int n) {
   double result = 1;
-  for (; n > 0; n /= 2, x *= x) {
-    if (n % 2 == 1) result *= x;
+  for (; n > 0; n /= 2, x = times(x, x)) {
+    if (n % 2 == 1) result = times(result, x);
   }
   return result;
 }
@@ -24,9 +31,10 @@ struct AdamWStep {
   static __host__ __device__ AdamWStep of(const StepContext& context, double beta1, double beta2,
                                           double decay) {
     const int t = context.step + 1;
-    return {
-        static_cast<A>(1 - context.lr * decay), static_cast<A>(context.lr / (1 - power(beta1, t))),
-        static_cast<A>(1 / sqrt(1 - power(beta2, t))), rounding_key(context.seed, context.step)};
+    return {static_cast<A>(1 - times(context.lr, decay)),
+            static_cast<A>(context.lr / (1 - power(beta1, t))),
+            static_cast<A>(1 / sqrt(1 - power(beta2, t))),
+            rounding_key(context.seed, context.step)};
   }
 };
 
@@ -37,24 +45,19 @@ struct AdamW {
   Ref grad, coefficient;
   T *w, *m, *v;
   AdamWStep<A> step;
+  const AdamWStep<A>* step_at;  // null: `step` is known
   A eps, b1, c1, b2, c2;
-  const StepContext* step_at;  // null: `step` is known
-  double beta1, beta2, decay;
   bool stochastic;
-  /// By all threads of a block.
   __device__ void begin() {
-    if (step_at == nullptr) return;
-    __shared__ AdamWStep<A> of_block;
-    if (threadIdx.x == 0) of_block = AdamWStep<A>::of(*step_at, beta1, beta2, decay);
-    sync_block();
-    step = of_block;
+    if (step_at != nullptr) step = *step_at;
   }
   template <int N>
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
     auto weight = load<N>(w + i), first = load<N>(m + i), second = load<N>(v + i);
+    const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {
-      const A raw = grad.get<A>(i + j), g = raw * factor;
+      const A raw = gradient[j], g = raw * factor;
       std::uint32_t random = 0;
       if constexpr (sizeof(T) == 2) {
         if (stochastic) random = rounding_bits(step.rounding, weight[j], first[j], second[j], raw);
@@ -88,8 +91,9 @@ struct Sgd {
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
     auto weight = load<N>(w + i), velocity = load<N>(v + i);
+    const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {
-      velocity[j] = momentum * velocity[j] + (grad.get<A>(i + j) * factor + decay * weight[j]);
+      velocity[j] = momentum * velocity[j] + (gradient[j] * factor + decay * weight[j]);
       weight[j] -= lr * velocity[j];
     }
     store<N>(v + i, velocity);
@@ -109,30 +113,39 @@ void launch_update(Queue& queue, const F& f, int64_t n) {
   queue.launch({blocks_of(n, int64_t{kThreads} * N)}, {kThreads}, 0, update<N, F>, f, n);
 }
 
+template <class A>
+__global__ void begin_step(const StepContext* context, double beta1, double beta2, double decay,
+                           AdamWStep<A>* step) {
+  *step = AdamWStep<A>::of(*context, beta1, beta2, decay);
+}
+
 void run_adamw(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     using A = Acc<T>;
     const auto& scalars = call.kernel->scalars;
     const double beta1 = scalars[0], beta2 = scalars[1], decay = scalars[3];
+    AdamWStep<A>* const step_at =
+        call.context_at != nullptr ? reinterpret_cast<AdamWStep<A>*>(call.scratch) : nullptr;
+    if (step_at != nullptr) {
+      queue.launch({1}, {1}, 0, begin_step<A>, call.context_at, beta1, beta2, decay, step_at);
+    }
     const AdamW<T> f{input_ref(call, 0),
                      input_ref(call, 1),
                      output<T>(call, 0),
                      output<T>(call, 1),
                      output<T>(call, 2),
                      AdamWStep<A>::of(call.context, beta1, beta2, decay),
+                     step_at,
                      static_cast<A>(scalars[2]),
                      static_cast<A>(beta1),
                      static_cast<A>(1 - beta1),
                      static_cast<A>(beta2),
                      static_cast<A>(1 - beta2),
-                     call.context_at,
-                     beta1,
-                     beta2,
-                     decay,
                      call.kernel->stochastic};
     const int64_t n = call.kernel->dims[0];
-    for_width<T>(n, {f.w, f.m, f.v}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+    for_width<T>(n, {f.w, f.m, f.v, f.grad.at},
+                 [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });
 }
 
@@ -149,14 +162,16 @@ void run_sgd(const KernelCall& call, Queue& queue) {
                    static_cast<A>(call.context.lr),
                    call.context_at};
     const int64_t n = call.kernel->dims[0];
-    for_width<T>(n, {f.w, f.v}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+    for_width<T>(n, {f.w, f.v, f.grad.at}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });
 }
+
+std::int64_t step_bytes(const Kernel&) { return sizeof(AdamWStep<double>); }
 
 }  // namespace
 
 void add_optimizers(Registry& rows) {
-  rows[KernelKind::AdamW] = {"ss", "mmm", run_adamw};
+  rows[KernelKind::AdamW] = {"ss", "mmm", run_adamw, step_bytes};
   rows[KernelKind::Sgd] = {"ss", "mm", run_sgd};
 }
 

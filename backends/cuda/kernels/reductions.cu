@@ -1,4 +1,6 @@
 // Sums to scalars, in float64 and in a fixed order; sums over ranks.
+#include <numeric>
+
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -15,13 +17,15 @@ struct Square {
 };
 
 /// Block (part, b) adds up part of block b of the input: `length` elements each.
-template <class T, class Term>
+template <class T, class Term, int N>
 __global__ void sum_parts(const T* x, int64_t n, int64_t length, double* partial) {
   const int64_t begin = blockIdx.y * length, end = smaller(n, begin + length);
   const int64_t first = begin + blockIdx.x * kPart, last = smaller(end, first + kPart);
   double sum = 0;
-  for (int64_t i = first + threadIdx.x; i < last; i += kThreads) {
-    sum += Term()(static_cast<double>(value(x[i])));
+  LOCKSTEP_UNROLL_BY_4
+  for (int64_t i = first + threadIdx.x * N; i < last; i += kThreads * N) {
+    const auto v = load<N>(x + i);
+    for (int j = 0; j < N; ++j) sum += Term()(static_cast<double>(v[j]));
   }
   sum = block_sum<kThreads>(sum);
   if (threadIdx.x == 0) partial[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
@@ -78,12 +82,15 @@ void run_sum(const KernelCall& call, Queue& queue) {
   const Kernel& kernel = *call.kernel;
   const int64_t n = kernel.dims[0];
   const int64_t blocks = kernel.kind == KernelKind::NormSquared ? kernel.dims[1] : 1;
-  const int64_t parts = parts_of(kernel);
+  const int64_t parts = parts_of(kernel), length = (n + blocks - 1) / blocks;
   auto* const partial = reinterpret_cast<double*>(call.scratch);
   for_type(kernel.dtype, [&](auto t) {
     using T = decltype(t);
-    queue.launch({static_cast<unsigned>(parts), static_cast<unsigned>(blocks)}, {kThreads}, 0,
-                 sum_parts<T, Term>, input<T>(call, 0), n, (n + blocks - 1) / blocks, partial);
+    const T* const x = input<T>(call, 0);
+    for_width<T>(std::gcd(n, length), {x}, [&](auto w) {
+      queue.launch({static_cast<unsigned>(parts), static_cast<unsigned>(blocks)}, {kThreads}, 0,
+                   sum_parts<T, Term, w.kValue>, x, n, length, partial);
+    });
   });
   queue.launch({static_cast<unsigned>(blocks)}, {kThreads}, 0, add_parts, partial, parts,
                kernel.accumulate, output_ref(call, 0));
