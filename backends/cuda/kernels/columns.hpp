@@ -40,10 +40,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   A sums[kOutputs][N] = {};
   if (c < cols) {
     const auto common = term.template column<N>(c);
-    LOCKSTEP_UNROLL_BY_4
-    for (int64_t r = first + threadIdx.y; r < last; r += blockDim.y) {
-      term.template add<N>(r, c, common, sums);
-    }
+    by_fours(first + threadIdx.y, last, blockDim.y,
+             [&](int64_t r) { term.template add<N>(r, c, common, sums); });
   }
   const int thread = static_cast<int>(threadIdx.y) * lanes + static_cast<int>(threadIdx.x);
   LOCKSTEP_UNROLL
@@ -85,10 +83,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   for (int o = 0; o < outputs; ++o) {
     A sum = 0;
     if (c < cols) {
-      LOCKSTEP_UNROLL_BY_4
-      for (int64_t r = threadIdx.y; r < ranges; r += blockDim.y) {
-        sum += partial[(r * outputs + o) * cols + c];
-      }
+      by_fours(threadIdx.y, ranges, blockDim.y,
+               [&](int64_t r) { sum += partial[(r * outputs + o) * cols + c]; });
     }
     sync_block();  // the last output's sums have been read
     tile[thread] = sum;

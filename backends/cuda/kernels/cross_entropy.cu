@@ -132,8 +132,7 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
 __global__ void sum_losses(int64_t rows, const double* losses, double scale, bool accumulate,
                            Ref loss) {
   double sum = 0;
-  LOCKSTEP_UNROLL_BY_4
-  for (int64_t r = threadIdx.x; r < rows; r += kManyThreads) sum += losses[r];
+  by_fours(threadIdx.x, rows, kManyThreads, [&](int64_t r) { sum += losses[r]; });
   sum = block_sum<kManyThreads>(sum);
   if (threadIdx.x != 0) return;
   loss.set(0, (accumulate ? loss.get<double>(0) : 0.0) + scale * sum);

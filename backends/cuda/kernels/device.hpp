@@ -18,7 +18,6 @@
 #define LOCKSTEP_TARGET gpu
 #define LOCKSTEP_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #define LOCKSTEP_UNROLL _Pragma("unroll")
-#define LOCKSTEP_UNROLL_BY_4 _Pragma("unroll 4")
 #else
 #define LOCKSTEP_TARGET emulated
 #include <cmath>
@@ -28,7 +27,6 @@
 #define LOCKSTEP_DYNAMIC_SHARED(name) \
   auto* name = reinterpret_cast<unsigned char*>(::lockstep::cuda::emulation::dynamic_shared())
 #define LOCKSTEP_UNROLL
-#define LOCKSTEP_UNROLL_BY_4
 #endif
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -120,6 +118,18 @@ __host__ __device__ __forceinline__ T smaller(T a, T b) {
 template <class T>
 __device__ __forceinline__ T infinity() {
   return static_cast<T>(__builtin_huge_val());
+}
+
+/// f(first), f(first + step), … below `last`, in order; four at a time without a branch between, so
+/// that what they read is under way together.
+template <class F>
+__device__ __forceinline__ void by_fours(int64_t first, int64_t last, int64_t step, const F& f) {
+  int64_t i = first;
+  for (; i + 3 * step < last; i += 4 * step) {
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < 4; ++k) f(i + k * step);
+  }
+  for (; i < last; i += step) f(i);
 }
 
 // ---------------------------------------------------------------- memory

@@ -81,12 +81,10 @@ __global__ void add_chains(int64_t cols, int64_t vocab, const std::int32_t* ids,
       sync_block();
       t = onward;
       if (c >= cols) continue;
-      const int rows = count;
-      LOCKSTEP_UNROLL_BY_4
-      for (int i = 0; i < rows; ++i) {
+      by_fours(0, count, 1, [&](int64_t i) {
         const auto v = load<N>(dy + links[i] * cols + c);
         for (int j = 0; j < N; ++j) sum[j] += v[j];
-      }
+      });
     }
     if (c < cols) table.set_words(at, sum);
   }
@@ -100,11 +98,10 @@ __global__ void add_positions(int64_t tokens, int64_t cols, int64_t seq, bool ac
   if (at >= seq * cols) return;
   Values<A, N> sum{};
   if (accumulate) sum = positions.get_words<N, A>(at);
-  LOCKSTEP_UNROLL_BY_4
-  for (int64_t from = at; from < tokens * cols; from += seq * cols) {
+  by_fours(at, tokens * cols, seq * cols, [&](int64_t from) {
     const auto v = load<N>(dy + from);
     for (int j = 0; j < N; ++j) sum[j] += v[j];
-  }
+  });
   positions.set_words(at, sum);
 }
 

@@ -22,11 +22,10 @@ __global__ void sum_parts(const T* x, int64_t n, int64_t length, double* partial
   const int64_t begin = blockIdx.y * length, end = smaller(n, begin + length);
   const int64_t first = begin + blockIdx.x * kPart, last = smaller(end, first + kPart);
   double sum = 0;
-  LOCKSTEP_UNROLL_BY_4
-  for (int64_t i = first + threadIdx.x * N; i < last; i += kThreads * N) {
+  by_fours(first + threadIdx.x * N, last, kThreads * N, [&](int64_t i) {
     const auto v = load<N>(x + i);
     for (int j = 0; j < N; ++j) sum += Term()(static_cast<double>(v[j]));
-  }
+  });
   sum = block_sum<kThreads>(sum);
   if (threadIdx.x == 0) partial[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
