@@ -49,7 +49,10 @@ class TimeLimit {
   Clock::time_point end_ = Clock::time_point::max();
 };
 
-double kernel_tolerance(DType dtype) {
+/// Angles of float64 are of thousands of turns, and as exact as pow(): to 2 units in the last place
+/// on a GPU, to 1 on the CPU.
+double kernel_tolerance(DType dtype, KernelKind kind = KernelKind::Gemm) {
+  if (kind == KernelKind::Rope && dtype == DType::F64) return 1e-11;
   return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 2e-5 : 1e-2;
 }
 
@@ -94,7 +97,7 @@ TEST_CASE("every kernel on the GPU equals float64 on the CPU", "[integration][gp
         const auto results = run.run(*gpus.front(), shift);
         for (std::size_t i = 0; i < expected.size(); ++i) {
           INFO("output " << i << ", shifted by " << shift);
-          CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(dtype));
+          CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(dtype, c.kind));
         }
         const auto again = run.run(*gpus.front(), shift);
         for (std::size_t i = 0; i < expected.size(); ++i) CHECK(again[i] == results[i]);

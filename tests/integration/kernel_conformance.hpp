@@ -3,10 +3,12 @@
 // operand's type, outputs poisoned, the memory around every operand watched.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/cpu/kernels.hpp"
@@ -148,7 +150,9 @@ class ConformanceRun {
         if (operand.dtype != DType::I32) operand.dtype = DType::F64;
       }
     }
-    cpu::ThreadTeam team(1);
+    // The same for any number of threads; several where a machine with a GPU would be waited for.
+    const auto threads = static_cast<int>(std::thread::hardware_concurrency());
+    cpu::ThreadTeam team(elements() > 1 << 20 ? std::max(1, threads) : 1);
     cpu::run_kernel(kernel, buffers, case_.context, team);
     std::vector<Numbers> results;
     for (const Operand& operand : kernel.out) {
@@ -253,6 +257,11 @@ class ConformanceRun {
       default:
         return false;
     }
+  }
+  std::int64_t elements() const {
+    std::int64_t all = 0;
+    for (const Numbers& values : values_) all += std::ssize(values);
+    return all;
   }
   std::int64_t output_elements_of(std::size_t i) {
     Kernel with = kernel_;
