@@ -35,7 +35,7 @@ Said lockstep_says(const std::vector<std::string>& arguments) {
 /// Every kernel that a real GPU has and none of their results.
 cuda::test::FakeKernels idle_kernels(bool fuses) {
   auto kernels = cuda::test::cpu_kernels();
-  kernels.run = [](const cuda::KernelCall&) {};
+  kernels.run = [](const cuda::KernelCall&) { return Result<void>(); };
   kernels.fuses = fuses;
   return kernels;
 }
