@@ -36,6 +36,10 @@ std::string summary(const ClusterSpec& cluster) {
 
 Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
   if (arguments.backend == "cpu") {
+    if (!arguments.dtype.empty()) {
+      return Error{ErrorKind::InvalidSpec,
+                   "--dtype: only the backend 'cuda' is measured in several", std::nullopt};
+    }
     cpu::CalibrateOptions options;
     options.quick = arguments.quick;
     return cpu::calibrate_cpu(options);
@@ -43,7 +47,12 @@ Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
   if (arguments.backend == "cuda") {
     auto gpus = cuda::platform().open_gpus();
     if (!gpus) return gpus.error();
-    return cuda::calibrate_gpu(*gpus->front(), {.quick = arguments.quick});
+    cuda::GpuCalibrateOptions options;
+    options.quick = arguments.quick;
+    for (const DType dtype : {DType::F32, DType::F64}) {
+      if (arguments.dtype == to_string(dtype)) options.dtype = dtype;
+    }
+    return cuda::calibrate_gpu(*gpus->front(), options);
   }
   return Error{ErrorKind::Unsupported,
                "calibrate measures the backends 'cpu' and 'cuda', not '" + arguments.backend + "'",

@@ -216,6 +216,8 @@ class Parser {
         ->required()
         ->type_name("FILE");
     sub->add_flag("--quick", calibrate_.quick, "fewer sizes and repetitions");
+    sub->add_option("--dtype", calibrate_.dtype, "of kernels on a GPU (default bfloat16)")
+        ->check(CLI::IsMember({"float32", "float64", "bfloat16"}));
     sub->final_callback(
         [this] { command_ = [this] { return calibrate_command(calibrate_, console_); }; });
   }

@@ -71,6 +71,7 @@ int search_command(const SearchArguments& arguments, const Console& console);
 
 struct CalibrateArguments {
   std::string backend, out;
+  std::string dtype;  // of kernels, on a GPU; empty: bfloat16
   bool quick = false;
 };
 int calibrate_command(const CalibrateArguments& arguments, const Console& console);

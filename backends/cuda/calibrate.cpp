@@ -218,6 +218,9 @@ Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& option
   const std::int64_t n = options.quick ? 2048 : 8192;
   device.peaks = {peak(bench, DType::BF16, n, rounds), peak(bench, DType::F32, n / 2, rounds),
                   peak(bench, DType::F64, n / 2, rounds)};
+  // First the one that efficiencies are told by.
+  std::stable_partition(device.peaks.begin(), device.peaks.end(),
+                        [&](const PeakRate& peak) { return peak.dtype == options.dtype; });
 
   const std::int64_t block = std::int64_t{options.quick ? 64 : 512} << 20;
   std::byte* const memory = bench.state() ? bench.take(gpu.allocate(Memory::Device, 2 * block),
@@ -240,7 +243,7 @@ Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& option
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{1024, 256}, {4096, 768}};
   if (!options.quick) sizes.insert(sizes.end(), {{8192, 1024}, {16384, 1600}, {16384, 2048}});
   for (const auto& [tokens, width] : sizes) {
-    for (const Kernel& kernel : calibration_kernels(DType::BF16, tokens, width)) {
+    for (const Kernel& kernel : calibration_kernels(options.dtype, tokens, width)) {
       if (!bench.state()) return bench.state().error();
       if (!gpu.supports(kernel)) continue;
       const auto in_epilogue = time_in_epilogue(bench, kernel, tokens, width, rounds);

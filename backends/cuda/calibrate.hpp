@@ -12,6 +12,7 @@ Result<Seconds> measure(Driver& gpu, const Kernel& kernel, int rounds, int times
 
 struct GpuCalibrateOptions {
   bool quick = false;         // fewer sizes and repetitions
+  DType dtype = DType::BF16;  // that kernels are measured in; or F32, F64
   int ranks_per_device = 64;  // logical ranks that the profile allows; they share the GPU
 };
 
@@ -20,7 +21,8 @@ struct GpuCalibrateOptions {
 ///    values (equal ones cost less power, and so less time);
 ///  - memory_bandwidth: a copy within the GPU, bytes read plus written; host_bandwidth: from pinned
 ///    memory; launch_overhead: the smallest kernel, one after the other;
-///  - efficiency: per kernel kind in bfloat16, roofline time over measured time; of GELU and its
+///  - efficiency: per kernel kind in one type (tensor cores know only some), roofline time over
+///  measured time; of GELU and its
 ///    gradient what they add to the product that takes them along, where one does;
 ///  - intra_node: what logical ranks on one GPU see, a copy; no figure of a network.
 /// Errors: those of the driver.

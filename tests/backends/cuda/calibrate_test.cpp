@@ -39,6 +39,22 @@ TEST_CASE("calibration of a GPU fills every figure and releases what it took", "
   CHECK(gpu.alive.empty());
 }
 
+TEST_CASE("efficiencies are told by the peak of the type that kernels are measured in",
+          "[backends][cuda]") {
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+    auto kernels = two_kinds();
+    kernels.supports = [=](const Kernel& kernel) {
+      return kernel.dtype == dtype && kernel.kind == KernelKind::GeluForward;
+    };
+    test::FakeGpu gpu(1, kernels);
+    const auto cluster = calibrate_gpu(gpu, {.quick = true, .dtype = dtype});
+    REQUIRE(cluster.ok());
+    REQUIRE(cluster->device.peaks.size() == 3);
+    CHECK(cluster->device.peaks.front().dtype == dtype);
+    CHECK(cluster->device.efficiency.size() == 1);
+  }
+}
+
 TEST_CASE("one kernel is timed on its own, and a failing driver says so", "[backends][cuda]") {
   const Kernel gelu = calibration_kernel(KernelKind::GeluForward, DType::BF16, {1000});
   test::FakeGpu gpu(1, two_kinds());
