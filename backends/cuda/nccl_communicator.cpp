@@ -132,7 +132,7 @@ Result<void> NcclWorld::join_one(const Joining& joining, const CommKey& key,
     comms_[{r.rank, key}] = *comm;
     mine.push_back(*comm);
   }
-  const auto ended = nccl_.group_end();
+  auto ended = nccl_.group_end();
   if (!joined) return joined;
   if (!ended) return ended;
   const std::string late = "not all of " + std::to_string(members.ranks.size()) +
@@ -200,7 +200,7 @@ Result<void> NcclWorld::connect(const Joining& joining, const CommKey& key,
     const auto arrived = [&]() -> Result<bool> {
       bool all = true;
       for (const End& end : ends) {
-        const auto idle = end.gpu.idle(end.stream);
+        auto idle = end.gpu.idle(end.stream);
         if (!idle) return idle;
         all = *idle && all;
       }
