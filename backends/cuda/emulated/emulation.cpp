@@ -81,7 +81,7 @@ struct Context {
 struct Barrier {
   std::size_t size = 0, arrived = 0;
   long generation = 0;
-  std::source_location at;   // of who arrived first
+  SourceLine at;             // of who arrived first
   bool is_exchange = false;  // which needs all lanes of a warp
   void open_if_full() {
     if (arrived < size || size == 0) return;
@@ -140,9 +140,8 @@ Machine& machine() {
   return one;
 }
 
-std::string text(std::source_location at) {
-  const std::string_view file = at.file_name();
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(at.line());
+std::string text(SourceLine at) {
+  return std::string(at.file.substr(at.file.rfind('/') + 1)) + ":" + std::to_string(at.line);
 }
 
 /// Of the thread that runs, which does not go on: its block is abandoned.
@@ -172,7 +171,7 @@ void run_body() {
   }
 }
 
-void wait_at(Barrier& barrier, std::source_location at, bool is_exchange = false) {
+void wait_at(Barrier& barrier, SourceLine at, bool is_exchange = false) {
   Machine& m = machine();
   Fiber& own = *m.running;
   if (is_exchange && barrier.size < kWarp) {
@@ -181,8 +180,7 @@ void wait_at(Barrier& barrier, std::source_location at, bool is_exchange = false
   if (barrier.arrived == 0) {
     barrier.at = at;
     barrier.is_exchange = is_exchange;
-  } else if (barrier.at.line() != at.line() ||
-             std::string_view(barrier.at.file_name()) != at.file_name()) {
+  } else if (barrier.at != at) {
     fault(text(at) + ", waits where others wait at " + text(barrier.at));
   }
   own.generation = barrier.generation;
@@ -246,8 +244,8 @@ std::string refusal(Dim3 grid, Dim3 block, std::size_t shared_bytes) {
 }  // namespace
 
 const Place& place() { return machine().running->place; }
-void sync_block(std::source_location at) { wait_at(machine().block, at); }
-void sync_warp(std::source_location at) {
+void sync_block(SourceLine at) { wait_at(machine().block, at); }
+void sync_warp(SourceLine at) {
   wait_at(machine().warps[machine().running->index / kWarp].barrier, at);
 }
 std::byte* dynamic_shared() { return machine().shared.data(); }
@@ -258,7 +256,7 @@ void clear(void* memory, std::size_t bytes) {
   if (machine().running_blocks) std::memset(memory, 0, bytes);
 }
 
-const std::byte* begin_exchange(const void* own, std::size_t bytes, std::source_location at) {
+const std::byte* begin_exchange(const void* own, std::size_t bytes, SourceLine at) {
   Machine& m = machine();
   Warp& warp = m.warps[m.running->index / kWarp];
   std::memcpy(warp.slots.data() + m.running->index % kWarp * kSlotBytes, own, bytes);

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <source_location>
+#include <string_view>
 
 #include "core/base/result.hpp"
 
@@ -24,10 +24,20 @@ struct Place {
 /// Of the fiber that runs.
 const Place& place();
 
+/// As std::source_location, which clang 14 lacks.
+struct SourceLine {
+  std::string_view file;
+  int line = 0;
+  static SourceLine current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  bool operator==(const SourceLine&) const = default;
+};
+
 /// All threads of the block, or of the warp (32 consecutive threads) arrive before one goes on, all
 /// at the same place in the source. Threads that have ended count as arrived.
-void sync_block(std::source_location at = std::source_location::current());
-void sync_warp(std::source_location at = std::source_location::current());
+void sync_block(SourceLine at = SourceLine::current());
+void sync_warp(SourceLine at = SourceLine::current());
 
 /// Dynamic shared memory of the block, 0xFF at its start.
 std::byte* dynamic_shared();
@@ -35,7 +45,7 @@ std::byte* dynamic_shared();
 /// Gives `bytes` (at most 64) of the own lane to the others and returns where those of lane 0 lie;
 /// lane i's are 64 × i further. Valid until end_exchange(). All 32 lanes take part.
 const std::byte* begin_exchange(const void* own, std::size_t bytes,
-                                std::source_location at = std::source_location::current());
+                                SourceLine at = SourceLine::current());
 void end_exchange();
 int lane();
 
