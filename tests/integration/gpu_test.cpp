@@ -120,7 +120,8 @@ TEST_CASE("a product that takes GELU or its gradient along equals the two kernel
       REQUIRE(together.size() == apart.size());
       for (std::size_t i = 0; i < apart.size(); ++i) {
         INFO(to_string(dtype) << (backward ? " backward" : " forward") << ", output " << i);
-        CHECK(test::distance(together[i], apart[i]) <= kernel_tolerance(dtype));
+        // How exact the library's GELU is it does not say; the hardware's tanh has 11 bits.
+        CHECK(test::distance(together[i], apart[i]) <= (dtype == DType::F32 ? 1e-3 : 1e-2));
       }
     }
   }
