@@ -111,21 +111,18 @@ TEST_CASE("a product that takes GELU or its gradient along equals the two kernel
   const auto gpus = gpus_or_reason();
   if (gpus.empty()) return;
   int fused = 0;
-  for (const DType dtype : {DType::F32, DType::BF16}) {
-    for (const bool backward : {false, true}) {
-      const test::FusedPair pair(64, 96, 40, backward, dtype);
-      const auto apart = pair.run(*gpus.front(), false), together = pair.run(*gpus.front(), true);
-      if (together.empty()) continue;  // no such epilogue in this cuBLASLt
-      ++fused;
-      REQUIRE(together.size() == apart.size());
-      for (std::size_t i = 0; i < apart.size(); ++i) {
-        INFO(to_string(dtype) << (backward ? " backward" : " forward") << ", output " << i);
-        // How exact the library's GELU is it does not say; the hardware's tanh has 11 bits.
-        CHECK(test::distance(together[i], apart[i]) <= (dtype == DType::F32 ? 1e-3 : 1e-2));
-      }
+  for (const bool backward : {false, true}) {
+    const test::FusedPair pair(64, 96, 40, backward, DType::BF16);
+    const auto apart = pair.run(*gpus.front(), false), together = pair.run(*gpus.front(), true);
+    if (together.empty()) continue;  // no such epilogue in this cuBLASLt
+    ++fused;
+    REQUIRE(together.size() == apart.size());
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      INFO((backward ? "backward" : "forward") << ", output " << i);
+      CHECK(test::distance(together[i], apart[i]) <= kernel_tolerance(DType::BF16));
     }
   }
-  WARN("fused: " << fused << " of 4");
+  WARN("fused: " << fused << " of 2");
 }
 
 #ifdef LOCKSTEP_HAVE_CUDNN
