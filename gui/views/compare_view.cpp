@@ -15,6 +15,7 @@
 #include "core/format/format.hpp"
 #include "gui/draw/comparison_drawing.hpp"
 #include "gui/views/canvas.hpp"
+#include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -99,19 +100,8 @@ CompareView::CompareView(Session& session, QWidget* parent)
   tabs_->setDocumentMode(true);
   tabs_->setExpanding(false);
   tabs_->setDrawBase(false);
-  table_->setModel(rows_);
-  table_->setAccessibleName("Differences between A and B");
-  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->setAlternatingRowColors(true);
-  table_->setShowGrid(false);
-  table_->setWordWrap(false);
-  table_->setTabKeyNavigation(false);
-  table_->setSortingEnabled(true);
-  table_->verticalHeader()->hide();
-  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+  set_up_rows(*table_, rows_, "Differences between A and B");
   table_->horizontalHeader()->setSortIndicator(-1, Qt::DescendingOrder);
-  table_->horizontalHeader()->setHighlightSections(false);
   auto* all = new QVBoxLayout(this);
   all->setContentsMargins(4, 4, 4, 4);
   all->setSpacing(2);

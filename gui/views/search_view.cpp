@@ -11,6 +11,7 @@
 #include <QVBoxLayout>
 
 #include "core/format/format.hpp"
+#include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -86,21 +87,10 @@ QWidget* SearchView::make_controls() {
 }
 
 void SearchView::make_table() {
-  table_->setModel(model_);
   table_->setItemDelegate(new OpenInBold(*this));
-  table_->setAccessibleName("Layouts found");
+  set_up_rows(*table_, model_, "Layouts found");
   table_->setToolTip("Double click or Enter opens a layout as the scenario");
-  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->setAlternatingRowColors(true);
-  table_->setShowGrid(false);
-  table_->setWordWrap(false);
-  table_->setTabKeyNavigation(false);
-  table_->setSortingEnabled(true);
   table_->sortByColumn(0, Qt::AscendingOrder);
-  table_->verticalHeader()->hide();
-  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
-  table_->horizontalHeader()->setHighlightSections(false);
   connect(table_, &QTableView::activated, this, [this](const QModelIndex& at) { open(at); });
 }
 

@@ -11,6 +11,7 @@
 #include "core/format/format.hpp"
 #include "gui/draw/breakdown_drawing.hpp"
 #include "gui/views/canvas.hpp"
+#include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -102,19 +103,8 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
   }
   for (int c = 0; c < kColumns; ++c) grid->setColumnStretch(c, 1);
 
-  table_->setModel(ranks_);
-  table_->setAccessibleName("Ranks: who comes last, who waits, and the parts of the step");
-  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->setAlternatingRowColors(true);
-  table_->setShowGrid(false);
-  table_->setWordWrap(false);
-  table_->setTabKeyNavigation(false);
-  table_->setSortingEnabled(true);
+  set_up_rows(*table_, ranks_, "Ranks: who comes last, who waits, and the parts of the step");
   table_->sortByColumn(2, Qt::DescendingOrder);
-  table_->verticalHeader()->hide();
-  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
-  table_->horizontalHeader()->setHighlightSections(false);
   table_->setMinimumHeight(8 * (table_->fontMetrics().height() + 5));
   const auto go = [this](const QModelIndex& index) {
     if (model_ && model_->run == session_.run()) {

@@ -11,6 +11,7 @@
 
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
+#include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {
 
@@ -55,19 +56,8 @@ void TablesView::add_page(const char* title, const char* name, decltype(Page::ma
   page.make = std::move(make);
   page.model = new TableModel(this);
   page.view = new QTableView;
-  page.view->setModel(page.model);
-  page.view->setAccessibleName(name);
-  page.view->setSelectionBehavior(QAbstractItemView::SelectRows);
-  page.view->setSelectionMode(QAbstractItemView::SingleSelection);
-  page.view->setAlternatingRowColors(true);
-  page.view->setShowGrid(false);
-  page.view->setWordWrap(false);
-  page.view->setTabKeyNavigation(false);
-  page.view->setSortingEnabled(true);
-  page.view->verticalHeader()->hide();
-  page.view->verticalHeader()->setDefaultSectionSize(page.view->fontMetrics().height() + 5);
+  set_up_rows(*page.view, page.model, name);
   page.view->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
-  page.view->horizontalHeader()->setHighlightSections(false);
   const std::size_t number = pages_.size();
   const auto go = [this, number](const QModelIndex& index) { follow(pages_[number], index.row()); };
   connect(page.view, &QTableView::clicked, this, go);
