@@ -101,6 +101,7 @@ class CudaDevice final : public Device {
   Result<void> set_up();
   Result<void> make_staging();
   Result<void> make_timers();
+  static std::size_t index(OpId op) { return static_cast<std::size_t>(op.v); }
   Queue& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
   Result<void> push(Stream stream, Item item);
   bool can_issue(const Queue& queue) const;
