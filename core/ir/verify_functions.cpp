@@ -1,3 +1,4 @@
+#include <optional>
 #include <vector>
 
 #include "core/ir/interval_map.hpp"
@@ -34,16 +35,19 @@ class FunctionCheck {
         continue;
       }
       check_gathered_attention(name, kernel);
+      const auto operand = [&](std::string_view which) {
+        return name + ": operand " + std::string(which);
+      };
       for (std::size_t i = 0; i < kernel.in.size(); ++i) {
-        check_read(name, row.in[i], kernel.in[i], input_elements(kernel, i));
+        check_read(operand(row.in[i]), kernel.in[i], input_elements(kernel, i));
       }
       for (std::size_t i = 0; i < kernel.out.size(); ++i) {
         if (output_is_read(kernel, i)) {
-          check_read(name, row.out[i], kernel.out[i], output_elements(kernel, i));
+          check_read(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
         }
       }
       for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-        check_write(name, row.out[i], kernel.out[i], output_elements(kernel, i));
+        check_write(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
       }
     }
   }
@@ -88,39 +92,43 @@ class FunctionCheck {
     return true;
   }
 
-  /// End of the operand in its formal, in bytes; -1 if it stands out.
-  std::int64_t operand_end(const Formal& formal, const Operand& operand, std::int64_t elements) {
+  const Formal& formal_of(const Operand& operand) const {
+    return function_.formals[static_cast<std::size_t>(operand.formal)];
+  }
+
+  /// End of the operand in its formal, in bytes; none, and a fault, if it stands out.
+  std::optional<std::int64_t> operand_end(const std::string& what, const Operand& operand,
+                                          std::int64_t elements) {
+    const Formal& formal = formal_of(operand);
     std::int64_t end = 0;
     const bool overflow = __builtin_mul_overflow(elements, size_of(operand.dtype), &end) ||
                           __builtin_add_overflow(end, operand.offset, &end);
-    return overflow || operand.offset < 0 || end > formal.bytes.v ? -1 : end;
+    if (!overflow && operand.offset >= 0 && end <= formal.bytes.v) return end;
+    faults_.add(what + " lies outside formal " + formal.name);
+    return std::nullopt;
   }
 
-  void check_read(const std::string& name, std::string_view operand_name, const Operand& operand,
-                  std::int64_t elements) {
+  void check_read(const std::string& what, const Operand& operand, std::int64_t elements) {
     if (!operand.present()) return;
-    const Formal& formal = function_.formals[static_cast<std::size_t>(operand.formal)];
-    const std::int64_t end = operand_end(formal, operand, elements);
-    const std::string what = name + ": operand " + std::string(operand_name);
-    if (end < 0) return faults_.add(what + " lies outside formal " + formal.name);
+    const auto end = operand_end(what, operand, elements);
+    if (!end) return;
+    const Formal& formal = formal_of(operand);
     if (formal.access == Access::Write &&
-        !written_[static_cast<std::size_t>(operand.formal)].covers(operand.offset, end)) {
+        !written_[static_cast<std::size_t>(operand.formal)].covers(operand.offset, *end)) {
       faults_.add(what + " reads formal " + formal.name + ", which is declared as written only, " +
                   "before the function writes it");
     }
   }
 
-  void check_write(const std::string& name, std::string_view operand_name, const Operand& operand,
-                   std::int64_t elements) {
+  void check_write(const std::string& what, const Operand& operand, std::int64_t elements) {
     if (!operand.present()) return;
-    const Formal& formal = function_.formals[static_cast<std::size_t>(operand.formal)];
-    const std::int64_t end = operand_end(formal, operand, elements);
-    const std::string what = name + ": operand " + std::string(operand_name);
-    if (end < 0) return faults_.add(what + " lies outside formal " + formal.name);
+    const auto end = operand_end(what, operand, elements);
+    if (!end) return;
+    const Formal& formal = formal_of(operand);
     if (formal.access == Access::Read) {
       faults_.add(what + " writes formal " + formal.name + ", which is declared as read only");
     }
-    written_[static_cast<std::size_t>(operand.formal)].assign(operand.offset, end, 1);
+    written_[static_cast<std::size_t>(operand.formal)].assign(operand.offset, *end, 1);
   }
 
   const Function& function_;
