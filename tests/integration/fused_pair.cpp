@@ -29,13 +29,6 @@ FusedPair::FusedPair(std::int64_t m, std::int64_t n, std::int64_t k, bool backwa
 }
 
 std::vector<Numbers> FusedPair::run(cuda::Driver& gpu, bool fused) const {
-  const auto take = [](auto result) {
-    if (!result) FAIL(to_string(result.error()));
-    return *result;
-  };
-  const auto done = [](const Result<void>& result) {
-    if (!result) FAIL(to_string(result.error()));
-  };
   const cuda::StreamHandle stream = take(gpu.create_stream(cuda::Priority::Normal));
   std::vector<std::byte*> memory, pinned;
   for (const Numbers& v : values_) {

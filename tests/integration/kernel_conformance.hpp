@@ -20,6 +20,16 @@ namespace lockstep::test {
 
 using Numbers = std::vector<double>;
 
+// Of a driver's call: what it gives, or the end of the test.
+template <class T>
+T take(const Result<T>& result) {
+  if (!result) FAIL(to_string(result.error()));
+  return *result;
+}
+inline void done(const Result<void>& result) {
+  if (!result) FAIL(to_string(result.error()));
+}
+
 inline double rounded(double x, DType dtype) {
   if (dtype == DType::F64 || dtype == DType::I32) return x;
   const auto single = static_cast<float>(x);
@@ -166,13 +176,6 @@ class ConformanceRun {
 
   /// Outputs on `gpu`; operands begin `shift` elements behind a 256-byte border.
   std::vector<Numbers> run(cuda::Driver& gpu, std::int64_t shift) const {
-    const auto take = [](auto result) {
-      if (!result) FAIL(to_string(result.error()));
-      return *result;
-    };
-    const auto done = [](const Result<void>& result) {
-      if (!result) FAIL(to_string(result.error()));
-    };
     const cuda::StreamHandle stream = take(gpu.create_stream(cuda::Priority::Normal));
     std::vector<std::byte*> memory, pinned;
     std::vector<std::int64_t> begins, sizes;
