@@ -22,8 +22,8 @@ struct GpuCalibrateOptions {
 ///  - memory_bandwidth: a copy within the GPU, bytes read plus written; host_bandwidth: from pinned
 ///    memory; launch_overhead: the smallest kernel, one after the other;
 ///  - efficiency: per kernel kind in one type (tensor cores know only some), roofline time over
-///  measured time; of GELU and its
-///    gradient what they add to the product that takes them along, where one does;
+///    measured time; of GELU and its gradient what they add to the product that takes them along,
+///    where one does;
 ///  - intra_node: what logical ranks on one GPU see, a copy; no figure of a network.
 /// Errors: those of the driver.
 Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& options);
