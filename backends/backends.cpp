@@ -1,7 +1,7 @@
 #include "backends/backends.hpp"
 
 #include "backends/cpu/cpu_backend.hpp"
-#include "backends/cpu/kernels.hpp"
+#include "backends/cpu/kernels/kernels.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/base/nearest.hpp"

@@ -5,6 +5,7 @@
 #include "core/base/result.hpp"
 #include "core/plan/search.hpp"
 #include "core/spec/scenario.hpp"
+#include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
 

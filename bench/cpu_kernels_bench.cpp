@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "backends/cpu/kernel_table.hpp"
-#include "backends/cpu/kernels.hpp"
-#include "core/ir/kernel.hpp"
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/kernels.hpp"
+#include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep::cpu {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "bench/kineto_file.hpp"
 #include "core/run_folder/run_folder.hpp"
-#include "core/trace/kineto.hpp"
+#include "core/trace/kineto/kineto.hpp"
 
 namespace lockstep {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/analysis/report.hpp"
 #include "core/analysis/timeline.hpp"
 #include "core/checkpoint/checkpoint.hpp"
-#include "core/ir/text.hpp"
+#include "core/ir/text/text.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"

@@ -12,11 +12,11 @@
 #include "cli/memory_text.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
-#include "core/ir/text.hpp"
+#include "core/ir/text/text.hpp"
 #include "core/lower/lower.hpp"
-#include "core/lower/schedule_comms.hpp"
 #include "core/model/model.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/schedule/communication.hpp"
 
 namespace lockstep {
 namespace {

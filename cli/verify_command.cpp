@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "cli/commands.hpp"
-#include "core/ir/text.hpp"
-#include "core/ir/verify.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
 
 namespace lockstep {
 

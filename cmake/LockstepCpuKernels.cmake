@@ -1,8 +1,8 @@
-# backends/cpu compiles its kernels once per instruction set and chooses at run time.
+# backends/cpu/kernels is compiled once per instruction set and chooses at run time.
 # -ffp-contract=fast: fused multiply-adds where the machine has them. The two -fno- flags let square
 # roots and selects become single instructions; they change no result.
 set(cpu_kernel_flags -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math)
-set(LOCKSTEP_CPU_DIR ${CMAKE_SOURCE_DIR}/backends/cpu)
+set(LOCKSTEP_CPU_DIR ${CMAKE_SOURCE_DIR}/backends/cpu/kernels)
 set_source_files_properties(${LOCKSTEP_CPU_DIR}/isa_baseline.cpp PROPERTIES
   COMPILE_OPTIONS "${cpu_kernel_flags}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

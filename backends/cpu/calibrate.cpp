@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/kernel_table.hpp"
-#include "backends/cpu/kernels.hpp"
-#include "core/run/calibration.hpp"
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/kernels.hpp"
+#include "core/calibration/calibration.hpp"
 
 namespace lockstep::cpu {
 namespace {

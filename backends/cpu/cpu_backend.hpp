@@ -1,6 +1,6 @@
-// The CPU backend: kernels are backends/cpu/kernels.hpp. Ranks are threads of this process and
-// transfers go through memory, or each rank is a process and transfers are messages; both give the
-// same bits.
+// The CPU backend: kernels are backends/cpu/kernels/kernels.hpp. Ranks are threads of this process
+// and transfers go through memory, or each rank is a process and transfers are messages; both give
+// the same bits.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/cpu/kernels.hpp"
+#include "backends/cpu/kernels/kernels.hpp"
 
 namespace lockstep::cpu {
 namespace {

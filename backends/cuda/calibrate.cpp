@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/run/calibration.hpp"
+#include "core/calibration/calibration.hpp"
 
 namespace lockstep::cuda {
 namespace {

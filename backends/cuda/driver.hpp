@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/base/result.hpp"
-#include "core/ir/kernel.hpp"
+#include "core/ir/kernels/kernel.hpp"
 #include "core/run/device.hpp"
 
 namespace lockstep::cuda {

@@ -4,8 +4,6 @@
 #include <array>
 #include <limits>
 
-#include "core/ir/text.hpp"
-
 namespace lockstep {
 namespace {
 
@@ -325,16 +323,6 @@ Folding fold(const Program& program) {
     result.representative_of.push_back(representative);
   }
   return result;
-}
-
-std::string program_hash(const Program& program) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a offset basis and prime
-  for (const char c : print(program)) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  std::string text(16, '0');
-  for (std::size_t i = 16; i-- > 0; hash >>= 4) text[i] = "0123456789abcdef"[hash & 15u];
-  return text;
 }
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/phase.hpp"
-#include "core/ir/kernel.hpp"
+#include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep {
 
@@ -327,8 +327,5 @@ struct Folding {
   std::vector<Rank> representative_of;  // by rank
 };
 Folding fold(const Program& program);
-
-/// 64-bit FNV-1a of print(program), as 16 hex digits: the identity of a program.
-std::string program_hash(const Program& program);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/lower/draft.hpp"
-#include "core/lower/messages.hpp"
+#include "core/schedule/messages.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,7 +1,7 @@
 #include "core/lower/lower.hpp"
 
-#include "core/ir/text.hpp"
-#include "core/ir/verify.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
 #include "core/lower/draft.hpp"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/lower/draft.hpp"
-#include "core/lower/schedules.hpp"
+#include "core/schedule/generators.hpp"
 
 namespace lockstep {
 namespace {

@@ -40,11 +40,6 @@ inline const UnitLayout& layout_of(const Draft& draft, const DraftUnit& unit) {
   return draft.model.units[static_cast<std::size_t>(unit.layout)];
 }
 
-/// For each action of a rank, how often the parameters of its stage have been gathered by then, if
-/// gathered copies are dropped of all but the `most_active` stages that the rank touches next (0:
-/// of none).
-std::vector<int> unshards(const std::vector<Action>& actions, int most_active);
-
 /// A unit's gradient of one microbatch, or of a group of them.
 struct MicrobatchGradient {
   std::size_t unit = 0;

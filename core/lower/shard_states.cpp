@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/lower/shard.hpp"
+#include "core/schedule/unshard.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "core/model/model.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "core/base/hash.hpp"
 #include "core/base/mix.hpp"
 
 namespace lockstep {
@@ -53,14 +54,6 @@ constexpr Polynomial kTailBottom = {1.0,
                                     1.84631831751005468180e-5,
                                     1.42151175831644588870e-7,
                                     2.04426310338993978564e-15};
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  }
-  return hash;
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/ir/text/text.hpp"
 #include "core/trace/name_table.hpp"
 
 namespace lockstep {

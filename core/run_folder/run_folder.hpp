@@ -14,7 +14,7 @@
 
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
-#include "core/trace/kineto.hpp"
+#include "core/trace/kineto/kineto.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {

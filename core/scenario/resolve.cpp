@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/spec/warnings.hpp"
+#include "core/spec/validate/warnings.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "core/base/nearest.hpp"
-#include "core/ir/names.hpp"
+#include "core/ir/text/names.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
 #include "core/scenario/scenario_file.hpp"

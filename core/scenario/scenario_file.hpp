@@ -22,7 +22,7 @@ struct LoadedScenario {
   std::vector<SweepPoint> points;  // empty exactly if there are errors
   std::vector<Error> errors;       // all faults, in file order
   std::vector<Error>
-      warnings;  // of core/spec/warnings.hpp, in file order; none if there are errors
+      warnings;  // of core/spec/validate/warnings.hpp, in file order; none if there are errors
   bool ok() const { return errors.empty(); }
 };
 

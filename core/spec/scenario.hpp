@@ -86,12 +86,4 @@ struct Scenario {
   bool operator==(const Scenario&) const = default;
 };
 
-/// All faults, not the first; empty: safe to lower. `where` of each error is absent; its `key`
-/// (for example "parallelism.pipeline_parallel_degree") lets the parser add the user's line.
-struct Fault {
-  std::string key;
-  Error error;
-};
-std::vector<Fault> validate(const Scenario& scenario);
-
 }  // namespace lockstep

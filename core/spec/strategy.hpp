@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
-#include "core/spec/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace lockstep {
 

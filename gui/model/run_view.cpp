@@ -6,6 +6,7 @@
 
 #include "backends/backends.hpp"
 #include "core/analysis/expectations.hpp"
+#include "core/ir/text/text.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/spec/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace lockstep::gui {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/spec/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace lockstep::gui {
 

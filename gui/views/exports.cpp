@@ -7,7 +7,7 @@
 
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
-#include "core/spec/schedule.hpp"
+#include "core/schedule/schedule.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/span_csv.hpp"
 #include "gui/draw/painter.hpp"

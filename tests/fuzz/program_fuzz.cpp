@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/ir/text.hpp"
-#include "core/ir/verify.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
 
 namespace {
 

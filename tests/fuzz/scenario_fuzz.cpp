@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/analysis/report.hpp"
-#include "core/trace/kineto.hpp"
+#include "core/trace/kineto/kineto.hpp"
 #include "tests/core/trace/sound_trace.hpp"
 
 namespace {

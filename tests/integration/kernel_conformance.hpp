@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/kernels.hpp"
+#include "backends/cpu/kernels/kernels.hpp"
 #include "backends/cuda/driver.hpp"
-#include "core/ir/kernel.hpp"
+#include "core/ir/kernels/kernel.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::test {

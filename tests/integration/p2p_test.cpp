@@ -6,6 +6,7 @@
 
 #include "backends/backends.hpp"
 #include "core/analysis/report.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 #include "tests/integration/simulated.hpp"

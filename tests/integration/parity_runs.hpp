@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/lower/lower.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 #include "tests/integration/parity_table.hpp"

@@ -8,7 +8,8 @@
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/staleness.hpp"
-#include "core/ir/text.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

@@ -8,6 +8,7 @@
 #include "core/analysis/report.hpp"
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::test {

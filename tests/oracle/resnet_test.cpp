@@ -12,6 +12,7 @@
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/data/dataset.hpp"
 #include "core/lower/lower.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/oracle/oracle.hpp"
 #include "tests/temporary_folder.hpp"

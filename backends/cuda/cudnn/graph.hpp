@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/ir/kernel.hpp"
+#include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep::cuda::cudnn {
 

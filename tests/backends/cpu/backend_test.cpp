@@ -7,7 +7,7 @@
 
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/data/token_source.hpp"
-#include "core/ir/verify.hpp"
+#include "core/ir/verify/verify.hpp"
 #include "core/run/initial_values.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"

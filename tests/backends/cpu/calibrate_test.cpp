@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "core/ir/kernel.hpp"
+#include "core/ir/kernels/kernel.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::cpu {

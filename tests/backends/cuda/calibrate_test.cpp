@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/run/calibration.hpp"
+#include "core/calibration/calibration.hpp"
 #include "tests/backends/cuda/fake_gpu.hpp"
 #include "tests/catch.hpp"
 

@@ -1,7 +1,7 @@
 // The kernels of backends/cpu for a FakeGpu.
 #pragma once
 
-#include "backends/cpu/kernels.hpp"
+#include "backends/cpu/kernels/kernels.hpp"
 #include "tests/backends/cuda/fake_gpu.hpp"
 
 namespace lockstep::cuda::test {

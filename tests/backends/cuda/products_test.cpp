@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cuda/kernels/registry.hpp"
-#include "core/run/calibration.hpp"
+#include "core/calibration/calibration.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::cuda::emulated {

@@ -1,6 +1,6 @@
 #include "core/analysis/report.hpp"
 #include "core/analysis/timeline.hpp"
-#include "core/trace/kineto.hpp"
+#include "core/trace/kineto/kineto.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/analysis/hand_made.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/ir/text/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/ir/sample.hpp"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/ir/program.hpp"
-#include "core/ir/text.hpp"
-#include "core/ir/verify.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
 
 namespace lockstep::sample {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/lower/lower.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::test {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <map>
 
-#include "core/ir/text.hpp"
-#include "core/ir/verify.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
 #include "core/lower/draft.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"

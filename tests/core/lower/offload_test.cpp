@@ -1,7 +1,8 @@
 // Offload: what lies in which memory, and what is copied between them.
 #include <map>
 
-#include "core/ir/verify.hpp"
+#include "core/ir/verify/verify.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

@@ -1,7 +1,7 @@
 // Mixed precision: which buffers have which type, and what they add up to.
 #include <map>
 
-#include "core/ir/verify.hpp"
+#include "core/ir/verify/verify.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

@@ -1,12 +1,12 @@
 // Action orders: as published, and as the rules of each schedule say for any shape.
-#include "core/lower/schedules.hpp"
-
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <sstream>
 
 #include "core/lower/draft.hpp"
+#include "core/schedule/generators.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "core/ir/verify.hpp"
+#include "core/ir/verify/verify.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

@@ -1,6 +1,8 @@
-#include "core/lower/schedule_comms.hpp"
-#include "core/lower/schedules.hpp"
-#include "core/lower/shard.hpp"
+#include "core/schedule/unshard.hpp"
+
+#include "core/schedule/communication.hpp"
+#include "core/schedule/generators.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

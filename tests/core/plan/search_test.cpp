@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/model/model.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

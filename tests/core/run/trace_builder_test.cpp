@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/ir/text/text.hpp"
 #include "tests/backends/sim/programs.hpp"
 #include "tests/catch.hpp"
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 #include <set>
 #include <string_view>
 
-#include "core/trace/kineto_names.hpp"
+#include "core/trace/kineto/names.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep {

@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "core/lower/lower.hpp"
-#include "core/spec/schedule.hpp"
-#include "core/trace/kineto.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/trace/kineto/kineto.hpp"
 #include "gui/draw/theme.hpp"
 #include "gui/views/main_window.hpp"
 #include "gui/views/timeline_panel.hpp"

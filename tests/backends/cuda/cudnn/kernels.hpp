@@ -1,7 +1,7 @@
 // Kernels that cuDNN may be given.
 #pragma once
 
-#include "core/ir/kernel.hpp"
+#include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep::test {
 

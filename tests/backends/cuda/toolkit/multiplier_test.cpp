@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "core/run/calibration.hpp"
+#include "core/calibration/calibration.hpp"
 #include "tests/backends/cuda/toolkit/cpu_cublaslt.hpp"
 #include "tests/catch.hpp"
 

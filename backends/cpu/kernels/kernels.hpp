@@ -1,0 +1,32 @@
+// Kernels of the CPU backend: one entry for every KernelKind, float32 and float64;
+// bfloat16 by widening operands to float32 and rounding what is stored.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "backends/cpu/kernels/thread_team.hpp"
+#include "core/ir/kernels/kernel.hpp"
+#include "core/run/device.hpp"
+
+namespace lockstep::cpu {
+
+/// Instruction set of the kernels in use, the best that this machine runs: "x86-64-v4" (AVX-512),
+/// "x86-64-v3" (AVX2, FMA) or "baseline".
+std::string_view cpu_isa();
+
+/// False: this dtype or kind has no implementation here.
+bool supports(const Kernel& kernel);
+
+/// Runs `kernel` to the end. `buffers`: addresses of the function's actual buffers, by formal.
+/// Results do not depend on the number of threads of `team`.
+void run_kernel(const Kernel& kernel, std::span<std::byte* const> buffers,
+                const StepContext& context, ThreadTeam& team);
+
+/// The same with the code for one instruction set (backends/cpu/kernels/kernel_table.hpp).
+struct KernelTable;
+void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::byte* const> buffers,
+                const StepContext& context, ThreadTeam& team);
+
+}  // namespace lockstep::cpu

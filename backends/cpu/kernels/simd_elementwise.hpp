@@ -1,0 +1,252 @@
+// GELU, SwiGLU, ReLU, rotary embedding, AdamW, SGD and fill. Included by isa_*.cpp only.
+#pragma once
+
+#include "backends/cpu/kernels/simd_math.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+inline constexpr int64_t kElementGrain = 16384;  // a multiple of every vector width
+
+/// Slope and argument of the sigmoid in gelu(x) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715
+/// x^3); equal to 0.5 x (1 + tanh u), without its cancellation for negative x.
+template <class T>
+struct Gelu {
+  static constexpr T kScale = T(1.5957691216057307117597842397375);  // 2 sqrt(2/pi)
+  static constexpr T kCubic = T(0.044715);
+};
+
+template <class T>
+void run_gelu_forward(const KernelArgs& args) {
+  const T* const x = input<T>(args, 0);
+  T* const y = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> v = load(x + i, n);
+      const Vec<T> argument = Gelu<T>::kScale * (v + Gelu<T>::kCubic * (v * v * v));
+      store(y + i, v * sigmoid<T>(argument), n);
+    });
+  });
+}
+
+template <class T>
+void run_gelu_backward(const KernelArgs& args) {
+  const T* const dy = input<T>(args, 0);
+  const T* const x = input<T>(args, 1);
+  T* const dx = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> v = load(x + i, n);
+      const Vec<T> square = v * v;
+      const Vec<T> e = exponential(-Gelu<T>::kScale * (v + Gelu<T>::kCubic * (square * v)));
+      const Vec<T> s = T(1) / (T(1) + e);
+      const Vec<T> one_less_s = e * s;  // 1 - s without cancellation
+      const Vec<T> slope = Gelu<T>::kScale * (T(1) + T(3) * Gelu<T>::kCubic * square);
+      store(dx + i, load(dy + i, n) * (s + v * s * one_less_s * slope), n);
+    });
+  });
+}
+
+template <class T>
+void run_add(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const bias = input<T>(args, 2);
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const x = input<T>(args, 0) + r * cols;
+      const T* const residual = input<T>(args, 1) + r * cols;
+      T* const y = output<T>(args, 0) + r * cols;
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        Vec<T> v = load(x + i, n);
+        if (bias) v += load(bias + i, n);
+        store(y + i, v + load(residual + i, n), n);
+      });
+    }
+  });
+}
+
+template <class T>
+void run_swiglu_forward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const gate = input<T>(args, 0) + r * 2 * cols;
+      const T* const up = gate + cols;
+      T* const y = output<T>(args, 0) + r * cols;
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> g = load(gate + i, n);
+        store(y + i, g * sigmoid<T>(g) * load(up + i, n), n);
+      });
+    }
+  });
+}
+
+template <class T>
+void run_swiglu_backward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const dy = input<T>(args, 0) + r * cols;
+      const T* const gate = input<T>(args, 1) + r * 2 * cols;
+      const T* const up = gate + cols;
+      T* const d_gate = output<T>(args, 0) + r * 2 * cols;
+      T* const d_up = d_gate + cols;
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> g = load(gate + i, n), d = load(dy + i, n), u = load(up + i, n);
+        const Vec<T> e = exponential(-g);
+        const Vec<T> s = T(1) / (T(1) + e);
+        store(d_gate + i, d * u * (s * (T(1) + g * (e * s))), n);
+        store(d_up + i, d * (g * s), n);
+      });
+    }
+  });
+}
+
+template <class T>
+void run_rope(const KernelArgs& args) {
+  const int64_t batch = args.dims[0], seq = args.dims[1], heads = args.dims[2];
+  const int64_t head_dim = args.dims[3], row_heads = args.dims[4], half = head_dim / 2;
+  const double sign = args.dims[5] != 0 ? -1.0 : 1.0;
+  T* const x = output<T>(args, 0);
+  const std::int32_t* const starts = input<std::int32_t>(args, 1);
+  // By position, so that sines are computed once for all batches and heads.
+  parallel(*args.team, seq, 8, [&](int64_t begin, int64_t end) {
+    T* const cosine = static_cast<T*>(
+        scratch(Scratch::Rows, static_cast<std::size_t>(3 * half) * sizeof(double)));
+    T* const sine = cosine + half;
+    double* const frequency = reinterpret_cast<double*>(cosine) + 2 * half;
+    for (int64_t i = 0; i < half; ++i) {
+      frequency[i] = __builtin_pow(args.scalars[0],
+                                   -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    }
+    for (int64_t s = begin; s < end; ++s) {
+      const int64_t position = starts ? starts[s / (seq / 2)] + s % (seq / 2) : s;
+      for (int64_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(position) * frequency[i];
+        cosine[i] = static_cast<T>(__builtin_cos(angle));
+        sine[i] = static_cast<T>(sign * __builtin_sin(angle));
+      }
+      for (int64_t b = 0; b < batch; ++b) {
+        for (int64_t h = 0; h < heads; ++h) {
+          T* const low = x + ((b * seq + s) * row_heads + h) * head_dim;
+          T* const high = low + half;
+          for_vectors<T>(0, half, [&](int64_t i, auto n) {
+            const Vec<T> l = load(low + i, n), u = load(high + i, n);
+            const Vec<T> c = load(cosine + i, n), d = load(sine + i, n);
+            store(low + i, l * c - u * d, n);
+            store(high + i, u * c + l * d, n);
+          });
+        }
+      }
+    }
+  });
+}
+
+/// PyTorch's AdamW (torch/optim/adamw.py, single tensor): decay first, then the step.
+template <class T>
+void run_adamw(const KernelArgs& args) {
+  const double beta1 = args.scalars[0], beta2 = args.scalars[1];
+  const double t = static_cast<double>(args.step + 1);
+  const T keep_weight = static_cast<T>(1 - args.lr * args.scalars[3]);
+  const T step_size = static_cast<T>(args.lr / (1 - __builtin_pow(beta1, t)));
+  const T inverse_root = static_cast<T>(1 / __builtin_sqrt(1 - __builtin_pow(beta2, t)));
+  const T eps = static_cast<T>(args.scalars[2]);
+  const T b1 = static_cast<T>(beta1), c1 = static_cast<T>(1 - beta1);
+  const T b2 = static_cast<T>(beta2), c2 = static_cast<T>(1 - beta2);
+  const T coef = args.in[1] ? static_cast<T>(read_scalar(args.in[1], args.in_f64[1], 0)) : T(1);
+  const T* const grad = input<T>(args, 0);
+  T* const weight = output<T>(args, 0);
+  T* const first = output<T>(args, 1);
+  T* const second = output<T>(args, 2);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> g = load(grad + i, n) * coef;
+      const Vec<T> m = b1 * load(first + i, n) + c1 * g;
+      const Vec<T> v = b2 * load(second + i, n) + c2 * (g * g);
+      const Vec<T> denominator = square_root(v) * inverse_root + eps;
+      store(first + i, m, n);
+      store(second + i, v, n);
+      store(weight + i, load(weight + i, n) * keep_weight - step_size * (m / denominator), n);
+    });
+  });
+}
+
+/// PyTorch's SGD with momentum (torch/optim/sgd.py, no dampening): decay joins the gradient. Its
+/// first momentum is the gradient itself, which is what a buffer of zeros gives.
+template <class T>
+void run_sgd(const KernelArgs& args) {
+  const T momentum = static_cast<T>(args.scalars[0]), decay = static_cast<T>(args.scalars[1]);
+  const T lr = static_cast<T>(args.lr);
+  const T coef = args.in[1] ? static_cast<T>(read_scalar(args.in[1], args.in_f64[1], 0)) : T(1);
+  const T* const grad = input<T>(args, 0);
+  T* const weight = output<T>(args, 0);
+  T* const velocity = output<T>(args, 1);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> w = load(weight + i, n);
+      const Vec<T> v = momentum * load(velocity + i, n) + (load(grad + i, n) * coef + decay * w);
+      store(velocity + i, v, n);
+      store(weight + i, w - lr * v, n);
+    });
+  });
+}
+
+template <class T>
+void run_relu_forward(const KernelArgs& args) {
+  const T* const x = input<T>(args, 0);
+  T* const y = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end,
+                   [&](int64_t i, auto n) { store(y + i, max<T>(load(x + i, n), Vec<T>{}), n); });
+  });
+}
+
+template <class T>
+void run_relu_backward(const KernelArgs& args) {
+  const T* const dy = input<T>(args, 0);
+  const T* const y = input<T>(args, 1);
+  T* const dx = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> zero{};
+      store(dx + i, load(y + i, n) > zero ? load(dy + i, n) : zero, n);
+    });
+  });
+}
+
+/// A stretch of a row's section at a time.
+template <class T>
+void run_regroup(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], parts = args.dims[1];
+  const int64_t widths[] = {args.dims[2], args.dims[3], args.dims[4]};
+  const int64_t cols = widths[0] + widths[1] + widths[2];
+  const bool inverse = args.dims[5] != 0;
+  const int64_t skip = args.dims[6];
+  const T* const from = input<T>(args, 0);
+  T* const to = output<T>(args, 0);
+  parallel(*args.team, parts * rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t part = i / rows, row = i % rows;
+      int64_t section = row * (skip + parts * cols) + skip, at = i * cols;
+      for (const int64_t width : widths) {
+        const int64_t x = section + part * width;
+        __builtin_memcpy(to + (inverse ? x : at), from + (inverse ? at : x),
+                         static_cast<std::size_t>(width) * sizeof(T));
+        section += parts * width;
+        at += width;
+      }
+    }
+  });
+}
+
+template <class T>
+void run_fill(const KernelArgs& args) {
+  T* const y = output<T>(args, 0);
+  const Vec<T> value = splat(static_cast<T>(args.scalars[0]));
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) { store(y + i, value, n); });
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::cpu

@@ -1,0 +1,89 @@
+// Square root, exponential and sigmoid of vectors. Included by isa_*.cpp only.
+#pragma once
+
+#include "backends/cpu/kernels/simd_vec.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+// The masked form with AVX-512: GCC 12 warns about its own header's plain one.
+inline Vec<float> square_root(Vec<float> v) {
+#if defined(__AVX512F__)
+  return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
+#elif defined(__AVX2__)
+  return (Vec<float>)_mm256_sqrt_ps((__m256)v);
+#elif defined(__x86_64__)
+  return (Vec<float>)_mm_sqrt_ps((__m128)v);
+#else
+  for (int i = 0; i < kWidth<float>; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+#endif
+}
+inline Vec<double> square_root(Vec<double> v) {
+#if defined(__AVX512F__)
+  return (Vec<double>)_mm512_maskz_sqrt_pd(0xff, (__m512d)v);
+#elif defined(__AVX2__)
+  return (Vec<double>)_mm256_sqrt_pd((__m256d)v);
+#elif defined(__x86_64__)
+  return (Vec<double>)_mm_sqrt_pd((__m128d)v);
+#else
+  for (int i = 0; i < kWidth<double>; ++i) v[i] = __builtin_sqrt(v[i]);
+  return v;
+#endif
+}
+
+/// exp, to about 1 ulp: x = n ln 2 + r with |r| <= ln(2)/2, Taylor series of exp(r) (remainder
+/// below half an ulp at the degree used), times 2^n. Below the smallest normal result: 0; the
+/// argument is clamped from above where 2^n would leave the exponent range.
+inline Vec<float> exponential(Vec<float> x) {
+  using V = Vec<float>;
+  using I = IntVec<float>;
+  const I underflow = x < -87.0f;
+  x = x > 88.0f ? splat(88.0f) : x;
+  const float round = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const V shifted = x * 1.44269504088896f + round;
+  const V n = shifted - round;
+  const V r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
+  V p = r * (1 / 5040.0f) + 1 / 720.0f;
+  p = p * r + 1 / 120.0f;
+  p = p * r + 1 / 24.0f;
+  p = p * r + 1 / 6.0f;
+  p = p * r + 0.5f;
+  p = (p * r) * r + r + 1.0f;
+  const I exponent = (I)shifted - 0x4b400000 + 127;  // bits of `round`
+  const V scaled = p * (V)(exponent << 23);
+  return underflow ? V{} : scaled;
+}
+inline Vec<double> exponential(Vec<double> x) {
+  using V = Vec<double>;
+  using I = IntVec<double>;
+  const I underflow = x < -708.0;
+  x = x > 709.0 ? splat(709.0) : x;
+  const double round = 6755399441055744.0;  // 1.5 * 2^52
+  const V shifted = x * 1.4426950408889634074 + round;
+  const V n = shifted - round;
+  const V r = (x - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6;
+  V p = r * (1 / 6227020800.0) + 1 / 479001600.0;
+  p = p * r + 1 / 39916800.0;
+  p = p * r + 1 / 3628800.0;
+  p = p * r + 1 / 362880.0;
+  p = p * r + 1 / 40320.0;
+  p = p * r + 1 / 5040.0;
+  p = p * r + 1 / 720.0;
+  p = p * r + 1 / 120.0;
+  p = p * r + 1 / 24.0;
+  p = p * r + 1 / 6.0;
+  p = p * r + 0.5;
+  p = (p * r) * r + r + 1.0;
+  const I exponent = (I)shifted - 0x4338000000000000 + 1023;
+  const V scaled = p * (V)(exponent << 52);
+  return underflow ? V{} : scaled;
+}
+/// 1 / (1 + exp(-x)).
+template <class T>
+inline Vec<T> sigmoid(Vec<T> x) {
+  return T(1) / (T(1) + exponential(-x));
+}
+
+}  // namespace
+}  // namespace lockstep::cpu

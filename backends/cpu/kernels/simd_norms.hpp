@@ -1,0 +1,187 @@
+// LayerNorm and RMSNorm, forward and both backwards, row-parallel (weight gradients: column-
+// parallel, rows in order). Included by isa_*.cpp only.
+#pragma once
+
+#include "backends/cpu/kernels/simd_math.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+template <class T>
+void run_layer_norm_forward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const w = input<T>(args, 1);
+  const T* const b = input<T>(args, 2);
+  const T eps = static_cast<T>(args.scalars[0]);
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const x = input<T>(args, 0) + r * cols;
+      T* const y = output<T>(args, 0) + r * cols;
+      T* const stats = output<T>(args, 1) + r * 2;
+      Vec<T> sum{};
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) { sum += load(x + i, n); });
+      const T mean = sum_lanes<T>(sum) / static_cast<T>(cols);
+      Vec<T> squares{};
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> d = keep<T>(load(x + i, n) - mean, T(0), n);
+        squares += d * d;
+      });
+      const T variance = sum_lanes<T>(squares) / static_cast<T>(cols);
+      const T scale = T(1) / square_root(splat(variance + eps))[0];
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        store(y + i, (load(x + i, n) - mean) * scale * load(w + i, n) + load(b + i, n), n);
+      });
+      stats[0] = mean;
+      stats[1] = scale;
+    }
+  });
+}
+
+template <class T>
+void run_layer_norm_backward_input(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const w = input<T>(args, 2);
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const dy = input<T>(args, 0) + r * cols;
+      const T* const x = input<T>(args, 1) + r * cols;
+      const T mean = input<T>(args, 3)[r * 2], scale = input<T>(args, 3)[r * 2 + 1];
+      const T* const resid = input<T>(args, 4) ? input<T>(args, 4) + r * cols : nullptr;
+      T* const dx = output<T>(args, 0) + r * cols;
+      Vec<T> sum{}, sum_xhat{};
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> g = load(dy + i, n) * load(w + i, n);
+        sum += g;
+        sum_xhat += g * ((load(x + i, n) - mean) * scale);
+      });
+      const T g_mean = sum_lanes<T>(sum) / static_cast<T>(cols);
+      const T g_xhat_mean = sum_lanes<T>(sum_xhat) / static_cast<T>(cols);
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> xhat = (load(x + i, n) - mean) * scale;
+        Vec<T> d = (load(dy + i, n) * load(w + i, n) - g_mean - xhat * g_xhat_mean) * scale;
+        if (resid) d += load(resid + i, n);
+        store(dx + i, d, n);
+      });
+    }
+  });
+}
+
+template <class T>
+void run_rms_norm_forward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const w = input<T>(args, 1);
+  const T eps = static_cast<T>(args.scalars[0]);
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const x = input<T>(args, 0) + r * cols;
+      T* const y = output<T>(args, 0) + r * cols;
+      Vec<T> squares{};
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> v = load(x + i, n);
+        squares += v * v;
+      });
+      const T mean_square = sum_lanes<T>(squares) / static_cast<T>(cols);
+      const T scale = T(1) / square_root(splat(mean_square + eps))[0];
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        store(y + i, load(x + i, n) * scale * load(w + i, n), n);
+      });
+      output<T>(args, 1)[r] = scale;
+    }
+  });
+}
+
+template <class T>
+void run_rms_norm_backward_input(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const w = input<T>(args, 2);
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const dy = input<T>(args, 0) + r * cols;
+      const T* const x = input<T>(args, 1) + r * cols;
+      const T scale = input<T>(args, 3)[r];
+      const T* const resid = input<T>(args, 4) ? input<T>(args, 4) + r * cols : nullptr;
+      T* const dx = output<T>(args, 0) + r * cols;
+      Vec<T> sum{};
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        sum += load(dy + i, n) * load(w + i, n) * (load(x + i, n) * scale);
+      });
+      const T mean = sum_lanes<T>(sum) / static_cast<T>(cols);
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const Vec<T> xhat = load(x + i, n) * scale;
+        Vec<T> d = (load(dy + i, n) * load(w + i, n) - xhat * mean) * scale;
+        if (resid) d += load(resid + i, n);
+        store(dx + i, d, n);
+      });
+    }
+  });
+}
+
+/// Rows whose sums are taken together before they are added to the running column sums: enough to
+/// read the column sums rarely, few enough for the hardware's stream prefetchers.
+inline constexpr int64_t kRowsAtOnce = 8;
+
+/// y[c] (+)= sum over rows of term(row, c), columns split over the team, rows in order.
+/// `term(row, column, n)` returns a vector, `y` is one of `outputs` accumulators.
+template <class T, class Add>
+void sum_rows(const KernelArgs& args, int64_t rows, int64_t cols, int outputs, const Add& add) {
+  parallel(*args.team, cols, 4096 / static_cast<int64_t>(sizeof(T)),
+           [&](int64_t begin, int64_t end) {
+             if (!args.accumulate) {
+               for (int o = 0; o < outputs; ++o) {
+                 __builtin_memset(output<T>(args, o) + begin, 0,
+                                  static_cast<std::size_t>(end - begin) * sizeof(T));
+               }
+             }
+             for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
+               const int64_t count = rows - row < kRowsAtOnce ? rows - row : kRowsAtOnce;
+               for_vectors<T>(begin, end, [&](int64_t c, auto n) { add(row, count, c, n); });
+             }
+           });
+}
+
+template <class T>
+void run_layer_norm_backward_weight(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const stats = input<T>(args, 2);
+  T* const dw = output<T>(args, 0);
+  T* const db = output<T>(args, 1);
+  sum_rows<T>(args, rows, cols, 2, [&](int64_t row, int64_t count, int64_t c, auto n) {
+    Vec<T> w_sum{}, b_sum{};
+    for (int64_t r = row; r < row + count; ++r) {
+      const Vec<T> g = load(input<T>(args, 0) + r * cols + c, n);
+      b_sum += g;
+      w_sum += g * ((load(input<T>(args, 1) + r * cols + c, n) - stats[r * 2]) * stats[r * 2 + 1]);
+    }
+    store(dw + c, load(dw + c, n) + w_sum, n);
+    store(db + c, load(db + c, n) + b_sum, n);
+  });
+}
+
+template <class T>
+void run_rms_norm_backward_weight(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const stats = input<T>(args, 2);
+  T* const dw = output<T>(args, 0);
+  sum_rows<T>(args, rows, cols, 1, [&](int64_t row, int64_t count, int64_t c, auto n) {
+    Vec<T> sum{};
+    for (int64_t r = row; r < row + count; ++r) {
+      sum += load(input<T>(args, 0) + r * cols + c, n) *
+             (load(input<T>(args, 1) + r * cols + c, n) * stats[r]);
+    }
+    store(dw + c, load(dw + c, n) + sum, n);
+  });
+}
+
+template <class T>
+void run_column_sum(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  T* const y = output<T>(args, 0);
+  sum_rows<T>(args, rows, cols, 1, [&](int64_t row, int64_t count, int64_t c, auto n) {
+    Vec<T> sum{};
+    for (int64_t r = row; r < row + count; ++r) sum += load(input<T>(args, 0) + r * cols + c, n);
+    store(y + c, load(y + c, n) + sum, n);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::cpu

@@ -1,0 +1,140 @@
+// Packing of a matrix product's operands into panels. Included by isa_*.cpp only.
+#pragma once
+
+#include "backends/cpu/kernels/simd_vec.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+/// Element (i, k) of op(a) or (k, j) of op(b), seen as lines (rows of op(a), columns of op(b)) by
+/// depth: lines are `line_stride` apart, depth `depth_stride`; one of the two is 1.
+template <class T>
+struct Lines {
+  const T* p;
+  int64_t line_stride, depth_stride;
+  Lines at(int64_t line, int64_t depth) const {
+    return {p + line * line_stride + depth * depth_stride, line_stride, depth_stride};
+  }
+};
+
+template <int... I>
+struct Lanes {};
+template <int N, int... I>
+struct LanesUpTo : LanesUpTo<N - 1, N - 1, I...> {};
+template <int... I>
+struct LanesUpTo<0, I...> {
+  using type = Lanes<I...>;
+};
+
+/// a0 b0 a1 b1 … of the low halves, or of the high ones (kFrom = width / 2).
+template <class T, int kFrom, int... I>
+inline Vec<T> zip(Vec<T> a, Vec<T> b, Lanes<I...>) {
+  return __builtin_shufflevector(a, b, (kFrom + I / 2 + I % 2 * kWidth<T>)...);
+}
+
+/// Transposes a square of one vector width in registers: zipping the halves log2(width) times.
+template <class T>
+inline void transpose(Vec<T> (&rows)[kWidth<T>]) {
+  constexpr int W = kWidth<T>;
+  using All = typename LanesUpTo<W>::type;
+  LOCKSTEP_UNROLL
+  for (int width = 1; width < W; width *= 2) {
+    Vec<T> zipped[W];
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < W / 2; ++i) {
+      zipped[2 * i] = zip<T, 0>(rows[i], rows[i + W / 2], All{});
+      zipped[2 * i + 1] = zip<T, W / 2>(rows[i], rows[i + W / 2], All{});
+    }
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < W; ++i) rows[i] = zipped[i];
+  }
+}
+
+/// Packs one panel whose depth is contiguous. Writes whole vectors: up to a vector of zeros beyond
+/// the panel's end, before the next panel is packed.
+template <class T, int kPanel, bool kFull>
+inline void pack_transposed(const T* from, int64_t stride, int64_t count, int64_t depth, T* out) {
+  constexpr int W = kWidth<T>;
+  constexpr int kGroups = (kPanel + W - 1) / W;
+  int64_t k = 0;
+  for (; k + W <= depth; k += W) {
+    Vec<T> block[kGroups][W];
+    LOCKSTEP_UNROLL
+    for (int g = 0; g < kGroups; ++g) {
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < W; ++i) {
+        const int line = g * W + i;
+        block[g][i] =
+            line < kPanel && (kFull || line < count) ? load(from + line * stride + k) : Vec<T>{};
+      }
+      transpose<T>(block[g]);
+    }
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < W; ++i) {
+      LOCKSTEP_UNROLL
+      for (int g = 0; g < kGroups; ++g) store(out + (k + i) * kPanel + g * W, block[g][i]);
+    }
+  }
+  for (; k < depth; ++k) {
+    for (int i = 0; i < kPanel; ++i) {
+      out[k * kPanel + i] = i < count ? from[i * stride + k] : T(0);
+    }
+  }
+}
+
+/// Packs `lines` x `depth` into panels of kPanel lines, each depth-major, zeros beyond the last
+/// line.
+template <class T, int kPanel>
+inline void pack(Lines<T> source, int64_t lines, int64_t depth, T* out) {
+  for (int64_t first = 0; first < lines; first += kPanel, out += kPanel * depth) {
+    const int64_t count = lines - first < kPanel ? lines - first : kPanel;
+    const Lines<T> panel = source.at(first, 0);
+    if (panel.line_stride != 1 && count == kPanel) {
+      pack_transposed<T, kPanel, true>(panel.p, panel.line_stride, count, depth, out);
+    } else if (panel.line_stride != 1) {
+      pack_transposed<T, kPanel, false>(panel.p, panel.line_stride, count, depth, out);
+    } else if (count == kPanel) {
+      for (int64_t k = 0; k < depth; ++k) {
+        __builtin_memcpy(out + k * kPanel, panel.p + k * panel.depth_stride, kPanel * sizeof(T));
+      }
+    } else {
+      for (int64_t k = 0; k < depth; ++k) {
+        for (int i = 0; i < kPanel; ++i) {
+          out[k * kPanel + i] = i < count ? panel.p[k * panel.depth_stride + i] : T(0);
+        }
+      }
+    }
+  }
+}
+
+/// Asks for the source of the next panel of B, one cache line at a time, while the tiles of this
+/// one are computed: packing then finds it in L2. One line per few multiplications, because
+/// requests that wait for memory hold the buffers that the multiplications' own loads need.
+class Prefetch {
+ public:
+  template <class T>
+  Prefetch(Lines<T> source, int64_t lines, int64_t depth) {
+    const bool by_depth = source.line_stride == 1;
+    row_ = reinterpret_cast<const char*>(source.p);
+    stride_ = (by_depth ? source.depth_stride : source.line_stride) * sizeof(T);
+    rows_ = lines > 0 ? (by_depth ? depth : lines) : 0;
+    bytes_ = (by_depth ? lines : depth) * sizeof(T);
+  }
+  void step() {
+    if (rows_ == 0) return;
+    __builtin_prefetch(row_ + at_, 0, 2);
+    at_ += 64;
+    if (at_ >= bytes_) {
+      at_ = 0;
+      row_ += stride_;
+      --rows_;
+    }
+  }
+
+ private:
+  const char* row_;
+  int64_t stride_, rows_, bytes_, at_ = 0;
+};
+
+}  // namespace
+}  // namespace lockstep::cpu

@@ -1,0 +1,114 @@
+// All kernels of one instruction set as a KernelTable. Included by isa_*.cpp only.
+#pragma once
+
+#include "backends/cpu/kernels/simd_attention.hpp"
+#include "backends/cpu/kernels/simd_batch_norm.hpp"
+#include "backends/cpu/kernels/simd_convolution.hpp"
+#include "backends/cpu/kernels/simd_elementwise.hpp"
+#include "backends/cpu/kernels/simd_experts.hpp"
+#include "backends/cpu/kernels/simd_gemm.hpp"
+#include "backends/cpu/kernels/simd_norms.hpp"
+#include "backends/cpu/kernels/simd_pooling.hpp"
+#include "backends/cpu/kernels/simd_reductions.hpp"
+#include "backends/cpu/kernels/simd_tokens.hpp"
+#include "core/ir/kernels/kernel.hpp"
+
+namespace lockstep::cpu {
+namespace {
+
+template <class T>
+void fill_column(KernelFunction* column) {
+  const auto at = [&](KernelKind kind) -> KernelFunction& {
+    return column[static_cast<int>(kind)];
+  };
+  at(KernelKind::Gemm) = run_gemm<T>;
+  at(KernelKind::ColumnSum) = run_column_sum<T>;
+  at(KernelKind::AttentionForward) = run_attention_forward<T>;
+  at(KernelKind::AttentionBackward) = run_attention_backward<T>;
+  at(KernelKind::LayerNormForward) = run_layer_norm_forward<T>;
+  at(KernelKind::LayerNormBackwardInput) = run_layer_norm_backward_input<T>;
+  at(KernelKind::LayerNormBackwardWeight) = run_layer_norm_backward_weight<T>;
+  at(KernelKind::RmsNormForward) = run_rms_norm_forward<T>;
+  at(KernelKind::RmsNormBackwardInput) = run_rms_norm_backward_input<T>;
+  at(KernelKind::RmsNormBackwardWeight) = run_rms_norm_backward_weight<T>;
+  at(KernelKind::GeluForward) = run_gelu_forward<T>;
+  at(KernelKind::GeluBackward) = run_gelu_backward<T>;
+  at(KernelKind::SwigluForward) = run_swiglu_forward<T>;
+  at(KernelKind::SwigluBackward) = run_swiglu_backward<T>;
+  at(KernelKind::Rope) = run_rope<T>;
+  at(KernelKind::EmbeddingForward) = run_embedding_forward<T>;
+  at(KernelKind::EmbeddingBackward) = run_embedding_backward<T>;
+  at(KernelKind::CrossEntropy) = run_cross_entropy<T>;
+  at(KernelKind::CrossEntropyStats) = run_cross_entropy_stats<T>;
+  at(KernelKind::CrossEntropyParallel) = run_cross_entropy_parallel<T>;
+  at(KernelKind::Add) = run_add<T>;
+  at(KernelKind::Regroup) = run_regroup<T>;
+  at(KernelKind::Fill) = run_fill<T>;
+  at(KernelKind::Sum) = run_sum<T>;
+  at(KernelKind::NormSquared) = run_norm_squared<T>;
+  at(KernelKind::ClipCoefficient) = run_clip_coefficient<T>;
+  at(KernelKind::AdamW) = run_adamw<T>;
+  at(KernelKind::Sgd) = run_sgd<T>;
+  at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
+  at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;
+  at(KernelKind::Conv2dBackwardWeight) = run_conv2d_backward_weight<T>;
+  at(KernelKind::BatchNormStatistics) = run_batch_norm_statistics<T>;
+  at(KernelKind::BatchNormCombine) = run_batch_norm_combine<T>;
+  at(KernelKind::BatchNormRunning) = run_batch_norm_running<T>;
+  at(KernelKind::BatchNormForward) = run_batch_norm_forward<T>;
+  at(KernelKind::BatchNormBackwardSums) = run_batch_norm_backward_sums<T>;
+  at(KernelKind::BatchNormBackwardInput) = run_batch_norm_backward_input<T>;
+  at(KernelKind::BatchNormBackwardWeight) = run_batch_norm_backward_weight<T>;
+  at(KernelKind::ReluForward) = run_relu_forward<T>;
+  at(KernelKind::ReluBackward) = run_relu_backward<T>;
+  at(KernelKind::MaxPoolForward) = run_max_pool_forward<T>;
+  at(KernelKind::MaxPoolBackward) = run_max_pool_backward<T>;
+  at(KernelKind::AveragePoolForward) = run_average_pool_forward<T>;
+  at(KernelKind::AveragePoolBackward) = run_average_pool_backward<T>;
+  at(KernelKind::GroupedGemm) = run_grouped_gemm<T>;
+  at(KernelKind::GroupedGemmWeight) = run_grouped_gemm_weight<T>;
+  at(KernelKind::RouteForward) = run_route_forward<T>;
+  at(KernelKind::RouteBackward) = run_route_backward<T>;
+  at(KernelKind::CombineForward) = run_combine_forward<T>;
+  at(KernelKind::CombineBackward) = run_combine_backward<T>;
+}
+
+inline constexpr int kFmaChains = 12;  // latency times issue width, at least
+
+template <class T>
+T fma_rounds(int64_t iterations) {
+  Vec<T> sums[kFmaChains];
+  for (int c = 0; c < kFmaChains; ++c) sums[c] = splat(T(c));
+  const Vec<T> factor = splat(T(0.999)), term = splat(T(0.001));
+  for (int64_t i = 0; i < iterations; ++i) {
+    LOCKSTEP_UNROLL
+    for (Vec<T>& sum : sums) sum = sum * factor + term;
+  }
+  T total = 0;
+  for (const Vec<T>& sum : sums) total += sum_lanes<T>(sum);
+  return total;
+}
+
+template <class T>
+void gemm_entry(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda,
+                const T* b, int64_t ldb, int beta, T* c, int64_t ldc) {
+  Epilogue<T> epilogue;
+  epilogue.add_c = beta != 0;
+  gemm<T>(ta, tb, m, n, k, a, lda, b, ldb, c, ldc, epilogue);
+}
+
+inline KernelTable make_table(const char* isa) {
+  KernelTable table;
+  table.isa = isa;
+  fill_column<float>(table.f32);
+  fill_column<double>(table.f64);
+  table.gemm_f32 = gemm_entry<float>;
+  table.fma_rounds_f32 = fma_rounds<float>;
+  table.fma_rounds_f64 = fma_rounds<double>;
+  table.fma_flops_per_round_f32 = 2 * kFmaChains * kWidth<float>;
+  table.fma_flops_per_round_f64 = 2 * kFmaChains * kWidth<double>;
+  return table;
+}
+
+}  // namespace
+}  // namespace lockstep::cpu

@@ -1,0 +1,33 @@
+// WidenedOperands: lets a float32 kernel run on bfloat16 operands as hardware does: operands are
+// widened, arithmetic and sums are in float32, results are rounded once when stored.
+#pragma once
+
+#include "backends/cpu/kernels/kernel_table.hpp"
+#include "backends/cpu/kernels/thread_team.hpp"
+#include "core/ir/kernels/kernel.hpp"
+
+namespace lockstep::cpu {
+
+class WidenedOperands {
+ public:
+  /// Lets `args` point to float32 copies of the kernel's bfloat16 operands, in the calling thread's
+  /// scratch memory; one that is updated in place has one copy.
+  WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team);
+  /// Rounds the outputs into their places.
+  void store() const;
+
+ private:
+  struct Copy {
+    std::byte* narrow = nullptr;
+    float* wide = nullptr;
+    std::int64_t elements = 0;
+  };
+  Copy add(std::byte* address, std::int64_t elements);
+
+  ThreadTeam& team_;
+  int num_copies_ = 0, num_outputs_ = 0;
+  Copy copies_[kScratchOperands];
+  Copy outputs_[kMaxOperands];
+};
+
+}  // namespace lockstep::cpu

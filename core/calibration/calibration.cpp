@@ -1,0 +1,156 @@
+#include "core/calibration/calibration.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace lockstep {
+namespace {
+
+struct Shape {
+  KernelKind kind;
+  std::vector<std::int64_t> dims;
+  std::vector<double> scalars = {};
+  int optional_inputs = 0, optional_outputs = 0;
+};
+
+/// Kernels of a transformer layer `width` wide on `tokens` tokens.
+std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
+  using K = KernelKind;
+  const std::int64_t seq = std::min<std::int64_t>(tokens, 1024), batch = tokens / seq;
+  const std::int64_t head_dim = std::min<std::int64_t>(width, 64), heads = width / head_dim;
+  const std::int64_t vocab = 64 * width + 256;
+  const std::int64_t expert_rows = std::max<std::int64_t>(tokens / 4, 1);  // two of eight experts
+  return {
+      {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
+      {K::Gemm, {tokens, width, 4 * width, 0, 0}},
+      {K::Gemm, {4 * width, width, tokens, 1, 0}},
+      {K::ColumnSum, {tokens, 4 * width}},
+      {K::AttentionForward, {batch, seq, heads, heads, head_dim}},
+      {K::AttentionBackward, {batch, seq, heads, heads, head_dim}},
+      {K::LayerNormForward, {tokens, width}, {1e-5}},
+      {K::LayerNormBackwardInput, {tokens, width}, {}, 1},
+      {K::LayerNormBackwardWeight, {tokens, width}},
+      {K::RmsNormForward, {tokens, width}, {1e-5}},
+      {K::RmsNormBackwardInput, {tokens, width}, {}, 1},
+      {K::RmsNormBackwardWeight, {tokens, width}},
+      {K::GeluForward, {tokens * 4 * width}},
+      {K::GeluBackward, {tokens * 4 * width}},
+      {K::SwigluForward, {tokens, 2 * width}},
+      {K::SwigluBackward, {tokens, 2 * width}},
+      {K::Rope, {batch, seq, heads, head_dim, 3 * heads, 0}, {10000.0}},
+      {K::EmbeddingForward, {tokens, width, seq, vocab}, {}, 1},
+      {K::EmbeddingBackward, {tokens, width, seq, vocab}, {}, 0, 1},
+      {K::CrossEntropy, {tokens, vocab}, {1.0}},
+      {K::CrossEntropyStats, {tokens, vocab / 8}},
+      {K::CrossEntropyParallel, {tokens, vocab / 8, 8}, {1.0}},
+      {K::GroupedGemm, {4, 2, expert_rows, 4 * width, width, 1}},
+      {K::GroupedGemm, {4, 2, expert_rows, width, 4 * width, 0}},
+      {K::GroupedGemmWeight, {4, 2, expert_rows, 4 * width, width}},
+      {K::RouteForward, {tokens, 8, 2, expert_rows}},
+      {K::RouteBackward, {tokens, 8, 2, expert_rows}, {0.0}},
+      {K::CombineForward, {tokens, width, 2, 8 * expert_rows}, {}, 1},
+      {K::CombineBackward, {tokens, width, 2, 8 * expert_rows}},
+      {K::Add, {tokens, width}, {}, 1},
+      {K::Regroup, {tokens, heads, head_dim, head_dim, head_dim, 0}},
+      {K::Fill, {12 * width * width}, {0.0}},
+      {K::Sum, {tokens}},
+      {K::NormSquared, {12 * width * width, 1}},
+      {K::AdamW, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
+      {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
+  };
+}
+
+/// Kernels of a residual network on images of as many positions as `tokens`, `width` channels.
+std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
+  using K = KernelKind;
+  std::int64_t side = 1;
+  while (side * side < tokens) ++side;
+  const std::int64_t rows = 2 * side * side;
+  const std::vector<std::int64_t> image = {2, side, side, width, width, 3, 1};
+  const std::vector<std::int64_t> pooled = {2, side, side, width, 3, 2};
+  return {
+      {K::Conv2dForward, image},
+      {K::Conv2dBackwardInput, image},
+      {K::Conv2dBackwardWeight, image},
+      {K::BatchNormStatistics, {rows, width}},
+      {K::BatchNormCombine, {8, width}},
+      {K::BatchNormRunning, {width}, {0.1, 1.0}},
+      {K::BatchNormForward, {rows, width}, {1e-5}},
+      {K::BatchNormBackwardSums, {rows, width}, {1e-5}},
+      {K::BatchNormBackwardInput, {rows, width}, {1e-5, static_cast<double>(rows)}},
+      {K::BatchNormBackwardWeight, {width}},
+      {K::ReluForward, {rows * width}},
+      {K::ReluBackward, {rows * width}},
+      {K::MaxPoolForward, pooled},
+      {K::MaxPoolBackward, pooled},
+      {K::AveragePoolForward, {2, side * side, width}},
+      {K::AveragePoolBackward, {2, side * side, width}},
+  };
+}
+
+std::int16_t bind(const std::vector<std::string_view>& names, DType dtype, int optional,
+                  std::int16_t next, std::vector<Operand>& to) {
+  for (const std::string_view name : names) {
+    const bool index = name == "ids" || name == "targets" || name == "slots" || name == "sources";
+    const bool sums = name == "stats" || name == "lse";
+    const bool present = name.front() != '[' || optional-- > 0;
+    const DType type = index ? DType::I32 : sums ? sum_type(dtype) : dtype;
+    to.push_back(present ? Operand{next++, type, 0} : Operand{});
+  }
+  return next;
+}
+
+void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, EfficiencyPoint p) {
+  auto curve = std::find_if(curves.begin(), curves.end(),
+                            [&](const EfficiencyCurve& c) { return c.kernel == kernel; });
+  if (curve == curves.end()) {
+    curves.push_back({std::string(kernel), {}});
+    curve = curves.end() - 1;
+  }
+  for (EfficiencyPoint& other : curve->points) {
+    if (p.ideal.v < other.ideal.v * 1.2 && other.ideal.v < p.ideal.v * 1.2) {
+      other.efficiency = (other.efficiency + p.efficiency) / 2;
+      return;
+    }
+  }
+  const auto at = std::find_if(curve->points.begin(), curve->points.end(),
+                               [&](const EfficiencyPoint& o) { return o.ideal.v > p.ideal.v; });
+  curve->points.insert(at, p);
+}
+
+}  // namespace
+
+Kernel calibration_kernel(KernelKind kind, DType dtype, const std::vector<std::int64_t>& dims,
+                          const std::vector<double>& scalars, int optional_inputs,
+                          int optional_outputs) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dtype = dtype;
+  std::copy(dims.begin(), dims.end(), kernel.dims.begin());
+  std::copy(scalars.begin(), scalars.end(), kernel.scalars.begin());
+  const std::int16_t outputs = bind(info(kind).in, dtype, optional_inputs, 0, kernel.in);
+  bind(info(kind).out, dtype, optional_outputs, outputs, kernel.out);
+  return kernel;
+}
+
+std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::int64_t width) {
+  std::vector<Shape> shapes = transformer_layer(tokens, width);
+  const std::vector<Shape> vision = residual_network(tokens, width);
+  shapes.insert(shapes.end(), vision.begin(), vision.end());
+  std::vector<Kernel> kernels;
+  for (const Shape& s : shapes) {
+    kernels.push_back(calibration_kernel(s.kind, dtype, s.dims, s.scalars, s.optional_inputs,
+                                         s.optional_outputs));
+  }
+  return kernels;
+}
+
+void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds) {
+  const Work w = work(kernel);
+  const double ideal =
+      std::max((w.flops / device.peaks.front().rate).v, (w.bytes / device.memory_bandwidth).v);
+  const double busy = std::max(seconds - device.launch_overhead.v, seconds * 0.1);
+  add_point(device.efficiency, info(kernel.kind).name, {Seconds{ideal}, ideal / busy});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// Calibration: which kernels a real backend measures, and how measurements become the efficiency
+// curves that the cost model reads.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/ir/kernels/kernel.hpp"
+#include "core/spec/cluster.hpp"
+
+namespace lockstep {
+
+/// A kernel whose i-th operand, inputs first, is all of formal i; optional operands are absent but
+/// for the first `optional_inputs` and `optional_outputs`.
+Kernel calibration_kernel(KernelKind kind, DType dtype, const std::vector<std::int64_t>& dims,
+                          const std::vector<double>& scalars = {}, int optional_inputs = 0,
+                          int optional_outputs = 0);
+
+/// Kernels of a transformer layer `width` wide on `tokens` tokens, and of a residual network on
+/// images of as many positions with `width` channels.
+std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::int64_t width);
+
+/// Adds what was measured for a kernel: `seconds` for one run, launch included. Requires the
+/// device's first peak, memory bandwidth and launch overhead. Points of a curve closer than 20 %
+/// become one (their geometric neighbours say the same, and a curve needs ascending times).
+void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds);
+
+}  // namespace lockstep

@@ -1,0 +1,224 @@
+#include <limits>
+
+#include "core/ir/text/parse_internal.hpp"
+
+namespace lockstep::text {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words& unit_keys() {
+  static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
+                             "adam_m",      "adam_v",         "tied_copy",   "parameters",
+                             "whole_param", "split_group",    "master",      "gathered_late"};
+  return keys;
+}
+
+const Words& buffer_keys() {
+  static const Words keys = {"layer", "mb", "name", "live", "piece_of"};
+  return keys;
+}
+
+const Words& op_keys() {
+  static const Words keys = {"phase", "stage", "mb", "layer", "stream", "after", "args"};
+  return keys;
+}
+
+class RoleParser {
+ public:
+  explicit RoleParser(ParserState& state) : s_(state) {}
+
+  bool role() {
+    const char* start = s_.in.mark();
+    if (!s_.expect_index(start, s_.program.roles.size(), "role")) return false;
+    Role role;
+    if (!s_.in.expect_word("ranks") || !s_.in.expect('=')) return false;
+    const char* first = s_.in.mark();
+    if (!s_.in.line_ends() && *first >= '0' && *first <= '9') {
+      if (!s_.list([&] { return ranks(role); })) return false;
+    }
+    if (!s_.in.expect_word("arena") || !s_.in.expect('=') || !s_.in.number(role.arena.v))
+      return false;
+    if (s_.in.take("host_arena=") && !s_.in.number(role.host_arena.v)) return false;
+    s_.program.roles.push_back(std::move(role));
+    return true;
+  }
+
+  bool unit() {
+    Role& role = s_.program.roles.back();
+    Unit unit;
+    if (!s_.in.name(unit.name)) return false;
+    std::uint32_t seen = 0;
+    while (!s_.in.line_ends()) {
+      int found = 0;
+      if (!s_.key(unit_keys(), seen, found)) return false;
+      if (found == 6 || found == 8 || found == 11) {
+        (found == 6 ? unit.tied_copy : found == 8 ? unit.whole_param : unit.gathered_late) = true;
+        continue;
+      }
+      if (!s_.in.expect('=') || !unit_value(found, unit)) return false;
+    }
+    role.units.push_back(std::move(unit));
+    return true;
+  }
+
+  bool buffer(const char* start) {
+    Role& role = s_.program.roles.back();
+    Buffer buffer;
+    if (!s_.expect_index(start, role.buffers.size(), "buffer") ||
+        !s_.choose(s_.buffer_kinds, "buffer kind", buffer.kind) ||
+        !s_.choose(s_.dtypes, "dtype", buffer.dtype) || !s_.in.number(buffer.bytes.v)) {
+      return false;
+    }
+    buffer.on_host = s_.in.take("host");
+    if (s_.in.take("view=") && !s_.buffer_id(buffer.parent)) return false;
+    if (!s_.in.expect('@') || !s_.in.number(buffer.offset)) return false;
+    std::uint32_t seen = 0;
+    while (!s_.in.line_ends()) {
+      int found = 0;
+      if (!s_.key(buffer_keys(), seen, found) || !s_.in.expect('=')) return false;
+      const bool read = found == 0   ? s_.in.number(buffer.layer)
+                        : found == 1 ? s_.in.number(buffer.microbatch)
+                        : found == 2 ? s_.in.reference(s_.names, "name", buffer.name)
+                        : found == 3 ? live(buffer)
+                                     : s_.in.reference(s_.groups, "group", buffer.piece_of.v);
+      if (!read) return false;
+    }
+    role.buffers.push_back(buffer);
+    return true;
+  }
+
+  bool op(const char* start) {
+    Role& role = s_.program.roles.back();
+    Op op;
+    op.after_begin = static_cast<std::uint32_t>(role.after.size());
+    op.args_begin = static_cast<std::uint32_t>(role.args.size());
+    if (!s_.expect_index(start, role.ops.size(), "op") ||
+        !s_.choose(s_.op_kinds, "op kind", op.kind) || !target(op)) {
+      return false;
+    }
+    std::uint32_t seen = 0;
+    while (!s_.in.line_ends()) {
+      const char* at = s_.in.mark();
+      int found = 0;
+      if (!s_.key(op_keys(), seen, found) || !s_.in.expect('=') || !op_value(at, found, role, op)) {
+        return false;
+      }
+    }
+    role.ops.push_back(op);
+    return true;
+  }
+
+ private:
+  bool ranks(Role& role) {
+    const char* start = s_.in.mark();
+    Rank first = 0;
+    if (!s_.in.number(first)) return false;
+    Rank last = first;
+    if (s_.in.take('-') && !s_.in.number(last)) return false;
+    const auto world = static_cast<Rank>(s_.program.role_of_rank.size());
+    if (first < 0 || last < first || last >= world) {
+      return s_.in.fail(start, "ranks " + std::to_string(first) + "-" + std::to_string(last) +
+                                   " do not lie in 0-" + std::to_string(world - 1));
+    }
+    for (Rank rank = first; rank <= last; ++rank) {
+      RoleId& assigned = s_.program.role_of_rank[static_cast<std::size_t>(rank)];
+      if (assigned.valid()) {
+        return s_.in.fail(start, "rank " + std::to_string(rank) + " is in role " +
+                                     std::to_string(assigned.v) + " already");
+      }
+      assigned = {static_cast<std::int32_t>(s_.program.roles.size())};
+      role.ranks.push_back(rank);
+    }
+    return true;
+  }
+
+  bool unit_value(int key, Unit& unit) {
+    switch (key) {
+      case 0:
+        return s_.in.number(unit.elements);
+      case 1:
+        return s_.in.number(unit.shard_elements);
+      case 2:
+        return s_.in.reference(s_.groups, "group", unit.shard_group.v);
+      case 3:
+        return s_.buffer_id(unit.param);
+      case 4:
+        return s_.buffer_id(unit.adam_m);
+      case 5:
+        return s_.buffer_id(unit.adam_v);
+      case 9:
+        return s_.in.reference(s_.groups, "group", unit.split_group.v);
+      case 10:
+        return s_.buffer_id(unit.master);
+      default:
+        return s_.list([&] {
+          UnitParameter& part = unit.parameters.emplace_back();
+          return s_.in.reference(s_.parameters, "parameter", part.parameter.v) &&
+                 s_.in.expect(':') && s_.in.number(part.offset);
+        });
+    }
+  }
+
+  bool live(Buffer& buffer) {
+    if (!s_.in.take('-') && !s_.op_id(buffer.first)) return false;
+    return s_.in.expect('.') && s_.in.expect('.') && (s_.in.take('-') || s_.op_id(buffer.last));
+  }
+
+  bool target(Op& op) {
+    if (op.kind == OpKind::Call) return s_.in.reference(s_.functions, "function", op.target);
+    if (is_collective(op.kind)) return s_.in.reference(s_.groups, "group", op.target);
+    if (is_copy(op.kind)) return s_.choose(s_.host_data, "host data", op.target);
+    return s_.in.expect_word("pp") && s_.in.expect('=') && s_.in.number(op.target);
+  }
+
+  bool op_value(const char* at, int key, Role& role, Op& op) {
+    switch (key) {
+      case 0:
+        return s_.choose(s_.phases, "phase", op.phase);
+      case 1:
+        return s_.in.number(op.stage);
+      case 2:
+        return s_.in.number(op.microbatch);
+      case 3:
+        return s_.in.number(op.layer);
+      case 4:
+        return s_.choose(s_.streams, "stream", op.stream);
+      case 5:
+        return ids(at, role.after, op.after_begin, op.after_count,
+                   [this](OpId& out) { return s_.op_id(out); });
+      default:
+        return ids(at, role.args, op.args_begin, op.args_count, [&](BufferId& buffer) {
+          const char* start = s_.in.mark();
+          if (!s_.buffer_id(buffer)) return false;
+          return static_cast<std::size_t>(buffer.v) < role.buffers.size() ||
+                 s_.in.fail(start, "there is no buffer %b" + std::to_string(buffer.v) +
+                                       "; the role has " + std::to_string(role.buffers.size()));
+        });
+    }
+  }
+
+  template <class IdType, class Count, class Read>
+  bool ids(const char* at, std::vector<IdType>& pool, std::size_t begin, Count& count,
+           Read&& read) {
+    if (!s_.list([&] { return read(pool.emplace_back()); })) return false;
+    const std::size_t length = pool.size() - begin;
+    if (length > std::numeric_limits<Count>::max() ||
+        pool.size() > std::numeric_limits<std::uint32_t>::max()) {
+      return s_.in.fail(at, "the list is too long: " + std::to_string(length) + " entries");
+    }
+    count = static_cast<Count>(length);
+    return true;
+  }
+
+  ParserState& s_;
+};
+
+}  // namespace
+
+bool parse_role(ParserState& state) { return RoleParser(state).role(); }
+bool parse_unit(ParserState& state) { return RoleParser(state).unit(); }
+bool parse_buffer(ParserState& state, const char* start) { return RoleParser(state).buffer(start); }
+bool parse_op(ParserState& state, const char* start) { return RoleParser(state).op(start); }
+
+}  // namespace lockstep::text

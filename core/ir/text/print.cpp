@@ -1,0 +1,337 @@
+#include <array>
+#include <charconv>
+
+#include "core/base/hash.hpp"
+#include "core/ir/text/names.hpp"
+#include "core/ir/text/text.hpp"
+
+namespace lockstep {
+namespace {
+
+using text::NameTable;
+
+std::string in_quotes(std::string_view name) {
+  bool plain = !name.empty() && text::is_name_start(name[0]);
+  for (const char c : name) plain = plain && text::is_name_char(c);
+  if (plain) return std::string(name);
+  std::string result = "\"";
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      result += "\\x";
+      result += "0123456789abcdef"[byte >> 4];
+      result += "0123456789abcdef"[byte & 15];
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+/// References to the rows of one table, as they are written.
+std::vector<std::string> references(const std::vector<std::string>& names) {
+  NameTable table;
+  for (const std::string& name : names) table.add(name);
+  std::vector<std::string> result;
+  result.reserve(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const bool unique = table.find(names[i]) == static_cast<int>(i);
+    result.push_back(unique ? in_quotes(names[i]) : "@" + std::to_string(i));
+  }
+  return result;
+}
+
+template <class Row>
+std::vector<std::string> row_references(const std::vector<Row>& rows) {
+  std::vector<std::string> names;
+  names.reserve(rows.size());
+  for (const Row& row : rows) names.push_back(row.name);
+  return references(names);
+}
+
+class Printer {
+ public:
+  explicit Printer(const Program& program)
+      : program_(program),
+        functions_(row_references(program.functions)),
+        groups_(row_references(program.groups)),
+        parameters_(row_references(program.parameters)),
+        names_(references(program.names)),
+        dims_(row_references(program.mesh.dims)) {}
+
+  std::string take() { return std::move(out_); }
+
+  void all() {
+    head();
+    for (const Group& group : program_.groups) put_group(group);
+    if (!program_.names.empty()) put("names");
+    for (const std::string& name : program_.names) put(" ", in_quotes(name));
+    if (!program_.names.empty()) put("\n");
+    for (const Parameter& parameter : program_.parameters) put_parameter(parameter);
+    for (const Function& function : program_.functions) put_function(function);
+    for (std::size_t i = 0; i < program_.roles.size(); ++i) put_role(i);
+  }
+
+  void put_role(std::size_t index) {
+    const Role& role = program_.roles[index];
+    put("role ", index, " ranks=");
+    put_ranks(role.ranks);
+    put(" arena=", role.arena.v);
+    if (role.host_arena.v != 0) put(" host_arena=", role.host_arena.v);
+    put("\n");
+    for (const Unit& unit : role.units) put_unit(unit);
+    for (std::size_t i = 0; i < role.buffers.size(); ++i) put_buffer(i, role.buffers[i]);
+    for (std::size_t i = 0; i < role.ops.size(); ++i) put_op(role, i);
+  }
+
+ private:
+  void one(std::string_view s) { out_ += s; }
+  void one(const char* s) { out_ += s; }
+  void one(const std::string& s) { out_ += s; }
+  void one(OpId id) { put("%", id.v); }
+  void one(BufferId id) { put("%b", id.v); }
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void one(T number) {
+    std::array<char, 32> digits;  // shortest form that reads back to the same value
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+    out_.append(digits.data(), end);
+  }
+  template <class... T>
+  void put(const T&... parts) {
+    (one(parts), ...);
+  }
+  template <class T>
+  void put_if(std::string_view key, T value, T absent) {
+    if (value != absent) put(" ", key, "=", value);
+  }
+
+  // An index outside its table is printed as such: faulty programs are printed too.
+  void put_reference(const std::vector<std::string>& table, std::int32_t index) {
+    if (index >= 0 && static_cast<std::size_t>(index) < table.size()) {
+      put(table[static_cast<std::size_t>(index)]);
+    } else {
+      put("@", index);
+    }
+  }
+
+  void put_ranks(const std::vector<Rank>& ranks) {
+    for (std::size_t i = 0; i < ranks.size();) {
+      std::size_t last = i;
+      while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+      put(i == 0 ? "" : ",", ranks[i]);
+      if (last > i) put("-", ranks[last]);
+      i = last + 1;
+    }
+  }
+
+  void head() {
+    put(text::kMagic, " ", text::kFormatVersion, "\nmesh");
+    for (const MeshDim& dim : program_.mesh.dims) put(" ", in_quotes(dim.name), "=", dim.size);
+    put("\ndtype ", to_string(program_.dtype), "\n");
+    put("tokens_per_step ", program_.tokens_per_step, "\n");
+    if (program_.updates_per_step != 1) {
+      put("updates_per_step ", program_.updates_per_step, "\n");
+    }
+    put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
+    if (program_.p2p_latency.v != -1) put("p2p_latency ", program_.p2p_latency.v, "\n");
+  }
+
+  void put_group(const Group& group) {
+    put("group ", in_quotes(group.name));
+    for (std::size_t i = 0; i < group.dims.size(); ++i) {
+      put(i == 0 ? " dims=" : ",");
+      put_reference(dims_, group.dims[i]);
+    }
+    for (std::size_t i = 0; i < group.only.size(); ++i) {
+      put(i == 0 ? " only=" : ",", group.only[i]);
+    }
+    put("\n");
+  }
+
+  void put_parameter(const Parameter& parameter) {
+    put("parameter ", in_quotes(parameter.name));
+    for (std::size_t i = 0; i < parameter.shape.size(); ++i) {
+      put(i == 0 ? " shape=" : "x", parameter.shape[i]);
+    }
+    constexpr std::array<std::string_view, 3> inits = {"zeros", "ones", "normal"};
+    put(" init=", inits[static_cast<std::size_t>(parameter.init)]);
+    put(" scale=", parameter.init_scale);
+    if (parameter.split_dim >= 0) put(" split=", parameter.split_dim);
+    for (std::size_t i = 0; i < parameter.sections.size(); ++i) {
+      put(i == 0 ? " sections=" : ",", parameter.sections[i]);
+    }
+    put("\n");
+  }
+
+  void put_function(const Function& function) {
+    const Work total = work(function);
+    put("function ", in_quotes(function.name), "  # ", total.flops.v, " flop, ", total.bytes.v,
+        " bytes\n");
+    for (const Formal& formal : function.formals) {
+      constexpr std::array<std::string_view, 3> accesses = {"read", "write", "read_write"};
+      put("  formal ", in_quotes(formal.name), " ",
+          accesses[static_cast<std::size_t>(formal.access)], " ", formal.bytes.v, "\n");
+    }
+    const std::vector<std::string> formals = row_references(function.formals);
+    for (const Kernel& kernel : function.kernels) put_kernel(kernel, formals);
+  }
+
+  void put_kernel(const Kernel& kernel, const std::vector<std::string>& formals) {
+    const KernelInfo& row = info(kernel.kind);
+    put("  ", row.name, " ", to_string(kernel.dtype));
+    if (kernel.accumulate) put(" accumulate");
+    if (kernel.stochastic) put(" stochastic");
+    for (std::size_t i = 0; i < row.dims.size(); ++i) put(" ", row.dims[i], "=", kernel.dims[i]);
+    for (std::size_t i = 0; i < row.scalars.size(); ++i) {
+      put(" ", row.scalars[i], "=", kernel.scalars[i]);
+    }
+    put_operands(kernel, kernel.in, row.in, formals);
+    if (!kernel.out.empty()) put(" ->");
+    put_operands(kernel, kernel.out, row.out, formals);
+    put("\n");
+  }
+
+  void put_operands(const Kernel& kernel, const std::vector<Operand>& operands,
+                    const std::vector<std::string_view>& names,
+                    const std::vector<std::string>& formals) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const Operand& operand = operands[i];
+      put(" ", i < names.size() ? text::operand_name(names[i]) : "?", "=");
+      if (operand.present()) {
+        put_reference(formals, operand.formal);
+      } else {
+        put("-");
+      }
+      if (operand.offset != 0) put("+", operand.offset);
+      const DType usual = operand.present() ? kernel.dtype : DType::F32;
+      if (operand.dtype != usual) put(":", to_string(operand.dtype));
+    }
+  }
+
+  void put_unit(const Unit& unit) {
+    put("  unit ", in_quotes(unit.name), " elements=", unit.elements,
+        " shard_elements=", unit.shard_elements);
+    if (unit.split_group.valid()) {
+      put(" split_group=");
+      put_reference(groups_, unit.split_group.v);
+    }
+    if (unit.shard_group.valid()) {
+      put(" shard_group=");
+      put_reference(groups_, unit.shard_group.v);
+    }
+    if (unit.param.valid()) put(" param=", unit.param);
+    if (unit.master.valid()) put(" master=", unit.master);
+    if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
+    if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
+    if (unit.whole_param) put(" whole_param");
+    if (unit.gathered_late) put(" gathered_late");
+    if (unit.tied_copy) put(" tied_copy");
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      put(i == 0 ? " parameters=" : ",");
+      put_reference(parameters_, unit.parameters[i].parameter.v);
+      put(":", unit.parameters[i].offset);
+    }
+    put("\n");
+  }
+
+  void put_live_end(OpId id) {
+    if (id.valid()) {
+      put(id);
+    } else {
+      put("-");
+    }
+  }
+
+  void put_buffer(std::size_t id, const Buffer& buffer) {
+    put("  %b", id, " ", to_string(buffer.kind), " ", to_string(buffer.dtype), " ", buffer.bytes.v);
+    if (buffer.on_host) put(" host");
+    if (buffer.parent.valid()) put(" view=", buffer.parent);
+    put(" @", buffer.offset);
+    if (buffer.piece_of.valid()) {
+      put(" piece_of=");
+      put_reference(groups_, buffer.piece_of.v);
+    }
+    put_if<int>("layer", buffer.layer, -1);
+    put_if<int>("mb", buffer.microbatch, -1);
+    if (buffer.name != -1) {
+      put(" name=");
+      put_reference(names_, buffer.name);
+    }
+    if (buffer.first.valid() || buffer.last.valid()) {
+      put(" live=");
+      put_live_end(buffer.first);
+      put("..");
+      put_live_end(buffer.last);
+    }
+    put("\n");
+  }
+
+  void put_op(const Role& role, std::size_t id) {
+    const Op& op = role.ops[id];
+    put("  %", id, " ", to_string(op.kind), " ");
+    if (op.kind == OpKind::Call) {
+      put_reference(functions_, op.target);
+    } else if (is_collective(op.kind)) {
+      put_reference(groups_, op.target);
+    } else if (is_p2p(op.kind)) {
+      put("pp=", op.target);
+    } else {
+      put(to_string(op.host()));
+    }
+    if (op.phase != Phase::None) put(" phase=", to_string(op.phase));
+    put_if<int>("stage", op.stage, -1);
+    put_if<int>("mb", op.microbatch, -1);
+    put_if<int>("layer", op.layer, -1);
+    put(" stream=", to_string(op.stream));
+    put_ids(" after=", role.after, op.after_begin, op.after_count);
+    put_ids(" args=", role.args, op.args_begin, op.args_count);
+    put("\n");
+  }
+
+  template <class Id>
+  void put_ids(std::string_view key, const std::vector<Id>& pool, std::size_t begin,
+               std::size_t count) {
+    for (std::size_t i = 0; i < count && begin + i < pool.size(); ++i) {
+      put(i == 0 ? key : ",", pool[begin + i]);
+    }
+  }
+
+  const Program& program_;
+  std::vector<std::string> functions_, groups_, parameters_, names_, dims_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::vector<std::string> text::kernel_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    names.emplace_back(info(static_cast<KernelKind>(i)).name);
+  }
+  return names;
+}
+
+std::string print(const Program& program) {
+  Printer printer(program);
+  printer.all();
+  return printer.take();
+}
+
+std::string program_hash(const Program& program) {
+  std::uint64_t hash = fnv1a(print(program));
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; hash >>= 4) text[i] = "0123456789abcdef"[hash & 15U];
+  return text;
+}
+
+std::string print_role(const Program& program, RoleId role) {
+  Printer printer(program);
+  printer.put_role(static_cast<std::size_t>(role.v));
+  return printer.take();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,145 @@
+#include <optional>
+#include <vector>
+
+#include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/interval_map.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+class FunctionCheck {
+ public:
+  FunctionCheck(const Function& function, Faults& faults)
+      : function_(function), faults_(faults), written_(function.formals.size()) {}
+
+  void check() {
+    for (const Formal& formal : function_.formals) {
+      if (formal.bytes.v >= 0) continue;
+      faults_.add(function_.name + ": formal " + formal.name + " < 0 bytes");
+    }
+    for (const Kernel& kernel : function_.kernels) {
+      const KernelInfo& row = info(kernel.kind);
+      const std::string name = function_.name + ": " + std::string(row.name);
+      for (std::size_t i = 0; i < kernel.dims.size(); ++i) {
+        if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
+        if (i >= row.dims.size() && kernel.dims[i] != 0)
+          faults_.add(name + ": unused dimension set");
+        if (i >= row.dims.size()) continue;
+        if (row.dims[i] == "stride" && kernel.dims[i] < 1) faults_.add(name + ": stride below 1");
+        if (row.dims[i] == "kernel" && kernel.dims[i] % 2 == 0) faults_.add(name + ": even kernel");
+      }
+      for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
+        if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
+      }
+      if (!check_operands(name, kernel.in, row.in) || !check_operands(name, kernel.out, row.out)) {
+        continue;
+      }
+      check_gathered_attention(name, kernel);
+      const auto operand = [&](std::string_view which) {
+        return name + ": operand " + std::string(which);
+      };
+      for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+        check_read(operand(row.in[i]), kernel.in[i], input_elements(kernel, i));
+      }
+      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+        if (output_is_read(kernel, i)) {
+          check_read(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
+        }
+      }
+      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+        check_write(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
+      }
+    }
+  }
+
+ private:
+  /// Keys from elsewhere come with the positions of both.
+  void check_gathered_attention(const std::string& name, const Kernel& kernel) {
+    const bool forward = kernel.kind == KernelKind::AttentionForward;
+    if (!forward && kernel.kind != KernelKind::AttentionBackward) return;
+    const auto given = [](const std::vector<Operand>& operands, std::size_t i) {
+      return i < operands.size() && operands[i].present();
+    };
+    const bool gathered = kernel.dims[5] > 0;
+    const std::size_t kv = forward ? 1 : 4;
+    if (given(kernel.in, kv) != gathered || given(kernel.in, kv + 1) != gathered ||
+        (!forward && given(kernel.out, 1) != gathered)) {
+      faults_.add(name + ": parts, kv and starts go together");
+    }
+    if (gathered && kernel.dims[1] % 2 != 0) faults_.add(name + ": two pieces of odd seq");
+  }
+
+  bool check_operands(const std::string& name, const std::vector<Operand>& operands,
+                      const std::vector<std::string_view>& names) {
+    if (operands.size() > names.size()) {
+      faults_.add(name + ": has " + number(static_cast<std::int64_t>(operands.size())) +
+                  " operands on one side, at most " +
+                  number(static_cast<std::int64_t>(names.size())));
+      return false;
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool present = i < operands.size() && operands[i].present();
+      if (!present && !names[i].starts_with('[')) {
+        faults_.add(name + ": operand " + std::string(names[i]) + " is missing");
+        return false;
+      }
+      if (present && !in_table(operands[i].formal, function_.formals)) {
+        faults_.add(name + ": operand " + std::string(names[i]) + " names formal " +
+                    number(operands[i].formal) + ", which does not exist");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const Formal& formal_of(const Operand& operand) const {
+    return function_.formals[static_cast<std::size_t>(operand.formal)];
+  }
+
+  /// End of the operand in its formal, in bytes; none, and a fault, if it stands out.
+  std::optional<std::int64_t> operand_end(const std::string& what, const Operand& operand,
+                                          std::int64_t elements) {
+    const Formal& formal = formal_of(operand);
+    std::int64_t end = 0;
+    const bool overflow = __builtin_mul_overflow(elements, size_of(operand.dtype), &end) ||
+                          __builtin_add_overflow(end, operand.offset, &end);
+    if (!overflow && operand.offset >= 0 && end <= formal.bytes.v) return end;
+    faults_.add(what + " lies outside formal " + formal.name);
+    return std::nullopt;
+  }
+
+  void check_read(const std::string& what, const Operand& operand, std::int64_t elements) {
+    if (!operand.present()) return;
+    const auto end = operand_end(what, operand, elements);
+    if (!end) return;
+    const Formal& formal = formal_of(operand);
+    if (formal.access == Access::Write &&
+        !written_[static_cast<std::size_t>(operand.formal)].covers(operand.offset, *end)) {
+      faults_.add(what + " reads formal " + formal.name + ", which is declared as written only, " +
+                  "before the function writes it");
+    }
+  }
+
+  void check_write(const std::string& what, const Operand& operand, std::int64_t elements) {
+    if (!operand.present()) return;
+    const auto end = operand_end(what, operand, elements);
+    if (!end) return;
+    const Formal& formal = formal_of(operand);
+    if (formal.access == Access::Read) {
+      faults_.add(what + " writes formal " + formal.name + ", which is declared as read only");
+    }
+    written_[static_cast<std::size_t>(operand.formal)].assign(operand.offset, *end, 1);
+  }
+
+  const Function& function_;
+  Faults& faults_;
+  std::vector<IntervalMap<char>> written_;  // by formal
+};
+
+}  // namespace
+
+void check_functions(const Program& program, Faults& faults) {
+  for (const Function& function : program.functions) FunctionCheck(function, faults).check();
+}
+
+}  // namespace lockstep::verification

@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <map>
+
+#include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/interval_map.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+bool updates_weights(const Kernel& kernel) {
+  return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Sgd;
+}
+
+/// Follows gradients through the step in list order. A byte counts as computed when a kernel other
+/// than a fill wrote it, or a collective whose source holds computed bytes; an all-reduce in place
+/// computes nothing that was not there.
+class Gradients {
+ public:
+  Gradients(const Program& program, const Role& role, Faults& faults)
+      : program_(program),
+        role_(role),
+        faults_(faults),
+        ranges_(program, role),
+        updates_(role.units.size()),
+        updater_(role.units.size()),
+        writer_(role.units.size()),
+        gatherer_(role.units.size()) {}
+
+  void check() {
+    for (std::size_t i = 0; i < role_.units.size(); ++i) {
+      const Unit& unit = role_.units[i];
+      if (unit.adam_m.valid() && unit.shard_elements > 0) {
+        by_root_[whole(unit.updated()).root.v].push_back(i);
+        params_[whole(unit.param).root.v].push_back(i);
+      }
+    }
+    if (by_root_.empty()) return;
+    find_wanted();
+    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+      const Op& op = role_.ops[i];
+      if (op.kind == OpKind::Call) {
+        compute(op);
+        update(op, {static_cast<std::int32_t>(i)});
+      } else {
+        transfer(op);
+        if (op.kind == OpKind::AllGather) gather(op, {static_cast<std::int32_t>(i)});
+      }
+      if (!is_collective(op.kind)) overwrite(op, {static_cast<std::int32_t>(i)});
+    }
+    for (const auto& [root, units] : by_root_) {
+      for (const std::size_t unit : units) check_updated(unit);
+    }
+  }
+
+ private:
+  Touch whole(BufferId buffer) const {
+    return ranges_.part(buffer, 0, role_.buffer(buffer).bytes.v, Access::Read);
+  }
+  Touch operand(const Op& op, const Operand& operand, std::int64_t elements) const {
+    return ranges_.part(role_.args_of(op)[static_cast<std::size_t>(operand.formal)], operand.offset,
+                        elements * size_of(operand.dtype), Access::Write);
+  }
+  void mark(const Touch& touch) { computed_[touch.root.v].assign(touch.begin, touch.end, 1); }
+  /// A part is enough: elements that no token reaches (positions past the sequence, padding) are
+  /// filled with zeros, and that all of them are written is checked with every other buffer.
+  bool computed(BufferId root, std::int64_t begin, std::int64_t end) {
+    bool any = false;
+    computed_[root.v].visit(begin, end, [&](std::int64_t, std::int64_t, char) { any = true; });
+    return any;
+  }
+
+  static bool moves(const Op& op) {
+    return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+           op.kind == OpKind::AllToAll || op.moves_memory();
+  }
+
+  /// Only gradients matter: what adamw reads, and what is reduced into that. Following every
+  /// activation would cost time for nothing.
+  void find_wanted() {
+    wanted_.assign(role_.buffers.size(), false);
+    const auto want = [this](BufferId buffer) {
+      wanted_[static_cast<std::size_t>(whole(buffer).root.v)] = true;
+    };
+    for (std::size_t i = role_.ops.size(); i-- > 0;) {
+      const Op& op = role_.ops[i];
+      const auto args = role_.args_of(op);
+      if (op.kind == OpKind::Call) {
+        for (const Kernel& kernel : program_.function(op.function()).kernels) {
+          if (!updates_weights(kernel)) continue;
+          want(args[static_cast<std::size_t>(kernel.in[0].formal)]);
+        }
+      } else if (moves(op) && wanted(args[1])) {
+        want(args[0]);
+      }
+    }
+  }
+  bool wanted(BufferId buffer) const {
+    return wanted_[static_cast<std::size_t>(whole(buffer).root.v)];
+  }
+
+  void compute(const Op& op) {
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (kernel.kind == KernelKind::Fill) continue;
+      for (std::size_t k = 0; k < kernel.out.size(); ++k) {
+        const Operand& out = kernel.out[k];
+        if (out.present() && wanted(role_.args_of(op)[static_cast<std::size_t>(out.formal)])) {
+          mark(operand(op, out, output_elements(kernel, k)));
+        }
+      }
+    }
+  }
+
+  void transfer(const Op& op) {
+    const auto args = role_.args_of(op);
+    if (op.kind == OpKind::Recv && wanted(args[0])) return mark(whole(args[0]));
+    if (!moves(op) || !wanted(args[1])) return;
+    const Touch source = whole(args[0]);
+    if (computed(source.root, source.begin, source.end)) mark(whole(args[1]));
+  }
+
+  void gather(const Op& op, OpId id) {
+    const Touch full = whole(role_.args_of(op)[1]);
+    const auto units = params_.find(full.root.v);
+    if (units == params_.end()) return;
+    for (const std::size_t u : units->second) {
+      const Touch param = whole(role_.units[u].param);
+      if (full.begin <= param.begin && param.end <= full.end) gatherer_[u] = id;
+    }
+  }
+
+  /// Notes who last wrote parameters.
+  void overwrite(const Op& op, OpId id) {
+    const auto args = role_.args_of(op);
+    for (std::size_t a = 0; a < args.size(); ++a) {
+      const auto units = params_.find(role_.root(args[a]).v);
+      if (units == params_.end() || access(program_, op, a) == Access::Read) continue;
+      for (const std::size_t u : units->second) writer_[u] = id;
+    }
+  }
+
+  void update(const Op& op, OpId id) {
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (!updates_weights(kernel)) continue;
+      const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
+      const Touch gradient = operand(op, kernel.in[0], kernel.dims[0]);
+      const auto units = by_root_.find(weights.root.v);
+      if (units == by_root_.end()) continue;
+      for (const std::size_t u : units->second) {
+        const BufferId updated = role_.units[u].updated();
+        const Buffer& param = role_.buffer(updated);
+        if (kernel.out[0].dtype != param.dtype) {
+          faults_.add(op_at(program_, role_, id) + " updates " +
+                      std::string(to_string(kernel.out[0].dtype)) + " in " +
+                      buffer_name(program_, role_, updated) + ", which holds " +
+                      std::string(to_string(param.dtype)));
+          continue;
+        }
+        updates_[u].assign(weights.begin, weights.end, 1);
+        updater_[u] = id;
+        check_gradient(u, id, weights, gradient, size_of(param.dtype), size_of(kernel.in[0].dtype));
+      }
+    }
+  }
+
+  /// Calls visit(name, first element, end) for the stretches of a unit's buffer that are values,
+  /// not padding: its parameters, or the whole shard, whose owner differs by rank.
+  template <class Visit>
+  void for_each_part(const Unit& unit, Visit&& visit) const {
+    if (unit.shard_group.valid()) {
+      return visit("shard of " + unit.name, 0, std::min(unit.elements, unit.shard_elements));
+    }
+    for (const UnitParameter& part : unit.parameters) {
+      const Parameter& parameter = program_.parameters[static_cast<std::size_t>(part.parameter.v)];
+      visit(parameter.name, part.offset, part.offset + held_elements(program_, unit, part));
+    }
+  }
+
+  void check_gradient(std::size_t u, OpId id, const Touch& weights, const Touch& gradient,
+                      std::int64_t weight_size, std::int64_t gradient_size) {
+    const Unit& unit = role_.units[u];
+    const std::int64_t unit_begin = whole(unit.updated()).begin;
+    for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
+      const std::int64_t from = std::max(weights.begin, unit_begin + begin * weight_size);
+      const std::int64_t to = std::min(weights.end, unit_begin + end * weight_size);
+      if (from >= to) return;
+      const std::int64_t g_begin =
+          gradient.begin + (from - weights.begin) / weight_size * gradient_size;
+      const std::int64_t g_end =
+          gradient.begin + (to - weights.begin) / weight_size * gradient_size;
+      if (!computed(gradient.root, g_begin, g_end)) {
+        faults_.add(op_at(program_, role_, id) + " updates parameter " + name +
+                    ", but its gradient " + buffer_name(program_, role_, gradient.root) +
+                    " was never computed");
+      }
+    });
+  }
+
+  void check_updated(std::size_t u) {
+    const Unit& unit = role_.units[u];
+    if (unit.gathered_late && !gatherer_[u].valid()) {
+      faults_.add("rank " + std::to_string(role_.ranks.front()) + ": " +
+                  buffer_name(program_, role_, unit.param) +
+                  " begins a step with one shard up to date, and no all_gather brings the others");
+    } else if (unit.whole_param && !unit.gathered_late && updater_[u].valid() &&
+               gatherer_[u] < updater_[u]) {
+      faults_.add(op_at(program_, role_, updater_[u]) + " updates one shard of " +
+                  buffer_name(program_, role_, unit.param) +
+                  ", which holds all of them, and no all_gather after it brings the others");
+    }
+    if (unit.master.valid() && updater_[u].valid() && writer_[u] < updater_[u]) {
+      faults_.add(op_at(program_, role_, updater_[u]) + " updates " +
+                  buffer_name(program_, role_, unit.master) + ", and nothing after it brings " +
+                  buffer_name(program_, role_, unit.param) + " up to date");
+    }
+    const std::int64_t size = size_of(role_.buffer(unit.updated()).dtype);
+    const std::int64_t unit_begin = whole(unit.updated()).begin;
+    for_each_part(unit, [&](const std::string& name, std::int64_t begin, std::int64_t end) {
+      if (updates_[u].covers(unit_begin + begin * size, unit_begin + end * size)) return;
+      faults_.add("rank " + std::to_string(role_.ranks.front()) + ": parameter " + name +
+                  " has optimizer state but never gets its gradient: no adamw writes " +
+                  buffer_name(program_, role_, unit.updated()) +
+                  (updater_[u].valid()
+                       ? " entirely; the last is " + op_at(program_, role_, updater_[u])
+                       : std::string{}));
+    });
+  }
+
+  const Program& program_;
+  const Role& role_;
+  Faults& faults_;
+  Ranges ranges_;
+  std::map<std::int32_t, std::vector<std::size_t>> by_root_;  // units by root of what is updated
+  std::map<std::int32_t, std::vector<std::size_t>> params_;   // units by root of their parameters
+  std::map<std::int32_t, IntervalMap<char>> computed_;        // by root
+  std::vector<bool> wanted_;                                  // by root
+  std::vector<IntervalMap<char>> updates_;                    // by unit, in its root
+  std::vector<OpId> updater_;                                 // by unit: last adamw
+  std::vector<OpId> writer_;                                  // by unit: last to write its param
+  std::vector<OpId> gatherer_;                                // by unit: last all-gather into it
+};
+
+}  // namespace
+
+void check_gradients(const Program& program, const Role& role, Faults& faults) {
+  Gradients(program, role, faults).check();
+}
+
+}  // namespace lockstep::verification

@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/interval_map.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+/// A vector clock: how many ops of each stream are known to have ended.
+using Clock = std::array<std::int32_t, kNumStreams>;
+
+void merge(Clock& into, const Clock& from) {
+  for (std::size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], from[s]);
+}
+
+std::size_t lane(Stream stream) { return static_cast<std::size_t>(stream); }
+
+/// Vector clocks of one role's ops, made in id order: stream order and `after` are all there is.
+class HappensBefore {
+ public:
+  explicit HappensBefore(const Role& role)
+      : role_(role), sequence_(role.ops.size()), saved_(role.ops.size(), -1) {
+    constexpr std::int32_t kWanted = -2;
+    std::size_t wanted = 0;
+    for (const Op& op : role.ops) {
+      for (const OpId dependency : role.after_of(op)) {
+        auto& slot = saved_[static_cast<std::size_t>(dependency.v)];
+        if (slot != kWanted) ++wanted;
+        slot = kWanted;
+      }
+    }
+    clocks_.reserve(wanted);
+  }
+
+  /// Clock of the next op; the op itself counts as ended, so that it may touch a buffer twice.
+  const Clock& advance(OpId id) {
+    const Op& op = role_.op(id);
+    const std::size_t s = lane(op.stream);
+    Clock& clock = tails_[s];
+    for (const OpId dependency : role_.after_of(op)) {
+      merge(clock,
+            clocks_[static_cast<std::size_t>(saved_[static_cast<std::size_t>(dependency.v)])]);
+    }
+    by_stream_[s].push_back(id);
+    clock[s] = static_cast<std::int32_t>(by_stream_[s].size());
+    auto& slot = saved_[static_cast<std::size_t>(id.v)];
+    if (slot != -1) {
+      slot = static_cast<std::int32_t>(clocks_.size());
+      clocks_.push_back(clock);
+    }
+    sequence_[static_cast<std::size_t>(id.v)] = clock[s];
+    return clock;
+  }
+
+  /// 1-based place of a past op on its stream.
+  std::int32_t sequence(OpId id) const { return sequence_[static_cast<std::size_t>(id.v)]; }
+  OpId op_at(std::size_t stream, std::int32_t sequence) const {
+    return by_stream_[stream][static_cast<std::size_t>(sequence - 1)];
+  }
+  bool ended(OpId id, const Clock& clock) const {
+    return sequence(id) <= clock[lane(role_.op(id).stream)];
+  }
+  /// A past op that `needed` holds and `clock` does not know to have ended; none: all have.
+  OpId first_unordered(const Clock& needed, const Clock& clock) const {
+    for (std::size_t s = 0; s < needed.size(); ++s) {
+      if (needed[s] > clock[s]) return op_at(s, needed[s]);
+    }
+    return {};
+  }
+
+ private:
+  const Role& role_;
+  std::vector<std::int32_t> sequence_;
+  std::vector<std::int32_t> saved_;  // by op: index into clocks_; -1: nobody waits for it
+  std::vector<Clock> clocks_;
+  std::array<Clock, kNumStreams> tails_{};
+  std::array<std::vector<OpId>, kNumStreams> by_stream_;
+};
+
+/// What happened last to a byte range of a root buffer.
+struct History {
+  OpId write;     // none: not written in this step
+  Clock reads{};  // since that write
+};
+
+class Memory {
+ public:
+  Memory(const Program& program, const Role& role, Faults& faults)
+      : program_(program),
+        role_(role),
+        faults_(faults),
+        ranges_(program, role),
+        order_(role),
+        histories_(role.buffers.size()),
+        ends_(role.buffers.size()) {}
+
+  void check() {
+    place_persistent();
+    sort_lifetimes();
+    for (std::size_t i = 0; i < role_.ops.size() && !faults_.full(); ++i) {
+      const OpId id{static_cast<std::int32_t>(i)};
+      const Clock& clock = order_.advance(id);
+      while (next_begin_ < begins_.size() && role_.buffer(begins_[next_begin_]).first == id) {
+        begin_life(begins_[next_begin_++]);
+      }
+      touch_all(id, clock);
+      while (next_end_ < finishes_.size() && role_.buffer(finishes_[next_end_]).last == id) {
+        end_life(finishes_[next_end_++]);
+      }
+    }
+  }
+
+ private:
+  bool is_root(std::size_t i) const { return !role_.buffers[i].parent.valid(); }
+
+  void place_persistent() {
+    for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
+      if (role_.buffers[i].persistent()) occupy({static_cast<std::int32_t>(i)});
+    }
+  }
+
+  void sort_lifetimes() {
+    for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
+      if (is_root(i) && !role_.buffers[i].persistent()) {
+        begins_.push_back({static_cast<std::int32_t>(i)});
+      }
+    }
+    finishes_ = begins_;
+    std::stable_sort(begins_.begin(), begins_.end(), [this](BufferId a, BufferId b) {
+      return role_.buffer(a).first < role_.buffer(b).first;
+    });
+    std::stable_sort(finishes_.begin(), finishes_.end(), [this](BufferId a, BufferId b) {
+      return role_.buffer(a).last < role_.buffer(b).last;
+    });
+  }
+
+  /// False, and a fault: another living buffer holds part of its bytes.
+  bool occupy(BufferId id) {
+    const Buffer& buffer = role_.buffer(id);
+    const std::int64_t end = buffer.offset + buffer.bytes.v;
+    BufferId other;
+    living_[buffer.on_host].visit(
+        buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId holder) { other = holder; });
+    if (other.valid() && buffer.bytes.v > 0) {
+      const std::string when =
+          buffer.persistent() ? " for the whole step" : " at %" + std::to_string(buffer.first.v);
+      std::string message = "rank " + std::to_string(role_.ranks.front()) + ": buffers " +
+                            buffer_name(program_, role_, id) + " and " +
+                            buffer_name(program_, role_, other) +
+                            " overlap in the arena and are alive together" + when;
+      if (!buffer.persistent()) {
+        message += " (" + describe(program_, role_, buffer.first) + ")";
+      }
+      faults_.add(std::move(message));
+      return false;
+    }
+    living_[buffer.on_host].assign(buffer.offset, end, id);
+    return true;
+  }
+
+  void begin_life(BufferId id) {
+    const Buffer& buffer = role_.buffer(id);
+    if (!occupy(id)) return;
+    Clock& needed = ends_[static_cast<std::size_t>(id.v)].needed;
+    arena_[buffer.on_host].visit(
+        buffer.offset, buffer.offset + buffer.bytes.v,
+        [&](std::int64_t, std::int64_t, const Clock& used) { merge(needed, used); });
+  }
+
+  void end_life(BufferId id) {
+    const Buffer& buffer = role_.buffer(id);
+    const std::int64_t end = buffer.offset + buffer.bytes.v;
+    const End& life = ends_[static_cast<std::size_t>(id.v)];
+    // A buffer that no op touched orders nothing: what was there before it stays on record.
+    if (life.used != Clock{}) {
+      Clock used = life.needed;
+      merge(used, life.used);
+      arena_[buffer.on_host].assign(buffer.offset, end, used);
+    }
+    BufferId holder;
+    auto& living = living_[buffer.on_host];
+    living.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId h) { holder = h; });
+    if (holder == id) living.erase(buffer.offset);
+    histories_[static_cast<std::size_t>(id.v)].clear();
+  }
+
+  void touch_all(OpId id, const Clock& clock) {
+    const Op& op = role_.op(id);
+    touches_.clear();
+    for (std::size_t k = 0; k < op.args_count; ++k) touches_.push_back(ranges_.touch(op, k));
+    for (const Touch& touch : touches_) enter(id, touch, clock);
+    for (const Touch& touch : touches_) {
+      if (touch.access != Access::Write) read(id, touch, clock);
+    }
+    for (const Touch& touch : touches_) {
+      if (touch.access != Access::Read) write(id, touch, clock);
+    }
+  }
+
+  // Lifetime, and order after every op that used the same bytes of the arena before.
+  void enter(OpId id, const Touch& touch, const Clock& clock) {
+    const Buffer& root = role_.buffer(touch.root);
+    if (root.persistent()) return;
+    if (id < root.first || root.last < id) {
+      faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
+                  (id < root.first ? " before it is allocated, at %" + std::to_string(root.first.v)
+                                   : " after it is freed: use after free; its last op is %" +
+                                         std::to_string(root.last.v) + " " +
+                                         describe(program_, role_, root.last)));
+      return;
+    }
+    End& life = ends_[static_cast<std::size_t>(touch.root.v)];
+    const OpId earlier = order_.first_unordered(life.needed, clock);
+    if (earlier.valid()) {
+      faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
+                  ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
+                  " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
+    }
+    const std::size_t s = lane(role_.op(id).stream);
+    life.used[s] = std::max(life.used[s], order_.sequence(id));
+  }
+
+  void read(OpId id, const Touch& touch, const Clock& clock) {
+    auto& history = histories_[static_cast<std::size_t>(touch.root.v)];
+    const std::size_t s = lane(role_.op(id).stream);
+    const bool persistent = role_.buffer(touch.root).persistent();
+    bool unwritten = false;
+    OpId unordered;
+    history.update(touch.begin, touch.end, [&](History& piece) {
+      if (!piece.write.valid()) {
+        unwritten = !persistent;
+      } else if (!order_.ended(piece.write, clock)) {
+        unordered = piece.write;
+      }
+      piece.reads[s] = order_.sequence(id);
+    });
+    if (unwritten) {
+      faults_.add(op_at(program_, role_, id) + " reads " +
+                  buffer_name(program_, role_, touch.root) + bytes_of(touch) +
+                  " before it is written");
+    }
+    if (unordered.valid()) add_race(id, "reads", touch, unordered, "writes");
+  }
+
+  void write(OpId id, const Touch& touch, const Clock& clock) {
+    auto& history = histories_[static_cast<std::size_t>(touch.root.v)];
+    OpId reader, writer;
+    history.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const History& piece) {
+      if (piece.write.valid() && !order_.ended(piece.write, clock)) writer = piece.write;
+      const OpId read = order_.first_unordered(piece.reads, clock);
+      if (read.valid()) reader = read;
+    });
+    if (writer.valid()) add_race(id, "writes", touch, writer, "writes");
+    if (reader.valid()) add_race(id, "writes", touch, reader, "reads");
+    history.assign(touch.begin, touch.end, {id, {}});
+  }
+
+  static std::string bytes_of(const Touch& touch) {
+    return " [" + std::to_string(touch.begin) + ", " + std::to_string(touch.end) + ")";
+  }
+
+  void add_race(OpId id, std::string_view does, const Touch& touch, OpId other,
+                std::string_view other_does) {
+    faults_.add(op_at(program_, role_, id) + " " + std::string(does) + " " +
+                buffer_name(program_, role_, touch.root) + bytes_of(touch) +
+                " and does not wait for %" + std::to_string(other.v) + " " +
+                describe(program_, role_, other) + " (stream " +
+                std::string(to_string(role_.op(other).stream)) + "), which " +
+                std::string(other_does) + " it: a race");
+  }
+
+  struct End {
+    Clock needed{};  // ops that used its place in the arena before
+    Clock used{};    // ops that used it
+  };
+
+  const Program& program_;
+  const Role& role_;
+  Faults& faults_;
+  Ranges ranges_;
+  HappensBefore order_;
+  std::vector<IntervalMap<History>> histories_;  // by root, from its first byte
+  std::vector<End> ends_;                        // by root
+  // Over the device's arena, and over the host's:
+  std::array<IntervalMap<BufferId>, 2> living_;  // who holds it now
+  std::array<IntervalMap<Clock>, 2> arena_;      // who has used it
+  std::vector<BufferId> begins_, finishes_;      // temporary roots by first and by last op
+  std::size_t next_begin_ = 0, next_end_ = 0;
+  std::vector<Touch> touches_;
+};
+
+}  // namespace
+
+void check_memory(const Program& program, const Role& role, Faults& faults) {
+  Memory(program, role, faults).check();
+}
+
+}  // namespace lockstep::verification

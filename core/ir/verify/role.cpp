@@ -1,0 +1,298 @@
+#include <span>
+
+#include "core/ir/verify/internal.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+class RoleCheck {
+ public:
+  RoleCheck(const Program& program, const Role& role, Faults& faults)
+      : program_(program), role_(role), faults_(faults) {}
+
+  void check() {
+    check_buffers();
+    check_op_indices();
+    if (!faults_.none()) return;
+    check_ops();
+    for (const Unit& unit : role_.units) check_unit(unit);
+  }
+
+ private:
+  void check_buffers() {
+    const auto& buffers = role_.buffers;
+    const auto ops = static_cast<std::int64_t>(role_.ops.size());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const Buffer& buffer = buffers[i];
+      const std::string name = rank_name() + "%b" + number(static_cast<std::int64_t>(i));
+      if (buffer.bytes.v < 0) faults_.add(name + " has a negative size");
+      if (buffer.name != -1 && !in_table(buffer.name, program_.names)) {
+        faults_.add(name + " has a name that does not exist");
+      }
+      std::int64_t limit = buffer.on_host ? role_.host_arena.v : role_.arena.v;
+      if (buffer.parent.valid()) {
+        if (!in_table(buffer.parent.v, buffers)) {
+          faults_.add(name + " is a view of %b" + number(buffer.parent.v) +
+                      ", which does not exist");
+          continue;
+        }
+        const Buffer& parent = role_.buffer(buffer.parent);
+        limit = parent.bytes.v;
+        if (buffer.on_host != parent.on_host) {
+          faults_.add(name + " is not in the memory of its parent");
+        }
+        if (parent.piece_of.valid()) faults_.add(name + " is a view of a piece");
+      } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
+                 buffer.last.v >= ops) {
+        faults_.add(name + " has the lifetime %" + number(buffer.first.v) + "..%" +
+                    number(buffer.last.v) + " in a list of " + number(ops) + " ops");
+      }
+      std::int64_t bytes = buffer.bytes.v;  // of all pieces
+      if (buffer.piece_of.v != -1) {
+        if (!buffer.parent.valid() || !in_table(buffer.piece_of.v, program_.groups)) {
+          faults_.add(name + " is a piece of " +
+                      (buffer.parent.valid() ? "a group that does not exist" : "no buffer"));
+          continue;
+        }
+        check_membership(name, buffer.piece_of);
+        const std::int64_t n = group_size(program_.mesh, program_.group(buffer.piece_of));
+        if (__builtin_mul_overflow(bytes, n, &bytes)) bytes = limit + 1;
+      }
+      std::int64_t end = 0;
+      if (buffer.offset < 0 || __builtin_add_overflow(buffer.offset, bytes, &end) || end > limit) {
+        faults_.add(name + " (" + number(bytes) + " bytes at " + number(buffer.offset) +
+                    ") lies outside its " + (buffer.parent.valid() ? "parent of " : "arena of ") +
+                    number(limit) + " bytes");
+      }
+    }
+    if (faults_.none()) check_view_cycles();
+  }
+
+  void check_membership(const std::string& name, GroupId group) {
+    for (const Rank rank : role_.ranks) {
+      if (position(program_.mesh, program_.group(group), rank) >= 0) continue;
+      return faults_.add(name + ": rank " + number(rank) + " has no piece, being outside group " +
+                         program_.group(group).name);
+    }
+  }
+
+  // Follows each chain of parents once: a chain that meets itself is a cycle.
+  void check_view_cycles() {
+    std::vector<std::int32_t> visited_from(role_.buffers.size(), -1);
+    for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
+      const auto start = static_cast<std::int32_t>(i);
+      BufferId at{start};
+      while (at.valid() && visited_from[static_cast<std::size_t>(at.v)] < 0) {
+        visited_from[static_cast<std::size_t>(at.v)] = start;
+        at = role_.buffer(at).parent;
+      }
+      if (at.valid() && visited_from[static_cast<std::size_t>(at.v)] == start) {
+        return faults_.add(rank_name() + "%b" + number(at.v) + " is a view of itself");
+      }
+    }
+  }
+
+  void check_op_indices() {
+    for (std::size_t i = 0; i < role_.ops.size() && !faults_.full(); ++i) {
+      const Op& op = role_.ops[i];
+      const std::string_view kind = to_string(op.kind);
+      const auto name = [&] {
+        return rank_name() + "%" + number(static_cast<std::int64_t>(i)) + " " + std::string(kind);
+      };
+      bool target = true;
+      if (op.kind == OpKind::Call) {
+        target = in_table(op.target, program_.functions);
+      } else if (is_collective(op.kind)) {
+        target = in_table(op.target, program_.groups);
+      } else if (is_copy(op.kind)) {
+        target = op.target >= 0 && op.target < kNumHostData;
+      }
+      if (!target) faults_.add(name() + ": target " + number(op.target) + " does not exist");
+      if (std::size_t{op.after_begin} + op.after_count > role_.after.size() ||
+          std::size_t{op.args_begin} + op.args_count > role_.args.size()) {
+        faults_.add(name() + ": its lists lie outside their pools");
+        continue;
+      }
+      for (const OpId dependency : role_.after_of(op)) {
+        if (!dependency.valid() || dependency.v >= static_cast<std::int32_t>(i)) {
+          faults_.add(name() + " waits for %" + number(dependency.v) +
+                      ", which does not come before it: a dependency cycle");
+        }
+      }
+      for (const BufferId buffer : role_.args_of(op)) {
+        if (!in_table(buffer.v, role_.buffers)) {
+          faults_.add(name() + ": buffer %b" + number(buffer.v) + " does not exist");
+        }
+      }
+    }
+  }
+
+  void check_ops() {
+    check_group_membership();
+    const int pp = program_.mesh.index_of("pp");
+    for (std::size_t i = 0; i < role_.ops.size() && !faults_.full(); ++i) {
+      const Op& op = role_.ops[i];
+      const OpId id{static_cast<std::int32_t>(i)};
+      const auto args = role_.args_of(op);
+      if (args.size() != expected_args(op)) {
+        faults_.add(op_at(program_, role_, id) + ": has " +
+                    number(static_cast<std::int64_t>(args.size())) + " arguments instead of " +
+                    number(static_cast<std::int64_t>(expected_args(op))));
+        continue;
+      }
+      check_places(id, op, args);
+      if (op.kind == OpKind::Call) {
+        const auto& formals = program_.function(op.function()).formals;
+        for (std::size_t k = 0; k < args.size(); ++k) {
+          if (role_.buffer(args[k]).bytes < formals[k].bytes) {
+            faults_.add(op_at(program_, role_, id) + ": " + buffer_name(program_, role_, args[k]) +
+                        " has " + number(role_.buffer(args[k]).bytes.v) + " bytes, but formal " +
+                        formals[k].name + " needs " + number(formals[k].bytes.v));
+          }
+        }
+      } else if (args.size() == 2) {
+        check_two_buffers(id, op, role_.buffer(args[0]), role_.buffer(args[1]));
+      } else if (is_p2p(op.kind)) {
+        check_peer(id, op, pp);
+      }
+    }
+  }
+
+  std::size_t expected_args(const Op& op) const {
+    if (op.kind == OpKind::Call) return program_.function(op.function()).formals.size();
+    const bool two = op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
+                     op.kind == OpKind::AllToAll || op.moves_memory();
+    return two ? 2 : 1;
+  }
+
+  /// The host computes on its own memory; copies between the two memories aside, nothing else
+  /// reaches it.
+  void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      const bool wanted = op.moves_memory() ? (op.kind == OpKind::HostToDevice) == (k == 0)
+                                            : op.kind == OpKind::Call && op.stream == Stream::Host;
+      if (role_.buffer(args[k]).on_host == wanted) continue;
+      faults_.add(op_at(program_, role_, id) + " (stream " + std::string(to_string(op.stream)) +
+                  ") cannot reach " + buffer_name(program_, role_, args[k]) + " in " +
+                  (wanted ? "device" : "host") + " memory");
+    }
+  }
+
+  void check_two_buffers(OpId id, const Op& op, const Buffer& source, const Buffer& destination) {
+    if (source.dtype != destination.dtype) {
+      faults_.add(op_at(program_, role_, id) + ": reads " + std::string(to_string(source.dtype)) +
+                  " but writes " + std::string(to_string(destination.dtype)));
+    }
+    const std::int64_t n =
+        op.moves_memory() ? 1 : group_size(program_.mesh, program_.group(op.group()));
+    const std::int64_t from = source.bytes.v;
+    const std::int64_t to = destination.bytes.v;
+    const bool fits = op.kind == OpKind::AllGather       ? to % n == 0 && to / n == from
+                      : op.kind == OpKind::ReduceScatter ? from % n == 0 && from / n == to
+                                                         : from == to && from % n == 0;
+    if (!fits) {
+      faults_.add(op_at(program_, role_, id) + ": " + number(from) + " bytes cannot become " +
+                  number(to) + " bytes in a group of " + number(n));
+    }
+  }
+
+  void check_peer(OpId id, const Op& op, int pp) {
+    if (pp < 0 || op.peer() < 0 ||
+        op.peer() >= program_.mesh.dims[static_cast<std::size_t>(pp)].size) {
+      return faults_.add(op_at(program_, role_, id) + ": there is no such pipeline peer");
+    }
+    for (const Rank rank : role_.ranks) {
+      if (program_.mesh.coordinate(rank, pp) == op.peer()) {
+        return faults_.add(op_at(program_, rank, id) + ": the peer is the rank itself");
+      }
+    }
+  }
+
+  // One op per group is enough: membership does not depend on the op.
+  void check_group_membership() {
+    std::vector<bool> seen(program_.groups.size(), false);
+    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
+      const Op& op = role_.ops[i];
+      if (!is_collective(op.kind) || seen[static_cast<std::size_t>(op.target)]) continue;
+      seen[static_cast<std::size_t>(op.target)] = true;
+      const Group& group = program_.group(op.group());
+      for (const Rank rank : role_.ranks) {
+        if (position(program_.mesh, group, rank) < 0) {
+          faults_.add(op_at(program_, rank, {static_cast<std::int32_t>(i)}) +
+                      ": the rank is outside its group " + group.name);
+          break;
+        }
+      }
+    }
+  }
+
+  void check_unit(const Unit& unit) {
+    const std::string name = rank_name() + "unit " + unit.name;
+    if (unit.elements < 0 || unit.shard_elements < 0) {
+      return faults_.add(name + " has a negative size");
+    }
+    if (unit.split_group.v != -1 && !in_table(unit.split_group.v, program_.groups)) {
+      return faults_.add(name + " names a split group that does not exist");
+    }
+    for (const UnitParameter& part : unit.parameters) {
+      std::int64_t end = 0;
+      if (!in_table(part.parameter.v, program_.parameters)) {
+        faults_.add(name + " names parameter " + number(part.parameter.v) +
+                    ", which does not exist");
+      } else if (part.offset < 0 ||
+                 __builtin_add_overflow(part.offset, held_elements(program_, unit, part), &end) ||
+                 end > unit.elements) {
+        faults_.add(name + ": parameter " +
+                    program_.parameters[static_cast<std::size_t>(part.parameter.v)].name +
+                    " lies outside its " + number(unit.elements) + " elements");
+      }
+    }
+    std::int64_t covered = unit.shard_elements;
+    std::int64_t held = unit.shard_elements;  // of the parameters, by each rank
+    if (unit.shard_group.v != -1) {
+      if (!in_table(unit.shard_group.v, program_.groups)) {
+        return faults_.add(name + " names a shard group that does not exist");
+      }
+      const std::int64_t n = group_size(program_.mesh, program_.group(unit.shard_group));
+      if (__builtin_mul_overflow(covered, n, &covered)) covered = unit.elements;
+      if (unit.whole_param) held = covered;
+    }
+    if (covered < unit.elements) {
+      faults_.add(name + ": its shards hold " + number(covered) + " of " + number(unit.elements) +
+                  " elements");
+    }
+    check_unit_buffer(name, "param", unit.param, held, held > 0);
+    check_unit_buffer(name, "master", unit.master, unit.shard_elements, false);
+    check_unit_buffer(name, "adam_m", unit.adam_m, unit.shard_elements, false);
+    check_unit_buffer(name, "adam_v", unit.adam_v, unit.shard_elements, false);
+  }
+
+  void check_unit_buffer(const std::string& unit, std::string_view what, BufferId id,
+                         std::int64_t elements, bool required) {
+    if (id.v == -1 && !required) return;
+    const std::string name = unit + ": " + std::string(what);
+    if (!in_table(id.v, role_.buffers)) return faults_.add(name + " names no buffer");
+    const Buffer& buffer = role_.buffer(id);
+    if (!role_.buffer(role_.root(id)).persistent()) {
+      faults_.add(name + " %b" + number(id.v) + " does not keep its values between steps");
+    }
+    if (buffer.bytes.v / size_of(buffer.dtype) < elements) {
+      faults_.add(name + " %b" + number(id.v) + " has fewer than " + number(elements) +
+                  " elements");
+    }
+  }
+
+  std::string rank_name() const { return "rank " + number(role_.ranks.front()) + ": "; }
+
+  const Program& program_;
+  const Role& role_;
+  Faults& faults_;
+};
+
+}  // namespace
+
+void check_role(const Program& program, const Role& role, Faults& faults) {
+  RoleCheck(program, role, faults).check();
+}
+
+}  // namespace lockstep::verification

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <limits>
+
+#include "core/ir/verify/internal.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+bool contains_duplicates(std::vector<int> values) {
+  std::sort(values.begin(), values.end());
+  return std::adjacent_find(values.begin(), values.end()) != values.end();
+}
+
+class Structure {
+ public:
+  Structure(const Program& program, Faults& faults) : program_(program), faults_(faults) {}
+
+  void check() {
+    check_mesh();
+    if (!faults_.none()) return;
+    for (const Group& group : program_.groups) check_group(group);
+    for (const Parameter& parameter : program_.parameters) check_parameter(parameter);
+    check_functions(program_, faults_);
+    check_ranks();
+    if (!faults_.none()) return;
+    for (std::size_t i = 0; i < program_.roles.size() && !faults_.full(); ++i) {
+      check_role(program_, program_.roles[i], faults_);
+    }
+  }
+
+ private:
+  void check_mesh() {
+    constexpr std::int64_t kMaxWorld = std::numeric_limits<Rank>::max();
+    std::int64_t size = 1;
+    for (const MeshDim& dim : program_.mesh.dims) {
+      if (dim.size < 1) return faults_.add("mesh dimension " + dim.name + " is empty");
+      size *= dim.size;
+      if (size > kMaxWorld) return faults_.add("the mesh has more than 2^31 ranks");
+      if (&program_.mesh.dims[static_cast<std::size_t>(program_.mesh.index_of(dim.name))] != &dim) {
+        return faults_.add("two mesh dimensions are named " + dim.name);
+      }
+    }
+  }
+
+  void check_group(const Group& group) {
+    const std::string name = "group " + group.name;
+    for (const int dim : group.dims) {
+      if (!in_table(dim, program_.mesh.dims)) {
+        return faults_.add(name + " uses mesh dimension " + number(dim) + ", which does not exist");
+      }
+    }
+    if (contains_duplicates(group.dims)) faults_.add(name + " uses a mesh dimension twice");
+    if (group.only.empty()) return;
+    if (group.dims.empty()) return faults_.add(name + " picks coordinates of no dimension");
+    const int size = program_.mesh.dims[static_cast<std::size_t>(group.dims[0])].size;
+    for (const int c : group.only) {
+      if (c < 0 || c >= size) {
+        faults_.add(name + " picks coordinate " + number(c) + " of " + number(size));
+      }
+    }
+    if (contains_duplicates(group.only)) faults_.add(name + " picks a coordinate twice");
+  }
+
+  void check_parameter(const Parameter& parameter) {
+    const std::string name = "parameter " + parameter.name;
+    if (parameter.split_dim < 0) {
+      if (!parameter.sections.empty()) faults_.add(name + " has sections but no split dimension");
+      return;
+    }
+    if (!in_table(parameter.split_dim, parameter.shape)) {
+      return faults_.add(name + " is split along dimension " + number(parameter.split_dim) +
+                         ", which it does not have");
+    }
+    const std::int64_t extent = parameter.shape[static_cast<std::size_t>(parameter.split_dim)];
+    std::int64_t left = extent;
+    for (const std::int64_t section : parameter.sections) {
+      if (section < 0 || section > left) left = -1;
+      if (left < 0) break;
+      left -= section;
+    }
+    if (left != 0) {
+      faults_.add(name + ": its sections do not add up to the " + number(extent) +
+                  " of dimension " + number(parameter.split_dim));
+    }
+  }
+
+  void check_ranks() {
+    const auto world = static_cast<std::size_t>(program_.mesh.world_size());
+    if (program_.role_of_rank.size() != world) {
+      return faults_.add("the mesh has " + number(static_cast<std::int64_t>(world)) +
+                         " ranks, but roles are given for " +
+                         number(static_cast<std::int64_t>(program_.role_of_rank.size())));
+    }
+    std::size_t listed = 0;
+    for (std::size_t i = 0; i < program_.roles.size(); ++i) {
+      const Role& role = program_.roles[i];
+      const std::string name = "role " + number(static_cast<std::int64_t>(i));
+      if (role.ranks.empty()) faults_.add(name + " has no ranks");
+      for (std::size_t k = 0; k < role.ranks.size(); ++k) {
+        const Rank rank = role.ranks[k];
+        if (!in_table(rank, program_.role_of_rank)) {
+          faults_.add(name + " lists rank " + number(rank) + ", which does not exist");
+        } else if (k > 0 && role.ranks[k - 1] >= rank) {
+          faults_.add(name + " does not list its ranks in ascending order: " + number(rank));
+        } else if (program_.role_of_rank[static_cast<std::size_t>(rank)].v !=
+                   static_cast<std::int32_t>(i)) {
+          faults_.add("rank " + number(rank) + " has more than one role");
+        }
+      }
+      listed += role.ranks.size();
+    }
+    if (listed == world || !faults_.none()) return;
+    for (std::size_t rank = 0; rank < world; ++rank) {
+      const RoleId role = program_.role_of_rank[rank];
+      if (!in_table(role.v, program_.roles) ||
+          !std::binary_search(program_.roles[static_cast<std::size_t>(role.v)].ranks.begin(),
+                              program_.roles[static_cast<std::size_t>(role.v)].ranks.end(),
+                              static_cast<Rank>(rank))) {
+        return faults_.add("rank " + number(static_cast<std::int64_t>(rank)) + " has no role");
+      }
+    }
+  }
+
+  const Program& program_;
+  Faults& faults_;
+};
+
+}  // namespace
+
+void check_structure(const Program& program, Faults& faults) { Structure(program, faults).check(); }
+
+}  // namespace lockstep::verification

@@ -1,0 +1,89 @@
+#include "core/ir/verify/verify.hpp"
+
+#include "core/ir/verify/internal.hpp"
+
+namespace lockstep {
+namespace verification {
+
+std::string op_at(const Program& program, Rank rank, OpId id) {
+  return "rank " + std::to_string(rank) + ": %" + std::to_string(id.v) + " " +
+         describe(program, program.role_of(rank), id);
+}
+
+std::string op_at(const Program& program, const Role& role, OpId id) {
+  return op_at(program, role.ranks.front(), id);
+}
+
+std::string buffer_name(const Program& program, const Role& role, BufferId id) {
+  const Buffer& buffer = role.buffer(id);
+  std::string text = "%b" + std::to_string(id.v) + " (" + std::string(to_string(buffer.kind));
+  if (buffer.name >= 0) text += " " + program.names[static_cast<std::size_t>(buffer.name)];
+  if (buffer.layer >= 0) text += " L" + std::to_string(buffer.layer);
+  if (buffer.microbatch >= 0) text += " mb" + std::to_string(buffer.microbatch);
+  return text + ")";
+}
+
+Ranges::Ranges(const Program& program, const Role& role)
+    : program_(program), role_(role), places_(role.buffers.size()) {
+  std::vector<std::int32_t> chain;
+  for (std::size_t i = 0; i < role.buffers.size(); ++i) {
+    std::int32_t at = static_cast<std::int32_t>(i);
+    while (!places_[static_cast<std::size_t>(at)].root.valid()) {
+      const BufferId parent = role.buffer({at}).parent;
+      if (!parent.valid()) {
+        places_[static_cast<std::size_t>(at)].root = {at};
+        break;
+      }
+      chain.push_back(at);
+      at = parent.v;
+    }
+    for (; !chain.empty(); chain.pop_back()) {
+      const Place parent = places_[static_cast<std::size_t>(at)];
+      at = chain.back();
+      places_[static_cast<std::size_t>(at)] = {parent.root,
+                                               parent.offset + role.buffer({at}).offset};
+    }
+  }
+  for (const Group& group : program.groups) {
+    bool sends = false;
+    for (const Rank rank : role.ranks) sends = sends || position(program.mesh, group, rank) == 0;
+    sends_broadcast_.push_back(sends);
+  }
+}
+
+Touch Ranges::touch(const Op& op, std::size_t index) const {
+  const BufferId buffer = role_.args_of(op)[index];
+  Access what = access(program_, op, index);
+  std::int64_t bytes = span_of(program_, role_.buffer(buffer)).v;
+  if (role_.buffer(buffer).piece_of.valid()) return part(buffer, 0, bytes, what);
+  if (op.kind == OpKind::Call) {
+    bytes = program_.function(op.function()).formals[index].bytes.v;
+  } else if (op.kind == OpKind::Broadcast &&
+             !sends_broadcast_[static_cast<std::size_t>(op.target)]) {
+    what = Access::Write;
+  }
+  return part(buffer, 0, bytes, what);
+}
+
+Touch Ranges::part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const {
+  const Place& place = places_[static_cast<std::size_t>(buffer.v)];
+  return {place.root, place.offset + offset, place.offset + offset + bytes, access};
+}
+
+}  // namespace verification
+
+std::vector<Error> verify(const Program& program) {
+  verification::Faults faults;
+  verification::check_structure(program, faults);
+  if (!faults.none()) return faults.take();
+  const Folding folding = fold(program);
+  verification::check_matching(program, folding, faults);
+  if (faults.none()) verification::check_deadlock(program, folding, faults);
+  for (const Role& role : program.roles) {
+    verification::check_memory(program, role, faults);
+    verification::check_gradients(program, role, faults);
+  }
+  return faults.take();
+}
+
+}  // namespace lockstep

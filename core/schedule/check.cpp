@@ -1,0 +1,173 @@
+// check_schedule: PyTorch's rules for a schedule, and a dry run that finds ranks in a circle.
+#include <algorithm>
+
+#include "core/schedule/schedule.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kEnough = 10;  // messages
+
+class Check {
+ public:
+  Check(const Schedule& schedule, int p, int stages, int m)
+      : schedule_(schedule), p_(p), per_copy_(stages), stages_(stages * schedule.copies), m_(m) {}
+
+  std::vector<std::string> run() {
+    if (schedule_.actions.size() != static_cast<std::size_t>(p_)) {
+      add("it has " + std::to_string(schedule_.actions.size()) + " rows for " + std::to_string(p_) +
+          " pipeline ranks");
+    } else if (indices()) {
+      placement();
+      counts();
+      if (faults_.empty()) dry_run();
+    }
+    return std::move(faults_);
+  }
+
+ private:
+  void add(std::string fault) {
+    if (faults_.size() < kEnough) faults_.push_back(std::move(fault));
+  }
+  std::size_t cell(const Action& a) const { return cell(a.stage, a.microbatch); }
+  std::size_t cell(Stage s, Microbatch mb) const {
+    return static_cast<std::size_t>(s) * static_cast<std::size_t>(m_) +
+           static_cast<std::size_t>(mb);
+  }
+  std::size_t cells() const {
+    return static_cast<std::size_t>(stages_) * static_cast<std::size_t>(m_);
+  }
+  static std::string on(std::size_t rank) { return " on rank " + std::to_string(rank); }
+
+  bool indices() {
+    for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
+      for (const Action& a : schedule_.actions[r]) {
+        if (a.stage < 0 || a.stage >= stages_) {
+          add(to_string(a) + on(r) + ": stages (pipeline ranks × virtual stages) go from 0 to " +
+              std::to_string(stages_ - 1));
+        }
+        if (a.microbatch < 0 || a.microbatch >= m_) {
+          add(to_string(a) + on(r) + ": microbatches go from 0 to " + std::to_string(m_ - 1));
+        }
+      }
+    }
+    return faults_.empty();
+  }
+
+  void placement() {
+    std::vector<int> rank_of(static_cast<std::size_t>(stages_), -1);
+    for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
+      for (const Action& a : schedule_.actions[r]) {
+        int& rank = rank_of[static_cast<std::size_t>(a.stage)];
+        if (rank < 0) rank = static_cast<int>(r);
+        if (rank != static_cast<int>(r)) {
+          return add("stage " + std::to_string(a.stage) + " stands on rank " +
+                     std::to_string(rank) + " and" + on(r).substr(3) +
+                     ": a stage lives on one rank");
+        }
+      }
+    }
+  }
+
+  void counts() {
+    // Of each (stage, microbatch), what has been seen: F, B, I, W.
+    std::vector<std::array<bool, 4>> seen(cells());
+    const auto index = [](Phase phase) { return static_cast<std::size_t>(phase); };
+    for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
+      for (const Action& a : schedule_.actions[r]) {
+        auto& done = seen[cell(a)];
+        const auto has = [&](Phase phase) { return done[index(phase)]; };
+        if (has(a.phase)) add(to_string(a) + on(r) + " stands twice");
+        if (a.phase != Phase::F && !has(Phase::F)) {
+          add(to_string(a) + on(r) + " comes before its forward pass");
+        }
+        if (a.phase == Phase::W && !has(Phase::I)) {
+          add(to_string(a) + on(r) + " comes before its I");
+        }
+        if ((a.phase == Phase::B && (has(Phase::I) || has(Phase::W))) ||
+            (a.phase != Phase::F && a.phase != Phase::B && has(Phase::B))) {
+          add(to_string(a) + on(r) + ": its backward pass is both whole (B) and split (I, W)");
+        }
+        done[index(a.phase)] = true;
+      }
+    }
+    const std::vector<int> copy_of = copies();
+    for (Stage s = 0; s < stages_; ++s) {
+      for (Microbatch mb = 0; mb < m_; ++mb) {
+        if (s / per_copy_ != copy_of[static_cast<std::size_t>(mb)]) continue;
+        const auto& done = seen[cell(s, mb)];
+        const std::string place = std::to_string(s) + " microbatch " + std::to_string(mb);
+        if (!done[index(Phase::F)]) add("stage " + place + " has no forward pass");
+        const bool split = done[index(Phase::I)] && done[index(Phase::W)];
+        if (!done[index(Phase::B)] && !split) {
+          add("stage " + place + " has no " +
+              (done[index(Phase::I)] ? "W" : "backward pass (B, or I and W)"));
+        }
+      }
+    }
+  }
+
+  /// The copy of the model that each microbatch goes through; the first, if none.
+  std::vector<int> copies() const {
+    std::vector<int> copy_of(static_cast<std::size_t>(m_), 0);
+    for (const Actions& actions : schedule_.actions) {
+      for (const Action& a : actions) {
+        copy_of[static_cast<std::size_t>(a.microbatch)] = a.stage / per_copy_;
+      }
+    }
+    return copy_of;
+  }
+
+  bool ready(const Action& a, const std::vector<bool>& forward,
+             const std::vector<bool>& backward) const {
+    if (a.phase == Phase::F) {
+      return schedule_.is_first(a.stage) || forward[cell(a.stage - 1, a.microbatch)];
+    }
+    if (a.phase == Phase::W || schedule_.is_last(a.stage)) return true;
+    return backward[cell(a.stage + 1, a.microbatch)];
+  }
+
+  /// Runs what can run until nothing can; what ran before never hinders what runs later.
+  void dry_run() {
+    std::vector<bool> forward(cells(), false), backward(cells(), false);
+    std::vector<std::size_t> at(schedule_.actions.size(), 0);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t r = 0; r < at.size(); ++r) {
+        const Actions& actions = schedule_.actions[r];
+        while (at[r] < actions.size()) {
+          const std::size_t count = actions[at[r]].overlaps_next ? 2 : 1;
+          bool all = true;
+          for (std::size_t i = 0; i < count; ++i) {
+            all = all && ready(actions[at[r] + i], forward, backward);
+          }
+          if (!all) break;
+          for (std::size_t i = 0; i < count; ++i) {
+            const Action& a = actions[at[r]++];
+            if (a.phase == Phase::F) forward[cell(a)] = true;
+            if (a.phase == Phase::B || a.phase == Phase::I) backward[cell(a)] = true;
+          }
+          moved = true;
+        }
+      }
+    }
+    std::string stuck;
+    for (std::size_t r = 0; r < at.size(); ++r) {
+      if (at[r] == schedule_.actions[r].size()) continue;
+      stuck += (stuck.empty() ? "" : ", ") + to_string(schedule_.actions[r][at[r]]) + on(r);
+    }
+    if (!stuck.empty()) add("ranks wait for each other in a circle: nothing can follow " + stuck);
+  }
+
+  const Schedule& schedule_;
+  const int p_, per_copy_, stages_, m_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_schedule(const Schedule& schedule, int p, int stages, int m) {
+  return Check(schedule, p, stages, m).run();
+}
+
+}  // namespace lockstep

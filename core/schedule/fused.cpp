@@ -1,0 +1,80 @@
+// Schedules whose backward pass is one piece.
+#include <algorithm>
+
+#include "core/schedule/generators.hpp"
+
+namespace lockstep {
+
+/// Huang et al. 2019: all forward passes, then all backward passes, both in microbatch order.
+Actions gpipe(const PipelineShape& shape, int rank) {
+  Actions actions;
+  for (int i = 0; i < shape.m; ++i) actions.push_back({Phase::F, rank, i});
+  for (int i = 0; i < shape.m; ++i) actions.push_back({Phase::B, rank, i});
+  return actions;
+}
+
+namespace {
+
+/// Forward passes to warm up, then one forward and one backward in turn, then the backward passes
+/// that are left.
+Actions in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backward, int warmup) {
+  Actions actions;
+  std::size_t f = 0;
+  std::size_t b = 0;
+  const auto run = [&](Phase phase, const Pass& pass) {
+    actions.push_back({phase, pass.stage, pass.microbatch});
+  };
+  while (f < std::min(static_cast<std::size_t>(warmup), forward.size())) {
+    run(Phase::F, forward[f++]);
+  }
+  while (f < forward.size()) {
+    run(Phase::F, forward[f++]);
+    run(Phase::B, backward[b++]);
+  }
+  while (b < backward.size()) run(Phase::B, backward[b++]);
+  return actions;
+}
+
+}  // namespace
+
+std::vector<Pass> interleaved_passes(const PipelineShape& shape, int rank, bool backward) {
+  std::vector<Pass> passes;
+  for (int begin = 0; begin < shape.m; begin += shape.group) {
+    const int end = std::min(shape.m, begin + shape.group);
+    for (int k = 0; k < shape.v; ++k) {
+      const int chunk = backward ? shape.v - 1 - k : k;
+      for (int i = begin; i < end; ++i) passes.push_back({chunk * shape.p + rank, i});
+    }
+  }
+  return passes;
+}
+
+/// Narayanan et al. 2021a (PipeDream-Flush).
+Actions one_f_one_b(const PipelineShape& shape, int rank) {
+  PipelineShape whole = shape;
+  whole.group = shape.m;
+  return in_turn(interleaved_passes(whole, rank, false), interleaved_passes(whole, rank, true),
+                 shape.p - 1 - rank);
+}
+
+/// Narayanan et al. 2021b: rank r warms up with 2(p-1-r) + (v-1) group passes, one more round trip
+/// than it needs, so that a transfer has the time of a whole pass.
+Actions interleaved_1f1b(const PipelineShape& shape, int rank) {
+  return in_turn(interleaved_passes(shape, rank, false), interleaved_passes(shape, rank, true),
+                 2 * (shape.p - 1 - rank) + (shape.v - 1) * shape.group);
+}
+
+/// Lamy-Poirier 2022 (breadth-first pipeline parallelism): all microbatches of a chunk before the
+/// next chunk; backward likewise, microbatches reversed.
+Actions looped_bfs(const PipelineShape& shape, int rank) {
+  Actions actions;
+  for (int k = 0; k < shape.v; ++k) {
+    for (int i = 0; i < shape.m; ++i) actions.push_back({Phase::F, k * shape.p + rank, i});
+  }
+  for (int k = shape.v - 1; k >= 0; --k) {
+    for (int i = shape.m - 1; i >= 0; --i) actions.push_back({Phase::B, k * shape.p + rank, i});
+  }
+  return actions;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,136 @@
+#include "core/schedule/messages.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace lockstep {
+
+bool boundary_goes_down(const Schedule& schedule, Stage stage) {
+  const int p = static_cast<int>(schedule.actions.size());
+  const int from = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
+  const int to = schedule.rank_of_stage[static_cast<std::size_t>(stage) + 1];
+  return (to - from + p) % p <= p / 2;
+}
+
+std::vector<Step> steps_of(const Actions& actions) {
+  std::vector<Step> steps;
+  for (std::size_t i = 0; i < actions.size(); i = steps.back().end) {
+    steps.push_back({i, std::min(i + (actions[i].overlaps_next ? 2 : 1), actions.size())});
+  }
+  return steps;
+}
+
+namespace {
+
+/// The input of an action, named by the action: backward, stage, microbatch.
+using Need = std::pair<bool, std::pair<Stage, Microbatch>>;
+Need need_of(const Action& a) { return {a.phase != Phase::F, {a.stage, a.microbatch}}; }
+
+/// All ranks step by step in turn, each step taking one tick.
+class LockStep {
+ public:
+  LockStep(const Schedule& schedule, bool ahead) : schedule_(schedule), ahead_(ahead) {
+    for (const Actions& actions : schedule.actions) {
+      ranks_.push_back({steps_of(actions), 0});
+      for (std::size_t s = 0; s < ranks_.back().steps.size(); ++s) {
+        for (std::size_t i = ranks_.back().steps[s].begin; i < ranks_.back().steps[s].end; ++i) {
+          if (actions[i].phase != Phase::W) step_of_[need_of(actions[i])] = s;
+        }
+      }
+    }
+  }
+
+  struct Message {
+    Action needed_by;
+    std::size_t before;  // step of the receiver
+  };
+  struct Channel {
+    int sender, receiver;
+    bool down;
+    auto operator<=>(const Channel&) const = default;
+  };
+
+  /// Messages by channel, in the order of the sends.
+  std::map<Channel, std::vector<Message>> run() {
+    for (bool moved = true; moved;) {
+      std::vector<std::size_t> ready;
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        if (can_run(r)) ready.push_back(r);
+      }
+      for (std::size_t r : ready) execute(r);
+      moved = !ready.empty();
+    }
+    return std::move(channels_);
+  }
+
+ private:
+  struct RankState {
+    std::vector<Step> steps;
+    std::size_t next = 0;
+  };
+
+  int rank_of(Stage s) const { return schedule_.rank_of_stage[static_cast<std::size_t>(s)]; }
+
+  bool can_run(std::size_t r) const {
+    const RankState& rank = ranks_[r];
+    if (rank.next == rank.steps.size()) return false;
+    const Step step = rank.steps[rank.next];
+    const Actions& actions = schedule_.actions[r];
+    for (std::size_t i = step.begin; i < step.end; ++i) {
+      const Action& a = actions[i];
+      const bool source =
+          a.phase == Phase::F ? schedule_.is_first(a.stage) : schedule_.is_last(a.stage);
+      if (a.phase == Phase::W || source || given_.count(need_of(a)) > 0) continue;
+      return false;
+    }
+    return true;
+  }
+
+  void execute(std::size_t r) {
+    const Step step = ranks_[r].steps[ranks_[r].next++];
+    for (std::size_t i = step.begin; i < step.end; ++i) {
+      Action to = schedule_.actions[r][i];
+      const bool forward = to.phase == Phase::F;
+      const bool sink = forward ? schedule_.is_last(to.stage) : schedule_.is_first(to.stage);
+      if (to.phase == Phase::W || sink) continue;
+      to.stage += forward ? 1 : -1;
+      given_.insert(need_of(to));
+      const int receiver = rank_of(to.stage);
+      if (receiver == static_cast<int>(r)) continue;
+      const bool down = boundary_goes_down(schedule_, forward ? to.stage - 1 : to.stage);
+      const std::size_t needed = step_of_.at(need_of(to));
+      const std::size_t reached = ranks_[static_cast<std::size_t>(receiver)].next;
+      const std::size_t early = std::min(reached, needed == 0 ? 0 : needed - 1);
+      channels_[{static_cast<int>(r), receiver, down == forward}].push_back(
+          {to, ahead_ ? early : needed});
+    }
+  }
+
+  const Schedule& schedule_;
+  const bool ahead_;
+  std::vector<RankState> ranks_;
+  std::map<Need, std::size_t> step_of_;
+  std::set<Need> given_;  // inputs that are there
+  std::map<Channel, std::vector<Message>> channels_;
+};
+
+}  // namespace
+
+Messages::Messages(const Schedule& schedule, bool ahead) {
+  for (const Actions& actions : schedule.actions) {
+    posted_.emplace_back(steps_of(actions).size());
+  }
+  for (auto& [channel, messages] : LockStep(schedule, ahead).run()) {
+    for (std::size_t i = messages.size(); i-- > 1;) {
+      messages[i - 1].before = std::min(messages[i - 1].before, messages[i].before);
+    }
+    auto& lists = posted_[static_cast<std::size_t>(channel.receiver)];
+    for (const LockStep::Message& message : messages) {
+      lists[message.before].push_back(message.needed_by);
+    }
+  }
+}
+
+}  // namespace lockstep

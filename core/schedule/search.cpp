@@ -1,0 +1,203 @@
+// ZB-1p and ZB-2p: the greedy search of Qi et al. 2023 for the order of F, I and W under a limit of
+// live activations: F takes one, I gives back what W does not need, W the rest. Eight variants are
+// tried; the one whose longest stage is shortest is kept.
+#include "core/schedule/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+struct Variant {
+  bool gap_before_first_i;  // stop packing F as soon as one would delay the first I
+  bool hold_forward;        // leave out an F that the next stage has no use for yet
+  bool fill_small_gaps;     // W also into gaps shorter than those of other stages
+};
+
+/// Builds the lists of all ranks microbatch by microbatch, and the times that they take.
+class GreedySchedule {
+ public:
+  GreedySchedule(const PipelineShape& shape, double limit, Variant variant)
+      : shape_(shape), limit_(limit), variant_(variant), ranks_(at(shape.p)) {
+    for (Rank& rank : ranks_) {
+      rank.forward_end.resize(at(shape.m));
+      rank.input_end.resize(at(shape.m));
+    }
+  }
+
+  void run() {
+    warm_up();
+    for (int mb = 1; mb < shape_.m; ++mb) {
+      forward_round();
+      for (int s = shape_.p - 1; s >= 0; --s) {
+        Rank& rank = ranks_[at(s)];
+        if (s + 1 < shape_.p) fill_gap(s, ranks_[at(s + 1)].input_end[at(mb)] + shape_.p2p);
+        if (s == 0 && rank.forwards == shape_.m) {
+          while (rank.weights < rank.inputs) weight(s);
+        }
+        input(s);
+      }
+    }
+    for (int s = 0; s < shape_.p; ++s) {
+      while (ranks_[at(s)].weights < shape_.m) weight(s);
+    }
+  }
+  double longest_stage() const {
+    double longest = 0;
+    for (const Rank& rank : ranks_) longest = std::max(longest, rank.end - rank.begin);
+    return longest;
+  }
+  std::vector<Actions> take() { return take_actions(ranks_); }
+
+ private:
+  struct Rank {
+    int forwards = 0, inputs = 0, weights = 0;
+    double begin = 0, end = 0;
+    double gaps = 0;  // idle since the first F
+    std::vector<double> forward_end, input_end;
+    Actions actions;
+  };
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  const StageTimes& times(int s) const { return shape_.times[at(s)]; }
+
+  /// Activations that one more F would have alive, above the limit.
+  double excess(const Rank& rank) const {
+    const double kept = shape_.kept_after_input;
+    return rank.forwards + 1 - rank.inputs * (1 - kept) - rank.weights * kept - limit_ -
+           kActivationRounding;
+  }
+  void start(Rank& rank, double ready) {
+    if (rank.end < ready) {
+      if (rank.forwards > 0) rank.gaps += ready - rank.end;
+      rank.end = ready;
+    }
+  }
+  void forward(int s) {
+    Rank& rank = ranks_[at(s)];
+    const int mb = rank.forwards;
+    if (s > 0) start(rank, ranks_[at(s - 1)].forward_end[at(mb)] + shape_.p2p);
+    if (mb == 0) rank.begin = rank.end;
+    rank.end += times(s).forward;
+    rank.forward_end[at(mb)] = rank.end;
+    rank.actions.push_back({Phase::F, s, rank.forwards++});
+  }
+  void input(int s) {
+    Rank& rank = ranks_[at(s)];
+    const int mb = rank.inputs;
+    if (s + 1 < shape_.p) start(rank, ranks_[at(s + 1)].input_end[at(mb)] + shape_.p2p);
+    rank.end += times(s).input;
+    rank.input_end[at(mb)] = rank.end;
+    rank.actions.push_back({Phase::I, s, rank.inputs++});
+  }
+  void weight(int s) {
+    Rank& rank = ranks_[at(s)];
+    rank.end += times(s).weight;
+    rank.actions.push_back({Phase::W, s, rank.weights++});
+  }
+
+  /// The first F everywhere, then as many more as fit before the first I could begin, fewer on each
+  /// rank than on the one before; then the first I everywhere.
+  void warm_up() {
+    for (int s = 0; s < shape_.p; ++s) forward(s);
+    std::vector<int> extra(at(shape_.p), 0);
+    double first_input = 0;  // when the first I of the stage after could end
+    for (int s = shape_.p - 1; s >= 0; --s) {
+      double end = ranks_[at(s)].end;
+      const double ready = s + 1 < shape_.p ? first_input + shape_.p2p : end;
+      const auto room = [&](int more) { return 2 + more <= limit_ && 1 + more < shape_.m; };
+      while (s + 1 < shape_.p && room(extra[at(s)])) {
+        if (variant_.gap_before_first_i ? end + times(s).forward > ready : end >= ready) break;
+        end += times(s).forward;
+        ++extra[at(s)];
+      }
+      first_input = std::max(end, ready) + times(s).input;
+    }
+    for (int s = 1; s < shape_.p; ++s) {
+      // Also what its predecessor has sent by then.
+      while (extra[at(s)] > 0 && extra[at(s)] >= extra[at(s - 1)] && 1 + extra[at(s)] < shape_.m) {
+        --extra[at(s)];
+      }
+    }
+    for (int s = 0; s < shape_.p; ++s) {
+      for (int i = 0; i < extra[at(s)]; ++i) forward(s);
+    }
+    for (int s = shape_.p - 1; s >= 0; --s) input(s);
+  }
+
+  /// At most one F per rank; a rank that leaves it out keeps those before it from running ahead.
+  void forward_round() {
+    std::vector<bool> runs(at(shape_.p));
+    for (int s = shape_.p - 1; s >= 0; --s) {
+      runs[at(s)] =
+          ranks_[at(s)].forwards < shape_.m && !holds_forward(s) &&
+          (s + 1 == shape_.p || runs[at(s + 1)] || ranks_[at(s + 1)].forwards == shape_.m);
+    }
+    for (int s = 0; s < shape_.p; ++s) {
+      if (!runs[at(s)]) continue;
+      while (excess(ranks_[at(s)]) > 0) weight(s);
+      if (s > 0) {
+        const double ready = ranks_[at(s - 1)].forward_end[at(ranks_[at(s)].forwards)] + shape_.p2p;
+        fill_gap(s, ready);
+      }
+      forward(s);
+    }
+  }
+
+  /// True if the next stage, two forward passes behind, can do with the one after this I.
+  bool holds_forward(int s) const {
+    if (!variant_.hold_forward || s + 1 == shape_.p) return false;
+    const Rank& rank = ranks_[at(s)];
+    const Rank& next = ranks_[at(s + 1)];
+    if (rank.forwards < next.forwards + 2) return false;
+    const double wanted = next.end + times(s + 1).forward + times(s + 1).input + shape_.p2p;
+    if (rank.end >= wanted) return true;
+    const double first = std::ceil(std::max(0.0, excess(rank)) / shape_.kept_after_input);
+    const double cost = times(s).forward + first * times(s).weight;  // W that must free memory
+    return rank.end + cost > wanted && wanted - rank.end <= largest_gaps(ranks_) - rank.gaps;
+  }
+
+  /// W while the rank has nothing else to do until `ready`; one that takes longer than the gap only
+  /// where the rank has had more idle time than any other, or the variant says so.
+  void fill_gap(int s, double ready) {
+    Rank& rank = ranks_[at(s)];
+    while (rank.weights < rank.inputs && rank.end + times(s).weight <= ready) weight(s);
+    if (rank.weights == rank.inputs || rank.end >= ready) return;
+    const bool small = ready - rank.end <= largest_gaps(ranks_) - rank.gaps;
+    if (!small || variant_.fill_small_gaps) weight(s);
+  }
+
+  const PipelineShape& shape_;
+  const double limit_;
+  const Variant variant_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+namespace {
+
+std::vector<Actions> search_zero_bubble(const PipelineShape& shape, double limit) {
+  std::vector<Actions> best;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int v = 0; v < 8; ++v) {
+    GreedySchedule schedule(shape, limit, {(v & 1) != 0, (v & 2) != 0, (v & 4) != 0});
+    schedule.run();
+    if (schedule.longest_stage() >= shortest) continue;
+    shortest = schedule.longest_stage();
+    best = schedule.take();
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<Actions> zb_1p(const PipelineShape& shape) {
+  return search_zero_bubble(shape, shape.p);
+}
+std::vector<Actions> zb_2p(const PipelineShape& shape) {
+  return search_zero_bubble(shape, 2 * shape.p);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+
+void validate_experts(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  faults.require(m.experts >= 0, "model.experts", "must not be negative (0: a dense model)");
+  if (m.experts < 1) return;
+  if (m.experts > kMostExperts) {
+    return faults.add("model.experts", "a block has at most " + std::to_string(kMostExperts) +
+                                           " experts, got " + std::to_string(m.experts));
+  }
+  if (m.experts_per_token < 1 || m.experts_per_token > m.experts) {
+    faults.add("model.experts_per_token",
+               "experts_per_token=" + std::to_string(m.experts_per_token) +
+                   " must be between 1 and experts=" + std::to_string(m.experts));
+  }
+  if (m.expert_period < 1 || m.expert_period > m.layers) {
+    faults.add("model.expert_period", "expert_period=" + std::to_string(m.expert_period) +
+                                          " must be between 1 and layers=" +
+                                          std::to_string(m.layers) + ", or no block has experts");
+  }
+  faults.require(m.capacity_factor >= 0 && m.capacity_factor <= 1e6, "model.capacity_factor",
+                 "must be in [0, 1e6] (0: room for all tokens)");
+  faults.require(m.router_aux_loss_coef >= 0, "model.router_aux_loss_coef", "must not be negative");
+}
+
+void validate_expert_parallel(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  const StrategySpec& p = s.strategy;
+  const int ep = p.expert_parallel_degree;
+  const std::string degree = "expert_parallel_degree=" + std::to_string(ep);
+  const std::string key = "parallelism.expert_parallel_degree";
+  if (m.experts > 0 && p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel) {
+    faults.add("parallelism.tensor_parallel_degree",
+               "tensor parallelism does not divide experts: every rank would compute all of their "
+               "tokens; enable_sequence_parallel gives each its own rows of them",
+               ErrorKind::Unsupported);
+  }
+  if (ep == 1) return;
+  if (m.experts == 0) {
+    return faults.add(key, degree + " divides experts, and the model has none (model.experts)");
+  }
+  if (m.experts % ep != 0) {
+    faults.add(key, degree + " does not divide experts=" + std::to_string(m.experts) +
+                        ": every rank holds as many");
+  }
+  if (p.data_parallel_shard_degree % ep != 0) {
+    faults.add(key, degree + " does not divide data_parallel_shard_degree=" +
+                        std::to_string(p.data_parallel_shard_degree) +
+                        ", whose ranks share the experts (with zero_stage 0 they are replicas "
+                        "otherwise)");
+  }
+  if (p.reshards_to_fewer()) {
+    faults.add("parallelism.fsdp_reshard_degree",
+               "fsdp_reshard_degree and expert_parallel_degree would both divide the ranks of "
+               "data_parallel_shard_degree into groups of neighbours",
+               ErrorKind::Unsupported);
+  }
+  if (p.offload == Offload::Parameters && p.expert_shards() == 1) {
+    faults.add("parallelism.offload",
+               "offload=parameters brings shards to the device before each gather, and with " +
+                   degree +
+                   " experts are not sharded: data_parallel_shard_degree must be a "
+                   "multiple of it, or offload=optimizer");
+  }
+}
+
+}  // namespace lockstep

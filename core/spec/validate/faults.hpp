@@ -1,0 +1,57 @@
+// Faults: what validate() collects, and the parts of it that have files of their own.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/spec/validate/validate.hpp"
+
+namespace lockstep {
+
+class Faults {
+ public:
+  void add(std::string key, std::string message, ErrorKind kind = ErrorKind::InvalidSpec) {
+    list_.push_back({std::move(key), Error{kind, std::move(message), std::nullopt}});
+  }
+  /// An upper limit keeps products of sizes in range; no model or machine comes near it.
+  bool positive(const std::string& key, std::int64_t value,
+                std::int64_t limit = std::numeric_limits<int>::max()) {
+    if (value >= 1 && value <= limit) return true;
+    add(key, key +
+                 (value < 1 ? " must be at least 1, got "
+                            : " must be at most " + std::to_string(limit) + ", got ") +
+                 std::to_string(value));
+    return false;
+  }
+  void require(bool good, const std::string& key, const std::string& rule) {
+    if (!good) add(key, key + " " + rule);
+  }
+  std::vector<Fault> take() { return std::move(list_); }
+
+ private:
+  std::vector<Fault> list_;
+};
+
+inline constexpr std::int64_t kMostExperts = 1 << 14;
+/// Numbers of experts, and who divides them.
+void validate_experts(const Scenario& scenario, Faults& faults);
+void validate_expert_parallel(const Scenario& scenario, Faults& faults);
+
+/// Every rank of "tp" gets as many heads and features; rows, where sequence parallelism divides
+/// them.
+void validate_tensor_parallel(const Scenario& scenario, Faults& faults);
+
+/// Every rank of "cp" gets as many tokens of a sequence and, for attention, as many heads or as
+/// many earlier tokens.
+void validate_context_parallel(const Scenario& scenario, Faults& faults);
+
+/// Sizes of a residual network, and whether its batch norm has more than one value.
+void validate_resnet(const Scenario& scenario, Faults& faults);
+
+/// Schedules that update weights while microbatches are under way, and the keys that are for them.
+void validate_versions(const Scenario& s, Faults& faults);
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <numeric>
+
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMostResnetStages = 8;
+constexpr std::int64_t kMostResnetBlocks = 1 << 12;
+constexpr std::int64_t kLargestResnetSize = 1 << 14;
+
+}  // namespace
+
+void validate_resnet(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  bool sizes = faults.positive("model.width", m.width);
+  sizes &= faults.positive("model.image_size", m.image_size);
+  sizes &= faults.positive("model.classes", m.classes);
+  if (m.blocks.empty() || *std::min_element(m.blocks.begin(), m.blocks.end()) < 1) {
+    faults.add("model.blocks", "a residual network needs stages of at least one block each");
+    return;
+  }
+  const std::int64_t blocks = std::accumulate(m.blocks.begin(), m.blocks.end(), std::int64_t{0});
+  if (blocks != m.layers) {
+    faults.add("model.layers", "layers=" + std::to_string(m.layers) +
+                                   " is not the sum of blocks, " + std::to_string(blocks));
+  }
+  if (m.blocks.size() > kMostResnetStages || blocks > kMostResnetBlocks ||
+      m.width > kLargestResnetSize || m.image_size > kLargestResnetSize) {
+    faults.add("model.blocks", "a residual network has at most " +
+                                   std::to_string(kMostResnetStages) + " stages, " +
+                                   std::to_string(kMostResnetBlocks) + " blocks and a width and " +
+                                   "image size of " + std::to_string(kLargestResnetSize));
+    sizes = false;
+  }
+  faults.require(m.norm_momentum > 0 && m.norm_momentum <= 1, "model.norm_momentum",
+                 "must be in (0, 1]");
+  if (s.training.seq_len != 1) {
+    faults.add("training.seq_len", "seq_len is of text; an image has one target: leave it out");
+  }
+  if (!sizes || s.training.local_batch_size < 1 || s.strategy.pipeline_parallel_microbatches < 1) {
+    return;
+  }
+  // Variance needs two values: the last stage has the fewest.
+  std::int64_t side = m.image_size;
+  const std::size_t halvings = m.blocks.size() - 1 + (m.small_stem ? 0 : 2);
+  for (std::size_t i = 0; i < halvings; ++i) side = ceil_div(side, std::int64_t{2});
+  const std::int64_t together =
+      s.microbatch_size() * (s.strategy.sync_batch_norm ? s.strategy.data_parallel_degree() : 1);
+  if (side * side * together < 2) {
+    faults.add(
+        "training.local_batch_size",
+        "batch norm has one value per channel in the last stage (one image of one position): "
+        "its variance is 0; use larger images or microbatches");
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+
+void validate_tensor_parallel(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  const int tp = s.strategy.tensor_parallel_degree;
+  if (tp == 1) return;
+  const std::string degree = "tensor_parallel_degree=" + std::to_string(tp);
+  const std::string key = "parallelism.tensor_parallel_degree";
+  if (m.architecture == Architecture::Synthetic) {
+    return faults.add(key, degree + ": the synthetic model has given times and nothing to divide");
+  }
+  const auto divides = [&](const char* what, std::int64_t value, const char* why) {
+    if (value % tp == 0) return;
+    faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) + ": " + why);
+  };
+  if (m.is_vision()) {
+    divides("width", m.width,
+            "every rank computes as many channels of a block's first convolution");
+    if (s.strategy.enable_sequence_parallel) {
+      faults.add("parallelism.enable_sequence_parallel", "images have no sequence to divide",
+                 ErrorKind::Unsupported);
+    }
+    return;
+  }
+  divides("heads", m.heads, "every rank computes as many attention heads");
+  if (m.kv_heads != m.heads) {
+    divides("kv_heads", m.kv_heads, "every rank holds as many key and value heads");
+  }
+  divides("ffn_hidden", m.ffn_hidden,
+          "every rank holds as many features of the feed-forward layer");
+  const int microbatches = s.strategy.pipeline_parallel_microbatches;
+  if (!s.strategy.enable_sequence_parallel || microbatches < 1) return;
+  const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
+  if (rows % tp != 0) {
+    faults.add("parallelism.enable_sequence_parallel",
+               degree + " does not divide the " + std::to_string(rows) +
+                   " rows of a microbatch (sequences × seq_len), which sequence parallelism "
+                   "divides");
+  }
+}
+
+}  // namespace lockstep

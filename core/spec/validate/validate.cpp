@@ -1,0 +1,426 @@
+#include "core/spec/validate/validate.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/nearest.hpp"
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 24;
+constexpr std::int64_t kMostSequences = 1 << 30;
+void validate_model(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  if (m.architecture == Architecture::Synthetic) {
+    if (!s.costs) faults.add("model.preset", "the synthetic model needs a [costs] section");
+    return;
+  }
+  if (s.costs) {
+    faults.add("costs",
+               "[costs] gives times to the synthetic model only; model is '" + m.name + "'");
+  }
+  if (m.is_vision()) return validate_resnet(s, faults);
+  bool sizes = faults.positive("model.layers", m.layers);
+  sizes &= faults.positive("model.hidden", m.hidden);
+  sizes &= faults.positive("model.heads", m.heads);
+  sizes &= faults.positive("model.kv_heads", m.kv_heads);
+  sizes &= faults.positive("model.head_dim", m.head_dim);
+  sizes &= faults.positive("model.ffn_hidden", m.ffn_hidden);
+  sizes &= faults.positive("model.vocab", m.vocab);
+  if (!sizes) return;
+  validate_experts(s, faults);
+  if (m.heads % m.kv_heads != 0) {
+    faults.add("model.kv_heads", "kv_heads=" + std::to_string(m.kv_heads) +
+                                     " does not divide heads=" + std::to_string(m.heads));
+  }
+  if (m.architecture == Architecture::Llama && m.head_dim % 2 != 0) {
+    faults.add("model.head_dim",
+               "rotary positions need an even head_dim, got " + std::to_string(m.head_dim));
+  }
+  if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {
+    faults.add("training.seq_len",
+               "seq_len=" + std::to_string(s.training.seq_len) +
+                   " exceeds the model's max_seq_len=" + std::to_string(m.max_seq_len));
+  }
+}
+
+void validate_costs(const Scenario& s, Faults& faults) {
+  if (!s.costs) return;
+  const auto check = [&](const char* key, const std::vector<double>& list) {
+    const std::size_t stages = static_cast<std::size_t>(s.strategy.num_stages());
+    if (list.size() != 1 && list.size() != stages) {
+      faults.add(std::string("costs.") + key, std::string(key) + " has " +
+                                                  std::to_string(list.size()) + " values for " +
+                                                  std::to_string(stages) + " virtual stages");
+    }
+    for (double seconds : list) {
+      if (!(seconds >= 0)) faults.add(std::string("costs.") + key, "a time must not be negative");
+    }
+  };
+  check("forward", s.costs->forward);
+  check("backward_input", s.costs->backward_input);
+  check("backward_weight", s.costs->backward_weight);
+  if (!(s.costs->p2p >= 0)) faults.add("costs.p2p", "a time must not be negative");
+  faults.require(s.costs->pair_factor > 0, "costs.pair_factor", "must be positive");
+}
+
+void validate_batch(const Scenario& s, Faults& faults) {
+  const TrainingSpec& t = s.training;
+  bool sizes = faults.positive("training.seq_len", t.seq_len);
+  sizes &= faults.positive("training.local_batch_size", t.local_batch_size);
+  sizes &= faults.positive("training.steps", t.steps);
+  if (t.global_batch_size != -1) {
+    sizes &= faults.positive("training.global_batch_size", t.global_batch_size);
+  }
+  if (!sizes) return;
+  const std::int64_t per_pass =
+      std::int64_t{t.local_batch_size} * s.strategy.data_parallel_degree();
+  if (per_pass > kMostSequences) {
+    faults.add("training.local_batch_size", "local_batch_size × data-parallel degree exceeds " +
+                                                std::to_string(kMostSequences) + " sequences");
+    return;
+  }
+  if (s.global_batch_size() % per_pass != 0) {
+    faults.add("training.global_batch_size",
+               "global_batch_size=" + std::to_string(s.global_batch_size()) +
+                   " is not a multiple of local_batch_size × data-parallel degree = " +
+                   std::to_string(per_pass) + ": ranks would get unequal batches");
+  }
+  if (s.model.architecture != Architecture::Synthetic &&
+      t.local_batch_size % s.strategy.pipeline_parallel_microbatches != 0) {
+    faults.add("parallelism.pipeline_parallel_microbatches",
+               "pipeline_parallel_microbatches=" +
+                   std::to_string(s.strategy.pipeline_parallel_microbatches) +
+                   " does not divide local_batch_size=" + std::to_string(t.local_batch_size));
+  }
+  if (std::int64_t{s.accumulation_steps()} * s.strategy.pipeline_parallel_microbatches >
+      kMostSequences) {
+    faults.add("parallelism.pipeline_parallel_microbatches",
+               "a step has at most " + std::to_string(kMostSequences) + " microbatches");
+  }
+  if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
+  faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
+}
+
+void validate_types(const Scenario& s, Faults& faults) {
+  const TrainingSpec& t = s.training;
+  const auto check = [&](const char* key, DType type,
+                         const char* float16 =
+                             "needs a loss scale, which is not built; bfloat16 "
+                             "has the range of float32 and needs none") {
+    const std::string name = std::string("training.") + key;
+    if (type == DType::F16) {
+      faults.add(name, std::string(key) + "=float16 " + float16);
+    } else if ((t.dtype == DType::F64) != (type == DType::F64)) {
+      faults.add(name, std::string(key) + "=" + std::string(to_string(type)) +
+                           " does not go with dtype=float64, which is there to compare with: "
+                           "everything is float64 then");
+    }
+  };
+  if (t.dtype == DType::F16) return check("dtype", t.dtype);
+  check("mixed_precision_param", t.param_dtype());
+  check("mixed_precision_reduce", t.reduce_dtype());
+  if (s.model.is_vision()) {
+    check("mixed_precision_buffer", t.buffer_dtype(),
+          "is not built; bfloat16 has the range of float32, which variances need");
+  } else if (t.mixed_precision_buffer != PartDType::Default) {
+    faults.add("training.mixed_precision_buffer",
+               "mixed_precision_buffer is of batch norm's running statistics, which only the "
+               "resnet architecture has");
+  }
+  if (t.dtype == DType::BF16 && t.param_dtype() == DType::F32) {
+    faults.add("training.mixed_precision_param",
+               "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the optimizer "
+               "keeps the parameters");
+  }
+  if (!t.stochastic_rounding) return;
+  if (t.dtype != DType::BF16) {
+    faults.add("training.stochastic_rounding",
+               "stochastic_rounding is of parameters that the optimizer keeps in bfloat16: with "
+               "dtype=" +
+                   std::string(to_string(t.dtype)) + " it rounds none");
+  } else if (s.optimizer.name != OptimizerKind::AdamW) {
+    faults.add("training.stochastic_rounding", "stochastic_rounding is built for AdamW only");
+  }
+}
+
+void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
+  const ActivationCheckpointSpec& spec = s.activation_checkpoint;
+  if (spec.mode != ActivationCheckpoint::None && s.model.architecture == Architecture::Synthetic) {
+    faults.add("activation_checkpoint.mode",
+               "the synthetic model has no activations: add the time of a second forward pass to "
+               "costs.backward_input");
+  }
+  if (spec.mode != ActivationCheckpoint::None && s.model.is_vision()) {
+    faults.add("activation_checkpoint.mode",
+               "recomputation is of transformer blocks: a second pass of a batch norm would count "
+               "in its running statistics twice",
+               ErrorKind::Unsupported);
+  }
+  if (spec.of_block(0)) return;
+  const std::string close = nearest(spec.selective_ac_option, selective_options());
+  faults.add("activation_checkpoint.selective_ac_option",
+             "selective_ac_option '" + spec.selective_ac_option +
+                 "' is neither a number of blocks, of which the last is recomputed, nor one of op, "
+                 "norm, activation, attention" +
+                 (close.empty() ? "" : "; did you mean '" + close + "'?"));
+}
+
+void validate_optimizer(const Scenario& s, Faults& faults) {
+  const OptimizerSpec& o = s.optimizer;
+  faults.require(o.lr >= 0, "optimizer.lr", "must not be negative");
+  faults.require(o.beta1 >= 0 && o.beta1 < 1, "optimizer.beta1", "must be in [0, 1)");
+  faults.require(o.beta2 >= 0 && o.beta2 < 1, "optimizer.beta2", "must be in [0, 1)");
+  faults.require(o.eps > 0, "optimizer.eps", "must be positive");
+  faults.require(o.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
+  faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
+  const LrSchedulerSpec& l = s.lr_scheduler;
+  faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
+  faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",
+                 "must be in [0, 1]");
+  faults.require(l.min_lr_factor >= 0 && l.min_lr_factor <= 1, "lr_scheduler.min_lr_factor",
+                 "must be in [0, 1]");
+  faults.require(s.checkpoint.interval >= 0, "checkpoint.interval", "must not be negative");
+  faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
+  faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
+                 "must be positive");
+  faults.require(s.what_if.jitter >= 0, "what_if.jitter", "must not be negative");
+}
+
+/// False if the cluster's size means nothing.
+bool validate_cluster(const Scenario& s, Faults& faults) {
+  const ClusterSpec& c = s.cluster;
+  bool sizes = faults.positive("cluster.nodes", c.nodes, kMostRanks);
+  sizes &= faults.positive("cluster.devices_per_node", c.devices_per_node, kMostRanks);
+  sizes &= faults.positive("cluster.ranks_per_device", c.ranks_per_device, kMostRanks);
+  const double ranks = 1.0 * c.nodes * c.devices_per_node * c.ranks_per_device;
+  if (sizes && ranks > kMostRanks) {
+    faults.add("cluster.nodes", "a cluster has at most " + std::to_string(kMostRanks) +
+                                    " ranks (nodes × devices_per_node × ranks_per_device)");
+    return false;
+  }
+  return sizes;
+}
+
+void validate_sharding(const StrategySpec& p, Faults& faults) {
+  if (p.zero_stage < 0 || p.zero_stage > 3) {
+    faults.add("parallelism.zero_stage",
+               "zero_stage is 0 (nothing sharded), 1 (optimizer states), 2 (gradients too) or 3 "
+               "(parameters too), got " +
+                   std::to_string(p.zero_stage));
+  }
+  if (p.accumulate_sharded_gradients && (p.zero_stage < 2 || p.state_shards() == 1)) {
+    faults.add("parallelism.accumulate_sharded_gradients",
+               "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
+               "data_parallel_shard_degree above 1");
+  }
+  if (p.offload == Offload::Parameters && (p.zero_stage < 3 || p.state_shards() == 1)) {
+    faults.add("parallelism.offload",
+               "offload=parameters brings shards to the device before each gather: zero_stage 3 "
+               "and a data_parallel_shard_degree above 1; offload=optimizer works for all");
+  } else if (p.offload == Offload::Parameters && p.fsdp_persistence_threshold > 0) {
+    faults.add("parallelism.offload",
+               "offload=parameters leaves none on the device, and fsdp_persistence_threshold=" +
+                   std::to_string(p.fsdp_persistence_threshold) + " keeps small units there");
+  }
+  if (!p.gradient_as_bucket_view && p.state_shards() > 1) {
+    faults.add("parallelism.gradient_as_bucket_view",
+               "gradient_as_bucket_view is about DDP's buckets; sharded gradients are scattered "
+               "from where they lie");
+  }
+  if (p.fsdp_prefetch < 0) {
+    faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
+  }
+  if (p.fsdp_reshard_degree < 0 || p.fsdp_reshard_degree == 1 ||
+      (p.fsdp_reshard_degree > 0 && p.data_parallel_shard_degree % p.fsdp_reshard_degree != 0)) {
+    faults.add("parallelism.fsdp_reshard_degree",
+               "fsdp_reshard_degree=" + std::to_string(p.fsdp_reshard_degree) +
+                   " must be 0 (all shards) or divide data_parallel_shard_degree=" +
+                   std::to_string(p.data_parallel_shard_degree) + " and be above 1");
+  }
+  if (p.fsdp_backward_prefetch < -1) {
+    faults.add("parallelism.fsdp_backward_prefetch",
+               "fsdp_backward_prefetch must not be negative (-1: as fsdp_prefetch)");
+  }
+  const bool gathers_updates =
+      p.state_shards() > 1 && (p.zero_stage < 3 || p.fsdp_persistence_threshold > 0);
+  if (p.overlap_param_gather && !gathers_updates) {
+    faults.add("parallelism.overlap_param_gather",
+               "overlap_param_gather moves the all-gather of updated parameters into the next "
+               "step's forward pass; only ZeRO-1 and ZeRO-2 over several shards have one");
+  }
+  if (p.fsdp_max_active_stages < 0) {
+    faults.add("parallelism.fsdp_max_active_stages",
+               "fsdp_max_active_stages must not be negative (0: no limit)");
+  }
+  if (p.fsdp_min_num_params < 0) {
+    faults.add("parallelism.fsdp_min_num_params", "fsdp_min_num_params must not be negative");
+  }
+  if (p.fsdp_persistence_threshold < 0) {
+    faults.add("parallelism.fsdp_persistence_threshold",
+               "fsdp_persistence_threshold must not be negative");
+  }
+}
+
+/// False if degrees are such that nothing else about batches and stages can be judged.
+bool validate_strategy(const Scenario& s, Faults& faults) {
+  const StrategySpec& p = s.strategy;
+  bool sizes = validate_cluster(s, faults);
+  const auto degree = [&](const char* key, int value, std::int64_t limit = kMostRanks) {
+    sizes &= faults.positive(std::string("parallelism.") + key, value, limit);
+  };
+  degree("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
+  degree("data_parallel_shard_degree", p.data_parallel_shard_degree);
+  degree("context_parallel_degree", p.context_parallel_degree);
+  degree("tensor_parallel_degree", p.tensor_parallel_degree);
+  degree("expert_parallel_degree", p.expert_parallel_degree);
+  degree("pipeline_parallel_degree", p.pipeline_parallel_degree);
+  degree("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches, kMostSequences);
+  degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages,
+         kMostVirtualStages);
+  if (!sizes) return false;
+  validate_tensor_parallel(s, faults);
+  validate_expert_parallel(s, faults);
+  validate_context_parallel(s, faults);
+  validate_sharding(p, faults);
+  if (p.sync_batch_norm && !s.model.is_vision()) {
+    faults.add("parallelism.sync_batch_norm",
+               "sync_batch_norm needs batch norm, which only the resnet architecture has");
+  }
+  if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
+  if (p.first_bucket_cap.v < 1) {
+    faults.add("parallelism.first_bucket_cap_mb", "a bucket cap must be positive");
+  }
+  const double world = 1.0 * p.data_parallel_replicate_degree * p.data_parallel_shard_degree *
+                       p.context_parallel_degree * p.tensor_parallel_degree *
+                       p.pipeline_parallel_degree;
+  if (world > s.cluster.capacity()) {
+    const std::string ranks = world <= kMostRanks ? std::to_string(p.world_size())
+                                                  : "more than " + std::to_string(kMostRanks);
+    faults.add("parallelism", "the strategy needs " + ranks + " ranks; cluster '" + s.cluster.name +
+                                  "' has " + std::to_string(s.cluster.capacity()) +
+                                  " (nodes × devices_per_node × ranks_per_device)");
+    if (world > kMostRanks) return false;
+  }
+  if (s.what_if.straggler_rank < -1 || s.what_if.straggler_rank >= p.world_size()) {
+    faults.add("what_if.straggler_rank",
+               "straggler_rank=" + std::to_string(s.what_if.straggler_rank) +
+                   " is not a rank: the strategy has " + std::to_string(p.world_size()));
+  }
+  if (s.model.architecture == Architecture::Synthetic) return true;
+  const auto& layout = p.pipeline_parallel_layers_per_stage;
+  const std::string layout_key = "parallelism.pipeline_parallel_layers_per_stage";
+  if (!layout.empty()) {
+    if (layout.size() != static_cast<std::size_t>(p.num_stages())) {
+      faults.add(layout_key, "layers_per_stage has " + std::to_string(layout.size()) +
+                                 " values for " + std::to_string(p.num_stages()) + " stages");
+    } else if (*std::min_element(layout.begin(), layout.end()) < 1) {
+      faults.add(layout_key, "every stage needs at least one layer");
+    } else if (std::accumulate(layout.begin(), layout.end(), std::int64_t{0}) != s.model.layers) {
+      faults.add(layout_key,
+                 "layers_per_stage does not add up to layers=" + std::to_string(s.model.layers));
+    }
+  } else if (s.model.layers >= 1 && p.num_stages() > s.model.layers) {
+    faults.add("parallelism.pipeline_parallel_degree",
+               std::to_string(p.num_stages()) +
+                   " stages need at least as many layers; the model has " +
+                   std::to_string(s.model.layers));
+  }
+  return true;
+}
+
+void validate_schedule(const Scenario& s, Faults& faults) {
+  const StrategySpec& strategy = s.strategy;
+  const int p = strategy.pipeline_parallel_degree;
+  const int v = strategy.pipeline_parallel_virtual_stages;
+  if (s.training.local_batch_size < 1 || s.num_microbatches() < 1) return;  // noted already
+  const int m = s.num_microbatches();
+  if (!strategy.pipeline_parallel_schedule_csv.empty()) {
+    for (const std::string& fault :
+         check_schedule(strategy.pipeline_parallel_schedule_actions, p, strategy.num_stages(), m)) {
+      faults.add("parallelism.pipeline_parallel_schedule_csv",
+                 "'" + strategy.pipeline_parallel_schedule_csv + "': " + fault);
+    }
+    return;
+  }
+  const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
+  const std::string name(rules.name);
+  const double kept = strategy.pipeline_parallel_kept_after_input;
+  faults.require(kept > 0 && kept <= 1, "parallelism.pipeline_parallel_kept_after_input",
+                 "must be in (0, 1]");
+  if (v < rules.least_virtual_stages || v > rules.most_virtual_stages) {
+    const std::string needed = std::to_string(rules.least_virtual_stages);
+    faults.add("parallelism.pipeline_parallel_virtual_stages",
+               name + " needs " +
+                   (rules.most_virtual_stages == kMostVirtualStages ? "at least " : "") + needed +
+                   " virtual stage" + (needed == "1" ? "" : "s") + " per rank, got " +
+                   std::to_string(v));
+  }
+  const std::string microbatches = "parallelism.pipeline_parallel_microbatches";
+  const int least = least_microbatches(rules.schedule, p);
+  if (m < least) {
+    faults.add(microbatches, name + " on " + std::to_string(p) + " ranks needs at least " +
+                                 std::to_string(least) + " microbatches, got " + std::to_string(m));
+  }
+  if (rules.copies > 1 && p % rules.copies != 0) {
+    faults.add("parallelism.pipeline_parallel_degree",
+               name + " trains two copies of the model in opposite directions and needs an even " +
+                   "number of pipeline ranks, got " + std::to_string(p));
+  }
+  if (m % rules.copies != 0) {
+    faults.add(microbatches, name +
+                                 " sends half of the microbatches each way and needs an even "
+                                 "number, got " +
+                                 std::to_string(m));
+  }
+  const int group = strategy.pipeline_parallel_microbatch_group_size;
+  const std::string group_key = "parallelism.pipeline_parallel_microbatch_group_size";
+  const bool interleaved = rules.schedule == PipelineSchedule::Interleaved1F1B;
+  if (group != 0 && !interleaved) {
+    faults.add(group_key, "a group size goes with Interleaved1F1B only, not with " + name);
+  } else if (group != 0) {
+    if (group < std::min(p, m) || group > m) {
+      faults.add(group_key, "pipeline_parallel_microbatch_group_size=" + std::to_string(group) +
+                                " must be between the pipeline degree and the number of "
+                                "microbatches, " +
+                                std::to_string(p) + " to " + std::to_string(m));
+    } else if (m % group != 0 && m % group < p) {
+      faults.add(group_key, "groups of " + std::to_string(group) + " leave " +
+                                std::to_string(m % group) + " of " + std::to_string(m) +
+                                " microbatches for the last, fewer than the " + std::to_string(p) +
+                                " ranks");
+    }
+  } else if (interleaved || rules.schedule == PipelineSchedule::InterleavedZeroBubble) {
+    const int rounds = std::max(1, m / p);
+    if (m % rounds != 0) {
+      faults.add(
+          microbatches,
+          name + " on " + std::to_string(p) + " ranks runs " + std::to_string(rounds) +
+              " rounds of microbatches, which do not divide " + std::to_string(m) +
+              (interleaved ? "; pipeline_parallel_microbatch_group_size sets other groups" : ""));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Fault> validate(const Scenario& scenario) {
+  Faults faults;
+  validate_model(scenario, faults);
+  validate_optimizer(scenario, faults);
+  if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees
+    validate_batch(scenario, faults);
+    validate_types(scenario, faults);
+    validate_activation_checkpoint(scenario, faults);
+    validate_schedule(scenario, faults);
+    if (scenario.training.local_batch_size >= 1 && scenario.num_microbatches() >= 1) {
+      validate_versions(scenario, faults);
+    }
+    validate_costs(scenario, faults);
+  }
+  return faults.take();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+
+void validate_versions(const Scenario& s, Faults& faults) {
+  const StrategySpec& p = s.strategy;
+  const std::string every_key = "parallelism.pipeline_parallel_update_every";
+  if (p.weight_versions() == WeightVersions::One) {
+    faults.require(p.pipeline_parallel_update_every == 0, every_key,
+                   "goes with PipeDream and PipeDream-2BW only: other schedules update the weights "
+                   "once a step");
+    return;
+  }
+  const std::string name(rules_of(p.pipeline_parallel_schedule).name);
+  const int every = s.microbatches_per_update();
+  if (p.pipeline_parallel_update_every < 0) {
+    faults.add(every_key, every_key + " must not be negative");
+  } else if (s.num_microbatches() % every != 0) {
+    faults.add(every_key, name + " updates the weights every " + std::to_string(every) +
+                              " microbatches, which does not divide the " +
+                              std::to_string(s.num_microbatches()) + " of a step");
+  } else if (p.weight_versions() == WeightVersions::Double && every < p.pipeline_parallel_degree) {
+    faults.add(every_key, name + " on " + std::to_string(p.pipeline_parallel_degree) +
+                              " ranks needs as many microbatches from update to update, got " +
+                              std::to_string(every) + ": with fewer, two versions are not enough");
+  }
+  if (s.model.architecture == Architecture::Synthetic) return;
+  if (s.training.max_norm > 0) {
+    faults.add("training.max_norm",
+               name +
+                   " updates each stage by itself, so the global norm that max_norm clips is not "
+                   "known: set max_norm = 0");
+  }
+  if (p.context_parallel_degree > 1) {
+    faults.add("parallelism.context_parallel_degree",
+               name + " with context parallelism is not built", ErrorKind::Unsupported);
+  } else if (p.state_shards() > 1) {
+    faults.add("parallelism.data_parallel_shard_degree",
+               name +
+                   " keeps whole versions of the weights, which shards do not have: replicate "
+                   "its stages (data_parallel_replicate_degree)");
+  }
+  if (s.model.is_vision()) {
+    faults.add("parallelism.pipeline_parallel_schedule",
+               name + " with running statistics is not built", ErrorKind::Unsupported);
+  }
+  if (p.tensor_parallel_degree > 1) {
+    faults.add("parallelism.tensor_parallel_degree", name + " with tensor parallelism is not built",
+               ErrorKind::Unsupported);
+  }
+  if (p.offload != Offload::None) {
+    faults.add("parallelism.offload", name + " with offload is not built", ErrorKind::Unsupported);
+  }
+  if (s.model.tied_embeddings && p.pipeline_parallel_degree > 1) {
+    faults.add("model.tied_embeddings",
+               name +
+                   " updates first and last stage at different times, so they cannot share the "
+                   "embedding: set tied_embeddings = false");
+  }
+}
+
+}  // namespace lockstep

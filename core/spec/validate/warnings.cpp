@@ -1,0 +1,40 @@
+#include "core/spec/validate/warnings.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Wu and He 2018 (Group Normalization), figure 1: the error of a ResNet-50 rises below 16 images
+/// per worker.
+constexpr int kFewImages = 16;
+
+}  // namespace
+
+std::vector<Warning> warnings(const Scenario& s) {
+  std::vector<Warning> found;
+  const int ranks = s.strategy.data_parallel_degree();
+  const int images = s.microbatch_size();
+  if (s.model.is_vision() && ranks > 1 && !s.strategy.sync_batch_norm && images < kFewImages) {
+    found.push_back(
+        {"parallelism.sync_batch_norm",
+         "unsynchronized batch norm: each of " + std::to_string(ranks) +
+             " ranks normalizes with the statistics of its own " + std::to_string(images) +
+             (images == 1 ? " image" : " images") +
+             ", so the loss is not that of one rank with all of them, and noisy below " +
+             std::to_string(kFewImages) + "; sync_batch_norm = true takes them over all ranks"});
+  }
+  if (!s.training.reshuffle) {
+    found.push_back({"training.reshuffle",
+                     "no reshuffle between epochs: every epoch has the same samples in the same "
+                     "batches on the same ranks; leave reshuffle at true"});
+  }
+  if (s.lr_scheduler.scale_with_ranks && ranks > 1 && s.lr_scheduler.warmup_steps == 0) {
+    found.push_back(
+        {"lr_scheduler.warmup_steps",
+         "the learning rate is scaled by " + std::to_string(ranks) +
+             " ranks without warm-up: the first steps may diverge; warm up over 1 to 5 % "
+             "of the steps"});
+  }
+  return found;
+}
+
+}  // namespace lockstep

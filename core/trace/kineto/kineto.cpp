@@ -1,0 +1,221 @@
+// read_kineto: files -> one Trace.
+#include "core/trace/kineto/kineto.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/trace/chrome_trace.hpp"
+#include "core/trace/gzip_file.hpp"
+#include "core/trace/kineto/file.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace kineto;  // NOLINT: this file is its front
+namespace fs = std::filesystem;
+
+Error bad_file(const std::string& path, const std::string& what) {
+  return Error{ErrorKind::Parse, what, SourceSpan{path, 0, 0}};
+}
+
+/// "rank3", "rank_3", "rank-3" in a file's name; -1: nothing of the kind.
+int rank_in_name(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  for (std::size_t found = name.find("rank"); found != std::string::npos;
+       found = name.find("rank", found + 1)) {
+    const char* begin = name.data() + found + 4;
+    const char* const end = name.data() + name.size();
+    if (begin != end && (*begin == '_' || *begin == '-')) ++begin;
+    int rank = -1;
+    if (std::from_chars(begin, end, rank).ec == std::errc() && rank >= 0) return rank;
+  }
+  return -1;
+}
+
+/// Ranks by which files are sorted; an error if two have one.
+Result<std::vector<std::string>> name_ranks(std::vector<File>& files) {
+  std::vector<std::string> remarks;
+  int unknown = 0;
+  for (File& file : files) {
+    if (file.rank < 0) file.rank = rank_in_name(file.path);
+    if (file.rank < 0) ++unknown;
+  }
+  if (unknown > 0) {
+    for (std::size_t f = 0; f < files.size(); ++f) files[f].rank = static_cast<int>(f);
+    if (files.size() > 1) {
+      remarks.push_back(
+          std::to_string(unknown) +
+          " files do not tell their rank: ranks are counted in the order of the files");
+    }
+  }
+  std::stable_sort(files.begin(), files.end(),
+                   [](const File& a, const File& b) { return a.rank < b.rank; });
+  for (std::size_t f = 1; f < files.size(); ++f) {
+    if (files[f].rank != files[f - 1].rank) continue;
+    return bad_file(files[f].path, "is of rank " + std::to_string(files[f].rank) + ", as is " +
+                                       files[f - 1].path + ": give one file of each rank");
+  }
+  int world = 0;
+  for (const File& file : files) world = std::max(world, file.world_size);
+  if (world > static_cast<int>(files.size())) {
+    remarks.push_back(std::to_string(files.size()) + " of the job's " + std::to_string(world) +
+                      " ranks are here: a collective's wait is told from these alone");
+  }
+  return remarks;
+}
+
+/// "1 event", "2 events".
+std::string counted(std::int64_t n, const std::string& one, const std::string& many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
+}
+
+void remark_counts(const ImportCounts& c, std::vector<std::string>& remarks) {
+  const auto remark = [&](std::int64_t n, const char* one, const char* many, const char* what) {
+    if (n > 0) remarks.push_back(counted(n, one, many) + " " + what);
+  };
+  remark(c.overlapping, "event", "events", "overlapped others of the same track: beside them");
+  remark(c.unfinished, "event", "events", "never ended: to the end of the track");
+  remark(c.unbegun, "end", "ends", "of events without a beginning: left out");
+  remark(c.without_duration, "event", "events", "without a duration: taken as 0");
+  remark(c.unmatched_collectives, "collective", "collectives",
+         "could not be matched between ranks: no waiting time is told for them");
+  remark(c.unbound_flows, "flow", "flows", "without an event at one end: left out");
+  remark(c.not_spans, "instant or counter", "instants and counters", "left out");
+}
+
+/// What `options` asks of one file among others, by size.
+ImportOptions part_of(const ImportOptions& options, double done, double share) {
+  ImportOptions part{options.cancel, nullptr};
+  if (options.progress) {
+    part.progress = [&options, done, share](double f) { options.progress(done + share * f); };
+  }
+  return part;
+}
+
+Result<void> join(std::vector<File>& files, ImportedTrace& imported, NameTable& names) {
+  Result<std::vector<std::string>> ranks = name_ranks(files);
+  if (!ranks) return ranks.error();
+  imported.remarks.insert(imported.remarks.end(), ranks->begin(), ranks->end());
+  Trace& trace = imported.trace;
+  trace.backend = "kineto";
+  for (const File& file : files) {
+    trace.role_of_rank.push_back(static_cast<std::int32_t>(trace.rank_labels.size()));
+    trace.same_as.push_back(static_cast<Rank>(trace.rank_labels.size()));
+    trace.rank_labels.push_back("rank " + std::to_string(file.rank));
+    imported.counts += file.counts;
+    if (file.cut_off) {
+      const SourceSpan& end = *file.cut_off;
+      imported.remarks.push_back(end.file + ":" + std::to_string(end.line) + ":" +
+                                 std::to_string(end.column) +
+                                 ": the file ends here, in the middle: what came before is kept");
+    }
+  }
+  Matches matches = match_transfers(files);
+  imported.counts.unmatched_collectives = matches.unmatched;
+  trace.instances = std::move(matches.instances);
+  const Clocks clocks = align_clocks(files, matches);
+  trace.clock_uncertainty = SimTime{clocks.uncertainty * 1000};
+  imported.remarks.insert(imported.remarks.end(), clocks.remarks.begin(), clocks.remarks.end());
+  if (const Result<void> ok = assemble(files, clocks, names, trace); !ok) return ok.error();
+  imported.counts.spans = static_cast<std::int64_t>(trace.spans.size());
+  remark_counts(imported.counts, imported.remarks);
+  return {};
+}
+
+double size_on_disk(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0.0 : static_cast<double>(size);
+}
+
+bool is_json(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.ends_with(".json") || name.ends_with(".json.gz");
+}
+
+/// Ours says so in its first line.
+bool is_ours(const std::string& path) {
+  GzipReader file(path);
+  std::string head(256, '\0');
+  head.resize(file.read(head.data(), head.size()));
+  return head.find(R"("lockstep":{"format_version")") != std::string::npos;
+}
+
+}  // namespace
+
+ImportCounts& ImportCounts::operator+=(const ImportCounts& o) {
+  spans += o.spans;
+  overlapping += o.overlapping;
+  unfinished += o.unfinished;
+  unbegun += o.unbegun;
+  without_duration += o.without_duration;
+  unmatched_collectives += o.unmatched_collectives;
+  unbound_flows += o.unbound_flows;
+  not_spans += o.not_spans;
+  return *this;
+}
+
+namespace {
+
+/// `strangers`: JSON that is no trace may be among the files.
+Result<ImportedTrace> read_files(const std::vector<std::string>& paths, bool strangers,
+                                 const ImportOptions& options) {
+  ImportedTrace imported;
+  NameTable names(imported.trace.names);
+  std::vector<File> files;
+  double total = 0, done = 0;
+  for (const std::string& path : paths) total += size_on_disk(path);
+  for (const std::string& path : paths) {
+    const double share = total > 0 ? size_on_disk(path) / total : 0;
+    Result<File> file = parse_file(path, names, part_of(options, done, share));
+    if (!file) return file.error();
+    done += share;
+    if (!file->has_events) {
+      const std::string what = R"(neither a list of events nor an object with "traceEvents")";
+      if (!strangers) return bad_file(path, "not a trace: " + what);
+      imported.remarks.push_back(path + " is " + what + ": passed over");
+      continue;
+    }
+    if (const Result<void> ok = arrange(*file, names); !ok) return ok.error();
+    files.push_back(std::move(*file));
+  }
+  if (files.empty()) return bad_file(paths.empty() ? "" : paths.front(), "no trace to read");
+  if (const Result<void> ok = join(files, imported, names); !ok) return ok.error();
+  return imported;
+}
+
+}  // namespace
+
+Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
+                                  const ImportOptions& options) {
+  return read_files(files, false, options);
+}
+
+Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOptions& options) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (!is_ours(path)) return read_kineto({path}, options);
+    Result<Trace> trace = read_chrome_trace(path);
+    if (!trace) return trace.error();
+    ImportedTrace imported;
+    imported.trace = std::move(*trace);
+    imported.counts.spans = static_cast<std::int64_t>(imported.trace.spans.size());
+    return imported;
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.is_regular_file(error) && is_json(entry.path())) {
+      files.push_back(entry.path().string());
+    }
+  }
+  if (files.empty())
+    return bad_file(
+        path, "neither a run folder (no report.json) nor one of traces (no .json or .json.gz)");
+  std::sort(files.begin(), files.end());
+  return read_files(files, true, options);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,242 @@
+#include "tests/backends/cpu/kernels/kernel_case.hpp"
+
+namespace lockstep::cpu::test {
+namespace {
+
+struct Shape {
+  std::size_t batch, seq, heads, kv_heads, dim;
+  std::size_t row() const { return (heads + 2 * kv_heads) * dim; }
+  std::size_t qkv() const { return batch * seq * row(); }
+  std::size_t out() const { return batch * seq * heads * dim; }
+  std::size_t lse() const { return batch * heads * seq; }
+  std::vector<std::int64_t> dims() const {
+    return {static_cast<std::int64_t>(batch), static_cast<std::int64_t>(seq),
+            static_cast<std::int64_t>(heads), static_cast<std::int64_t>(kv_heads),
+            static_cast<std::int64_t>(dim)};
+  }
+};
+
+/// The definition: softmax over all keys up to the query, one score at a time, in float64.
+/// Returns o, lse and, given the output gradient, dqkv.
+std::vector<Values> reference(const Shape& s, const Values& qkv, const Values& d_out) {
+  Values o(s.out(), 0), lse(s.lse(), 0), dqkv(s.qkv(), 0);
+  const double scale = 1 / std::sqrt(static_cast<double>(s.dim));
+  for (std::size_t b = 0; b < s.batch; ++b) {
+    for (std::size_t h = 0; h < s.heads; ++h) {
+      const std::size_t kv = h / (s.heads / s.kv_heads);
+      const auto at = [&](std::size_t head, std::size_t t) {
+        return (b * s.seq + t) * s.row() + head * s.dim;
+      };
+      for (std::size_t i = 0; i < s.seq; ++i) {
+        const std::size_t q = at(h, i), out = ((b * s.seq + i) * s.heads + h) * s.dim;
+        Values p(i + 1), dp(i + 1, 0);
+        double sum = 0, delta = 0;
+        for (std::size_t j = 0; j <= i; ++j) {
+          double score = 0;
+          for (std::size_t d = 0; d < s.dim; ++d)
+            score += qkv[q + d] * qkv[at(s.heads + kv, j) + d];
+          p[j] = std::exp(score * scale);
+          sum += p[j];
+        }
+        for (std::size_t j = 0; j <= i; ++j) {
+          p[j] /= sum;
+          const std::size_t v = at(s.heads + s.kv_heads + kv, j);
+          for (std::size_t d = 0; d < s.dim; ++d) {
+            o[out + d] += p[j] * qkv[v + d];
+            dp[j] += d_out[out + d] * qkv[v + d];
+            dqkv[v + d] += p[j] * d_out[out + d];
+          }
+          delta += p[j] * dp[j];
+        }
+        for (std::size_t j = 0; j <= i; ++j) {
+          const double ds = p[j] * (dp[j] - delta) * scale;
+          const std::size_t k = at(s.heads + kv, j);
+          for (std::size_t d = 0; d < s.dim; ++d) {
+            dqkv[q + d] += ds * qkv[k + d];
+            dqkv[k + d] += ds * qkv[q + d];
+          }
+        }
+        lse[(b * s.heads + h) * s.seq + i] = std::log(sum);
+      }
+    }
+  }
+  return {o, lse, dqkv};
+}
+
+KernelCase forward_case(const Shape& s, Values qkv) {
+  KernelCase c{KernelKind::AttentionForward};
+  c.dims = s.dims();
+  c.in = {{std::move(qkv)}};
+  c.out = {{s.out()}, {s.lse()}};
+  return c;
+}
+
+KernelCase backward_case(const Shape& s, const Values& qkv, const Values& o, const Values& lse,
+                         const Values& d_out) {
+  KernelCase c{KernelKind::AttentionBackward};
+  c.dims = s.dims();
+  c.in = {{qkv}, {o}, {lse}, {d_out}};
+  c.out = {{s.qkv()}};
+  return c;
+}
+
+const Shape kShapes[] = {{1, 1, 1, 1, 1},   {2, 3, 2, 2, 5},   {1, 17, 3, 1, 8},
+                         {2, 64, 2, 1, 16}, {1, 65, 4, 2, 33}, {1, 130, 2, 2, 64},
+                         {3, 113, 1, 1, 7}, {1, 260, 2, 1, 12}};
+
+TEST_CASE("attention forward equals the softmax over earlier keys", "[backends][cpu]") {
+  for (const Shape& s : kShapes) {
+    INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.dim);
+    const Values qkv = random_values(s.qkv(), 11, 2.0);
+    const auto expected = reference(s, qkv, Values(s.out(), 0));
+    check_case(forward_case(s, qkv), {expected[0], expected[1]}, 2e-6, 1e-14);
+  }
+}
+
+TEST_CASE("attention backward equals the derivative of the softmax", "[backends][cpu]") {
+  for (const Shape& s : kShapes) {
+    INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.dim);
+    const Values qkv = random_values(s.qkv(), 11, 2.0), d_out = random_values(s.out(), 12);
+    const auto expected = reference(s, qkv, d_out);
+    check_case(backward_case(s, qkv, expected[0], expected[1], d_out), {expected[2]}, 4e-6, 2e-14);
+  }
+}
+
+TEST_CASE("attention's gradient equals the finite difference of its forward", "[backends][cpu]") {
+  const Shape s{2, 70, 4, 2, 6};
+  const Values qkv = random_values(s.qkv(), 21), g = random_values(s.out(), 22);
+  const KernelCase forward = forward_case(s, qkv);
+  const auto saved = run(forward);
+  const Values gradient = run(backward_case(s, qkv, saved[0], saved[1], g))[0];
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    const Values direction = random_values(s.qkv(), 30 + seed);
+    CHECK(slope(forward, 0, direction, g) == Approx(dot(gradient, direction)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("attention survives scores far beyond the range of exp", "[backends][cpu]") {
+  const Shape s{1, 100, 1, 1, 4};
+  Values qkv = random_values(s.qkv(), 5, 60.0);  // scores up to 7200: exp overflows float32 and 64
+  const auto results = run_everywhere(forward_case(s, qkv));
+  for (const auto& outputs : results) {
+    for (const double x : outputs[0]) CHECK(std::abs(x) <= 60.0);
+  }
+}
+
+TEST_CASE("a position's attention does not depend on later positions", "[backends][cpu]") {
+  const Shape s{1, 150, 2, 1, 16};
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    Values qkv = random_values(s.qkv(), 5);
+    KernelCase c = forward_case(s, qkv);
+    c.dtype = dtype;
+    const Values before = run(c)[0];
+    for (std::size_t i = 100 * s.row(); i < s.qkv(); ++i) c.in[0].values[i] = 3;
+    const Values after = run(c)[0];
+    const auto kept = static_cast<std::ptrdiff_t>(100 * s.heads * s.dim);
+    CHECK(bit_equal(Values(before.begin(), before.begin() + kept),
+                    Values(after.begin(), after.begin() + kept)));
+  }
+}
+
+/// A whole sequence's values on `parts` ranks, of which each holds one piece of the front half and
+/// one of the back half.
+struct Slices {
+  Shape whole;
+  std::size_t parts;
+  std::size_t piece() const { return whole.seq / (2 * parts); }
+  Shape own() const {
+    Shape s = whole;
+    s.seq = 2 * piece();
+    return s;
+  }
+  std::size_t position(std::size_t rank, std::size_t i) const {
+    return i < piece() ? rank * piece() + i : (2 * parts - 1 - rank) * piece() + i - piece();
+  }
+  /// Columns [begin, end) of the rows of a rank, of a tensor [batch, seq, row].
+  Values of(std::size_t rank, const Values& x, std::size_t row, std::size_t begin,
+            std::size_t end) const {
+    Values out;
+    for (std::size_t b = 0; b < whole.batch; ++b) {
+      for (std::size_t i = 0; i < 2 * piece(); ++i) {
+        const std::size_t at = (b * whole.seq + position(rank, i)) * row;
+        out.insert(out.end(), x.begin() + static_cast<std::ptrdiff_t>(at + begin),
+                   x.begin() + static_cast<std::ptrdiff_t>(at + end));
+      }
+    }
+    return out;
+  }
+  Values starts(std::size_t rank) const {
+    Values out = {static_cast<double>(position(rank, 0)),
+                  static_cast<double>(position(rank, piece()))};
+    for (std::size_t part = 0; part < parts; ++part) {
+      out.push_back(static_cast<double>(position(part, 0)));
+      out.push_back(static_cast<double>(position(part, piece())));
+    }
+    return out;
+  }
+  /// Keys and values of all ranks, one after the other.
+  Values keys(const Values& qkv) const {
+    Values out;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const Values own = of(part, qkv, whole.row(), whole.heads * whole.dim, whole.row());
+      out.insert(out.end(), own.begin(), own.end());
+    }
+    return out;
+  }
+  /// Rows of queries beside columns that hold `rest`.
+  Values queries(std::size_t rank, Values qkv, double rest) const {
+    for (std::size_t i = 0; i < qkv.size(); ++i) {
+      if (i % whole.row() >= whole.heads * whole.dim) qkv[i] = rest;
+    }
+    return of(rank, qkv, whole.row(), 0, whole.row());
+  }
+  std::vector<std::int64_t> dims() const {
+    std::vector<std::int64_t> d = own().dims();
+    d.push_back(static_cast<std::int64_t>(parts));
+    return d;
+  }
+};
+
+TEST_CASE("attention of a rank's tokens to gathered keys equals that of whole sequences",
+          "[backends][cpu]") {
+  for (const Slices& s : {Slices{{1, 4, 1, 1, 1}, 2}, Slices{{2, 12, 2, 1, 5}, 3},
+                          Slices{{1, 260, 2, 2, 8}, 1}, Slices{{1, 160, 4, 2, 33}, 2},
+                          Slices{{1, 620, 2, 1, 16}, 2}, Slices{{2, 400, 1, 1, 7}, 5}}) {
+    const Shape& w = s.whole;
+    const std::size_t width = w.heads * w.dim;
+    const Values qkv = random_values(w.qkv(), 11, 2.0), d_out = random_values(w.out(), 12);
+    for (std::size_t rank = 0; rank < s.parts; ++rank) {
+      INFO(w.seq << " tokens, rank " << rank << " of " << s.parts);
+      // The gradient of these tokens' results alone, by the definition.
+      Values own_only(w.out(), 0);
+      for (std::size_t b = 0; b < w.batch; ++b) {
+        for (std::size_t i = 0; i < s.own().seq; ++i) {
+          const std::size_t at = (b * w.seq + s.position(rank, i)) * width;
+          for (std::size_t c = at; c < at + width; ++c) own_only[c] = d_out[c];
+        }
+      }
+      const auto expected = reference(w, qkv, own_only);
+      const Values o = s.of(rank, expected[0], width, 0, width);
+      Values lse;
+      for (std::size_t bh = 0; bh < w.batch * w.heads; ++bh) {
+        for (std::size_t i = 0; i < s.own().seq; ++i) {
+          lse.push_back(expected[1][bh * w.seq + s.position(rank, i)]);
+        }
+      }
+      KernelCase forward{KernelKind::AttentionForward};
+      forward.dims = s.dims();
+      forward.in = {{s.queries(rank, qkv, 99.0)}, {s.keys(qkv)}, {s.starts(rank), true}};
+      forward.out = {{s.own().out()}, {s.own().lse()}};
+      check_case(forward, {o, lse}, 2e-6, 1e-14);
+      KernelCase backward{KernelKind::AttentionBackward};
+      backward.dims = s.dims();
+      backward.in = {forward.in[0], {o},          {lse}, {s.of(rank, d_out, width, 0, width)},
+                     forward.in[1], forward.in[2]};
+      backward.out = {{s.own().qkv(), -1, Values(s.own().qkv(), 0)}, {forward.in[1].values.size()}};
+      check_case(backward, {s.queries(rank, expected[2], 0), s.keys(expected[2])}, 4e-6, 2e-14);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cpu::test

@@ -1,0 +1,145 @@
+#include "backends/cpu/kernels/widened_operands.hpp"
+
+#include "core/base/bfloat16.hpp"
+#include "tests/backends/cpu/kernels/kernel_case.hpp"
+
+namespace lockstep::cpu::test {
+namespace {
+
+double rounded(double value) { return static_cast<float>(bfloat16(static_cast<float>(value))); }
+Values rounded(Values values) {
+  for (double& v : values) v = rounded(v);
+  return values;
+}
+
+/// In bfloat16, a kernel gives what it gives in float32 for the same inputs, rounded once.
+void check_rounded_once(KernelCase c) {
+  for (KernelInput& in : c.in) {
+    if (!in.index) in.values = rounded(in.values);
+  }
+  for (KernelOutput& out : c.out) out.initial = rounded(out.initial);
+  c.dtype = DType::F32;
+  const auto wide = run_everywhere(c);
+  c.dtype = DType::BF16;
+  const auto narrow = run_everywhere(c);
+  for (std::size_t t = 0; t < wide.size(); ++t) {
+    for (std::size_t i = 0; i < wide[t].size(); ++i) {
+      INFO(info(c.kind).name << " " << kernel_tables().tables[t].isa << " output " << i);
+      REQUIRE(bit_equal(narrow[t][i], rounded(wide[t][i])));
+    }
+  }
+}
+
+TEST_CASE("a product in bfloat16 is the exact one rounded to nearest, ties to even",
+          "[backends][cpu]") {
+  // Between 256 and 512 bfloat16 has the even numbers, between 512 and 1024 the multiples of 4.
+  // [16 1] [16 -1  16  1.5 ]   [16*16+3  -16+1  16*16+1  16*1.5+1 ]   259 257 are ties
+  //        [ 3  1   1  1   ] =
+  // [32 2] [...]               [32*16+6  -32+2  32*16+2  32*1.5+2 ]   518 514 are ties
+  KernelCase c{KernelKind::Gemm, DType::BF16};
+  c.dims = {2, 4, 2, 0, 0};
+  c.in = {{{16, 1, 32, 2}}, {{16, -1, 16, 1.5, 3, 1, 1, 1}}, {}, {}};
+  c.out = {{8}};
+  for (const auto& results : run_everywhere(c)) {
+    // 259 -> 260 (258 and 260 are neighbours, 260 has the even last bit), 257 -> 256;
+    // 518 -> 520 (516 and 520), 514 -> 512.
+    CHECK(results[0] == Values{260, -15, 256, 25, 520, -30, 512, 50});
+  }
+}
+
+TEST_CASE("sums inside a product are kept in float32", "[backends][cpu]") {
+  // 256 + 1 + 1 + … 256 times: rounding every sum to bfloat16 would stay at 256 for ever.
+  KernelCase c{KernelKind::Gemm, DType::BF16};
+  c.dims = {1, 1, 257, 0, 0};
+  Values a(257, 1.0);
+  a[0] = 256;
+  c.in = {{a}, {Values(257, 1.0)}, {}, {}};
+  c.out = {{1}};
+  for (const auto& results : run_everywhere(c)) CHECK(results[0] == Values{512});
+}
+
+TEST_CASE("every way of passing operands is rounded once", "[backends][cpu]") {
+  SECTION("read and written, not read before") {
+    KernelCase c{KernelKind::GeluForward};
+    c.dims = {40000};  // more than one part of the work of a team
+    c.in = {{random_values(40000, 1, 4)}};
+    c.out = {{40000}};
+    check_rounded_once(c);
+  }
+  SECTION("added to") {
+    KernelCase c{KernelKind::ColumnSum};
+    c.dims = {5, 7};
+    c.in = {{random_values(35, 2)}};
+    c.out = {{7, -1, random_values(7, 3)}};
+    c.accumulate = true;
+    check_rounded_once(c);
+  }
+  SECTION("updated in place, in part") {
+    KernelCase c{KernelKind::Rope};
+    c.dims = {2, 5, 3, 6, 4, 0};
+    c.scalars = {10000};
+    c.in = {{random_values(2 * 5 * 4 * 6, 4)}};
+    c.out = {{2 * 5 * 4 * 6, 0}};
+    check_rounded_once(c);
+  }
+  SECTION("absent, several outputs") {
+    KernelCase c{KernelKind::LayerNormForward};
+    c.dims = {3, 9};
+    c.scalars = {1e-5};
+    c.in = {{random_values(27, 5)}, {random_values(9, 6)}, {random_values(9, 7)}};
+    c.out = {{27}, {6}};
+    check_rounded_once(c);
+  }
+  SECTION("beside indices and a result of its own type") {
+    KernelCase c{KernelKind::EmbeddingForward};
+    c.dims = {6, 5, 3, 11};
+    c.in = {{random_ids(6, 8, 11), true}, {random_values(55, 9)}, {random_values(15, 10)}};
+    c.out = {{30}};
+    check_rounded_once(c);
+  }
+}
+
+TEST_CASE("types may be mixed: bfloat16 in, a float32 sum out", "[backends][cpu]") {
+  const Values x = rounded(random_values(6, 11)), dy = rounded(random_values(4, 12));
+  Memory a(6, DType::BF16), b(4, DType::BF16), sum(6, DType::F32);
+  a.write(x);
+  b.write(dy);
+  sum.write(Values(6, 0.25));
+  Kernel kernel;  // dw[2,3] += dyT[2,2] x[2,3]
+  kernel.kind = KernelKind::Gemm;
+  kernel.dtype = DType::BF16;
+  kernel.dims = {2, 3, 2, 1, 0};
+  kernel.accumulate = true;
+  kernel.in = {{0, DType::BF16, static_cast<std::int64_t>(b.guard())},
+               {1, DType::BF16, static_cast<std::int64_t>(a.guard())},
+               {},
+               {}};
+  kernel.out = {{2, DType::F32, static_cast<std::int64_t>(sum.guard())}};
+  REQUIRE(supports(kernel));
+  std::byte* buffers[] = {b.data(), a.data(), sum.data()};
+  ThreadTeam team(1);
+  run_kernel(kernel, buffers, {}, team);
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) {
+      const double exact = 0.25 + dy[i] * x[j] + dy[2 + i] * x[3 + j];
+      CHECK(sum.read()[i * 3 + j] == Approx(exact).epsilon(1e-6));
+    }
+  }
+  kernel.out[0].dtype = DType::F64;  // float64 is for comparison, and mixes with nothing
+  CHECK_FALSE(supports(kernel));
+}
+
+TEST_CASE("bfloat16 keeps infinities and NaNs and rounds to nearest even", "[backends][cpu]") {
+  const auto bits = [](std::uint32_t wide) { return bfloat16(std::bit_cast<float>(wide)).bits; };
+  CHECK(bits(0x3f800000) == 0x3f80);
+  CHECK(bits(0x3f808000) == 0x3f80);  // a tie, to even
+  CHECK(bits(0x3f818000) == 0x3f82);
+  CHECK(bits(0x3f808001) == 0x3f81);
+  CHECK(bits(0x7f7fffff) == 0x7f80);  // overflows to infinity
+  CHECK(bits(0x7f800000) == 0x7f80);
+  CHECK(bits(0xffffffff) == 0xffff);
+  CHECK(bits(0x7f800001) == 0x7fc0);  // still a NaN
+}
+
+}  // namespace
+}  // namespace lockstep::cpu::test

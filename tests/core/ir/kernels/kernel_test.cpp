@@ -1,0 +1,220 @@
+#include "core/ir/kernels/kernel.hpp"
+
+#include <limits>
+#include <set>
+
+#include "core/ir/program.hpp"
+#include "tests/catch.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+// All operands present, of one type, each in a formal of its own.
+Kernel make(KernelKind kind, std::array<std::int64_t, kMaxDims> dims, DType dtype = DType::F32) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dtype = dtype;
+  kernel.dims = dims;
+  std::int16_t formal = 0;
+  for (std::size_t i = 0; i < info(kind).in.size(); ++i) kernel.in.push_back({formal++, dtype, 0});
+  for (std::size_t i = 0; i < info(kind).out.size(); ++i)
+    kernel.out.push_back({formal++, dtype, 0});
+  return kernel;
+}
+
+}  // namespace
+
+TEST_CASE("kernel names are unique and their dims and operands fit", "[core][ir]") {
+  std::set<std::string_view> names;
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    const KernelInfo& row = info(static_cast<KernelKind>(i));
+    CHECK(names.insert(row.name).second);
+    CHECK(row.dims.size() <= static_cast<std::size_t>(kMaxDims));
+    CHECK(row.scalars.size() <= 4);
+    CHECK(row.in.size() + row.out.size() <= static_cast<std::size_t>(kMaxOperands));
+  }
+}
+
+TEST_CASE("a gemm is 2mnk flops and moves each operand once", "[core][ir]") {
+  Kernel gemm = make(KernelKind::Gemm, {3, 5, 7, 0, 0});
+  // a 3*7, b 7*5, bias 5, resid 3*5, c 3*5 floats.
+  CHECK(work(gemm) == Work{Flops{2 * 3 * 5 * 7}, Bytes{(21 + 35 + 5 + 15 + 15) * 4}});
+  gemm.in[2] = Operand{};
+  gemm.in[3] = Operand{};
+  CHECK(work(gemm).bytes == Bytes{(21 + 35 + 15) * 4});
+  gemm.accumulate = true;  // c is read as well
+  CHECK(output_is_read(gemm, 0));
+  CHECK(work(gemm).bytes == Bytes{(21 + 35 + 15 + 15) * 4});
+  gemm.in[0].dtype = DType::BF16;
+  CHECK(work(gemm).bytes == Bytes{21 * 2 + (35 + 15 + 15) * 4});
+}
+
+TEST_CASE("causal attention counts the lower triangle with the diagonal", "[core][ir]") {
+  // batch 2, seq 4, heads 6, kv_heads 3, head_dim 8: 4*5/2 = 10 scores per head and sequence.
+  const Kernel forward = make(KernelKind::AttentionForward, {2, 4, 6, 3, 8});
+  const std::int64_t qkv = 2 * 4 * (6 + 3 + 3) * 8;
+  const std::int64_t o = 2 * 4 * 6 * 8;
+  const std::int64_t lse = 2 * 6 * 4;
+  CHECK(work(forward) == Work{Flops{4. * 8 * 10 * 2 * 6}, Bytes{(qkv + o + lse) * 4}});
+  const Kernel backward = make(KernelKind::AttentionBackward, {2, 4, 6, 3, 8});
+  CHECK(work(backward) == Work{Flops{10. * 8 * 10 * 2 * 6}, Bytes{(qkv + o + lse + o + qkv) * 4}});
+}
+
+TEST_CASE("attention to gathered keys counts what a rank of a balanced sequence sees",
+          "[core][ir]") {
+  // As above over 2 ranks of 4 tokens: 8*9/2 scores, half of them on each; keys and values of all.
+  const Kernel forward = make(KernelKind::AttentionForward, {2, 4, 6, 3, 8, 2});
+  const std::int64_t q = 2 * 4 * 6 * 8, kv = 2 * 2 * 4 * 6 * 8, lse = 2 * 6 * 4, starts = 6;
+  CHECK(work(forward) == Work{Flops{4. * 8 * 18 * 2 * 6}, Bytes{(q + kv + starts + q + lse) * 4}});
+  const Kernel backward = make(KernelKind::AttentionBackward, {2, 4, 6, 3, 8, 2});
+  CHECK(work(backward) ==
+        Work{Flops{10. * 8 * 18 * 2 * 6}, Bytes{(q + q + lse + q + kv + starts + q + kv) * 4}});
+}
+
+TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
+  const auto in = [](const Kernel& k) {
+    std::vector<std::int64_t> sizes;
+    for (std::size_t i = 0; i < k.in.size(); ++i) sizes.push_back(input_elements(k, i));
+    return sizes;
+  };
+  const auto out = [](const Kernel& k) {
+    std::vector<std::int64_t> sizes;
+    for (std::size_t i = 0; i < k.out.size(); ++i) sizes.push_back(output_elements(k, i));
+    return sizes;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  struct Row {
+    KernelKind kind;
+    std::array<std::int64_t, kMaxDims> dims;
+    Sizes in, out;
+  };
+  const std::vector<Row> rows = {
+      {KernelKind::Gemm, {3, 5, 7, 0, 0}, {21, 35, 5, 15}, {15}},
+      {KernelKind::ColumnSum, {3, 5}, {15}, {5}},
+      {KernelKind::LayerNormForward, {3, 5}, {15, 5, 5}, {15, 6}},
+      {KernelKind::LayerNormBackwardInput, {3, 5}, {15, 15, 5, 6, 15}, {15}},
+      {KernelKind::LayerNormBackwardWeight, {3, 5}, {15, 15, 6}, {5, 5}},
+      {KernelKind::RmsNormForward, {3, 5}, {15, 5}, {15, 3}},
+      {KernelKind::RmsNormBackwardInput, {3, 5}, {15, 15, 5, 3, 15}, {15}},
+      {KernelKind::RmsNormBackwardWeight, {3, 5}, {15, 15, 3}, {5}},
+      {KernelKind::GeluForward, {7}, {7}, {7}},
+      {KernelKind::GeluBackward, {7}, {7, 7}, {7}},
+      {KernelKind::SwigluForward, {3, 5}, {30}, {15}},
+      {KernelKind::SwigluBackward, {3, 5}, {15, 30}, {30}},
+      {KernelKind::Rope, {2, 3, 4, 6, 8, 0}, {2 * 3 * 8 * 6, 2}, {2 * 3 * 8 * 6}},
+      {KernelKind::EmbeddingForward, {12, 5, 4, 100}, {12, 500, 20}, {60}},
+      {KernelKind::EmbeddingBackward, {12, 5, 4, 100}, {12, 60}, {500, 20}},
+      {KernelKind::CrossEntropy, {3, 5}, {15, 3}, {15, 1}},
+      {KernelKind::CrossEntropyStats, {3, 5}, {15, 3, 1}, {9}},
+      {KernelKind::CrossEntropyParallel, {3, 5, 4}, {15, 3, 36, 1}, {15, 1}},
+      {KernelKind::Add, {3, 5}, {15, 15, 5}, {15}},
+      {KernelKind::Regroup, {3, 5, 2, 1, 4, 0, 2}, {111}, {105}},
+      {KernelKind::Regroup, {3, 5, 2, 1, 4, 1, 2}, {105}, {111}},
+      {KernelKind::Fill, {7}, {}, {7}},
+      {KernelKind::Sum, {7}, {7}, {1}},
+      {KernelKind::NormSquared, {7, 3}, {7}, {3}},
+      {KernelKind::ClipCoefficient, {3}, {3}, {1, 1}},
+      {KernelKind::AdamW, {7}, {7, 1}, {7, 7, 7}},
+      {KernelKind::Sgd, {7}, {7, 1}, {7, 7}},
+      // 2 images of 5 x 4 x 3, 6 channels out, 3 x 3 window, stride 2: 3 x 2 positions.
+      {KernelKind::Conv2dForward, {2, 5, 4, 3, 6, 3, 2}, {120, 162}, {72}},
+      {KernelKind::Conv2dBackwardInput, {2, 5, 4, 3, 6, 3, 2}, {72, 162, 120}, {120}},
+      {KernelKind::Conv2dBackwardWeight, {2, 5, 4, 3, 6, 3, 2}, {72, 120}, {162}},
+      {KernelKind::BatchNormStatistics, {3, 5}, {15}, {10}},
+      {KernelKind::BatchNormCombine, {4, 5}, {40}, {10}},
+      {KernelKind::BatchNormRunning, {5}, {10}, {10}},
+      {KernelKind::BatchNormForward, {3, 5}, {15, 5, 5, 10, 15}, {15}},
+      {KernelKind::BatchNormBackwardSums, {3, 5}, {15, 15, 10}, {10}},
+      {KernelKind::BatchNormBackwardInput, {3, 5}, {15, 15, 5, 10, 10}, {15}},
+      {KernelKind::BatchNormBackwardWeight, {5}, {10}, {5, 5}},
+      {KernelKind::ReluForward, {7}, {7}, {7}},
+      {KernelKind::ReluBackward, {7}, {7, 7}, {7}},
+      {KernelKind::MaxPoolForward, {2, 5, 4, 3, 3, 2}, {120}, {36}},
+      {KernelKind::MaxPoolBackward, {2, 5, 4, 3, 3, 2}, {36, 120}, {120}},
+      {KernelKind::AveragePoolForward, {2, 5, 3}, {30}, {6}},
+      {KernelKind::AveragePoolBackward, {2, 5, 3}, {6}, {30}},
+      // 4 experts, places for 3 tokens each from 2 sources; 5 features out of 7.
+      {KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 1}, {168, 140, 20}, {120}},
+      {KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7}, {120, 168}, {140, 20}},
+      {KernelKind::RouteForward, {9, 4, 2, 3}, {36}, {36, 18, 18, 12}},
+      {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18}, {36}},
+      {KernelKind::CombineForward, {9, 5, 2, 12}, {60, 18, 18, 45}, {45}},
+      {KernelKind::CombineBackward, {9, 5, 2, 12}, {45, 60, 18, 18}, {60, 18}},
+      {KernelKind::Delay, {}, {}, {}},
+  };
+  for (const Row& row : rows) {
+    const Kernel kernel = make(row.kind, row.dims);
+    INFO(info(row.kind).name);
+    CHECK(in(kernel) == row.in);
+    CHECK(out(kernel) == row.out);
+  }
+}
+
+TEST_CASE("an absent operand has no elements", "[core][ir]") {
+  Kernel gemm = make(KernelKind::Gemm, {3, 5, 7, 0, 0});
+  gemm.in.resize(2);
+  CHECK(input_elements(gemm, 2) == 0);
+  CHECK(output_elements(gemm, 1) == 0);
+}
+
+TEST_CASE("a convolution is two flops per multiply-add in all three directions", "[core][ir]") {
+  for (const KernelKind kind : {KernelKind::Conv2dForward, KernelKind::Conv2dBackwardInput,
+                                KernelKind::Conv2dBackwardWeight}) {
+    // 2 x 3 x 2 positions, 3 x 3 x 3 inputs each, 6 channels out.
+    CHECK(work(make(kind, {2, 5, 4, 3, 6, 3, 2})).flops == Flops{2. * 12 * 27 * 6});
+  }
+  CHECK(output_is_read(make(KernelKind::BatchNormRunning, {5}), 0));
+  CHECK(output_is_read(make(KernelKind::Sgd, {5}), 1));
+}
+
+TEST_CASE("products by expert are two flops per multiply-add, empty places counted", "[core][ir]") {
+  CHECK(work(make(KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 0})).flops == Flops{2. * 24 * 5 * 7});
+  Kernel weight = make(KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7});
+  CHECK(work(weight).flops == Flops{2. * 24 * 5 * 7 + 24 * 5});
+  weight.out[1] = Operand{};
+  CHECK(work(weight).flops == Flops{2. * 24 * 5 * 7});
+  // Nine tokens with two choices each find 12 places at most, and move no more rows.
+  CHECK(work(make(KernelKind::CombineForward, {9, 5, 2, 12})).bytes ==
+        Bytes{(60 + 18 + 18 + 45 + 45) * 4});
+  CHECK(work(make(KernelKind::CombineForward, {9, 5, 2, 50})).bytes ==
+        Bytes{(90 + 18 + 18 + 45 + 45) * 4});
+}
+
+TEST_CASE("updates in place read what they write", "[core][ir]") {
+  const Kernel adamw = make(KernelKind::AdamW, {10});
+  for (std::size_t i = 0; i < 3; ++i) CHECK(output_is_read(adamw, i));
+  // grad and coef once, w m v twice.
+  CHECK(work(adamw).bytes == Bytes{(10 + 1 + 2 * 30) * 4});
+  Kernel loss = make(KernelKind::CrossEntropy, {3, 5});
+  CHECK_FALSE(output_is_read(loss, 1));
+  loss.accumulate = true;
+  CHECK_FALSE(output_is_read(loss, 0));
+  CHECK(output_is_read(loss, 1));
+}
+
+TEST_CASE("embeddings move the rows they touch", "[core][ir]") {
+  // 12 tokens of width 5 out of a table of 100 rows, positions of 4.
+  const Kernel forward = make(KernelKind::EmbeddingForward, {12, 5, 4, 100});
+  CHECK(work(forward).bytes == Bytes{(12 + 60 + 20 + 60) * 4});
+  Kernel backward = make(KernelKind::EmbeddingBackward, {12, 5, 4, 100});
+  CHECK(work(backward).bytes == Bytes{(12 + 60 + 500 + 2 * 60 + 20) * 4});  // zeroes the table
+  backward.accumulate = true;
+  CHECK(work(backward).bytes == Bytes{(12 + 60 + 2 * 60 + 2 * 20) * 4});
+}
+
+TEST_CASE("the work of a function is the sum over its kernels", "[core][ir]") {
+  Function function;
+  function.kernels = {make(KernelKind::GeluForward, {7}), make(KernelKind::Gemm, {3, 5, 7, 0, 0})};
+  CHECK(work(function) == work(function.kernels[0]) + work(function.kernels[1]));
+  CHECK(work(Function{}) == Work{});
+}
+
+TEST_CASE("sizes saturate instead of overflowing", "[core][ir]") {
+  const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    const Kernel kernel =
+        make(static_cast<KernelKind>(i), {huge, huge, huge, huge, huge, huge}, DType::F64);
+    CHECK(work(kernel).bytes.v >= 0);
+  }
+}

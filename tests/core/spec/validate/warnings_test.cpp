@@ -1,0 +1,59 @@
+#include "core/spec/validate/warnings.hpp"
+
+#include <algorithm>
+
+#include "tests/catch.hpp"
+
+namespace lockstep {
+namespace {
+
+Scenario vision(int ranks, int images) {
+  Scenario s;
+  s.model.architecture = Architecture::Resnet;
+  s.model.blocks = {1};
+  s.model.layers = 1;
+  s.model.image_size = 16;
+  s.training.seq_len = 1;
+  s.training.local_batch_size = images;
+  s.strategy.data_parallel_replicate_degree = ranks;
+  s.cluster.ranks_per_device = 64;
+  return s;
+}
+
+bool warns(const Scenario& s, const std::string& key) {
+  REQUIRE(validate(s).empty());
+  const std::vector<Warning> found = warnings(s);
+  return std::any_of(found.begin(), found.end(), [&](const Warning& w) { return w.key == key; });
+}
+
+TEST_CASE("batch norm over few images of one rank is warned of", "[core][spec]") {
+  const std::string key = "parallelism.sync_batch_norm";
+  CHECK(warns(vision(4, 2), key));
+  CHECK(warns(vision(2, 15), key));
+  CHECK_FALSE(warns(vision(2, 16), key));
+  CHECK_FALSE(warns(vision(1, 2), key));  // nothing to synchronize with
+  Scenario synchronized = vision(4, 2);
+  synchronized.strategy.sync_batch_norm = true;
+  CHECK_FALSE(warns(synchronized, key));
+  Scenario pipelined = vision(2, 32);  // the statistics are a microbatch's
+  pipelined.strategy.pipeline_parallel_microbatches = 4;
+  CHECK(warns(pipelined, key));
+}
+
+TEST_CASE("an order that is never reshuffled is warned of", "[core][spec]") {
+  Scenario s = vision(1, 16);
+  CHECK(warnings(s).empty());
+  s.training.reshuffle = false;
+  CHECK(warns(s, "training.reshuffle"));
+}
+
+TEST_CASE("a scaled learning rate without warm-up is warned of", "[core][spec]") {
+  Scenario s = vision(4, 32);
+  s.lr_scheduler.scale_with_ranks = true;
+  CHECK(warns(s, "lr_scheduler.warmup_steps"));
+  s.lr_scheduler.warmup_steps = 1;
+  CHECK(warnings(s).empty());
+}
+
+}  // namespace
+}  // namespace lockstep
