@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/ir/kernels/kernel.hpp"
-#include "core/spec/cluster.hpp"
+#include "core/cluster/cluster.hpp"
 
 namespace lockstep {
 

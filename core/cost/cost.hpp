@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/ir/program.hpp"
-#include "core/spec/cluster.hpp"
+#include "core/cluster/cluster.hpp"
 
 namespace lockstep {
 
