@@ -25,7 +25,8 @@ class InputCheck {
   InputCheck(const Program& program, Faults& faults) : program_(program), faults_(faults) {}
 
   void run() {
-    if (!samples() || !tables()) return;
+    // Without samples a program can be simulated only, and its copies bring whatever.
+    if (!samples() || !tables() || in().kind == SampleKind::None) return;
     for (const Role& role : program_.roles) {
       for (std::size_t i = 0; i < role.ops.size(); ++i) {
         const Op& op = role.ops[i];
@@ -132,7 +133,6 @@ class InputCheck {
   void batch(const Op& op, const Buffer& buffer, const Fault& fault) {
     const bool images = op.host() == HostData::Images;
     const bool tokens = op.host() == HostData::Tokens;
-    if (in().kind == SampleKind::None) return fault("the program has no samples");
     if ((images && in().kind != SampleKind::Images) || (tokens && in().kind != SampleKind::Tokens)) {
       return fault("the program's samples are " + std::string(to_string(in().kind)));
     }

@@ -256,7 +256,7 @@ TEST_CASE("every kind of kernel, op, buffer, stream and phase has its own spelli
 
 TEST_CASE("ranks are printed as ranges", "[core][ir]") {
   const Program program = sample::parse(
-      "lockstep_program 1\nmesh dp=10\nrole 0 ranks=0-3,5,7-8 arena=0\nrole 1 ranks=4,6,9 "
+      "lockstep_program 2\nmesh dp=10\nrole 0 ranks=0-3,5,7-8 arena=0\nrole 1 ranks=4,6,9 "
       "arena=0\n");
   CHECK(program.roles[0].ranks == std::vector<Rank>{0, 1, 2, 3, 5, 7, 8});
   REQUIRE_THAT(print(program), ContainsSubstring("role 0 ranks=0-3,5,7-8 arena=0\n"));
@@ -266,7 +266,7 @@ TEST_CASE("ranks are printed as ranges", "[core][ir]") {
 
 TEST_CASE("an ambiguous name is referred to by its index", "[core][ir]") {
   const std::string text =
-      "lockstep_program 1\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
+      "lockstep_program 2\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
       "function f  # 0 flop, 0 bytes\nfunction f  # 0 flop, 0 bytes\n"
       "role 0 ranks=0 arena=0\n  %0 call @1 stream=compute\n";
   CHECK(print(sample::parse(text)) == text);
@@ -301,9 +301,9 @@ TEST_CASE("parse errors give line, column, the text and the nearest name", "[cor
   };
   CHECK(error_of("") == "p.txt:1:1: the text ends before its \"mesh\" line");
   CHECK(error_of("hello\n") == "p.txt:1:1: expected \"lockstep_program\" on the first line");
-  CHECK(error_of("lockstep_program 2\n") ==
-        "p.txt:1:18: format version 2 is unknown; this reads 1");
-  CHECK(error_of("lockstep_program 1\ngroup dp\n") ==
+  CHECK(error_of("lockstep_program 3\n") ==
+        "p.txt:1:18: format version 3 is unknown; this reads 2");
+  CHECK(error_of("lockstep_program 2\ngroup dp\n") ==
         "p.txt:2:1: \"mesh\" must come before \"group\"");
   CHECK(head_error("mesh pp=2 dp_shard=2", "mesh pp=2 dp_shard=0") ==
         "p.txt:2:20: a mesh dimension has at least one rank");
@@ -345,19 +345,19 @@ TEST_CASE("parse errors give line, column, the text and the nearest name", "[cor
         "p.txt:47:43: expected %b and a number, found \"%3\"");
   CHECK(error(0, "%3 send pp=1 phase=F stage=0", "%3 send pp=1 phase=F stage=99999") ==
         "p.txt:49:30: the number \"99999\" is out of range");
-  CHECK(error_of("lockstep_program 1\nmesh dp=2\nrole 0 ranks=0-2 arena=0\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh dp=2\nrole 0 ranks=0-2 arena=0\n") ==
         "p.txt:3:14: ranks 0-2 do not lie in 0-1");
-  CHECK(error_of("lockstep_program 1\nmesh dp=2\nrole 0 ranks=0,0 arena=0\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh dp=2\nrole 0 ranks=0,0 arena=0\n") ==
         "p.txt:3:16: rank 0 is in role 0 already");
-  CHECK(error_of("lockstep_program 1\nmesh\n  %0 call f\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\n  %0 call f\n") ==
         "p.txt:3:3: buffers and ops must follow a \"role\" line");
-  CHECK(error_of("lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0 size=3\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nrole 0 ranks=0 arena=0 size=3\n") ==
         "p.txt:3:24: unexpected \"size=3\" before the end of the line");
-  CHECK(error_of("lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0\ngroup dp\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nrole 0 ranks=0 arena=0\ngroup dp\n") ==
         "p.txt:4:1: \"group\" must stand further up");
-  CHECK(error_of("lockstep_program 1\nmesh\nnames \"open\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nnames \"open\n") ==
         "p.txt:3:7: the name has no closing quote");
-  CHECK(error_of("lockstep_program 1\nmesh\nnames \"a\\n\"\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nnames \"a\\n\"\n") ==
         "p.txt:3:9: unknown escape; known are \\\", \\\\ and \\xhh");
 }
 
