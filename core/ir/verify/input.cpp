@@ -28,10 +28,15 @@ class InputCheck {
     // Without samples a program can be simulated only, and its copies bring whatever.
     if (!samples() || !tables() || in().kind == SampleKind::None) return;
     for (const Role& role : program_.roles) {
+      std::vector<bool> targets(role.buffers.size());  // by root: holds targets
       for (std::size_t i = 0; i < role.ops.size(); ++i) {
+        const OpId id{static_cast<std::int32_t>(i)};
         const Op& op = role.ops[i];
+        if (op.kind == OpKind::Call) losses(role, id, targets);
         if (op.kind != OpKind::HostToDevice || op.moves_memory()) continue;
-        copy(role, {static_cast<std::int32_t>(i)});
+        copy(role, id);
+        if (op.host() != HostData::Targets) continue;
+        targets[static_cast<std::size_t>(role.root(role.args_of(op)[0]).v)] = true;
       }
     }
   }
@@ -126,6 +131,19 @@ class InputCheck {
         return wants(TableKind::Columns);
       default:
         return fault("only the other way");  // loss and norm
+    }
+  }
+
+  /// Whole logits have a column for every target; of logits divided over ranks a rank has some.
+  void losses(const Role& role, OpId id, const std::vector<bool>& targets) {
+    const Op& op = role.op(id);
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (kernel.kind != KernelKind::CrossEntropy || kernel.dims[1] >= in().classes) continue;
+      const std::int32_t formal = kernel.in[1].formal;
+      const BufferId root = role.root(role.args_of(op)[static_cast<std::size_t>(formal)]);
+      if (!targets[static_cast<std::size_t>(root.v)]) continue;
+      faults_.add(op_at(program_, role, id) + ": targets are below " + number(in().classes) +
+                  ", its cross_entropy has " + number(kernel.dims[1]) + " columns");
     }
   }
 

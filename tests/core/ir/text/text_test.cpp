@@ -35,6 +35,7 @@ class RandomProgram {
     p.tokens_per_step = wide();
     p.model_flops_per_step = Flops{real()};
     p.p2p_latency = Seconds{coin() ? -1 : real()};
+    give_input(p);
     for (int i = below(4); i-- > 0;) p.groups.push_back(group(p.mesh));
     for (int i = below(5); i-- > 0;) p.names.push_back(name());
     for (int i = below(4); i-- > 0;) {
@@ -87,6 +88,53 @@ class RandomProgram {
     std::vector<std::int64_t> extents;
     for (int i = below(4); i-- > 0;) extents.push_back(below(1000));
     return extents;
+  }
+  std::vector<int> some_dims(const Mesh& mesh) {
+    std::vector<int> dims;
+    for (std::size_t d = 0; d < mesh.dims.size(); ++d) {
+      if (coin()) dims.push_back(static_cast<int>(d));
+    }
+    std::shuffle(dims.begin(), dims.end(), random_);
+    return dims;
+  }
+  void give_input(Program& p) {
+    Training& t = p.training;
+    if (coin()) t.model = name();
+    t.steps = coin() ? below(100) : 0;
+    t.tokens = coin() ? real() : 0;
+    t.seed = coin() ? std::numeric_limits<std::uint64_t>::max() - random_() : 0;
+    if (coin()) {
+      t.learning_rate = {real(), coin() ? 1 : real(), below(9), coin() ? DecayType::Linear
+                                                                       : DecayType::Cosine,
+                         below(9), below(9), coin() ? 0 : real()};
+    }
+    if (const int kind = below(3); kind > 0) {
+      Samples& s = p.input.samples;
+      s.kind = static_cast<SampleKind>(kind);
+      for (std::int64_t* value : {&s.length, &s.classes, &s.per_step, &s.microbatch}) {
+        *value = 1 + below(1 << 30);
+      }
+      s.over = some_dims(p.mesh);
+      s.shuffled = coin();
+      if (s.kind == SampleKind::Images) {
+        s.mean = {real(), real(), real()};
+        s.deviation = {0.5, -1.0 / 3, 1e9};
+      }
+    }
+    for (int kind = 0; kind < kNumTableKinds; ++kind) {
+      if (coin()) continue;
+      IndexTable table;
+      table.kind = static_cast<TableKind>(kind);
+      table.dims = some_dims(p.mesh);
+      table.lists.resize(static_cast<std::size_t>(size_over(p.mesh, table.dims)));
+      for (IndexList& list : table.lists) {
+        for (int i = below(4); i-- >= 0;) {
+          const int first = below(1000);
+          list.ranges.push_back({first, first + (coin() ? 0 : below(1 << 30))});
+        }
+      }
+      p.input.tables.push_back(table);
+    }
   }
   Group group(const Mesh& mesh) {
     Group g;
