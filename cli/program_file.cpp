@@ -28,8 +28,7 @@ LoadedProgram load_program(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!(file && text << file.rdbuf())) {
-    loaded.errors.push_back(
-        {ErrorKind::Parse, "cannot read the program", SourceSpan{path, 0, 0}});
+    loaded.errors.push_back({ErrorKind::Parse, "cannot read the program", SourceSpan{path, 0, 0}});
     return loaded;
   }
   Result<Program> program = parse_program(text.str(), path);

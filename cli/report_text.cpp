@@ -250,8 +250,9 @@ std::string report_text(const Report& r, const std::string& name) {
   if (r.program_hash.empty() || r.cluster.empty()) {
     summary.add("trace", name, ranks);
   } else {
-    summary.add("run", name,
-                fmt::format("{} on {}, {}", r.model.empty() ? "a model" : r.model, r.cluster, ranks));
+    summary.add(
+        "run", name,
+        fmt::format("{} on {}, {}", r.model.empty() ? "a model" : r.model, r.cluster, ranks));
   }
   return figures_text(std::move(summary), r, nullptr);
 }

@@ -268,9 +268,9 @@ std::vector<Error> run_program(const RunArguments& arguments, const Console& con
   subject.cluster = load_cluster(arguments.cluster.empty() ? "cpu" : arguments.cluster, errors);
   if (!errors.empty()) return errors;
   ClusterSpec& cluster = subject.cluster;  // of as many nodes as it takes, where it says fewer
-  cluster.nodes = std::max<int>(
-      cluster.nodes, static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
-                                               std::max(1, cluster.ranks_per_node()))));
+  cluster.nodes = std::max<int>(cluster.nodes,
+                                static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
+                                                          std::max(1, cluster.ranks_per_node()))));
   if (auto fits = check_fits(loaded.program, cluster); !fits) return {fits.error()};
   subject.program = [&] { return Result<Program>(std::move(loaded.program)); };
   subject.dataset = arguments.data;

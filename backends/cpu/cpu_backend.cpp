@@ -56,8 +56,8 @@ class CpuBackend final : public Backend {
     Process& process = *options_.process;
     if (program.mesh.world_size() != process.size()) {
       return Error{ErrorKind::InvalidSpec,
-                   "the program has " + std::to_string(program.mesh.world_size()) +
-                       " ranks, but " + std::to_string(process.size()) +
+                   "the program has " + std::to_string(program.mesh.world_size()) + " ranks, but " +
+                       std::to_string(process.size()) +
                        " processes were started: one of each is needed",
                    std::nullopt};
     }

@@ -86,8 +86,7 @@ class CudaBackend final : public Backend {
     if (local && distributed) {
       return unsupported("the communicator 'local' runs all ranks in one process");
     }
-    return local ? all_on_one(program, process, crew)
-                 : one_each(program, process, crew);
+    return local ? all_on_one(program, process, crew) : one_each(program, process, crew);
   }
 
   Result<std::unique_ptr<cuda::CudaDevice>> device(const Program& program, Rank rank,

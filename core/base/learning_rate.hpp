@@ -8,8 +8,8 @@ enum class DecayType { Linear, Cosine };
 /// Rises in a straight line over `warmup_steps`, is then constant, and decays over `decay_steps`
 /// from step `decay_from` on; after that it stays where it is.
 struct LearningRate {
-  double base = 0;       // between warm-up and decay, for one data-parallel rank
-  double factor = 1;     // of all of it: data-parallel ranks, where the rate grows with their number
+  double base = 0;    // between warm-up and decay, for one data-parallel rank
+  double factor = 1;  // of all of it: data-parallel ranks, where the rate grows with their number
   int warmup_steps = 0;  // the rate of step s < warmup_steps is base × (s + 1) / warmup_steps
   DecayType decay = DecayType::Linear;
   int decay_from = 0;   // first step with a lower rate than base

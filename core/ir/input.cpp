@@ -51,7 +51,8 @@ const IndexTable* Input::table(TableKind kind) const {
 int position_over(const Mesh& mesh, std::span<const int> dims, Rank rank) {
   int position = 0;
   for (const int dim : dims) {
-    position = position * mesh.dims[static_cast<std::size_t>(dim)].size + mesh.coordinate(rank, dim);
+    position =
+        position * mesh.dims[static_cast<std::size_t>(dim)].size + mesh.coordinate(rank, dim);
   }
   return position;
 }

@@ -26,10 +26,10 @@ std::string_view to_string(SampleKind kind);
 /// Data are a function of (seed, global sample) alone, never of the rank.
 struct Samples {
   SampleKind kind = SampleKind::None;  // None: the program reads no data
-  std::int64_t length = 0;   // tokens of a sequence, with as many targets; of images their height
-                             // and width, with one target, the class
-  std::int64_t classes = 0;  // size of the vocabulary; or of images, their classes
-  std::int64_t per_step = 0;    // of all ranks
+  std::int64_t length = 0;    // tokens of a sequence, with as many targets; of images their height
+                              // and width, with one target, the class
+  std::int64_t classes = 0;   // size of the vocabulary; or of images, their classes
+  std::int64_t per_step = 0;  // of all ranks
   std::int64_t microbatch = 0;  // samples of one microbatch on one rank
   std::vector<int> over;        // mesh dimensions whose members read different samples
   bool shuffled = true;         // another order of the data set's samples every epoch
@@ -83,16 +83,16 @@ struct IndexTable {
 
 struct Input {
   Samples samples;
-  std::vector<IndexTable> tables;  // of each kind at most one
+  std::vector<IndexTable> tables;                 // of each kind at most one
   const IndexTable* table(TableKind kind) const;  // null: there is none
   bool operator==(const Input&) const = default;
 };
 
 /// The training that the program is one step of.
 struct Training {
-  std::string model;      // its name, for reports; empty: none
-  int steps = 0;          // of the whole training; 0: not said
-  double tokens = 0;      // likewise, tokens or images; 0: not said
+  std::string model;       // its name, for reports; empty: none
+  int steps = 0;           // of the whole training; 0: not said
+  double tokens = 0;       // likewise, tokens or images; 0: not said
   std::uint64_t seed = 0;  // of initial values, of the order of the data, of rounding at random
   LearningRate learning_rate;
   bool operator==(const Training&) const = default;

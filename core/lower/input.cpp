@@ -118,8 +118,7 @@ Input input_of(const Draft& draft) {
       IndexList list;
       for (int p = -1; p < parts; ++p) {  // own pieces first
         for (const int piece : {0, 1}) {
-          append(list,
-                 static_cast<std::int32_t>(s.position(p < 0 ? cp : p, piece * (own / 2))));
+          append(list, static_cast<std::int32_t>(s.position(p < 0 ? cp : p, piece * (own / 2))));
         }
       }
       return list;

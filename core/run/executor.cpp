@@ -247,8 +247,7 @@ class Execution {
 
 Result<RunResult> execute(const Program& program, const RunOptions& options,
                           const std::string& backend, std::span<const RankPort> ports,
-                          const BatchSource& batches,
-                          const ExecutorOptions& executor_options) {
+                          const BatchSource& batches, const ExecutorOptions& executor_options) {
   if (auto supported = check_supported(program, ports, backend); !supported) {
     return supported.error();
   }

@@ -24,8 +24,8 @@ struct RankPort {
 };
 
 /// Inputs and targets of a global sample, Samples::inputs() and Samples::targets() of them: tokens
-/// and the tokens that follow; or the intensities 0 … 255 of an image, channels last, and its class.
-/// Thread-safe.
+/// and the tokens that follow; or the intensities 0 … 255 of an image, channels last, and its
+/// class. Thread-safe.
 using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
                                        std::span<std::int32_t> targets)>;
 
@@ -53,7 +53,6 @@ struct ExecutorOptions {
 /// ranks in later ones; verify(program).empty().
 Result<RunResult> execute(const Program& program, const RunOptions& options,
                           const std::string& backend, std::span<const RankPort> ports,
-                          const BatchSource& batches,
-                          const ExecutorOptions& executor_options = {});
+                          const BatchSource& batches, const ExecutorOptions& executor_options = {});
 
 }  // namespace lockstep

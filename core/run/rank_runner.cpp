@@ -70,7 +70,8 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
       transient_(transient_ranges(role_)) {
   const Samples& samples = program.input.samples;
   const std::int64_t shares = size_over(program.mesh, samples.over);
-  first_sample_ = position_over(program.mesh, samples.over, port.rank) * (samples.per_step / shares);
+  first_sample_ =
+      position_over(program.mesh, samples.over, port.rank) * (samples.per_step / shares);
   const IndexList* const order = list(TableKind::Order);
   order_.resize(index(order != nullptr ? order->size() : samples.targets()));
   if (order != nullptr) {
@@ -163,8 +164,8 @@ void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& stag
   const Samples& samples = program_.input.samples;
   const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
                                        staging.size() / sizeof(std::int32_t));
-  const std::int64_t first = step * samples.per_step + first_sample_ +
-                             std::max(op.microbatch, 0) * samples.microbatch;
+  const std::int64_t first =
+      step * samples.per_step + first_sample_ + std::max(op.microbatch, 0) * samples.microbatch;
   switch (op.host()) {
     case HostData::Positions:
       return list(TableKind::Positions)->fill(values);

@@ -45,11 +45,11 @@ class RankRunner {
   const Role& role_;
   RankPort port_;
   const BatchSource& batches_;
-  std::int64_t first_sample_ = 0;     // of its share of a step, counted from the step's first
-  std::vector<std::int32_t> order_;  // which tokens of a sample it takes
-  std::int32_t shift_ = 0;           // subtracted from ids
-  std::vector<std::byte*> addresses_;            // parallel to Role::args
-  std::vector<std::int64_t> sizes_;              // parallel to Role::args, bytes
+  std::int64_t first_sample_ = 0;      // of its share of a step, counted from the step's first
+  std::vector<std::int32_t> order_;    // which tokens of a sample it takes
+  std::int32_t shift_ = 0;             // subtracted from ids
+  std::vector<std::byte*> addresses_;  // parallel to Role::args
+  std::vector<std::int64_t> sizes_;    // parallel to Role::args, bytes
   std::vector<std::vector<std::byte>> staging_;  // host side of each copy, in op order
   std::vector<OpId> copies_;                     // parallel to staging_
   std::size_t next_copy_ = 0;                    // of the step that is being enqueued

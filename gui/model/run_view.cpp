@@ -123,8 +123,9 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->scenario = std::move(scenario);
   run->program = std::move(*program);
   // The report and what the views need are made side by side: neither changes the other.
-  std::future<Report> report = std::async(
-      std::launch::async, [r = run.get()] { return analyze(r->trace, *r->program, r->scenario->cluster); });
+  std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
+    return analyze(r->trace, *r->program, r->scenario->cluster);
+  });
   finish(run);
   run->report = report.get();
   for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);

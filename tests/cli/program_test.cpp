@@ -27,8 +27,8 @@ struct Files {
 TEST_CASE("a program's text trains as its scenario does: losses, checkpoints, report", "[cli]") {
   const Files files;
   const std::string a = files.folder / "a", b = files.folder / "b";
-  const auto of_scenario = lockstep({"run", files.scenario, "--backend", "cpu", "--quiet", "--json",
-                                     "--out", a});
+  const auto of_scenario =
+      lockstep({"run", files.scenario, "--backend", "cpu", "--quiet", "--json", "--out", a});
   const auto of_program = lockstep({"run", files.program, "--backend", "cpu", "--quiet", "--json",
                                     "--checkpoint-every", "3", "--out", b});
   INFO(of_program.err);
@@ -64,7 +64,7 @@ TEST_CASE("a program's text is simulated to its scenario's report, on the scenar
 TEST_CASE("a run folder of a program is read by report, compare and --resume", "[cli]") {
   const Files files;
   const std::string out = files.folder / "out", whole = files.folder / "whole";
-  const std::vector<std::string> run = {"run",    files.program,        "--backend", "cpu",
+  const std::vector<std::string> run = {"run",     files.program,        "--backend", "cpu",
                                         "--quiet", "--checkpoint-every", "3"};
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = run;

@@ -60,8 +60,8 @@ RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
                                 return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
                               },
                               cuda_platform().make_host};
-  const auto backend = make_cuda_backend(platform, {.communicator = "local", .graphs = graphs},
-                                         {.poison = true});
+  const auto backend =
+      make_cuda_backend(platform, {.communicator = "local", .graphs = graphs}, {.poison = true});
   return train(*backend, program, s, steps, options);
 }
 
@@ -123,8 +123,8 @@ TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued 
           {}};
       RunOptions options;
       options.trace_from = graphs ? kSteps : 1;
-      const auto backend = make_cuda_backend(
-          platform, {.communicator = "nccl", .graphs = graphs}, {.poison = true});
+      const auto backend =
+          make_cuda_backend(platform, {.communicator = "nccl", .graphs = graphs}, {.poison = true});
       const RunResult run = train(*backend, program, s, kSteps, options);
       CHECK(run.state == expected.state);
       for (std::size_t i = 0; i < kSteps; ++i) {
@@ -196,7 +196,8 @@ TEST_CASE("steps launched as graphs train as steps that are issued", "[integrati
     const auto cpu = make_cpu_backend();
     const RunResult expected = train(*cpu, program, s, kSteps);
     std::vector<std::string> log;
-    const RunResult run = train_on_fake(program, s, kSteps, cpu_kernels(), seed++, &log, options, true);
+    const RunResult run =
+        train_on_fake(program, s, kSteps, cpu_kernels(), seed++, &log, options, true);
     CHECK(run.state == expected.state);
     CHECK(run.trace.spans.size() == program.roles[0].ops.size());
     for (std::size_t i = 0; i < kSteps; ++i) {
@@ -225,8 +226,7 @@ TEST_CASE("a graph's launches give its kernels the numbers of their step", "[int
     const Program program = lowered(s);
     const RunResult issued = train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 1);
     const RunResult run =
-        train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 2, nullptr, options,
-                      true);
+        train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 2, nullptr, options, true);
     CHECK(run.state == issued.state);
   }
 }

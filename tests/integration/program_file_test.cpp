@@ -82,9 +82,8 @@ TEST_CASE("a ring of tensor-parallel products trains as the same model on one ra
   // Parts of the parameters stay at home: a third of the moments on every rank.
   CHECK(ring.roles[0].units[0].shard_elements * 3 == alone.roles[0].units[0].shard_elements);
 
-  const ClusterSpec cluster = test::parity_scenario(Architecture::Gpt2, test::parity_row("", "pp=3"),
-                                                    DType::F32)
-                                  .cluster;
+  const ClusterSpec cluster =
+      test::parity_scenario(Architecture::Gpt2, test::parity_row("", "pp=3"), DType::F32).cluster;
   const Trace simulated = run("sim", ring, 1, cluster).trace;
   CHECK(simulated.spans.size() == 3 * ring.roles[0].ops.size());
 }

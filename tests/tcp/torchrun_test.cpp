@@ -105,8 +105,8 @@ TEST_CASE("processes over TCP run a program's text as they run its scenario", "[
   const std::string end = " --backend cpu --quiet --out ";
   REQUIRE(shell(folder / "log.txt", kLockstep + " run " + source + end + folder / "a").exit_code ==
           0);
-  const auto outcomes =
-      torchrun(folder, std::vector<std::string>(2, kLockstep + " run " + program + end + folder / "b"));
+  const auto outcomes = torchrun(
+      folder, std::vector<std::string>(2, kLockstep + " run " + program + end + folder / "b"));
   for (const Outcome& outcome : outcomes) {
     INFO(outcome.output);
     REQUIRE(outcome.exit_code == 0);

@@ -14,11 +14,11 @@ struct SampleKey {
 };
 const std::vector<SampleKey>& sample_keys() {
   static const std::vector<SampleKey> keys = {
-      {"length", SampleKind::Tokens},  {"vocabulary", SampleKind::Tokens},
-      {"size", SampleKind::Images},    {"classes", SampleKind::Images},
-      {"mean", SampleKind::Images},    {"deviation", SampleKind::Images},
-      {"per_step", SampleKind::None},  {"microbatch", SampleKind::None},
-      {"over", SampleKind::None},      {"unshuffled", SampleKind::None}};
+      {"length", SampleKind::Tokens}, {"vocabulary", SampleKind::Tokens},
+      {"size", SampleKind::Images},   {"classes", SampleKind::Images},
+      {"mean", SampleKind::Images},   {"deviation", SampleKind::Images},
+      {"per_step", SampleKind::None}, {"microbatch", SampleKind::None},
+      {"over", SampleKind::None},     {"unshuffled", SampleKind::None}};
   return keys;
 }
 
@@ -142,10 +142,10 @@ class InputParser {
       return true;
     }
     const char* start = s_.in.mark();
-    std::int64_t& value = key == "per_step"                      ? out.per_step
-                          : key == "microbatch"                  ? out.microbatch
-                          : key == "length" || key == "size"     ? out.length
-                                                                 : out.classes;
+    std::int64_t& value = key == "per_step"                  ? out.per_step
+                          : key == "microbatch"              ? out.microbatch
+                          : key == "length" || key == "size" ? out.length
+                                                             : out.classes;
     if (!s_.in.number(value)) return false;
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
     return (value >= 1 && value < kMost) ||

@@ -80,7 +80,8 @@ struct ParserState {
   const std::vector<std::string> host_data = spellings<HostData>(kNumHostData);
 };
 
-/// Lines of what the program is given: each is called behind its first word, as those of a role are.
+/// Lines of what the program is given: each is called behind its first word, as those of a role
+/// are.
 bool parse_learning_rate(ParserState& state);
 bool parse_samples(ParserState& state);
 bool parse_table(ParserState& state);

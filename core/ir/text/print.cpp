@@ -171,8 +171,8 @@ class Printer {
     const bool tokens = samples.kind == SampleKind::Tokens;
     put("samples ", to_string(samples.kind), tokens ? " length=" : " size=", samples.length,
         tokens ? " vocabulary=" : " classes=", samples.classes);
-    for (const auto& [key, values] : {std::pair{" mean=", samples.mean},
-                                      std::pair{" deviation=", samples.deviation}}) {
+    for (const auto& [key, values] :
+         {std::pair{" mean=", samples.mean}, std::pair{" deviation=", samples.deviation}}) {
       for (std::size_t c = 0; !tokens && c < values.size(); ++c) put(c == 0 ? key : ",", values[c]);
     }
     put(" per_step=", samples.per_step, " microbatch=", samples.microbatch);

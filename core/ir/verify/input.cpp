@@ -100,8 +100,8 @@ class InputCheck {
     }
     if (kind != TableKind::Order) return true;
     if (size != own || size > in().length || largest >= in().length) {
-      faults_.add(name + ": a rank takes equally many tokens of a sample's " +
-                  number(in().length) + ", and no other");
+      faults_.add(name + ": a rank takes equally many tokens of a sample's " + number(in().length) +
+                  ", and no other");
       return false;
     }
     return true;
@@ -151,7 +151,8 @@ class InputCheck {
   void batch(const Op& op, const Buffer& buffer, const Fault& fault) {
     const bool images = op.host() == HostData::Images;
     const bool tokens = op.host() == HostData::Tokens;
-    if ((images && in().kind != SampleKind::Images) || (tokens && in().kind != SampleKind::Tokens)) {
+    if ((images && in().kind != SampleKind::Images) ||
+        (tokens && in().kind != SampleKind::Tokens)) {
       return fault("the program's samples are " + std::string(to_string(in().kind)));
     }
     const IndexTable* const order = program_.input.table(TableKind::Order);

@@ -9,6 +9,7 @@
 #include "core/data/token_source.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/run/initial_values.hpp"
+#include "core/spec/scenario.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
@@ -316,9 +317,8 @@ TEST_CASE("faults of the user's are named before anything runs", "[backends][cpu
   CHECK_THAT(missing.error().message, ContainsSubstring("/nowhere/no-such-text"));
 
   scenario = bigram_scenario(1, Layout::Replicated, DType::F16);
-  const auto f16 =
-      make_cpu_backend()->run(bigram_program(scenario, Layout::Replicated), scenario.cluster,
-                              steps(1));
+  const auto f16 = make_cpu_backend()->run(bigram_program(scenario, Layout::Replicated),
+                                           scenario.cluster, steps(1));
   REQUIRE_FALSE(f16.ok());
   CHECK(f16.error().kind == ErrorKind::Unsupported);
   CHECK_THAT(f16.error().message, ContainsSubstring("float16"));

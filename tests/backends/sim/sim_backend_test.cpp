@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/spec/scenario.hpp"
 #include "tests/backends/sim/programs.hpp"
 #include "tests/catch.hpp"
 

@@ -55,8 +55,7 @@ std::map<std::pair<std::int64_t, std::int32_t>, int> reads(const Program& progra
       if (op.kind != OpKind::HostToDevice || op.host() != HostData::Tokens) continue;
       const std::int64_t bytes = role.buffer(role.args_of(op)[0]).bytes.v;
       for (std::int64_t row = 0; row < samples.microbatch; ++row) {
-        for (const std::int32_t token :
-             own_tokens(program, rank, bytes / 4 / samples.microbatch)) {
+        for (const std::int32_t token : own_tokens(program, rank, bytes / 4 / samples.microbatch)) {
           ++count[{first + op.microbatch * samples.microbatch + row, token}];
         }
       }
@@ -114,8 +113,8 @@ TEST_CASE("positions are those of a rank's own rows, shared between tp ranks wit
           const bool second = coordinate(program, "tp", rank) == 1;
           rows = {rows.begin() + (second ? half : 0), second ? rows.end() : rows.begin() + half};
         }
-        const auto given = filled(program, TableKind::Positions, rank,
-                                  static_cast<std::int64_t>(rows.size()));
+        const auto given =
+            filled(program, TableKind::Positions, rank, static_cast<std::int64_t>(rows.size()));
         CHECK(given == rows);
       }
     }

@@ -24,8 +24,8 @@ TEST_CASE("a table's ranges read as the integers they stand for, a list for ever
   CHECK(program->input.table(TableKind::Order) == nullptr);
   std::vector<std::vector<std::int32_t>> read;
   for (Rank rank = 0; rank < 4; ++rank) {
-    const IndexList& list = table->lists[static_cast<std::size_t>(
-        position_over(program->mesh, table->dims, rank))];
+    const IndexList& list =
+        table->lists[static_cast<std::size_t>(position_over(program->mesh, table->dims, rank))];
     read.emplace_back(5);
     list.fill(read.back());
     CHECK(list.size() == std::vector<std::int64_t>{4, 3, 1, 1}[static_cast<std::size_t>(rank)]);
@@ -47,8 +47,7 @@ TEST_CASE("faults of what a program is given name the place and what would be ri
   CHECK(error_of("samples tokens lenght=8") ==
         "p.txt:3:16: unknown key \"lenght\"; did you mean \"length\"?");
   CHECK(error_of("samples tokens size=8") == "p.txt:3:16: samples of tokens have no \"size\"");
-  CHECK(error_of("samples tokens length=0") ==
-        "p.txt:3:23: \"length\" must lie in 1 … 2^31 - 1");
+  CHECK(error_of("samples tokens length=0") == "p.txt:3:23: \"length\" must lie in 1 … 2^31 - 1");
   CHECK(error_of(samples + " over=dp") == "p.txt:3:67: unknown mesh dimension \"dp\"");
   CHECK(error_of(samples + " over=tp,tp") == "p.txt:3:70: the mesh dimension stands twice");
   CHECK(error_of(samples + "\n" + samples) == "p.txt:4:9: \"samples\" stands twice");

@@ -104,9 +104,13 @@ class RandomProgram {
     t.tokens = coin() ? real() : 0;
     t.seed = coin() ? std::numeric_limits<std::uint64_t>::max() - random_() : 0;
     if (coin()) {
-      t.learning_rate = {real(), coin() ? 1 : real(), below(9), coin() ? DecayType::Linear
-                                                                       : DecayType::Cosine,
-                         below(9), below(9), coin() ? 0 : real()};
+      t.learning_rate = {real(),
+                         coin() ? 1 : real(),
+                         below(9),
+                         coin() ? DecayType::Linear : DecayType::Cosine,
+                         below(9),
+                         below(9),
+                         coin() ? 0 : real()};
     }
     if (const int kind = below(3); kind > 0) {
       Samples& s = p.input.samples;

@@ -35,8 +35,9 @@ TEST_CASE("samples that fit the copies are sound, and no samples are, too", "[co
   CHECK(faults("") == "");
 }
 
-TEST_CASE("samples must divide into the ranks' microbatches and fill the buffers they are copied to",
-          "[core][ir]") {
+TEST_CASE(
+    "samples must divide into the ranks' microbatches and fill the buffers they are copied to",
+    "[core][ir]") {
   const auto samples = [](const std::string& from, const std::string& to) {
     std::string line = kSamples;
     sample::Sample::replace(line, from, to);
@@ -46,8 +47,9 @@ TEST_CASE("samples must divide into the ranks' microbatches and fill the buffers
              ContainsSubstring("4 of a step do not divide into 2 shares of microbatches of 3"));
   CHECK_THAT(samples("per_step=4", "per_step=8"),
              ContainsSubstring("8 of 8 targets each are not tokens_per_step 32"));
-  CHECK_THAT(faults(kSamples), ContainsSubstring("rank 0: %0 host_to_device tokens mb0: its buffer "
-                                                 "has room for 4 elements, a microbatch has 1 × 8"));
+  CHECK_THAT(faults(kSamples),
+             ContainsSubstring("rank 0: %0 host_to_device tokens mb0: its buffer "
+                               "has room for 4 elements, a microbatch has 1 × 8"));
   CHECK_THAT(faults(kSamples + kOrder, "  %0 host_to_device tokens mb=2 stream=copy args=%b0\n"),
              ContainsSubstring("a rank's share of a step has 2 microbatches"));
   CHECK_THAT(faults(kSamples + kOrder, "  %0 host_to_device images mb=0 stream=copy args=%b0\n"),
@@ -93,7 +95,8 @@ TEST_CASE("tables of programs that were not read from text are checked as well",
   CHECK_THAT(sample::faults(program), ContainsSubstring("are not different ones of the mesh"));
   program.input.tables.clear();
   program.input.samples.over = {1, 1};
-  CHECK_THAT(sample::faults(program), ContainsSubstring("samples: the dimensions that divide them"));
+  CHECK_THAT(sample::faults(program),
+             ContainsSubstring("samples: the dimensions that divide them"));
 }
 
 }  // namespace lockstep
