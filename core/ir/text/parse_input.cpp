@@ -149,8 +149,7 @@ class InputParser {
     if (!s_.in.number(value)) return false;
     const int bits = key == "size" ? 15 : 31;  // products of all of them fit into 64 bits
     return (value >= 1 && value < std::int64_t{1} << bits) ||
-           s_.in.fail(start,
-                      "\"" + key + "\" must lie in 1 … 2^" + std::to_string(bits) + " - 1");
+           s_.in.fail(start, "\"" + key + "\" must lie in 1 … 2^" + std::to_string(bits) + " - 1");
   }
 
   bool range(IndexList& list) {
