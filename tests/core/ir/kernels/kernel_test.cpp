@@ -28,7 +28,7 @@ Kernel make(KernelKind kind, std::array<std::int64_t, kMaxDims> dims, DType dtyp
 TEST_CASE("kernel names are unique and their dims and operands fit", "[core][ir]") {
   std::set<std::string_view> names;
   for (int i = 0; i < kNumKernelKinds; ++i) {
-    const KernelInfo& row = info(static_cast<KernelKind>(i));
+    const KernelRow& row = info(static_cast<KernelKind>(i));
     CHECK(names.insert(row.name).second);
     CHECK(row.dims.size() <= static_cast<std::size_t>(kMaxDims));
     CHECK(row.scalars.size() <= 4);
