@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -37,6 +38,9 @@ class FunctionCheck {
       }
       check_conditions(name, kernel, kernel.in, row.in);
       check_conditions(name, kernel, kernel.out, row.out);
+      check_types(name, kernel.dtype, kernel.in, row.in);
+      check_types(name, kernel.dtype, kernel.out, row.out);
+      if (kernel.accumulate && !accumulates(row)) faults_.add(name + ": cannot accumulate");
       const auto operand = [&](std::string_view which) {
         return name + ": operand " + std::string(which);
       };
@@ -68,6 +72,21 @@ class FunctionCheck {
                   (wanted ? " is missing, but " + condition + " is not 0"
                           : " is given, but " + condition + " is 0"));
     }
+  }
+
+  void check_types(const std::string& name, DType own, const std::vector<Operand>& operands,
+                   const std::vector<OperandRow>& rows) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].present() || fits(rows[i].type, own, operands[i].dtype)) continue;
+      faults_.add(name + " " + std::string(to_string(own)) + ": operand " +
+                  std::string(rows[i].name) + " is " + std::string(to_string(operands[i].dtype)) +
+                  ", not " + std::string(to_string(usual_dtype(rows[i].type, own))));
+    }
+  }
+
+  static bool accumulates(const KernelRow& row) {
+    return std::any_of(row.out.begin(), row.out.end(),
+                       [](const OperandRow& out) { return out.effect == Effect::Accumulate; });
   }
 
   bool check_operands(const std::string& name, const std::vector<Operand>& operands,

@@ -80,7 +80,8 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
     } else {
       const OperandType type = row.out[kernel.out.size()].type;
       kernel.out.push_back(add(out.n, out.f64 ? DType::F64 : usual_dtype(type, c.dtype)));
-      const double poison = type == OperandType::Index ? -77777 : std::numeric_limits<double>::quiet_NaN();
+      const double poison =
+          type == OperandType::Index ? -77777 : std::numeric_limits<double>::quiet_NaN();
       memory.back().write(out.initial.empty() ? Values(out.n, poison) : out.initial);
     }
   }
