@@ -95,7 +95,7 @@ std::vector<KernelRow> batch_norms() {
        .dims = words("cols"),
        .scalars = words("momentum correction"),
        .in = {{"stats", "2 cols", Sums}},
-       .out = {{"running", "2 cols", Sums, Update}},
+       .out = {{"running", "2 cols", Mixed, Update}},
        .flops = "7 cols"},
       // y = xhat w + b + resid
       {.kind = K::BatchNormForward,
