@@ -27,7 +27,7 @@ struct Threads {
   std::unique_ptr<Communicator> communicator(const Program& program, Rank r, CpuDevice& device) {
     return std::make_unique<CpuCommunicator>(program, r, device, fabric);
   }
-  Fabric fabric;
+  local::Fabric fabric;
 };
 
 /// Ranks that know of each other by messages only.
