@@ -1,5 +1,10 @@
 #include "tests/integration/kernel_conformance.hpp"
 
+#include <deque>
+#include <future>
+#include <memory>
+#include <thread>
+
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {
@@ -99,6 +104,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.pooling(2, 5, 6, 3, 2);
   cases.pooling(1, 4, 4, 40, 1);
   cases.pooling(1, 1, 1, 2, 2);
+  for (int i = 0; i < 6; ++i) cases.random_shapes();
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);
@@ -118,6 +124,36 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.rope(2, 2048, 16, 128, 32);
   cases.regroup(4096, 8, 512, 128);
   return cases.take();
+}
+
+std::string text(const ConformanceCase& c, DType dtype) {
+  std::string out = std::string(info(c.kind).name) + " " + std::string(to_string(dtype));
+  for (const std::int64_t d : c.dims) out += " " + std::to_string(d);
+  return out + (c.accumulate ? " accumulating" : "");
+}
+
+void for_each_run(const std::vector<ConformanceCase>& cases, const std::vector<DType>& types,
+                  const ConformanceBody& body) {
+  struct Ahead {
+    const ConformanceCase* c;
+    std::unique_ptr<ConformanceRun> run;
+    std::future<std::vector<Numbers>> expected;
+  };
+  std::deque<Ahead> queue;
+  const auto finish_first = [&] {
+    const std::vector<Numbers> expected = queue.front().expected.get();
+    body(*queue.front().c, *queue.front().run, expected);
+    queue.pop_front();
+  };
+  for (const ConformanceCase& c : cases) {
+    for (const DType dtype : types) {
+      auto run = std::make_unique<ConformanceRun>(c, dtype);
+      auto expected = std::async(std::launch::async, [r = run.get()] { return r->reference(); });
+      queue.push_back({&c, std::move(run), std::move(expected)});
+      if (queue.size() > std::thread::hardware_concurrency()) finish_first();
+    }
+  }
+  while (!queue.empty()) finish_first();
 }
 
 }  // namespace lockstep::test

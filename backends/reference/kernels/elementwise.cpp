@@ -7,21 +7,20 @@
 namespace lockstep::reference {
 namespace {
 
-/// GELU's tanh form (Hendrycks and Gimpel 2016): x / 2 (1 + tanh(a (x + b x³))).
+/// GELU's tanh form (Hendrycks and Gimpel 2016) is x / 2 (1 + tanh(u)) with u = a (x + b x³). It is
+/// written as x sigmoid(2 u), which is the same and does not cancel where tanh(u) is near -1.
 constexpr double kA = 0.79788456080286535588;  // sqrt(2 / pi)
 constexpr double kB = 0.044715;
+Matrix gelu_gate(const View& x) { return sigmoid(2 * kA * (x + kB * x.cube())); }
 
 }  // namespace
 
-void gelu_forward(Operands& k) {
-  const View x = k.in(0);
-  k.out(0) = x / 2 * (1 + (kA * (x + kB * x.cube())).tanh());
-}
+void gelu_forward(Operands& k) { k.out(0) = k.in(0) * gelu_gate(k.in(0)); }
 
 void gelu_backward(Operands& k) {
   const View dy = k.in(0), x = k.in(1);
-  const Matrix t = (kA * (x + kB * x.cube())).tanh();
-  k.out(0) = dy * ((1 + t) / 2 + x / 2 * (1 - t.square()) * kA * (1 + 3 * kB * x.square()));
+  const Matrix gate = gelu_gate(x);
+  k.out(0) = dy * gate * (1 + x * (1 - gate) * 2 * kA * (1 + 3 * kB * x.square()));
 }
 
 void swiglu_forward(Operands& k) {

@@ -9,23 +9,29 @@
 namespace lockstep::reference {
 namespace {
 
+/// Of many elements, as exactly as float64 can say it.
+template <class Values>
+double total(const Values& values) {
+  return static_cast<double>(values.template cast<long double>().sum());
+}
+
 /// The gradient times the clipping coefficient, if there is one.
 Row clipped(Operands& k) { return k.in(0).row(0) * (k.has_in(1) ? k.in(1)(0) : 1.0); }
 
 }  // namespace
 
-void sum(Operands& k) { k.set(k.out(0), k.in(0).sum()); }
+void sum(Operands& k) { k.set(k.out(0), total(k.in(0))); }
 
 void norm_squared(Operands& k) {
   const Index n = k.dim(0), blocks = k.dim(1), length = (n + blocks - 1) / blocks;
   for (Index b = 0; b < blocks; ++b) {
     const Index begin = std::min(n, b * length), end = std::min(n, begin + length);
-    k.set(k.out(0)(b), k.in(0).row(0).segment(begin, end - begin).square().sum());
+    k.set(k.out(0)(b), total(k.in(0).row(0).segment(begin, end - begin).square()));
   }
 }
 
 void clip_coefficient(Operands& k) {
-  const double norm = std::sqrt(k.in(0).sum()), most = k.scalar(0);
+  const double norm = std::sqrt(total(k.in(0))), most = k.scalar(0);
   k.out(0) = most > 0 ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
   k.out(1) = norm;
 }
