@@ -39,8 +39,8 @@ std::vector<std::string> backend_names() {
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* process) {
   if ((name == "sim" || name == "reference") && process != nullptr && process->size() > 1) {
     return Error{ErrorKind::InvalidSpec,
-                 "backend '" + std::string(name) + "' runs in one process, and " + std::to_string(process->size()) +
-                     " were started",
+                 "backend '" + std::string(name) + "' runs in one process, and " +
+                     std::to_string(process->size()) + " were started",
                  std::nullopt};
   }
   if (name == "sim") return make_sim_backend();
@@ -55,7 +55,8 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* pr
                  std::nullopt};
   }
   std::string message = "unknown backend '" + std::string(name) + "'";
-  if (const std::string close = nearest(name, {"sim", "cpu", "cuda", "reference"}); !close.empty()) {
+  if (const std::string close = nearest(name, {"sim", "cpu", "cuda", "reference"});
+      !close.empty()) {
     message += "; did you mean '" + close + "'?";
   } else {
     message += "; known: sim, cpu, cuda, reference";

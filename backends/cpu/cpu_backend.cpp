@@ -6,8 +6,8 @@
 
 #include "backends/cpu/cpu_communicator.hpp"
 #include "backends/cpu/cpu_device.hpp"
-#include "backends/local/fabric.hpp"
 #include "backends/cpu/remote_communicator.hpp"
+#include "backends/local/fabric.hpp"
 #include "core/data/dataset.hpp"
 
 namespace lockstep {

@@ -118,7 +118,8 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
   const Party& party = transfer.party;
   const std::int64_t size = size_of(party.dtype), elements = party.bytes / size;
   const auto slice = [&](std::size_t i) {
-    return local::slice_of(elements, party.dtype, std::ssize(members), static_cast<std::int64_t>(i));
+    return local::slice_of(elements, party.dtype, std::ssize(members),
+                           static_cast<std::int64_t>(i));
   };
   const auto bytes = [&](const local::Slice& s) { return (s.end - s.begin) * size; };
   // Everyone's values of the own slice come here and are added …
@@ -135,7 +136,8 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
     in.push_back({members[i], values, bytes(own)});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  local::add_in_order(party.dtype, sources, {0, own.end - own.begin}, {party.target + own.begin * size});
+  local::add_in_order(party.dtype, sources, {0, own.end - own.begin},
+                      {party.target + own.begin * size});
   // … and the sums go back to everyone.
   out.clear();
   in.clear();

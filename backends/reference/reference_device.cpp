@@ -120,8 +120,7 @@ Result<std::vector<OpTime>> ReferenceDevice::synchronize() {
 bool ReferenceDevice::advance(Queue& queue) {
   if (queue.empty()) return false;
   Item& item = queue.front();
-  const bool done =
-      item.task == nullptr ? states_[index(item.op.v)] == State::Ended : run(item);
+  const bool done = item.task == nullptr ? states_[index(item.op.v)] == State::Ended : run(item);
   if (done) queue.pop_front();
   return done;
 }

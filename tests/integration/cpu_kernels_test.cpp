@@ -1,9 +1,10 @@
 // The kernels of backends/cpu against their definitions, and what the cases of conformance reach.
+#include "tests/backends/cuda/cpu_kernels.hpp"
+
 #include <map>
 #include <set>
 #include <utility>
 
-#include "tests/backends/cuda/cpu_kernels.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 
 using namespace lockstep;

@@ -58,7 +58,8 @@ void batch_norm_backward_input(Operands& k) {
   const double eps = k.scalar(0), count = k.scalar(1);
   const View stats = k.in(3, 2), sums = k.in(4, 2);
   const Matrix xhat = normalized(k.in(1, rows), stats, eps);
-  const Matrix inner = k.in(0, rows) - ((xhat.rowwise() * sums.row(1)).rowwise() + sums.row(0)) / count;
+  const Matrix inner =
+      k.in(0, rows) - ((xhat.rowwise() * sums.row(1)).rowwise() + sums.row(0)) / count;
   k.out(0, rows) = inner.rowwise() * (k.in(2).row(0) * rstd(stats, eps));
 }
 

@@ -10,9 +10,7 @@
 namespace lockstep::reference {
 namespace {
 
-void delay(Operands& k) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(k.scalar(0)));
-}
+void delay(Operands& k) { std::this_thread::sleep_for(std::chrono::duration<double>(k.scalar(0))); }
 
 using Definition = void (*)(Operands&);
 Definition definition_of(KernelKind kind) {

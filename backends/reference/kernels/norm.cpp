@@ -43,8 +43,8 @@ void layer_norm_forward(Operands& k) {
   stats.col(0) = x.rowwise().mean();
   const Matrix centered = x.colwise() - stats.col(0);
   stats.col(1) = (centered.square().rowwise().mean() + k.scalar(0)).rsqrt();
-  k.out(0, rows) = (normalized(x, stats, true).rowwise() * k.in(1).row(0)).rowwise() +
-                   k.in(2).row(0);
+  k.out(0, rows) =
+      (normalized(x, stats, true).rowwise() * k.in(1).row(0)).rowwise() + k.in(2).row(0);
 }
 
 void rms_norm_forward(Operands& k) {

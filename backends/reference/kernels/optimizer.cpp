@@ -50,9 +50,8 @@ void adamw(Operands& k) {
     const std::uint64_t key = rounding_key(k.context().seed, k.context().step);
     const auto narrow = [](double x) { return static_cast<float>(x); };
     for (Index i = 0; i < w.size(); ++i) {
-      w(i) = rounded_at_random(narrow(w(i)),
-                               rounding_bits(key, narrow(old_w(i)), narrow(old_m(i)),
-                                             narrow(old_v(i)), narrow(k.in(0)(i))));
+      w(i) = rounded_at_random(narrow(w(i)), rounding_bits(key, narrow(old_w(i)), narrow(old_m(i)),
+                                                           narrow(old_v(i)), narrow(k.in(0)(i))));
     }
   }
   k.out(0) = w;

@@ -100,9 +100,9 @@ void conv2d_backward_weight(Operands& k) {
   const Window window(k, 5);
   const Index in = k.dim(3), out = k.dim(4);
   window.for_each_tap([&](Index tap, const std::vector<Index>& under) {
-    k.set(weights_of_tap(k.out(0, out), tap, in),
-          product(k.in(0, window.positions()).transpose(),
-                  rows_of(k.in(1, window.pixels()), under)));
+    k.set(
+        weights_of_tap(k.out(0, out), tap, in),
+        product(k.in(0, window.positions()).transpose(), rows_of(k.in(1, window.pixels()), under)));
   });
 }
 
