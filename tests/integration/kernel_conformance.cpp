@@ -126,6 +126,58 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   return cases.take();
 }
 
+std::vector<Numbers> ConformanceRun::run(const MakeDevice& make, std::int64_t shift) const {
+  Program program;
+  program.mesh.dims = {{"dp", 1}};
+  program.role_of_rank = {RoleId{0}};
+  program.functions.push_back({"kernel", {}, {kernel_}});
+  program.roles.emplace_back();
+  Role& role = program.roles.front();
+  role.ranks = {0};
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    Buffer buffer;
+    buffer.bytes = {std::ssize(values_[b]) * size_of(types_[b])};
+    buffer.dtype = types_[b];
+    buffer.offset = role.arena.v + kGuard + shift * size_of(types_[b]);
+    role.arena.v = round_up(buffer.offset + buffer.bytes.v + kGuard, kGuard);
+    role.args.push_back({static_cast<std::int32_t>(b)});
+    role.buffers.push_back(buffer);
+    program.functions[0].formals.push_back({std::to_string(b), Access::ReadWrite, buffer.bytes});
+  }
+  Op op;
+  op.target = 0;
+  op.args_count = static_cast<std::uint16_t>(role.args.size());
+  role.ops = {op};
+  const std::unique_ptr<Device> device = make(program);
+  std::vector<std::byte> image(static_cast<std::size_t>(role.arena.v), std::byte{0xa5});
+  std::vector<std::byte*> args;
+  const auto place = [&](std::size_t b) { return image.begin() + role.buffers[b].offset; };
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    const std::vector<std::byte> bytes = encoded(values_[b], types_[b]);
+    std::copy(bytes.begin(), bytes.end(), place(b));
+    args.push_back(device->arena() + role.buffers[b].offset);
+  }
+  done(device->write(0, image));
+  device->begin_step(case_.context);
+  done(device->enqueue_call({0}, role.ops[0], args));
+  static_cast<void>(take(device->synchronize()));
+  done(device->read(0, image));
+  std::vector<Numbers> results;
+  for (const Operand& operand : kernel_.out) {
+    if (!operand.present()) {
+      results.emplace_back();
+      continue;
+    }
+    const auto b = static_cast<std::size_t>(operand.formal);
+    results.push_back(decoded({place(b), place(b) + role.buffers[b].bytes.v}, types_[b]));
+  }
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    std::fill_n(place(b), role.buffers[b].bytes.v, std::byte{0xa5});
+  }
+  CHECK(std::count(image.begin(), image.end(), std::byte{0xa5}) == std::ssize(image));
+  return results;
+}
+
 std::string text(const ConformanceCase& c, DType dtype) {
   std::string out = std::string(info(c.kind).name) + " " + std::string(to_string(dtype));
   for (const std::int64_t d : c.dims) out += " " + std::to_string(d);

@@ -7,24 +7,28 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
 #include "backends/reference/kernels/kernels.hpp"
 #include "core/ir/kernels/kernel.hpp"
+#include "core/ir/program.hpp"
+#include "core/run/device.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::test {
 
 using Numbers = std::vector<double>;
 
-// Of a driver's call: what it gives, or the end of the test.
+// Of a call: what it gives, or the end of the test.
 template <class T>
-T take(const Result<T>& result) {
+T take(Result<T> result) {
   if (!result) FAIL(to_string(result.error()));
-  return *result;
+  return std::move(*result);
 }
 inline void done(const Result<void>& result) {
   if (!result) FAIL(to_string(result.error()));
@@ -170,6 +174,11 @@ class ConformanceRun {
     }
     return results;
   }
+
+  /// Outputs of a device that `make` makes for rank 0 of a program of one call, with operands as
+  /// below. This is all of core/run/device.hpp that computing needs.
+  using MakeDevice = std::function<std::unique_ptr<Device>(const Program&)>;
+  std::vector<Numbers> run(const MakeDevice& make, std::int64_t shift) const;
 
   /// Outputs on `gpu`; operands begin `shift` elements behind a 256-byte border.
   std::vector<Numbers> run(cuda::Driver& gpu, std::int64_t shift) const {

@@ -1,10 +1,13 @@
-// The kernels of backends/cpu against their definitions, and what the cases of conformance reach.
-#include "tests/backends/cuda/cpu_kernels.hpp"
-
+// Devices, and the kernels of backends/cpu for every instruction set, against the definitions of
+// kernels. A new device adds a row to `devices`.
 #include <map>
 #include <set>
 #include <utility>
 
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/local/fabric.hpp"
+#include "backends/reference/reference_device.hpp"
+#include "tests/backends/cuda/cpu_kernels.hpp"
 #include "tests/integration/kernel_conformance.hpp"
 
 using namespace lockstep;
@@ -47,6 +50,32 @@ TEST_CASE("every kernel of the CPU, with every instruction set, equals its defin
         INFO("output " << i);
         CHECK(test::distance(results[i], expected[i]) <=
               tolerance(kernel.out[i].dtype, c.stochastic));
+      }
+    }
+  };
+  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16}, check);
+}
+
+TEST_CASE("every device that runs in this process computes every kernel by its definition",
+          "[integration]") {
+  local::Fabric fabric;
+  const std::map<std::string, ConformanceRun::MakeDevice> devices = {
+      {"cpu",
+       [&](const Program& program) {
+         return test::take(cpu::CpuDevice::create(program, 0, 1, fabric));
+       }},
+      {"reference", [&](const Program& program) {
+         return test::take(reference::ReferenceDevice::create(program, 0, fabric));
+       }}};
+  const auto check = [&](const ConformanceCase& c, const ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
+    for (const auto& [name, make] : devices) {
+      INFO(test::text(c, run.kernel().dtype) << ", " << name);
+      const auto results = run.run(make, 1);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i);
+        CHECK(test::distance(results[i], expected[i]) <=
+              tolerance(run.kernel().out[i].dtype, c.stochastic));
       }
     }
   };
