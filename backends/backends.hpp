@@ -25,8 +25,8 @@ struct BackendOptions {
   CudaOptions cuda;            // "cuda"; its host_threads are threads_per_rank
 };
 
-/// "sim", "cpu", "cuda": error with the nearest name, or with why it is not available here, or not
-/// to a process that is one of several.
+/// "sim", "cpu", "cuda", "reference": error with the nearest name, or with why it is not available
+/// here, or not to a process that is one of several.
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name,
                                               const BackendOptions& options = {});
 std::vector<std::string> backend_names();

@@ -114,7 +114,9 @@ class Parser {
     sub->add_option("--checkpoint-every", run_.checkpoint_every,
                     "of a program: steps between checkpoints in --out")
         ->check(CLI::Range(1, 1000000000));
-    sub->add_option("--backend", run_.backend, "one of " + joined(backend_names(), ", "))
+    sub->add_option("--backend", run_.backend,
+                    "one of " + joined(backend_names(), ", ") +
+                        "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,
                     "steps to run now; otherwise one (sim) or the rest of the training")
