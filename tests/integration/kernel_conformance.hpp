@@ -108,7 +108,8 @@ struct ConformanceCase {
   bool stochastic = false;
   StepContext context{3, 1e-2};
   std::vector<bool> absent_out = {};
-  std::string wide_in = "", wide_out = "";  // 'w' at an operand's place: float32 in a bfloat16 case
+  // 'w' at the place of an operand of OperandType::Mixed: float32 in a bfloat16 case.
+  std::string wide_in = "", wide_out = "";
 };
 
 class ConformanceRun {
@@ -120,16 +121,16 @@ class ConformanceRun {
     kernel_.stochastic = c.stochastic && dtype == DType::BF16;
     std::copy(c.dims.begin(), c.dims.end(), kernel_.dims.begin());
     std::copy(c.scalars.begin(), c.scalars.end(), kernel_.scalars.begin());
-    const auto type = [&](const std::string& wide, std::size_t i, bool index) {
-      if (index) return DType::I32;
+    const KernelRow& row = info(c.kind);
+    const auto type = [&](const std::string& wide, std::size_t i, OperandType of) {
       const bool is_wide = i < wide.size() && wide[i] == 'w';
-      return dtype == DType::BF16 && is_wide ? DType::F32 : dtype;
+      return of == OperandType::Mixed && is_wide ? sum_type(dtype) : usual_dtype(of, dtype);
     };
     for (std::size_t i = 0; i < c.in.size(); ++i) {
       kernel_.in.push_back(c.in[i].empty() ? Operand{}
-                                           : add(c.in[i], type(c.wide_in, i, is_index(c.kind, i))));
+                                           : add(c.in[i], type(c.wide_in, i, row.in[i].type)));
     }
-    const std::size_t outputs = info(c.kind).out.size();
+    const std::size_t outputs = row.out.size();
     for (std::size_t i = 0; i < outputs; ++i) {
       if (i < c.absent_out.size() && c.absent_out[i]) {
         kernel_.out.push_back({});
@@ -137,11 +138,12 @@ class ConformanceRun {
         kernel_.out.push_back(kernel_.in[static_cast<std::size_t>(c.aliases[i])]);
       } else {
         const auto n = static_cast<std::size_t>(output_elements_of(i));
-        const bool index = c.kind == KernelKind::RouteForward && i >= 2;
+        const OperandType of = row.out[i].type;
+        const bool index = of == OperandType::Index;
         const Numbers poison(n, index ? -12345.0 : std::nan(""));
         kernel_.out.push_back(
             add(i < c.initial.size() && !c.initial[i].empty() ? c.initial[i] : poison,
-                type(c.wide_out, i, index)));
+                type(c.wide_out, i, of)));
       }
     }
   }
@@ -242,31 +244,6 @@ class ConformanceRun {
  private:
   static constexpr std::int64_t kGuard = 256;
 
-  static bool is_index(KernelKind kind, std::size_t i) {
-    switch (kind) {
-      case KernelKind::AttentionForward:
-        return i == 2;
-      case KernelKind::AttentionBackward:
-        return i == 5;
-      case KernelKind::EmbeddingForward:
-      case KernelKind::EmbeddingBackward:
-        return i == 0;
-      case KernelKind::CrossEntropy:
-      case KernelKind::Rope:
-        return i == 1;
-      case KernelKind::CrossEntropyStats:
-        return i == 1 || i == 2;
-      case KernelKind::CrossEntropyParallel:
-        return i == 1 || i == 3;
-      case KernelKind::RouteBackward:
-      case KernelKind::CombineForward:
-        return i == 2;
-      case KernelKind::CombineBackward:
-        return i == 3;
-      default:
-        return false;
-    }
-  }
   std::int64_t output_elements_of(std::size_t i) {
     Kernel with = kernel_;
     with.out.assign(i + 1, Operand{0, kernel_.dtype, 0});
