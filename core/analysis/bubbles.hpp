@@ -32,6 +32,7 @@ struct Bubble {
   SpanIndex blocker =
       -1;  // what the rank waits for: the transfer, another rank's op (its compute,
            // if that is what its side of the transfer waits for), a copy; -1: nothing
+           // that belongs to the step
   SimTime length() const { return end - begin; }
   bool operator==(const Bubble&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
@@ -277,7 +278,7 @@ class Analyzer {
       const RoleFacts& f = facts[at(program_.role_of_rank[at(rank)].v)];
       const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
                                                                : program_.role_of(rank).arena;
-      report_.ranks.push_back({rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
+      report_.ranks.push_back({rank, rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
                                mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
                                arena, f.peak_by_kind, f.host_memory});
       makespan = t.makespan;
@@ -302,6 +303,16 @@ class Analyzer {
 };
 
 }  // namespace
+
+std::string losses_remark(const std::vector<double>& losses) {
+  const auto is_finite = [](double loss) { return std::isfinite(loss); };
+  const auto first = std::find_if_not(losses.begin(), losses.end(), is_finite);
+  if (first == losses.end()) return "";
+  const auto after = std::find_if(first, losses.end(), is_finite);
+  const auto step = [&](auto it) { return std::to_string(it - losses.begin() + 1); };
+  if (after == losses.end()) return "not finite since step " + step(first);
+  return "not finite from step " + step(first) + " to " + step(after - 1);
+}
 
 Report analyze(const Trace& trace, const Program& program, const Scenario& scenario) {
   return Analyzer(trace, program, scenario).analyze();

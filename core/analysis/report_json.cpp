@@ -1,4 +1,5 @@
 // report.json: Report as JSON and back.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -127,7 +128,8 @@ Report from_json(const ordered_json& j) {
   const std::size_t ranks = j.at("compute_s").size();
   for (std::size_t i = 0; i < ranks; ++i) {
     RankReport rank;
-    rank.rank = static_cast<Rank>(i);
+    rank.rank = rank.number = static_cast<Rank>(i);
+    if (j.contains("ranks")) rank.number = j.at("ranks").at(i);
     rank.compute.v = j.at("compute_s").at(i);
     rank.exposed_comm.v = j.at("exposed_comm_by_rank_s").at(i);
     rank.idle.v = j.at("idle_s").at(i);
@@ -173,6 +175,10 @@ std::string report_json(const Report& r) {
   j["bubble_fraction"] = r.bubble_fraction;
   j["bubble_over_ideal"] = r.bubble_over_ideal;
   j["exposed_comm_s"] = r.exposed_comm.v;
+  const bool some_absent = std::any_of(r.ranks.begin(), r.ranks.end(), [](const RankReport& x) {
+    return x.number != x.rank;
+  });
+  if (some_absent) j["ranks"] = by_rank(r, [](const RankReport& x) { return x.number; });
   const auto rank_field = [&](const char* key, auto field) { j[key] = by_rank(r, field); };
   rank_field("compute_s", [](const RankReport& x) { return x.compute.v; });
   rank_field("exposed_comm_by_rank_s", [](const RankReport& x) { return x.exposed_comm.v; });

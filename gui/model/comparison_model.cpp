@@ -138,7 +138,7 @@ std::vector<DifferenceRow> time_rows(const std::vector<Difference>& differences,
 std::vector<DifferenceRow> rank_rows(const Comparison& c, const Finder& a, const Finder& b) {
   std::vector<DifferenceRow> rows;
   for (const RankDifference& d : c.ranks) {
-    const std::string rank = "rank " + std::to_string(d.rank);
+    const std::string rank = "rank " + std::to_string(d.number);
     rows.push_back({rank + " computes", d.compute_a.v, d.compute_b.v, -1, -1, a.computes(d.rank),
                     b.computes(d.rank)});
     rows.push_back({rank + ", exposed communication", d.exposed_a.v, d.exposed_b.v, -1, -1,

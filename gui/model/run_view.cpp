@@ -57,12 +57,12 @@ RunPtr finish(std::shared_ptr<RunView> run) {
   if (program && program->updates_per_step > 1) {
     for (const Role& role : program->roles) run->weights.push_back(weights_read(*program, role));
   }
-  for (const std::int32_t step : traced_steps(run->trace)) {
-    StepGraph graph(run->trace, step, program);
+  const StepIntervals intervals(run->trace);
+  for (const StepIntervals::Step& step : intervals.steps()) {
+    StepGraph graph(run->trace, step.number, program, intervals);
     Bubbles bubbles = find_bubbles(graph);
     std::vector<PathSegment> path = critical_path(graph);
-    const auto first = static_cast<SpanId>(graph.spans().data() - run->trace.spans.data());
-    run->steps.push_back({first, std::move(graph), std::move(bubbles), std::move(path)});
+    run->steps.push_back({step.first, std::move(graph), std::move(bubbles), std::move(path)});
   }
   return run;
 }

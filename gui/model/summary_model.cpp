@@ -156,6 +156,11 @@ SummaryPtr make_summary(const RunPtr& run) {
 
 // ---------------------------------------------------------------- words
 
+std::string label_of(const Report& report, std::vector<Rank> ranks) {
+  for (Rank& rank : ranks) rank = report.ranks[at(rank)].number;
+  return label_of(ranks);
+}
+
 std::string label_of(const std::vector<Rank>& ranks) {
   if (ranks.size() == 1) return "rank " + std::to_string(ranks.front());
   std::string text;
@@ -180,7 +185,8 @@ std::string straggler_text(const SummaryModel& model) {
   if (worst == ranks.end() || !(worst->caused_wait.v > 0)) {
     return "Nobody comes late to a collective.";
   }
-  return "Rank " + std::to_string(worst - ranks.begin()) + " comes last to " +
+  const auto rank = static_cast<std::size_t>(worst - ranks.begin());
+  return "Rank " + std::to_string(model.report.ranks[rank].number) + " comes last to " +
          decimal(worst->last_arrivals) +
          (worst->last_arrivals == 1 ? " collective" : " collectives") +
          " of a step, and others wait " + time_text(worst->caused_wait) + " for it.";
@@ -212,7 +218,7 @@ TableContent rank_content(const SummaryPtr& model) {
   TableContent content;
   content.rows = model->report.causes.ranks.size();
   content.columns = {
-      {"Rank", [](std::size_t row) { return std::to_string(row); },
+      {"Rank", [model](std::size_t row) { return std::to_string(model->report.ranks[row].number); },
        [](std::size_t row) { return static_cast<double>(row); }},
       {"Comes last", [rank](std::size_t row) { return decimal(rank(row).last_arrivals); },
        [rank](std::size_t row) { return rank(row).last_arrivals; }},

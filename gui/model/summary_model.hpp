@@ -56,6 +56,8 @@ SummaryPtr make_summary(const RunPtr& run);
 
 /// "rank 3", "ranks 0–3, 8" as long as it is short, then "0, 4, … (16 ranks)".
 std::string label_of(const std::vector<Rank>& ranks);
+/// The same by the numbers that the ranks of `report` have in their job.
+std::string label_of(const Report& report, std::vector<Rank> ranks);
 
 /// "rank 3 comes last to 12 collectives of a step, and others wait 4 ms for it".
 std::string straggler_text(const SummaryModel& model);
