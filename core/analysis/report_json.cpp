@@ -175,9 +175,8 @@ std::string report_json(const Report& r) {
   j["bubble_fraction"] = r.bubble_fraction;
   j["bubble_over_ideal"] = r.bubble_over_ideal;
   j["exposed_comm_s"] = r.exposed_comm.v;
-  const bool some_absent = std::any_of(r.ranks.begin(), r.ranks.end(), [](const RankReport& x) {
-    return x.number != x.rank;
-  });
+  const bool some_absent = std::any_of(r.ranks.begin(), r.ranks.end(),
+                                       [](const RankReport& x) { return x.number != x.rank; });
   if (some_absent) j["ranks"] = by_rank(r, [](const RankReport& x) { return x.number; });
   const auto rank_field = [&](const char* key, auto field) { j[key] = by_rank(r, field); };
   rank_field("compute_s", [](const RankReport& x) { return x.compute.v; });

@@ -41,8 +41,8 @@ class StepGraph {
   std::span<const Span> spans() const { return spans_; }
   SpanIndex size() const { return static_cast<SpanIndex>(spans_.size()); }
   /// The time that belongs to the step, over all ranks: with a program from the first begin to the
-  /// last end; without, its interval (StepIntervals), as steps from elsewhere overlap. Analyses that
-  /// divide the step's time clip spans to it. What hosts do counts only where no device works.
+  /// last end; without, its interval (StepIntervals), as steps from elsewhere overlap. Analyses
+  /// that divide the step's time clip spans to it. What hosts do counts only where no device works.
   SimTime begin() const { return begin_; }
   SimTime end() const { return end_; }
   SimTime makespan() const { return end_ - begin_; }

@@ -20,7 +20,8 @@ StepIntervals::StepIntervals(const Trace& trace) {
   devices_work_ = !std::all_of(trace.spans.begin(), trace.spans.end(), of_host);
   for (std::size_t i = 0; i < trace.spans.size(); ++i) {
     const Span& s = trace.spans[i];
-    if (steps_.empty() || steps_.back().number != s.step) steps_.push_back({s.step, i, i, false, {}, {}});
+    if (steps_.empty() || steps_.back().number != s.step)
+      steps_.push_back({s.step, i, i, false, {}, {}});
     Step& step = steps_.back();
     step.last = i + 1;
     if (devices_work_ && of_host(s)) continue;
@@ -33,9 +34,8 @@ StepIntervals::StepIntervals(const Trace& trace) {
   for (Step& step : steps_) {
     if (step.counts) by_begin.push_back(&step);
   }
-  std::stable_sort(by_begin.begin(), by_begin.end(), [](const Step* a, const Step* b) {
-    return a->window.begin < b->window.begin;
-  });
+  std::stable_sort(by_begin.begin(), by_begin.end(),
+                   [](const Step* a, const Step* b) { return a->window.begin < b->window.begin; });
   SimTime reached = SimTime::min();
   for (Step* step : by_begin) {
     step->interval = {std::max(step->window.begin, reached), std::max(step->window.end, reached)};

@@ -27,9 +27,9 @@ class StepIntervals {
   explicit StepIntervals(const Trace& trace);
 
   struct Step {
-    std::int32_t number = 0;           // Span::step
-    std::size_t first = 0, last = 0;   // into Trace::spans, half open
-    bool counts = false;               // false: no span of it counts; window and interval are empty
+    std::int32_t number = 0;          // Span::step
+    std::size_t first = 0, last = 0;  // into Trace::spans, half open
+    bool counts = false;              // false: no span of it counts; window and interval are empty
     Interval window, interval;
   };
   const std::vector<Step>& steps() const { return steps_; }  // by number

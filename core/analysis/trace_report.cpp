@@ -24,7 +24,10 @@ struct RankWork {
 class Reporter {
  public:
   explicit Reporter(const Trace& trace)
-      : trace_(trace), intervals_(trace), stands_for_(trace.same_as.size(), 0), work_(trace.same_as.size()) {
+      : trace_(trace),
+        intervals_(trace),
+        stands_for_(trace.same_as.size(), 0),
+        work_(trace.same_as.size()) {
     for (const Rank rank : trace.same_as) ++stands_for_[at(rank)];
     for (const std::string& name : trace.names) class_of_name_.push_back(op_class(name));
     const auto compute = std::find(trace.streams.begin(), trace.streams.end(), "compute");
@@ -110,7 +113,9 @@ class Reporter {
     return number;
   }
 
-  double steps() const { return static_cast<double>(std::max<std::size_t>(intervals_.counted(), 1)); }
+  double steps() const {
+    return static_cast<double>(std::max<std::size_t>(intervals_.counted(), 1));
+  }
   Seconds mean(SimTime sum) const { return (1.0 / steps()) * to_seconds(sum); }
 
   void mean_of_kinds() {
@@ -162,7 +167,7 @@ class Reporter {
   const Trace& trace_;
   const StepIntervals intervals_;
   std::vector<OpClass> class_of_name_;
-  int compute_stream_ = -1;  // -1: no stream of that name
+  int compute_stream_ = -1;               // -1: no stream of that name
   std::vector<std::int64_t> stands_for_;  // by rank: how many have its spans
   std::vector<RankWork> work_;            // by rank
   Report report_;

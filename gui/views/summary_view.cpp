@@ -58,7 +58,9 @@ class SummaryView::Picture final : public Canvas {
   }
   void mouseMoveEvent(QMouseEvent* event) override {
     const auto row = view_.model_ ? frame().row_at(event->position()) : std::nullopt;
-    setToolTip(row ? QString::fromStdString(words_of(view_.model_->report, view_.model_->rows[*row])) : QString());
+    setToolTip(
+        row ? QString::fromStdString(words_of(view_.model_->report, view_.model_->rows[*row]))
+            : QString());
   }
   void mousePressEvent(QMouseEvent* event) override {
     if (!view_.model_ || view_.model_->run != session_.run()) return;

@@ -371,7 +371,9 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     if (!c.ts) return fail(R"(an event without "ts")");
     const bool old_launch = c.cat == "async" && c.name == "launch";  // of 2020
     FlowEnd end{*c.ts, flow_id(c.id),
-                names_.id(old_launch ? "ac2g" : c.cat.empty() ? c.name : c.cat),
+                names_.id(old_launch      ? "ac2g"
+                          : c.cat.empty() ? c.name
+                                          : c.cat),
                 static_cast<std::int32_t>(place()), false};
     if (c.ph != 's') file_.flow_ends.push_back(end);
     end.begins = true;

@@ -18,13 +18,14 @@ namespace {
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Kinds of the traces below, by name, and the streams they run on.
-constexpr std::array<std::string_view, 6> kKinds = {"forward", "backward",  "memcpy",
+constexpr std::array<std::string_view, 6> kKinds = {"forward",    "backward",  "memcpy",
                                                     "all_reduce", "send_recv", "host"};
 constexpr std::int32_t kForward = 0, kAllReduce = 3, kHost = 5;
 constexpr std::array<std::string_view, 4> kStreams = {"stream 7", "stream 13", "stream 20",
                                                       "host python"};
 
-/// A trace from elsewhere of `world` ranks, without spans. Ops of a rank: every kind on every stream.
+/// A trace from elsewhere of `world` ranks, without spans. Ops of a rank: every kind on every
+/// stream.
 Trace empty_trace(int world) {
   Trace t;
   t.backend = "kineto";
@@ -105,10 +106,10 @@ SimTime busy(const Trace& t, Rank rank, bool compute, bool transfers) {
 TEST_CASE("a step's time begins where those that began before it have ended", "[core][analysis]") {
   Trace t = empty_trace(1);
   add(t, 3, 0, 0, kForward, 0, 0, 100);
-  add(t, 4, 0, 2, kAllReduce, 60, 60, 150);    // beside step 3's last kernel
-  add(t, 5, 0, 1, kForward, 70, 70, 120);      // within what steps 3 and 4 take
-  add(t, 6, 0, 0, kForward, 200, 200, 210);    // after a pause that is nobody's
-  add(t, 7, 0, 3, kHost, 0, 0, 500);           // of the host alone, where a device works
+  add(t, 4, 0, 2, kAllReduce, 60, 60, 150);  // beside step 3's last kernel
+  add(t, 5, 0, 1, kForward, 70, 70, 120);    // within what steps 3 and 4 take
+  add(t, 6, 0, 0, kForward, 200, 200, 210);  // after a pause that is nobody's
+  add(t, 7, 0, 3, kHost, 0, 0, 500);         // of the host alone, where a device works
   sort(t);
   const StepIntervals intervals(t);
   CHECK(intervals.devices_work());

@@ -132,7 +132,8 @@ TEST_CASE("a step without work of a device is none where another step has some",
   const Report r = analyze(import_rank(0, R"(
     {"ph":"X","cat":"user_annotation","name":"ProfilerStep#4","pid":1,"tid":1,"ts":0,"dur":40},
     {"ph":"X","cat":"user_annotation","name":"ProfilerStep#5","pid":1,"tid":1,"ts":40,"dur":90},
-    {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":50,"dur":30})").trace);
+    {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":50,"dur":30})")
+                               .trace);
   CHECK(r.step_time.v == Approx(30e-6));
   CHECK(r.causes.ranks[0].computation.v == Approx(30e-6));
 }
