@@ -8,6 +8,7 @@
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/cost/cost.hpp"
+#include "core/ir/ring.hpp"
 
 namespace lockstep {
 namespace {
@@ -22,21 +23,6 @@ struct RoleFacts {
   std::map<std::string, std::int64_t> peak_by_kind;
   Bytes host_memory;
 };
-
-/// Bytes that one member sends when `n` of them run a ring algorithm on an unsharded size.
-Bytes ring_bytes(OpKind kind, Bytes full, int n) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return {2 * (n - 1) * full.v / n};
-    case OpKind::AllGather:
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll:
-    case OpKind::Broadcast:  // mean over the members: all but the last pass the whole on
-      return {(n - 1) * full.v / n};
-    default:
-      return {0};
-  }
-}
 
 Bytes bytes_sent(const Program& program, const Role& role) {
   Bytes total;

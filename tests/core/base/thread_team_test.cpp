@@ -1,12 +1,14 @@
-#include "backends/cpu/kernels/thread_team.hpp"
+#include "core/base/thread_team.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "tests/catch.hpp"
 
-namespace lockstep::cpu {
+namespace lockstep {
 namespace {
 
 using Ranges = std::set<std::pair<std::int64_t, std::int64_t>>;
@@ -21,7 +23,7 @@ Ranges ranges_of(ThreadTeam& team, std::int64_t n, std::int64_t grain) {
   return ranges;
 }
 
-TEST_CASE("parallel_for covers the range once, in multiples of the grain", "[backends][cpu]") {
+TEST_CASE("parallel_for covers the range once, in multiples of the grain", "[core][base]") {
   for (const int threads : {1, 2, 3, 7}) {
     ThreadTeam team(threads);
     REQUIRE(team.size() == threads);
@@ -44,7 +46,7 @@ TEST_CASE("parallel_for covers the range once, in multiples of the grain", "[bac
   }
 }
 
-TEST_CASE("a team's loops see what the loop before them wrote", "[backends][cpu]") {
+TEST_CASE("a team's loops see what the loop before them wrote", "[core][base]") {
   ThreadTeam team(3);
   std::vector<int> values(100, 0);
   for (int round = 0; round < 2000; ++round) {
@@ -62,5 +64,38 @@ TEST_CASE("a team's loops see what the loop before them wrote", "[backends][cpu]
   }
 }
 
+TEST_CASE("a team runs every member once per call, each on a thread of its own", "[core][base]") {
+  for (const int size : {1, 2, 5}) {
+    ThreadTeam team(size);
+    std::vector<int> calls(static_cast<std::size_t>(size), 0);
+    std::vector<std::set<std::thread::id>> threads(calls.size());
+    for (int round = 0; round < 50; ++round) {
+      team.run([&](int member) {
+        ++calls[static_cast<std::size_t>(member)];
+        threads[static_cast<std::size_t>(member)].insert(std::this_thread::get_id());
+      });
+    }
+    std::set<std::thread::id> all;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      CHECK(calls[i] == 50);
+      CHECK(threads[i].size() == 1);
+      all.insert(threads[i].begin(), threads[i].end());
+    }
+    CHECK(all.size() == calls.size());
+    CHECK(threads[0].count(std::this_thread::get_id()) == 1);
+  }
+}
+
+TEST_CASE("members of a team run at the same time", "[core][base]") {
+  ThreadTeam team(3);
+  std::atomic<int> arrived = 0;
+  // Each waits for all others: this returns only if they overlap.
+  team.run([&](int) {
+    arrived.fetch_add(1);
+    while (arrived.load() < 3) std::this_thread::yield();
+  });
+  CHECK(arrived == 3);
+}
+
 }  // namespace
-}  // namespace lockstep::cpu
+}  // namespace lockstep

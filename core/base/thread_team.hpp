@@ -1,19 +1,23 @@
-// ThreadTeam: the threads with which one rank computes; parallel_for over row ranges.
+// ThreadTeam: threads that live as long as the team and work together when they are asked to: the
+// ranks of a run, the threads of a rank's kernels, those of a search.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 
-namespace lockstep::cpu {
+namespace lockstep {
 
 class ThreadTeam {
  public:
-  explicit ThreadTeam(int threads);  // at least 1; the caller's thread is one of them
+  explicit ThreadTeam(int members);  // at least 1; the caller's thread is member 0
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
   int size() const;
+  /// Calls body(member) for every member in [0, size) at once, always on the same thread for one
+  /// member; returns when all have returned. `body` does not throw. Not reentrant.
+  void run(const std::function<void(int member)>& body);
   /// Calls body(begin, end) for disjoint ranges that cover [0, n), each a multiple of `grain` long
   /// except the last; returns when all are done. The split depends on size() only. With one thread
   /// it is a plain call. Not reentrant.
@@ -25,4 +29,4 @@ class ThreadTeam {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep
