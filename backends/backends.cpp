@@ -19,7 +19,7 @@ class CpuKernels final : public cuda::HostCompute {
   }
 
  private:
-  cpu::ThreadTeam team_;
+  ThreadTeam team_;
 };
 
 }  // namespace

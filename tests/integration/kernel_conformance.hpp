@@ -162,7 +162,7 @@ class ConformanceRun {
     }
     // The same for any number of threads; several where a machine with a GPU would be waited for.
     const auto threads = static_cast<int>(std::thread::hardware_concurrency());
-    cpu::ThreadTeam team(elements() > 1 << 20 ? std::max(1, threads) : 1);
+    ThreadTeam team(elements() > 1 << 20 ? std::max(1, threads) : 1);
     cpu::run_kernel(kernel, buffers, case_.context, team);
     std::vector<Numbers> results;
     for (const Operand& operand : kernel.out) {
