@@ -240,7 +240,7 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
         {{"label", row.label},
          {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
   }
-  return list.dump(2) + "\n";
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 /// Sets the scaling efficiency of a sweep's next point, itself the first if none has run yet.
