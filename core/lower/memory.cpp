@@ -2,7 +2,9 @@
 // to the last; where it takes over bytes from another buffer, its first op on each stream waits for
 // that buffer's last users. A buffer that a transfer used last lives on until the next transfer of
 // that stream: handed on at once, it would make the computation beside the transfer wait for it
-// (FSDP keeps one reduce-scatter input in flight for the same reason).
+// (FSDP keeps one reduce-scatter input in flight for the same reason). What an exchange sends lives
+// on until its last receive is posted: all its messages are posted together, so that none of its
+// receives may wait for one of its sends.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -10,6 +12,7 @@
 #include "core/base/free_list.hpp"
 #include "core/lower/dependencies.hpp"
 #include "core/lower/draft.hpp"
+#include "core/lower/exchange.hpp"
 
 namespace lockstep {
 namespace {
@@ -22,7 +25,7 @@ struct Freed {
 
 class ArenaPlanner {
  public:
-  explicit ArenaPlanner(Role& role) : role_(role) {}
+  ArenaPlanner(Role& role, P2pPosting posting) : role_(role), posting_(posting) {}
 
   void run() {
     lifetimes();
@@ -96,14 +99,17 @@ class ArenaPlanner {
       next_on_stream[i] = {following};
       following = static_cast<std::int32_t>(i);
     }
+    const std::vector<OpId> receives = last_receives(role_, posting_);
     for (std::size_t b = 0; b < role_.buffers.size(); ++b) {
       Buffer& buffer = role_.buffers[b];
       if (!buffer.last.valid()) continue;
       const Stream last = role_.op(buffer.last).stream;
+      const OpId receive = receives[static_cast<std::size_t>(buffer.last.v)];
       if (last != Stream::Compute && last != Stream::Host) {
         const OpId later = next_on_stream[static_cast<std::size_t>(buffer.last.v)];
         if (later.valid()) buffer.last = later;
       }
+      buffer.last = std::max(buffer.last, receive);
       expiries_.push_back({static_cast<std::int32_t>(b)});
     }
     std::sort(expiries_.begin(), expiries_.end(), [&](BufferId a, BufferId b) {
@@ -156,6 +162,7 @@ class ArenaPlanner {
   }
 
   Role& role_;
+  const P2pPosting posting_;
   std::array<FreeList, 2> arenas_;  // the device's, and the host's
   OpId peak_op_;
   std::vector<std::array<std::int32_t, kNumStreams>> last_users_;   // by root buffer
@@ -209,7 +216,7 @@ Result<void> memory(Draft& draft) {
       std::max(1, std::min(cluster.ranks_per_device, draft.scenario.strategy.world_size()));
   const Bytes capacity{cluster.device.memory.v / sharing};
   for (DraftRole& out : draft.roles) {
-    ArenaPlanner planner(out.role);
+    ArenaPlanner planner(out.role, draft.scenario.strategy.pipeline_parallel_p2p);
     planner.run();
     if (capacity.v > 0 && out.role.arena > capacity) {
       return Error{ErrorKind::OutOfMemory,
