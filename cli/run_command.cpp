@@ -47,7 +47,7 @@ class PointRun {
 
   /// The report is the leader's; of another process there is none.
   Result<std::optional<Report>> run() {
-    Result<Program> program = lower(scenario_);
+    Result<Program> program = lower_to_fit(scenario_);
     if (!program) return program.error();
     Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, &process_);
     if (!backend) return backend.error();

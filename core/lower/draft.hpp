@@ -92,7 +92,7 @@ Result<void> post(Draft& draft);
 void shard(Draft& draft);
 void optimizer(Draft& draft);
 void stream(Draft& draft);
-Result<void> memory(Draft& draft);
+void memory(Draft& draft);
 
 std::string print_stages(const Draft& draft);
 std::string print_schedule(const Draft& draft);  // "pp0: 0F0 0F1 0B0 …", a line per rank

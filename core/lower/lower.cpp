@@ -2,6 +2,7 @@
 
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
+#include "core/lower/capacity.hpp"
 #include "core/lower/draft.hpp"
 
 namespace lockstep {
@@ -104,7 +105,10 @@ Schedule lower_schedule(const Scenario& scenario) {
   return std::move(draft.schedule);
 }
 
-Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) {
+namespace {
+
+/// All passes; the result is not verified.
+Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_pass) {
   Draft draft = start(scenario);
   const auto observe = [&](std::string_view pass, const auto& print_state) {
     if (after_pass) after_pass(pass, [&] { return print_state(draft); });
@@ -126,12 +130,15 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
   observe("optimizer", print_draft);
   stream(draft);  // dependencies between streams
   observe("stream", print_draft);
-  const Result<void> fits = memory(draft);  // lifetimes, arena offsets
+  memory(draft);  // lifetimes, arena offsets
   observe("memory", print_draft);
-  if (!fits) return fits.error();
 
   Program program = std::move(draft.program);
   for (DraftRole& out : draft.roles) program.roles.push_back(std::move(out.role));
+  return program;
+}
+
+Result<Program> verified(Program program) {
   const std::vector<Error> faults = verify(program);
   if (!faults.empty()) {
     Error first = faults.front();
@@ -140,6 +147,20 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
     return first;
   }
   return program;
+}
+
+}  // namespace
+
+Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) {
+  Result<Program> program = run_passes(scenario, after_pass);
+  return program ? verified(std::move(*program)) : std::move(program);
+}
+
+Result<Program> lower_to_fit(const Scenario& scenario) {
+  Result<Program> program = run_passes(scenario, {});
+  if (!program) return program;
+  const Result<void> fits = check_capacity(*program, scenario.cluster);
+  return fits ? verified(std::move(*program)) : Result<Program>(fits.error());
 }
 
 }  // namespace lockstep

@@ -42,9 +42,7 @@ class ArenaPlanner {
           return wait_for_old_tenants(id, root, dependencies);
         if (buffer.first != id) return;
         placed_[static_cast<std::size_t>(root.v)] = true;
-        const std::int64_t before = arena(buffer).high_water();
         buffer.offset = arena(buffer).allocate(buffer.bytes.v);
-        if (!buffer.on_host && arena(buffer).high_water() > before) peak_op_ = id;
         take_over(root);
         wait_for_old_tenants(id, root, dependencies);
       });
@@ -58,7 +56,6 @@ class ArenaPlanner {
     role_.arena = Bytes{arenas_[0].high_water()};
     role_.host_arena = Bytes{arenas_[1].high_water()};
   }
-  OpId peak_op() const { return peak_op_; }
 
  private:
   FreeList& arena(const Buffer& buffer) { return arenas_[buffer.on_host]; }
@@ -163,8 +160,7 @@ class ArenaPlanner {
 
   Role& role_;
   const P2pPosting posting_;
-  std::array<FreeList, 2> arenas_;  // the device's, and the host's
-  OpId peak_op_;
+  std::array<FreeList, 2> arenas_;                                  // the device's, and the host's
   std::vector<std::array<std::int32_t, kNumStreams>> last_users_;   // by root buffer
   std::vector<std::array<std::int32_t, kNumStreams>> old_tenants_;  // by root: last users of its
                                                                     // bytes, by stream
@@ -175,55 +171,11 @@ class ArenaPlanner {
   std::array<std::map<std::int64_t, Freed>, 2> freed_bytes_;  // by begin; disjoint
 };
 
-std::string out_of_memory(const Draft& draft, const Role& role, OpId peak, Bytes capacity) {
-  const auto gigabytes = [](std::int64_t bytes) {
-    const std::int64_t tenths = (bytes + 50'000'000) / 100'000'000;
-    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
-  };
-  std::vector<BufferId> largest;
-  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
-    const Buffer& buffer = role.buffers[b];
-    const bool alive =
-        buffer.persistent() || (peak.valid() && buffer.first <= peak && peak <= buffer.last);
-    if (!buffer.parent.valid() && !buffer.on_host && alive)
-      largest.push_back({static_cast<std::int32_t>(b)});
-  }
-  std::sort(largest.begin(), largest.end(), [&](BufferId a, BufferId b) {
-    const std::int64_t x = role.buffer(a).bytes.v;
-    const std::int64_t y = role.buffer(b).bytes.v;
-    return x != y ? x > y : a < b;
-  });
-  std::string text = "rank " + std::to_string(role.ranks.front()) + " needs " +
-                     gigabytes(role.arena.v) + ", its device has " + gigabytes(capacity.v);
-  if (peak.valid())
-    text += "; the peak is at op %" + std::to_string(peak.v) + " " +
-            describe(draft.program, role, peak);
-  text += "; largest buffers:";
-  for (std::size_t i = 0; i < largest.size() && i < 5; ++i) {
-    const Buffer& buffer = role.buffer(largest[i]);
-    text += (i ? ", " : " ") + std::string(to_string(buffer.kind)) + " " +
-            draft.program.names[static_cast<std::size_t>(buffer.name)] + " " +
-            gigabytes(buffer.bytes.v);
-  }
-  return text;
-}
-
 }  // namespace
 
-Result<void> memory(Draft& draft) {
-  const ClusterSpec& cluster = draft.scenario.cluster;
-  const int sharing =
-      std::max(1, std::min(cluster.ranks_per_device, draft.scenario.strategy.world_size()));
-  const Bytes capacity{cluster.device.memory.v / sharing};
-  for (DraftRole& out : draft.roles) {
-    ArenaPlanner planner(out.role, draft.scenario.strategy.pipeline_parallel_p2p);
-    planner.run();
-    if (capacity.v > 0 && out.role.arena > capacity) {
-      return Error{ErrorKind::OutOfMemory,
-                   out_of_memory(draft, out.role, planner.peak_op(), capacity), std::nullopt};
-    }
-  }
-  return {};
+void memory(Draft& draft) {
+  const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
+  for (DraftRole& out : draft.roles) ArenaPlanner(out.role, posting).run();
 }
 
 }  // namespace lockstep

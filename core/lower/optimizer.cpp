@@ -57,8 +57,7 @@ class OptimizerStep {
     if (draft_.scenario.updates_per_step() > 1) {
       update_under_way();
     } else {
-      BufferId coefficient;
-      if (draft_.scenario.training.max_norm > 0) coefficient = clip();
+      const BufferId coefficient = clip();
       for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
     }
     if (out_.losses.valid()) report_loss();
@@ -192,6 +191,8 @@ class OptimizerStep {
   /// (DDP), so that all give the same bits for the same gradients. Units that an axis splits are
   /// summed apart, and over that axis: each element counts once. Experts divided over `ep` of the
   /// data-parallel ranks have as many blocks as ranks hold the same ones.
+  /// The norm is a metric of every step, clipped or not. Returns the coefficient that gradients are
+  /// multiplied by; none where clipping is off: then no update waits for the norm.
   BufferId clip() {
     std::vector<std::string> classes;  // split axes; of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
@@ -236,6 +237,7 @@ class OptimizerStep {
                     {{"squares", sums}}, {{"coefficient", sums}, {"norm", sums}}),
          {squares, coefficient, norm});
     to_host(HostData::GradNorm, norm);
+    if (draft_.scenario.training.max_norm == 0) return {};
     if (!offloaded_) return coefficient;
     const BufferId on_host = twin(coefficient);
     copy(OpKind::DeviceToHost, coefficient, on_host, -1);

@@ -6,6 +6,7 @@
 
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
+#include "core/lower/capacity.hpp"
 #include "core/lower/draft.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
@@ -193,12 +194,11 @@ TEST_CASE("FSDP gathers blocks 2n - 1 times, the root units once, and reduces ea
   for (int n : {1, 2, 4, 9}) {
     Scenario s = test::tiny_scenario(Architecture::Llama, {1, 2});
     s.model.layers = n;
-    s.training.max_norm = 0;  // its norm would be one more gather
     const Role role = lowered(s).roles[0];
-    CHECK(count(role)[OpKind::AllGather] == 2 * n - 1 + 2);  // + embedding and head
+    CHECK(count(role)[OpKind::AllGather] == 2 * n - 1 + 2 + 1);  // embedding, head; the norm's
     CHECK(count(role)[OpKind::ReduceScatter] == n + 2);
     s.strategy.fsdp_reshard_after_forward = ReshardAfterForward::Never;
-    CHECK(count(lowered(s).roles[0])[OpKind::AllGather] == n + 2);
+    CHECK(count(lowered(s).roles[0])[OpKind::AllGather] == n + 2 + 1);
   }
 }
 
@@ -328,16 +328,24 @@ TEST_CASE("the compute stream never waits for the reduce-scatter of the unit bef
   CHECK(reduces == 6 + 3);
 }
 
-TEST_CASE("what does not fit is refused with rank, op and largest buffers", "[core][lower]") {
+TEST_CASE("what does not fit is lowered, but refused to who runs it, with rank, op and buffers",
+          "[core][lower]") {
   Scenario s = test::tiny_scenario(Architecture::Gpt2, {});
   s.model.layers = 40;
   s.model.hidden = 240;
   s.model.head_dim = 60;
   s.cluster.device.memory = Bytes{1'000'000};
   s.cluster.ranks_per_device = 1;
-  const auto program = lower(s);
+  const auto program = lower_to_fit(s);
   REQUIRE(!program.ok());
   CHECK(program.error().kind == ErrorKind::OutOfMemory);
+  // Whoever only wants to see it gets the program, and the same words beside it.
+  const Program shown = lowered(s);
+  CHECK(check_capacity(shown, s.cluster).error().message == program.error().message);
+  s.cluster.device.memory = shown.roles[0].arena;
+  CHECK(check_capacity(shown, s.cluster).ok());
+  s.cluster.device.memory.v -= 1;
+  CHECK(!check_capacity(shown, s.cluster).ok());
   CHECK_THAT(program.error().message, ContainsSubstring("rank 0 needs"));
   CHECK_THAT(program.error().message, ContainsSubstring("the peak is at op %"));
   CHECK_THAT(program.error().message, ContainsSubstring("largest buffers: "));
