@@ -1,4 +1,4 @@
-// lower: scenario -> program. lower.cpp is the table of contents of the passes.
+// lower: scenario -> program, by the passes of core/lower/passes in the order of their table.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,10 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass =
 /// lower() for who is going to run the program. Errors, beside those of lower(): that of
 /// check_capacity, OutOfMemory, before anything is verified.
 Result<Program> lower_to_fit(const Scenario& scenario);
+
+/// lower(), verifying the program after every pass that leaves a whole one: an error names the pass.
+/// In debug builds lower() does so, too.
+Result<Program> lower_verifying_passes(const Scenario& scenario);
 
 /// What each pipeline rank does, in order: the result of the pass "pipeline". Requires and is as
 /// lower().

@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "core/lower/draft.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
@@ -25,19 +25,20 @@ Paired paired(const Actions& actions) {
 
 }  // namespace
 
-void pair(Draft& draft) {
-  if (!draft.scenario.costs || draft.scenario.costs->pair_factor == 1) return;
-  for (std::size_t r = 0; r < draft.roles.size(); ++r) {
-    const Paired pairs = paired(draft.schedule.actions[r]);
-    for (Op& op : draft.roles[r].role.ops) {
+void pair(ProgramBuilder& build, std::vector<DraftRole>& roles, const Schedule& schedule,
+          double factor) {
+  if (factor == 1) return;
+  for (std::size_t r = 0; r < roles.size(); ++r) {
+    const Paired pairs = paired(schedule.actions[r]);
+    for (Op& op : roles[r].role.ops) {
       if (op.kind != OpKind::Call || pairs.count({op.phase, op.stage, op.microbatch}) == 0)
         continue;
-      Function function = draft.program.function(op.function());
+      Function function = build.program.function(op.function());
       function.name += ".pair";
       for (Kernel& kernel : function.kernels) {
-        kernel.scalars[0] *= draft.scenario.costs->pair_factor;
+        kernel.scalars[0] *= factor;
       }
-      op.target = draft.function(function).v;
+      op.target = build.function(function).v;
     }
   }
 }

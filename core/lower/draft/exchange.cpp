@@ -1,4 +1,4 @@
-#include "core/lower/exchange.hpp"
+#include "core/lower/draft/exchange.hpp"
 
 namespace lockstep {
 

@@ -1,8 +1,10 @@
-// shard_ddp: gradients in buckets, each all-reduced when its last gradient is ready.
+// reduce, without shards: gradients in buckets, each all-reduced when its last gradient is ready.
 #include <algorithm>
 #include <map>
 
-#include "core/lower/shard.hpp"
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/reduce.hpp"
 
 namespace lockstep {
 

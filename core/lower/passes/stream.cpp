@@ -1,8 +1,8 @@
 // stream: what each op must wait for on other streams, from what it reads and writes.
 #include <algorithm>
 
-#include "core/lower/dependencies.hpp"
-#include "core/lower/draft.hpp"
+#include "core/lower/draft/dependencies.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
@@ -54,8 +54,8 @@ void order(const Program& program, Role& role) {
 
 }  // namespace
 
-void stream(Draft& draft) {
-  for (DraftRole& role : draft.roles) order(draft.program, role.role);
+void stream(const Program& program, std::vector<DraftRole>& roles) {
+  for (DraftRole& out : roles) order(program, out.role);
 }
 
 }  // namespace lockstep

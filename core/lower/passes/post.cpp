@@ -3,8 +3,7 @@
 //   async      nothing waits; a message goes out when both ends have come to it
 //   preposted  a receive is posted when the rank comes to the step before the one that needs it
 //   fused      what a step sends and what the next one receives are posted together between the
-//   two,
-//              and the next one waits for all of them (Megatron's send_forward_recv_backward)
+//              two, and the next one waits for all of them (Megatron's send_forward_recv_backward)
 //   blocking   the same one by one: sends, then receives
 // In the last two a rank waits in a message until its peer comes to it. Where ranks do so in a
 // circle the step would hang: that is an error before any run.
@@ -13,8 +12,8 @@
 #include <optional>
 #include <tuple>
 
-#include "core/lower/dependencies.hpp"
-#include "core/lower/draft.hpp"
+#include "core/lower/draft/dependencies.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
@@ -46,8 +45,9 @@ void add_waits(Role& role, P2pPosting posting) {
 /// All ranks run until they end or wait for each other: a message is done when both ends are in it.
 class Rendezvous {
  public:
-  Rendezvous(const Draft& draft, P2pPosting posting) : draft_(draft) {
-    for (const DraftRole& out : draft.roles) {
+  Rendezvous(const Program& program, const std::vector<DraftRole>& roles, P2pPosting posting)
+      : program_(program), roles_(roles) {
+    for (const DraftRole& out : roles) {
       ranks_.emplace_back();
       const auto r = static_cast<int>(ranks_.size()) - 1;
       std::map<std::pair<int, Stream>, int> count;  // by peer and stream
@@ -123,26 +123,25 @@ class Rendezvous {
     for (const int in_circle : path) {
       const auto at = static_cast<std::size_t>(in_circle);
       text += (text.empty() ? "rank " : ", which waits for rank ") + std::to_string(in_circle) +
-              " in '" + describe(draft_.program, draft_.roles[at].role, missing(ranks_[at])->op) +
+              " in '" + describe(program_, roles_[at].role, missing(ranks_[at])->op) +
               "'";
     }
     return text + ", which waits for the first";
   }
 
-  const Draft& draft_;
+  const Program& program_;
+  const std::vector<DraftRole>& roles_;
   std::vector<Rank> ranks_;  // by coordinate along "pp"
   std::map<Message, int> ends_;
 };
 
 }  // namespace
 
-Result<void> post(Draft& draft) {
-  const StrategySpec& strategy = draft.scenario.strategy;
-  const P2pPosting posting = strategy.pipeline_parallel_p2p;
+Result<void> post(const Program& program, std::vector<DraftRole>& roles, P2pPosting posting) {
   if (posting == P2pPosting::Async) return {};
-  for (DraftRole& out : draft.roles) add_waits(out.role, posting);
+  for (DraftRole& out : roles) add_waits(out.role, posting);
   if (posting == P2pPosting::Preposted) return {};
-  const std::optional<std::string> circle = Rendezvous(draft, posting).circle();
+  const std::optional<std::string> circle = Rendezvous(program, roles, posting).circle();
   if (!circle) return {};
   const bool blocking = posting == P2pPosting::Blocking;
   return Error{ErrorKind::InvalidSpec,

@@ -1,9 +1,8 @@
-// shard_accumulate: gradients that are scattered after every microbatch instead of once per step.
+#include "core/lower/draft/gradients.hpp"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
-
-#include "core/lower/shard.hpp"
 
 namespace lockstep {
 namespace {
@@ -95,7 +94,8 @@ std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out
   return MicrobatchSplitter(draft, out, group).run();
 }
 
-FunctionId copy_function(Draft& draft, std::int64_t elements, DType from, DType to, bool add) {
+FunctionId copy_function(ProgramBuilder& build, std::int64_t elements, DType from, DType to,
+                         bool add) {
   Kernel sum;  // of one row
   sum.kind = KernelKind::ColumnSum;
   sum.dtype = from;
@@ -110,7 +110,7 @@ FunctionId copy_function(Draft& draft, std::int64_t elements, DType from, DType 
       {"x", Access::Read, Bytes{elements * size_of(from)}},
       {"y", add ? Access::ReadWrite : Access::Write, Bytes{elements * size_of(to)}}};
   function.kernels = {sum};
-  return draft.function(function);
+  return build.function(function);
 }
 
 }  // namespace lockstep

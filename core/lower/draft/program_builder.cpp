@@ -1,12 +1,26 @@
-#include "core/lower/draft.hpp"
+#include "core/lower/draft/program_builder.hpp"
 
 #include <algorithm>
 
-#include "core/lower/shard.hpp"
-
 namespace lockstep {
+namespace {
 
-std::int32_t Draft::name(std::string_view text) {
+/// "norm_squared.64(g, squares: norm_squared float32)": enough to tell two functions apart.
+std::string signature(const Function& function) {
+  std::string text = function.name + "(";
+  for (const Formal& formal : function.formals) {
+    text += (text.back() == '(' ? "" : ", ") + formal.name + " " + std::to_string(formal.bytes.v);
+  }
+  text += ":";
+  for (const Kernel& kernel : function.kernels) {
+    text += " " + std::string(info(kernel.kind).name) + " " + std::string(to_string(kernel.dtype));
+  }
+  return text + ")";
+}
+
+}  // namespace
+
+std::int32_t ProgramBuilder::name(std::string_view text) {
   const auto found = names_.find(text);
   if (found != names_.end()) return found->second;
   const auto index = static_cast<std::int32_t>(program.names.size());
@@ -15,7 +29,7 @@ std::int32_t Draft::name(std::string_view text) {
   return index;
 }
 
-GroupId Draft::group(std::string_view name, const std::vector<std::string_view>& dims,
+GroupId ProgramBuilder::group(std::string_view name, const std::vector<std::string_view>& dims,
                      std::vector<int> only) {
   for (std::size_t g = 0; g < program.groups.size(); ++g) {
     if (program.groups[g].name == name) return {static_cast<std::int32_t>(g)};
@@ -28,64 +42,22 @@ GroupId Draft::group(std::string_view name, const std::vector<std::string_view>&
   return {static_cast<std::int32_t>(program.groups.size()) - 1};
 }
 
-FunctionId Draft::function(const Function& function) {
+FunctionId ProgramBuilder::function(const Function& function) {
   const auto found = functions_.find(function.name);
-  if (found != functions_.end()) return found->second;
+  if (found != functions_.end()) {
+    const Function& known = program.function(found->second);
+    if (known != function && !fault_) {
+      fault_ = Error{ErrorKind::Internal,
+                     "two different functions have one name: " + signature(known) + " and " +
+                         signature(function),
+                     std::nullopt};
+    }
+    return found->second;
+  }
   const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
   program.functions.push_back(function);
   functions_.emplace(function.name, id);
   return id;
-}
-
-FunctionId Draft::function(const Function& function, FunctionOrigin origin) {
-  const FunctionId id = this->function(function);
-  const auto i = static_cast<std::size_t>(id.v);
-  if (origins_.size() <= i) origins_.resize(i + 1);
-  origins_[i] = origin;
-  return id;
-}
-
-FunctionOrigin Draft::origin(FunctionId function) const {
-  const auto i = static_cast<std::size_t>(function.v);
-  return i < origins_.size() ? origins_[i] : FunctionOrigin{};
-}
-
-std::vector<LayerStep> Draft::steps(int kind, Phase phase,
-                                    const std::vector<std::string>& accumulate) {
-  const FunctionBuilder& f = model.kinds[static_cast<std::size_t>(kind)].functions;
-  switch (phase) {
-    case Phase::F:
-      return f.forward();
-    case Phase::R:
-      return f.recomputation();
-    case Phase::I:
-      return f.backward(Part::InputGrad, {});
-    case Phase::W:
-      return f.backward(Part::WeightGrad, accumulate);
-    default:
-      return f.backward(accumulate);
-  }
-}
-
-GroupId Draft::axis_group(const std::string& axis) {
-  return axis == "dp" ? data_group(*this) : group(axis, {axis});
-}
-
-DType Draft::dtype_of(BufferKind kind) const {
-  const TrainingSpec& training = scenario.training;
-  switch (kind) {
-    case BufferKind::Master:
-    case BufferKind::Optimizer:
-      return training.dtype;
-    case BufferKind::Grad:
-      return training.reduce_dtype();
-    case BufferKind::Metric:
-      return sum_type(training.dtype);
-    case BufferKind::Input:
-      return DType::I32;
-    default:
-      return training.param_dtype();
-  }
 }
 
 BufferId add_buffer(Role& role, const Buffer& buffer) {
@@ -114,13 +86,13 @@ void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
   role.ops.push_back(op);
 }
 
-void insert_ops(Role& role, std::vector<Insertion> insertions) {
+std::vector<OpId> insert_ops(Role& role, std::vector<Insertion> insertions) {
   std::stable_sort(insertions.begin(), insertions.end(),
                    [](const Insertion& a, const Insertion& b) { return a.before < b.before; });
   std::vector<Op> old;
   old.swap(role.ops);
   role.ops.reserve(old.size() + insertions.size());
-  std::vector<OpId> moved_to(old.size());
+  std::vector<OpId> moved_to(old.size() + 1);
   std::size_t next = 0;
   for (std::size_t i = 0; i <= old.size(); ++i) {
     for (; next < insertions.size() && insertions[next].before == i; ++next) {
@@ -131,6 +103,26 @@ void insert_ops(Role& role, std::vector<Insertion> insertions) {
     role.ops.push_back(old[i]);
   }
   for (OpId& earlier : role.after) earlier = moved_to[static_cast<std::size_t>(earlier.v)];
+  moved_to.back() = {static_cast<std::int32_t>(role.ops.size())};
+  return moved_to;
+}
+
+Op collective(OpKind kind, Stream stream, GroupId group, int layer) {
+  Op op;
+  op.kind = kind;
+  op.stream = stream;
+  op.target = group.v;
+  op.layer = static_cast<std::int16_t>(layer);
+  return op;
+}
+
+Op memory_copy(OpKind kind, int layer) {
+  Op op;
+  op.kind = kind;
+  op.stream = kind == OpKind::HostToDevice ? Stream::Copy : Stream::CopyBack;
+  op.target = static_cast<std::int32_t>(HostData::Memory);
+  op.layer = static_cast<std::int16_t>(layer);
+  return op;
 }
 
 }  // namespace lockstep

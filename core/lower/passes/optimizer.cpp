@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "core/lower/shard.hpp"
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
@@ -49,12 +51,10 @@ class OptimizerStep {
   OptimizerStep(Draft& draft, DraftRole& out)
       : draft_(draft),
         out_(out),
-        strategy_(draft.scenario.strategy),
-        offloaded_(strategy_.offload != Offload::None) {}
+        strategy_(draft.scenario.strategy) {}
 
   void run() {
-    if (offloaded_) bring_gradients();
-    if (draft_.scenario.updates_per_step() > 1) {
+    if (!out_.updates.empty()) {
       update_under_way();
     } else {
       const BufferId coefficient = clip();
@@ -68,24 +68,19 @@ class OptimizerStep {
   void update_under_way() {
     Role& role = out_.role;
     std::vector<Insertion> insertions;
-    std::vector<WeightUpdate> updates = version_weights(draft_, out_);
     const std::size_t end = role.ops.size();
-    for (std::size_t k = 0; k < updates.size(); ++k) {
-      WeightUpdate& next = updates[k];
+    for (std::size_t k = 0; k < out_.updates.size(); ++k) {
+      const DraftUpdate& next = out_.updates[k];
       for (std::size_t u = 0; u < out_.units.size(); ++u) {
         out_.units[u].reduced = next.gradients[u];
         update(u, {});
       }
       for (std::size_t i = end; i < role.ops.size(); ++i) {
         const auto args = role.args_of(role.ops[i]);
-        next.before.push_back({0, role.ops[i], {args.begin(), args.end()}});
+        insertions.push_back({next.place, role.ops[i], {args.begin(), args.end()}});
+        insertions.back().op.microbatch = static_cast<Microbatch>(k);
       }
       role.ops.resize(end);
-      for (Insertion& insertion : next.before) {
-        insertion.before = next.place;
-        insertion.op.microbatch = static_cast<Microbatch>(k);
-        insertions.push_back(std::move(insertion));
-      }
     }
     insert_ops(role, std::move(insertions));
   }
@@ -111,63 +106,13 @@ class OptimizerStep {
   void call(const Function& function, const std::vector<BufferId>& args, int layer = -1) {
     call(draft_.function(function), args, layer);
   }
-  /// The host computes on what lies in its memory.
   void call(FunctionId function, const std::vector<BufferId>& args, int layer) {
     Op op;
     op.kind = OpKind::Call;
-    if (out_.role.buffer(args[0]).on_host) op.stream = Stream::Host;
     op.phase = Phase::O;
     op.target = function.v;
     op.layer = static_cast<std::int16_t>(layer);
     add_op(out_.role, op, args);
-  }
-  void copy(OpKind kind, BufferId from, BufferId to, int layer) {
-    Op op = memory_copy(kind, layer);
-    op.phase = Phase::O;
-    add_op(out_.role, op, {from, to});
-  }
-  /// A buffer like `id` in the other memory.
-  BufferId twin(BufferId id) {
-    Buffer other = out_.role.buffer(id);
-    other.on_host = !other.on_host;
-    other.offset = 0;
-    other.parent = {};
-    other.piece_of = {};
-    return add_buffer(out_.role, other);
-  }
-  /// Every gradient goes to the host as soon as it is reduced, while backward goes on.
-  void bring_gradients() {
-    Role& role = out_.role;
-    std::map<std::int32_t, std::vector<std::size_t>> units_of;  // by root of the gradient
-    for (std::size_t u = 0; u < out_.units.size(); ++u) {
-      units_of[role.root(out_.units[u].reduced).v].push_back(u);
-    }
-    const auto range = [&](BufferId id) {
-      const std::int64_t begin = role.arena_offset(id);
-      return std::pair(begin, begin + span_of(draft_.program, role.buffer(id)).v);
-    };
-    std::vector<std::size_t> written(out_.units.size(), 0);  // after the op that does so last
-    for (std::size_t i = 0; i < role.ops.size(); ++i) {
-      const auto args = role.args_of(role.ops[i]);
-      for (std::size_t a = 0; a < args.size(); ++a) {
-        const auto units = units_of.find(role.root(args[a]).v);
-        if (units == units_of.end()) continue;
-        if (access(draft_.program, role.ops[i], a) == Access::Read) continue;
-        const auto [begin, end] = range(args[a]);
-        for (const std::size_t u : units->second) {
-          const auto [from, to] = range(out_.units[u].reduced);
-          if (begin < to && from < end) written[u] = i + 1;
-        }
-      }
-    }
-    std::vector<Insertion> copies;
-    for (std::size_t u = 0; u < out_.units.size(); ++u) {
-      const BufferId reduced = out_.units[u].reduced;
-      const BufferId gradient = out_.units[u].reduced = twin(reduced);
-      copies.push_back(
-          {written[u], memory_copy(OpKind::DeviceToHost, layer(u)), {reduced, gradient}});
-    }
-    insert_ops(role, std::move(copies));
   }
   void communicate(OpKind kind, GroupId group, const std::vector<BufferId>& args) {
     Op op;
@@ -238,10 +183,7 @@ class OptimizerStep {
          {squares, coefficient, norm});
     to_host(HostData::GradNorm, norm);
     if (draft_.scenario.training.max_norm == 0) return {};
-    if (!offloaded_) return coefficient;
-    const BufferId on_host = twin(coefficient);
-    copy(OpKind::DeviceToHost, coefficient, on_host, -1);
-    return on_host;
+    return coefficient;
   }
 
   /// Sums into `squares` what the units split along `axis` (empty: by none) hold in this replica.
@@ -250,26 +192,22 @@ class OptimizerStep {
     const DType sums = dtype_of(BufferKind::Metric);
     const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(sums);
     const std::string kind = axis == "ep" ? "experts." : "";  // which may have fewer blocks
-    BufferId sum;                                             // where the gradients are
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
       if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
       if (unit.tied_copy) continue;  // counted on the first stage
-      if (first) sum = offloaded_ ? twin(squares) : squares;
       Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
       const std::string name = "norm_squared." + kind + std::to_string(unit.shard_elements);
       call(one_kernel(first ? name : name + "+", k, {{"g", grad}}, {{"squares", sums}}),
-           {out_.units[u].reduced, sum}, layer(u));
+           {out_.units[u].reduced, squares}, layer(u));
       first = false;
     }
     if (first) {  // nothing of it on this stage
       call(one_kernel("zero_squares." + kind + std::to_string(blocks),
                       kernel(KernelKind::Fill, sums, {blocks}), {}, {{"squares", sums}}),
            {squares});
-    } else if (offloaded_) {
-      copy(OpKind::HostToDevice, sum, squares, -1);
     }
     if (!axis.empty()) communicate(OpKind::AllReduce, draft_.axis_group(axis), {squares});
     if (strategy_.pipeline_parallel_degree > 1) {
@@ -313,18 +251,11 @@ class OptimizerStep {
     gather.phase = Phase::O;
     add_op(out_.role, gather, {own, unit.param});
   }
-  /// The parameters follow their master copy, in their own type and memory.
+  /// The parameters follow their master copy, in their own type.
   void round_master(const Unit& unit, BufferId own, int layer) {
     const DType from = out_.role.buffer(unit.master).dtype;
     const DType to = out_.role.buffer(own).dtype;
-    const bool moves = out_.role.buffer(unit.master).on_host && !out_.role.buffer(own).on_host;
-    BufferId rounded = moves ? unit.master : own;
-    if (!moves || from != to) {
-      if (moves) rounded = twin(own);
-      call(copy_function(draft_, unit.shard_elements, from, to, false), {unit.master, rounded},
-           layer);
-    }
-    if (moves) copy(OpKind::HostToDevice, rounded, own, layer);
+    call(copy_function(draft_, unit.shard_elements, from, to, false), {unit.master, own}, layer);
   }
   BufferId piece_of_param(const Unit& unit) {
     return add_piece(out_.role, unit.param, unit.shard_group,
@@ -353,7 +284,6 @@ class OptimizerStep {
   Draft& draft_;
   DraftRole& out_;
   const StrategySpec& strategy_;
-  const bool offloaded_;
 };
 
 }  // namespace

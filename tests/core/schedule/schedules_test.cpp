@@ -4,30 +4,48 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/lower/draft.hpp"
-#include "core/schedule/generators.hpp"
+#include "core/schedule/schedules.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
 
 namespace {
 
 Scenario scenario_of(PipelineSchedule schedule, int p, int m, int v) {
-  Scenario s = test::synthetic_scenario(p, m, 1, 1, 1, 0);
+  Scenario s;
+  s.model.name = "synthetic";
+  s.model.architecture = Architecture::Synthetic;
+  s.costs = CostsSpec{{1}, {1}, {1}, 0};
+  s.cluster.ranks_per_device = 64;
+  s.strategy.pipeline_parallel_degree = p;
+  s.strategy.pipeline_parallel_microbatches = m;
   s.strategy.pipeline_parallel_schedule = schedule;
   s.strategy.pipeline_parallel_virtual_stages = v;
   return s;
 }
 
-Schedule schedule_of(const Scenario& s) {
-  Draft draft(s);
-  for (int stage = 0; stage < s.strategy.num_stages(); ++stage) {
-    draft.stages.push_back({stage, stage + 1});
+PipelineShape shape_of(const Scenario& s) {
+  const StrategySpec& strategy = s.strategy;
+  PipelineShape shape;
+  shape.p = strategy.pipeline_parallel_degree;
+  shape.v = strategy.pipeline_parallel_virtual_stages;
+  shape.m = strategy.pipeline_parallel_microbatches;
+  shape.group =
+      interleave_group(strategy.pipeline_parallel_microbatch_group_size, shape.p, shape.m);
+  const auto time = [](const std::vector<double>& given, std::size_t stage) {
+    return given.size() == 1 ? given[0] : given[stage];
+  };
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.p * shape.v); ++i) {
+    shape.times.push_back({time(s.costs->forward, i), time(s.costs->backward_input, i),
+                           time(s.costs->backward_weight, i)});
   }
-  pipeline(draft);
-  return draft.schedule;
+  shape.p2p = s.costs->p2p;
+  return shape;
+}
+
+Schedule schedule_of(const Scenario& s) {
+  return generate(rules_of(s.strategy.pipeline_parallel_schedule), shape_of(s));
 }
 
 /// Most (stage, microbatch) pairs alive at once on a rank: from F to B or W.
@@ -49,7 +67,7 @@ int most(const Schedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("every published action order is ours", "[core][lower]") {
+TEST_CASE("every published action order is ours", "[core][schedule]") {
   std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/schedule_orders.txt");
   REQUIRE(file.good());
   int orders = 0;
@@ -95,7 +113,7 @@ TEST_CASE("every published action order is ours", "[core][lower]") {
 }
 
 TEST_CASE("every schedule is complete and free of circles for any shape it takes",
-          "[core][lower]") {
+          "[core][schedule]") {
   int checked = 0;
   for (const ScheduleRules& rules : kSchedules) {
     for (int p : {1, 2, 3, 4, 7}) {
@@ -114,7 +132,7 @@ TEST_CASE("every schedule is complete and free of circles for any shape it takes
   CHECK(checked > 600);
 }
 
-TEST_CASE("Interleaved1F1B is free of circles for every legal group size", "[core][lower]") {
+TEST_CASE("Interleaved1F1B is free of circles for every legal group size", "[core][schedule]") {
   for (int p : {1, 2, 3, 4, 5}) {
     for (int m = 1; m <= 17; ++m) {
       for (int group = 1; group <= m; ++group) {
@@ -132,7 +150,7 @@ TEST_CASE("Interleaved1F1B is free of circles for every legal group size", "[cor
   }
 }
 
-TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
+TEST_CASE("peaks of activations follow the closed forms", "[core][schedule]") {
   for (int p : {1, 2, 3, 4, 7}) {
     for (int m : {1, 3, 4, 8, 14, 16}) {
       for (int v : {1, 2, 3}) {
@@ -201,7 +219,7 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][lower]") {
 }
 
 TEST_CASE("ZB-1p, ZB-2p and ZB-V keep at most p, 2p and p activations, whatever the times",
-          "[core][lower]") {
+          "[core][schedule]") {
   for (int p : {1, 2, 3, 5, 8}) {
     for (int m : {1, 2, 7, 16, 40}) {
       for (const auto& [forward, input, weight] :

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/lower/draft.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
@@ -46,18 +46,19 @@ std::vector<int> balance(const std::vector<double>& cost, int stages) {
 
 }  // namespace
 
-void partition(Draft& draft) {
-  const int stages = draft.scenario.strategy.num_stages();
-  const auto& layers = draft.model.layers;
+std::vector<StageLayers> partition(const Model& model, Architecture architecture,
+                                   const StrategySpec& strategy) {
+  const int stages = strategy.num_stages();
+  const auto& layers = model.layers;
   const int n = static_cast<int>(layers.size());
-  draft.stages.clear();
-  if (draft.scenario.model.architecture == Architecture::Synthetic) {
-    for (int s = 0; s < stages; ++s) draft.stages.push_back({s, s + 1});
-    return;
+  std::vector<StageLayers> found;
+  if (architecture == Architecture::Synthetic) {
+    for (int s = 0; s < stages; ++s) found.push_back({s, s + 1});
+    return found;
   }
   // Blocks are divided; the embedding goes with the first and the head with the last of them.
   std::vector<int> ends;
-  const auto& given = draft.scenario.strategy.pipeline_parallel_layers_per_stage;
+  const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {
     for (int blocks : given) ends.push_back((ends.empty() ? 0 : ends.back()) + blocks);
   } else {
@@ -69,26 +70,10 @@ void partition(Draft& draft) {
   }
   for (int s = 0, first = 0; s < stages; ++s) {
     const int last = s + 1 == stages ? n : ends[static_cast<std::size_t>(s)] + 1;
-    draft.stages.push_back({first, last});
+    found.push_back({first, last});
     first = last;
   }
-}
-
-std::string print_stages(const Draft& draft) {
-  std::string text;
-  for (std::size_t s = 0; s < draft.stages.size(); ++s) {
-    const StageLayers stage = draft.stages[s];
-    double cost = 0;
-    for (int l = stage.first; l < stage.last; ++l) {
-      cost += draft.model.layers[static_cast<std::size_t>(l)].balance;
-    }
-    text += "stage " + std::to_string(s) + " layers";
-    for (int l = stage.first; l < stage.last; ++l) {
-      text += " " + draft.model.layers[static_cast<std::size_t>(l)].name;
-    }
-    text += "  cost " + std::to_string(cost) + "\n";
-  }
-  return text;
+  return found;
 }
 
 }  // namespace lockstep

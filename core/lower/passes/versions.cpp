@@ -6,10 +6,19 @@
 #include <algorithm>
 #include <map>
 
-#include "core/lower/shard.hpp"
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
+
+/// An update of the weights in the middle of a step.
+struct WeightUpdate {
+  std::size_t place = 0;            // before the op that now has this index
+  std::vector<BufferId> gradients;  // by unit
+  std::vector<Insertion> before;    // what goes ahead of it, at the same place
+};
 
 class Versioner {
  public:
@@ -19,10 +28,22 @@ class Versioner {
         group_(draft.scenario.microbatches_per_update()),
         updates_(static_cast<std::size_t>(draft.scenario.updates_per_step())) {}
 
-  std::vector<WeightUpdate> run() {
+  void run() {
     accumulate_by_update();
     redirect_reads();
-    return std::move(updates_);
+    std::vector<Insertion> insertions;
+    for (std::size_t k = 0; k < updates_.size(); ++k) {
+      for (Insertion& insertion : updates_[k].before) {
+        insertion.before = updates_[k].place;
+        insertion.op.microbatch = static_cast<Microbatch>(k);
+        insertions.push_back(std::move(insertion));
+      }
+    }
+    const std::vector<OpId> moved_to = insert_ops(out_.role, std::move(insertions));
+    for (WeightUpdate& update : updates_) {
+      const OpId next = moved_to[update.place];
+      out_.updates.push_back({static_cast<std::size_t>(next.v), std::move(update.gradients)});
+    }
   }
 
  private:
@@ -99,8 +120,9 @@ class Versioner {
 
 }  // namespace
 
-std::vector<WeightUpdate> version_weights(Draft& draft, DraftRole& out) {
-  return Versioner(draft, out).run();
+void versions(Draft& draft) {
+  if (draft.model.units.empty() || draft.scenario.updates_per_step() == 1) return;
+  for (DraftRole& out : draft.roles) Versioner(draft, out).run();
 }
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "core/lower/draft.hpp"
+#include "core/lower/passes/passes.hpp"
 #include "core/schedule/messages.hpp"
 
 namespace lockstep {
@@ -112,18 +112,15 @@ class RoleExpander {
         unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
       }
       unit.tied_copy = owner[u] != coordinate_;
-      const Offload offload = draft_.scenario.strategy.offload;
       const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
-        const BufferId id = add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
-        out_.role.buffers[static_cast<std::size_t>(id.v)].on_host =
-            offload == Offload::Parameters ||
-            (offload == Offload::Optimizer && buffer_kind != BufferKind::Param);
-        return id;
+        return add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
       };
       unit.param = add_state(BufferKind::Param, layout.name);
-      // The host updates a copy of its own; what the device holds follows from it.
-      if (draft_.scenario.training.keeps_master() || offload == Offload::Optimizer) {
+      BufferId on_host;  // the host updates a copy of its own, if there is no master already
+      if (draft_.scenario.training.keeps_master()) {
         unit.master = add_state(BufferKind::Master, layout.name + ".master");
+      } else if (draft_.scenario.strategy.offload == Offload::Optimizer) {
+        on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
       unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
       if (draft_.scenario.optimizer.name == OptimizerKind::AdamW) {
@@ -131,6 +128,7 @@ class RoleExpander {
       }
       DraftUnit draft_unit;
       draft_unit.layout = static_cast<int>(u);
+      draft_unit.on_host = on_host;
       draft_unit.grad = draft_unit.reduced =
           add(BufferKind::Grad, layout.name + ".grad", layout.padded() * element(BufferKind::Grad),
               used[u]);
@@ -473,6 +471,17 @@ class RoleExpander {
   OpId begin_after_;                               // what the next call waits for beside its input
 };
 
+/// Ranks of each role: those with its coordinate along "pp".
+void assign_ranks(Draft& draft) {
+  const Mesh& mesh = draft.program.mesh;
+  const int pp = mesh.index_of("pp");
+  for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
+    const int r = mesh.coordinate(rank, pp);
+    draft.program.role_of_rank.push_back({r});
+    draft.roles[static_cast<std::size_t>(r)].role.ranks.push_back(rank);
+  }
+}
+
 }  // namespace
 
 void expand(Draft& draft) {
@@ -483,6 +492,7 @@ void expand(Draft& draft) {
   for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
     draft.roles.push_back(RoleExpander(draft, messages, r).run());
   }
+  assign_ranks(draft);
 }
 
 }  // namespace lockstep

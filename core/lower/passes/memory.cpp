@@ -10,9 +10,9 @@
 #include <map>
 
 #include "core/base/free_list.hpp"
-#include "core/lower/dependencies.hpp"
-#include "core/lower/draft.hpp"
-#include "core/lower/exchange.hpp"
+#include "core/lower/draft/dependencies.hpp"
+#include "core/lower/draft/exchange.hpp"
+#include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 namespace {
@@ -173,9 +173,8 @@ class ArenaPlanner {
 
 }  // namespace
 
-void memory(Draft& draft) {
-  const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
-  for (DraftRole& out : draft.roles) ArenaPlanner(out.role, posting).run();
+void memory(std::vector<DraftRole>& roles, P2pPosting posting) {
+  for (DraftRole& out : roles) ArenaPlanner(out.role, posting).run();
 }
 
 }  // namespace lockstep

@@ -1,14 +1,14 @@
-// shard_states: ZeRO (Rajbhandari et al. 2020). Every stage reduce-scatters a unit's gradient when
-// it is ready and updates one shard of its parameters. Stage 1 keeps gradients whole, in one flat
-// buffer; stages 1 and 2 keep parameters whole and gather them after the update; stage 3 is FSDP
-// (Zhao et al. 2023): parameters are gathered just ahead of use. With replicas of the shards
-// (HYBRID_SHARD) the reduced shard is summed over them next.
+// unshard: parameters that a rank keeps in shards are gathered just ahead of use and dropped behind
+// it (Zhao et al. 2023, FSDP; ZeRO stage 3), in the order in which FSDP2 does; those that the last
+// step updated in pieces and left to be gathered late, ahead of their first use.
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "core/lower/shard.hpp"
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/passes.hpp"
 #include "core/schedule/unshard.hpp"
 
 namespace lockstep {
@@ -116,51 +116,18 @@ std::size_t place_ahead(const std::vector<Visit>& visits, std::size_t first, std
   return visits[visit >= ahead ? visit - ahead : 0].first;
 }
 
-class StateSharder {
+class Gatherer {
  public:
-  StateSharder(Draft& draft, DraftRole& out)
+  Gatherer(Draft& draft, DraftRole& out)
       : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
 
   void run() {
-    const std::vector<std::size_t> ready = last_gradient_write(draft_.program, out_);
-    for (std::size_t u = 0; u < role_.units.size(); ++u) {
-      Unit& unit = role_.units[u];
-      const UnitLayout& layout = layout_of(draft_, out_.units[u]);
-      if (layout.shard_count == 1) continue;  // experts that no other rank holds
-      unit.shard_elements = ceil_div(unit.elements, layout.shard_count);
-      unit.shard_group = shard_group(draft_, layout.split_axis);
-      unit.whole_param =
-          strategy_.zero_stage < 3 || unit.elements <= strategy_.fsdp_persistence_threshold;
-      unit.gathered_late = unit.whole_param && strategy_.overlap_param_gather;
-      for (BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
-        if (state.valid()) resize(state, shard_bytes(unit, role_.buffer(state)));
-      }
-    }
     gather_parameters();
     if (strategy_.overlap_param_gather) gather_updated();
-    if (strategy_.zero_stage == 1) lay_out_gradients();
-    if (strategy_.accumulate_sharded_gradients) {
-      reduce_each_microbatch();
-    } else {
-      for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
-    }
     insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
   }
 
  private:
-  /// Of a shard of the unit, in the type of `like`; and of all shards.
-  static Bytes shard_bytes(const Unit& unit, const Buffer& like) {
-    return Bytes{unit.shard_elements * size_of(like.dtype)};
-  }
-  Bytes full_bytes(const Unit& unit, const Buffer& like) const {
-    const Bytes shard = shard_bytes(unit, like);
-    if (!unit.shard_group.valid()) return shard;
-    return group_size(draft_.program.mesh, draft_.program.group(unit.shard_group)) * shard;
-  }
-  void resize(BufferId id, Bytes bytes) {
-    role_.buffers[static_cast<std::size_t>(id.v)].bytes = bytes;
-  }
-
   /// True: the unit's gathered copy serves from its first use to its last.
   bool kept(const Unit& unit) const {
     const bool reshard = strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
@@ -197,16 +164,13 @@ class StateSharder {
       const Unit& unit = role_.units[u];
       Buffer gathered = role_.buffer(unit.param);
       gathered.kind = BufferKind::ParamFull;
-      gathered.on_host = false;
-      gathered.bytes = full_bytes(unit, gathered);
+      gathered.bytes = full_bytes(draft_.program, unit, gathered);
       const BufferId full = add_buffer(role_, gathered);
       for (std::uint32_t a : e.args) role_.args[a] = full;
       const std::size_t ahead = prefetch(role_.ops[e.first].phase);
       place = std::max(place, place_ahead(layers, e.first, ahead));
       const bool from_piece = !in_forward(e) && kept_pieces[u].valid();
-      const BufferId source = from_piece                         ? kept_pieces[u]
-                              : role_.buffer(unit.param).on_host ? fetch(place, u)
-                                                                 : unit.param;
+      const BufferId source = from_piece ? kept_pieces[u] : unit.param;
       insertions_.push_back({place,
                              once_reached(place, collective(OpKind::AllGather, Stream::Gather,
                                                             from_piece ? fewer : unit.shard_group,
@@ -217,10 +181,6 @@ class StateSharder {
       } else if (backward_left[u] > 0) {
         keep_piece(place, u, full, fewer, kept_pieces);
       }
-    }
-    for (const Unit& unit : role_.units) {
-      const Buffer& param = role_.buffer(unit.param);
-      resize(unit.param, unit.whole_param ? full_bytes(unit, param) : shard_bytes(unit, param));
     }
   }
   /// The op as it waits for the computation before `place`. What is prefetched goes out no earlier,
@@ -236,19 +196,6 @@ class StateSharder {
   }
   static bool computes(const Op& op) {
     return op.kind == OpKind::Call && op.stream == Stream::Compute;
-  }
-  /// A copy on the device of the unit's shard, whose parameters lie in host memory.
-  BufferId fetch(std::size_t place, std::size_t u) {
-    const Unit& unit = role_.units[u];
-    Buffer shard = role_.buffer(unit.param);
-    shard.on_host = false;
-    shard.bytes = shard_bytes(unit, shard);
-    const BufferId copy = add_buffer(role_, shard);
-    insertions_.push_back(
-        {place,
-         once_reached(place, memory_copy(OpKind::HostToDevice, layer_of(out_, u))),
-         {unit.param, copy}});
-    return copy;
   }
   /// Megatron's overlap_param_gather: what the last step updated is gathered in the order of use,
   /// while forward computes with what has arrived.
@@ -282,15 +229,15 @@ class StateSharder {
     const BufferId copy = add_buffer(role_, piece);
     insertions_.push_back(
         {place,
-         copy_op(Stream::Gather, piece.bytes.v / size_of(piece.dtype), false, layer_of(out_, u)),
+         copy_op(piece, layer_of(out_, u)),
          {add_piece(role_, full, fewer, piece.bytes), copy}});
     kept_pieces[u] = copy;
   }
-  Op copy_op(Stream stream, std::int64_t elements, bool add, int layer) {
+  Op copy_op(const Buffer& piece, int layer) {
     Op op;
-    op.stream = stream;
-    const DType dtype = draft_.dtype_of(add ? BufferKind::Grad : BufferKind::Param);
-    op.target = copy_function(draft_, elements, dtype, dtype, add).v;
+    op.stream = Stream::Gather;
+    const std::int64_t elements = piece.bytes.v / size_of(piece.dtype);
+    op.target = copy_function(draft_, elements, piece.dtype, piece.dtype, false).v;
     op.layer = static_cast<std::int16_t>(layer);
     return op;
   }
@@ -298,89 +245,6 @@ class StateSharder {
     const bool backward = phase != Phase::F && strategy_.fsdp_backward_prefetch >= 0;
     return static_cast<std::size_t>(backward ? strategy_.fsdp_backward_prefetch
                                              : strategy_.fsdp_prefetch);
-  }
-
-  /// Stage 1: the gradients lie in one flat buffer from the first to the last.
-  void lay_out_gradients() {
-    Buffer flat;
-    flat.kind = BufferKind::Grad;
-    flat.dtype = draft_.dtype_of(BufferKind::Grad);
-    flat.name = draft_.name("grads");
-    for (const Unit& unit : role_.units) flat.bytes += full_bytes(unit, flat);
-    const BufferId grads = add_buffer(role_, flat);
-    std::int64_t at = 0;
-    for (std::size_t u = 0; u < role_.units.size(); ++u) {
-      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
-      grad.parent = grads;
-      grad.offset = at;
-      at += grad.bytes.v;
-    }
-  }
-
-  void reduce(std::size_t u, std::size_t ready) {
-    DraftUnit& unit = out_.units[u];
-    const GroupId shards = role_.units[u].shard_group;
-    const Bytes bytes = shard_bytes(role_.units[u], role_.buffer(unit.grad));
-    if (!shards.valid()) {
-      unit.reduced = unit.grad;
-    } else if (strategy_.zero_stage == 1) {
-      unit.reduced = add_piece(role_, unit.grad, shards, bytes);
-    } else {
-      unit.reduced = add_shard(unit.grad, bytes);
-    }
-    scatter(u, place_after(ready), unit.grad, unit.reduced);
-    sum_over_replicas(u, place_after(ready));
-  }
-
-  /// Accumulation in shards: whole gradients last no longer than their microbatch. The sum is taken
-  /// where the scatters run, as in fully_shard, so that the backward pass does not wait for it.
-  void reduce_each_microbatch() {
-    const std::vector<MicrobatchGradient> gradients = split_by_microbatch(draft_, out_);
-    std::vector<std::size_t> left(role_.units.size(), 0);
-    for (const MicrobatchGradient& g : gradients) ++left[g.unit];
-    std::vector<bool> begun(role_.units.size(), false);
-    for (const MicrobatchGradient& g : gradients) {
-      DraftUnit& unit = out_.units[g.unit];
-      const Unit& layout = role_.units[g.unit];
-      const std::size_t place = place_after(g.ready);
-      const BufferId shard = !layout.shard_group.valid()
-                                 ? g.buffer
-                                 : add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
-      scatter(g.unit, place, g.buffer, shard);
-      if (begun[g.unit]) {
-        Op add = copy_op(Stream::Reduce, layout.shard_elements, true, layer_of(out_, g.unit));
-        add.microbatch = role_.buffer(g.buffer).microbatch;
-        insertions_.push_back({place, add, {shard, unit.reduced}});
-      } else {
-        unit.reduced = shard;
-      }
-      begun[g.unit] = true;
-      if (--left[g.unit] == 0) sum_over_replicas(g.unit, place);
-    }
-  }
-
-  std::size_t place_after(std::size_t ready) const {
-    return strategy_.overlap_grad_reduce ? ready + 1 : role_.ops.size();
-  }
-  BufferId add_shard(BufferId whole, Bytes bytes) {
-    Buffer shard = role_.buffer(whole);
-    shard.bytes = bytes;
-    return add_buffer(role_, shard);
-  }
-  void scatter(std::size_t u, std::size_t place, BufferId whole, BufferId shard) {
-    const GroupId shards = role_.units[u].shard_group;
-    if (!shards.valid()) return;
-    Op op = collective(OpKind::ReduceScatter, Stream::Reduce, shards, layer_of(out_, u));
-    op.microbatch = role_.buffer(whole).microbatch;
-    insertions_.push_back({place, op, {whole, shard}});
-  }
-  void sum_over_replicas(std::size_t u, std::size_t place) {
-    const UnitLayout& layout = layout_of(draft_, out_.units[u]);
-    if (replicas(draft_, layout) == 1) return;
-    insertions_.push_back({place,
-                           collective(OpKind::AllReduce, Stream::Replicate,
-                                      replica_group(draft_, layout), layer_of(out_, u)),
-                           {out_.units[u].reduced}});
   }
 
   Draft& draft_;
@@ -392,6 +256,9 @@ class StateSharder {
 
 }  // namespace
 
-void shard_states(Draft& draft, DraftRole& out) { StateSharder(draft, out).run(); }
+void unshard(Draft& draft) {
+  if (draft.model.units.empty() || draft.scenario.strategy.state_shards() == 1) return;
+  for (DraftRole& out : draft.roles) Gatherer(draft, out).run();
+}
 
 }  // namespace lockstep

@@ -1,6 +1,4 @@
-// shard: what data parallelism adds. Replicas: gradients all-reduced. Shards: optimizer states,
-// gradients and parameters split by ZeRO stage. Then the tied embedding of first and last stage.
-#include "core/lower/shard.hpp"
+#include "core/lower/draft/data_axes.hpp"
 
 #include <string>
 
@@ -93,29 +91,11 @@ std::vector<std::size_t> last_gradient_write(const Program& program, const Draft
   return last;
 }
 
-Op collective(OpKind kind, Stream stream, GroupId group, int layer) {
-  Op op;
-  op.kind = kind;
-  op.stream = stream;
-  op.target = group.v;
-  op.layer = static_cast<std::int16_t>(layer);
-  return op;
-}
-
 std::size_t unit_of(const DraftRole& draft, std::size_t layout) {
   for (std::size_t u = 0; u < draft.units.size(); ++u) {
     if (draft.units[u].layout == static_cast<int>(layout)) return u;
   }
   return kNever;
-}
-
-Op memory_copy(OpKind kind, int layer) {
-  Op op;
-  op.kind = kind;
-  op.stream = kind == OpKind::HostToDevice ? Stream::Copy : Stream::CopyBack;
-  op.target = static_cast<std::int32_t>(HostData::Memory);
-  op.layer = static_cast<std::int16_t>(layer);
-  return op;
 }
 
 int layer_of(const DraftRole& draft, std::size_t unit) {
@@ -130,40 +110,14 @@ GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates) {
   return draft.group(name, {"pp"}, coordinates);
 }
 
-namespace {
-
-/// Units that several pipeline ranks hold: the tied embedding of first and last stage, and all of
-/// them where there are copies of the model. Their gradients are added up.
-void add_up_copies(Draft& draft) {
-  for (std::size_t layout = 0; layout < draft.model.units.size(); ++layout) {
-    std::vector<int> holders;  // coordinates along "pp"
-    for (std::size_t r = 0; r < draft.roles.size(); ++r) {
-      if (unit_of(draft.roles[r], layout) != kNever) holders.push_back(static_cast<int>(r));
-    }
-    if (holders.size() < 2) continue;
-    const GroupId group = pipeline_group(draft, holders);
-    for (const int r : holders) {
-      DraftRole& out = draft.roles[static_cast<std::size_t>(r)];
-      const std::size_t u = unit_of(out, layout);
-      add_op(out.role, collective(OpKind::AllReduce, Stream::Reduce, group, layer_of(out, u)),
-             {out.units[u].reduced});
-    }
-  }
+Bytes shard_bytes(const Unit& unit, const Buffer& like) {
+  return Bytes{unit.shard_elements * size_of(like.dtype)};
 }
 
-}  // namespace
-
-void shard(Draft& draft) {
-  if (draft.model.units.empty()) return;
-  if (draft.scenario.updates_per_step() > 1) return;  // gradients are reduced update by update
-  for (DraftRole& role : draft.roles) {
-    if (draft.scenario.strategy.state_shards() > 1) {
-      shard_states(draft, role);
-    } else {
-      all_reduce_buckets(draft, role);
-    }
-  }
-  add_up_copies(draft);
+Bytes full_bytes(const Program& program, const Unit& unit, const Buffer& like) {
+  const Bytes shard = shard_bytes(unit, like);
+  if (!unit.shard_group.valid()) return shard;
+  return group_size(program.mesh, program.group(unit.shard_group)) * shard;
 }
 
 }  // namespace lockstep
