@@ -103,7 +103,9 @@ class Parser {
   void add_run() {
     CLI::App* sub = app_.add_subcommand("run", "simulate a scenario, or train with it");
     add_scenario(sub, run_.scenario, run_.set);
-    sub->add_option("--backend", run_.backend, "one of " + joined(backend_names(), ", "))
+    sub->add_option("--backend", run_.backend,
+                    "one of " + joined(backend_names(), ", ") +
+                        "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,
                     "steps to run now; otherwise one (sim) or the rest of training.steps")

@@ -6,8 +6,8 @@
 
 #include "backends/cpu/cpu_communicator.hpp"
 #include "backends/cpu/cpu_device.hpp"
-#include "backends/cpu/fabric.hpp"
 #include "backends/cpu/remote_communicator.hpp"
+#include "backends/local/fabric.hpp"
 #include "core/data/dataset.hpp"
 
 namespace lockstep {
@@ -35,7 +35,7 @@ class CpuBackend final : public Backend {
 
   Result<RunResult> run_all_ranks(const Program& program, const Scenario& scenario,
                                   const RunOptions& options, const BatchSource& batches) {
-    cpu::Fabric fabric;
+    local::Fabric fabric;
     std::vector<std::unique_ptr<cpu::CpuDevice>> devices;
     std::vector<std::unique_ptr<cpu::CpuCommunicator>> communicators;
     std::vector<RankPort> ports;

@@ -80,30 +80,27 @@ double loss_distance(const RunResult& a, const RunResult& b) {
 
 }  // namespace
 
-TEST_CASE("every kernel on the GPU equals float64 on the CPU", "[integration][gpu]") {
+TEST_CASE("every kernel on the GPU equals its definition", "[integration][gpu]") {
   const auto gpus = gpus_or_reason();
   if (gpus.empty()) return;
   // Compute sanitizers slow kernels a hundredfold: small shapes then.
   const bool large = std::getenv("LOCKSTEP_SMALL_CASES") == nullptr;
-  for (const test::ConformanceCase& c : test::conformance_cases(large)) {
-    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
-      const test::ConformanceRun run(c, dtype);
-      std::string dims;
-      for (const std::int64_t d : c.dims) dims += " " + std::to_string(d);
-      INFO(info(c.kind).name << " " << to_string(dtype) << dims);
-      REQUIRE(gpus.front()->supports(run.kernel()));
-      const auto expected = run.reference();
-      for (const std::int64_t shift : {0, 1}) {
-        const auto results = run.run(*gpus.front(), shift);
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          INFO("output " << i << ", shifted by " << shift);
-          CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(dtype, c.kind));
-        }
-        const auto again = run.run(*gpus.front(), shift);
-        for (std::size_t i = 0; i < expected.size(); ++i) CHECK(again[i] == results[i]);
+  const auto check = [&](const test::ConformanceCase& c, const test::ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
+    const DType dtype = run.kernel().dtype;
+    INFO(test::text(c, dtype));
+    REQUIRE(gpus.front()->supports(run.kernel()));
+    for (const std::int64_t shift : {0, 1}) {
+      const auto results = run.run(*gpus.front(), shift);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i << ", shifted by " << shift);
+        CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(dtype, c.kind));
       }
+      const auto again = run.run(*gpus.front(), shift);
+      for (std::size_t i = 0; i < expected.size(); ++i) CHECK(again[i] == results[i]);
     }
-  }
+  };
+  test::for_each_run(test::conformance_cases(large), {DType::F32, DType::F64, DType::BF16}, check);
 }
 
 TEST_CASE("a product that takes GELU or its gradient along equals the two kernels",
@@ -126,7 +123,7 @@ TEST_CASE("a product that takes GELU or its gradient along equals the two kernel
 }
 
 #ifdef LOCKSTEP_HAVE_CUDNN
-TEST_CASE("attention and convolutions by cuDNN equal float64 on the CPU", "[integration][gpu]") {
+TEST_CASE("attention and convolutions by cuDNN equal their definitions", "[integration][gpu]") {
   const auto gpus = gpus_or_reason();
   if (gpus.empty()) return;
   cuda::Driver& gpu = *gpus.front();
@@ -137,21 +134,23 @@ TEST_CASE("attention and convolutions by cuDNN equal float64 on the CPU", "[inte
   const auto library = cuda::CudnnLibrary::open();  // to ask which kernels it has
   if (!library) FAIL(to_string(library.error()));
   int taken = 0;
-  for (const test::ConformanceCase& c : test::conformance_cases(true)) {
+  std::vector<test::ConformanceCase> cases;
+  for (test::ConformanceCase& c : test::conformance_cases(true)) {
     const test::ConformanceRun run(c, DType::BF16);
-    if (!(*library)->workspace_bytes(run.kernel())) continue;
+    if ((*library)->workspace_bytes(run.kernel())) cases.push_back(std::move(c));
+  }
+  const auto check = [&](const test::ConformanceCase& c, const test::ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
     ++taken;
-    std::string dims;
-    for (const std::int64_t d : c.dims) dims += " " + std::to_string(d);
-    INFO(info(c.kind).name << dims);
-    const auto expected = run.reference();
+    INFO(test::text(c, DType::BF16));
     const auto results = run.run(gpu, 0), again = run.run(gpu, 0);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       INFO("output " << i);
       CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(DType::BF16));
       CHECK(again[i] == results[i]);
     }
-  }
+  };
+  test::for_each_run(cases, {DType::BF16}, check);
   CHECK(taken > 0);
   WARN("cuDNN took " << taken << " cases");
 }

@@ -20,11 +20,6 @@ constexpr bool is_name_char(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9') || c == '.';
 }
 
-/// "[bias]" -> "bias": operand names as they are written in the text.
-constexpr std::string_view operand_name(std::string_view name) {
-  return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
-}
-
 /// Of all kernel kinds, in their order.
 std::vector<std::string> kernel_names();
 

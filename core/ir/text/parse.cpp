@@ -244,11 +244,11 @@ class Parser {
   bool kernel(KernelKind kind) {
     Kernel kernel;
     kernel.kind = kind;
-    const KernelInfo& row = info(kind);
+    const KernelRow& row = info(kind);
     if (!s_.choose(s_.dtypes, "dtype", kernel.dtype)) return false;
     kernel.accumulate = s_.in.take("accumulate");
     kernel.stochastic =
-        kind == KernelKind::AdamW && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
+        row.may_be_stochastic && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
     for (std::size_t i = 0; i < row.dims.size(); ++i) {
       if (!s_.in.expect_word(row.dims[i]) || !s_.in.expect('=') || !s_.in.number(kernel.dims[i])) {
         return false;
@@ -266,12 +266,11 @@ class Parser {
     return true;
   }
 
-  bool operands(const std::vector<std::string_view>& names, DType usual,
-                std::vector<Operand>& out) {
-    for (const std::string_view name : names) {
+  bool operands(const std::vector<OperandRow>& rows, DType usual, std::vector<Operand>& out) {
+    for (const OperandRow& row : rows) {
       const char* start = s_.in.mark();
       if (s_.in.line_ends() || *start == '-') return true;  // the rest is absent
-      if (!s_.in.expect_word(text::operand_name(name)) || !s_.in.expect('=')) return false;
+      if (!s_.in.expect_word(row.name) || !s_.in.expect('=')) return false;
       Operand operand;
       if (!s_.in.take('-')) {
         int index = 0;

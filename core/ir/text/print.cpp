@@ -181,7 +181,7 @@ class Printer {
   }
 
   void put_kernel(const Kernel& kernel, const std::vector<std::string>& formals) {
-    const KernelInfo& row = info(kernel.kind);
+    const KernelRow& row = info(kernel.kind);
     put("  ", row.name, " ", to_string(kernel.dtype));
     if (kernel.accumulate) put(" accumulate");
     if (kernel.stochastic) put(" stochastic");
@@ -196,11 +196,10 @@ class Printer {
   }
 
   void put_operands(const Kernel& kernel, const std::vector<Operand>& operands,
-                    const std::vector<std::string_view>& names,
-                    const std::vector<std::string>& formals) {
+                    const std::vector<OperandRow>& rows, const std::vector<std::string>& formals) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Operand& operand = operands[i];
-      put(" ", i < names.size() ? text::operand_name(names[i]) : "?", "=");
+      put(" ", i < rows.size() ? rows[i].name : "?", "=");
       if (operand.present()) {
         put_reference(formals, operand.formal);
       } else {

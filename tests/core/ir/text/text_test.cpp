@@ -112,10 +112,10 @@ class RandomProgram {
     for (int i = below(6); i-- > 0;) {
       Kernel k;
       k.kind = pick<KernelKind>(kNumKernelKinds);
+      const KernelRow& row = info(k.kind);
       k.accumulate = coin();
       k.dtype = pick<DType>(6);
-      k.stochastic = k.kind == KernelKind::AdamW && k.dtype == DType::BF16 && coin();
-      const KernelInfo& row = info(k.kind);
+      k.stochastic = row.may_be_stochastic && k.dtype == DType::BF16 && coin();
       for (std::size_t d = 0; d < row.dims.size(); ++d) k.dims[d] = wide();
       for (std::size_t d = 0; d < row.scalars.size(); ++d) k.scalars[d] = real();
       for (int n = below(static_cast<int>(row.in.size()) + 1); n-- > 0;)

@@ -392,6 +392,44 @@ TEST_CASE("verify refuses faults of structure", "[core][ir]") {
   }
 }
 
+TEST_CASE("verify holds kernels to their rows", "[core][ir]") {
+  Program program = sample::parse(Sample{}.text());
+  Kernel& kernel = program.functions[0].kernels[0];
+  SECTION("a type that the operand may not have") {
+    kernel.out[0].dtype = DType::F64;
+    REQUIRE_THAT(faults(program),
+                 ContainsSubstring("fwd: gemm float32: operand c is float64, not float32"));
+  }
+  SECTION("accumulation into an output that is overwritten") {
+    kernel = {};
+    kernel.kind = KernelKind::GeluForward;
+    kernel.accumulate = true;
+    kernel.in = {{0, DType::F32, 0}};
+    kernel.out = {{2, DType::F32, 0}};
+    REQUIRE_THAT(faults(program), ContainsSubstring("fwd: gelu_forward: cannot accumulate"));
+  }
+  SECTION("operands that do not go with the dimensions") {
+    kernel = {};
+    kernel.kind = KernelKind::AttentionForward;
+    kernel.in = {{0, DType::F32, 0}};
+    kernel.out = {{2, DType::F32, 0}, {2, DType::F32, 0}};
+    kernel.dims[5] = 2;
+    REQUIRE_THAT(faults(program),
+                 ContainsSubstring("operand starts is missing, but parts is not 0"));
+    kernel.in = {{0, DType::F32, 0}, {0, DType::F32, 0}};
+    kernel.dims[5] = 0;
+    REQUIRE_THAT(faults(program), ContainsSubstring("operand kv is given, but parts is 0"));
+  }
+  SECTION("a shape that the kernel does not have") {
+    kernel = {};
+    kernel.kind = KernelKind::MaxPoolForward;
+    kernel.dims = {1, 1, 1, 1, 2, 1};
+    kernel.in = {{0, DType::F32, 0}};
+    kernel.out = {{2, DType::F32, 0}};
+    REQUIRE_THAT(faults(program), ContainsSubstring("fwd: max_pool_forward: even kernel"));
+  }
+}
+
 TEST_CASE("verify refuses parameters that are not split as they say", "[core][ir]") {
   const auto split = [](const char* how) {
     return faults(Sample{}.edit_head("parameter stage0.w shape=2x2 init=normal scale=0.02",
