@@ -30,8 +30,8 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass =
 /// check_capacity, OutOfMemory, before anything is verified.
 Result<Program> lower_to_fit(const Scenario& scenario);
 
-/// lower(), verifying the program after every pass that leaves a whole one: an error names the pass.
-/// In debug builds lower() does so, too.
+/// lower(), verifying the program after every pass that leaves a whole one: an error names the
+/// pass. In debug builds lower() does so, too.
 Result<Program> lower_verifying_passes(const Scenario& scenario);
 
 /// What each pipeline rank does, in order: the result of the pass "pipeline". Requires and is as

@@ -1,5 +1,5 @@
-// Generators: functions from a shape, and mostly a rank, to actions. Which schedule is made by which
-// is a row of the table in schedules.hpp.
+// Generators: functions from a shape, and mostly a rank, to actions. Which schedule is made by
+// which is a row of the table in schedules.hpp.
 #pragma once
 
 #include <vector>

@@ -30,7 +30,7 @@ std::int32_t ProgramBuilder::name(std::string_view text) {
 }
 
 GroupId ProgramBuilder::group(std::string_view name, const std::vector<std::string_view>& dims,
-                     std::vector<int> only) {
+                              std::vector<int> only) {
   for (std::size_t g = 0; g < program.groups.size(); ++g) {
     if (program.groups[g].name == name) return {static_cast<std::int32_t>(g)};
   }

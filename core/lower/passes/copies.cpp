@@ -1,5 +1,5 @@
-// copies: gradients of what several pipeline ranks hold are added up: the tied embedding of first and
-// last stage, and all units where there are copies of the model.
+// copies: gradients of what several pipeline ranks hold are added up: the tied embedding of first
+// and last stage, and all units where there are copies of the model.
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/passes/passes.hpp"
 

@@ -1,7 +1,7 @@
 // offload: states in host memory (Rajbhandari et al. 2021, ZeRO-Offload). One rewrite of the whole
-// list: gradients go to the host as soon as they are reduced, the host computes what it then has the
-// operands of, and what the device needs of its results is copied back. Parameters that lie on the
-// host are fetched ahead of each gather.
+// list: gradients go to the host as soon as they are reduced, the host computes what it then has
+// the operands of, and what the device needs of its results is copied back. Parameters that lie on
+// the host are fetched ahead of each gather.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -210,8 +210,8 @@ class HostRewriter {
   const Program& program_;
   DraftRole& out_;
   Role& role_ = out_.role;
-  BufferId newest_{0};                            // of those in use so far
-  std::vector<BufferId> behind_;                  // by twin, in the order in which they are made
+  BufferId newest_{0};            // of those in use so far
+  std::vector<BufferId> behind_;  // by twin, in the order in which they are made
   // On the host, of buffers on the device:
   std::map<BufferId, BufferId> brought_;  // gradients
   std::map<BufferId, BufferId> copies_;   // parameters

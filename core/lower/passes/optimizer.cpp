@@ -49,9 +49,7 @@ Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOper
 class OptimizerStep {
  public:
   OptimizerStep(Draft& draft, DraftRole& out)
-      : draft_(draft),
-        out_(out),
-        strategy_(draft.scenario.strategy) {}
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
 
   void run() {
     if (!out_.updates.empty()) {

@@ -123,8 +123,7 @@ class Rendezvous {
     for (const int in_circle : path) {
       const auto at = static_cast<std::size_t>(in_circle);
       text += (text.empty() ? "rank " : ", which waits for rank ") + std::to_string(in_circle) +
-              " in '" + describe(program_, roles_[at].role, missing(ranks_[at])->op) +
-              "'";
+              " in '" + describe(program_, roles_[at].role, missing(ranks_[at])->op) + "'";
     }
     return text + ", which waits for the first";
   }

@@ -1,6 +1,8 @@
 // unshard: parameters that a rank keeps in shards are gathered just ahead of use and dropped behind
 // it (Zhao et al. 2023, FSDP; ZeRO stage 3), in the order in which FSDP2 does; those that the last
 // step updated in pieces and left to be gathered late, ahead of their first use.
+#include "core/schedule/unshard.hpp"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -9,7 +11,6 @@
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
 #include "core/lower/passes/passes.hpp"
-#include "core/schedule/unshard.hpp"
 
 namespace lockstep {
 namespace {
@@ -227,10 +228,9 @@ class Gatherer {
     Buffer piece = role_.buffer(full);
     piece.bytes = Bytes{piece.bytes.v / parts};
     const BufferId copy = add_buffer(role_, piece);
-    insertions_.push_back(
-        {place,
-         copy_op(piece, layer_of(out_, u)),
-         {add_piece(role_, full, fewer, piece.bytes), copy}});
+    insertions_.push_back({place,
+                           copy_op(piece, layer_of(out_, u)),
+                           {add_piece(role_, full, fewer, piece.bytes), copy}});
     kept_pieces[u] = copy;
   }
   Op copy_op(const Buffer& piece, int layer) {

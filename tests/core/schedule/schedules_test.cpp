@@ -1,10 +1,11 @@
 // Action orders: as published, and as the rules of each schedule say for any shape.
+#include "core/schedule/schedules.hpp"
+
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <sstream>
 
-#include "core/schedule/schedules.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 

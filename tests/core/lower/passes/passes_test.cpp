@@ -9,6 +9,8 @@
 //   -- out                 the state after it
 //
 // LOCKSTEP_REWRITE=1 writes "in" and "out" anew; read the difference before it is committed.
+#include "core/lower/passes/passes.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -17,7 +19,6 @@
 #include <sstream>
 
 #include "core/lower/lower.hpp"
-#include "core/lower/passes/passes.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
 
