@@ -36,18 +36,22 @@ std::vector<std::string> backend_names() {
   return {"sim", "cpu", "reference"};
 }
 
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* process) {
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name,
+                                              const BackendOptions& options) {
+  Process* const process = options.process;
   if ((name == "sim" || name == "reference") && process != nullptr && process->size() > 1) {
     return Error{ErrorKind::InvalidSpec,
                  "backend '" + std::string(name) + "' runs in one process, and " +
                      std::to_string(process->size()) + " were started",
                  std::nullopt};
   }
-  if (name == "sim") return make_sim_backend();
-  if (name == "cpu") return make_cpu_backend({.process = process});
+  if (name == "sim") return make_sim_backend(options.what_if);
+  if (name == "cpu") return make_cpu_backend({.process = process}, options.threads_per_rank);
   if (name == "reference") return make_reference_backend({.process = process});
   if (name == "cuda" && cuda::has_toolkit()) {
-    return make_cuda_backend(cuda_platform(), {.process = process});
+    CudaOptions cuda = options.cuda;
+    cuda.host_threads = options.threads_per_rank;
+    return make_cuda_backend(cuda_platform(), std::move(cuda), {.process = process});
   }
   if (name == "cuda") {
     return Error{ErrorKind::Unsupported,

@@ -16,11 +16,11 @@ class ReferenceBackend final : public Backend {
   explicit ReferenceBackend(const ExecutorOptions& options) : options_(options) {}
   std::string_view name() const override { return "reference"; }
 
-  Result<RunResult> run(const Program& program, const Scenario& scenario,
+  Result<RunResult> run(const Program& program, const ClusterSpec&,
                         const RunOptions& options) override {
     BatchSource batches;
     if (reads_host_data(program)) {
-      auto opened = open_dataset(scenario);
+      auto opened = open_dataset(program.input.samples, program.training.seed, options.dataset);
       if (!opened) return opened.error();
       batches = std::move(*opened);
     }
@@ -36,7 +36,7 @@ class ReferenceBackend final : public Backend {
           program, rank, *devices.back(), fabric));
       ports.push_back({rank, devices.back().get(), communicators.back().get()});
     }
-    return execute(program, scenario, options, "reference", ports, batches, options_);
+    return execute(program, options, "reference", ports, batches, options_);
   }
 
  private:

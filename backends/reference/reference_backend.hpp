@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Trains on TrainingSpec::dataset, all ranks in this process.
+/// Trains on RunOptions::dataset, all ranks in this process.
 std::unique_ptr<Backend> make_reference_backend(const ExecutorOptions& options = {});
 
 }  // namespace lockstep

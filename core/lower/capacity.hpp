@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/base/result.hpp"
+#include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
-#include "core/spec/cluster.hpp"
 
 namespace lockstep {
 

@@ -56,13 +56,18 @@ double kernel_tolerance(DType dtype, KernelKind kind = KernelKind::Gemm) {
   return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 2e-5 : 1e-2;
 }
 
-RunResult train(Backend& backend, const Scenario& s, const std::string& communicator,
-                RunOptions options = {}) {
+/// What is read before it is written is NaN.
+std::unique_ptr<Backend> gpu_backend(const CudaOptions& options) {
+  return make_cuda_backend(cuda_platform(), options, {.poison = true});
+}
+
+RunResult train(Backend& backend, const Scenario& s, int trace_from = 0) {
   const auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
+  RunOptions options;
   options.steps = test::kParitySteps;
-  options.communicator = communicator;
-  auto run = backend.run(*program, s, options);
+  options.trace_from = trace_from;
+  auto run = backend.run(*program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);
 }
@@ -157,15 +162,14 @@ TEST_CASE("attention and convolutions by cuDNN equal their definitions", "[integ
 
 TEST_CASE("training with cuDNN's attention trains as own kernels do", "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
-  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
-  RunOptions cudnn;
-  cudnn.cudnn = true;
+  const auto backend = gpu_backend({.communicator = "local"});
+  const auto cudnn = gpu_backend({.communicator = "local", .cudnn = true});
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
     // Heads of 64.
     const Scenario s = parity_scenario(
         kind, parity_row("row", "training.mixed_precision_param=bfloat16 model.hidden=256"),
         DType::F32);
-    CHECK(loss_distance(train(*backend, s, "local", cudnn), train(*backend, s, "local")) < 1e-2);
+    CHECK(loss_distance(train(*cudnn, s), train(*backend, s)) < 1e-2);
   }
 }
 #endif
@@ -187,7 +191,7 @@ struct ParityRun {
 
 /// Each on logical ranks of one GPU against one rank of the CPU, until the time is over.
 void check_parity(const std::vector<ParityRun>& runs, double tolerance) {
-  const auto gpu = make_cuda_backend(cuda_platform(), {.poison = true});
+  const auto gpu = gpu_backend({.communicator = "local"});
   const auto cpu = make_cpu_backend();
   const TimeLimit limit;
   std::map<std::string, RunResult> references;
@@ -284,18 +288,15 @@ TEST_CASE("how long products and attention take on the GPU", "[integration][gpu]
 
 TEST_CASE("steps launched as graphs train as issued ones on the GPU", "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
-  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
-  RunOptions graphs;
-  graphs.cuda_graphs = true;
-  graphs.trace_from = 4;
   for (const char* communicator : {"local", "nccl"}) {
     const bool nccl = std::string(communicator) == "nccl";
     if (nccl && !cuda::platform().open_nccl()) continue;
     const Scenario s =
         parity_scenario(Architecture::Gpt2, parity_row("row", "accumulation=2"), DType::F32);
     INFO(communicator);
-    CHECK(loss_distance(train(*backend, s, communicator, graphs),
-                        train(*backend, s, communicator)) == 0);
+    const auto issued = gpu_backend({.communicator = communicator});
+    const auto graphs = gpu_backend({.communicator = communicator, .graphs = true});
+    CHECK(loss_distance(train(*graphs, s, 4), train(*issued, s)) == 0);
   }
 }
 
@@ -306,7 +307,8 @@ TEST_CASE("NCCL with a GPU for every rank trains as logical ranks do", "[integra
     WARN("skipped: " << to_string(nccl.error()));
     return;
   }
-  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
+  const auto nccl_ranks = gpu_backend({.communicator = "nccl"});
+  const auto logical_ranks = gpu_backend({.communicator = "local"});
   const int most = std::min<int>(4, static_cast<int>(gpus.size()));
   for (int ranks = 1; ranks <= most; ranks *= 2) {
     for (const std::string layout : {"dp_replicate", "dp_shard", "pp"}) {
@@ -315,7 +317,7 @@ TEST_CASE("NCCL with a GPU for every rank trains as logical ranks do", "[integra
       INFO(keys);
       const Scenario s = parity_scenario(Architecture::Gpt2,
                                          parity_row("row", ranks == 1 ? "" : keys), DType::F64);
-      CHECK(loss_distance(train(*backend, s, "nccl"), train(*backend, s, "local")) <= 1e-11);
+      CHECK(loss_distance(train(*nccl_ranks, s), train(*logical_ranks, s)) <= 1e-11);
     }
   }
   WARN("NCCL with 1 to " << most << " ranks");

@@ -34,7 +34,7 @@ inline Outcome train(const Scenario& s, int steps = kParitySteps,
   options.steps = steps;
   options.initial_state = from;
   options.return_state = true;
-  auto run = backend->run(*program, s, options);
+  auto run = backend->run(*program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   REQUIRE(run->trace.steps.size() == static_cast<std::size_t>(steps));
   return {std::move(*program), std::move(*run)};

@@ -21,7 +21,7 @@ namespace {
 RunResult simulate(const Program& program, const Scenario& s) {
   auto backend = make_backend("sim");
   REQUIRE(backend.ok());
-  auto run = (*backend)->run(program, s, {});
+  auto run = (*backend)->run(program, s.cluster, {});
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);
 }

@@ -10,7 +10,7 @@
 namespace lockstep::text {
 
 inline constexpr std::string_view kMagic = "lockstep_program";
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
 
 /// A name that needs no quotes: a letter or '_', then letters, digits, '_' and '.'.
 constexpr bool is_name_start(char c) {

@@ -41,6 +41,8 @@ Schedule pipeline(const Scenario& scenario, const Model& model,
 /// Actions to calls of the layers' functions, messages between stages and host copies, as if there
 /// were neither data parallelism nor an optimizer.
 void expand(Draft& draft);
+/// Which samples the ranks read, and the tables of integers that copies of the program bring.
+void input(Draft& draft);
 /// Passes that run as one take the sum of their given times, times `factor`.
 void pair(ProgramBuilder& build, std::vector<DraftRole>& roles, const Schedule& schedule,
           double factor);
