@@ -247,14 +247,13 @@ std::string report_text(const Report& r, const Scenario& scenario) {
 
 std::string report_text(const Report& r, const std::string& name) {
   Summary summary;
-  const std::string ranks =
-      fmt::format("{}, {} rank{}", r.backend, r.world_size, r.world_size == 1 ? "" : "s");
+  const std::string ranks = fmt::format("{} rank{}", r.world_size, r.world_size == 1 ? "" : "s");
   if (r.program_hash.empty() || r.cluster.empty()) {
-    summary.add("trace", name, ranks);
+    summary.add("trace", name, fmt::format("{}, {}", r.backend, ranks));
   } else {
-    summary.add(
-        "run", name,
-        fmt::format("{} on {}, {}", r.model.empty() ? "a model" : r.model, r.cluster, ranks));
+    summary.add("run", name,
+                fmt::format("{} on {}, {}, {} backend", r.model.empty() ? "a model" : r.model,
+                            r.cluster, ranks, r.backend));
   }
   return figures_text(std::move(summary), r, nullptr);
 }

@@ -102,7 +102,8 @@ Outcome simulate(const std::string& text, const std::string& file,
   Scenario& scenario = loaded.points.front().scenario;
   const bool same_program =
       before && before->program && before->scenario && lowers_alike(scenario, *before->scenario);
-  Result<Program> program = same_program ? Result<Program>(*before->program) : lower(scenario);
+  Result<Program> program =
+      same_program ? Result<Program>(*before->program) : lower_to_fit(scenario);
   if (!program) return failed(program.error());
   if (cancelled) return {};
   Result<std::unique_ptr<Backend>> backend = make_backend("sim", {.what_if = scenario.what_if});
