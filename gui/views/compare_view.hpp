@@ -5,6 +5,8 @@
 
 #include "gui/model/run/comparison_model.hpp"
 #include "gui/model/run/latest.hpp"
+#include "gui/model/run/open_runs.hpp"
+#include "gui/model/session.hpp"
 
 class QComboBox;
 class QLabel;

@@ -11,6 +11,7 @@
 #include <QVBoxLayout>
 
 #include "core/format/format.hpp"
+#include "gui/model/session.hpp"
 #include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {

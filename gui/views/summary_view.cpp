@@ -10,6 +10,7 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/breakdown_drawing.hpp"
+#include "gui/model/session.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/rows_table.hpp"
 

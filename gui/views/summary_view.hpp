@@ -6,6 +6,7 @@
 
 #include "gui/model/run/latest.hpp"
 #include "gui/model/run/summary_model.hpp"
+#include "gui/model/session.hpp"
 
 class QLabel;
 class QTableView;

@@ -4,6 +4,7 @@
 
 #include <QWidget>
 
+#include "gui/model/session.hpp"
 #include "gui/model/timeline/timeline_tables.hpp"
 
 class QLabel;

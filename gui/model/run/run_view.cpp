@@ -106,7 +106,9 @@ Outcome simulate(const std::string& text, const std::string& file,
       same_program ? Result<Program>(*before->program) : lower_to_fit(scenario);
   if (!program) return failed(program.error());
   if (cancelled) return {};
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim", {.what_if = scenario.what_if});
+  BackendOptions backend_options;
+  backend_options.what_if = scenario.what_if;
+  Result<std::unique_ptr<Backend>> backend = make_backend("sim", backend_options);
   if (!backend) return failed(backend.error());
   RunOptions options;
   options.cancel = &cancelled;
