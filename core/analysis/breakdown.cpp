@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// Gives every point of `exposed` to the transfer that runs there and began first.
 void attribute(const StepGraph& step, std::vector<SpanIndex> transfers, const IntervalSet& exposed,

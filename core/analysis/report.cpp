@@ -6,12 +6,11 @@
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
+#include "core/base/at.hpp"
 #include "core/cost/cost.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// What follows from a role alone; the same for all its ranks.
 struct RoleFacts {
