@@ -13,7 +13,8 @@ string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}
 option(LOCKSTEP_BUILD_TESTS "build the test suite" ON)
 option(LOCKSTEP_BUILD_BENCH "build bench/" OFF)
 option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)
-option(LOCKSTEP_UNITY "compile several sources of a folder as one: half the time from nothing" OFF)
+option(LOCKSTEP_QUICK_BUILD
+       "half the time from nothing: a folder's sources as one, tests' headers precompiled" OFF)
 option(LOCKSTEP_WERROR "warnings are errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "sanitizers for -fsanitize=, for example address,undefined")
 
@@ -38,6 +39,8 @@ if(LOCKSTEP_SANITIZE)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 find_program(CCACHE ccache)
-if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # What ccache asks for before it keeps anything that was compiled with a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
