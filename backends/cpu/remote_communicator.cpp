@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/cpu/collectives.hpp"
+#include "backends/local/collectives.hpp"
 #include "core/base/at.hpp"
 
 namespace lockstep::cpu {
@@ -53,7 +53,7 @@ Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::b
   const Lane& route = routes_[at(id.v)];
   if (route.members.empty()) return no_route(rank_, id, op);
   const auto own =
-      party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
+      local::party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
   if (!own) return own.error();
   const Transfer transfer{&route, next_tag(route), *own, &scratch_[at(int(op.stream))]};
   return device_.enqueue_task(id, op.stream, [this, transfer](SimTime begin) {
@@ -112,11 +112,12 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
   const Party& party = transfer.party;
   const std::int64_t size = size_of(party.dtype), elements = party.bytes / size;
   const auto slice = [&](std::size_t i) {
-    return slice_of(elements, party.dtype, std::ssize(members), static_cast<std::int64_t>(i));
+    return local::slice_of(elements, party.dtype, std::ssize(members),
+                           static_cast<std::int64_t>(i));
   };
-  const auto bytes = [&](const Slice& s) { return (s.end - s.begin) * size; };
+  const auto bytes = [&](const local::Slice& s) { return (s.end - s.begin) * size; };
   // Everyone's values of the own slice come here and are added …
-  const Slice own = slice(at(transfer.route->position));
+  const local::Slice own = slice(at(transfer.route->position));
   transfer.scratch->resize(members.size() * at(bytes(own)));
   std::vector<const std::byte*> sources;
   std::vector<Outgoing> out;
@@ -129,7 +130,8 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
     in.push_back({members[i], values, bytes(own)});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  add_in_order(party.dtype, sources, {0, own.end - own.begin}, {party.target + own.begin * size});
+  local::add_in_order(party.dtype, sources, {0, own.end - own.begin},
+                      {party.target + own.begin * size});
   // … and the sums go back to everyone.
   out.clear();
   in.clear();
@@ -158,7 +160,7 @@ bool RemoteCommunicator::reduce_scatter(const Transfer& transfer) {
     in.push_back({members[i], values, shard});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
+  local::add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
   return true;
 }
 
@@ -170,7 +172,7 @@ bool RemoteCommunicator::all_gather(const Transfer& transfer, std::int64_t part)
   std::byte* to = party.target;
   for (const Rank member : members) {
     if (member == rank_) {
-      copy(to, party.source, part);
+      local::copy(to, party.source, part);
     } else {
       out.push_back({member, party.source, part});
       in.push_back({member, to, part});
@@ -188,7 +190,7 @@ bool RemoteCommunicator::all_to_all(const Transfer& transfer, std::int64_t part)
   std::int64_t at = 0;
   for (const Rank member : members) {
     if (member == rank_) {
-      copy(party.target + at, party.source + at, part);
+      local::copy(party.target + at, party.source + at, part);
     } else {
       out.push_back({member, party.source + at, part});
       in.push_back({member, party.target + at, part});
