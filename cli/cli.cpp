@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "backends/backends.hpp"
+#include "backends/version.hpp"
 #include "cli/commands.hpp"
 #include "core/base/nearest.hpp"
 
@@ -27,7 +28,7 @@ class Parser {
   explicit Parser(const Console& console) : console_(console) {
     app_.require_subcommand(1);
     app_.set_help_all_flag("--help-all", "help of every command");
-    app_.set_version_flag("--version", "lockstep 0.1.0");
+    app_.set_version_flag("--version", version_text("lockstep"));
     app_.get_formatter()->column_width(34);
     add_run();
     add_report();
