@@ -42,13 +42,13 @@ RankAgreement& RankAgreement::operator+=(const RankAgreement& other) {
   return *this;
 }
 
-RankAgreement rank_agreement(const std::vector<double>& measured,
-                             const std::vector<double>& predicted) {
+RankAgreement rank_agreement(const std::vector<RankedRun>& runs) {
   RankAgreement result;
-  for (std::size_t i = 0; i < measured.size(); ++i) {
-    for (std::size_t j = i + 1; j < measured.size(); ++j) {
-      const double m = measured[i] - measured[j], p = predicted[i] - predicted[j];
-      if (m == 0) continue;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = i + 1; j < runs.size(); ++j) {
+      const double m = runs[i].measured - runs[j].measured;
+      const double p = runs[i].predicted - runs[j].predicted;
+      if (m == 0 || runs[i].layout == runs[j].layout) continue;
       ++result.pairs;
       if (m * p > 0) ++result.concordant;
       if (m * p < 0) ++result.discordant;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -19,15 +20,19 @@ struct ErrorFigures {
 };
 ErrorFigures figures_of(const std::vector<double>& errors);
 
+struct RankedRun {
+  double measured = 0, predicted = 0;
+  std::string layout;  // runs of the same one are repetitions
+};
+
 /// Pairs of runs whose order was predicted (concordant), or the opposite (discordant). Kendall's
-/// tau is (concordant - discordant) / pairs. A pair with equal measurements says nothing and is not
-/// counted; one with equal predictions counts as a pair and as neither.
+/// tau is (concordant - discordant) / pairs. A pair with equal measurements or the same layout says
+/// nothing and is not counted; one with equal predictions counts as a pair and as neither.
 struct RankAgreement {
   std::size_t concordant = 0, discordant = 0, pairs = 0;
   double tau() const;  // requires pairs
   RankAgreement& operator+=(const RankAgreement& other);
 };
-RankAgreement rank_agreement(const std::vector<double>& measured,
-                             const std::vector<double>& predicted);
+RankAgreement rank_agreement(const std::vector<RankedRun>& runs);
 
 }  // namespace lockstep

@@ -27,26 +27,37 @@ void predict(ValidatedRow& result, const StepOracle& oracle) {
   }
 }
 
-/// What the rows of a sweep share.
-std::string sweep_of(const TrainingRow& row) {
-  std::string key = row.group() + "|" + row.model + "|" + row.hw + "|" + row.precision;
-  for (const auto& number :
-       {row.hidden, row.layers, row.heads, row.vocab, row.seq, row.gpus, row.global_batch_seqs}) {
-    key += "|" + (number ? std::to_string(*number) : "");
-  }
+std::string joined(const std::vector<std::optional<long>>& numbers) {
+  std::string key;
+  for (const auto& number : numbers) key += "|" + (number ? std::to_string(*number) : "");
   return key;
 }
 
+/// What the rows of a sweep share: the table of a source (its versions are tables of their own),
+/// and where it says so the day, since machines change.
+std::string sweep_of(const TrainingRow& row) {
+  return row.group() + "|" + row.source + "|" + row.model + "|" + row.hw + "|" + row.precision +
+         "|" + row.noted("date ") +
+         joined({row.hidden, row.layers, row.heads, row.vocab, row.seq, row.gpus,
+                 row.global_batch_seqs});
+}
+
+/// In what they differ.
+std::string layout_of(const TrainingRow& row) {
+  return row.fsdp_or_zero + "|" + row.sp + "|" + row.recompute + "|" + row.noted("schedule=") +
+         "|" + row.noted("method=") + "|" + row.noted("cp=") + "|" + row.noted("ep=") +
+         joined({row.tp, row.pp, row.vpp, row.dp, row.micro_batch});
+}
+
 RankAgreement order_inside_sweeps(const std::vector<const ValidatedRow*>& rows) {
-  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> sweeps;
+  std::map<std::string, std::vector<RankedRun>> sweeps;
   for (const ValidatedRow* r : rows) {
     if (!r->time_error()) continue;
-    auto& [measured, predicted] = sweeps[sweep_of(r->row)];
-    measured.push_back(*r->measured);
-    predicted.push_back(r->predicted->step_time.v);
+    sweeps[sweep_of(r->row)].push_back(
+        {*r->measured, r->predicted->step_time.v, layout_of(r->row)});
   }
   RankAgreement total;
-  for (const auto& [key, times] : sweeps) total += rank_agreement(times.first, times.second);
+  for (const auto& [key, runs] : sweeps) total += rank_agreement(runs);
   return total;
 }
 

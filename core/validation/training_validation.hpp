@@ -59,8 +59,8 @@ struct ValidationFigures {
   std::size_t ran = 0, wrongly_refused = 0;   // ran when measured; simulated not to fit
   std::size_t out_of_memory = 0, missed = 0;  // did not fit when measured; simulated to fit
 };
-/// A sweep is the rows of a source with the same model, cards, batch and precision, which differ in
-/// layout.
+/// A sweep is the rows of one table of a source with the same model, cards, batch, precision and
+/// day, which differ in layout.
 ValidationFigures figures_of(const std::string& source,
                              const std::vector<const ValidatedRow*>& rows);
 
