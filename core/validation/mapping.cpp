@@ -189,8 +189,15 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
   if (contains(row.fsdp_or_zero, "offload")) out.key("offload", "optimizer");
 }
 
+/// GPUs that NVLink connects: as given, or of the domain that the interconnect names ("NVL72"),
+/// or 8.
+long gpus_of_node(const TrainingRow& row) {
+  if (row.gpus_per_node) return *row.gpus_per_node;
+  return contains(row.interconnect, "NVL72") || contains(row.hw, "NVL72") ? 72 : 8;
+}
+
 void write_cluster(const TrainingRow& row, ScenarioText& out) {
-  const long node = std::min(row.gpus_per_node.value_or(8), *row.gpus);
+  const long node = std::min(gpus_of_node(row), *row.gpus);
   out.section("cluster");
   out.key("preset", profile_of(row.hw));
   out.key("nodes", (*row.gpus + node - 1) / node);
@@ -202,7 +209,7 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
   if (const auto gigabits = node_gigabits(row.interconnect)) {
     out.section("cluster.inter_node");
     out.number("bandwidth_gb_s",
-               *gigabits / 8 / static_cast<double>(row.gpus_per_node.value_or(8)) * kWireShare);
+               *gigabits / 8 / static_cast<double>(gpus_of_node(row)) * kWireShare);
   }
 }
 
@@ -275,17 +282,24 @@ std::string_view to_string(Unexpressed reason) {
 
 std::string_view profile_of(std::string_view hw) {
   // The first name that the card's name contains.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kCards = {{
-      {"GB200", ""},
-      {"MI3", ""},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kCards = {{
+      {"MI325X or MI355X", ""},
+      {"GB300", "gb300"},
+      {"GB200", "gb200"},
+      {"GH200", "gh200"},
       {"H100", "h100"},
       {"H200", "h200"},
-      {"B200", "b200"},
       {"A100-40GB", "a100-40"},
       {"A100-SXM4-40GB", "a100-40"},
       {"A100", "a100-80"},
-      {"V100-SXM3", ""},
-      {"V100", "v100"},
+      {"V100", "v100"},  // also DGX-2's V100-SXM3, which has the figures of the SXM2
+      {"H800", "h800"},
+      {"H20", "h20"},
+      {"L40S", "l40s"},
+      {"4090", "rtx4090"},
+      {"MI250X", "mi250x"},
+      {"MI300X", "mi300x"},
+      {"B200", "b200"},
   }};
   for (const auto& [name, profile] : kCards) {
     if (contains(hw, name)) return profile;

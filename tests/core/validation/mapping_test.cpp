@@ -133,6 +133,26 @@ TEST_CASE("rates of a node's ports are shared by its GPUs", "[validation]") {
   CHECK(s.cluster.inter_node.bandwidth.v == Approx(6.25e9 * 0.74));
 }
 
+TEST_CASE("cards are known by their published names", "[validation]") {
+  CHECK(profile_of("A100-SXM4-40GB") == "a100-40");
+  CHECK(profile_of("A100 (memory size not stated)") == "a100-80");
+  CHECK(profile_of("H100-80GB-HBM3") == "h100");
+  CHECK(profile_of("H200") == "h200");
+  CHECK(profile_of("H20 96GB") == "h20");
+  CHECK(profile_of("GH200") == "gh200");
+  CHECK(profile_of("GB200 NVL72") == "gb200");
+  CHECK(profile_of("B200 8x P6-B200 (NVLink5)") == "b200");
+  CHECK(profile_of("AMD Instinct MI325X or MI355X (blog covers both)").empty());
+  // 128 GPUs of NVLink domains of 72: two, the second of them not full
+  const Scenario rack = mapped({{"hw", "GB200 NVL72"},
+                                {"gpus", "128"},
+                                {"gpus_per_node", ""},
+                                {"dp", "128"},
+                                {"global_batch_seqs", "256"}});
+  CHECK(rack.cluster.devices_per_node == 72);
+  CHECK(rack.cluster.nodes == 2);
+}
+
 TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   CHECK(reason({{"precision", "amp_fp8"}}) == Unexpressed::LowPrecision);
   CHECK(reason({{"hw", "TPU v5p"}}) == Unexpressed::NoProfile);
