@@ -10,9 +10,9 @@ namespace lockstep {
 Result<Report> simulated_step(const Scenario& scenario) {
   const Result<Program> program = lower(scenario);
   if (!program) return program.error();
-  const Result<RunResult> ran = SimBackend().run(*program, scenario, {});
+  const Result<RunResult> ran = SimBackend(scenario.what_if).run(*program, scenario.cluster, {});
   if (!ran) return ran.error();
-  return analyze(ran->trace, *program, scenario);
+  return analyze(ran->trace, *program, scenario.cluster);
 }
 
 Bytes fullest_rank(const Report& report) {

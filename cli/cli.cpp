@@ -94,8 +94,9 @@ class Parser {
     return "lockstep " + arguments.front() + " was given more than it takes";
   }
 
-  static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set) {
-    sub->add_option("scenario", scenario, "scenario file (TOML)")->required()->type_name("FILE");
+  static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set,
+                           const char* what = "scenario file (TOML)") {
+    sub->add_option("scenario", scenario, what)->required()->type_name("FILE");
     sub->add_option("--set", set, "override a key of the scenario, several times")
         ->type_name("SECTION.KEY=VALUE")
         ->take_all()
@@ -103,12 +104,24 @@ class Parser {
   }
 
   void add_run() {
-    CLI::App* sub = app_.add_subcommand("run", "simulate a scenario, or train with it");
-    add_scenario(sub, run_.scenario, run_.set);
-    sub->add_option("--backend", run_.backend, "one of " + joined(backend_names(), ", "))
+    CLI::App* sub =
+        app_.add_subcommand("run", "simulate a scenario or a program's text, or train with it");
+    add_scenario(sub, run_.scenario, run_.set, "scenario (TOML), or program as show prints it");
+    sub->add_option("--cluster", run_.cluster,
+                    "of a program: a preset's name, a profile, or a scenario whose cluster it is")
+        ->type_name("PRESET");
+    sub->add_option("--data", run_.data,
+                    "of a program: what it trains on, as training.dataset of a scenario")
+        ->type_name("PATH");
+    sub->add_option("--checkpoint-every", run_.checkpoint_every,
+                    "of a program: steps between checkpoints in --out")
+        ->check(CLI::Range(1, 1000000000));
+    sub->add_option("--backend", run_.backend,
+                    "one of " + joined(backend_names(), ", ") +
+                        "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,
-                    "steps to run now; otherwise one (sim) or the rest of training.steps")
+                    "steps to run now; otherwise one (sim) or the rest of the training")
         ->check(CLI::Range(1, 1000000000));
     sub->add_option("--resume", run_.resume, "continue from a run folder or a checkpoint folder")
         ->type_name("DIR");

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 struct RunArguments {
-  std::string scenario;
+  std::string scenario;  // or a program's text
   std::string backend = "sim";
   std::vector<std::string> set;
   std::optional<int> steps;
@@ -20,6 +20,9 @@ struct RunArguments {
   std::string communicator;                 // backend cuda
   bool cuda_graphs = false, cudnn = false;  // likewise
   std::optional<int> trace_from, trace_steps;
+  // Of a program's text alone, where there is no scenario to say them.
+  std::string cluster, data;            // empty: preset "cpu", synthetic data
+  std::optional<int> checkpoint_every;  // steps
 };
 int run_command(const RunArguments& arguments, const Console& console);
 

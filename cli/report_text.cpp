@@ -245,8 +245,15 @@ std::string report_text(const Report& r, const Scenario& scenario) {
 
 std::string report_text(const Report& r, const std::string& name) {
   Summary summary;
-  summary.add("trace", name,
-              fmt::format("{}, {} rank{}", r.backend, r.world_size, r.world_size == 1 ? "" : "s"));
+  const std::string ranks =
+      fmt::format("{}, {} rank{}", r.backend, r.world_size, r.world_size == 1 ? "" : "s");
+  if (r.program_hash.empty() || r.cluster.empty()) {
+    summary.add("trace", name, ranks);
+  } else {
+    summary.add(
+        "run", name,
+        fmt::format("{} on {}, {}", r.model.empty() ? "a model" : r.model, r.cluster, ranks));
+  }
   return figures_text(std::move(summary), r, nullptr);
 }
 

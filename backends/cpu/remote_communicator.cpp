@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/cpu/collectives.hpp"
+#include "backends/local/collectives.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -59,7 +59,7 @@ Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::b
   const Lane& route = routes_[index(id.v)];
   if (route.members.empty()) return no_route(rank_, id, op);
   const auto own =
-      party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
+      local::party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
   if (!own) return own.error();
   const Transfer transfer{&route, next_tag(route), *own, &scratch_[index(int(op.stream))]};
   return device_.enqueue_task(id, op.stream, [this, transfer](SimTime begin) {
@@ -118,11 +118,12 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
   const Party& party = transfer.party;
   const std::int64_t size = size_of(party.dtype), elements = party.bytes / size;
   const auto slice = [&](std::size_t i) {
-    return slice_of(elements, party.dtype, std::ssize(members), static_cast<std::int64_t>(i));
+    return local::slice_of(elements, party.dtype, std::ssize(members),
+                           static_cast<std::int64_t>(i));
   };
-  const auto bytes = [&](const Slice& s) { return (s.end - s.begin) * size; };
+  const auto bytes = [&](const local::Slice& s) { return (s.end - s.begin) * size; };
   // Everyone's values of the own slice come here and are added …
-  const Slice own = slice(index(transfer.route->position));
+  const local::Slice own = slice(index(transfer.route->position));
   transfer.scratch->resize(members.size() * index(bytes(own)));
   std::vector<const std::byte*> sources;
   std::vector<Outgoing> out;
@@ -135,7 +136,8 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
     in.push_back({members[i], values, bytes(own)});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  add_in_order(party.dtype, sources, {0, own.end - own.begin}, {party.target + own.begin * size});
+  local::add_in_order(party.dtype, sources, {0, own.end - own.begin},
+                      {party.target + own.begin * size});
   // … and the sums go back to everyone.
   out.clear();
   in.clear();
@@ -164,7 +166,7 @@ bool RemoteCommunicator::reduce_scatter(const Transfer& transfer) {
     in.push_back({members[i], values, shard});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
+  local::add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
   return true;
 }
 

@@ -153,14 +153,14 @@ struct RankTimes {
 
 class Analyzer {
  public:
-  Analyzer(const Trace& trace, const Program& program, const Scenario& scenario)
-      : trace_(trace), program_(program), scenario_(scenario) {}
+  Analyzer(const Trace& trace, const Program& program, const ClusterSpec& cluster)
+      : trace_(trace), program_(program), cluster_(cluster) {}
 
   Report analyze() {
     report_.backend = trace_.backend;
     report_.program_hash = trace_.program_hash;
-    report_.model = scenario_.model.name;
-    report_.cluster = scenario_.cluster.name;
+    report_.model = program_.training.model;
+    report_.cluster = cluster_.name;
     report_.world_size = program_.mesh.world_size();
     report_.model_flops_per_step = program_.model_flops_per_step;
     report_.hardware_flops_per_step = program_.model_flops_per_step + recomputed_flops(program_);
@@ -188,8 +188,9 @@ class Analyzer {
     report_.step_time = (1.0 / static_cast<double>(count)) * total;
     if (!(report_.step_time.v > 0)) return;
     const double rate = static_cast<double>(program_.tokens_per_step) / report_.step_time.v;
-    (scenario_.model.is_vision() ? report_.images_per_s : report_.tokens_per_s) = rate;
-    if (rate > 0) report_.time_to_train = Seconds{scenario_.training.total_tokens / rate};
+    const bool images = program_.input.samples.kind == SampleKind::Images;
+    (images ? report_.images_per_s : report_.tokens_per_s) = rate;
+    if (rate > 0) report_.time_to_train = Seconds{program_.training.tokens / rate};
     const double peak = peak_of_ranks().v * report_.step_time.v;
     if (peak > 0) report_.mfu = program_.model_flops_per_step.v / peak;
     if (peak > 0) report_.hfu = report_.hardware_flops_per_step.v / peak;
@@ -199,20 +200,18 @@ class Analyzer {
   }
 
   double dollars_per_second() const {
-    const ClusterSpec& cluster = scenario_.cluster;
     const std::int64_t devices =
-        ceil_div(report_.world_size, std::max(cluster.ranks_per_device, 1));
-    return static_cast<double>(devices) * cluster.device.dollars_per_hour / 3600;
+        ceil_div(report_.world_size, std::max(cluster_.ranks_per_device, 1));
+    return static_cast<double>(devices) * cluster_.device.dollars_per_hour / 3600;
   }
 
   FlopsPerSecond peak_of_ranks() const {
-    const ClusterSpec& cluster = scenario_.cluster;
-    const int per_device = std::max(cluster.ranks_per_device, 1);
+    const int per_device = std::max(cluster_.ranks_per_device, 1);
     int units = 0;
     for (int left = report_.world_size; left > 0; left -= per_device) {
-      units += std::min({left, per_device, std::max(cluster.device.concurrent_ranks, 1)});
+      units += std::min({left, per_device, std::max(cluster_.device.concurrent_ranks, 1)});
     }
-    return {peak_rate(cluster.device, program_.dtype).v * units};
+    return {peak_rate(cluster_.device, program_.dtype).v * units};
   }
 
   RankTimes measure(std::vector<Span>::const_iterator begin,
@@ -296,15 +295,15 @@ class Analyzer {
 
   const Trace& trace_;
   const Program& program_;
-  const Scenario& scenario_;
+  const ClusterSpec& cluster_;
   Report report_;
   std::map<std::int32_t, Window> windows_;  // by traced step
 };
 
 }  // namespace
 
-Report analyze(const Trace& trace, const Program& program, const Scenario& scenario) {
-  return Analyzer(trace, program, scenario).analyze();
+Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster) {
+  return Analyzer(trace, program, cluster).analyze();
 }
 
 }  // namespace lockstep

@@ -8,8 +8,8 @@
 
 #include "core/analysis/causes.hpp"
 #include "core/base/result.hpp"
+#include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
-#include "core/spec/scenario.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -44,7 +44,7 @@ struct Report {
   Seconds step_time;              // last span end - first span begin
   double tokens_per_s = 0;        // text
   double images_per_s = 0;        // vision models
-  Seconds time_to_train;          // TrainingSpec::total_tokens at that rate; 0: not known
+  Seconds time_to_train;          // Training::tokens at that rate; 0: not known
   double scaling_efficiency = 0;  // of a point of a sweep: tokens (images) per second and rank over
                                   // those of the first point; 0: not of a sweep
   Flops model_flops_per_step;
@@ -66,7 +66,7 @@ struct Report {
 
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
 /// take the times of the rank that stands for them.
-Report analyze(const Trace& trace, const Program& program, const Scenario& scenario);
+Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster);
 
 /// The same for a trace without its program, from elsewhere say: what needs the program (flops,
 /// tokens, bytes sent, microbatches in flight, memory by kind) stays zero. Compute and

@@ -9,6 +9,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/phase.hpp"
+#include "core/ir/input.hpp"
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep {
@@ -147,10 +148,11 @@ enum class Stream : std::uint8_t {
 inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
 std::string_view to_string(Stream stream);
 
-/// Target of a host copy. Ids of tokens and targets are relative to the rank's part of the
-/// vocabulary along "tp", and of its tokens of a sequence along "cp"; position ids are those of its
-/// own rows; starts: see attention_forward, along "cp"; columns: how many of its part stand for
-/// tokens, the rest being padding. Memory: what the copy's two buffers hold.
+/// Target of a host copy. Tokens, targets and images are the rank's samples (Samples); of tokens
+/// and targets those that the table Order lists, less the table Shift. Positions (ids of the rank's
+/// own rows), starts (see attention_forward) and columns (how many of the rank's part of the
+/// vocabulary stand for tokens, the rest being padding) are the tables of these names. Memory: what
+/// the copy's two buffers hold.
 enum class HostData : std::int32_t {
   Tokens,
   Targets,
@@ -275,6 +277,8 @@ struct Role {
 
 struct Program {
   Mesh mesh;
+  Training training;
+  Input input;
   std::vector<Group> groups;
   std::vector<Function> functions;
   std::vector<Parameter> parameters;

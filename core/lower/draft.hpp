@@ -94,6 +94,9 @@ void optimizer(Draft& draft);
 void stream(Draft& draft);
 Result<void> memory(Draft& draft);
 
+/// Samples and tables that the roles' copies read; part of expand().
+Input input_of(const Draft& draft);
+
 std::string print_stages(const Draft& draft);
 std::string print_schedule(const Draft& draft);  // "pp0: 0F0 0F1 0B0 …", a line per rank
 

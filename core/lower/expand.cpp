@@ -483,6 +483,7 @@ void expand(Draft& draft) {
   for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
     draft.roles.push_back(RoleExpander(draft, messages, r).run());
   }
+  if (draft.program.tokens_per_step > 0) draft.program.input = input_of(draft);
 }
 
 }  // namespace lockstep

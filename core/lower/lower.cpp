@@ -29,11 +29,16 @@ Draft start(const Scenario& s) {
     program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp", strategy.context_parallel_degree});
   }
   program.dtype = s.training.param_dtype();
+  program.training.model = s.model.name;
   if (s.costs) {
     draft.model = build_synthetic(*s.costs, strategy.num_stages());
     program.p2p_latency = Seconds{s.costs->p2p};
     return draft;
   }
+  program.training.steps = s.training.steps;
+  program.training.tokens = s.training.total_tokens;
+  program.training.seed = s.training.seed;
+  program.training.learning_rate = s.learning_rate();
   program.tokens_per_step = s.tokens_per_step();
   LayerShape shape;
   shape.batch = s.microbatch_size();

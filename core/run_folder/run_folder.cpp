@@ -26,7 +26,8 @@ Error cannot_write(const std::string& path) {
 
 bool is_run_folder(const fs::path& directory) {
   std::error_code ignored;
-  return fs::exists(directory / "scenario.toml", ignored);
+  return fs::exists(directory / "scenario.toml", ignored) ||
+         fs::exists(directory / "program.txt", ignored);
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   if (empty) return {};
   if (!is_run_folder(path)) {
     return invalid("--out " + directory +
-                   " is not empty and not a run folder (it has no scenario.toml): choose another");
+                   " is not empty and not a run folder (it has no program.txt): choose another");
   }
   const fs::path checkpoints = path / checkpoint_folder;
   if (!resuming && fs::exists(checkpoints, error)) {

@@ -8,7 +8,7 @@
 #include "core/base/result.hpp"
 #include "core/base/units.hpp"
 #include "core/ir/program.hpp"
-#include "core/spec/cluster.hpp"
+#include "core/cluster/cluster.hpp"
 #include "core/validation/csv.hpp"
 #include "core/validation/statistics.hpp"
 

@@ -105,11 +105,11 @@ Outcome simulate(const std::string& text, const std::string& file,
   Result<Program> program = same_program ? Result<Program>(*before->program) : lower(scenario);
   if (!program) return failed(program.error());
   if (cancelled) return {};
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim");
+  Result<std::unique_ptr<Backend>> backend = make_backend("sim", {.what_if = scenario.what_if});
   if (!backend) return failed(backend.error());
   RunOptions options;
   options.cancel = &cancelled;
-  Result<RunResult> ran = (*backend)->run(*program, scenario, options);
+  Result<RunResult> ran = (*backend)->run(*program, scenario.cluster, options);
   if (!ran) return failed(ran.error());
   if (cancelled) return {};
   auto run = std::make_shared<RunView>();
@@ -123,8 +123,9 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->scenario = std::move(scenario);
   run->program = std::move(*program);
   // The report and what the views need are made side by side: neither changes the other.
-  std::future<Report> report = std::async(
-      std::launch::async, [r = run.get()] { return analyze(r->trace, *r->program, *r->scenario); });
+  std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
+    return analyze(r->trace, *r->program, r->scenario->cluster);
+  });
   finish(run);
   run->report = report.get();
   for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);

@@ -1,4 +1,4 @@
-// Causal attention with grouped queries (docs of KernelKind::AttentionForward) as the graphs in
+// Causal attention with grouped queries (core/ir/kernels/attention.cpp) as the graphs in
 // which cuDNN recognises its flash attention (cuDNN developer guide, "Fused Flash Attention fprop"
 // and "bprop"). Queries, keys and values are read, and their gradients written, where they lie in
 // qkv. The gradient of the queries is one product, not a sum in a workspace that blocks add to as

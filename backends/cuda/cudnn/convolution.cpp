@@ -1,4 +1,4 @@
-// 2-D convolutions (docs of KernelKind::Conv2dForward) as single operations, with what is added to
+// 2-D convolutions (core/ir/kernels/vision.cpp) as single operations, with what is added to
 // their result behind them. Windows of one pixel without stride are matrix products, and left to
 // those.
 #include "backends/cuda/cudnn/graph.hpp"

@@ -9,8 +9,8 @@ namespace {
 using test::HandMade;
 
 Comparison compare(const HandMade& a, const HandMade& b) {
-  return lockstep::compare(analyze(a.trace, a.program, a.scenario), a.trace,
-                           analyze(b.trace, b.program, b.scenario), b.trace);
+  return lockstep::compare(analyze(a.trace, a.program, a.scenario.cluster), a.trace,
+                           analyze(b.trace, b.program, b.scenario.cluster), b.trace);
 }
 
 TEST_CASE("a run compared with itself has no differences", "[core][analysis]") {

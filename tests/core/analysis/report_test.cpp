@@ -14,7 +14,7 @@ using test::empty_world;
 using test::HandMade;
 using test::pipeline;
 
-Report report_of(const HandMade& m) { return analyze(m.trace, m.program, m.scenario); }
+Report report_of(const HandMade& m) { return analyze(m.trace, m.program, m.scenario.cluster); }
 
 Op transfer(OpKind kind, Stream stream) {
   Op op;
@@ -239,7 +239,7 @@ TEST_CASE("report.json reads back equal", "[core][analysis]") {
   HandMade m = pipeline(3, 4, 0.1, 0.7, true);
   m.program.model_flops_per_step = {1.0 / 3};
   m.trace.steps = {{0, 5.5, 1.25, 1e-3, Seconds{0.1}}, {1, std::nan(""), 2, 0, Seconds{0.1}}};
-  m.scenario.model.name = "a \"name\"";
+  m.program.training.model = "a \"name\"";
   const Report r = report_of(m);
   const std::string text = report_json(r);
   const Result<Report> read = parse_report(text, "report.json");

@@ -19,7 +19,7 @@ TEST_CASE("a trace without its program tells the same times", "[core][analysis]"
       for (SimTime* t : {&s.begin, &s.active, &s.end}) *t = 2 * *t + test::seconds(100);
       world.trace.spans.push_back(s);
     }
-    const Report whole = analyze(world.trace, world.program, world.scenario);
+    const Report whole = analyze(world.trace, world.program, world.scenario.cluster);
     const Report bare = analyze(world.trace);
     CHECK(bare.step_time.v == Approx(whole.step_time.v).epsilon(1e-12));
     CHECK(bare.bubble_fraction == Approx(whole.bubble_fraction).epsilon(1e-12).margin(1e-15));

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/fabric.hpp"
+#include "backends/local/fabric.hpp"
 
-namespace lockstep::cpu {
+namespace lockstep::local {
 
 /// Elements [begin, end).
 struct Slice {
@@ -35,4 +35,4 @@ Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* co
 /// Requires agreeing parties; can_sum(dtype) for the kinds that sum.
 void move_share(const std::vector<Party>& parties, int position);
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::local

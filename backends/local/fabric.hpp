@@ -1,5 +1,6 @@
 // Fabric: where the ranks of one run in one process meet. The n-th transfer of a group or message
-// channel is one slot; members leave their buffers there, move the data and part together.
+// channel is one slot; members leave their buffers there, move the data and part together. Any
+// device whose memory the host reaches can use it (backends/cpu, backends/reference).
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +16,7 @@
 #include "core/run/process.hpp"
 #include "core/run/transfer.hpp"
 
-namespace lockstep::cpu {
+namespace lockstep::local {
 
 /// All parties of a transfer, by position.
 struct Gathering {
@@ -30,12 +31,24 @@ class Meeting {
  public:
   Meeting(Fabric& fabric, int size) : fabric_(fabric), size_(size) {}
 
-  /// Blocks until all members have arrived with the transfer `sequence` (0, 1, … for each member);
-  /// the result is valid until part(). Null if the run has failed, which it does here if the
-  /// parties do not agree on kind, type and size.
+  // The transfers of a member are 0, 1, …: `sequence`. A device whose streams are threads makes the
+  // two calls that block; one that has one thread for all streams makes the four that do not.
+
+  /// Blocks until all members have arrived; the result is valid until part(). It is null if the
+  /// run has failed, which it does here if the parties do not agree on kind, type and size.
   const Gathering* arrive(std::int64_t sequence, int position, const Party& party);
   /// Blocks until all members are done with each other's buffers.
   void part(std::int64_t sequence);
+
+  /// Says that the member has arrived. The run fails if the parties do not agree.
+  void post(std::int64_t sequence, int position, const Party& party);
+  /// All parties; null as long as one is missing, and if they do not agree. The result is valid
+  /// until over() holds.
+  const Gathering* complete(std::int64_t sequence);
+  /// Says that the member has moved its share.
+  void leave(std::int64_t sequence);
+  /// True once all members have left; the member then does not ask again.
+  bool over(std::int64_t sequence);
   void wake_all();
 
  private:
@@ -75,4 +88,4 @@ class Fabric final : public RunContext {
   std::map<std::tuple<int, int, int>, std::unique_ptr<Meeting>> meetings_;
 };
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::local

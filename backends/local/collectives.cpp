@@ -1,4 +1,4 @@
-#include "backends/cpu/collectives.hpp"
+#include "backends/local/collectives.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "core/base/bfloat16.hpp"
 
-namespace lockstep::cpu {
+namespace lockstep::local {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 8192;   // partial sums stay in the first-level cache
@@ -116,7 +116,7 @@ Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* co
                        std::span<const std::int64_t> bytes, DType dtype, int size) {
   if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
     return Error{ErrorKind::Unsupported,
-                 "backend 'cpu' does not add " + std::string(to_string(dtype)) + " values",
+                 "a transfer does not add " + std::string(to_string(dtype)) + " values here",
                  std::nullopt};
   }
   return make_party(rank, id, op, args, bytes, dtype, size);
@@ -141,4 +141,4 @@ void move_share(const std::vector<Party>& parties, int position) {
   }
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::local

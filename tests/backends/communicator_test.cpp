@@ -1,62 +1,106 @@
+// Transfers of every backend in which ranks are threads, or processes, on this machine: the same
+// tests for each. A new communicator adds its world to `Worlds`.
 #include <chrono>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "backends/cpu/cpu_communicator.hpp"
 #include "backends/cpu/remote_communicator.hpp"
+#include "backends/reference/reference_communicator.hpp"
 #include "core/base/bfloat16.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/loopback_process.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
-namespace lockstep::cpu {
+namespace lockstep {
 namespace {
 
 using testing::index;
 
-/// Ranks that are threads of one process.
-struct Threads {
-  explicit Threads(int) {}
-  RunContext& context(Rank) { return fabric; }
-  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, CpuDevice& device) {
-    return std::make_unique<CpuCommunicator>(program, r, device, fabric);
+/// What the two worlds of the CPU share.
+struct CpuWorld {
+  using Device = cpu::CpuDevice;
+  static auto device(const Program& program, Rank r, RunContext& context) {
+    return Device::create(program, r, 1, context);
   }
-  Fabric fabric;
+  /// An op that only takes time.
+  static Result<void> enqueue_delay(Device& device, OpId id, Stream stream,
+                                    std::chrono::microseconds delay) {
+    return device.enqueue_task(id, stream, [delay](SimTime begin) {
+      std::this_thread::sleep_for(delay);
+      return begin;
+    });
+  }
 };
 
-/// Ranks that know of each other by messages only.
-struct Processes {
+/// Ranks of the CPU that are threads of one process.
+struct Threads : CpuWorld {
+  explicit Threads(int) {}
+  RunContext& context(Rank) { return fabric; }
+  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, Device& device) {
+    return std::make_unique<cpu::CpuCommunicator>(program, r, device, fabric);
+  }
+  local::Fabric fabric;
+};
+
+/// Ranks of the CPU that know of each other by messages only.
+struct Processes : CpuWorld {
   explicit Processes(int ranks) {
     for (Rank r = 0; r < ranks; ++r) processes.emplace_back(network, r, ranks);
   }
   RunContext& context(Rank r) { return processes[index(r)]; }
-  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, CpuDevice& device) {
-    return std::make_unique<RemoteCommunicator>(program, r, device, processes[index(r)]);
+  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, Device& device) {
+    return std::make_unique<cpu::RemoteCommunicator>(program, r, device, processes[index(r)]);
   }
   testing::LoopbackNetwork network;
   std::deque<testing::LoopbackProcess> processes;
 };
 
-/// Devices and communicators of all ranks of a program; drives every rank from one thread, which
-/// suffices because no enqueue blocks.
+/// Ranks of the reference device.
+struct Reference {
+  using Device = reference::ReferenceDevice;
+  explicit Reference(int) {}
+  static auto device(const Program& program, Rank r, RunContext& context) {
+    return Device::create(program, r, context);
+  }
+  static Result<void> enqueue_delay(Device& device, OpId id, Stream stream,
+                                    std::chrono::microseconds delay) {
+    return device.enqueue_task(id, stream, [delay](OpTime&) {
+      std::this_thread::sleep_for(delay);
+      return true;
+    });
+  }
+  RunContext& context(Rank) { return fabric; }
+  std::unique_ptr<Communicator> communicator(const Program& program, Rank r, Device& device) {
+    return std::make_unique<reference::ReferenceCommunicator>(program, r, device, fabric);
+  }
+  local::Fabric fabric;
+};
+
+using Worlds = std::tuple<Threads, Processes, Reference>;
+
+/// Devices and communicators of all ranks of a program.
 template <class World>
 class Ranks {
  public:
   explicit Ranks(const Program& program) : program_(program), world_(program.mesh.world_size()) {
     for (Rank r = 0; r < program.mesh.world_size(); ++r) {
-      auto device = CpuDevice::create(program, r, 1, world_.context(r));
+      auto device = World::device(program, r, world_.context(r));
       REQUIRE(device.ok());
       devices_.push_back(std::move(*device));
       communicators_.push_back(world_.communicator(program, r, *devices_.back()));
     }
   }
-  CpuDevice& device(Rank r) { return *devices_[index(r)]; }
+  using Device = typename World::Device;
+  Device& device(Rank r) { return *devices_[index(r)]; }
   Communicator& communicator(Rank r) { return *communicators_[index(r)]; }
 
   template <class T>
@@ -74,13 +118,7 @@ class Ranks {
       bytes.push_back(role.buffer(arg).bytes.v);
     }
     if (delay.count() > 0) {
-      REQUIRE(device(r)
-                  .enqueue_task(id, op.stream,
-                                [delay](SimTime begin) {
-                                  std::this_thread::sleep_for(delay);
-                                  return begin;
-                                })
-                  .ok());
+      REQUIRE(World::enqueue_delay(device(r), id, op.stream, delay).ok());
     }
     return communicator(r).enqueue(id, op, args, bytes, role.buffer(role.args_of(op)[0]).dtype);
   }
@@ -94,12 +132,21 @@ class Ranks {
       }
     }
     std::vector<std::vector<OpTime>> times;
-    for (Rank r = 0; r < program_.mesh.world_size(); ++r) {
-      auto synchronized = device(r).synchronize();
-      REQUIRE(synchronized.ok());
-      times.push_back(std::move(*synchronized));
+    for (auto& rank : synchronize()) {
+      REQUIRE(rank.ok());
+      times.push_back(std::move(*rank));
     }
     return times;
+  }
+  /// Every rank on a thread of its own, as the executor does.
+  std::vector<Result<std::vector<OpTime>>> synchronize() {
+    std::vector<std::future<Result<std::vector<OpTime>>>> ranks;
+    for (auto& device : devices_) {
+      ranks.push_back(std::async(std::launch::async, [&] { return device->synchronize(); }));
+    }
+    std::vector<Result<std::vector<OpTime>>> results;
+    for (auto& rank : ranks) results.push_back(rank.get());
+    return results;
   }
 
  private:
@@ -107,7 +154,7 @@ class Ranks {
   World world_;
   std::deque<std::vector<std::byte*>> args_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::vector<std::unique_ptr<CpuDevice>> devices_;  // their threads use all of the above
+  std::vector<std::unique_ptr<Device>> devices_;  // their threads use all of the above
 };
 
 /// One collective on buffers of the given sizes, `times` times on `stream`.
@@ -201,16 +248,17 @@ void check_sums(DType dtype, std::mt19937& random) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("all-reduce and reduce-scatter equal the serial sum in rank order bit for bit",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE(
+    "all-reduce and reduce-scatter equal the serial sum in rank order bit for bit", "[backends]",
+    Worlds) {
   std::mt19937 random(1);
   check_sums<TestType, float>(DType::F32, random);
   check_sums<TestType, double>(DType::F64, random);
   check_sums<TestType, bfloat16>(DType::BF16, random);
 }
 
-TEMPLATE_TEST_CASE("all-reduce works on sizes that the group does not divide", "[backends][cpu]",
-                   Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("all-reduce works on sizes that the group does not divide", "[backends]",
+                        Worlds) {
   std::mt19937 random(2);
   for (const int ranks : {2, 3, 5, 7, 8}) {
     for (const std::int64_t n : {0, 1, 2, 31, 33, 65, 4099}) {
@@ -227,8 +275,8 @@ TEMPLATE_TEST_CASE("all-reduce works on sizes that the group does not divide", "
   }
 }
 
-TEMPLATE_TEST_CASE("gather, all-to-all and broadcast put every element in its place",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("gather, all-to-all and broadcast put every element in its place",
+                        "[backends]", Worlds) {
   std::mt19937 random(3);
   // Element i of rank r is 1,000,000 r + i.
   const auto value = [](Rank r, std::int64_t i) {
@@ -270,8 +318,8 @@ TEMPLATE_TEST_CASE("gather, all-to-all and broadcast put every element in its pl
   }
 }
 
-TEMPLATE_TEST_CASE("all-gather works in place, with the shard inside the full buffer",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("all-gather works in place, with the shard inside the full buffer",
+                        "[backends]", Worlds) {
   // A role per rank, because the view differs.
   Program program = testing::program_of("dp", 3);
   for (Rank r = 0; r < 3; ++r) {
@@ -292,8 +340,8 @@ TEMPLATE_TEST_CASE("all-gather works in place, with the shard inside the full bu
   }
 }
 
-TEMPLATE_TEST_CASE("a transfer's active time is when its last member came, on every member",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("a transfer's active time is when its last member came, on every member",
+                        "[backends]", Worlds) {
   const Program program = collective_program(3, OpKind::AllReduce, DType::F32, {8}, 4);
   Ranks<TestType> ranks(program);
   std::mt19937 random(5);
@@ -320,9 +368,9 @@ TEMPLATE_TEST_CASE("a transfer's active time is when its last member came, on ev
   }
 }
 
-TEMPLATE_TEST_CASE(
+TEMPLATE_LIST_TEST_CASE(
     "messages of both directions and both streams pass in order through pipeline ranks",
-    "[backends][cpu]", Threads, Processes) {
+    "[backends]", Worlds) {
   // Rank 0 sends four forward messages, rank 1 answers each with a backward one; the receives are
   // posted early.
   constexpr int kMessages = 4;
@@ -365,8 +413,8 @@ TEMPLATE_TEST_CASE(
   }
 }
 
-TEMPLATE_TEST_CASE("two streams can each have a collective of one group in flight",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("two streams can each have a collective of one group in flight",
+                        "[backends]", Worlds) {
   // The gather is enqueued first and delayed on rank 0; the reduce of the other stream overtakes
   // it.
   Program program = testing::program_of("dp", 2);
@@ -387,15 +435,15 @@ TEMPLATE_TEST_CASE("two streams can each have a collective of one group in fligh
   REQUIRE(ranks.enqueue(0, gather, std::chrono::milliseconds(5)).ok());
   for (const OpId op : {gather, reduce}) REQUIRE(ranks.enqueue(1, op).ok());
   REQUIRE(ranks.enqueue(0, reduce).ok());
-  for (Rank r = 0; r < 2; ++r) REQUIRE(ranks.device(r).synchronize().ok());
+  for (const auto& rank : ranks.synchronize()) REQUIRE(rank.ok());
   for (Rank r = 0; r < 2; ++r) {
     CHECK(ranks.template data<float>(r, full)[5] == 11.0F);
     CHECK(ranks.template data<float>(r, grad)[7] == 2.0F);
   }
 }
 
-TEMPLATE_TEST_CASE("members that meet in different transfers get an error that names both",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("members that meet in different transfers get an error that names both",
+                        "[backends]", Worlds) {
   Program program = testing::program_of("dp", 2);
   for (Rank r = 0; r < 2; ++r) {
     testing::RoleBuilder role;
@@ -409,8 +457,7 @@ TEMPLATE_TEST_CASE("members that meet in different transfers get an error that n
     ranks.device(r).begin_step({});
     REQUIRE(ranks.enqueue(r, {0}).ok());
   }
-  for (Rank r = 0; r < 2; ++r) {
-    const auto result = ranks.device(r).synchronize();
+  for (const auto& result : ranks.synchronize()) {
     REQUIRE_FALSE(result.ok());
     CHECK(result.error().kind == ErrorKind::Internal);
     CHECK_THAT(result.error().message, ContainsSubstring("rank 0 %0 all_reduce 16 B float32") &&
@@ -418,8 +465,8 @@ TEMPLATE_TEST_CASE("members that meet in different transfers get an error that n
   }
 }
 
-TEMPLATE_TEST_CASE("abort wakes ranks that wait for a peer, and later transfers do not start",
-                   "[backends][cpu]", Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("abort wakes ranks that wait for a peer, and later transfers do not start",
+                        "[backends]", Worlds) {
   const Program program = collective_program(3, OpKind::AllReduce, DType::F32, {8}, 3);
   Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 3; ++r) ranks.device(r).begin_step({});
@@ -440,8 +487,8 @@ TEMPLATE_TEST_CASE("abort wakes ranks that wait for a peer, and later transfers 
   CHECK_FALSE(ranks.device(0).synchronize().ok());
 }
 
-TEMPLATE_TEST_CASE("transfers that cannot be are refused when they are enqueued", "[backends][cpu]",
-                   Threads, Processes) {
+TEMPLATE_LIST_TEST_CASE("transfers that cannot be are refused when they are enqueued", "[backends]",
+                        Worlds) {
   const auto refusal = [](const Program& program) {
     Ranks<TestType> ranks(program);
     ranks.device(0).begin_step({});
@@ -460,4 +507,4 @@ TEMPLATE_TEST_CASE("transfers that cannot be are refused when they are enqueued"
   CHECK_THAT(refusal(outside), ContainsSubstring("has no group or peer"));
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep
