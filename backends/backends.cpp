@@ -20,7 +20,7 @@ class CpuKernels final : public cuda::HostCompute {
   }
 
  private:
-  cpu::ThreadTeam team_;
+  ThreadTeam team_;
 };
 
 }  // namespace

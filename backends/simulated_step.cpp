@@ -8,7 +8,7 @@
 namespace lockstep {
 
 Result<Report> simulated_step(const Scenario& scenario) {
-  const Result<Program> program = lower(scenario);
+  const Result<Program> program = lower_to_fit(scenario);
   if (!program) return program.error();
   const Result<RunResult> ran = SimBackend(scenario.what_if).run(*program, scenario.cluster, {});
   if (!ran) return ran.error();

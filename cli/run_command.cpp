@@ -20,6 +20,7 @@
 #include "core/analysis/timeline.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/ir/text/text.hpp"
+#include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -73,6 +74,7 @@ class PointRun {
   Result<std::optional<Report>> run() {
     Result<Program> program = subject_.program();
     if (!program) return program.error();
+    if (const auto fits = check_capacity(*program, subject_.cluster); !fits) return fits.error();
     Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
     if (!backend) return backend.error();
     simulated_ = (*backend)->name() == "sim";
@@ -240,7 +242,7 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
         {{"label", row.label},
          {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
   }
-  return list.dump(2) + "\n";
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 /// Sets the scaling efficiency of a sweep's next point, itself the first if none has run yet.

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/run/crew.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run/first_error.hpp"
 #include "core/run/process.hpp"
 #include "core/run/rank_runner.hpp"
@@ -58,7 +58,7 @@ class Execution {
         executor_options_(executor_options),
         process_(executor_options.process != nullptr ? *executor_options.process : sole_),
         ports_(ports),
-        crew_(ports.size()) {
+        crew_(static_cast<int>(ports.size())) {
     for (const RankPort& port : ports) runners_.emplace_back(program, port, batches);
     result_.trace = make_trace_skeleton(program, backend);
     result_.trace.clock_uncertainty = process_.clock_uncertainty();
@@ -136,8 +136,9 @@ class Execution {
   template <class Body>
   Result<void> on_all_ranks(const Body& body) {
     FirstError failure;
-    crew_.run([&](std::size_t i) {
-      const Result<void> done = body(i);
+    if (ports_.empty()) return {};
+    crew_.run([&](int i) {
+      const Result<void> done = body(static_cast<std::size_t>(i));
       if (done) return;
       failure.set(done.error());
       for (const RankPort& port : ports_) port.communicator->abort(done.error());
@@ -239,8 +240,8 @@ class Execution {
   std::span<const RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
-  int step_ = 0;  // the next one
-  Crew crew_;
+  int step_ = 0;     // the next one
+  ThreadTeam crew_;  // a member for each rank of this process
 };
 
 }  // namespace

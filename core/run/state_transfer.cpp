@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
 
 namespace lockstep {
@@ -41,13 +42,7 @@ void write_values(const InitialValues& values, const ShardPiece& piece, std::byt
   };
   const std::int64_t threads = std::clamp<std::int64_t>(
       piece.count / kPerThread, 1, std::max(1U, std::thread::hardware_concurrency()));
-  const std::int64_t share = ceil_div(piece.count, threads);
-  std::vector<std::thread> others;
-  for (std::int64_t begin = share; begin < piece.count; begin += share) {
-    others.emplace_back(write, begin, std::min(begin + share, piece.count));
-  }
-  write(0, std::min(share, piece.count));
-  for (std::thread& other : others) other.join();
+  ThreadTeam(static_cast<int>(threads)).parallel_for(piece.count, 1, write);
 }
 
 Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const ShardPiece& piece,

@@ -1,7 +1,6 @@
 #include "core/run_folder/run_folder.hpp"
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -134,13 +133,11 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
 }
 
 void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
-  const auto number = [](double v) {  // JSON has no NaN
-    return std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json();
-  };
+  // What is not finite becomes null: JSON has no such numbers.
   nlohmann::ordered_json line;
   line["step"] = step.step + 1;
-  line["loss"] = number(step.loss);
-  line["grad_norm"] = number(step.grad_norm);
+  line["loss"] = step.loss;
+  line["grad_norm"] = step.grad_norm;
   line["lr"] = step.lr;
   line["time"] = step.time.v;
   line["throughput(tps)"] =

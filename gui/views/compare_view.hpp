@@ -3,8 +3,8 @@
 
 #include <QWidget>
 
-#include "gui/model/comparison_model.hpp"
-#include "gui/model/latest.hpp"
+#include "gui/model/run/comparison_model.hpp"
+#include "gui/model/run/latest.hpp"
 
 class QComboBox;
 class QLabel;

@@ -3,8 +3,8 @@
 #include <QHeaderView>
 
 #include "core/format/format.hpp"
-#include "gui/model/describe.hpp"
-#include "gui/model/links.hpp"
+#include "gui/model/run/describe.hpp"
+#include "gui/model/run/links.hpp"
 
 namespace lockstep::gui {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <QWidget>
 
-#include "gui/model/timeline_tables.hpp"
+#include "gui/model/timeline/timeline_tables.hpp"
 
 class QLabel;
 class QTabWidget;
