@@ -56,11 +56,6 @@ std::string shares_lines(const Report& r) {
              crossings > 0 ? fmt::format("; {:.4g} times from rank to rank", crossings) : "");
 }
 
-/// What the rank is called; of a report without figures of ranks, their order.
-Rank number_in_job(const Report& r, std::size_t rank) {
-  return rank < r.ranks.size() ? r.ranks[rank].number : static_cast<Rank>(rank);
-}
-
 /// Those who made others wait longest; empty if nobody did for long.
 std::string straggler_table(const Report& r) {
   std::vector<std::size_t> order(r.causes.ranks.size());
@@ -75,8 +70,9 @@ std::string straggler_table(const Report& r) {
     const RankCauses& c = r.causes.ranks[rank];
     if (c.caused_wait.v < kWorthTelling * r.step_time.v) break;
     any = true;
-    table.add({fmt::format("rank {}", number_in_job(r, rank)), fmt::format("{:.4g}", c.last_arrivals),
-               time_text(c.caused_wait), time_text(c.own_wait)});
+    table.add({fmt::format("rank {}", number_in_job(r, rank)),
+               fmt::format("{:.4g}", c.last_arrivals), time_text(c.caused_wait),
+               time_text(c.own_wait)});
   }
   return any ? table.text() : "";
 }
