@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// A rank's spans of one kind of work, of this step and of others that run in its time.
 struct RankSpans {

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// What a stretch of a gap is spent on, before the schedule's phase is looked at.
 enum class Reason : std::uint8_t { Nothing, Transfer, Message, Collective, Work };

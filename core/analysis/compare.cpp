@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "core/analysis/step_graph.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 using SpanRange = std::pair<std::vector<Span>::const_iterator, std::vector<Span>::const_iterator>;
 

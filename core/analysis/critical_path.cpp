@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 class Path {
  public:

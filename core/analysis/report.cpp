@@ -7,13 +7,12 @@
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
+#include "core/base/at.hpp"
 #include "core/cost/cost.hpp"
 #include "core/ir/ring.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// What follows from a role alone; the same for all its ranks.
 struct RoleFacts {

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// The channels of a role, and which of them each op uses.
 struct RoleChannels {

@@ -8,12 +8,11 @@
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/step_intervals.hpp"
+#include "core/base/at.hpp"
 #include "core/trace/op_class.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// Work of one rank, all steps.
 struct RankWork {

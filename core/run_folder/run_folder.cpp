@@ -7,16 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/result.hpp"
 #include "core/trace/chrome_trace.hpp"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 Error cannot_write(const std::string& path) {
   return Error{ErrorKind::Device, "cannot write " + path + ": " + std::strerror(errno),

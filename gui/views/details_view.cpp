@@ -5,13 +5,12 @@
 #include "core/format/format.hpp"
 #include "gui/model/run/describe.hpp"
 #include "gui/model/run/links.hpp"
+#include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr int kSpanRole = Qt::UserRole;
-
-QString qt(const std::string& text) { return QString::fromStdString(text); }
 
 }  // namespace
 

@@ -5,12 +5,11 @@
 #include <cstdio>
 #include <map>
 
+#include "core/base/at.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep::gui {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 constexpr const char* kWaits = ", waiting for peers";
 

@@ -5,8 +5,6 @@
 namespace lockstep::gui {
 namespace {
 
-std::string text_of(SimTime t) { return time_text(to_seconds(t)); }
-
 std::string weights_text(const WeightsRead& weights) {
   std::string text = "version " + std::to_string(weights.updates);
   if (weights.missed == 0) return text + ", every earlier update in it";
@@ -18,6 +16,8 @@ std::string weights_text(const WeightsRead& weights) {
 std::string moment(const RunView& run, SimTime t) { return text_of(t - run.lanes.begin()); }
 
 }  // namespace
+
+std::string text_of(SimTime t) { return time_text(to_seconds(t)); }
 
 Facts facts_of(const RunView& run, SpanId id) {
   const Span& span = run.trace.spans[id];

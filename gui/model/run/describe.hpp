@@ -22,6 +22,7 @@ std::pair<const StepView*, const Bubble*> bubble_at(const RunView& run, Rank ran
 std::string summary(const RunView& run, SpanId span);
 std::string summary(const StepView& step, const Bubble& bubble);
 
+std::string text_of(SimTime time);  // "12.5 ms"
 /// Lines "name: value".
 std::string text_of(const Facts& facts);
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/at.hpp"
+
 namespace lockstep::gui {
 namespace {
 
 constexpr std::size_t kFan = 16;
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

@@ -6,12 +6,11 @@
 #include <map>
 
 #include "core/analysis/stragglers.hpp"
+#include "core/base/at.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep::gui {
 namespace {
-
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 
 std::string decimal(double value) {
   char text[32];

@@ -19,7 +19,7 @@ std::string plain(std::string text) {
 }
 
 /// A short word is a whole word ("F3" is not "F31"); a longer one may be part of one.
-bool contains(const std::string& text, const std::string& word) {
+bool has_word(const std::string& text, const std::string& word) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
     const auto inside = [&](std::size_t i) {
       return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i]));
@@ -43,7 +43,7 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
     const auto r = static_cast<std::size_t>(rank);
     const std::string rank_text = plain(trace.rank_labels[r]) + " rank" + std::to_string(rank);
     std::vector<bool> found_in_rank;
-    for (const std::string& word : wanted) found_in_rank.push_back(contains(rank_text, word));
+    for (const std::string& word : wanted) found_in_rank.push_back(has_word(rank_text, word));
     const auto [entry, fresh] = known.try_emplace({trace.role_of_rank[r], found_in_rank});
     if (fresh) {
       for (const TraceOp& op : trace.roles[static_cast<std::size_t>(trace.role_of_rank[r])].ops) {
@@ -53,7 +53,7 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
                   label(op, look_of_kind(kind)) + " " + trace.streams[op.stream]);
         bool all = true;
         for (std::size_t w = 0; w < wanted.size(); ++w) {
-          all = all && (found_in_rank[w] || contains(text, wanted[w]));
+          all = all && (found_in_rank[w] || has_word(text, wanted[w]));
         }
         entry->second.push_back(all);
       }

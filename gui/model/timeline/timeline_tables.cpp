@@ -5,11 +5,11 @@
 
 #include "core/analysis/selection.hpp"
 #include "core/format/format.hpp"
+#include "gui/model/run/describe.hpp"
 
 namespace lockstep::gui {
 namespace {
 
-std::string text_of(SimTime t) { return time_text(to_seconds(t)); }
 double ticks(SimTime t) { return static_cast<double>(t.count()); }
 
 bool has_rank(const Selection& selection, Rank rank) {

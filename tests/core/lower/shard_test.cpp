@@ -1,5 +1,3 @@
-#include "core/lower/shard.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,8 +1,14 @@
+#include <map>
+#include <string>
+#include <vector>
+
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
+
+using Counts = std::vector<int>;
 
 TEST_CASE("a rank gathers its blocks as often as its stages are unsharded", "[core][lower]") {
   for (const int most_active : {0, 1, 2, 3}) {
