@@ -20,7 +20,7 @@ class CpuKernels final : public cuda::HostCompute {
   }
 
  private:
-  cpu::ThreadTeam team_;
+  ThreadTeam team_;
 };
 
 }  // namespace
@@ -55,7 +55,8 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name,
   }
   if (name == "cuda") {
     return Error{ErrorKind::Unsupported,
-                 "backend 'cuda' is not built into this binary: there was no CUDA toolkit",
+                 "backend 'cuda' is not built into this binary: there was no CUDA toolkit, or no "
+                 "GPU was visible and LOCKSTEP_CUDA was not ON (docs/gpu.md)",
                  std::nullopt};
   }
   std::string message = "unknown backend '" + std::string(name) + "'";

@@ -72,6 +72,23 @@ struct SearchArguments {
 };
 int search_command(const SearchArguments& arguments, const Console& console);
 
+struct ValidateArguments {
+  std::string file;              // CSV of training runs or of collectives
+  std::string source, row;       // pattern of sources, id; empty: all
+  std::vector<std::string> set;  // of every scenario
+  int threads = 0;               // 0: one for each core
+  bool json = false, markdown = false, rows = false, scenario = false, quiet = false;
+  std::string svg;  // file for the diagram; empty: none
+};
+int validate_command(const ValidateArguments& arguments, const Console& console);
+
+struct CollectiveArguments {
+  std::string kind = "all_reduce", bytes = "256MiB", cluster = "h100";
+  int nodes = 1, ranks = 0;  // 0: all of the nodes
+  bool all_sizes = false, json = false;
+};
+int collective_command(const CollectiveArguments& arguments, const Console& console);
+
 struct CalibrateArguments {
   std::string backend, out;
   std::string dtype;  // of kernels, on a GPU; empty: bfloat16

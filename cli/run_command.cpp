@@ -18,6 +18,7 @@
 #include "core/analysis/expectations.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/timeline.hpp"
+#include "core/base/result.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
@@ -34,10 +35,6 @@ namespace fs = std::filesystem;
 /// A real backend's first steps pay for cold caches and first touches: traced are later ones.
 constexpr int kWarmupSteps = 2;
 constexpr int kTracedSteps = 5;
-
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 /// What is run, and what a program does not say: where, on what data, what is kept of it.
 struct Subject {
@@ -242,7 +239,7 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
         {{"label", row.label},
          {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
   }
-  return list.dump(2) + "\n";
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 /// Sets the scaling efficiency of a sweep's next point, itself the first if none has run yet.

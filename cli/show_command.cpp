@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/memory_text.hpp"
 #include "core/base/nearest.hpp"
+#include "core/base/result.hpp"
 #include "core/format/format.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
@@ -21,10 +22,6 @@
 
 namespace lockstep {
 namespace {
-
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
   const std::string near = nearest(name, names);

@@ -40,11 +40,6 @@ void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin,
   }
 }
 
-/// In-place gathers and scatters pass a view of the same memory: nothing to copy then.
-void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
-}
-
 void all_reduce(const std::vector<Party>& parties, std::int64_t position) {
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
@@ -87,6 +82,10 @@ void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
 }
 
 }  // namespace
+
+void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
+}
 
 Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position) {
   const std::int64_t slice = round_up(ceil_div(elements, members), kSliceMultiple / size_of(dtype));

@@ -12,6 +12,9 @@ namespace lockstep::local {
 struct Slice {
   std::int64_t begin = 0, end = 0;
 };
+/// Copies, unless both are the same memory, as in gathers and scatters in place.
+void copy(std::byte* to, const std::byte* from, std::int64_t bytes);
+
 /// What member `position` adds of an all-reduce of `elements` among `members`.
 Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position);
 

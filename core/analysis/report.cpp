@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
+#include "core/base/at.hpp"
 #include "core/cost/cost.hpp"
+#include "core/ir/ring.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// What follows from a role alone; the same for all its ranks.
 struct RoleFacts {
@@ -21,21 +22,6 @@ struct RoleFacts {
   std::map<std::string, std::int64_t> peak_by_kind;
   Bytes host_memory;
 };
-
-/// Bytes that one member sends when `n` of them run a ring algorithm on an unsharded size.
-Bytes ring_bytes(OpKind kind, Bytes full, int n) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return {2 * (n - 1) * full.v / n};
-    case OpKind::AllGather:
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll:
-    case OpKind::Broadcast:  // mean over the members: all but the last pass the whole on
-      return {(n - 1) * full.v / n};
-    default:
-      return {0};
-  }
-}
 
 Bytes bytes_sent(const Program& program, const Role& role) {
   Bytes total;
@@ -276,7 +262,7 @@ class Analyzer {
       const RoleFacts& f = facts[at(program_.role_of_rank[at(rank)].v)];
       const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
                                                                : program_.role_of(rank).arena;
-      report_.ranks.push_back({rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
+      report_.ranks.push_back({rank, rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
                                mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
                                arena, f.peak_by_kind, f.host_memory});
       makespan = t.makespan;
@@ -301,6 +287,16 @@ class Analyzer {
 };
 
 }  // namespace
+
+std::string losses_remark(const std::vector<double>& losses) {
+  const auto is_finite = [](double loss) { return std::isfinite(loss); };
+  const auto first = std::find_if_not(losses.begin(), losses.end(), is_finite);
+  if (first == losses.end()) return "";
+  const auto after = std::find_if(first, losses.end(), is_finite);
+  const auto step = [&](auto it) { return std::to_string(it - losses.begin() + 1); };
+  if (after == losses.end()) return "not finite since step " + step(first);
+  return "not finite from step " + step(first) + " to " + step(after - 1);
+}
 
 Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster) {
   return Analyzer(trace, program, cluster).analyze();

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/ir/ring.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -94,18 +96,10 @@ TransferTime collective_time(OpKind kind, Bytes full, int group_size, const Link
   const double steps = group_size - 1;
   const Seconds all = transfer_time(full, link.bandwidth);
   const Seconds ring = (steps / group_size) * all;
-  switch (kind) {
-    case OpKind::AllReduce:
-      return {(2 * steps) * link.latency, 2.0 * ring};
-    case OpKind::AllGather:
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll:
-      return {steps * link.latency, ring};
-    case OpKind::Broadcast:
-      return {steps * link.latency, all};
-    default:
-      return {};
-  }
+  const double rounds = ring_rounds(kind);
+  if (rounds == 0) return {};
+  // A broadcast passes the whole on in pieces: all members but the last send at once.
+  return {(rounds * steps) * link.latency, kind == OpKind::Broadcast ? all : rounds * ring};
 }
 
 TransferTime p2p_time(Bytes bytes, const LinkSpec& link) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/run/crew.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run/first_error.hpp"
 #include "core/run/process.hpp"
 #include "core/run/rank_runner.hpp"
@@ -21,11 +21,6 @@ namespace {
 
 Result<void> check_supported(const Program& program, std::span<const RankPort> ports,
                              const std::string& backend) {
-  if (reads_host_data(program) && program.input.samples.kind == SampleKind::None) {
-    return Error{ErrorKind::InvalidSpec,
-                 "the program copies data but does not say which: a line \"samples\" is missing",
-                 std::nullopt};
-  }
   for (const RankPort& port : ports) {
     if (program.role_of(port.rank).host_arena.v > 0 && port.device->host_arena() == nullptr) {
       return Error{ErrorKind::Unsupported,
@@ -58,7 +53,7 @@ class Execution {
         executor_options_(executor_options),
         process_(executor_options.process != nullptr ? *executor_options.process : sole_),
         ports_(ports),
-        crew_(ports.size()) {
+        crew_(static_cast<int>(ports.size())) {
     for (const RankPort& port : ports) runners_.emplace_back(program, port, batches);
     result_.trace = make_trace_skeleton(program, backend);
     result_.trace.clock_uncertainty = process_.clock_uncertainty();
@@ -136,8 +131,9 @@ class Execution {
   template <class Body>
   Result<void> on_all_ranks(const Body& body) {
     FirstError failure;
-    crew_.run([&](std::size_t i) {
-      const Result<void> done = body(i);
+    if (ports_.empty()) return {};
+    crew_.run([&](int i) {
+      const Result<void> done = body(static_cast<std::size_t>(i));
       if (done) return;
       failure.set(done.error());
       for (const RankPort& port : ports_) port.communicator->abort(done.error());
@@ -239,8 +235,8 @@ class Execution {
   std::span<const RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
-  int step_ = 0;  // the next one
-  Crew crew_;
+  int step_ = 0;     // the next one
+  ThreadTeam crew_;  // a member for each rank of this process
 };
 
 }  // namespace

@@ -1,23 +1,19 @@
 #include "core/run_folder/run_folder.hpp"
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/result.hpp"
 #include "core/trace/chrome_trace.hpp"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 Error cannot_write(const std::string& path) {
   return Error{ErrorKind::Device, "cannot write " + path + ": " + std::strerror(errno),
@@ -134,13 +130,11 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
 }
 
 void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
-  const auto number = [](double v) {  // JSON has no NaN
-    return std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json();
-  };
+  // What is not finite becomes null: JSON has no such numbers.
   nlohmann::ordered_json line;
   line["step"] = step.step + 1;
-  line["loss"] = number(step.loss);
-  line["grad_norm"] = number(step.grad_norm);
+  line["loss"] = step.loss;
+  line["grad_norm"] = step.grad_norm;
   line["lr"] = step.lr;
   line["time"] = step.time.v;
   line["throughput(tps)"] =

@@ -82,7 +82,7 @@ TEST_CASE("a run folder of a program is read by report, compare and --resume", "
 
   const auto report = lockstep({"report", out});
   CHECK(report.exit_code == 0);
-  CHECK_THAT(report.out, ContainsSubstring("gpt2-tiny on cpu, cpu, 4 ranks"));
+  CHECK_THAT(report.out, ContainsSubstring("gpt2-tiny on cpu, 4 ranks, cpu backend"));
   const auto compared = lockstep({"compare", out, whole});
   CHECK(compared.exit_code == 0);
   // A finished folder is a run's, so another run may take it; any other folder is left alone.

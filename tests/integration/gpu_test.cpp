@@ -205,10 +205,10 @@ void check_parity(const std::vector<ParityRun>& runs, double tolerance) {
     const ParityRow single = row.single_rank();
     const std::string key = single.keys + run.model();
     if (references.count(key) == 0) {
-      references.emplace(key, train(*cpu, parity_scenario(run.kind, single, run.dtype), ""));
+      references.emplace(key, train(*cpu, parity_scenario(run.kind, single, run.dtype)));
     }
     const Scenario s = parity_scenario(run.kind, row, run.dtype);
-    const double distance = loss_distance(train(*gpu, s, "local"), references.at(key));
+    const double distance = loss_distance(train(*gpu, s), references.at(key));
     std::cout << ": " << distance << std::endl;
     CHECK(distance <= (row.within > 0 ? row.within : run.dtype == DType::F64 ? 1e-11 : tolerance));
   }

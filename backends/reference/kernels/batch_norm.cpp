@@ -9,7 +9,7 @@ namespace {
 Row rstd(const View& stats, double eps) { return (stats.row(1) + eps).rsqrt(); }
 
 /// (x - mean) / sqrt(var + eps)
-Matrix normalized(const View& x, const View& stats, double eps) {
+Matrix standardized(const View& x, const View& stats, double eps) {
   return (x.rowwise() - stats.row(0)).rowwise() * rstd(stats, eps);
 }
 
@@ -41,7 +41,7 @@ void batch_norm_running(Operands& k) {
 
 void batch_norm_forward(Operands& k) {
   const Index rows = k.dim(0);
-  const Matrix xhat = normalized(k.in(0, rows), k.in(3, 2), k.scalar(0));
+  const Matrix xhat = standardized(k.in(0, rows), k.in(3, 2), k.scalar(0));
   k.out(0, rows) = (xhat.rowwise() * k.in(1).row(0)).rowwise() + k.in(2).row(0);
   if (k.has_in(4)) k.out(0, rows) += k.in(4, rows);
 }
@@ -50,14 +50,14 @@ void batch_norm_backward_sums(Operands& k) {
   const Index rows = k.dim(0);
   const View dy = k.in(0, rows);
   k.out(0, 2).row(0) = dy.colwise().sum();
-  k.out(0, 2).row(1) = (dy * normalized(k.in(1, rows), k.in(2, 2), k.scalar(0))).colwise().sum();
+  k.out(0, 2).row(1) = (dy * standardized(k.in(1, rows), k.in(2, 2), k.scalar(0))).colwise().sum();
 }
 
 void batch_norm_backward_input(Operands& k) {
   const Index rows = k.dim(0);
   const double eps = k.scalar(0), count = k.scalar(1);
   const View stats = k.in(3, 2), sums = k.in(4, 2);
-  const Matrix xhat = normalized(k.in(1, rows), stats, eps);
+  const Matrix xhat = standardized(k.in(1, rows), stats, eps);
   const Matrix inner =
       k.in(0, rows) - ((xhat.rowwise() * sums.row(1)).rowwise() + sums.row(0)) / count;
   k.out(0, rows) = inner.rowwise() * (k.in(2).row(0) * rstd(stats, eps));

@@ -97,7 +97,7 @@ struct Kernel {
 
 // ---------------------------------------------------------------- rows
 
-/// Which element types an operand may have.
+/// Which element types an operand may have, beside the kernel's.
 enum class OperandType : std::uint8_t {
   Own,    // the kernel's own
   Sums,   // sum_type of the kernel's own: statistics, which bfloat16 would spoil
@@ -122,8 +122,8 @@ struct OperandRow {
   Formula extent;         // elements, as stored
   OperandType type = OperandType::Own;
   Effect effect = Effect::Write;  // of outputs
-  Formula moved = {};  // elements read and written, where that is not the extent, once or (if the
-                       // output is read as well) twice; fewer than the extent: others stay
+  Formula moved = {};  // elements read plus elements written; empty: the extent, twice if an output
+                       // is read as well. Where it is less than the extent, the others stay.
   Formula given_if = {};    // if not empty: present exactly where this is not 0
   Formula updates_if = {};  // if not empty: Effect::Update only where this is not 0
   bool optional = false;    // from the spelling of the name

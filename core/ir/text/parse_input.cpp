@@ -147,9 +147,9 @@ class InputParser {
                           : key == "length" || key == "size" ? out.length
                                                              : out.classes;
     if (!s_.in.number(value)) return false;
-    constexpr std::int64_t kMost = std::int64_t{1} << 31;
-    return (value >= 1 && value < kMost) ||
-           s_.in.fail(start, "\"" + key + "\" must lie in 1 … 2^31 - 1");
+    const int bits = key == "size" ? 15 : 31;  // products of all of them fit into 64 bits
+    return (value >= 1 && value < std::int64_t{1} << bits) ||
+           s_.in.fail(start, "\"" + key + "\" must lie in 1 … 2^" + std::to_string(bits) + " - 1");
   }
 
   bool range(IndexList& list) {

@@ -18,79 +18,53 @@ class FunctionCheck {
       if (formal.bytes.v >= 0) continue;
       faults_.add(function_.name + ": formal " + formal.name + " < 0 bytes");
     }
-    for (const Kernel& kernel : function_.kernels) {
-      const KernelRow& row = info(kernel.kind);
-      const std::string name = function_.name + ": " + std::string(row.name);
-      for (std::size_t i = 0; i < kernel.dims.size(); ++i) {
-        if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
-        if (i >= row.dims.size() && kernel.dims[i] != 0)
-          faults_.add(name + ": unused dimension set");
-      }
-      for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
-        if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
-      }
-      if (row.fault != nullptr) {
-        const std::string_view fault = row.fault(kernel);
-        if (!fault.empty()) faults_.add(name + ": " + std::string(fault));
-      }
-      if (!check_operands(name, kernel.in, row.in) || !check_operands(name, kernel.out, row.out)) {
-        continue;
-      }
-      check_conditions(name, kernel, kernel.in, row.in);
-      check_conditions(name, kernel, kernel.out, row.out);
-      check_types(name, kernel.dtype, kernel.in, row.in);
-      check_types(name, kernel.dtype, kernel.out, row.out);
-      if (kernel.accumulate && !accumulates(row)) faults_.add(name + ": cannot accumulate");
-      const auto operand = [&](std::string_view which) {
-        return name + ": operand " + std::string(which);
-      };
-      for (std::size_t i = 0; i < kernel.in.size(); ++i) {
-        check_read(operand(row.in[i].name), kernel.in[i], input_elements(kernel, i));
-      }
-      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-        if (output_is_read(kernel, i)) {
-          check_read(operand(row.out[i].name), kernel.out[i], output_elements(kernel, i));
-        }
-      }
-      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-        check_write(operand(row.out[i].name), kernel.out[i], output_elements(kernel, i));
-      }
-    }
+    for (const Kernel& kernel : function_.kernels) check(kernel);
   }
 
  private:
-  /// Operands that the dimensions ask for, as gathered keys, come with these and not without.
-  void check_conditions(const std::string& name, const Kernel& kernel,
-                        const std::vector<Operand>& operands, const std::vector<OperandRow>& rows) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!rows[i].given_if) continue;
-      const bool given = i < operands.size() && operands[i].present();
-      const bool wanted = rows[i].given_if.elements(kernel) != 0;
-      if (given == wanted) continue;
-      const std::string condition(rows[i].given_if.text());
-      faults_.add(name + ": operand " + std::string(rows[i].name) +
-                  (wanted ? " is missing, but " + condition + " is not 0"
-                          : " is given, but " + condition + " is 0"));
+  void check(const Kernel& kernel) {
+    const KernelRow& row = info(kernel.kind);
+    const std::string name = function_.name + ": " + std::string(row.name);
+    check_shape(name, kernel, row);
+    if (!check_operands(name, kernel, kernel.in, row.in) ||
+        !check_operands(name, kernel, kernel.out, row.out)) {
+      return;
+    }
+    const auto operand = [&](const OperandRow& which) {
+      return name + ": operand " + std::string(which.name);
+    };
+    for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+      check_read(operand(row.in[i]), kernel.in[i], input_elements(kernel, i));
+    }
+    for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+      if (output_is_read(kernel, i)) {
+        check_read(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
+      }
+    }
+    for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+      check_write(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
     }
   }
 
-  void check_types(const std::string& name, DType own, const std::vector<Operand>& operands,
-                   const std::vector<OperandRow>& rows) {
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (!operands[i].present() || fits(rows[i].type, own, operands[i].dtype)) continue;
-      faults_.add(name + " " + std::string(to_string(own)) + ": operand " +
-                  std::string(rows[i].name) + " is " + std::string(to_string(operands[i].dtype)) +
-                  ", not " + std::string(to_string(usual_dtype(rows[i].type, own))));
+  void check_shape(const std::string& name, const Kernel& kernel, const KernelRow& row) {
+    for (std::size_t i = 0; i < kernel.dims.size(); ++i) {
+      if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
+      if (i >= row.dims.size() && kernel.dims[i] != 0) faults_.add(name + ": unused dimension set");
     }
+    for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
+      if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
+    }
+    const std::string_view fault = row.fault == nullptr ? "" : row.fault(kernel);
+    if (!fault.empty()) faults_.add(name + ": " + std::string(fault));
+    const bool accumulates = std::any_of(row.out.begin(), row.out.end(), [](const OperandRow& out) {
+      return out.effect == Effect::Accumulate;
+    });
+    if (kernel.accumulate && !accumulates) faults_.add(name + ": cannot accumulate");
   }
 
-  static bool accumulates(const KernelRow& row) {
-    return std::any_of(row.out.begin(), row.out.end(),
-                       [](const OperandRow& out) { return out.effect == Effect::Accumulate; });
-  }
-
-  bool check_operands(const std::string& name, const std::vector<Operand>& operands,
-                      const std::vector<OperandRow>& rows) {
+  /// Whether the operands of one side are there, so that what they touch can be checked.
+  bool check_operands(const std::string& name, const Kernel& kernel,
+                      const std::vector<Operand>& operands, const std::vector<OperandRow>& rows) {
     if (operands.size() > rows.size()) {
       faults_.add(name + ": has " + number(static_cast<std::int64_t>(operands.size())) +
                   " operands on one side, at most " +
@@ -98,18 +72,33 @@ class FunctionCheck {
       return false;
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const bool present = i < operands.size() && operands[i].present();
-      if (!present && !rows[i].optional) {
-        faults_.add(name + ": operand " + std::string(rows[i].name) + " is missing");
+      const OperandRow& row = rows[i];
+      const std::string what = name + ": operand " + std::string(row.name);
+      const bool given = i < operands.size() && operands[i].present();
+      if (!given && !row.optional) {
+        faults_.add(what + " is missing");
         return false;
       }
-      if (present && !in_table(operands[i].formal, function_.formals)) {
-        faults_.add(name + ": operand " + std::string(rows[i].name) + " names formal " +
-                    number(operands[i].formal) + ", which does not exist");
+      if (given && !in_table(operands[i].formal, function_.formals)) {
+        faults_.add(what + " names formal " + number(operands[i].formal) +
+                    ", which does not exist");
         return false;
+      }
+      if (row.given_if) check_condition(what, row.given_if, kernel, given);
+      if (given && !fits(row.type, kernel.dtype, operands[i].dtype)) {
+        faults_.add(what + " is " + std::string(to_string(operands[i].dtype)) + ", not " +
+                    std::string(to_string(usual_dtype(row.type, kernel.dtype))));
       }
     }
     return true;
+  }
+
+  /// Operands that the dimensions ask for, as gathered keys, come with these and not without.
+  void check_condition(const std::string& what, const Formula& condition, const Kernel& kernel,
+                       bool given) {
+    if (given == (condition.elements(kernel) != 0)) return;
+    faults_.add(what + (given ? " is given, but " : " is missing, but ") +
+                std::string(condition.text()) + (given ? " is 0" : " is not 0"));
   }
 
   const Formal& formal_of(const Operand& operand) const {

@@ -23,7 +23,7 @@ inline FakeKernels cpu_kernels(const cpu::KernelTable& table) {
     };
     bind(kernel.in, call.in);
     bind(kernel.out, call.out);
-    cpu::ThreadTeam team(1);
+    ThreadTeam team(1);
     cpu::run_kernel(table, kernel, buffers,
                     call.context_at != nullptr ? *call.context_at : call.context, team);
     return Result<void>();

@@ -41,14 +41,15 @@ TEST_CASE("faults of what a program is given name the place and what would be ri
   const std::string samples = "samples tokens length=8 vocabulary=5 per_step=4 microbatch=2";
   CHECK(error_of(samples) == "");
   CHECK(error_of(samples + " over=cp,tp unshuffled") == "");
-  CHECK(error_of("samples words length=8") ==
-        "p.txt:3:9: unknown kind of samples \"words\"; did you mean \"tokens\"?");
+  CHECK(error_of("samples token length=8") ==
+        "p.txt:3:9: unknown kind of samples \"token\"; did you mean \"tokens\"?");
   CHECK(error_of("samples tokens length=8") == "p.txt:3:9: samples need \"vocabulary=\"");
   CHECK(error_of("samples tokens lenght=8") ==
         "p.txt:3:16: unknown key \"lenght\"; did you mean \"length\"?");
   CHECK(error_of("samples tokens size=8") == "p.txt:3:16: samples of tokens have no \"size\"");
   CHECK(error_of("samples tokens length=0") == "p.txt:3:23: \"length\" must lie in 1 … 2^31 - 1");
-  CHECK(error_of(samples + " over=dp") == "p.txt:3:67: unknown mesh dimension \"dp\"");
+  CHECK(error_of(samples + " over=dp") ==
+        "p.txt:3:67: unknown mesh dimension \"dp\"; did you mean \"cp\"?");
   CHECK(error_of(samples + " over=tp,tp") == "p.txt:3:70: the mesh dimension stands twice");
   CHECK(error_of(samples + "\n" + samples) == "p.txt:4:9: \"samples\" stands twice");
   CHECK(error_of("samples images size=8 mean=0,0") ==
@@ -69,7 +70,7 @@ TEST_CASE("faults of what a program is given name the place and what would be ri
   CHECK(error_of("table order -3") ==
         "p.txt:3:13: a range goes up from an integer that is not negative");
   CHECK(error_of("table order 0-9999999999") ==
-        "p.txt:3:15: the number 9999999999 is out of range");
+        "p.txt:3:15: the number \"9999999999\" is out of range");
   CHECK(error_of("table shift 0\ntable shift 0") == "p.txt:4:7: table shift stands twice");
 
   CHECK(error_of("learning_rate 1e-3 warmup=3 decay=cosine from=5 steps=5 minimum=0.1") == "");

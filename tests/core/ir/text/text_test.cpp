@@ -116,7 +116,7 @@ class RandomProgram {
       Samples& s = p.input.samples;
       s.kind = static_cast<SampleKind>(kind);
       for (std::int64_t* value : {&s.length, &s.classes, &s.per_step, &s.microbatch}) {
-        *value = 1 + below(1 << 30);
+        *value = 1 + below(1 << 14);
       }
       s.over = some_dims(p.mesh);
       s.shuffled = coin();

@@ -9,14 +9,15 @@ namespace {
 
 /// Two ranks that read four sequences of eight tokens in microbatches of one, half of each.
 std::string text(const std::string& given, const std::string& ops) {
+  const std::string last = ops.find("%2") == std::string::npos ? "..%0" : "..%2";
   return "lockstep_program 2\nmesh dp=2 cp=2\ntokens_per_step 32\n" + given +
          "function loss\n  formal x read_write 64\n  formal y read 16\n  formal l write 4\n"
          "  cross_entropy float32 rows=4 cols=4 scale=1 logits=x targets=y:int32 -> dlogits=x "
          "loss=l\n"
          "role 0 ranks=0-3 arena=192\n"
-         "  %b0 input int32 16 @0 live=%0..%0\n  %b1 input int32 16 @64 live=%0..%2\n"
-         "  %b2 activation float32 64 @128 live=%0..%2\n  %b3 metric float32 4 @80 live=%2..%2\n" +
-         ops;
+         "  %b0 input int32 16 @0 live=%0..%0\n  %b1 input int32 16 @64 live=%0" +
+         last + "\n  %b2 activation float32 64 @128 live=%0" + last +
+         "\n  %b3 metric float32 4 @80 live=%0" + last + "\n" + ops;
 }
 
 const std::string kSamples =

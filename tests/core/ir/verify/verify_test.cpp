@@ -398,7 +398,7 @@ TEST_CASE("verify holds kernels to their rows", "[core][ir]") {
   SECTION("a type that the operand may not have") {
     kernel.out[0].dtype = DType::F64;
     REQUIRE_THAT(faults(program),
-                 ContainsSubstring("fwd: gemm float32: operand c is float64, not float32"));
+                 ContainsSubstring("fwd: gemm: operand c is float64, not float32"));
   }
   SECTION("accumulation into an output that is overwritten") {
     kernel = {};
