@@ -7,8 +7,8 @@
 
 #include "core/base/result.hpp"
 #include "core/base/units.hpp"
-#include "core/ir/program.hpp"
 #include "core/cluster/cluster.hpp"
+#include "core/ir/program.hpp"
 #include "core/validation/csv.hpp"
 #include "core/validation/statistics.hpp"
 
