@@ -81,7 +81,7 @@ void issue_step(benchmark::State& state, bool timed) {
   if (!device) return state.SkipWithError(to_string(device.error()).c_str());
   LocalCommunicator communicator(*program, 0, **device);
   const BatchSource nothing = [](std::int64_t, std::span<std::int32_t>, std::span<std::int32_t>) {};
-  RankRunner runner(*program, scenario, {0, device->get(), &communicator}, nothing);
+  RankRunner runner(*program, {0, device->get(), &communicator}, nothing);
   int step = 0;
   for (auto _ : state) {
     const auto done = runner.run_step({step++, 1e-3, timed}, {});

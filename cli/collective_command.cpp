@@ -18,10 +18,6 @@ namespace {
 constexpr std::int64_t kLeastSize = 8;                        // of --all-sizes, as nccl-tests' -b 8
 constexpr std::int64_t kLargestSize = std::int64_t{8} << 30;  // -e 8G
 
-Error invalid(std::string message) {
-  return {ErrorKind::InvalidSpec, std::move(message), std::nullopt};
-}
-
 /// "256MiB", "64KB", "4096": powers of 1,024 with an i, of 1,000 without.
 Result<Bytes> parse_bytes(const std::string& text) {
   const auto fault = [&] {

@@ -29,10 +29,6 @@ bool glob_matches(const std::string& pattern, const std::string& text) {
   return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
 
-Error invalid(const std::string& message) {
-  return {ErrorKind::InvalidSpec, message, std::nullopt};
-}
-
 std::string took_text(const std::vector<ValidatedRow>& rows, double seconds) {
   std::vector<const ValidatedRow*> slow;
   for (const ValidatedRow& row : rows) {

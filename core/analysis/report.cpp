@@ -288,6 +288,10 @@ class Analyzer {
 
 }  // namespace
 
+Rank number_in_job(const Report& report, std::size_t rank) {
+  return rank < report.ranks.size() ? report.ranks[rank].number : static_cast<Rank>(rank);
+}
+
 std::string losses_remark(const std::vector<double>& losses) {
   const auto is_finite = [](double loss) { return std::isfinite(loss); };
   const auto first = std::find_if_not(losses.begin(), losses.end(), is_finite);

@@ -65,6 +65,9 @@ struct Report {
   std::vector<double> grad_norms;
 };
 
+/// RankReport::number; of a report without figures of ranks, their order.
+Rank number_in_job(const Report& report, std::size_t rank);
+
 /// "not finite since step 7" of `losses`, the first of which is step 1: since the first that is NaN
 /// or infinite. "not finite from step 7 to 9" if later ones are finite again. Empty: all are
 /// finite.

@@ -10,6 +10,11 @@ namespace lockstep {
 
 Result<SampleSource> open_dataset(const Samples& samples, std::uint64_t seed,
                                   const std::string& path) {
+  if (samples.kind == SampleKind::None) {
+    return Error{ErrorKind::InvalidSpec,
+                 "the program copies data but does not say which: a line \"samples\" is missing",
+                 std::nullopt};
+  }
   const auto length = static_cast<int>(samples.length), classes = static_cast<int>(samples.classes);
   using Values = std::span<std::int32_t>;
   if (samples.kind == SampleKind::Images) {

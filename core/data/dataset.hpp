@@ -16,8 +16,8 @@ namespace lockstep {
 using SampleSource = std::function<void(std::int64_t sample, std::span<std::int32_t> inputs,
                                         std::span<std::int32_t> targets)>;
 
-/// The data at `path`, or if it is empty synthetic ones, in the order of `seed`. Requires samples
-/// of a kind. Errors as those of open_token_source and open_image_source.
+/// The data at `path`, or if it is empty synthetic ones, in the order of `seed`. Errors:
+/// InvalidSpec without samples of a kind; as those of open_token_source and open_image_source.
 Result<SampleSource> open_dataset(const Samples& samples, std::uint64_t seed,
                                   const std::string& path);
 

@@ -21,11 +21,6 @@ namespace {
 
 Result<void> check_supported(const Program& program, std::span<const RankPort> ports,
                              const std::string& backend) {
-  if (reads_host_data(program) && program.input.samples.kind == SampleKind::None) {
-    return Error{ErrorKind::InvalidSpec,
-                 "the program copies data but does not say which: a line \"samples\" is missing",
-                 std::nullopt};
-  }
   for (const RankPort& port : ports) {
     if (program.role_of(port.rank).host_arena.v > 0 && port.device->host_arena() == nullptr) {
       return Error{ErrorKind::Unsupported,

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/ir/verify/verify.hpp"
+#include "core/lower/passes/reduce.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 
@@ -419,6 +420,8 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
   Scenario s;
   s.strategy.data_parallel_replicate_degree = 2;
   Draft draft(s);
+  draft.model = {};  // only the units below
+  draft.program = {};
   draft.program.mesh.dims = {{"pp", 1}, {"dp_replicate", 2}, {"dp_shard", 1}, {"tp", 1}};
   draft.program.functions = {{"backward", {{"gw", Access::Write, Bytes{bytes}}}, {}}};
   draft.model.units.emplace_back();

@@ -5,10 +5,11 @@
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
+#include "tests/core/schedule/unshard_counts.hpp"
 
 using namespace lockstep;
-
-using Counts = std::vector<int>;
+using test::Counts;
+using test::counts;
 
 TEST_CASE("a rank gathers its blocks as often as its stages are unsharded", "[core][lower]") {
   for (const int most_active : {0, 1, 2, 3}) {

@@ -1,34 +1,14 @@
 // When the stages of a rank are gathered, and the second level of a schedule's file.
 #include "core/schedule/communication.hpp"
 
-#include <map>
-
 #include "core/schedule/schedules.hpp"
-#include "core/schedule/unshard.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/schedule/unshard_counts.hpp"
 
 using namespace lockstep;
 
-namespace {
-
-using Counts = std::vector<int>;
-
-/// Times that each rank gathers a stage.
-Counts counts(RankSchedule schedule, const PipelineShape& shape, int most_active) {
-  Counts result;
-  for (int rank = 0; rank < shape.p; ++rank) {
-    const Actions actions = schedule(shape, rank);
-    const std::vector<int> times = unshards(actions, most_active);
-    std::map<Stage, int> of_stage;
-    for (std::size_t i = 0; i < actions.size(); ++i) of_stage[actions[i].stage] = times[i];
-    int total = 0;
-    for (const auto& [stage, n] : of_stage) total += n;
-    result.push_back(total);
-  }
-  return result;
-}
-
-}  // namespace
+using test::Counts;
+using test::counts;
 
 TEST_CASE("stages are gathered as often as PyTorch's look-ahead does", "[core][schedule]") {
   // Counts per rank for 1, 2, 3, 4 and any number of active stages.

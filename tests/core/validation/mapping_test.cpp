@@ -143,13 +143,13 @@ TEST_CASE("cards are known by their published names", "[validation]") {
   CHECK(profile_of("GB200 NVL72") == "gb200");
   CHECK(profile_of("B200 8x P6-B200 (NVLink5)") == "b200");
   CHECK(profile_of("AMD Instinct MI325X or MI355X (blog covers both)").empty());
-  // 128 GPUs of NVLink domains of 72: 64 of each of two
+  // 128 GPUs of NVLink domains of 72: two, the second of them not full
   const Scenario rack = mapped({{"hw", "GB200 NVL72"},
                                 {"gpus", "128"},
                                 {"gpus_per_node", ""},
                                 {"dp", "128"},
                                 {"global_batch_seqs", "256"}});
-  CHECK(rack.cluster.devices_per_node == 64);
+  CHECK(rack.cluster.devices_per_node == 72);
   CHECK(rack.cluster.nodes == 2);
 }
 

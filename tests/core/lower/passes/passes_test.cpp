@@ -3,8 +3,8 @@
 //
 //   == what the pass does to it
 //   -- scenario            a scenario's text
-//   -- pass NAME           the pass to run, and which lines to compare: all, ops (the default) or
-//      [all|ops|buffers]   buffers
+//   -- pass NAME [LINES]   the pass to run, and which lines to compare: all, ops (unless said
+//                          otherwise), buffers, or input, which is samples and tables
 //   -- in                  the state before it
 //   -- out                 the state after it
 //
@@ -86,7 +86,9 @@ std::string chosen(const std::string& text, const std::string& lines) {
   for (std::string line; std::getline(in, line);) {
     const bool op = line.starts_with("  %") && !line.starts_with("  %b");
     const bool buffer = line.starts_with("  %b") || line.starts_with("  unit ");
-    if (line.starts_with("role ") || (lines == "ops" ? op : buffer)) result += line + "\n";
+    const bool given = line.starts_with("samples ") || line.starts_with("table ");
+    const bool role = line.starts_with("role ") && lines != "input";
+    if (role || (lines == "ops" ? op : lines == "buffers" ? buffer : given)) result += line + "\n";
   }
   return result;
 }
@@ -135,6 +137,44 @@ TEST_CASE("each pass turns its text into the text beside it", "[core][lower]") {
     INFO(pass.name);
     CHECK(covered.contains(std::string(pass.name)));
   }
+}
+
+TEST_CASE("the program verifies after every pass that leaves a whole one", "[core][lower]") {
+  const auto sound = [](const std::string& parallelism, const std::string& rest = "") {
+    const std::string text =
+        "[model]\npreset = \"gpt2-tiny\"\nlayers = 4\ntied_embeddings = false\n[training]\nseq_len "
+        "= "
+        "8\nlocal_batch_size = 8\n" +
+        rest + "[parallelism]\n" + parallelism + "[cluster]\nranks_per_device = 64\n";
+    INFO(text);
+    const LoadedScenario loaded = parse_scenario(text, "layout", {});
+    for (const Error& error : loaded.errors) FAIL(to_string(error));
+    const auto program = lower_verifying_passes(loaded.points.front().scenario);
+    if (!program) FAIL(to_string(program.error()));
+  };
+  for (const std::string pipeline :
+       {"", "pipeline_parallel_degree = 2\npipeline_parallel_microbatches = 4\n",
+        "pipeline_parallel_degree = 2\npipeline_parallel_microbatches = 4\n"
+        "pipeline_parallel_schedule = \"ZBVZeroBubble\"\npipeline_parallel_virtual_stages = 2\n",
+        "pipeline_parallel_degree = 2\npipeline_parallel_microbatches = 4\n"
+        "pipeline_parallel_schedule = \"DualPipe\"\n"}) {
+    sound(pipeline + "data_parallel_replicate_degree = 2\ntensor_parallel_degree = 2\n");
+    sound(pipeline + "context_parallel_degree = 2\noffload = \"optimizer\"\n");
+    for (const std::string stage : {"1", "2", "3"}) {
+      const std::string zero =
+          pipeline + "data_parallel_shard_degree = 2\nzero_stage = " + stage + "\n";
+      sound(zero);
+      sound(zero, "mixed_precision_param = \"bfloat16\"\nmax_norm = 0.0\n");
+      sound(zero + "data_parallel_replicate_degree = 2\noverlap_grad_reduce = false\n");
+      sound(zero + "offload = \"optimizer\"\n");
+    }
+    sound(pipeline + "data_parallel_shard_degree = 2\noffload = \"parameters\"\n",
+          "mixed_precision_param = \"bfloat16\"\n");
+  }
+  sound(
+      "pipeline_parallel_degree = 2\npipeline_parallel_microbatches = 4\n"
+      "pipeline_parallel_schedule = \"PipeDream\"\n",
+      "max_norm = 0.0\n");
 }
 
 TEST_CASE("two different functions of one name are a fault that names both", "[core][lower]") {
