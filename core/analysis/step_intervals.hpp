@@ -1,4 +1,4 @@
-// StepIntervals: which time belongs to which step of a trace whose steps may overlap.
+// StepIntervals: divides the time of a trace among its steps, which may overlap.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class StepIntervals {
     Interval window, interval;
   };
   const std::vector<Step>& steps() const { return steps_; }  // by number
-  const Step* find(std::int32_t number) const;               // null: no spans
-  std::size_t counted() const;                               // steps of which any span counts
+  const Step* find(std::int32_t number) const;               // null: the step has no spans
+  std::size_t counted() const;  // the number of steps with a span that counts
   /// Whether any device works in the trace.
   bool devices_work() const { return devices_work_; }
 
