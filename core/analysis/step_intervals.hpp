@@ -29,7 +29,7 @@ class StepIntervals {
   struct Step {
     std::int32_t number = 0;          // Span::step
     std::size_t first = 0, last = 0;  // into Trace::spans, half open
-    bool counts = false;              // false: no span of it counts; window and interval are empty
+    bool counts = false;  // false: none of its spans counts; window and interval are empty
     Interval window, interval;
   };
   const std::vector<Step>& steps() const { return steps_; }  // by number
