@@ -23,8 +23,8 @@ struct WeightsFirst {
 /// Builds the action lists of all ranks, and adds up how long each is idle after its first F.
 class GreedyV {
  public:
-  /// `approved`: by rank, the idle time of an earlier attempt, up to which the rank may wait again;
-  /// -1: none.
+  /// `approved`: by rank, the idle time of an earlier attempt; -1: none. A rank may be idle for as
+  /// long as the largest of them exceeds its own.
   GreedyV(const PipelineShape& shape, WeightsFirst variant, const std::vector<double>& approved)
       : shape_(shape),
         variant_(variant),
@@ -188,8 +188,8 @@ class GreedyV {
   }
 
   /// Runs W while the rank waits for the leg's next microbatch. A W that takes longer than the gap
-  /// runs only if `eager`, and if waiting would make the rank's idle time larger than any rank's so
-  /// far and than what is approved.
+  /// runs only if `eager`, and if waiting would raise the rank's idle time above that of every rank
+  /// so far and above what is approved.
   void fill_gap(Leg leg, int r, bool eager) {
     if (source(leg, r) < 0) return;
     Rank& rank = ranks_[at(r)];
