@@ -12,6 +12,7 @@ namespace lockstep {
 /// A rank's step in disjoint parts that add up to the makespan: the Distributed View of PyTorch's
 /// profiler plugin, and the temporal breakdown and overlap of Holistic Trace Analysis
 /// (facebookresearch/HolisticTraceAnalysis).
+///
 /// A collective's kernel runs from the arrival of its rank on, so what these tools call
 /// communication is communication + waiting here. We keep the two apart, as they do with data
 /// transfer and synchronizing. `communication` alone is RankReport::exposed_comm.

@@ -13,6 +13,7 @@ namespace lockstep {
 /// tolerance or that the report does not have. A key is a dotted path into report.json. For a list,
 /// the path goes on with an index ("losses.0"; -1 is the last) or with `min`, `max` or `sum`
 /// ("peak_memory_bytes.max").
+///
 /// Expectations of what only a real backend can measure (losses, grad_norms) are skipped where the
 /// report has none. On a real backend, so is every other key that the report does not have.
 std::vector<Error> check_expectations(const Report& report,

@@ -17,6 +17,7 @@ namespace lockstep {
 /// trace never holds are left out), and flow events: send to receive, and a chain through the
 /// members of each collective. Times are microseconds with six decimals, exactly the trace's
 /// picoseconds. What the format has no place for is in the top-level object "lockstep".
+///
 /// Ranks that have no spans of their own (Trace::same_as) are drawn as copies of those that stand
 /// for them, if there are at most kMaxDrawnCopies ranks in all; otherwise they are left out. Copies
 /// are ignored when the file is read back.

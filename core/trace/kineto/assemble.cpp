@@ -164,8 +164,7 @@ class Assembler {
   }
 
  private:
-  /// Sets the common origin of time. Fails if the files together span more than SimTime can
-  /// represent.
+  /// Sets the common origin of time. Fails if files begin too far apart for SimTime.
   Result<void> find_origin() {
     const auto [first, last] = std::minmax_element(starts_.begin(), starts_.end());
     constexpr Nanoseconds kLongest = std::numeric_limits<Nanoseconds>::max() / 1000;

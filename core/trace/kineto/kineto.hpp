@@ -41,10 +41,11 @@ struct ImportedTrace {
   std::vector<std::string> remarks;  // what a user should know, one sentence each
 };
 
-/// Reads one file (.json or .json.gz) per rank, in any order. Ranks are taken from distributedInfo,
-/// else from the file names ("rank3", "rank-3"), else from the order of the files. Ranks of the job
-/// without a file are left out of the trace, so that rank_labels tell which ranks of the job it
-/// has.
+/// Reads one file (.json or .json.gz) per rank, in any order. A file's rank is taken from
+/// distributedInfo, else from its name ("rank3", "rank-3"); if any file has neither, ranks are
+/// counted in the order of the files. Ranks of the job without a file are left out of the trace, so
+/// that rank_labels tell which ranks of the job it has.
+///
 /// Clocks are aligned by baseTimeNanoseconds first, then by the ends of collectives in which
 /// several ranks took part (the median difference to a rank that is already aligned).
 /// Trace::clock_uncertainty is the largest median deviation from those medians. Without either,
