@@ -58,14 +58,28 @@ struct Formal {
   bool operator==(const Formal&) const = default;
 };
 
+enum class OpKind : std::uint8_t;
+
+/// A collective inside a layer: tensor `in` becomes tensor `out` over the ranks along `axis` ("dp":
+/// all data-parallel ones). In place where both are the same.
+struct Exchange {
+  OpKind kind;
+  std::string axis, in, out;  // tensors by the names of the formals that hold them
+  bool operator==(const Exchange&) const = default;
+};
+
 /// A compute segment between communication points: a kernel list over formal buffers.
 struct Function {
   std::string name;  // "block.F"
   std::vector<Formal> formals;
   std::vector<Kernel> kernels;
+  std::vector<Exchange> exchanges;  // that follow it; those that begin a part stand with its first
+  std::uint64_t emitted = 0;        // fingerprint() when the library made it; 0: the user's own
   bool operator==(const Function&) const = default;
 };
 Work work(const Function& function);
+/// A hash of all that a function does, its name included; never 0.
+std::uint64_t fingerprint(const Function& function);
 
 // ---------------------------------------------------------------- buffers
 

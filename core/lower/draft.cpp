@@ -33,6 +33,7 @@ FunctionId Draft::function(const Function& function) {
   if (found != functions_.end()) return found->second;
   const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
   program.functions.push_back(function);
+  program.functions.back().emitted = fingerprint(function);
   functions_.emplace(function.name, id);
   return id;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,13 @@ constexpr bool is_name_char(char c) {
 /// "[bias]" -> "bias": operand names as they are written in the text.
 constexpr std::string_view operand_name(std::string_view name) {
   return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
+}
+
+/// 16 digits.
+inline std::string hexadecimal(std::uint64_t number) {
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15U];
+  return text;
 }
 
 /// Of all kernel kinds, in their order.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 
 #include "core/ir/text/parse_internal.hpp"
@@ -49,6 +50,7 @@ class Parser {
     }
     if (section_ == Section::Functions) {
       if (word == "formal") return formal();
+      if (word == "exchange") return exchange();
       const auto kernel = std::find(kernels_.begin(), kernels_.end(), word);
       if (kernel != kernels_.end()) {
         return this->kernel(static_cast<KernelKind>(kernel - kernels_.begin()));
@@ -93,7 +95,7 @@ class Parser {
       lines_ = {
           "mesh",        "dtype", "tokens_per_step", "updates_per_step", "model_flops_per_step",
           "p2p_latency", "group", "names",           "parameter",        "function",
-          "role",        "unit",  "formal"};
+          "role",        "unit",  "formal",          "exchange"};
       lines_.insert(lines_.end(), kernels_.begin(), kernels_.end());
     }
     return lines_;
@@ -221,6 +223,23 @@ class Parser {
   bool function() {
     Function function;
     if (!s_.in.name(function.name)) return false;
+    const char* start = s_.in.mark();
+    const std::string_view word = s_.in.word();
+    if (word == "emitted") {
+      if (!s_.in.expect('=')) return false;
+      start = s_.in.mark();
+      const std::string_view digits = s_.in.word();
+      const char* const end = digits.data() + digits.size();
+      const bool known = digits.size() == 17 && digits[0] == 'x' &&
+                         std::from_chars(digits.data() + 1, end, function.emitted, 16).ptr == end;
+      if (!known || function.emitted == 0) {
+        return s_.in.fail(start, "expected a fingerprint: x and 16 hexadecimal digits");
+      }
+    } else if (word != "own") {
+      return s_.in.fail(start, "function " + function.name +
+                                   " says neither own (arithmetic of yours) nor emitted= (the "
+                                   "model library's, with its fingerprint)");
+    }
     s_.functions.add(function.name);
     s_.program.functions.push_back(std::move(function));
     formals_ = {};
@@ -238,6 +257,17 @@ class Parser {
     }
     formals_.add(formal.name);
     s_.program.functions.back().formals.push_back(std::move(formal));
+    return true;
+  }
+
+  bool exchange() {
+    Exchange exchange{};
+    if (!s_.choose(s_.op_kinds, "collective", exchange.kind) || !s_.in.name(exchange.axis) ||
+        !s_.in.name(exchange.in) || !s_.in.expect('-') || !s_.in.expect('>') ||
+        !s_.in.name(exchange.out)) {
+      return false;
+    }
+    s_.program.functions.back().exchanges.push_back(std::move(exchange));
     return true;
   }
 
