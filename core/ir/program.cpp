@@ -2,67 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 
-#include "core/base/hash.hpp"
-
 namespace lockstep {
-namespace {
-
-/// Numbers and texts -> one FNV-1a hash; texts are closed by their length.
-class Fingerprint {
- public:
-  void add(std::uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte, value >>= 8) {
-      hash_ = (hash_ ^ (value & 0xff)) * 0x100000001b3U;
-    }
-  }
-  void add(std::int64_t value) { add(static_cast<std::uint64_t>(value)); }
-  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
-  void add(std::string_view text) {
-    add(fnv1a(text));
-    add(static_cast<std::uint64_t>(text.size()));
-  }
-  void add(const std::vector<Operand>& operands) {
-    add(static_cast<std::uint64_t>(operands.size()));
-    for (const Operand& operand : operands) {
-      add(std::int64_t{operand.formal});
-      add(to_string(operand.dtype));
-      add(operand.offset);
-    }
-  }
-  std::uint64_t hash() const { return hash_; }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325U;
-};
-
-}  // namespace
-
-std::uint64_t fingerprint(const Function& function) {
-  Fingerprint print;
-  print.add(function.name);
-  for (const Formal& formal : function.formals) {
-    print.add(formal.name);
-    print.add(static_cast<std::int64_t>(formal.access));
-    print.add(formal.bytes.v);
-  }
-  for (const Exchange& exchange : function.exchanges) {
-    print.add(to_string(exchange.kind));
-    for (const std::string* text : {&exchange.axis, &exchange.in, &exchange.out}) print.add(*text);
-  }
-  for (const Kernel& kernel : function.kernels) {
-    print.add(info(kernel.kind).name);
-    print.add(std::int64_t{kernel.accumulate} + 2 * std::int64_t{kernel.stochastic});
-    print.add(to_string(kernel.dtype));
-    for (const std::int64_t dim : kernel.dims) print.add(dim);
-    for (const double scalar : kernel.scalars) print.add(scalar);
-    print.add(kernel.in);
-    print.add(kernel.out);
-  }
-  return print.hash() == 0 ? 1 : print.hash();
-}
 namespace {
 
 constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {

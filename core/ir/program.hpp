@@ -300,6 +300,7 @@ struct Program {
                              // t is step × this + update + 1, and the loss of the step is the mean
   Flops model_flops_per_step;  // all ranks, without recompute: the numerator of MFU
   DType dtype = DType::F32;
+  std::uint64_t model = 0;  // model_fingerprint() when the library made it; 0: the user's own
   Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative: none given
   const Role& role_of(Rank rank) const {
     return roles[static_cast<std::size_t>(role_of_rank[static_cast<std::size_t>(rank)].v)];
@@ -310,6 +311,9 @@ struct Program {
   const Group& group(GroupId id) const { return groups[static_cast<std::size_t>(id.v)]; }
   bool operator==(const Program&) const = default;
 };
+
+/// A hash of the parameters, and of where they lie in their units; never 0.
+std::uint64_t model_fingerprint(const Program& program);
 
 /// Parts that a unit's split parameters are divided into.
 int split_parts(const Program& program, const Unit& unit);

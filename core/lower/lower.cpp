@@ -132,6 +132,7 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
 
   Program program = std::move(draft.program);
   for (DraftRole& out : draft.roles) program.roles.push_back(std::move(out.role));
+  program.model = model_fingerprint(program);
   const std::vector<Error> faults = verify(program);
   if (!faults.empty()) {
     Error first = faults.front();

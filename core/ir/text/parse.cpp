@@ -64,12 +64,13 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 11> rows = {{{Section::Head, &Parser::mesh},
+    constexpr std::array<Row, 12> rows = {{{Section::Head, &Parser::mesh},
                                            {Section::Head, &Parser::dtype},
                                            {Section::Head, &Parser::tokens},
                                            {Section::Head, &Parser::updates},
                                            {Section::Head, &Parser::flops},
                                            {Section::Head, &Parser::latency},
+                                           {Section::Head, &Parser::model},
                                            {Section::Tables, &Parser::group},
                                            {Section::Tables, &Parser::names},
                                            {Section::Tables, &Parser::parameter},
@@ -94,8 +95,8 @@ class Parser {
     if (lines_.empty()) {
       lines_ = {
           "mesh",        "dtype", "tokens_per_step", "updates_per_step", "model_flops_per_step",
-          "p2p_latency", "group", "names",           "parameter",        "function",
-          "role",        "unit",  "formal",          "exchange"};
+          "p2p_latency", "model", "group",           "names",            "parameter",
+          "function",    "role",  "unit",            "formal",           "exchange"};
       lines_.insert(lines_.end(), kernels_.begin(), kernels_.end());
     }
     return lines_;
@@ -159,6 +160,19 @@ class Parser {
     return once("model_flops_per_step") && s_.in.number(s_.program.model_flops_per_step.v);
   }
   bool latency() { return once("p2p_latency") && s_.in.number(s_.program.p2p_latency.v); }
+
+  bool model() { return once("model") && fingerprint(s_.program.model); }
+
+  /// x and 16 hexadecimal digits, not all 0.
+  bool fingerprint(std::uint64_t& print) {
+    const char* start = s_.in.mark();
+    const std::string_view word = s_.in.word();
+    const char* const end = word.data() + word.size();
+    const bool known = word.size() == 17 && word[0] == 'x' &&
+                       std::from_chars(word.data() + 1, end, print, 16).ptr == end;
+    return (known && print != 0) ||
+           s_.in.fail(start, "expected a fingerprint: x and 16 hexadecimal digits");
+  }
 
   bool group() {
     Group group;
@@ -226,15 +240,7 @@ class Parser {
     const char* start = s_.in.mark();
     const std::string_view word = s_.in.word();
     if (word == "emitted") {
-      if (!s_.in.expect('=')) return false;
-      start = s_.in.mark();
-      const std::string_view digits = s_.in.word();
-      const char* const end = digits.data() + digits.size();
-      const bool known = digits.size() == 17 && digits[0] == 'x' &&
-                         std::from_chars(digits.data() + 1, end, function.emitted, 16).ptr == end;
-      if (!known || function.emitted == 0) {
-        return s_.in.fail(start, "expected a fingerprint: x and 16 hexadecimal digits");
-      }
+      if (!s_.in.expect('=') || !fingerprint(function.emitted)) return false;
     } else if (word != "own") {
       return s_.in.fail(start, "function " + function.name +
                                    " says neither own (arithmetic of yours) nor emitted= (the "

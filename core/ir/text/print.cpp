@@ -137,6 +137,7 @@ class Printer {
       put("updates_per_step ", program_.updates_per_step, "\n");
     }
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
+    if (program_.model != 0) put("model x", text::hexadecimal(program_.model), "\n");
     if (program_.p2p_latency.v != -1) put("p2p_latency ", program_.p2p_latency.v, "\n");
   }
 

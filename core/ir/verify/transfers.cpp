@@ -183,8 +183,8 @@ bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>&
       for (const Held& part : held) {
         if (part.begin > *begin || part.end < end) continue;
         const Content& c = part.content;
-        if (c.meaning.what == Means::Zeros) continue;
-        if (!all) {
+        if (all && c.meaning.what == Means::Zeros) continue;
+        if (!all || all->meaning.what == Means::Zeros) {
           all = c;
           continue;
         }
@@ -201,8 +201,7 @@ bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>&
         all->meaning.own = all->meaning.own || c.meaning.own;
       }
     }
-    if (!all) all = by_coordinate.begin()->second.front().content;
-    sum.push_back({*begin, end, *all});
+    if (all) sum.push_back({*begin, end, *all});
   }
   return true;
 }
@@ -277,7 +276,7 @@ bool Values::host_copy(RoleRun& run, OpId id) {
     Content data;
     data.meaning.what = Means::Data;
     data.meaning.id = op.target;
-    data.meaning.microbatch = op.microbatch;
+    if (op.host() <= HostData::Images) data.meaning.microbatch = op.microbatch;
     data.pattern = placed_data(run, op, buffer.dtype);
     put(run, id, 0, {{0, buffer.bytes.v, data}});
     return true;

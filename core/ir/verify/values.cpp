@@ -358,6 +358,7 @@ void Values::finish(RoleRun& run) {
         touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
           if (!unit.adam_m.valid()) return;
           const bool updated = c.meaning.what == Means::Weights &&
+                               c.meaning.id == unit_ids_.at(unit.name) &&
                                c.meaning.version == program_.updates_per_step;
           bool fresh = true;
           for (const int axis : axes_) {
@@ -380,6 +381,11 @@ void Values::check() {
     if (function.emitted == 0 || function.emitted == fingerprint(function)) continue;
     return faults_.add("function " + function.name +
                        " is not what the model library emitted; declare it own if that is meant");
+  }
+  if (program_.model != 0 && program_.model != model_fingerprint(program_)) {
+    return faults_.add(
+        "the parameters, or how they lie in their units, are not what the model library emitted; "
+        "leave out the line \"model\" if that is meant");
   }
   if (unit_names_.empty()) return;  // nothing is trained
   runs_.reserve(program_.roles.size());

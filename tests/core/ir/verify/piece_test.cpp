@@ -19,11 +19,11 @@ mesh dp_shard=2
 group dp dims=dp_shard
 group first dims=dp_shard only=0
 parameter a shape=3 init=zeros scale=0
-function grad
+function grad own
   formal x write 16
   fill float32 n=4 value=1 -> y=x
   gelu_forward float32 n=4 x=x -> y=x
-function update
+function update own
   formal g read 8
   formal w read_write 8
   formal m read_write 8
