@@ -237,8 +237,9 @@ class Mutator {
       }
     }
     Op& op = role.ops[i];
-    say(role, i, "another tag");
-    switch (pick(7)) {
+    const std::size_t how = pick(7);
+    say(role, i, "another tag " + std::to_string(how));
+    switch (how) {
       case 0:
       case 1:
         op.microbatch = static_cast<Microbatch>(pick(5)) - 1;
@@ -476,7 +477,10 @@ class Mutator {
       default: {
         what_ += "order of mesh axes";
         auto& dims = p_.mesh.dims;
-        std::swap(dims[pick(dims.size())].name, dims[pick(dims.size())].name);
+        MeshDim& a = dims[pick(dims.size())];
+        MeshDim& b = dims[pick(dims.size())];
+        what_ += ": " + a.name + " and " + b.name;
+        std::swap(a.name, b.name);
         return true;
       }
     }

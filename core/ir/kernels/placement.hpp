@@ -20,7 +20,8 @@ enum class Along : std::uint8_t {
   Same,     // the same values everywhere
   Samples,  // rows of other samples
   Tokens,   // rows of other tokens of the same sequences
-  Split,    // its part of the columns, heads, experts or the vocabulary
+  Split,    // its part of the columns, heads or the vocabulary
+  Experts,  // rows of all ranks that were sent to its part of the experts
   Flat,     // its shard of a flat unit
   Piece,    // the whole buffer, of which only the rank's own piece is up to date
   Partial,  // a term of a sum that has not been taken

@@ -52,7 +52,7 @@ bool norm_backward_weight(const Kernel& k, AxisOperands& o) {
 /// Element by element, not linear.
 bool pointwise(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  return has_values(x) && fits(o.in[1], x) && results(k, o, {{x}});
+  return (has_values(x) || x == Along::Experts) && fits(o.in[1], x) && results(k, o, {{x}});
 }
 
 /// Turned by their places in the sequence: those of a part of it must be told.

@@ -1,5 +1,4 @@
-// Placements through mixtures of experts. Split along an axis: the ranks hold other experts, and
-// rows of all ranks that were sent to them.
+// Placements through mixtures of experts.
 #include "core/ir/kernels/placement.hpp"
 
 namespace lockstep {
@@ -9,14 +8,16 @@ using namespace placing;
 
 bool grouped_gemm(const Kernel& k, AxisOperands& o) {
   const auto& [a, b, bias, rest1, rest2, rest3, rest4, rest5] = o.in;
-  if (!has_values(a) || !fits_columns(b, a) || !fits_columns(bias, a)) return false;
-  return results(k, o, {{a}});
+  const Along weights = a == Along::Experts ? Along::Split : Along::Same;
+  if (a == Along::Split || (!has_values(a) && a != Along::Experts)) return false;
+  return b == weights && fits(bias, weights) && results(k, o, {{a}});
 }
 
 bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
   const Along dy = o.in[0];
-  if (!has_values(dy) || o.in[1] != dy) return false;
-  return results(k, o, {{sum_over_rows(dy), sum_over_rows(dy)}});
+  if (dy == Along::Split || (!has_values(dy) && dy != Along::Experts) || o.in[1] != dy) return false;
+  const Along dw = dy == Along::Experts ? Along::Split : sum_over_rows(dy);
+  return results(k, o, {{dw, dw}});
 }
 
 /// Indices are into the rank's own rows.

@@ -22,11 +22,16 @@ bool Values::holds(RoleRun& run, const Touch& touch, std::vector<Held>& out) {
   out.clear();
   if (!receive(run, touch)) return false;
   const auto& held = run.held[static_cast<std::size_t>(touch.root.v)];
+  std::int64_t at = 0;
   held.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, Content c) {
     c.origin -= touch.begin;
-    out.push_back({std::max(begin, touch.begin) - touch.begin,
-                   std::min(end, touch.end) - touch.begin, c});
+    begin = std::max(begin, touch.begin) - touch.begin;
+    end = std::min(end, touch.end) - touch.begin;
+    if (begin > at) out.push_back({at, begin, {}});
+    out.push_back({begin, end, c});
+    at = end;
   });
+  if (at < touch.end - touch.begin) out.push_back({at, touch.end - touch.begin, {}});
   return true;
 }
 
@@ -66,6 +71,7 @@ bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
   Pattern pattern;
   for (const Held& part : parts) {
     const Content& c = part.content;
+    if (c.pattern == 0) continue;  // not written
     if (c.meaning.what != Means::Zeros) {
       const bool first = out.meaning.what == Means::Unknown;
       if (first) {
@@ -139,6 +145,10 @@ void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>
 template <class Change>
 PatternId Values::changed(PatternId pattern, const Group& group, Change&& change) {
   Pattern result = patterns_.at(pattern);
+  for (const int axis : group.dims) {
+    const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
+    if (!spread && program_.mesh.dims[static_cast<std::size_t>(axis)].size > 1) return 0;
+  }
   for (Pattern::Piece& piece : result.pieces) {
     for (const int axis : axes_) {
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;

@@ -120,6 +120,23 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
                             (found.origin == 0 ? "" : " from its beginning"));
 }
 
+bool Values::overlaps(const RoleRun& run, OpId id) {
+  const Op& op = run.role.op(id);
+  const auto& formals = program_.function(op.function()).formals;
+  touches_.clear();
+  for (std::size_t f = 0; f < formals.size(); ++f) touches_.push_back(run.ranges.touch(op, f));
+  for (std::size_t a = 0; a < touches_.size(); ++a) {
+    if (formals[a].access == Access::Read) continue;
+    for (std::size_t b = 0; b < touches_.size(); ++b) {
+      if (a != b && touches_[a].root == touches_[b].root &&
+          touches_[a].begin < touches_[b].end && touches_[b].begin < touches_[a].end) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 bool Values::layer_call(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
   const FunctionRole& function = functions_[static_cast<std::size_t>(op.target)];
@@ -148,6 +165,9 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   }
   const Summary& summary = summaries_.of(op.function(), found);
   if (!summary.fault.empty()) return fault(run, id, summary.fault);
+  if (!function.own && overlaps(run, id)) {
+    return fault(run, id, "is given one buffer for two tensors, one of which it writes");
+  }
   for (std::size_t f = 0; f < count; ++f) {
     if (function.formals[f].adds() || body.formals[f].access == Access::Read) continue;
     Content made;

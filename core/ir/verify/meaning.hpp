@@ -118,8 +118,8 @@ struct Summary {
   std::vector<Term> terms;
 };
 
-/// Mesh axes with more than one rank, but for "pp", along which roles differ.
-std::vector<int> spread_axes(const Mesh& mesh);
+/// Mesh axes with more than one rank, but for "pp" where roles differ along it.
+std::vector<int> spread_axes(const Program& program);
 
 /// Applies the kernels' rules once for every function and what it finds.
 class Summaries {

@@ -12,10 +12,15 @@ PatternId Patterns::intern(Pattern pattern) {
   return at->second;
 }
 
-std::vector<int> spread_axes(const Mesh& mesh) {
+std::vector<int> spread_axes(const Program& program) {
   std::vector<int> axes;
-  for (std::size_t i = 0; i < mesh.dims.size(); ++i) {
-    if (mesh.dims[i].size > 1 && mesh.dims[i].name != "pp") axes.push_back(static_cast<int>(i));
+  const Mesh& mesh = program.mesh;
+  for (int axis = 0; axis < static_cast<int>(mesh.dims.size()); ++axis) {
+    const MeshDim& dim = mesh.dims[static_cast<std::size_t>(axis)];
+    const bool stages = dim.name == "pp" && program.role_of_rank[0] !=
+                                                program.role_of_rank[static_cast<std::size_t>(
+                                                    mesh.with_coordinate(0, axis, dim.size - 1))];
+    if (dim.size > 1 && !stages) axes.push_back(axis);
   }
   return axes;
 }
@@ -227,7 +232,7 @@ class Evaluation {
 Summaries::Summaries(const Program& program, Patterns& patterns)
     : program_(program),
       patterns_(patterns),
-      axes_(spread_axes(program.mesh)),
+      axes_(spread_axes(program)),
       known_(program.functions.size()) {}
 
 const Summary& Summaries::of(FunctionId function, const std::vector<PatternId>& found) {

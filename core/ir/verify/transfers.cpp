@@ -6,8 +6,7 @@
 namespace lockstep::verification {
 
 /// What a collective makes of one axis of its group; none: it would mean nothing. `flat`: of a unit.
-std::optional<Along> Values::along_after(OpKind kind, Along before, int axis, bool flat) const {
-  const bool sequence = program_.mesh.dims[static_cast<std::size_t>(axis)].name == "cp";
+std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
   const auto when = [](bool holds, Along after) {
     return holds ? std::optional(after) : std::nullopt;
   };
@@ -23,8 +22,16 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, int axis, bo
                              before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
-      if (is_rows(before)) return Along::Split;
-      return when(before == Along::Split, sequence ? Along::Tokens : Along::Samples);
+      switch (before) {  // tokens of a sequence for heads; samples for experts
+        case Along::Tokens:
+          return Along::Split;
+        case Along::Split:
+          return Along::Tokens;
+        case Along::Samples:
+          return Along::Experts;
+        default:
+          return when(before == Along::Experts, Along::Samples);
+      }
     default:  // broadcast
       return when(before == Along::Same, before);
   }
@@ -48,7 +55,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
     for (const int axis : axes_) {
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
       const Along before = piece.as.placement.along(axis);
-      const std::optional<Along> along = along_after(op.kind, before, axis, flat);
+      const std::optional<Along> along = along_after(op.kind, before, flat);
       if (!along) {
         return fault(run, id, text(held.content.meaning) + " is " +
                                   std::string(to_string(before)) + " along " +
@@ -100,7 +107,20 @@ bool Values::collective(RoleRun& run, OpId id) {
   if (held.empty()) return fault(run, id, "communicates what nothing has written");
   if (!meet(run, id, group, held)) return false;
   if (failed_) return true;
-  const bool in_place = run.role.args_of(op).size() == 1;
+  const auto args = run.role.args_of(op);
+  const bool in_place = args.size() == 1;
+  if (!in_place) {
+    const Touch from = run.ranges.touch(op, 0), to = run.ranges.touch(op, 1);
+    const auto own_piece = [&](BufferId id) {
+      const GroupId pieces = run.role.buffer(id).piece_of;
+      return pieces.valid() && program_.group(pieces).dims == group.dims;
+    };
+    const bool overlap = from.root == to.root && from.begin < to.end && to.begin < from.end;
+    if (overlap && !own_piece(args[0]) && !own_piece(args[1])) {
+      return fault(run, id, "writes what other members still read: only each member's own piece "
+                            "may lie in the whole");
+    }
+  }
   if (!in_place) {
     std::optional<Content> all = unite(held);
     if (!all || !patterns_.is_uniform(all->pattern) || all->origin != 0) {
@@ -242,7 +262,7 @@ PatternId Values::placed_data(const RoleRun& run, const Op& op, DType dtype) {
   PlacedAs as{{}, dtype};
   for (const int axis : axes_) {
     const std::string& name = program_.mesh.dims[static_cast<std::size_t>(axis)].name;
-    Along along = batch ? Along::Samples : Along::Same;
+    Along along = batch && name != "pp" ? Along::Samples : Along::Same;
     if (name == "cp") {
       along = data == HostData::Columns ? Along::Same : Along::Tokens;
     } else if (name == "tp") {
@@ -284,7 +304,11 @@ bool Values::host_copy(RoleRun& run, OpId id) {
   if (!holds(run, id, 0, held)) return false;
   const bool loss = op.host() == HostData::Loss;
   const std::optional<Content> all = unite(held);
-  if (!all || all->meaning.what != (loss ? Means::Loss : Means::Norm)) {
+  const bool norm = op.host() == HostData::GradNorm;
+  const bool fits = all && all->meaning.what == (loss ? Means::Loss : Means::Norm) &&
+                    patterns_.at(all->pattern).pieces[0].as.dtype ==
+                        run.role.buffer(run.role.args_of(op)[0]).dtype;
+  if (!fits || (!loss && !norm)) {
     return fault(run, id, "takes " + (all ? text(all->meaning) : "several tensors") +
                               " to the host as " + std::string(to_string(op.host())));
   }

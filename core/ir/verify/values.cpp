@@ -32,7 +32,7 @@ RoleRun::RoleRun(const Program& program, const Role& r)
 Values::Values(const Program& program, Faults& faults)
     : program_(program),
       faults_(faults),
-      axes_(spread_axes(program.mesh)),
+      axes_(spread_axes(program)),
       summaries_(program, patterns_) {
   read_names();
   for (const Role& role : program.roles) {
@@ -192,6 +192,23 @@ std::string Values::text(PatternId pattern) const {
 void Values::place_units(RoleRun& run) {
   for (const Unit& unit : run.role.units) {
     const std::int32_t id = unit_ids_.at(unit.name);
+    if (unit.shard_group.valid() && !unit.adam_m.valid()) {
+      faults_.add("rank " + number(run.rank) + ": unit " + unit.name +
+                  " is in shards, but no optimizer updates it");
+      failed_ = true;
+      return;
+    }
+    for (const GroupId group : {unit.shard_group, unit.split_group}) {
+      if (!group.valid()) continue;
+      for (const int axis : program_.group(group).dims) {
+        const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
+        if (spread || program_.mesh.dims[static_cast<std::size_t>(axis)].size == 1) continue;
+        faults_.add("rank " + number(run.rank) + ": unit " + unit.name +
+                    " is divided along an axis whose ranks hold other layers");
+        failed_ = true;
+        return;
+      }
+    }
     const auto in = [&](GroupId group, int axis) {
       if (!group.valid()) return false;
       const auto& dims = program_.group(group).dims;

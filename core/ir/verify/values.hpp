@@ -99,6 +99,7 @@ class Values {
   // layer_calls.cpp: functions of layers
   bool layer_call(RoleRun& run, OpId id);
   bool in_order(RoleRun& run, OpId id, const FunctionRole& function);
+  bool overlaps(const RoleRun& run, OpId id);
   bool check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t formal,
                   const Content& found);
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
@@ -123,7 +124,7 @@ class Values {
   bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held);
   bool join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
             std::vector<Held>& sum);
-  std::optional<Along> along_after(OpKind kind, Along before, int axis, bool flat) const;
+  static std::optional<Along> along_after(OpKind kind, Along before, bool flat);
   bool move(RoleRun& run, OpId id, const Group& group, Held& held);
   bool exchange_name(RoleRun& run, OpId id, Meaning& meaning);
   bool send(RoleRun& run, OpId id);
@@ -143,6 +144,7 @@ class Values {
   std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer
   std::map<std::pair<int, std::int32_t>, int> bound_units_;       // by layer and suffix
   std::vector<PatternId> whole_units_;  // by unit: as a function reads its parameters
+  std::vector<Touch> touches_;  // of the call at hand
   bool vision_ = false;
   bool failed_ = false;
 
