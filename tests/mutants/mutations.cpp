@@ -166,17 +166,18 @@ class Mutator {
     const std::size_t chosen = found[pick(found.size())];
     const std::int32_t group = one.ops[chosen].target;
     const auto before = [&](const Role& role, std::size_t index) {
-      return std::count_if(role.ops.begin(), role.ops.begin() + static_cast<std::ptrdiff_t>(index),
-                           [&](const Op& op) { return is_collective(op.kind) && op.target == group; });
+      return std::count_if(
+          role.ops.begin(), role.ops.begin() + static_cast<std::ptrdiff_t>(index),
+          [&](const Op& op) { return is_collective(op.kind) && op.target == group; });
     };
     const auto which = before(one, chosen);
     const std::size_t how = pick(4);
     const int to_group = other(group, static_cast<int>(p_.groups.size()));
     const OpKind kind = one.ops[chosen].kind;
     const bool in_place = one.ops[chosen].args_count == 1;
-    const auto kinds = in_place ? std::vector<OpKind>{OpKind::AllReduce, OpKind::Broadcast}
-                                : std::vector<OpKind>{OpKind::AllGather, OpKind::ReduceScatter,
-                                                      OpKind::AllToAll};
+    const auto kinds =
+        in_place ? std::vector<OpKind>{OpKind::AllReduce, OpKind::Broadcast}
+                 : std::vector<OpKind>{OpKind::AllGather, OpKind::ReduceScatter, OpKind::AllToAll};
     const OpKind to_kind = kinds[pick(kinds.size())];
     const std::vector<std::string> words = {"deleted", "doubled", "of another group",
                                             "made " + std::string(to_string(to_kind))};
@@ -337,7 +338,8 @@ class Mutator {
     Role& role = any_role();
     const std::size_t i = pick(role.buffers.size());
     Buffer& b = role.buffers[i];
-    what_ = "rank " + std::to_string(role.ranks.front()) + ": %b" + std::to_string(i) + ": another ";
+    what_ =
+        "rank " + std::to_string(role.ranks.front()) + ": %b" + std::to_string(i) + ": another ";
     switch (pick(8)) {
       case 0:
         b.dtype = static_cast<DType>(pick(6));
@@ -349,13 +351,14 @@ class Mutator {
         return true;
       case 2:
         if (!b.parent.valid()) return false;
-        b.offset = std::max<std::int64_t>(0, b.offset + (chance() ? 1 : -1) * size_of(b.dtype) *
-                                                            static_cast<int>(1 + pick(8)));
+        b.offset = std::max<std::int64_t>(
+            0, b.offset + (chance() ? 1 : -1) * size_of(b.dtype) * static_cast<int>(1 + pick(8)));
         what_ += "offset";
         return true;
       case 3:
         if (!b.parent.valid()) return false;
-        b.piece_of = chance() ? GroupId{} : GroupId{static_cast<std::int32_t>(pick(p_.groups.size()))};
+        b.piece_of =
+            chance() ? GroupId{} : GroupId{static_cast<std::int32_t>(pick(p_.groups.size()))};
         what_ += "group of its pieces";
         return true;
       case 4:
@@ -455,7 +458,8 @@ class Mutator {
         } else if (chance()) {
           group.dims[pick(group.dims.size())] = static_cast<int>(pick(at(axes)));
         } else {
-          group.dims.erase(group.dims.begin() + static_cast<std::ptrdiff_t>(pick(group.dims.size())));
+          group.dims.erase(group.dims.begin() +
+                           static_cast<std::ptrdiff_t>(pick(group.dims.size())));
         }
         return true;
       }
@@ -466,7 +470,8 @@ class Mutator {
         if (group.only.empty() || chance()) {
           group.only.push_back(static_cast<int>(pick(4)));
         } else {
-          group.only.erase(group.only.begin() + static_cast<std::ptrdiff_t>(pick(group.only.size())));
+          group.only.erase(group.only.begin() +
+                           static_cast<std::ptrdiff_t>(pick(group.only.size())));
         }
         return true;
       }
@@ -526,8 +531,8 @@ class Mutator {
 }  // namespace
 
 std::string to_string(MutantClass which) {
-  static const std::vector<std::string> names = {"op",   "reduction", "operand", "tag", "function",
-                                                 "buffer", "unit", "table", "parameter"};
+  static const std::vector<std::string> names = {
+      "op", "reduction", "operand", "tag", "function", "buffer", "unit", "table", "parameter"};
   return names[static_cast<std::size_t>(which)];
 }
 

@@ -3,12 +3,17 @@
 namespace lockstep {
 
 std::string_view to_string(Along along) {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "not written",       "zeros",
-      "the same",          "rows of other samples",
-      "rows of other tokens", "a part of the columns", "rows of its experts",
-      "a shard",           "up to date in the rank's own piece alone",
-      "a term of a sum",   "each rank's own"};
+  constexpr std::array<std::string_view, 11> kNames = {"not written",
+                                                       "zeros",
+                                                       "the same",
+                                                       "rows of other samples",
+                                                       "rows of other tokens",
+                                                       "a part of the columns",
+                                                       "rows of its experts",
+                                                       "a shard",
+                                                       "up to date in the rank's own piece alone",
+                                                       "a term of a sum",
+                                                       "each rank's own"};
   return kNames[static_cast<std::size_t>(along)];
 }
 

@@ -79,10 +79,9 @@ constexpr bool fits(Along optional, Along other) {
   return optional == Along::Nothing || optional == other;
 }
 /// What a function that is not linear may read.
-constexpr bool has_values(Along a) {
-  return a == Along::Same || is_rows(a) || a == Along::Split;
-}
-/// Gives out[0] and on, as far as present, one placement; it must be what accumulating kernels find.
+constexpr bool has_values(Along a) { return a == Along::Same || is_rows(a) || a == Along::Split; }
+/// Gives out[0] and on, as far as present, one placement; it must be what accumulating kernels
+/// find.
 bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along> made);
 
 }  // namespace placing

@@ -7,8 +7,7 @@ namespace {
 using namespace placing;
 
 bool gemm(const Kernel& k, AxisOperands& o) {
-  const auto& [a, b, bias, resid] =
-      std::array<Along, 4>{o.in[0], o.in[1], o.in[2], o.in[3]};
+  const auto& [a, b, bias, resid] = std::array<Along, 4>{o.in[0], o.in[1], o.in[2], o.in[3]};
   const Along c = k.dims[3] == 0 ? product(a, b) : weight_gradient(a, b);
   if (c == Along::Partial ? bias != Along::Nothing : !fits_columns(bias, c)) return false;
   return fits(resid, c) && results(k, o, {{c}});

@@ -15,7 +15,8 @@ bool grouped_gemm(const Kernel& k, AxisOperands& o) {
 
 bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
   const Along dy = o.in[0];
-  if (dy == Along::Split || (!has_values(dy) && dy != Along::Experts) || o.in[1] != dy) return false;
+  if (dy == Along::Split || (!has_values(dy) && dy != Along::Experts) || o.in[1] != dy)
+    return false;
   const Along dw = dy == Along::Experts ? Along::Split : sum_over_rows(dy);
   return results(k, o, {{dw, dw}});
 }

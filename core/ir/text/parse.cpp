@@ -93,10 +93,21 @@ class Parser {
   // In the order of line()'s table; then what may follow some of them only.
   const std::vector<std::string>& known_lines() {
     if (lines_.empty()) {
-      lines_ = {
-          "mesh",        "dtype", "tokens_per_step", "updates_per_step", "model_flops_per_step",
-          "p2p_latency", "model", "group",           "names",            "parameter",
-          "function",    "role",  "unit",            "formal",           "exchange"};
+      lines_ = {"mesh",
+                "dtype",
+                "tokens_per_step",
+                "updates_per_step",
+                "model_flops_per_step",
+                "p2p_latency",
+                "model",
+                "group",
+                "names",
+                "parameter",
+                "function",
+                "role",
+                "unit",
+                "formal",
+                "exchange"};
       lines_.insert(lines_.end(), kernels_.begin(), kernels_.end());
     }
     return lines_;

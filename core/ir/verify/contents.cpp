@@ -84,7 +84,8 @@ bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
     }
     for (const Pattern::Piece& piece : patterns_.at(c.pattern).pieces) {
       const bool endless = piece.end == Patterns::kEndless;
-      const std::int64_t begin = endless ? part.begin : std::max(part.begin, piece.begin + c.origin);
+      const std::int64_t begin =
+          endless ? part.begin : std::max(part.begin, piece.begin + c.origin);
       const std::int64_t end = endless ? part.end : std::min(part.end, piece.end + c.origin);
       if (begin >= end) continue;
       auto& pieces = pattern.pieces;
@@ -111,6 +112,9 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
   std::optional<Content> all;
   for (const Held& part : held) {
     if (part.content.meaning.what == Means::Zeros) continue;
+    const bool own = all && all->meaning.own && part.content.meaning.own &&
+                     all->pattern == part.content.pattern;  // their user knows how they lie
+    if (own) continue;
     if (all && !(part.content == *all)) return std::nullopt;
     if (held.size() > 1 && !patterns_.is_uniform(part.content.pattern)) return std::nullopt;
     all = part.content;
@@ -133,11 +137,8 @@ void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>
   const Buffer& buffer = run.role.buffer(run.role.args_of(op)[arg]);
   if (!buffer.piece_of.valid()) return put(run, touch, held);
   std::optional<Content> piece = unite(held);
-  if (piece) {
-    piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of));
-  } else {
-    piece.emplace();
-  }
+  if (piece) piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of));
+  if (!piece || piece->pattern == 0) piece.emplace();  // no whole that has such pieces
   put(run, touch, {{0, touch.end - touch.begin, *piece}});
 }
 

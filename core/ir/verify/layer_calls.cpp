@@ -44,20 +44,21 @@ bool Values::in_order(RoleRun& run, OpId id, const FunctionRole& function) {
   std::int32_t& kind = run.kind_of_layer[static_cast<std::size_t>(op.layer)];
   if (kind < 0) kind = function.kind;
   if (kind != function.kind) {
-    return fault(run, id, "layer " + number(op.layer) + " is of kind " +
-                              names_[static_cast<std::size_t>(kind)] +
-                              ", but the function is one of another kind");
+    return fault(run, id,
+                 "layer " + number(op.layer) + " is of kind " +
+                     names_[static_cast<std::size_t>(kind)] +
+                     ", but the function is one of another kind");
   }
   auto& done = run.segments[run.cell(op.layer, op.microbatch)];
   const auto ended = [&](Phase phase) {
     const auto found = segment_counts_.find({kind, phase});
-    return found == segment_counts_.end() ||
-           done[static_cast<std::size_t>(phase)] == found->second;
+    return found == segment_counts_.end() || done[static_cast<std::size_t>(phase)] == found->second;
   };
   std::uint8_t& next = done[static_cast<std::size_t>(op.phase)];
   if (next != function.segment) {
-    return fault(run, id, "of this part of " + at(op.layer, op.microbatch) + " segment " +
-                              number(next) + " is next: each runs once, in order");
+    return fault(run, id,
+                 "of this part of " + at(op.layer, op.microbatch) + " segment " + number(next) +
+                     " is next: each runs once, in order");
   }
   if (function.segment == 0) {
     bool ready = true;
@@ -65,8 +66,9 @@ bool Values::in_order(RoleRun& run, OpId id, const FunctionRole& function) {
     if (op.phase == Phase::B || op.phase == Phase::I) ready = ready && ended(Phase::R);
     if (op.phase == Phase::W) ready = ready && ended(Phase::I);
     if (!ready) {
-      return fault(run, id, "the passes of " + at(op.layer, op.microbatch) +
-                                " that it follows have not ended");
+      return fault(
+          run, id,
+          "the passes of " + at(op.layer, op.microbatch) + " that it follows have not ended");
     }
   }
   ++next;
@@ -77,25 +79,28 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
   const Op& op = run.role.op(id);
   const Meaning& meaning = found.meaning;
   if (meaning.what != Means::Weights || found.origin != 0) {
-    return fault(run, id, "reads " + text(meaning) + " as its parameters " +
-                              names_[static_cast<std::size_t>(formal.name)]);
+    return fault(run, id,
+                 "reads " + text(meaning) + " as its parameters " +
+                     names_[static_cast<std::size_t>(formal.name)]);
   }
   int& unit = bound_unit(op.layer, formal.suffix);
   if (unit < 0) unit = meaning.id;
   if (unit != meaning.id) {
-    return fault(run, id, "reads the parameters of " + unit_name(meaning.id) + ", but layer " +
-                              number(op.layer) + " has those of " + unit_name(unit));
+    return fault(run, id,
+                 "reads the parameters of " + unit_name(meaning.id) + ", but layer " +
+                     number(op.layer) + " has those of " + unit_name(unit));
   }
   if (op.stage >= 0) {
-    const auto cell = static_cast<std::size_t>(op.stage) *
-                          static_cast<std::size_t>(run.microbatches) +
-                      static_cast<std::size_t>(op.microbatch);
+    const auto cell =
+        static_cast<std::size_t>(op.stage) * static_cast<std::size_t>(run.microbatches) +
+        static_cast<std::size_t>(op.microbatch);
     std::int32_t& version = run.versions[cell];
     if (version < 0) version = meaning.version;
     if (version != meaning.version) {
-      return fault(run, id, "reads version " + number(meaning.version) + " of the weights of " +
-                                unit_name(unit) + ", but the stage has begun this microbatch with " +
-                                number(version));
+      return fault(run, id,
+                   "reads version " + number(meaning.version) + " of the weights of " +
+                       unit_name(unit) + ", but the stage has begun this microbatch with " +
+                       number(version));
     }
   }
   if (op.phase == Phase::F) uses_.push_back({unit, op.layer, op.microbatch});
@@ -116,8 +121,9 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
   if (formal.what == FormalRole::Weights) return check_weights(run, id, formal, found);
   const Meaning wanted = expected(formal, op.layer, op.microbatch);
   if (found.meaning == wanted && found.origin == 0) return true;
-  return fault(run, id, "reads as " + name + " " + text(found.meaning) + ", not " + text(wanted) +
-                            (found.origin == 0 ? "" : " from its beginning"));
+  return fault(run, id,
+               "reads as " + name + " " + text(found.meaning) + ", not " + text(wanted) +
+                   (found.origin == 0 ? "" : " from its beginning"));
 }
 
 bool Values::overlaps(const RoleRun& run, OpId id) {
@@ -128,8 +134,8 @@ bool Values::overlaps(const RoleRun& run, OpId id) {
   for (std::size_t a = 0; a < touches_.size(); ++a) {
     if (formals[a].access == Access::Read) continue;
     for (std::size_t b = 0; b < touches_.size(); ++b) {
-      if (a != b && touches_[a].root == touches_[b].root &&
-          touches_[a].begin < touches_[b].end && touches_[b].begin < touches_[a].end) {
+      if (a != b && touches_[a].root == touches_[b].root && touches_[a].begin < touches_[b].end &&
+          touches_[b].begin < touches_[a].end) {
         return true;
       }
     }
@@ -144,6 +150,11 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   const std::size_t count = body.formals.size();
   std::vector<Content> contents(count);
   std::vector<PatternId> found(count);
+  for (const BufferId arg : run.role.args_of(op)) {
+    if (!run.role.buffer(arg).piece_of.valid()) continue;
+    return fault(run, id,
+                 "is given each rank's own piece of a buffer, which no layer computes with");
+  }
   for (std::size_t f = 0; f < count; ++f) {  // before anything is noted: it may have to wait
     if (function.formals[f].adds()) continue;
     if (!content(run, run.ranges.touch(op, f), contents[f])) return false;
@@ -171,8 +182,8 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   for (std::size_t f = 0; f < count; ++f) {
     if (function.formals[f].adds() || body.formals[f].access == Access::Read) continue;
     Content made;
-    made.meaning = expected({FormalRole::Tensor, function.formals[f].name, -1, {}}, op.layer,
-                            op.microbatch);
+    made.meaning =
+        expected({FormalRole::Tensor, function.formals[f].name, -1, {}}, op.layer, op.microbatch);
     made.meaning.own = function.own;
     made.pattern = summary.after[f];
     const Touch touch = run.ranges.touch(op, f);
@@ -214,7 +225,8 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
     std::vector<Held> after;
     if (!term.accumulate) {
       if (term.zeros) made = {Means::Zeros, function.own, -1, -1, -1, 0, {}};
-      after.push_back({0, touch.end - touch.begin, {made, patterns_.uniform(term.as), -term.begin}});
+      after.push_back(
+          {0, touch.end - touch.begin, {made, patterns_.uniform(term.as), -term.begin}});
     } else {
       if (!holds(run, touch, before)) return false;
       for (Held part : before) {
@@ -222,17 +234,21 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
         Content c{made, patterns_.uniform(term.as), -term.begin};
         if (made.what == Means::Statistics) {
           c.meaning.id = old.id;
-          if (old.what != Means::Statistics || old.microbatch >= op.microbatch) {
-            return fault(run, id, "updates running statistics with microbatch " +
-                                      number(op.microbatch) + ", but finds " + text(old));
+          const auto& kept = patterns_.at(part.content.pattern).pieces;
+          if (old.what != Means::Statistics || old.microbatch >= op.microbatch ||
+              kept[0].as.dtype != term.as.dtype) {
+            return fault(run, id,
+                         "updates running statistics with microbatch " + number(op.microbatch) +
+                             ", but finds " + text(old));
           }
         } else if (old.what != Means::Zeros &&
                    (old.what != made.what || (old.id != made.id && !made.own))) {
           return fault(run, id, "adds to " + text(old) + " what belongs to " + text(made));
         } else if (old.what != Means::Zeros && part.content.pattern != c.pattern &&
                    !patterns_.at(part.content.pattern).pieces.empty()) {
-          return fault(run, id, "adds " + text(c.pattern) + " to " + text(old) + ", which is " +
-                                    text(part.content.pattern));
+          return fault(run, id,
+                       "adds " + text(c.pattern) + " to " + text(old) + ", which is " +
+                           text(part.content.pattern));
         }
         c.meaning.terms = c.meaning.terms + old.terms;
         c.meaning.own = c.meaning.own || old.own;

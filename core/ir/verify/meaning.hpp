@@ -1,5 +1,5 @@
-// What the bytes of a program's buffers mean while verify follows it: whose values they are, and how
-// the ranks' parts make up the whole.
+// What the bytes of a program's buffers mean while verify follows it: whose values they are, and
+// how the ranks' parts make up the whole.
 #pragma once
 
 #include <compare>
@@ -106,9 +106,9 @@ struct Held {
 
 /// What a function makes of the placements that it finds.
 struct Summary {
-  std::string fault;              // not empty: of a kernel, in words
-  std::vector<PatternId> after;   // by formal
-  struct Term {                   // added to, or begins, a sum
+  std::string fault;             // not empty: of a kernel, in words
+  std::vector<PatternId> after;  // by formal
+  struct Term {                  // added to, or begins, a sum
     std::size_t formal = 0;
     std::int64_t begin = 0, end = 0;
     PlacedAs as;

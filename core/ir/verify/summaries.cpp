@@ -50,16 +50,15 @@ class Evaluation {
     if (delays()) fill_written();
     for (std::size_t f = 0; f < states_.size(); ++f) {
       Pattern pattern;
-      states_[f].visit(0, Patterns::kEndless,
-                       [&](std::int64_t begin, std::int64_t end, const PlacedAs& as) {
-                         auto& pieces = pattern.pieces;
-                         if (!pieces.empty() && pieces.back().end == begin &&
-                             pieces.back().as == as) {
-                           pieces.back().end = end;
-                         } else {
-                           pieces.push_back({begin, end, as});
-                         }
-                       });
+      states_[f].visit(
+          0, Patterns::kEndless, [&](std::int64_t begin, std::int64_t end, const PlacedAs& as) {
+            auto& pieces = pattern.pieces;
+            if (!pieces.empty() && pieces.back().end == begin && pieces.back().as == as) {
+              pieces.back().end = end;
+            } else {
+              pieces.push_back({begin, end, as});
+            }
+          });
       const std::int64_t bytes = function_.formals[f].bytes.v;
       auto& pieces = pattern.pieces;
       if (pieces.size() == 1 && pieces[0].begin == 0 && pieces[0].end == bytes) {
@@ -184,9 +183,8 @@ class Evaluation {
     };
     list(kernel.in, row.in, operands.in);
     list(kernel.out, row.out, operands.out);
-    return fault(kernel, "along " +
-                             program_.mesh.dims[static_cast<std::size_t>(axis)].name + " " + what +
-                             ": these do not go together");
+    return fault(kernel, "along " + program_.mesh.dims[static_cast<std::size_t>(axis)].name + " " +
+                             what + ": these do not go together");
   }
 
   void write(const Kernel& kernel, std::size_t i, Placement placement) {

@@ -5,7 +5,8 @@
 
 namespace lockstep::verification {
 
-/// What a collective makes of one axis of its group; none: it would mean nothing. `flat`: of a unit.
+/// What a collective makes of one axis of its group; none: it would mean nothing. `flat`: of a
+/// unit.
 std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
   const auto when = [](bool holds, Along after) {
     return holds ? std::optional(after) : std::nullopt;
@@ -40,28 +41,31 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
 bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
   const Op& op = run.role.op(id);
   const Means what = held.content.meaning.what;
-  const bool flat = what == Means::Gradient || what == Means::Weights || what == Means::Moment1 ||
-                    what == Means::Moment2;
+  const bool own_gradient =
+      held.content.meaning.own &&
+      run.role.buffer(run.role.root(run.role.args_of(op)[0])).kind == BufferKind::Grad;
+  const bool flat = own_gradient || what == Means::Gradient || what == Means::Weights ||
+                    what == Means::Moment1 || what == Means::Moment2;
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
   Pattern after = patterns_.at(held.content.pattern);
   for (Pattern::Piece& piece : after.pieces) {
     if (adds && what != Means::Zeros && piece.as.dtype != dtype) {
-      return fault(run, id, "adds up " + text(held.content.meaning) + " as " +
-                                std::string(to_string(dtype)) + ", but it holds " +
-                                std::string(to_string(piece.as.dtype)));
+      return fault(run, id,
+                   "adds up " + text(held.content.meaning) + " as " +
+                       std::string(to_string(dtype)) + ", but it holds " +
+                       std::string(to_string(piece.as.dtype)));
     }
     for (const int axis : axes_) {
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
       const Along before = piece.as.placement.along(axis);
       const std::optional<Along> along = along_after(op.kind, before, flat);
       if (!along) {
-        return fault(run, id, text(held.content.meaning) + " is " +
-                                  std::string(to_string(before)) + " along " +
-                                  program_.mesh.dims[static_cast<std::size_t>(axis)].name +
-                                  ", which " + std::string(to_string(op.kind)) +
-                                  " does not take");
+        return fault(run, id,
+                     text(held.content.meaning) + " is " + std::string(to_string(before)) +
+                         " along " + program_.mesh.dims[static_cast<std::size_t>(axis)].name +
+                         ", which " + std::string(to_string(op.kind)) + " does not take");
       }
       piece.as.placement.set(axis, *along);
     }
@@ -95,8 +99,8 @@ bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
     meaning = expected({FormalRole::Tensor, name(e->out), -1, {}}, op.layer, op.microbatch);
     return true;
   }
-  return fault(run, id, text(meaning) + " is not what layer " + number(op.layer) +
-                            " exchanges in this way");
+  return fault(run, id,
+               text(meaning) + " is not what layer " + number(op.layer) + " exchanges in this way");
 }
 
 bool Values::collective(RoleRun& run, OpId id) {
@@ -117,15 +121,17 @@ bool Values::collective(RoleRun& run, OpId id) {
     };
     const bool overlap = from.root == to.root && from.begin < to.end && to.begin < from.end;
     if (overlap && !own_piece(args[0]) && !own_piece(args[1])) {
-      return fault(run, id, "writes what other members still read: only each member's own piece "
-                            "may lie in the whole");
+      return fault(run, id,
+                   "writes what other members still read: only each member's own piece "
+                   "may lie in the whole");
     }
   }
   if (!in_place) {
     std::optional<Content> all = unite(held);
     if (!all || !patterns_.is_uniform(all->pattern) || all->origin != 0) {
-      return fault(run, id, "communicates parts of several tensors, " +
-                                text(held.front().content.meaning) + " among them");
+      return fault(run, id,
+                   "communicates parts of several tensors, " + text(held.front().content.meaning) +
+                       " among them");
     }
     held = {{0, held.back().end, *all}};
   }
@@ -211,11 +217,12 @@ bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>&
         Meaning a = all->meaning, b = c.meaning;
         a.terms = b.terms = {};
         a.own = b.own = false;
-        const bool terms = a.what == Means::Gradient || a.what == Means::Loss ||
-                           a.what == Means::Squares;
+        const bool terms =
+            a.what == Means::Gradient || a.what == Means::Loss || a.what == Means::Squares;
         if (!terms || a != b || all->origin != c.origin || all->pattern != c.pattern) {
-          return fault(run, id, "adds " + text(c.meaning) + " of stage " + number(coordinate) +
-                                    " to " + text(all->meaning));
+          return fault(run, id,
+                       "adds " + text(c.meaning) + " of stage " + number(coordinate) + " to " +
+                           text(all->meaning));
         }
         all->meaning.terms = all->meaning.terms + c.meaning.terms;
         all->meaning.own = all->meaning.own || c.meaning.own;
@@ -245,11 +252,15 @@ bool Values::send(RoleRun& run, OpId id) {
     return true;
   }
   const Touch touch = run.ranges.touch(op, 0);
+  if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
+    return fault(run, id, "receives into each rank's own piece of a buffer");
+  }
   Content message;
   message.meaning.what = Means::Message;
   message.meaning.id = static_cast<std::int32_t>(receipts_.size());
   receipts_.push_back({{other, own, direction(op)},
-                       static_cast<std::size_t>(run.received[channel_end(op)]++), touch});
+                       static_cast<std::size_t>(run.received[channel_end(op)]++),
+                       touch});
   put(run, touch, {{0, touch.end - touch.begin, message}});
   return true;
 }
@@ -309,15 +320,16 @@ bool Values::host_copy(RoleRun& run, OpId id) {
                     patterns_.at(all->pattern).pieces[0].as.dtype ==
                         run.role.buffer(run.role.args_of(op)[0]).dtype;
   if (!fits || (!loss && !norm)) {
-    return fault(run, id, "takes " + (all ? text(all->meaning) : "several tensors") +
-                              " to the host as " + std::string(to_string(op.host())));
+    return fault(run, id,
+                 "takes " + (all ? text(all->meaning) : "several tensors") + " to the host as " +
+                     std::string(to_string(op.host())));
   }
   for (const int axis : axes_) {
     const Along along = patterns_.at(all->pattern).pieces[0].as.placement.along(axis);
     if (along != Along::Same) {
-      return fault(run, id, text(all->meaning) + " is " + std::string(to_string(along)) +
-                                " along " +
-                                program_.mesh.dims[static_cast<std::size_t>(axis)].name);
+      return fault(run, id,
+                   text(all->meaning) + " is " + std::string(to_string(along)) + " along " +
+                       program_.mesh.dims[static_cast<std::size_t>(axis)].name);
     }
   }
   (loss ? run.loss_copied : run.norm_copied) = true;

@@ -72,9 +72,10 @@ bool Values::copy(RoleRun& run, OpId id, const Kernel& kernel) {
                       b->meaning.what == Means::Gradient && a->meaning.id == b->meaning.id &&
                       a->pattern == b->pattern && a->origin == b->origin;
     if (!sums) {
-      return fault(run, id, "adds " + (a ? text(a->meaning) : "several tensors") + " to " +
-                                (b ? text(b->meaning) : "several tensors") +
-                                ": not two gradients of one shard");
+      return fault(run, id,
+                   "adds " + (a ? text(a->meaning) : "several tensors") + " to " +
+                       (b ? text(b->meaning) : "several tensors") +
+                       ": not two gradients of one shard");
     }
     Content sum = *a;
     sum.meaning.terms = a->meaning.terms + b->meaning.terms;
@@ -115,7 +116,8 @@ int Values::unit_at(const RoleRun& run, std::int32_t unit) const {
 bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                             std::int32_t version) {
   const Meaning& meaning = gradient.meaning;
-  const bool user = meaning.own && (meaning.what == Means::Gradient || meaning.what == Means::Tensor);
+  const bool user =
+      meaning.own && (meaning.what == Means::Gradient || meaning.what == Means::Tensor);
   if (user) return true;
   if (meaning.what != Means::Gradient) {
     return fault(run, id, "reads " + text(meaning) + " as a gradient");
@@ -153,8 +155,7 @@ bool Values::square(RoleRun& run, OpId id, const Kernel& kernel) {
   const Summary& summary = summaries_.of(run.role.op(id).function(), found);
   if (!summary.fault.empty()) return fault(run, id, text(g->meaning) + ": " + summary.fault);
   made.pattern = summary.after[1];
-  put(run, id, 1,
-      {{0, program_.function(run.role.op(id).function()).formals[1].bytes.v, made}});
+  put(run, id, 1, {{0, program_.function(run.role.op(id).function()).formals[1].bytes.v, made}});
   return true;
 }
 
@@ -170,17 +171,18 @@ bool Values::clip(RoleRun& run, OpId id) {
       return fault(run, id, "reads " + text(part.content.meaning) + " as squares of gradients");
     }
     if (pattern != 0 && part.content.pattern != pattern) {
-      return fault(run, id, "reads squares that are " + text(pattern) + " and " +
-                                text(part.content.pattern));
+      return fault(
+          run, id,
+          "reads squares that are " + text(pattern) + " and " + text(part.content.pattern));
     }
     pattern = part.content.pattern;
     sum.terms = sum.terms + part.content.meaning.terms;
     sum.own = sum.own || part.content.meaning.own;
   }
   if (!sum.own && sum.terms != all_units_) {
-    return fault(run, id, "reads the squares of " + number(sum.terms.count) +
-                              " gradients: those of all " + number(all_units_.count) +
-                              " units count, each once");
+    return fault(run, id,
+                 "reads the squares of " + number(sum.terms.count) + " gradients: those of all " +
+                     number(all_units_.count) + " units count, each once");
   }
   const Summary& summary = summaries_.of(run.role.op(id).function(), {pattern, 0, 0});
   if (!summary.fault.empty()) return fault(run, id, summary.fault);
@@ -208,7 +210,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
     if (held[i]) found[i] = held[i]->pattern;
   }
   const auto operand = [&](const std::vector<Operand>& operands, std::size_t i) {
-    return operands[i].present() ? static_cast<int>(operands[i].formal) : -1;
+    return i < operands.size() ? static_cast<int>(operands[i].formal) : -1;
   };
   const auto of = [&](int formal) -> const std::optional<Content>& {
     return held[static_cast<std::size_t>(formal)];
@@ -216,8 +218,8 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const std::int64_t elements = kernel.dims[0];
   const int w = operand(kernel.out, 0), g = operand(kernel.in, 0);
   if (!of(w) || of(w)->meaning.what != Means::Weights || of(w)->origin != 0) {
-    return fault(run, id, "updates " + (of(w) ? text(of(w)->meaning) : "several tensors") +
-                              " as weights");
+    return fault(run, id,
+                 "updates " + (of(w) ? text(of(w)->meaning) : "several tensors") + " as weights");
   }
   const Meaning weights = of(w)->meaning;
   const int u = unit_at(run, weights.id);
@@ -233,10 +235,10 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
     const Means wanted = i == 1 ? Means::Moment1 : Means::Moment2;
     if (!of(m) || of(m)->meaning.what != wanted || of(m)->meaning.id != weights.id ||
         of(m)->origin != 0) {
-      return fault(run, id, "updates the weights of " + unit.name + " with " +
-                                (of(m) ? text(of(m)->meaning) : "several tensors") +
-                                " in the place of " + text({wanted, false, -1, -1, weights.id, 0,
-                                                            {}}));
+      return fault(run, id,
+                   "updates the weights of " + unit.name + " with " +
+                       (of(m) ? text(of(m)->meaning) : "several tensors") + " in the place of " +
+                       text({wanted, false, -1, -1, weights.id, 0, {}}));
     }
   }
   if (!of(g)) return fault(run, id, "reads parts of unlike sums as one gradient");
@@ -247,8 +249,9 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   if (!whole_gradient(run, id, *of(g), elements, weights.version) || failed_) return true;
   if (const int c = operand(kernel.in, 1); c >= 0) {
     if (!of(c) || of(c)->meaning.what != Means::Coefficient) {
-      return fault(run, id, "reads " + (of(c) ? text(of(c)->meaning) : "several tensors") +
-                                " as the coefficient of clipping");
+      return fault(run, id,
+                   "reads " + (of(c) ? text(of(c)->meaning) : "several tensors") +
+                       " as the coefficient of clipping");
     }
   }
   const Summary& summary = summaries_.of(op.function(), found);
@@ -256,13 +259,13 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
     return fault(run, id, "updates " + unit.name + ": " + summary.fault);
   }
   if (std::max(op.microbatch, 0) != weights.version) {
-    return fault(run, id, "is update " + number(weights.version) + " of " + unit.name +
-                              " in this step, but counted as " + number(op.microbatch));
+    return fault(run, id,
+                 "is update " + number(weights.version) + " of " + unit.name +
+                     " in this step, but counted as " + number(op.microbatch));
   }
   Content after = *of(w);
   ++after.meaning.version;
-  put(run, id, static_cast<std::size_t>(w),
-      {{0, elements * size_of(kernel.out[0].dtype), after}});
+  put(run, id, static_cast<std::size_t>(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
   return true;
 }
 

@@ -105,8 +105,8 @@ FunctionRole Values::role_of(const Function& function) {
     bool only_output = function.formals[f].access != Access::Read, loss = false;
     for (const Kernel& k : function.kernels) {
       for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
-      const bool entropy = k.kind == KernelKind::CrossEntropy ||
-                           k.kind == KernelKind::CrossEntropyParallel;
+      const bool entropy =
+          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
       loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
     }
     if (is_unit("gw") && only_output) {
@@ -192,12 +192,6 @@ std::string Values::text(PatternId pattern) const {
 void Values::place_units(RoleRun& run) {
   for (const Unit& unit : run.role.units) {
     const std::int32_t id = unit_ids_.at(unit.name);
-    if (unit.shard_group.valid() && !unit.adam_m.valid()) {
-      faults_.add("rank " + number(run.rank) + ": unit " + unit.name +
-                  " is in shards, but no optimizer updates it");
-      failed_ = true;
-      return;
-    }
     for (const GroupId group : {unit.shard_group, unit.split_group}) {
       if (!group.valid()) continue;
       for (const int axis : program_.group(group).dims) {
@@ -217,9 +211,9 @@ void Values::place_units(RoleRun& run) {
     const auto placed = [&](bool split, Along shard) {
       Placement p;
       for (const int axis : axes_) {
-        p.set(axis, in(unit.shard_group, axis)                ? shard
+        p.set(axis, in(unit.shard_group, axis)            ? shard
                     : split && in(unit.split_group, axis) ? Along::Split
-                                                              : Along::Same);
+                                                          : Along::Same);
       }
       return p;
     };
@@ -261,11 +255,12 @@ void Values::place_units(RoleRun& run) {
           run.ranges.part(buffer, 0, run.role.buffer(buffer).bytes.v, Access::Write);
       put(run, touch, {{0, touch.end - touch.begin, c}});
     };
-    const bool trained = unit.adam_m.valid();
-    const Along param = !unit.whole_param     ? Along::Flat
+    // Running statistics, which forward updates, have no optimizer state and are never in shards.
+    const bool weights = unit.adam_m.valid() || unit.shard_group.valid();
+    const Along param = !unit.whole_param    ? Along::Flat
                         : unit.gathered_late ? Along::Piece
-                                              : Along::Same;
-    put_state(unit.param, trained ? Means::Weights : Means::Statistics, param);
+                                             : Along::Same;
+    put_state(unit.param, weights ? Means::Weights : Means::Statistics, param);
     put_state(unit.master, Means::Weights, Along::Flat);
     put_state(unit.adam_m, Means::Moment1, Along::Flat);
     put_state(unit.adam_v, Means::Moment2, Along::Flat);
@@ -326,14 +321,14 @@ void Values::finish() {
   for (const Claim& claim : claims_) {
     const Meaning& sum = claim.sum;
     if (sum.own) continue;
-    const Terms wanted = sum.what == Means::Loss   ? losses
-                         : claim.version < 0 ? of_step[sum.id]
-                                             : of_update[{sum.id, claim.version}];
+    const Terms wanted = sum.what == Means::Loss ? losses
+                         : claim.version < 0     ? of_step[sum.id]
+                                                 : of_update[{sum.id, claim.version}];
     if (sum.terms == wanted) continue;
     fault(*claim.run, claim.op,
           text(sum) + " is the sum of " + number(sum.terms.count) + " terms, but should be of " +
-              number(wanted.count) + (sum.what == Means::Loss ? ", one per microbatch"
-                                                              : ", one per use of its weights") +
+              number(wanted.count) +
+              (sum.what == Means::Loss ? ", one per microbatch" : ", one per use of its weights") +
               ": some are missing, twice or of another update");
   }
   for (RoleRun& run : runs_) finish(run);
@@ -364,13 +359,14 @@ void Values::finish(RoleRun& run) {
                             (ended(Phase::W) && (ended(Phase::I) || wanted(Phase::I) == 0)) ||
                             (ended(Phase::I) && wanted(Phase::W) == 0);
       if (none || (ended(Phase::F) && backward)) continue;
-      fault(run, end, "the step ends, but layer " + number(l) + " of microbatch " + number(mb) +
-                          " has not been passed forward and backward");
+      fault(run, end,
+            "the step ends, but layer " + number(l) + " of microbatch " + number(mb) +
+                " has not been passed forward and backward");
     }
   }
   for (const Unit& unit : run.role.units) {
-    const Touch touch = run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v,
-                                        Access::Read);
+    const Touch touch =
+        run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
     run.held[static_cast<std::size_t>(touch.root.v)].visit(
         touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
           if (!unit.adam_m.valid()) return;
@@ -380,15 +376,15 @@ void Values::finish(RoleRun& run) {
           bool fresh = true;
           for (const int axis : axes_) {
             const auto& pieces = patterns_.at(c.pattern).pieces;
-            fresh = fresh && (unit.gathered_late ||
-                              pieces[0].as.placement.along(axis) != Along::Piece);
+            fresh =
+                fresh && (unit.gathered_late || pieces[0].as.placement.along(axis) != Along::Piece);
           }
           if (updated && fresh) return;
-          fault(run, end, "the step ends, but the parameters of " + unit.name +
-                              (updated ? " are up to date in each rank's own piece alone"
-                                       : " are " + text(c.meaning) + " after " +
-                                             number(c.meaning.version) + " updates of " +
-                                             number(program_.updates_per_step)));
+          fault(run, end,
+                "the step ends, but the parameters of " + unit.name +
+                    (updated ? " are up to date in each rank's own piece alone"
+                             : " are " + text(c.meaning) + " after " + number(c.meaning.version) +
+                                   " updates of " + number(program_.updates_per_step)));
         });
   }
 }

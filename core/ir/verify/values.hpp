@@ -144,7 +144,7 @@ class Values {
   std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer
   std::map<std::pair<int, std::int32_t>, int> bound_units_;       // by layer and suffix
   std::vector<PatternId> whole_units_;  // by unit: as a function reads its parameters
-  std::vector<Touch> touches_;  // of the call at hand
+  std::vector<Touch> touches_;          // of the call at hand
   bool vision_ = false;
   bool failed_ = false;
 
@@ -168,7 +168,7 @@ class Values {
     std::map<std::int32_t, std::vector<Held>> by_role;
     std::map<int, std::vector<Held>> by_coordinate;  // along "pp"
   };
-  std::map<std::tuple<std::int32_t, Rank, int>, Meeting> meetings_;  // group, first member, which
+  std::map<std::tuple<std::int32_t, Rank, int>, Meeting> meetings_;   // group, first member, which
   using Channel = std::tuple<std::int32_t, std::int32_t, Direction>;  // from and to role
   std::map<Channel, std::vector<std::vector<Held>>> messages_;
   struct Receipt {
