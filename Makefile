@@ -18,9 +18,9 @@ gui:  ## build and start the desktop application (FILE=scenario, run folder or t
 	@scripts/build $(PRESET) lockstep-gui
 	@build/$(PRESET)/bin/lockstep-gui $(or $(FILE),scenarios/schedules/1f1b-p4-m8.toml)
 
-test:  ## build and run the test suite
+test:  ## build and run the test suite, device code included where a CUDA toolkit is found
 	@scripts/install-dependencies
-	@scripts/build $(PRESET)
+	@LOCKSTEP_CUDA=$${LOCKSTEP_CUDA:-ON} scripts/build $(PRESET)
 	@scripts/run-tests $(PRESET)
 
 bench:  ## build and run the benchmarks (always with the bench preset)
@@ -36,8 +36,7 @@ lint:  ## include rule, formatting, clang-tidy 14 (long)
 	@scripts/install-dependencies format lint
 	@scripts/check-includes
 	@scripts/format --check
-	@scripts/build $(PRESET)
-	@scripts/lint build/$(PRESET)
+	@scripts/lint
 
 fresh-check:  ## the README's two commands inside a minimal Debian 12 (root, network)
 	@scripts/fresh-check

@@ -3,6 +3,7 @@
 #include "backends/cpu/cpu_backend.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
+#include "backends/reference/reference_backend.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/base/nearest.hpp"
 
@@ -19,7 +20,7 @@ class CpuKernels final : public cuda::HostCompute {
   }
 
  private:
-  cpu::ThreadTeam team_;
+  ThreadTeam team_;
 };
 
 }  // namespace
@@ -31,32 +32,39 @@ CudaPlatform cuda_platform() {
 }
 
 std::vector<std::string> backend_names() {
-  if (cuda::has_toolkit()) return {"sim", "cpu", "cuda"};
-  return {"sim", "cpu"};
+  if (cuda::has_toolkit()) return {"sim", "cpu", "cuda", "reference"};
+  return {"sim", "cpu", "reference"};
 }
 
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Process* process) {
-  if (name == "sim" && process != nullptr && process->size() > 1) {
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name,
+                                              const BackendOptions& options) {
+  Process* const process = options.process;
+  if ((name == "sim" || name == "reference") && process != nullptr && process->size() > 1) {
     return Error{ErrorKind::InvalidSpec,
-                 "backend 'sim' runs in one process, and " + std::to_string(process->size()) +
-                     " were started",
+                 "backend '" + std::string(name) + "' runs in one process, and " +
+                     std::to_string(process->size()) + " were started",
                  std::nullopt};
   }
-  if (name == "sim") return make_sim_backend();
-  if (name == "cpu") return make_cpu_backend({.process = process});
+  if (name == "sim") return make_sim_backend(options.what_if);
+  if (name == "cpu") return make_cpu_backend({.process = process}, options.threads_per_rank);
+  if (name == "reference") return make_reference_backend({.process = process});
   if (name == "cuda" && cuda::has_toolkit()) {
-    return make_cuda_backend(cuda_platform(), {.process = process});
+    CudaOptions cuda = options.cuda;
+    cuda.host_threads = options.threads_per_rank;
+    return make_cuda_backend(cuda_platform(), std::move(cuda), {.process = process});
   }
   if (name == "cuda") {
     return Error{ErrorKind::Unsupported,
-                 "backend 'cuda' is not built into this binary: there was no CUDA toolkit",
+                 "backend 'cuda' is not built into this binary: there was no CUDA toolkit, or no "
+                 "GPU was visible and LOCKSTEP_CUDA was not ON (docs/gpu.md)",
                  std::nullopt};
   }
   std::string message = "unknown backend '" + std::string(name) + "'";
-  if (const std::string close = nearest(name, {"sim", "cpu", "cuda"}); !close.empty()) {
+  if (const std::string close = nearest(name, {"sim", "cpu", "cuda", "reference"});
+      !close.empty()) {
     message += "; did you mean '" + close + "'?";
   } else {
-    message += "; known: sim, cpu, cuda";
+    message += "; known: sim, cpu, cuda, reference";
   }
   return Error{ErrorKind::InvalidSpec, std::move(message), std::nullopt};
 }

@@ -8,11 +8,11 @@
 namespace lockstep {
 
 Result<Report> simulated_step(const Scenario& scenario) {
-  const Result<Program> program = lower(scenario);
+  const Result<Program> program = lower_to_fit(scenario);
   if (!program) return program.error();
-  const Result<RunResult> ran = SimBackend().run(*program, scenario, {});
+  const Result<RunResult> ran = SimBackend(scenario.what_if).run(*program, scenario.cluster, {});
   if (!ran) return ran.error();
-  return analyze(ran->trace, *program, scenario);
+  return analyze(ran->trace, *program, scenario.cluster);
 }
 
 Bytes fullest_rank(const Report& report) {

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// Requires validate(scenario).empty(). Errors: those of lower() and of the simulator. Thread-safe.
+/// Requires validate(scenario).empty(). Errors: those of lower_to_fit() and of the simulator.
+/// Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
 
 /// Of the rank that needs most.

@@ -42,7 +42,7 @@ const Simulated& pipeline(std::int64_t spans) {
   Result<Program> program = lower(s);
   if (!program) return *entry;
   entry->program = std::move(*program);
-  Result<RunResult> run = make_sim_backend()->run(entry->program, s, {});
+  Result<RunResult> run = make_sim_backend()->run(entry->program, s.cluster, {});
   if (run) entry->trace = std::move(run->trace);
   return *entry;
 }

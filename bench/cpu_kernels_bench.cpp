@@ -73,8 +73,8 @@ LOCKSTEP_GEMM_BENCH(fc, 3072, 768);
 LOCKSTEP_GEMM_BENCH(fcproj, 768, 3072);
 LOCKSTEP_GEMM_BENCH(logits, 50257, 768);
 
-void kernel_of(benchmark::State& state, KernelKind kind, std::array<std::int64_t, 6> dims,
-               std::array<double, 4> scalars, std::size_t inputs, std::size_t outputs) {
+void kernel_of(benchmark::State& state, KernelKind kind, decltype(Kernel::dims) dims,
+               decltype(Kernel::scalars) scalars, std::size_t inputs, std::size_t outputs) {
   Kernel kernel;
   kernel.kind = kind;
   kernel.dims = dims;

@@ -10,7 +10,7 @@
 #include "core/ir/program.hpp"
 #include "gui/draw/painter.hpp"
 #include "gui/draw/timeline_drawing.hpp"
-#include "gui/model/run_view.hpp"
+#include "gui/model/run/run_view.hpp"
 
 namespace {
 

@@ -70,7 +70,7 @@ std::string straggler_table(const Report& r) {
     const RankCauses& c = r.causes.ranks[rank];
     if (c.caused_wait.v < kWorthTelling * r.step_time.v) break;
     any = true;
-    table.add({fmt::format("rank {}", rank), fmt::format("{:.4g}", c.last_arrivals),
+    table.add({fmt::format("rank {}", r.ranks[rank].number), fmt::format("{:.4g}", c.last_arrivals),
                time_text(c.caused_wait), time_text(c.own_wait)});
   }
   return any ? table.text() : "";

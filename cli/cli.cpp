@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "backends/backends.hpp"
+#include "backends/version.hpp"
 #include "cli/commands.hpp"
 #include "core/base/nearest.hpp"
 
@@ -27,7 +28,7 @@ class Parser {
   explicit Parser(const Console& console) : console_(console) {
     app_.require_subcommand(1);
     app_.set_help_all_flag("--help-all", "help of every command");
-    app_.set_version_flag("--version", "lockstep 0.1.0");
+    app_.set_version_flag("--version", version_text("lockstep"));
     app_.get_formatter()->column_width(34);
     add_run();
     add_report();
@@ -37,6 +38,8 @@ class Parser {
     add_recommend();
     add_search();
     add_calibrate();
+    add_validate();
+    add_collective();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
@@ -92,8 +95,9 @@ class Parser {
     return "lockstep " + arguments.front() + " was given more than it takes";
   }
 
-  static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set) {
-    sub->add_option("scenario", scenario, "scenario file (TOML)")->required()->type_name("FILE");
+  static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set,
+                           const char* what = "scenario file (TOML)") {
+    sub->add_option("scenario", scenario, what)->required()->type_name("FILE");
     sub->add_option("--set", set, "override a key of the scenario, several times")
         ->type_name("SECTION.KEY=VALUE")
         ->take_all()
@@ -101,12 +105,24 @@ class Parser {
   }
 
   void add_run() {
-    CLI::App* sub = app_.add_subcommand("run", "simulate a scenario, or train with it");
-    add_scenario(sub, run_.scenario, run_.set);
-    sub->add_option("--backend", run_.backend, "one of " + joined(backend_names(), ", "))
+    CLI::App* sub =
+        app_.add_subcommand("run", "simulate a scenario or a program's text, or train with it");
+    add_scenario(sub, run_.scenario, run_.set, "scenario (TOML), or program as show prints it");
+    sub->add_option("--cluster", run_.cluster,
+                    "of a program: a preset's name, a profile, or a scenario whose cluster it is")
+        ->type_name("PRESET");
+    sub->add_option("--data", run_.data,
+                    "of a program: what it trains on, as training.dataset of a scenario")
+        ->type_name("PATH");
+    sub->add_option("--checkpoint-every", run_.checkpoint_every,
+                    "of a program: steps between checkpoints in --out")
+        ->check(CLI::Range(1, 1000000000));
+    sub->add_option("--backend", run_.backend,
+                    "one of " + joined(backend_names(), ", ") +
+                        "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,
-                    "steps to run now; otherwise one (sim) or the rest of training.steps")
+                    "steps to run now; otherwise one (sim) or the rest of the training")
         ->check(CLI::Range(1, 1000000000));
     sub->add_option("--resume", run_.resume, "continue from a run folder or a checkpoint folder")
         ->type_name("DIR");
@@ -222,6 +238,55 @@ class Parser {
         [this] { command_ = [this] { return calibrate_command(calibrate_, console_); }; });
   }
 
+  void add_validate() {
+    CLI::App* sub =
+        app_.add_subcommand("validate", "published runs, simulated beside their measurements");
+    sub->add_option("rows", validate_.file, "training runs or collectives (CSV)")
+        ->required()
+        ->type_name("FILE");
+    sub->add_option("--source", validate_.source, "rows of these sources only: 'zb-*'")
+        ->type_name("PATTERN");
+    sub->add_option("--row", validate_.row, "this row only")->type_name("ID");
+    sub->add_option("--set", validate_.set, "override a key of every scenario, several times")
+        ->type_name("SECTION.KEY=VALUE")
+        ->take_all()
+        ->expected(1);
+    sub->add_flag("--rows", validate_.rows, "list every row, too");
+    sub->add_flag("--scenario", validate_.scenario, "print the scenarios instead of running them");
+    sub->add_flag("--json", validate_.json, "print JSON instead of tables");
+    sub->add_flag("--markdown", validate_.markdown, "print the tables of docs/validation.md");
+    sub->add_option("--svg", validate_.svg, "write a diagram: simulated against measured")
+        ->type_name("FILE");
+    sub->add_option("--threads", validate_.threads, "threads that simulate; 0: one for each core")
+        ->check(CLI::Range(0, 4096))
+        ->capture_default_str();
+    sub->add_flag("--quiet", validate_.quiet, "no progress");
+    sub->final_callback(
+        [this] { command_ = [this] { return validate_command(validate_, console_); }; });
+  }
+
+  void add_collective() {
+    CLI::App* sub = app_.add_subcommand("collective", "time and bandwidth of one collective");
+    sub->add_option("--kind", collective_.kind,
+                    "all_reduce, all_gather, reduce_scatter, broadcast or all_to_all")
+        ->capture_default_str();
+    sub->add_option("--bytes", collective_.bytes, "the larger buffer of a rank, as nccl-tests says")
+        ->type_name("SIZE")
+        ->capture_default_str();
+    sub->add_option("--cluster", collective_.cluster, "preset, or a profile's file")
+        ->capture_default_str();
+    sub->add_option("--nodes", collective_.nodes, "nodes")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    sub->add_option("--ranks", collective_.ranks, "ranks, the first of the nodes' (default: all)")
+        ->check(CLI::Range(2, 10000000));
+    sub->add_flag("--all-sizes", collective_.all_sizes,
+                  "8 B to 8 GiB, doubling, as nccl-tests does");
+    sub->add_flag("--json", collective_.json, "print JSON instead of a table");
+    sub->final_callback(
+        [this] { command_ = [this] { return collective_command(collective_, console_); }; });
+  }
+
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -235,6 +300,8 @@ class Parser {
   RecommendArguments recommend_;
   SearchArguments search_;
   CalibrateArguments calibrate_;
+  ValidateArguments validate_;
+  CollectiveArguments collective_;
   std::function<int()> command_;
 };
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 struct RunArguments {
-  std::string scenario;
+  std::string scenario;  // or a program's text
   std::string backend = "sim";
   std::vector<std::string> set;
   std::optional<int> steps;
@@ -20,6 +20,9 @@ struct RunArguments {
   std::string communicator;                 // backend cuda
   bool cuda_graphs = false, cudnn = false;  // likewise
   std::optional<int> trace_from, trace_steps;
+  // Of a program's text alone, where there is no scenario to say them.
+  std::string cluster, data;            // empty: preset "cpu", synthetic data
+  std::optional<int> checkpoint_every;  // steps
 };
 int run_command(const RunArguments& arguments, const Console& console);
 
@@ -68,6 +71,23 @@ struct SearchArguments {
   std::string write;  // scenario file for the fastest; empty: none
 };
 int search_command(const SearchArguments& arguments, const Console& console);
+
+struct ValidateArguments {
+  std::string file;              // CSV of training runs or of collectives
+  std::string source, row;       // pattern of sources, id; empty: all
+  std::vector<std::string> set;  // of every scenario
+  int threads = 0;               // 0: one for each core
+  bool json = false, markdown = false, rows = false, scenario = false, quiet = false;
+  std::string svg;  // file for the diagram; empty: none
+};
+int validate_command(const ValidateArguments& arguments, const Console& console);
+
+struct CollectiveArguments {
+  std::string kind = "all_reduce", bytes = "256MiB", cluster = "h100";
+  int nodes = 1, ranks = 0;  // 0: all of the nodes
+  bool all_sizes = false, json = false;
+};
+int collective_command(const CollectiveArguments& arguments, const Console& console);
 
 struct CalibrateArguments {
   std::string backend, out;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backends/simulated_step.hpp"
+#include "core/plan/layouts.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
@@ -32,18 +33,17 @@ std::string name_of(const Degrees& d) {
   return name.empty() ? "one GPU" : name;
 }
 
-/// Divisors of the GPUs, as the rules name them; each once.
+/// Divisors of the GPUs, as the rules name them, in powers of two; each once.
 std::vector<Degrees> candidates(int gpus) {
-  const auto largest_divisor = [&](int n, int most) {
-    int best = 1;
-    for (int d = 1; d <= most; d *= 2) {
-      if (n % d == 0) best = d;
-    }
-    return best;
-  };
-  const int tensor = largest_divisor(gpus, kGpusPerNode);
-  const int pipeline = largest_divisor(gpus, 4);
-  const int both = largest_divisor(gpus / tensor, 4);
+  int tensor = 1, pipeline = 1, both = 1;  // the largest: alone, alone, and beside all of `tensor`
+  for (const RankDegrees& d : divide_ranks(gpus, {kGpusPerNode, 1, 4})) {
+    const auto power_of_two = [](int n) { return (n & (n - 1)) == 0; };
+    if (!power_of_two(d.tensor) || !power_of_two(d.pipeline)) continue;
+    if (d.tensor > tensor) both = 1;
+    tensor = std::max(tensor, d.tensor);
+    both = std::max(both, d.pipeline);
+    if (d.tensor == 1) pipeline = std::max(pipeline, d.pipeline);
+  }
   std::vector<Degrees> list = {{gpus, 1, 1, 1}, {1, gpus, 1, 1}};
   for (const int t : {2, 4, 8}) {
     if (t <= tensor) list.push_back({1, gpus / t, t, 1});

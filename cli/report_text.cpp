@@ -65,12 +65,13 @@ std::vector<RankRow> groups_of(const Report& report) {
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const RankRow& group) {
       RankReport other = *group.report;
       other.rank = rank.rank;
+      other.number = rank.number;
       return other == rank;
     });
     if (same != groups.end()) {
-      same->ranks.push_back(rank.rank);
+      same->ranks.push_back(rank.number);
     } else if (groups.size() < std::size_t{kMaxRankRows}) {
-      groups.push_back({&rank, {rank.rank}});
+      groups.push_back({&rank, {rank.number}});
     } else {
       return {};  // too many to show
     }
@@ -98,7 +99,7 @@ std::string rank_table(const Report& report) {
   if (!single) rows = groups_of(report);
   const bool extremes = !single && rows.empty();
   if (rows.empty()) {
-    for (const RankReport* r : rows_of(report)) rows.push_back({r, {r->rank}});
+    for (const RankReport* r : rows_of(report)) rows.push_back({r, {r->number}});
   }
   const bool whole = !report.model.empty();  // else from a trace alone
   std::vector<std::string> columns{single ? "rank" : "ranks", "compute", "exposed comm", "idle"};
@@ -152,7 +153,7 @@ std::string memory_by_kind(const RankReport& rank) {
                                                           rank.peak_memory_by_kind.end());
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text = fmt::format("rank {}", rank.rank);
+  std::string text = fmt::format("rank {}", rank.number);
   const char* separator = ": ";
   for (const auto& [kind, bytes] : kinds) {
     text += separator + kind + " " + bytes_text(Bytes{bytes});
@@ -210,8 +211,9 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
     }
   }
   if (!r.losses.empty()) {
+    const std::string remark = losses_remark(r.losses);
     summary.add("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
-                fmt::format("{} steps", r.losses.size()));
+                fmt::format("{} steps{}{}", r.losses.size(), remark.empty() ? "" : ", ", remark));
   }
   if (!r.program_hash.empty()) summary.add("program", r.program_hash);
   const std::string causes = causes_text(r);
@@ -245,8 +247,14 @@ std::string report_text(const Report& r, const Scenario& scenario) {
 
 std::string report_text(const Report& r, const std::string& name) {
   Summary summary;
-  summary.add("trace", name,
-              fmt::format("{}, {} rank{}", r.backend, r.world_size, r.world_size == 1 ? "" : "s"));
+  const std::string ranks = fmt::format("{} rank{}", r.world_size, r.world_size == 1 ? "" : "s");
+  if (r.program_hash.empty() || r.cluster.empty()) {
+    summary.add("trace", name, fmt::format("{}, {}", r.backend, ranks));
+  } else {
+    summary.add("run", name,
+                fmt::format("{} on {}, {}, {} backend", r.model.empty() ? "a model" : r.model,
+                            r.cluster, ranks, r.backend));
+  }
   return figures_text(std::move(summary), r, nullptr);
 }
 
@@ -335,7 +343,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
     for (std::size_t i = 0; i < std::min(c.ranks.size(), std::size_t{kMaxRankRows}); ++i) {
       const RankDifference& r = c.ranks[i];
       const auto rank = static_cast<std::size_t>(r.rank);
-      ranks.add({std::to_string(r.rank), time_text(r.compute_a), time_text(r.compute_b),
+      ranks.add({std::to_string(r.number), time_text(r.compute_a), time_text(r.compute_b),
                  change_text(r.compute_a.v, r.compute_b.v), time_text(r.exposed_a),
                  time_text(r.exposed_b), time_text(r.idle_a), time_text(r.idle_b),
                  bytes_text(a.ranks[rank].peak_memory), bytes_text(b.ranks[rank].peak_memory)});

@@ -15,7 +15,8 @@ inline constexpr int kMaxRankRows = 16;  // above that, ranks with equal figures
                                          // only those with the extremes are shown
 
 std::string report_text(const Report& report, const Scenario& scenario);
-/// Of a trace alone, named `name`: without what only a program tells.
+/// Without a scenario: of a program's text or of a trace alone, named `name`; of a trace without
+/// what only a program tells.
 std::string report_text(const Report& report, const std::string& name);
 
 /// One point of a sweep: its report, or what became of it ("does not fit").

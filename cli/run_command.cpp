@@ -1,21 +1,27 @@
-// lockstep run: scenario -> program -> backend -> trace -> report, for every point of a sweep.
+// lockstep run: scenario -> program -> backend -> trace -> report, for every point of a sweep; or
+// from a program's text on.
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 
 #include "backends/backends.hpp"
 #include "backends/mpi/mpi_process.hpp"
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
+#include "cli/program_file.hpp"
 #include "cli/progress.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/timeline.hpp"
+#include "core/base/result.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/ir/text/text.hpp"
+#include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -30,38 +36,55 @@ namespace fs = std::filesystem;
 constexpr int kWarmupSteps = 2;
 constexpr int kTracedSteps = 5;
 
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
+/// What is run, and what a program does not say: where, on what data, what is kept of it.
+struct Subject {
+  std::function<Result<Program>()> program;
+  ClusterSpec cluster;
+  WhatIfSpec what_if;
+  std::string dataset;
+  CheckpointSpec checkpoint;
+  std::string scenario;  // resolved; empty: none
+};
+
+/// `scenario` outlives it.
+Subject subject_of(const Scenario& scenario) {
+  return {[&scenario] { return lower(scenario); },
+          scenario.cluster,
+          scenario.what_if,
+          scenario.dataset_path(),
+          scenario.checkpoint,
+          print_scenario(scenario)};
 }
 
 /// One point of a sweep, or the only one.
 class PointRun {
  public:
-  PointRun(const RunArguments& arguments, const Console& console, const Scenario& scenario,
+  PointRun(const RunArguments& arguments, const Console& console, const Subject& subject,
            Process& process, std::string out)
       : arguments_(arguments),
         console_(console),
-        scenario_(scenario),
+        subject_(subject),
         process_(process),
         out_(std::move(out)) {}
 
   /// The report is the leader's; of another process there is none.
   Result<std::optional<Report>> run() {
-    Result<Program> program = lower(scenario_);
+    Result<Program> program = subject_.program();
     if (!program) return program.error();
-    Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, &process_);
+    if (const auto fits = check_capacity(*program, subject_.cluster); !fits) return fits.error();
+    Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
     if (!backend) return backend.error();
     simulated_ = (*backend)->name() == "sim";
     if (const auto resumed = load_state(); !resumed) return resumed.error();
-    if (const auto planned = plan_steps(); !planned) return planned.error();
+    if (const auto planned = plan_steps(program->training.steps); !planned) return planned.error();
     if (leads()) {
-      advise();
+      advise(*program);
       if (const auto opened = open_folder(*program); !opened) return opened.error();
     }
     Result<RunResult> ran = train(*program, **backend);
     if (!ran) return ran.error();
     if (!leads()) return std::optional<Report>();
-    const Report report = analyze(ran->trace, *program, scenario_);
+    const Report report = analyze(ran->trace, *program, subject_.cluster);
     if (const auto closed = close_folder(*ran, report); !closed) return closed.error();
     if (arguments_.timeline) {
       (arguments_.json ? console_.err : console_.out)
@@ -74,7 +97,7 @@ class PointRun {
   bool leads() const { return process_.index() == 0; }
   std::string path(const std::string& name) const { return (fs::path(out_) / name).string(); }
   bool saves_checkpoints() const {
-    return !simulated_ && !out_.empty() && scenario_.checkpoint.interval > 0;
+    return !simulated_ && !out_.empty() && subject_.checkpoint.interval > 0;
   }
 
   Result<void> load_state() {
@@ -83,7 +106,7 @@ class PointRun {
       return invalid("--resume continues training: choose a backend that computes, not 'sim'");
     }
     const Result<std::string> folder =
-        find_checkpoints(arguments_.resume, scenario_.checkpoint.folder);
+        find_checkpoints(arguments_.resume, subject_.checkpoint.folder);
     if (!folder) return folder.error();
     Result<TrainingState> state = load_checkpoint(*folder);
     if (!state) return state.error();
@@ -91,13 +114,25 @@ class PointRun {
     return {};
   }
 
-  Result<void> plan_steps() {
+  BackendOptions backend_options() const {
+    BackendOptions options;
+    options.process = &process_;
+    options.threads_per_rank = arguments_.threads;
+    options.what_if = subject_.what_if;
+    options.cuda.communicator = arguments_.communicator;
+    options.cuda.graphs = arguments_.cuda_graphs;
+    options.cuda.cudnn = arguments_.cudnn;
+    return options;
+  }
+
+  /// `training_steps`: of the whole training; 0: not said.
+  Result<void> plan_steps(int training_steps) {
     first_step_ = state_ ? state_->step : 0;
-    const int rest = scenario_.training.steps - first_step_;
+    const int rest = training_steps > 0 ? training_steps - first_step_ : 1;
     options_.steps = arguments_.steps.value_or(simulated_ ? 1 : rest);
     if (options_.steps < 1) {
       return invalid("the checkpoint is at step " + std::to_string(first_step_) +
-                     " and training.steps is " + std::to_string(scenario_.training.steps) +
+                     " and training.steps is " + std::to_string(training_steps) +
                      ": nothing is left to do (--steps N does N more)");
     }
     options_.trace_from =
@@ -108,14 +143,11 @@ class PointRun {
     }
     options_.trace_steps = std::min(arguments_.trace_steps.value_or(simulated_ ? 1 : kTracedSteps),
                                     options_.steps - options_.trace_from);
-    options_.threads_per_rank = arguments_.threads;
-    options_.communicator = arguments_.communicator;
-    options_.cuda_graphs = arguments_.cuda_graphs;
-    if (options_.cuda_graphs && arguments_.backend != "cuda") {
+    options_.dataset = subject_.dataset;
+    if (arguments_.cuda_graphs && arguments_.backend != "cuda") {
       return invalid("--cuda-graphs: only the backend 'cuda' has graphs");
     }
-    options_.cudnn = arguments_.cudnn;
-    if (options_.cudnn && arguments_.backend != "cuda") {
+    if (arguments_.cudnn && arguments_.backend != "cuda") {
       return invalid("--cudnn: only the backend 'cuda' has kernels by cuDNN");
     }
     options_.initial_state = state_.get();
@@ -124,10 +156,11 @@ class PointRun {
   }
 
   /// Rows of logits that begin at any address are read by parts of the vectors tensor cores want.
-  void advise() {
+  void advise(const Program& program) {
     constexpr std::int64_t kRow = 8, kPadded = 64;  // bfloat16 in 16 bytes; as nanoGPT and llm.c
-    const std::int64_t vocab = scenario_.model.vocab;
-    const bool narrow = scenario_.training.param_dtype() == DType::BF16;
+    const Samples& samples = program.input.samples;
+    const std::int64_t vocab = samples.kind == SampleKind::Tokens ? samples.classes : 0;
+    const bool narrow = program.dtype == DType::BF16;
     if (arguments_.backend != "cuda" || !narrow || vocab % kRow == 0) return;
     console_.err << "note: model.vocab " << vocab << " is no multiple of " << kRow
                  << ": products of logits are slow on a GPU; "
@@ -136,17 +169,18 @@ class PointRun {
 
   Result<void> open_folder(const Program& program) {
     if (out_.empty()) {
-      if (!simulated_ && scenario_.checkpoint.interval > 0) {
+      if (!simulated_ && subject_.checkpoint.interval > 0) {
         console_.err << "note: without --out no checkpoints are written\n";
       }
       return {};
     }
     const bool resuming = state_ != nullptr;
-    if (auto done = prepare_run_folder(out_, scenario_.checkpoint.folder, resuming); !done) {
+    if (auto done = prepare_run_folder(out_, subject_.checkpoint.folder, resuming); !done) {
       return done;
     }
-    if (auto done = write_file(path("scenario.toml"), print_scenario(scenario_)); !done)
-      return done;
+    if (!subject_.scenario.empty()) {
+      if (auto done = write_file(path("scenario.toml"), subject_.scenario); !done) return done;
+    }
     if (auto done = write_file(path("program.txt"), print(program)); !done) return done;
     Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_);
     if (!metrics) return metrics.error();
@@ -156,26 +190,26 @@ class PointRun {
 
   Result<RunResult> train(const Program& program, Backend& backend) {
     Progress progress(console_, first_step_, options_.steps, program.tokens_per_step,
-                      scenario_.model.is_vision() ? "img" : "tok");
+                      program.input.samples.kind == SampleKind::Images ? "img" : "tok");
     options_.on_step = [&](const StepResult& step) {
       if (metrics_) metrics_->append(step, program.tokens_per_step);
       if (!arguments_.quiet && !simulated_) progress.step(step);
     };
     if (saves_checkpoints()) {
       options_.return_state = true;
-      options_.checkpoint_every = scenario_.checkpoint.interval;
+      options_.checkpoint_every = subject_.checkpoint.interval;
       options_.on_checkpoint = [&](const TrainingState& state) {
         last_saved_ = state.step;
-        return save_checkpoint(state, path(scenario_.checkpoint.folder));
+        return save_checkpoint(state, path(subject_.checkpoint.folder));
       };
     }
-    return backend.run(program, scenario_, options_);
+    return backend.run(program, subject_.cluster, options_);
   }
 
   Result<void> close_folder(const RunResult& ran, const Report& report) {
     if (out_.empty()) return {};
     if (saves_checkpoints() && ran.state.step != last_saved_) {
-      if (auto done = save_checkpoint(ran.state, path(scenario_.checkpoint.folder)); !done) {
+      if (auto done = save_checkpoint(ran.state, path(subject_.checkpoint.folder)); !done) {
         return done;
       }
     }
@@ -185,7 +219,7 @@ class PointRun {
 
   const RunArguments& arguments_;
   const Console& console_;
-  const Scenario& scenario_;
+  const Subject& subject_;
   Process& process_;
   std::string out_;
   RunOptions options_;
@@ -205,7 +239,7 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
         {{"label", row.label},
          {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
   }
-  return list.dump(2) + "\n";
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 /// Sets the scaling efficiency of a sweep's next point, itself the first if none has run yet.
@@ -219,8 +253,48 @@ void compare_with_first(Report& report, const std::vector<SweepRow>& rows) {
   if (base > 0) report.scaling_efficiency = rate_per_rank(report) / base;
 }
 
+/// A program's text: what a scenario says beside it are options here.
+std::vector<Error> run_program(const RunArguments& arguments, const Console& console,
+                               Process& process) {
+  if (!arguments.set.empty()) {
+    return {invalid("--set changes a key of a scenario; " + arguments.scenario +
+                    " is a program: change its text")};
+  }
+  LoadedProgram loaded = load_program(arguments.scenario);
+  if (!loaded.errors.empty()) return loaded.errors;
+  Subject subject;
+  std::vector<Error> errors;
+  subject.cluster = load_cluster(arguments.cluster.empty() ? "cpu" : arguments.cluster, errors);
+  if (!errors.empty()) return errors;
+  ClusterSpec& cluster = subject.cluster;  // of as many nodes as it takes, where it says fewer
+  cluster.nodes = std::max<int>(cluster.nodes,
+                                static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
+                                                          std::max(1, cluster.ranks_per_node()))));
+  if (auto fits = check_fits(loaded.program, cluster); !fits) return {fits.error()};
+  subject.program = [&] { return Result<Program>(std::move(loaded.program)); };
+  subject.dataset = arguments.data;
+  subject.checkpoint.interval = arguments.checkpoint_every.value_or(0);
+  const auto report = PointRun(arguments, console, subject, process, arguments.out).run();
+  if (!report) return {report.error()};
+  if (*report) {
+    console.out << (arguments.json ? report_json(**report)
+                                   : report_text(**report, arguments.scenario));
+    console.out.flush();
+  }
+  return {};
+}
+
 std::vector<Error> run_points(const RunArguments& arguments, const Console& console,
                               Process& process) {
+  for (const auto& [given, option, key] :
+       {std::tuple{!arguments.cluster.empty(), "--cluster", "cluster.preset"},
+        std::tuple{!arguments.data.empty(), "--data", "training.dataset"},
+        std::tuple{arguments.checkpoint_every.has_value(), "--checkpoint-every",
+                   "checkpoint.interval"}}) {
+    if (!given) continue;
+    return {invalid(std::string(option) + " is for a program's text; in a scenario it is " + key +
+                    ": --set " + key + "=...")};
+  }
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return loaded.errors;
   report_warnings(console, loaded.warnings);
@@ -242,7 +316,7 @@ std::vector<Error> run_points(const RunArguments& arguments, const Console& cons
       (arguments.json ? console.err : console.out) << point.label << "\n";
     }
     Result<std::optional<Report>> report =
-        PointRun(arguments, console, point.scenario, process, out).run();
+        PointRun(arguments, console, subject_of(point.scenario), process, out).run();
     std::vector<Error> errors;
     SweepRow row{point.label, std::nullopt, ""};
     if (report) {
@@ -270,18 +344,25 @@ std::vector<Error> run_points(const RunArguments& arguments, const Console& cons
   return failed;
 }
 
+std::vector<Error> run_file(const RunArguments& arguments, const Console& console,
+                            Process& process) {
+  const bool program = is_program_file(arguments.scenario);
+  return program ? run_program(arguments, console, process)
+                 : run_points(arguments, console, process);
+}
+
 /// One of several processes: the leader alone writes, and an error of any of them ends all.
 int run_together(const RunArguments& arguments, const Console& console, Process& process) {
   if (process.index() != 0) {
     std::ostream nowhere(nullptr);
     const Console silent{nowhere, nowhere};
-    const std::vector<Error> errors = run_points(arguments, silent, process);
+    const std::vector<Error> errors = run_file(arguments, silent, process);
     if (!errors.empty()) process.fail(errors.front());
     if (errors.empty() && process.finish()) return 0;
     process.end_all(exit_code(ErrorKind::Device));
     return exit_code(ErrorKind::Device);
   }
-  std::vector<Error> errors = run_points(arguments, console, process);
+  std::vector<Error> errors = run_file(arguments, console, process);
   if (errors.empty()) {
     const Result<void> finished = process.finish();
     if (finished) return 0;
@@ -302,7 +383,7 @@ int run_command(const RunArguments& arguments, const Console& console) {
   const std::optional<Launch> mpi = *tcp ? std::nullopt : find_launch();
   if (!*tcp && !mpi) {
     SoleProcess process;
-    return report_errors(console, run_points(arguments, console, process));
+    return report_errors(console, run_file(arguments, console, process));
   }
   const Result<std::unique_ptr<Process>> process = *tcp ? join_tcp(**tcp) : join_mpi(*mpi);
   if (!process) return report_error(console, process.error());

@@ -44,7 +44,7 @@ std::string found_json(const SearchResult& result, const std::string& unit) {
                     {"peak_memory_bytes", f.peak_memory.v},
                     {"scenario", print_scenario(found.scenario)}});
   }
-  return list.dump(2) + "\n";
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

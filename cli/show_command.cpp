@@ -11,8 +11,10 @@
 #include "cli/commands.hpp"
 #include "cli/memory_text.hpp"
 #include "core/base/nearest.hpp"
+#include "core/base/result.hpp"
 #include "core/format/format.hpp"
 #include "core/ir/text/text.hpp"
+#include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/model/model.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -20,10 +22,6 @@
 
 namespace lockstep {
 namespace {
-
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
   const std::string near = nearest(name, names);
@@ -126,8 +124,9 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   return text + layers.text() + "\n" + parameters.text();
 }
 
-/// What to print, or why it cannot be.
-Result<std::string> show(const ShowArguments& arguments, const Scenario& scenario) {
+/// What to print, or why it cannot be. A program that does not fit is shown, with a warning.
+Result<std::string> show(const ShowArguments& arguments, const Scenario& scenario,
+                         const Console& console) {
   if (arguments.csv) {
     const Schedule schedule = lower_schedule(scenario);
     if (!arguments.communication) return print_schedule_csv(schedule);
@@ -148,8 +147,13 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
     };
   }
   const Result<Program> program = lower(scenario, observer);
-  if (!dump.empty()) return dump;  // also of a program that does not fit or verify in the end
+  if (!dump.empty()) return dump;  // also of a program that does not verify in the end
   if (!program) return program.error();
+  if (const auto fits = check_capacity(*program, scenario.cluster); !fits) {
+    Error misfit = fits.error();
+    misfit.message = "does not fit: " + misfit.message;
+    report_warnings(console, {misfit});
+  }
   std::optional<Rank> rank;
   if (arguments.rank) {
     const int world = program->mesh.world_size();
@@ -187,7 +191,7 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   report_warnings(console, loaded.warnings);
   for (const SweepPoint& point : loaded.points) {
     if (loaded.points.size() > 1) console.out << "# " << point.label << "\n";
-    const Result<std::string> text = show(arguments, point.scenario);
+    const Result<std::string> text = show(arguments, point.scenario, console);
     if (!text) return report_error(console, text.error());
     console.out << *text;
   }

@@ -1,12 +1,21 @@
 # The CUDA compiler and what backends/cuda/toolkit needs at run time, where they are found. cuBLASLt,
 # NCCL and cuDNN are headers here: the libraries are opened when a GPU is used.
-option(LOCKSTEP_CUDA "build for GPUs where a CUDA toolkit is found" ON)
+set(LOCKSTEP_CUDA AUTO CACHE STRING
+    "device code where a CUDA toolkit is found: ON, OFF, or AUTO: where a GPU is visible, too")
+set(cuda_wanted ${LOCKSTEP_CUDA})
+if(LOCKSTEP_CUDA STREQUAL "AUTO")  # nvcc is slow, and who has no GPU need not wait for it
+  set(cuda_wanted OFF)
+  if(EXISTS /dev/nvidiactl OR EXISTS /dev/nvidia0 OR EXISTS /dev/dxg)
+    set(cuda_wanted ON)
+  endif()
+endif()
 set(LOCKSTEP_CUDA_ARCHITECTURES "90" CACHE STRING
     "GPUs to build for, as CMAKE_CUDA_ARCHITECTURES: \"80;90\"")
 set(LOCKSTEP_CUDA_FOUND OFF)
-set(LOCKSTEP_CUDA_DETAIL "backend cuda: no toolkit, or LOCKSTEP_CUDA is off")
+set(LOCKSTEP_CUDA_DETAIL
+    "backend cuda: no toolkit, or LOCKSTEP_CUDA is OFF, or it is AUTO and no GPU is visible")
 set(LOCKSTEP_CUDA_LIBRARY "")
-if(LOCKSTEP_CUDA)
+if(cuda_wanted)
   set(CMAKE_CUDA_ARCHITECTURES ${LOCKSTEP_CUDA_ARCHITECTURES})
   find_package(CUDAToolkit QUIET)
   if(CUDAToolkit_FOUND AND NOT CMAKE_CUDA_COMPILER)
@@ -15,13 +24,13 @@ if(LOCKSTEP_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
 endif()
-if(LOCKSTEP_CUDA AND CUDAToolkit_FOUND AND CMAKE_CUDA_COMPILER)
+if(cuda_wanted AND CUDAToolkit_FOUND AND CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know nvcc's C++20
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
-  if(CCACHE)
+  if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
   add_library(lockstep_cuda_toolkit INTERFACE)

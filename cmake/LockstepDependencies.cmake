@@ -27,6 +27,10 @@ lockstep_header_library(lockstep_toml toml++/toml.h libtomlplusplus-dev)
 lockstep_header_library(lockstep_json nlohmann/json.hpp nlohmann-json3-dev)
 lockstep_header_library(lockstep_rapidjson rapidjson/reader.h rapidjson-dev)
 lockstep_header_library(lockstep_cli11 CLI/CLI.hpp libcli11-dev)
+find_package(Eigen3 3.4 QUIET NO_MODULE)
+if(NOT Eigen3_FOUND)
+  message(FATAL_ERROR "Eigen 3.4 not found: install libeigen3-dev")
+endif()
 # Debian and Ubuntu ship toml++ as a header library; its compiled part is for Meson users.
 target_compile_definitions(lockstep_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
 
@@ -42,8 +46,6 @@ endmacro()
 
 find_package(benchmark QUIET)
 lockstep_optional("Google Benchmark" "${benchmark_FOUND}" "bench/")
-find_package(Eigen3 3.4 QUIET NO_MODULE)
-lockstep_optional("Eigen" "${Eigen3_FOUND}" "bench/ compares our matrix products with it")
 
 set(MPI_CXX_SKIP_MPICXX ON)  # the C interface only
 find_package(MPI QUIET COMPONENTS CXX)

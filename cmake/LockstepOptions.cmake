@@ -13,8 +13,16 @@ string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}
 option(LOCKSTEP_BUILD_TESTS "build the test suite" ON)
 option(LOCKSTEP_BUILD_BENCH "build bench/" OFF)
 option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)
+option(LOCKSTEP_QUICK_BUILD
+       "half the time from nothing: a folder's sources as one, tests' headers precompiled" OFF)
 option(LOCKSTEP_WERROR "warnings are errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "sanitizers for -fsanitize=, for example address,undefined")
+
+# A folder's headers are then read, and its templates instantiated, once for several sources. Two
+# sources of one folder must not define the same name, in unnamed namespaces neither. A target's
+# sources share the flags; those with flags of their own (backends/cpu/kernels/isa_*.cpp) and CUDA's
+# stay apart.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
 # For C++ alone: nvcc has options of its own.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
@@ -31,6 +39,8 @@ if(LOCKSTEP_SANITIZE)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 find_program(CCACHE ccache)
-if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # What ccache asks for before it keeps anything that was compiled with a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()

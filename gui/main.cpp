@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "backends/version.hpp"
 #include "gui/views/main_window.hpp"
 #include "gui/views/screenshot.hpp"
 #include "gui/views/search_view.hpp"
@@ -52,13 +53,14 @@ int main(int argc, char** argv) {
   QApplication application(argc, argv);
   QApplication::setApplicationName("lockstep");
   QApplication::setOrganizationName("lockstep");
-  QApplication::setApplicationVersion(LOCKSTEP_VERSION);
+  QApplication::setApplicationVersion(kBuildFacts.version);
   QApplication::setStyle("fusion");
 
   QCommandLineParser parser;
   parser.setApplicationDescription("Shows what distributed training does, simulated and real.");
   parser.addHelpOption();
-  parser.addVersionOption();
+  const QCommandLineOption version({"v", "version"}, "version, commit and backends");
+  parser.addOption(version);
   parser.addPositionalArgument("file", "scenario (.toml), run folder, trace or schedule (.csv)",
                                "[file...]");
   QStringList names;
@@ -76,6 +78,10 @@ int main(int argc, char** argv) {
   const QCommandLineOption search("search", "search the layouts of the scenario's cluster");
   parser.addOptions({screenshot, size, theme, view, alone, at, find, path, set, search});
   parser.process(application);
+  if (parser.isSet(version)) {
+    std::printf("%s\n", version_text("lockstep-gui").c_str());
+    return 0;
+  }
 
   const std::optional<QSize> window_size = parse_size(parser.value(size));
   if (!window_size) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/result.hpp"
-#include "core/spec/cluster.hpp"
+#include "core/cluster/cluster.hpp"
 
 namespace lockstep::cpu {
 

@@ -10,9 +10,10 @@
 
 namespace lockstep {
 
-/// Trains on TrainingSpec::dataset (a relative path starts at Scenario::directory). With a
-/// `process` among several, its index is the rank that it runs; run() returns InvalidSpec if there
-/// are more or fewer processes than ranks.
-std::unique_ptr<Backend> make_cpu_backend(const ExecutorOptions& options = {});
+/// Every rank computes with `threads_per_rank` threads. With a `process` among several, its index
+/// is the rank that it runs; run() returns InvalidSpec if there are more or fewer processes than
+/// ranks.
+std::unique_ptr<Backend> make_cpu_backend(const ExecutorOptions& options = {},
+                                          int threads_per_rank = 1);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/kernels/thread_team.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run/device.hpp"
 #include "core/run/run_context.hpp"
 

@@ -4,25 +4,19 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/cpu/collectives.hpp"
+#include "backends/local/collectives.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep::cpu {
 namespace {
 
 constexpr int kMessageLanes = 4;  // forward and backward, from the lower and the higher rank
 
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// What members tell each other before the data. The addresses mean nothing to others.
 struct Arrival {
   Party party;
   SimTime time{};
 };
-
-/// In-place gathers and scatters pass a view of the same memory: nothing to copy then.
-void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
-}
 
 }  // namespace
 
@@ -56,12 +50,12 @@ int RemoteCommunicator::next_tag(const Lane& route) {
 
 Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                          std::span<const std::int64_t> bytes, DType dtype) {
-  const Lane& route = routes_[index(id.v)];
+  const Lane& route = routes_[at(id.v)];
   if (route.members.empty()) return no_route(rank_, id, op);
   const auto own =
-      party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
+      local::party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
   if (!own) return own.error();
-  const Transfer transfer{&route, next_tag(route), *own, &scratch_[index(int(op.stream))]};
+  const Transfer transfer{&route, next_tag(route), *own, &scratch_[at(int(op.stream))]};
   return device_.enqueue_task(id, op.stream, [this, transfer](SimTime begin) {
     SimTime active = begin;
     if (meet(transfer, active)) static_cast<void>(move(transfer));
@@ -81,7 +75,7 @@ bool RemoteCommunicator::meet(const Transfer& transfer, SimTime& active) {
     out.push_back({peer, reinterpret_cast<const std::byte*>(&own), sizeof own});
     in.push_back({peer, reinterpret_cast<std::byte*>(&arrivals[i]), sizeof own});
   }
-  arrivals[index(route.position)] = own;
+  arrivals[at(route.position)] = own;
   if (!process_.exchange(transfer.tag, out, in, Patience::Sleep)) return false;
   std::vector<Party> parties;
   for (const Arrival& arrival : arrivals) {
@@ -118,24 +112,26 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
   const Party& party = transfer.party;
   const std::int64_t size = size_of(party.dtype), elements = party.bytes / size;
   const auto slice = [&](std::size_t i) {
-    return slice_of(elements, party.dtype, std::ssize(members), static_cast<std::int64_t>(i));
+    return local::slice_of(elements, party.dtype, std::ssize(members),
+                           static_cast<std::int64_t>(i));
   };
-  const auto bytes = [&](const Slice& s) { return (s.end - s.begin) * size; };
+  const auto bytes = [&](const local::Slice& s) { return (s.end - s.begin) * size; };
   // Everyone's values of the own slice come here and are added …
-  const Slice own = slice(index(transfer.route->position));
-  transfer.scratch->resize(members.size() * index(bytes(own)));
+  const local::Slice own = slice(at(transfer.route->position));
+  transfer.scratch->resize(members.size() * at(bytes(own)));
   std::vector<const std::byte*> sources;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    std::byte* values = transfer.scratch->data() + i * index(bytes(own));
+    std::byte* values = transfer.scratch->data() + i * at(bytes(own));
     sources.push_back(members[i] == rank_ ? party.source + own.begin * size : values);
     if (members[i] == rank_) continue;
     out.push_back({members[i], party.source + slice(i).begin * size, bytes(slice(i))});
     in.push_back({members[i], values, bytes(own)});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  add_in_order(party.dtype, sources, {0, own.end - own.begin}, {party.target + own.begin * size});
+  local::add_in_order(party.dtype, sources, {0, own.end - own.begin},
+                      {party.target + own.begin * size});
   // … and the sums go back to everyone.
   out.clear();
   in.clear();
@@ -151,12 +147,12 @@ bool RemoteCommunicator::reduce_scatter(const Transfer& transfer) {
   const std::vector<Rank>& members = transfer.route->members;
   const Party& party = transfer.party;
   const std::int64_t shard = party.bytes / std::ssize(members);
-  transfer.scratch->resize(index(party.bytes));
+  transfer.scratch->resize(at(party.bytes));
   std::vector<const std::byte*> sources;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    std::byte* values = transfer.scratch->data() + i * index(shard);
+    std::byte* values = transfer.scratch->data() + i * at(shard);
     const std::byte* given = party.source + static_cast<std::int64_t>(i) * shard;
     sources.push_back(members[i] == rank_ ? given : values);
     if (members[i] == rank_) continue;
@@ -164,7 +160,7 @@ bool RemoteCommunicator::reduce_scatter(const Transfer& transfer) {
     in.push_back({members[i], values, shard});
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
-  add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
+  local::add_in_order(party.dtype, sources, {0, shard / size_of(party.dtype)}, {party.target});
   return true;
 }
 
@@ -176,7 +172,7 @@ bool RemoteCommunicator::all_gather(const Transfer& transfer, std::int64_t part)
   std::byte* to = party.target;
   for (const Rank member : members) {
     if (member == rank_) {
-      copy(to, party.source, part);
+      local::copy(to, party.source, part);
     } else {
       out.push_back({member, party.source, part});
       in.push_back({member, to, part});
@@ -194,7 +190,7 @@ bool RemoteCommunicator::all_to_all(const Transfer& transfer, std::int64_t part)
   std::int64_t at = 0;
   for (const Rank member : members) {
     if (member == rank_) {
-      copy(party.target + at, party.source + at, part);
+      local::copy(party.target + at, party.source + at, part);
     } else {
       out.push_back({member, party.source + at, part});
       in.push_back({member, party.target + at, part});

@@ -1,5 +1,5 @@
 // RemoteCommunicator: transfers between ranks that are processes of their own, made of messages.
-// Sums are taken in the order of the members, as in backends/cpu/collectives.hpp, so the results
+// Sums are taken in the order of the members, as in backends/local/collectives.hpp, so the results
 // are those of ranks that are threads, bit for bit.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_device.hpp"
-#include "backends/cpu/fabric.hpp"
+#include "backends/local/fabric.hpp"
 #include "core/run/device.hpp"
 #include "core/run/process.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cuda/driver.hpp"
-#include "core/spec/cluster.hpp"
+#include "core/cluster/cluster.hpp"
 
 namespace lockstep::cuda {
 

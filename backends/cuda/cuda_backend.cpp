@@ -39,31 +39,30 @@ struct Crew {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(CudaPlatform platform, const ExecutorOptions& options)
-      : platform_(std::move(platform)), options_(options) {}
+  CudaBackend(CudaPlatform platform, CudaOptions options, const ExecutorOptions& executor)
+      : platform_(std::move(platform)), options_(std::move(options)), executor_(executor) {}
   std::string_view name() const override { return "cuda"; }
 
-  Result<RunResult> run(const Program& program, const Scenario& scenario,
+  Result<RunResult> run(const Program& program, const ClusterSpec&,
                         const RunOptions& options) override {
     BatchSource batches;
     if (reads_host_data(program)) {
-      auto opened = open_dataset(scenario);
+      auto opened = open_dataset(program.input.samples, program.training.seed, options.dataset);
       if (!opened) return opened.error();
       batches = std::move(*opened);
     }
     SoleProcess sole;
-    Process& process = options_.process != nullptr ? *options_.process : sole;
+    Process& process = executor_.process != nullptr ? *executor_.process : sole;
     Crew crew;
-    if (auto ready = assemble(program, options, process, crew); !ready) {
+    if (auto ready = assemble(program, process, crew); !ready) {
       return ready.error();
     }
-    return execute(program, scenario, options, "cuda", crew.ports, batches, options_);
+    return execute(program, options, "cuda", crew.ports, batches, executor_);
   }
 
  private:
-  Result<void> assemble(const Program& program, const RunOptions& options, Process& process,
-                        Crew& crew) const {
-    const std::string& communicator = options.communicator;
+  Result<void> assemble(const Program& program, Process& process, Crew& crew) const {
+    const std::string& communicator = options_.communicator;
     const int world = program.mesh.world_size();
     if (!communicator.empty() && communicator != "nccl" && communicator != "local") {
       return Error{ErrorKind::InvalidSpec,
@@ -72,7 +71,7 @@ class CudaBackend final : public Backend {
     const bool distributed = process.size() > 1;
     if (distributed && process.size() != world) {
       return Error{ErrorKind::InvalidSpec,
-                   "the scenario has " + std::to_string(world) + " ranks, but " +
+                   "the program has " + std::to_string(world) + " ranks, but " +
                        std::to_string(process.size()) +
                        " processes were started: one of each is needed",
                    std::nullopt};
@@ -87,35 +86,32 @@ class CudaBackend final : public Backend {
     if (local && distributed) {
       return unsupported("the communicator 'local' runs all ranks in one process");
     }
-    return local ? all_on_one(program, options, process, crew)
-                 : one_each(program, options, process, crew);
+    return local ? all_on_one(program, process, crew) : one_each(program, process, crew);
   }
 
   Result<std::unique_ptr<cuda::CudaDevice>> device(const Program& program, Rank rank,
-                                                   const RunOptions& options, cuda::Driver& gpu,
-                                                   cuda::Node& node) const {
-    if (options.cudnn) {
+                                                   cuda::Driver& gpu, cuda::Node& node) const {
+    if (options_.cudnn) {
       if (const auto ready = gpu.use_cudnn(); !ready) return ready.error();
     }
     std::unique_ptr<cuda::HostCompute> host;
     if (platform_.make_host && program.role_of(rank).host_arena.v > 0) {
-      host = platform_.make_host(options.threads_per_rank);
+      host = platform_.make_host(options_.host_threads);
     }
     auto made = cuda::CudaDevice::create(program, rank, gpu, node, std::move(host));
-    if (!made || !options.cuda_graphs) return made;
+    if (!made || !options_.graphs) return made;
     if (const auto ready = (*made)->use_graphs(); !ready) return ready.error();
     return made;
   }
 
-  Result<void> all_on_one(const Program& program, const RunOptions& options, Process& process,
-                          Crew& crew) const {
-    if (options.cuda_graphs && program.mesh.world_size() > 1) {
+  Result<void> all_on_one(const Program& program, Process& process, Crew& crew) const {
+    if (options_.graphs && program.mesh.world_size() > 1) {
       return unsupported("CUDA graphs: logical ranks on one GPU wait for each other on the host");
     }
     cuda::Driver& gpu = *crew.gpus.front();
     crew.nodes.push_back(std::make_unique<cuda::Node>(gpu, process));
     for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
-      auto made = device(program, rank, options, gpu, *crew.nodes.front());
+      auto made = device(program, rank, gpu, *crew.nodes.front());
       if (!made) return made.error();
       crew.devices.push_back(std::move(*made));
       crew.communicators.push_back(
@@ -125,8 +121,7 @@ class CudaBackend final : public Backend {
     return {};
   }
 
-  Result<void> one_each(const Program& program, const RunOptions& options, Process& process,
-                        Crew& crew) const {
+  Result<void> one_each(const Program& program, Process& process, Crew& crew) const {
     const bool distributed = process.size() > 1;
     const int world = program.mesh.world_size(), ranks = distributed ? 1 : world;
     const auto gpus = static_cast<int>(crew.gpus.size());
@@ -147,7 +142,7 @@ class CudaBackend final : public Backend {
     }
     for (const cuda::NcclRank& member : members) {
       crew.nodes.push_back(std::make_unique<cuda::Node>(*member.gpu, process));
-      auto made = device(program, member.rank, options, *member.gpu, *crew.nodes.back());
+      auto made = device(program, member.rank, *member.gpu, *crew.nodes.back());
       if (!made) return made.error();
       crew.devices.push_back(std::move(*made));
     }
@@ -164,13 +159,15 @@ class CudaBackend final : public Backend {
   }
 
   CudaPlatform platform_;
-  ExecutorOptions options_;
+  CudaOptions options_;
+  ExecutorOptions executor_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(CudaPlatform platform, const ExecutorOptions& options) {
-  return std::make_unique<CudaBackend>(std::move(platform), options);
+std::unique_ptr<Backend> make_cuda_backend(CudaPlatform platform, CudaOptions options,
+                                           const ExecutorOptions& executor) {
+  return std::make_unique<CudaBackend>(std::move(platform), std::move(options), executor);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
@@ -21,12 +22,19 @@ struct CudaPlatform {
   std::function<std::unique_ptr<cuda::HostCompute>(int threads)> make_host;
 };
 
-/// RunOptions::communicator chooses; empty: "nccl" for several ranks, none is needed for one. With
-/// a `process` among several, its index is the rank that it runs, on the GPU of its local rank
+struct CudaOptions {
+  std::string communicator;  // "nccl" or "local"; empty: "nccl" for several ranks, of which one
+                             // needs none
+  bool graphs = false;       // untraced steps as one graph, recorded once
+  bool cudnn = false;        // attention and convolutions by cuDNN
+  int host_threads = 1;      // of each rank, for what is offloaded
+};
+
+/// With a `process` among several, its index is the rank that it runs, on the GPU of its local rank
 /// (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID; otherwise its index). run() returns
 /// Unsupported if there are fewer GPUs than NCCL needs, naming "local"; InvalidSpec for an unknown
 /// communicator; Device if there is no GPU or driver.
-std::unique_ptr<Backend> make_cuda_backend(CudaPlatform platform,
-                                           const ExecutorOptions& options = {});
+std::unique_ptr<Backend> make_cuda_backend(CudaPlatform platform, CudaOptions options = {},
+                                           const ExecutorOptions& executor = {});
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/base/ids.hpp"
-#include "core/spec/scenario.hpp"
+#include "core/cluster/what_if.hpp"
 
 namespace lockstep::sim {
 

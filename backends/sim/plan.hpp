@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/cluster/what_if.hpp"
 #include "core/cost/cost.hpp"
 #include "core/ir/program.hpp"
-#include "core/spec/scenario.hpp"
 
 namespace lockstep::sim {
 

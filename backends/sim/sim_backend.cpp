@@ -26,9 +26,9 @@ void add_spans(Trace& trace, Rank rank, const Role& role, const std::vector<sim:
 
 }  // namespace
 
-Result<RunResult> SimBackend::run(const Program& program, const Scenario& scenario,
+Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& cluster,
                                   const RunOptions&) {
-  const Result<sim::Timeline> timeline = sim::simulate(program, scenario.cluster, scenario.what_if);
+  const Result<sim::Timeline> timeline = sim::simulate(program, cluster, what_if_);
   if (!timeline) return timeline.error();
   RunResult result;
   Trace& trace = result.trace;
@@ -42,6 +42,8 @@ Result<RunResult> SimBackend::run(const Program& program, const Scenario& scenar
   return result;
 }
 
-std::unique_ptr<Backend> make_sim_backend() { return std::make_unique<SimBackend>(); }
+std::unique_ptr<Backend> make_sim_backend(const WhatIfSpec& what_if) {
+  return std::make_unique<SimBackend>(what_if);
+}
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "core/cluster/what_if.hpp"
 #include "core/run/backend.hpp"
 
 namespace lockstep {
@@ -13,11 +14,15 @@ namespace lockstep {
 /// is empty. Deterministic to the byte.
 class SimBackend final : public Backend {
  public:
+  explicit SimBackend(const WhatIfSpec& what_if = {}) : what_if_(what_if) {}
   std::string_view name() const override { return "sim"; }
-  Result<RunResult> run(const Program& program, const Scenario& scenario,
+  Result<RunResult> run(const Program& program, const ClusterSpec& cluster,
                         const RunOptions& options) override;
+
+ private:
+  WhatIfSpec what_if_;
 };
 
-std::unique_ptr<Backend> make_sim_backend();
+std::unique_ptr<Backend> make_sim_backend(const WhatIfSpec& what_if = {});
 
 }  // namespace lockstep

@@ -5,14 +5,12 @@
 #include <cstring>
 #include <limits>
 
+#include "core/base/result.hpp"
+
 namespace lockstep {
 namespace {
 
 constexpr int kHighestPort = 65535;
-
-Error invalid(const std::string& message) {
-  return {ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 /// The variable as a number of [least, most].
 Result<int> number(const char* name, int least, int most) {

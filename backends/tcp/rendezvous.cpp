@@ -31,8 +31,6 @@ struct Place {
   std::uint32_t port = 0;
 };
 
-Error device(const std::string& message) { return {ErrorKind::Device, message, std::nullopt}; }
-
 /// 64-bit FNV-1a.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325u;

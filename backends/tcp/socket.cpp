@@ -23,8 +23,6 @@ using std::chrono::steady_clock;
 constexpr milliseconds kRetry{50};  // between attempts to connect
 constexpr milliseconds kLongestAttempt{2000};
 
-Error device(const std::string& message) { return {ErrorKind::Device, message, std::nullopt}; }
-
 std::string reason() { return std::strerror(errno); }
 
 /// False once the deadline has passed without it.
@@ -68,6 +66,8 @@ Socket try_connect(const Address& address, Deadline deadline) {
 }
 
 }  // namespace
+
+Error device(const std::string& message) { return {ErrorKind::Device, message, std::nullopt}; }
 
 std::uint16_t Address::port() const {
   return ntohs(bytes.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bytes).sin6_port

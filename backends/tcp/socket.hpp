@@ -26,6 +26,9 @@ struct Address {
   std::string text() const;  // "10.0.0.3:29500"
 };
 
+/// ErrorKind::Device.
+Error device(const std::string& message);
+
 class Socket {
  public:
   Socket() = default;

@@ -4,25 +4,39 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+/// A rank's spans of one kind of work, of this step and of others that run in its time.
+struct RankSpans {
+  std::vector<Interval> compute, transfer, wait;
+  std::vector<const Span*> transfers;
+
+  void add(const StepGraph& step, const Span& s) {
+    const SpanClass what = step.span_class(s);
+    if (what == SpanClass::Compute) compute.push_back({s.active, s.end});
+    if (what != SpanClass::Transfer) return;
+    transfer.push_back({s.active, s.end});
+    wait.push_back({s.begin, s.active});
+    transfers.push_back(&s);
+  }
+};
 
 /// Gives every point of `exposed` to the transfer that runs there and began first.
-void attribute(const StepGraph& step, std::vector<SpanIndex> transfers, const IntervalSet& exposed,
-               int ranks, std::map<std::string, SimTime>& by_kind) {
+void attribute(const StepGraph& step, std::vector<const Span*> transfers,
+               const IntervalSet& exposed, int ranks, std::map<std::string, SimTime>& by_kind) {
   std::stable_sort(transfers.begin(), transfers.end(),
-                   [&](SpanIndex a, SpanIndex b) { return step[a].active < step[b].active; });
+                   [](const Span* a, const Span* b) { return a->active < b->active; });
   auto hole = exposed.begin();
   SimTime reached = SimTime::min();
-  for (const SpanIndex i : transfers) {
-    const SimTime begin = std::max(step[i].active, reached), end = step[i].end;
+  for (const Span* transfer : transfers) {
+    const SimTime begin = std::max(transfer->active, reached), end = transfer->end;
     if (end <= begin) continue;
     reached = end;
     while (hole != exposed.end() && hole->end <= begin) ++hole;
-    SimTime& time = by_kind[step.kind(i)];
+    SimTime& time = by_kind[step.kind(*transfer)];
     for (auto h = hole; h != exposed.end() && h->begin < end; ++h) {
       time += ranks * (std::min(end, h->end) - std::max(begin, h->begin));
     }
@@ -42,30 +56,26 @@ Breakdown break_down(const StepGraph& step) {
   const std::vector<Rank>& same_as = step.trace().same_as;
   const std::vector<int> copies = stands_for(step.trace());
   result.ranks.resize(same_as.size());
-  for (const Rank rank : step.ranks()) {
-    std::vector<Interval> compute, transfer, wait;
-    std::vector<SpanIndex> transfers;
+  const IntervalSet whole = union_of({{step.begin(), step.end()}});
+  const auto within = [&](std::vector<Interval> intervals) {
+    return intersection(union_of(std::move(intervals)), whole);
+  };
+  for (const Rank rank : step.own_ranks()) {
+    RankSpans work;
     const StepGraph::Range range = step.of_rank(rank);
-    for (SpanIndex i = range.first; i < range.last; ++i) {
-      const Span& s = step[i];
-      const SpanClass what = step.span_class(i);
-      if (what == SpanClass::Compute) compute.push_back({s.active, s.end});
-      if (what != SpanClass::Transfer) continue;
-      transfer.push_back({s.active, s.end});
-      wait.push_back({s.begin, s.active});
-      transfers.push_back(i);
-    }
-    const IntervalSet busy = union_of(std::move(compute));
-    const IntervalSet moving = union_of(std::move(transfer));
+    for (SpanIndex i = range.first; i < range.last; ++i) work.add(step, step[i]);
+    for (const Span* s : step.of_other_steps(rank)) work.add(step, *s);
+    const IntervalSet busy = within(std::move(work.compute));
+    const IntervalSet moving = within(std::move(work.transfer));
     const IntervalSet exposed = difference(moving, busy);
-    const IntervalSet waiting = difference(difference(union_of(std::move(wait)), busy), moving);
+    const IntervalSet waiting = difference(difference(within(std::move(work.wait)), busy), moving);
     RankBreakdown& r = result.ranks[at(rank)];
     r.communication = length(exposed);
     r.overlapping = length(moving) - r.communication;
     r.computation = length(busy) - r.overlapping;
     r.waiting = length(waiting);
     r.other = step.makespan() - r.computation - r.overlapping - r.communication - r.waiting;
-    attribute(step, std::move(transfers), exposed, copies[at(rank)], result.exposed_by_kind);
+    attribute(step, std::move(work.transfers), exposed, copies[at(rank)], result.exposed_by_kind);
   }
   for (std::size_t rank = 0; rank < same_as.size(); ++rank) {
     result.ranks[rank] = result.ranks[at(same_as[rank])];

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// What a stretch of a gap is spent on, before the schedule's phase is looked at.
 enum class Reason : std::uint8_t { Nothing, Transfer, Message, Collective, Work };
@@ -17,6 +16,12 @@ struct Stretch {
   SimTime begin{}, end{};
   Reason reason = Reason::Nothing;
   SpanIndex blocker = -1;
+};
+
+/// Computing or transferring, of the step or of another one that runs in its time.
+struct Busy {
+  SimTime begin{}, end{};
+  SpanIndex span = -1;  // -1: another step's
 };
 
 /// Landmarks of a rank's step.
@@ -36,10 +41,18 @@ class RankBubbles {
   TimeByCause find() {
     collect();
     SimTime from = step_.begin();
-    for (const SpanIndex next : compute_) {
-      const Span& s = step_[next];
-      if (s.active > from) gap(from, s.active, next);
-      from = std::max(from, s.end);
+    std::size_t next = 0;  // the first of this step's compute spans that is still to come
+    for (const Busy& w : busy_) {
+      if (w.span >= 0) {
+        ++next;
+      } else if (w.begin >= step_.end()) {
+        continue;
+      }
+      if (w.begin > from) {
+        const bool later = w.span < 0 && next < compute_.size();
+        gap(from, w.begin, later ? compute_[next] : w.span);
+      }
+      from = std::max(from, w.end);
     }
     if (step_.end() > from) gap(from, step_.end(), -1);
     return total_;
@@ -52,22 +65,27 @@ class RankBubbles {
       const Span& s = step_[i];
       switch (step_.span_class(i)) {
         case SpanClass::Compute:
-          compute_.push_back(i);
+          busy_.push_back({s.active, s.end, i});
           note_phase(i);
           break;
         case SpanClass::Transfer:
           phases_.pipeline = phases_.pipeline || step_.other_end(i) >= 0;
-          if (s.end > s.active) transfers_.push_back(i);
+          if (s.end > s.active) transfers_.push_back({s.active, s.end, i});
           break;
         case SpanClass::Other:
           break;
       }
     }
-    const auto by_active = [&](SpanIndex a, SpanIndex b) {
-      return step_[a].active < step_[b].active;
-    };
-    std::stable_sort(compute_.begin(), compute_.end(), by_active);
-    std::stable_sort(transfers_.begin(), transfers_.end(), by_active);
+    for (const Span* s : step_.of_other_steps(rank_)) {
+      const bool computes = step_.span_class(*s) == SpanClass::Compute;
+      if (s->end > s->active) (computes ? busy_ : transfers_).push_back({s->active, s->end, -1});
+    }
+    const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
+    std::stable_sort(busy_.begin(), busy_.end(), by_begin);
+    std::stable_sort(transfers_.begin(), transfers_.end(), by_begin);
+    for (const Busy& w : busy_) {
+      if (w.span >= 0) compute_.push_back(w.span);
+    }
   }
 
   void note_phase(SpanIndex i) {
@@ -121,18 +139,18 @@ class RankBubbles {
   /// communication is exposed.
   void lay_out(const Stretch& s, SpanIndex next) {
     SimTime t = s.begin;
-    while (next_transfer_ < transfers_.size() && step_[transfers_[next_transfer_]].end <= t) {
+    while (next_transfer_ < transfers_.size() && transfers_[next_transfer_].end <= t) {
       ++next_transfer_;
     }
     for (std::size_t k = next_transfer_; k < transfers_.size(); ++k) {
-      const Span& transfer = step_[transfers_[k]];
-      if (transfer.active >= s.end) break;
+      const Busy& transfer = transfers_[k];
+      if (transfer.begin >= s.end) break;
       if (transfer.end <= t) continue;
-      idle(t, std::max(t, transfer.active), s, next);
-      t = std::max(t, transfer.active);
+      idle(t, std::max(t, transfer.begin), s, next);
+      t = std::max(t, transfer.begin);
       const SimTime end = std::min(transfer.end, s.end);
       add({rank_, t, end, BubbleCause::Communication, next,
-           s.reason == Reason::Transfer ? s.blocker : transfers_[k]});
+           s.reason == Reason::Transfer ? s.blocker : transfer.span});
       t = end;
       if (t == s.end) break;
     }
@@ -189,8 +207,9 @@ class RankBubbles {
   const StepGraph& step_;
   const Rank rank_;
   std::vector<Bubble>& out_;
-  std::vector<SpanIndex> compute_, transfers_;  // by `active`
-  std::size_t next_transfer_ = 0;               // those before it ended before the stretch
+  std::vector<Busy> busy_, transfers_;  // by begin
+  std::vector<SpanIndex> compute_;      // of busy_, this step's
+  std::size_t next_transfer_ = 0;       // those before it ended before the stretch
   Phases phases_;
   TimeByCause total_{};
 };
@@ -227,7 +246,7 @@ Bubbles find_bubbles(const StepGraph& step) {
   result.by_rank.resize(same_as.size());
   result.makespan = step.makespan();
   result.least_idle = result.makespan;
-  for (const Rank rank : step.ranks()) {
+  for (const Rank rank : step.own_ranks()) {
     result.by_rank[at(rank)] = RankBubbles(step, rank, result.list).find();
     result.least_idle = std::min(result.least_idle, sum(result.by_rank[at(rank)]));
   }
@@ -263,6 +282,7 @@ std::string describe(const StepGraph& step, SpanIndex span) {
 
 std::string describe(const StepGraph& step, const Bubble& bubble) {
   if (bubble.blocker < 0) {
+    if (bubble.cause == BubbleCause::Communication) return "waits while another step transfers";
     return bubble.next < 0 ? "done with the step, others are not" : "nothing to do";
   }
   const Rank rank = step[bubble.blocker].rank;

@@ -28,10 +28,10 @@ struct Bubble {
   Rank rank = 0;
   SimTime begin{}, end{};
   BubbleCause cause = BubbleCause::Other;
-  SpanIndex next = -1;  // the compute span that ends the gap; -1: the step ends
-  SpanIndex blocker =
-      -1;  // what the rank waits for: the transfer, another rank's op (its compute,
-           // if that is what its side of the transfer waits for), a copy; -1: nothing
+  SpanIndex next = -1;     // the compute span that ends the gap; -1: the step ends
+  SpanIndex blocker = -1;  // what the rank waits for: the transfer, another rank's op (its compute,
+                           // if that is what its side of the transfer waits for), a copy; -1:
+                           // nothing that belongs to the step
   SimTime length() const { return end - begin; }
   bool operator==(const Bubble&) const = default;
 };

@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "core/analysis/in_flight.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 constexpr std::size_t kMostParts = 4;  // of a sentence
 

@@ -82,10 +82,12 @@ class Adder {
 }  // namespace
 
 Causes find_causes(const Trace& trace, const Program* program) {
-  const std::vector<std::int32_t> steps = traced_steps(trace);
+  const StepIntervals intervals(trace);
   Adder adder(trace.same_as.size());
-  for (const std::int32_t step : steps) adder.add(StepGraph(trace, step, program));
-  return adder.mean(steps.size());
+  for (const StepIntervals::Step& step : intervals.steps()) {
+    adder.add(StepGraph(trace, step.number, program, intervals));
+  }
+  return adder.mean(program != nullptr ? intervals.steps().size() : intervals.counted());
 }
 
 }  // namespace lockstep

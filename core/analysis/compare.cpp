@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "core/analysis/step_graph.hpp"
+#include "core/base/at.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 using SpanRange = std::pair<std::vector<Span>::const_iterator, std::vector<Span>::const_iterator>;
 
@@ -120,7 +119,7 @@ std::vector<RankDifference> compare_ranks(const Report& a, const Report& b) {
   for (std::size_t r = 0; r < a.ranks.size(); ++r) {
     const RankReport &x = a.ranks[r], &y = b.ranks[r];
     result.push_back(
-        {x.rank, x.compute, y.compute, x.exposed_comm, y.exposed_comm, x.idle, y.idle});
+        {x.rank, x.number, x.compute, y.compute, x.exposed_comm, y.exposed_comm, x.idle, y.idle});
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const auto& x, const auto& y) { return x.largest() > y.largest(); });
@@ -154,8 +153,9 @@ std::vector<MemoryDifference> compare_memory(const Trace& a, const Trace& b) {
 /// Step numbers and makespans of the traced steps.
 std::vector<std::pair<std::int32_t, Seconds>> step_times(const Trace& trace) {
   std::vector<std::pair<std::int32_t, Seconds>> result;
-  for (const std::int32_t step : traced_steps(trace)) {
-    result.emplace_back(step, to_seconds(StepGraph(trace, step).makespan()));
+  const StepIntervals intervals(trace);
+  for (const StepIntervals::Step& step : intervals.steps()) {
+    result.emplace_back(step.number, to_seconds(step.interval.end - step.interval.begin));
   }
   return result;
 }

@@ -29,7 +29,8 @@ struct StreamDifference {
 
 /// Times of one rank, in runs of equally many.
 struct RankDifference {
-  Rank rank = 0;
+  Rank rank = 0;    // RankReport's
+  Rank number = 0;  // likewise
   Seconds compute_a, compute_b, exposed_a, exposed_b, idle_a, idle_b;
   Seconds largest() const;  // of the three differences, without sign
 };

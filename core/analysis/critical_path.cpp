@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 class Path {
  public:
   explicit Path(const StepGraph& step) : step_(step), visited_(at(step.size()), false) {}
 
   std::vector<PathSegment> trace_back() {
-    if (step_.size() == 0) return {};
+    if (step_.makespan() <= SimTime{}) return {};
     SpanIndex i = 0;
     while (!step_.counts(i) || step_[i].end < step_.end()) ++i;
     t_ = step_.end();
@@ -28,8 +28,10 @@ class Path {
   }
 
  private:
-  /// The path down to `from`. Clocks of real ranks may disagree: never forward in time.
+  /// The path down to `from`. Clocks of real ranks may disagree: never forward in time. A span may
+  /// have begun in another step's time, which is not this one's.
   void push(SimTime from, PathSegment::Kind kind, SpanIndex span) {
+    from = std::max(from, step_.begin());
     if (from >= t_) return;
     path_.push_back({kind, span, from, t_});
     t_ = from;

@@ -37,14 +37,16 @@ const json* element(const json& list, const std::string& part) {
 }
 
 std::optional<double> reduce(const json& list, const std::string& how) {
-  if (list.empty() ||
-      !std::all_of(list.begin(), list.end(), [](const json& v) { return v.is_number(); })) {
-    return std::nullopt;
+  const auto is_real = [](const json& v) { return v.is_number() || v.is_null(); };
+  if (list.empty() || !std::all_of(list.begin(), list.end(), is_real)) return std::nullopt;
+  if (how != "min" && how != "max" && how != "sum") return std::nullopt;
+  std::vector<double> values;
+  for (const json& v : list) {
+    if (v.is_null()) return std::nan("");  // is not finite, and then neither are these
+    values.push_back(v.get<double>());
   }
-  const auto values = list.get<std::vector<double>>();
   if (how == "min") return *std::min_element(values.begin(), values.end());
   if (how == "max") return *std::max_element(values.begin(), values.end());
-  if (how != "sum") return std::nullopt;
   double sum = 0;
   for (const double v : values) sum += v;
   return sum;

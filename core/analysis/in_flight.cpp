@@ -5,10 +5,10 @@
 #include <set>
 #include <tuple>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// The spans of one stream of a rank, as [first, last).
 StepGraph::Range stream_of(const StepGraph& step, Rank rank, int stream) {

@@ -5,13 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
-namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 std::vector<BufferLife> buffer_lives(const StepGraph& step, Rank rank) {
   const Rank original = step.trace().same_as[at(rank)];
   const Role& role = step.program()->role_of(original);

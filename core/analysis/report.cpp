@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
+#include "core/base/at.hpp"
 #include "core/cost/cost.hpp"
+#include "core/ir/ring.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// What follows from a role alone; the same for all its ranks.
 struct RoleFacts {
@@ -21,21 +22,6 @@ struct RoleFacts {
   std::map<std::string, std::int64_t> peak_by_kind;
   Bytes host_memory;
 };
-
-/// Bytes that one member sends when `n` of them run a ring algorithm on an unsharded size.
-Bytes ring_bytes(OpKind kind, Bytes full, int n) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return {2 * (n - 1) * full.v / n};
-    case OpKind::AllGather:
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll:
-    case OpKind::Broadcast:  // mean over the members: all but the last pass the whole on
-      return {(n - 1) * full.v / n};
-    default:
-      return {0};
-  }
-}
 
 Bytes bytes_sent(const Program& program, const Role& role) {
   Bytes total;
@@ -153,14 +139,14 @@ struct RankTimes {
 
 class Analyzer {
  public:
-  Analyzer(const Trace& trace, const Program& program, const Scenario& scenario)
-      : trace_(trace), program_(program), scenario_(scenario) {}
+  Analyzer(const Trace& trace, const Program& program, const ClusterSpec& cluster)
+      : trace_(trace), program_(program), cluster_(cluster) {}
 
   Report analyze() {
     report_.backend = trace_.backend;
     report_.program_hash = trace_.program_hash;
-    report_.model = scenario_.model.name;
-    report_.cluster = scenario_.cluster.name;
+    report_.model = program_.training.model;
+    report_.cluster = cluster_.name;
     report_.world_size = program_.mesh.world_size();
     report_.model_flops_per_step = program_.model_flops_per_step;
     report_.hardware_flops_per_step = program_.model_flops_per_step + recomputed_flops(program_);
@@ -188,8 +174,9 @@ class Analyzer {
     report_.step_time = (1.0 / static_cast<double>(count)) * total;
     if (!(report_.step_time.v > 0)) return;
     const double rate = static_cast<double>(program_.tokens_per_step) / report_.step_time.v;
-    (scenario_.model.is_vision() ? report_.images_per_s : report_.tokens_per_s) = rate;
-    if (rate > 0) report_.time_to_train = Seconds{scenario_.training.total_tokens / rate};
+    const bool images = program_.input.samples.kind == SampleKind::Images;
+    (images ? report_.images_per_s : report_.tokens_per_s) = rate;
+    if (rate > 0) report_.time_to_train = Seconds{program_.training.tokens / rate};
     const double peak = peak_of_ranks().v * report_.step_time.v;
     if (peak > 0) report_.mfu = program_.model_flops_per_step.v / peak;
     if (peak > 0) report_.hfu = report_.hardware_flops_per_step.v / peak;
@@ -199,20 +186,18 @@ class Analyzer {
   }
 
   double dollars_per_second() const {
-    const ClusterSpec& cluster = scenario_.cluster;
     const std::int64_t devices =
-        ceil_div(report_.world_size, std::max(cluster.ranks_per_device, 1));
-    return static_cast<double>(devices) * cluster.device.dollars_per_hour / 3600;
+        ceil_div(report_.world_size, std::max(cluster_.ranks_per_device, 1));
+    return static_cast<double>(devices) * cluster_.device.dollars_per_hour / 3600;
   }
 
   FlopsPerSecond peak_of_ranks() const {
-    const ClusterSpec& cluster = scenario_.cluster;
-    const int per_device = std::max(cluster.ranks_per_device, 1);
+    const int per_device = std::max(cluster_.ranks_per_device, 1);
     int units = 0;
     for (int left = report_.world_size; left > 0; left -= per_device) {
-      units += std::min({left, per_device, std::max(cluster.device.concurrent_ranks, 1)});
+      units += std::min({left, per_device, std::max(cluster_.device.concurrent_ranks, 1)});
     }
-    return {peak_rate(cluster.device, program_.dtype).v * units};
+    return {peak_rate(cluster_.device, program_.dtype).v * units};
   }
 
   RankTimes measure(std::vector<Span>::const_iterator begin,
@@ -277,7 +262,7 @@ class Analyzer {
       const RoleFacts& f = facts[at(program_.role_of_rank[at(rank)].v)];
       const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
                                                                : program_.role_of(rank).arena;
-      report_.ranks.push_back({rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
+      report_.ranks.push_back({rank, rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
                                mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
                                arena, f.peak_by_kind, f.host_memory});
       makespan = t.makespan;
@@ -296,15 +281,25 @@ class Analyzer {
 
   const Trace& trace_;
   const Program& program_;
-  const Scenario& scenario_;
+  const ClusterSpec& cluster_;
   Report report_;
   std::map<std::int32_t, Window> windows_;  // by traced step
 };
 
 }  // namespace
 
-Report analyze(const Trace& trace, const Program& program, const Scenario& scenario) {
-  return Analyzer(trace, program, scenario).analyze();
+std::string losses_remark(const std::vector<double>& losses) {
+  const auto is_finite = [](double loss) { return std::isfinite(loss); };
+  const auto first = std::find_if_not(losses.begin(), losses.end(), is_finite);
+  if (first == losses.end()) return "";
+  const auto after = std::find_if(first, losses.end(), is_finite);
+  const auto step = [&](auto it) { return std::to_string(it - losses.begin() + 1); };
+  if (after == losses.end()) return "not finite since step " + step(first);
+  return "not finite from step " + step(first) + " to " + step(after - 1);
+}
+
+Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster) {
+  return Analyzer(trace, program, cluster).analyze();
 }
 
 }  // namespace lockstep

@@ -8,15 +8,16 @@
 
 #include "core/analysis/causes.hpp"
 #include "core/base/result.hpp"
+#include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
-#include "core/spec/scenario.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
 
 struct RankReport {
   Rank rank = 0;
-  Seconds compute;                      // union of spans on the compute stream
+  Rank number = 0;  // in its job: other than `rank` if a trace from elsewhere lacks ranks before it
+  Seconds compute;  // union of spans on the compute stream
   Seconds exposed_comm;                 // transfers running (active..end) while nothing computes
   Seconds idle;                         // makespan - compute - exposed_comm
   Seconds stage_span;                   // last compute end - first compute begin
@@ -44,7 +45,7 @@ struct Report {
   Seconds step_time;              // last span end - first span begin
   double tokens_per_s = 0;        // text
   double images_per_s = 0;        // vision models
-  Seconds time_to_train;          // TrainingSpec::total_tokens at that rate; 0: not known
+  Seconds time_to_train;          // Training::tokens at that rate; 0: not known
   double scaling_efficiency = 0;  // of a point of a sweep: tokens (images) per second and rank over
                                   // those of the first point; 0: not of a sweep
   Flops model_flops_per_step;
@@ -64,15 +65,21 @@ struct Report {
   std::vector<double> grad_norms;
 };
 
+/// "not finite since step 7" of `losses`, the first of which is step 1: since the first that is NaN
+/// or infinite. "not finite from step 7 to 9" if later ones are finite again. Empty: all are
+/// finite.
+std::string losses_remark(const std::vector<double>& losses);
+
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
 /// take the times of the rank that stands for them.
-Report analyze(const Trace& trace, const Program& program, const Scenario& scenario);
+Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster);
 
 /// The same for a trace without its program, from elsewhere say: what needs the program (flops,
 /// tokens, bytes sent, microbatches in flight, memory by kind) stays zero. Compute and
-/// communication are what op_class says. The step time is that of the union of the steps' windows,
-/// divided by their number: on a device that runs behind its host, steps overlap. Spans of the host
-/// count only where no device does anything.
+/// communication are what op_class says. A step's time is that of its interval (StepIntervals), so
+/// that the mean is what the steps cover together, divided by their number: on a device that runs
+/// behind its host, steps overlap. What computes or transfers in that time counts, of whatever
+/// step. Spans of the host count only where no device does anything.
 Report analyze(const Trace& trace);
 
 /// report.json: every field of Report; lists are by rank or by step. Keys: docs/report.md.

@@ -1,6 +1,6 @@
 // report.json: Report as JSON and back.
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -11,18 +11,21 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// JSON has no NaN or infinity: null. A loss that diverged stays visible as such.
+/// JSON has no NaN or infinity: nlohmann writes null for both, and here null is NaN again.
+double real(const ordered_json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+/// A loss that diverged stays visible as such.
 ordered_json numbers(const std::vector<double>& list) {
   ordered_json result = ordered_json::array();
-  for (const double v : list) result.push_back(std::isfinite(v) ? ordered_json(v) : ordered_json());
+  for (const double v : list) result.push_back(v);
   return result;
 }
 
 std::vector<double> numbers(const ordered_json& list) {
   std::vector<double> result;
-  for (const auto& v : list) {
-    result.push_back(v.is_null() ? std::numeric_limits<double>::quiet_NaN() : v.get<double>());
-  }
+  for (const auto& v : list) result.push_back(real(v));
   return result;
 }
 
@@ -62,7 +65,7 @@ ordered_json by_kind(const std::map<std::string, Seconds>& times) {
 
 std::map<std::string, Seconds> by_kind(const ordered_json& object) {
   std::map<std::string, Seconds> result;
-  for (const auto& [kind, time] : object.items()) result[kind] = Seconds{time.get<double>()};
+  for (const auto& [kind, time] : object.items()) result[kind] = Seconds{real(time)};
   return result;
 }
 
@@ -90,15 +93,15 @@ Causes causes_from(const ordered_json& j) {
   Causes causes;
   if (!j.contains("bubbles_s")) return causes;
   for (std::size_t c = 0; c < kCauseKeys.size(); ++c) {
-    causes.bubbles[c].v = j.at("bubbles_s").at(kCauseKeys[c]);
+    causes.bubbles[c].v = real(j.at("bubbles_s").at(kCauseKeys[c]));
   }
   causes.exposed_comm = by_kind(j.at("exposed_comm_by_kind_s"));
   causes.critical_path = by_kind(j.at("critical_path_s"));
-  causes.critical_path_crossings = j.at("critical_path_crossings");
+  causes.critical_path_crossings = real(j.at("critical_path_crossings"));
   causes.ranks.resize(j.at("time_s").at("computation").size());
   for (std::size_t i = 0; i < causes.ranks.size(); ++i) {
     visit_causes(causes.ranks[i], [&](const char* group, const char* key, double& value) {
-      value = j.at(group).at(key).at(i);
+      value = real(j.at(group).at(key).at(i));
     });
   }
   return causes;
@@ -111,27 +114,31 @@ Report from_json(const ordered_json& j) {
   j.at("model").get_to(r.model);
   j.at("cluster").get_to(r.cluster);
   j.at("world_size").get_to(r.world_size);
-  r.step_time.v = j.at("step_time_s");
-  r.tokens_per_s = j.at("tokens_per_s");
-  r.images_per_s = j.at("images_per_s");
-  r.time_to_train.v = j.at("time_to_train_s");
-  r.scaling_efficiency = j.at("scaling_efficiency");
-  r.model_flops_per_step.v = j.at("model_flops_per_step");
-  r.mfu = j.at("mfu");
-  r.hardware_flops_per_step.v = j.value("hardware_flops_per_step", r.model_flops_per_step.v);
-  r.hfu = j.value("hfu", r.mfu);
-  r.dollars_per_billion_tokens = j.value("dollars_per_billion_tokens", 0.0);
-  r.bubble_fraction = j.at("bubble_fraction");
-  r.bubble_over_ideal = j.at("bubble_over_ideal");
-  r.exposed_comm.v = j.at("exposed_comm_s");
+  r.step_time.v = real(j.at("step_time_s"));
+  r.tokens_per_s = real(j.at("tokens_per_s"));
+  r.images_per_s = real(j.at("images_per_s"));
+  r.time_to_train.v = real(j.at("time_to_train_s"));
+  r.scaling_efficiency = real(j.at("scaling_efficiency"));
+  r.model_flops_per_step.v = real(j.at("model_flops_per_step"));
+  r.mfu = real(j.at("mfu"));
+  const auto later = [&](const char* key, double otherwise) {  // earlier versions lack it
+    return j.contains(key) ? real(j.at(key)) : otherwise;
+  };
+  r.hardware_flops_per_step.v = later("hardware_flops_per_step", r.model_flops_per_step.v);
+  r.hfu = later("hfu", r.mfu);
+  r.dollars_per_billion_tokens = later("dollars_per_billion_tokens", 0.0);
+  r.bubble_fraction = real(j.at("bubble_fraction"));
+  r.bubble_over_ideal = real(j.at("bubble_over_ideal"));
+  r.exposed_comm.v = real(j.at("exposed_comm_s"));
   const std::size_t ranks = j.at("compute_s").size();
   for (std::size_t i = 0; i < ranks; ++i) {
     RankReport rank;
-    rank.rank = static_cast<Rank>(i);
-    rank.compute.v = j.at("compute_s").at(i);
-    rank.exposed_comm.v = j.at("exposed_comm_by_rank_s").at(i);
-    rank.idle.v = j.at("idle_s").at(i);
-    rank.stage_span.v = j.at("stage_span_s").at(i);
+    rank.rank = rank.number = static_cast<Rank>(i);
+    if (j.contains("ranks")) rank.number = j.at("ranks").at(i);
+    rank.compute.v = real(j.at("compute_s").at(i));
+    rank.exposed_comm.v = real(j.at("exposed_comm_by_rank_s").at(i));
+    rank.idle.v = real(j.at("idle_s").at(i));
+    rank.stage_span.v = real(j.at("stage_span_s").at(i));
     rank.peak_microbatches_in_flight = j.at("peak_microbatches_in_flight").at(i);
     rank.weight_staleness = j.at("weight_staleness").at(i);
     rank.comm_bytes_sent.v = j.at("comm_bytes_sent").at(i);
@@ -141,8 +148,7 @@ Report from_json(const ordered_json& j) {
     r.ranks.push_back(std::move(rank));
   }
   for (const auto& [name, kind] : j.at("kinds").items()) {
-    r.kinds[name] = {Seconds{kind.at("time_s").get<double>()},
-                     Seconds{kind.at("waiting_s").get<double>()},
+    r.kinds[name] = {Seconds{real(kind.at("time_s"))}, Seconds{real(kind.at("waiting_s"))},
                      kind.at("count").get<std::int64_t>()};
   }
   r.causes = causes_from(j);
@@ -173,6 +179,9 @@ std::string report_json(const Report& r) {
   j["bubble_fraction"] = r.bubble_fraction;
   j["bubble_over_ideal"] = r.bubble_over_ideal;
   j["exposed_comm_s"] = r.exposed_comm.v;
+  const bool some_absent = std::any_of(r.ranks.begin(), r.ranks.end(),
+                                       [](const RankReport& x) { return x.number != x.rank; });
+  if (some_absent) j["ranks"] = by_rank(r, [](const RankReport& x) { return x.number; });
   const auto rank_field = [&](const char* key, auto field) { j[key] = by_rank(r, field); };
   rank_field("compute_s", [](const RankReport& x) { return x.compute.v; });
   rank_field("exposed_comm_by_rank_s", [](const RankReport& x) { return x.exposed_comm.v; });

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// The channels of a role, and which of them each op uses.
 struct RoleChannels {
@@ -105,6 +105,14 @@ std::vector<int> stands_for(const Trace& trace) {
 }
 
 StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program)
+    : StepGraph(trace, step, program, nullptr) {}
+
+StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program,
+                     const StepIntervals& intervals)
+    : StepGraph(trace, step, program, &intervals) {}
+
+StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program,
+                     const StepIntervals* intervals)
     : trace_(&trace), program_(program) {
   for (const std::string& name : trace.names) kind_class_.push_back(op_class(name));
   const auto less = [](const Span& s, std::int32_t value) { return s.step < value; };
@@ -116,16 +124,20 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
     compute_stream_ = static_cast<int>(compute - trace.streams.begin());
   }
   index_ranks();
-  measure();
+  if (program_ != nullptr) {
+    measure();
+  } else {
+    take_interval(step, intervals != nullptr ? *intervals : StepIntervals(trace));
+  }
   index_meetings();
   if (program_ == nullptr) index_ends();
 }
 
-SpanClass StepGraph::span_class(SpanIndex i) const {
-  const OpClass kind = kind_class(i);
+SpanClass StepGraph::span_class(const Span& s) const {
+  const OpClass kind = kind_class(s);
   if (is_transfer(kind)) return SpanClass::Transfer;
   const bool computes =
-      kind == OpClass::Compute && (compute_stream_ < 0 || op(i).stream == compute_stream_);
+      kind == OpClass::Compute && (compute_stream_ < 0 || op(s).stream == compute_stream_);
   return computes ? SpanClass::Compute : SpanClass::Other;
 }
 
@@ -136,7 +148,20 @@ bool StepGraph::counts(SpanIndex i) const {
 bool StepGraph::is_receive(SpanIndex i) const { return kind_class(i) == OpClass::Recv; }
 
 const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[at(op(i).name)]; }
-const std::string& StepGraph::kind(SpanIndex i) const { return trace_->names[at(op(i).kind)]; }
+const std::string& StepGraph::kind(SpanIndex i) const { return kind((*this)[i]); }
+const std::string& StepGraph::kind(const Span& s) const { return trace_->names[at(op(s).kind)]; }
+
+std::span<const Span* const> StepGraph::of_other_steps(Rank rank) const {
+  return others_.empty() ? std::span<const Span* const>() : others_[at(rank)];
+}
+
+std::vector<Rank> StepGraph::own_ranks() const {
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < trace_->same_as.size(); ++r) {
+    if (at(trace_->same_as[r]) == r) ranks.push_back(trace_->same_as[r]);
+  }
+  return ranks;
+}
 
 void StepGraph::index_ranks() {
   const std::size_t world = trace_->role_of_rank.size();
@@ -171,6 +196,25 @@ void StepGraph::measure() {
     if (!counts(i)) continue;
     begin_ = std::min(begin_, (*this)[i].begin);
     end_ = std::max(end_, (*this)[i].end);
+  }
+}
+
+void StepGraph::take_interval(std::int32_t step, const StepIntervals& intervals) {
+  devices_work_ = intervals.devices_work();
+  const StepIntervals::Step* own = intervals.find(step);
+  if (own == nullptr) return;
+  begin_ = own->counts ? own->interval.begin : spans_.front().begin;
+  end_ = own->counts ? own->interval.end : begin_;
+  others_.resize(trace_->same_as.size());
+  const auto meets = [&](SimTime begin, SimTime end) { return begin < end_ && begin_ < end; };
+  for (const StepIntervals::Step& other : intervals.steps()) {
+    if (&other == own || !meets(other.window.begin, other.window.end)) continue;
+    for (std::size_t i = other.first; i < other.last; ++i) {
+      const Span& s = trace_->spans[i];
+      if (meets(s.begin, s.end) && span_class(s) != SpanClass::Other) {
+        others_[at(s.rank)].push_back(&s);
+      }
+    }
   }
 }
 
@@ -276,8 +320,12 @@ SpanIndex StepGraph::held_by(SpanIndex i) const {
   auto after = std::upper_bound(first, last, (*this)[i].begin, [&](SimTime begin, SpanIndex other) {
     return begin < (*this)[other].end;
   });
+  // Of what takes no time at the same instant, one waits for the other, never each for each.
+  const auto came_first = [&](SpanIndex other) {
+    return (*this)[other].begin < (*this)[i].begin || other < i;
+  };
   while (after != first) {
-    if (*--after != i) return *after;
+    if (came_first(*--after)) return *after;
   }
   return -1;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/analysis/step_intervals.hpp"
 #include "core/ir/program.hpp"
 #include "core/trace/op_class.hpp"
 #include "core/trace/trace.hpp"
@@ -31,25 +32,37 @@ class StepGraph {
   /// `program`: what the trace came from; null: a trace from elsewhere. Then an op is taken to have
   /// waited for whatever ended last on its rank. Without spans of `step`, the graph is empty.
   StepGraph(const Trace& trace, std::int32_t step, const Program* program = nullptr);
+  /// The same, for who goes through all steps: `intervals` are those of `trace`.
+  StepGraph(const Trace& trace, std::int32_t step, const Program* program,
+            const StepIntervals& intervals);
 
   const Trace& trace() const { return *trace_; }
   const Program* program() const { return program_; }
   std::span<const Span> spans() const { return spans_; }
   SpanIndex size() const { return static_cast<SpanIndex>(spans_.size()); }
-  /// Of the step, over all ranks. What hosts do counts only where no device does anything.
+  /// The time that belongs to the step, over all ranks: with a program from the first begin to the
+  /// last end; without, its interval (StepIntervals), as steps from elsewhere overlap. Analyses
+  /// that divide the step's time clip spans to it. What hosts do counts only where no device works.
   SimTime begin() const { return begin_; }
   SimTime end() const { return end_; }
   SimTime makespan() const { return end_ - begin_; }
 
   const Span& operator[](SpanIndex i) const { return spans_[static_cast<std::size_t>(i)]; }
   const TraceOp& op(SpanIndex i) const { return op(spans_[static_cast<std::size_t>(i)]); }
-  SpanClass span_class(SpanIndex i) const;
-  bool counts(SpanIndex i) const;  // false: a host's, in a step in which devices work
+  SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
+  bool counts(SpanIndex i) const;  // false: a host's, where devices work
   bool is_receive(SpanIndex i) const;
   const std::string& name(SpanIndex i) const;  // "block.F"
   const std::string& kind(SpanIndex i) const;  // "forward"
 
-  /// Ranks that have spans of their own, ascending, and those spans as [first, last).
+  /// What other steps compute and transfer on `rank` in this step's time, which is not idle then.
+  std::span<const Span* const> of_other_steps(Rank rank) const;
+  SpanClass span_class(const Span& s) const;
+  const std::string& kind(const Span& s) const;
+  /// Ranks with spans of their own in any step, ascending: all that no other one stands for.
+  std::vector<Rank> own_ranks() const;
+
+  /// Ranks that have spans in this step, ascending, and those spans as [first, last).
   const std::vector<Rank>& ranks() const { return ranks_; }
   struct Range {
     SpanIndex first = 0, last = 0;
@@ -87,11 +100,15 @@ class StepGraph {
     const auto role = trace_->role_of_rank[static_cast<std::size_t>(s.rank)];
     return trace_->roles[static_cast<std::size_t>(role)].ops[static_cast<std::size_t>(s.op.v)];
   }
-  OpClass kind_class(SpanIndex i) const {
-    return kind_class_[static_cast<std::size_t>(op(i).kind)];
+  OpClass kind_class(SpanIndex i) const { return kind_class((*this)[i]); }
+  OpClass kind_class(const Span& s) const {
+    return kind_class_[static_cast<std::size_t>(op(s).kind)];
   }
+  StepGraph(const Trace& trace, std::int32_t step, const Program* program,
+            const StepIntervals* intervals);
   void index_ranks();
   void measure();
+  void take_interval(std::int32_t step, const StepIntervals& intervals);
   void index_meetings();
   void index_ends();
 
@@ -111,6 +128,7 @@ class StepGraph {
   std::vector<SpanIndex> members_;
   std::vector<SpanIndex> by_end_;  // without a program: a rank's spans that count, by (end, index)
   std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end
+  std::vector<std::vector<const Span*>> others_;  // by rank; empty with a program
 };
 
 }  // namespace lockstep

@@ -4,10 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "core/base/at.hpp"
+
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// How many members of a rank's own group come when it does: itself and those it stands for.
 class Copies {

@@ -4,13 +4,12 @@
 #include <cstdio>
 #include <vector>
 
+#include "core/base/at.hpp"
 #include "core/base/phase.hpp"
 #include "core/trace/op_class.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// Consecutive compute of one phase, stage and microbatch.
 struct Block {

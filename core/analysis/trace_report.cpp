@@ -1,16 +1,18 @@
 // analyze(trace): the numbers that spans alone can tell.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <iterator>
+#include <cstddef>
+#include <string_view>
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/report.hpp"
+#include "core/analysis/step_intervals.hpp"
+#include "core/base/at.hpp"
 #include "core/trace/op_class.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// Work of one rank, all steps.
 struct RankWork {
@@ -21,11 +23,16 @@ struct RankWork {
 class Reporter {
  public:
   explicit Reporter(const Trace& trace)
-      : trace_(trace), stands_for_(trace.same_as.size(), 0), work_(trace.same_as.size()) {
+      : trace_(trace),
+        intervals_(trace),
+        stands_for_(trace.same_as.size(), 0),
+        work_(trace.same_as.size()) {
     for (const Rank rank : trace.same_as) ++stands_for_[at(rank)];
     for (const std::string& name : trace.names) class_of_name_.push_back(op_class(name));
-    device_works_ = std::any_of(trace.spans.begin(), trace.spans.end(),
-                                [&](const Span& s) { return class_of(s) != OpClass::Host; });
+    const auto compute = std::find(trace.streams.begin(), trace.streams.end(), "compute");
+    if (compute != trace.streams.end()) {
+      compute_stream_ = static_cast<int>(compute - trace.streams.begin());
+    }
   }
 
   Report report() {
@@ -36,11 +43,10 @@ class Reporter {
       report_.losses.push_back(step.loss);
       report_.grad_norms.push_back(step.grad_norm);
     }
-    for (auto begin = trace_.spans.begin(); begin != trace_.spans.end();) {
-      const auto end = std::find_if(begin, trace_.spans.end(),
-                                    [&](const Span& s) { return s.step != begin->step; });
-      add_step(begin, end);
-      begin = end;
+    const auto first = trace_.spans.begin();
+    for (const StepIntervals::Step& step : intervals_.steps()) {
+      add_step(first + static_cast<std::ptrdiff_t>(step.first),
+               first + static_cast<std::ptrdiff_t>(step.last));
     }
     mean_of_kinds();
     measure_ranks();
@@ -56,35 +62,37 @@ class Reporter {
     return trace_.roles[at(trace_.role_of_rank[at(s.rank)])].ops[at(s.op.v)];
   }
   /// The host's spans nest: they would count twice, and are no part of a device's step.
-  bool counts(const Span& s) const { return !device_works_ || class_of(s) != OpClass::Host; }
+  bool counts(const Span& s) const {
+    return !intervals_.devices_work() || class_of(s) != OpClass::Host;
+  }
+  /// As StepGraph::span_class.
+  bool computes(const Span& s) const {
+    return class_of(s) == OpClass::Compute &&
+           (compute_stream_ < 0 || op(s).stream == compute_stream_);
+  }
 
   void add_step(Iterator begin, Iterator end) {
-    Interval window;
-    bool any = false;
     for (auto rank_begin = begin; rank_begin != end;) {
       const auto rank_end =
           std::find_if(rank_begin, end, [&](const Span& s) { return s.rank != rank_begin->rank; });
       Interval compute;
-      bool computes = false;
+      bool any = false;
       for (auto s = rank_begin; s != rank_end; ++s) {
         if (!counts(*s)) continue;
         add_span(*s);
-        const auto extend = [](Interval& i, SimTime from, SimTime to, bool& known) {
-          i = known ? Interval{std::min(i.begin, from), std::max(i.end, to)} : Interval{from, to};
-          known = true;
-        };
-        extend(window, s->begin, s->end, any);
-        if (class_of(*s) == OpClass::Compute) extend(compute, s->active, s->end, computes);
+        if (!computes(*s)) continue;
+        compute = any ? Interval{std::min(compute.begin, s->active), std::max(compute.end, s->end)}
+                      : Interval{s->active, s->end};
+        any = true;
       }
       work_[at(rank_begin->rank)].stage_span += compute.end - compute.begin;
       rank_begin = rank_end;
     }
-    if (any) windows_.push_back(window);
   }
 
   void add_span(const Span& s) {
     RankWork& work = work_[at(s.rank)];
-    if (class_of(s) == OpClass::Compute) work.compute.push_back({s.active, s.end});
+    if (computes(s)) work.compute.push_back({s.active, s.end});
     if (is_transfer(class_of(s))) work.transfers.push_back({s.active, s.end});
     const std::int64_t ranks = stands_for_[at(s.rank)];
     KindTime& kind = report_.kinds[trace_.names[at(op(s).kind)]];
@@ -93,7 +101,20 @@ class Reporter {
     kind.count += ranks;
   }
 
-  double steps() const { return static_cast<double>(std::max<std::size_t>(windows_.size(), 1)); }
+  /// "rank 3" is what the trace's reader calls it.
+  Rank number_in_job(std::size_t rank) const {
+    constexpr std::string_view kPrefix = "rank ";
+    auto number = static_cast<Rank>(rank);
+    if (rank >= trace_.rank_labels.size()) return number;
+    const std::string& label = trace_.rank_labels[rank];
+    if (!label.starts_with(kPrefix)) return number;
+    std::from_chars(label.data() + kPrefix.size(), label.data() + label.size(), number);
+    return number;
+  }
+
+  double steps() const {
+    return static_cast<double>(std::max<std::size_t>(intervals_.counted(), 1));
+  }
   Seconds mean(SimTime sum) const { return (1.0 / steps()) * to_seconds(sum); }
 
   void mean_of_kinds() {
@@ -105,7 +126,9 @@ class Reporter {
   }
 
   void measure_ranks() {
-    const SimTime makespan = length(union_of(windows_));
+    std::vector<Interval> windows;
+    for (const StepIntervals::Step& step : intervals_.steps()) windows.push_back(step.window);
+    const SimTime makespan = length(union_of(std::move(windows)));
     report_.step_time = mean(makespan);
     std::vector<IntervalSet> busy(work_.size());
     std::vector<SimTime> exposed(work_.size());
@@ -119,6 +142,7 @@ class Reporter {
       const SimTime computing = length(busy[own]);
       RankReport rank;
       rank.rank = static_cast<Rank>(r);
+      rank.number = number_in_job(r);
       rank.compute = mean(computing);
       rank.exposed_comm = mean(exposed[own]);
       rank.idle = mean(makespan - computing - exposed[own]);
@@ -140,11 +164,11 @@ class Reporter {
   }
 
   const Trace& trace_;
+  const StepIntervals intervals_;
   std::vector<OpClass> class_of_name_;
-  bool device_works_ = false;
+  int compute_stream_ = -1;               // -1: no stream of that name
   std::vector<std::int64_t> stands_for_;  // by rank: how many have its spans
   std::vector<RankWork> work_;            // by rank
-  std::vector<Interval> windows_;         // by step
   Report report_;
 };
 

@@ -2,6 +2,10 @@
 
 namespace lockstep {
 
+Error invalid(std::string message, const char* file, int line) {
+  return {ErrorKind::InvalidSpec, std::move(message), std::nullopt, file, line};
+}
+
 std::string to_string(const Error& error) {
   std::string text;
   if (error.where) {

@@ -34,6 +34,10 @@ struct Error {
   int raised_line = __builtin_LINE();
 };
 
+/// A fault of the user's that stands in no line of a file: ErrorKind::InvalidSpec.
+Error invalid(std::string message, const char* file = __builtin_FILE(),
+              int line = __builtin_LINE());
+
 /// "file:line:column: message"; internal errors also say where they were raised.
 std::string to_string(const Error& error);
 

@@ -88,14 +88,11 @@ std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
   };
 }
 
-std::int16_t bind(const std::vector<std::string_view>& names, DType dtype, int optional,
-                  std::int16_t next, std::vector<Operand>& to) {
-  for (const std::string_view name : names) {
-    const bool index = name == "ids" || name == "targets" || name == "slots" || name == "sources";
-    const bool sums = name == "stats" || name == "lse";
-    const bool present = name.front() != '[' || optional-- > 0;
-    const DType type = index ? DType::I32 : sums ? sum_type(dtype) : dtype;
-    to.push_back(present ? Operand{next++, type, 0} : Operand{});
+std::int16_t bind(const std::vector<OperandRow>& rows, DType dtype, int optional, std::int16_t next,
+                  std::vector<Operand>& to) {
+  for (const OperandRow& row : rows) {
+    const bool present = !row.optional || optional-- > 0;
+    to.push_back(present ? Operand{next++, usual_dtype(row.type, dtype), 0} : Operand{});
   }
   return next;
 }

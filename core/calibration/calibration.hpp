@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cluster/cluster.hpp"
 #include "core/ir/kernels/kernel.hpp"
-#include "core/spec/cluster.hpp"
 
 namespace lockstep {
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/ir/ring.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -21,19 +23,17 @@ double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
   return lo.efficiency + x * (hi.efficiency - lo.efficiency);
 }
 
-/// The kernel's own curve; that of "gemm" for products by expert and for convolutions, taken to go
-/// as well as one product of their size; that of "*"; none.
-double efficiency(const DeviceSpec& device, std::string_view kernel, Seconds ideal) {
+/// By the kernel's own curve; else by that of the kernel which its row says it goes as well as, at
+/// the same ideal time; else by "*"; else full.
+double efficiency(const DeviceSpec& device, const KernelRow& row, Seconds ideal) {
   const auto curve_of = [&](std::string_view name) -> const EfficiencyCurve* {
     for (const EfficiencyCurve& curve : device.efficiency) {
       if (curve.kernel == name) return &curve;
     }
     return nullptr;
   };
-  const EfficiencyCurve* curve = curve_of(kernel);
-  if (curve == nullptr && (kernel.starts_with("grouped_gemm") || kernel.starts_with("conv2d"))) {
-    curve = curve_of("gemm");
-  }
+  const EfficiencyCurve* curve = curve_of(row.name);
+  if (curve == nullptr && !row.efficiency_as.empty()) curve = curve_of(row.efficiency_as);
   if (curve == nullptr) curve = curve_of("*");
   return curve == nullptr ? 1.0 : interpolate(curve->points, ideal);
 }
@@ -74,8 +74,7 @@ Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device) {
   const FlopsPerSecond peak = peak_rate(device, kernel.dtype);
   const Seconds compute = peak.v > 0 ? w.flops / peak : Seconds{};
   const Seconds ideal = std::max(compute, transfer_time(w.bytes, device.memory_bandwidth));
-  return device.launch_overhead +
-         Seconds{ideal.v / efficiency(device, info(kernel.kind).name, ideal)};
+  return device.launch_overhead + Seconds{ideal.v / efficiency(device, info(kernel.kind), ideal)};
 }
 
 Seconds function_time(const Function& function, const DeviceSpec& device) {
@@ -97,18 +96,10 @@ TransferTime collective_time(OpKind kind, Bytes full, int group_size, const Link
   const double steps = group_size - 1;
   const Seconds all = transfer_time(full, link.bandwidth);
   const Seconds ring = (steps / group_size) * all;
-  switch (kind) {
-    case OpKind::AllReduce:
-      return {(2 * steps) * link.latency, 2.0 * ring};
-    case OpKind::AllGather:
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll:
-      return {steps * link.latency, ring};
-    case OpKind::Broadcast:
-      return {steps * link.latency, all};
-    default:
-      return {};
-  }
+  const double rounds = ring_rounds(kind);
+  if (rounds == 0) return {};
+  // A broadcast passes the whole on in pieces: all members but the last send at once.
+  return {(rounds * steps) * link.latency, kind == OpKind::Broadcast ? all : rounds * ring};
 }
 
 TransferTime p2p_time(Bytes bytes, const LinkSpec& link) {

@@ -1,8 +1,8 @@
 // Cost: functions and transfers -> Seconds. Pure functions of the cluster; no state.
 #pragma once
 
+#include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
-#include "core/spec/cluster.hpp"
 
 namespace lockstep {
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/result.hpp"
 #include "core/data/epoch_order.hpp"
 
 namespace lockstep {
@@ -17,10 +18,6 @@ constexpr int kChannels = 3;
 constexpr int kCifarSize = 32;
 constexpr std::int64_t kPlane = kCifarSize * kCifarSize;
 constexpr std::int64_t kRecord = 1 + kChannels * kPlane;
-
-Error invalid(std::string message) {
-  return Error{ErrorKind::InvalidSpec, std::move(message), std::nullopt};
-}
 
 class CifarSource final : public ImageSource {
  public:

@@ -15,14 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/result.hpp"
+
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error invalid(std::string message) {
-  return Error{ErrorKind::InvalidSpec, std::move(message), std::nullopt};
-}
 
 // ---------------------------------------------------------------- text
 

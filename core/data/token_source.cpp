@@ -5,15 +5,12 @@
 #include <vector>
 
 #include "core/base/mix.hpp"
+#include "core/base/result.hpp"
 #include "core/data/epoch_order.hpp"
 #include "core/data/token_files.hpp"
 
 namespace lockstep {
 namespace {
-
-Error invalid(std::string message) {
-  return Error{ErrorKind::InvalidSpec, std::move(message), std::nullopt};
-}
 
 /// Window w is tokens [w·seq_len, (w + 1)·seq_len]: windows overlap in one token, which is the last
 /// target of one and the first input of the next, so every token but the first is a target once per

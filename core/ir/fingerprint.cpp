@@ -85,6 +85,27 @@ std::uint64_t model_fingerprint(const Program& program) {
     print.add(std::int64_t{parameter.split_dim});
     for (const std::int64_t section : parameter.sections) print.add(section);
   }
+  const Samples& samples = program.input.samples;
+  print.add(to_string(samples.kind));
+  for (const std::int64_t number :
+       {samples.length, samples.classes, samples.per_step, samples.microbatch}) {
+    print.add(number);
+  }
+  for (const int dim : samples.over) print.add(std::int64_t{dim});
+  for (const auto& colours : {samples.mean, samples.deviation}) {
+    for (const double value : colours) print.add(value);
+  }
+  for (const IndexTable& table : program.input.tables) {
+    print.add(to_string(table.kind));
+    for (const int dim : table.dims) print.add(std::int64_t{dim});
+    for (const IndexList& list : table.lists) {
+      print.add(list.size());
+      for (const IndexRange& range : list.ranges) {
+        print.add(std::int64_t{range.first});
+        print.add(std::int64_t{range.last});
+      }
+    }
+  }
   std::map<std::string, std::uint64_t> units;  // several ranks hold the same ones
   for (const Role& role : program.roles) {
     for (const Unit& unit : role.units) {

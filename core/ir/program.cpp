@@ -281,7 +281,9 @@ Bytes payload_bytes(const Program&, const Role& role, const Op& op) {
 }
 
 bool reads_host_data(const Program& program) {
-  const auto from_host = [](const Op& op) { return op.kind == OpKind::HostToDevice; };
+  const auto from_host = [](const Op& op) {
+    return op.kind == OpKind::HostToDevice && !op.moves_memory();
+  };
   return std::any_of(program.roles.begin(), program.roles.end(), [&](const Role& role) {
     return std::any_of(role.ops.begin(), role.ops.end(), from_host);
   });

@@ -9,6 +9,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/phase.hpp"
+#include "core/ir/input.hpp"
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep {
@@ -161,10 +162,11 @@ enum class Stream : std::uint8_t {
 inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
 std::string_view to_string(Stream stream);
 
-/// Target of a host copy. Ids of tokens and targets are relative to the rank's part of the
-/// vocabulary along "tp", and of its tokens of a sequence along "cp"; position ids are those of its
-/// own rows; starts: see attention_forward, along "cp"; columns: how many of its part stand for
-/// tokens, the rest being padding. Memory: what the copy's two buffers hold.
+/// Target of a host copy. Tokens, targets and images are the rank's samples (Samples); of tokens
+/// and targets those that the table Order lists, less the table Shift. Positions (ids of the rank's
+/// own rows), starts (see attention_forward) and columns (how many of the rank's part of the
+/// vocabulary stand for tokens, the rest being padding) are the tables of these names. Memory: what
+/// the copy's two buffers hold.
 enum class HostData : std::int32_t {
   Tokens,
   Targets,
@@ -289,6 +291,8 @@ struct Role {
 
 struct Program {
   Mesh mesh;
+  Training training;
+  Input input;
   std::vector<Group> groups;
   std::vector<Function> functions;
   std::vector<Parameter> parameters;
@@ -300,8 +304,8 @@ struct Program {
                              // t is step × this + update + 1, and the loss of the step is the mean
   Flops model_flops_per_step;  // all ranks, without recompute: the numerator of MFU
   DType dtype = DType::F32;
-  std::uint64_t model = 0;  // model_fingerprint() when the library made it; 0: the user's own
-  Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative: none given
+  std::uint64_t emitted = 0;  // model_fingerprint() when the library made it; 0: the user's own
+  Seconds p2p_latency{-1};    // given time of a send (synthetic model); negative: none given
   const Role& role_of(Rank rank) const {
     return roles[static_cast<std::size_t>(role_of_rank[static_cast<std::size_t>(rank)].v)];
   }
@@ -312,7 +316,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-/// A hash of the parameters, and of where they lie in their units; never 0.
+/// A hash of the parameters, of where they lie in their units, and of what ranks read; never 0.
 std::uint64_t model_fingerprint(const Program& program);
 
 /// Parts that a unit's split parameters are divided into.

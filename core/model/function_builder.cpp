@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace lockstep {
-namespace {
-
-constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
-
-}  // namespace
-
 FunctionBuilder::FunctionBuilder(std::string layer_name, DType dtype, DType gradient_dtype)
     : layer_name_(std::move(layer_name)), dtype_(dtype), gradient_dtype_(gradient_dtype) {}
 

@@ -22,6 +22,7 @@ namespace lockstep {
 /// Where a kernel or communication belongs. Backward: once in B; in I and in W each when backward
 /// is split, which repeats it rather than keeping its result (a gather of what is there in shards).
 enum class Part : std::uint8_t { Forward = 1, InputGrad = 2, WeightGrad = 4, Backward = 6 };
+constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
 
 struct TensorId {
   int v = -1;

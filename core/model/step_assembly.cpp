@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
-
 // Formals stand in this order in every function, so that programs read alike; units with a suffix
 // stand with those without ("w_tied" after "w"), communicated tensors before "ws".
 constexpr std::array<std::string_view, 18> kFormalOrder = {

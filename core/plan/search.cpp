@@ -4,9 +4,10 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
-#include <thread>
 
+#include "core/base/thread_team.hpp"
 #include "core/model/model.hpp"
+#include "core/plan/layouts.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/spec/validate/validate.hpp"
 
@@ -15,14 +16,6 @@ namespace {
 
 constexpr int kLargestMicrobatch = 16;         // sequences
 constexpr std::int64_t kShortestPiece = 4096;  // tokens of a sequence that a rank has
-
-std::vector<int> divisors(int n, int most) {
-  std::vector<int> result;
-  for (int d = 1; d <= std::min(n, most); ++d) {
-    if (n % d == 0) result.push_back(d);
-  }
-  return result;
-}
 
 struct PipelineChoice {
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
@@ -139,27 +132,23 @@ std::vector<LayoutFamily> layout_families(const Scenario& scenario) {
   const int world = c.nodes * node;
   const int pieces =
       static_cast<int>(std::max<std::int64_t>(1, scenario.training.seq_len / kShortestPiece));
-  for (const int tensor : divisors(world, node)) {
-    for (const int context : divisors(world / tensor, pieces)) {
-      const int rest = world / tensor / context;
-      for (const int pipeline : divisors(rest, static_cast<int>(scenario.model.layers))) {
-        for (const PipelineChoice& choice : pipelines(pipeline, scenario.model.layers)) {
-          StrategySpec s = scenario.strategy;
-          s.tensor_parallel_degree = tensor;
-          s.enable_sequence_parallel = tensor > 1;
-          s.context_parallel_degree = context;
-          s.pipeline_parallel_degree = pipeline;
-          s.pipeline_parallel_schedule = choice.schedule;
-          s.pipeline_parallel_virtual_stages = choice.virtual_stages;
-          s.pipeline_parallel_microbatch_group_size = 0;
-          s.pipeline_parallel_layers_per_stage.clear();
-          s.pipeline_parallel_schedule_csv.clear();
-          s.pipeline_parallel_schedule_actions = {};
-          const int experts = static_cast<int>(scenario.model.experts);
-          for (const StrategySpec& shared : shared_states(s, rest / pipeline, experts)) {
-            builder.add(shared);
-          }
-        }
+  const DegreeLimits limits{node, pieces, static_cast<int>(scenario.model.layers)};
+  for (const RankDegrees& degrees : divide_ranks(world, limits)) {
+    for (const PipelineChoice& choice : pipelines(degrees.pipeline, scenario.model.layers)) {
+      StrategySpec s = scenario.strategy;
+      s.tensor_parallel_degree = degrees.tensor;
+      s.enable_sequence_parallel = degrees.tensor > 1;
+      s.context_parallel_degree = degrees.context;
+      s.pipeline_parallel_degree = degrees.pipeline;
+      s.pipeline_parallel_schedule = choice.schedule;
+      s.pipeline_parallel_virtual_stages = choice.virtual_stages;
+      s.pipeline_parallel_microbatch_group_size = 0;
+      s.pipeline_parallel_layers_per_stage.clear();
+      s.pipeline_parallel_schedule_csv.clear();
+      s.pipeline_parallel_schedule_actions = {};
+      const int experts = static_cast<int>(scenario.model.experts);
+      for (const StrategySpec& shared : shared_states(s, degrees.data, experts)) {
+        builder.add(shared);
       }
     }
   }
@@ -287,10 +276,7 @@ Result<SearchResult> search(const std::vector<LayoutFamily>& families, const Lay
       if (!outcome.tried) return;
     }
   };
-  std::vector<std::thread> threads;
-  for (int t = 1; t < options.threads; ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  ThreadTeam(options.threads).run([&](int) { work(); });
   if (failure) return *failure;
 
   SearchResult result;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
 #include "core/ir/state.hpp"
-#include "core/spec/scenario.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -21,10 +21,7 @@ struct RunOptions {
   int steps = 1;
   int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
-  int threads_per_rank = 1;  // real backends on CPUs
-  std::string communicator;  // backend cuda: "nccl" or "local"; empty: it chooses
-  bool cuda_graphs = false;  // backend cuda: untraced steps as one graph, recorded once
-  bool cudnn = false;        // backend cuda: attention and convolutions by cuDNN
+  std::string dataset;  // path of the data (open_dataset); empty: synthetic ones. Not of "sim"
   const TrainingState* initial_state = nullptr;  // instead of the seed: weights, and moments if it
                                                  // holds them; its step continues the step count,
                                                  // the data and the learning-rate schedule
@@ -43,8 +40,9 @@ struct RunResult {
 struct Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "sim", "cpu", "cuda"
-  /// Requires verify(program).empty() and that `program` was lowered from `scenario`.
-  virtual Result<RunResult> run(const Program& program, const Scenario& scenario,
+  /// Requires verify(program).empty(). The simulator takes the times of `cluster`; backends that
+  /// compute do so wherever they are.
+  virtual Result<RunResult> run(const Program& program, const ClusterSpec& cluster,
                                 const RunOptions& options) = 0;
 };
 

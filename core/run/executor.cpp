@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/run/crew.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run/first_error.hpp"
 #include "core/run/process.hpp"
 #include "core/run/rank_runner.hpp"
@@ -21,6 +21,11 @@ namespace {
 
 Result<void> check_supported(const Program& program, std::span<const RankPort> ports,
                              const std::string& backend) {
+  if (reads_host_data(program) && program.input.samples.kind == SampleKind::None) {
+    return Error{ErrorKind::InvalidSpec,
+                 "the program copies data but does not say which: a line \"samples\" is missing",
+                 std::nullopt};
+  }
   for (const RankPort& port : ports) {
     if (program.role_of(port.rank).host_arena.v > 0 && port.device->host_arena() == nullptr) {
       return Error{ErrorKind::Unsupported,
@@ -45,17 +50,16 @@ Result<void> check_supported(const Program& program, std::span<const RankPort> p
 
 class Execution {
  public:
-  Execution(const Program& program, const Scenario& scenario, const RunOptions& options,
-            const std::string& backend, std::span<const RankPort> ports, const BatchSource& batches,
+  Execution(const Program& program, const RunOptions& options, const std::string& backend,
+            std::span<const RankPort> ports, const BatchSource& batches,
             const ExecutorOptions& executor_options)
       : program_(program),
-        scenario_(scenario),
         options_(options),
         executor_options_(executor_options),
         process_(executor_options.process != nullptr ? *executor_options.process : sole_),
         ports_(ports),
-        crew_(ports.size()) {
-    for (const RankPort& port : ports) runners_.emplace_back(program, scenario, port, batches);
+        crew_(static_cast<int>(ports.size())) {
+    for (const RankPort& port : ports) runners_.emplace_back(program, port, batches);
     result_.trace = make_trace_skeleton(program, backend);
     result_.trace.clock_uncertainty = process_.clock_uncertainty();
   }
@@ -105,7 +109,7 @@ class Execution {
     return {};
   }
 
-  /// Processes are given their scenarios one by one, so they may differ.
+  /// Processes are given their programs one by one, so they may differ.
   Result<void> check_same_program() {
     const std::string& own = result_.trace.program_hash;
     const auto hashes = all_gather(process_, std::as_bytes(std::span(own)));
@@ -132,8 +136,9 @@ class Execution {
   template <class Body>
   Result<void> on_all_ranks(const Body& body) {
     FirstError failure;
-    crew_.run([&](std::size_t i) {
-      const Result<void> done = body(i);
+    if (ports_.empty()) return {};
+    crew_.run([&](int i) {
+      const Result<void> done = body(static_cast<std::size_t>(i));
       if (done) return;
       failure.set(done.error());
       for (const RankPort& port : ports_) port.communicator->abort(done.error());
@@ -148,7 +153,8 @@ class Execution {
   }
 
   Result<void> run_step(int step, bool traced) {
-    const StepContext context{step, scenario_.learning_rate(step), traced, scenario_.training.seed};
+    const Training& training = program_.training;
+    const StepContext context{step, training.learning_rate.at(step), traced, training.seed};
     std::vector<RankStep> ranks(ports_.size());
     const auto begin = std::chrono::steady_clock::now();
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
@@ -227,7 +233,6 @@ class Execution {
   }
 
   const Program& program_;
-  const Scenario& scenario_;
   const RunOptions& options_;
   const ExecutorOptions& executor_options_;
   SoleProcess sole_;
@@ -235,20 +240,19 @@ class Execution {
   std::span<const RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
-  int step_ = 0;  // the next one
-  Crew crew_;
+  int step_ = 0;     // the next one
+  ThreadTeam crew_;  // a member for each rank of this process
 };
 
 }  // namespace
 
-Result<RunResult> execute(const Program& program, const Scenario& scenario,
-                          const RunOptions& options, const std::string& backend,
-                          std::span<const RankPort> ports, const BatchSource& batches,
-                          const ExecutorOptions& executor_options) {
+Result<RunResult> execute(const Program& program, const RunOptions& options,
+                          const std::string& backend, std::span<const RankPort> ports,
+                          const BatchSource& batches, const ExecutorOptions& executor_options) {
   if (auto supported = check_supported(program, ports, backend); !supported) {
     return supported.error();
   }
-  return Execution(program, scenario, options, backend, ports, batches, executor_options).run();
+  return Execution(program, options, backend, ports, batches, executor_options).run();
 }
 
 }  // namespace lockstep

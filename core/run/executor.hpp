@@ -13,7 +13,6 @@
 #include "core/run/backend.hpp"
 #include "core/run/device.hpp"
 #include "core/run/process.hpp"
-#include "core/spec/scenario.hpp"
 
 namespace lockstep {
 
@@ -24,8 +23,9 @@ struct RankPort {
   Communicator* communicator = nullptr;
 };
 
-/// Tokens and targets of a global sample, TrainingSpec::seq_len each (TokenSource::fill); of a
-/// vision model the intensities 0 … 255 of its image, channels last, and its class. Thread-safe.
+/// Inputs and targets of a global sample, Samples::inputs() and Samples::targets() of them: tokens
+/// and the tokens that follow; or the intensities 0 … 255 of an image, channels last, and its
+/// class. Thread-safe.
 using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
                                        std::span<std::int32_t> targets)>;
 
@@ -37,25 +37,22 @@ struct ExecutorOptions {
 };
 
 /// Runs options.steps steps, from the step of options.initial_state or 0 on; trace_from counts from
-/// the first of them, Span::step and StepResult::step from the start of training. Row r of
-/// microbatch m of a step is sample step × global batch + dp index × (global batch / dp) +
-/// m × microbatch size + r, with dp index the position over (dp_replicate, dp_shard,
-/// dp_reshard).
+/// the first of them, Span::step and StepResult::step from the start of training. Which samples a
+/// rank reads, in which order and less what, the program says (Input).
 /// Spans of the first traced step begin at time 0. The loss and the norm of a step are those of the
 /// lowest rank that copies them to the host, 0 if none does; a non-finite loss is reported, not
 /// hidden and not fatal.
 /// The first error of any rank ends the run of all of them and is returned: Unsupported (a kernel
 /// that a device lacks, before any op runs), InvalidSpec (initial state does not fit), Device, or
 /// what on_checkpoint returned.
-/// Several processes call it together, with the same program, scenario and options: spans and state
+/// Several processes call it together, with the same program and options: spans and state
 /// are in the leader's result, which alone calls on_step and on_checkpoint; any of them may cancel.
 /// An error in the middle of a step reaches the others by itself, any other by Process::fail or
 /// Process::end_all of the caller.
 /// Requires one port per rank of this process, by ascending rank; every rank in one process, higher
 /// ranks in later ones; verify(program).empty().
-Result<RunResult> execute(const Program& program, const Scenario& scenario,
-                          const RunOptions& options, const std::string& backend,
-                          std::span<const RankPort> ports, const BatchSource& batches,
-                          const ExecutorOptions& executor_options = {});
+Result<RunResult> execute(const Program& program, const RunOptions& options,
+                          const std::string& backend, std::span<const RankPort> ports,
+                          const BatchSource& batches, const ExecutorOptions& executor_options = {});
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "core/run/state_transfer.hpp"
@@ -13,11 +14,6 @@ namespace {
 constexpr std::uint8_t kPoison = 0xff;
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-int coordinate_of(const Mesh& mesh, std::string_view dim, Rank rank) {
-  const int i = mesh.index_of(dim);
-  return i < 0 ? 0 : mesh.coordinate(rank, i);
-}
 
 /// The arena without its persistent buffers.
 std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
@@ -37,13 +33,12 @@ std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& 
   return ranges;
 }
 
-/// Intensities as the model sees them: of the unit interval, less the channel's mean over ImageNet,
-/// over its deviation (the figures that torchvision's models are trained with).
-void write_image(const std::vector<std::int32_t>& pixels, DType dtype, std::byte* to) {
-  constexpr double kMean[] = {0.485, 0.456, 0.406};
-  constexpr double kDeviation[] = {0.229, 0.224, 0.225};
+/// One image's intensities as the model sees them, channels last (Samples::mean and deviation).
+void write_image(const Samples& samples, const std::vector<std::int32_t>& pixels, DType dtype,
+                 std::byte* to) {
   for (std::size_t i = 0; i < pixels.size(); ++i) {
-    const double value = (pixels[i] / 255.0 - kMean[i % 3]) / kDeviation[i % 3];
+    const std::size_t channel = i % samples.mean.size();
+    const double value = (pixels[i] / 255.0 - samples.mean[channel]) / samples.deviation[channel];
     const auto narrow = static_cast<float>(value);
     const auto bits = std::bit_cast<std::uint32_t>(narrow);
     const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
@@ -67,22 +62,24 @@ double first_element(const std::vector<std::byte>& bytes, DType dtype) {
 
 }  // namespace
 
-RankRunner::RankRunner(const Program& program, const Scenario& scenario, const RankPort& port,
-                       const BatchSource& batches)
+RankRunner::RankRunner(const Program& program, const RankPort& port, const BatchSource& batches)
     : program_(program),
-      scenario_(scenario),
       role_(program.role_of(port.rank)),
       port_(port),
       batches_(batches),
       transient_(transient_ranges(role_)) {
-  const Mesh& mesh = program.mesh;
-  dp_size_ = 1;
-  dp_index_ = 0;
-  for (const char* dim : {"dp_replicate", "dp_shard", "dp_reshard", "ep"}) {
-    dp_size_ *= mesh.size_of(dim);
-    dp_index_ = dp_index_ * mesh.size_of(dim) + coordinate_of(mesh, dim, port.rank);
+  const Samples& samples = program.input.samples;
+  const std::int64_t shares = size_over(program.mesh, samples.over);
+  first_sample_ =
+      position_over(program.mesh, samples.over, port.rank) * (samples.per_step / shares);
+  const IndexList* const order = list(TableKind::Order);
+  order_.resize(index(order != nullptr ? order->size() : samples.targets()));
+  if (order != nullptr) {
+    order->fill(order_);
+  } else {
+    std::iota(order_.begin(), order_.end(), 0);
   }
-  cp_index_ = coordinate_of(mesh, "cp", port.rank);
+  if (const IndexList* const shift = list(TableKind::Shift)) shift->fill({&shift_, 1});
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
@@ -108,7 +105,7 @@ Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptio
     std::memset(port_.device->host_arena(), options.poison ? kPoison : 0,
                 index(role_.host_arena.v));
   }
-  return load_state(program_, port_.rank, *port_.device, scenario_.training.seed, state);
+  return load_state(program_, port_.rank, *port_.device, program_.training.seed, state);
 }
 
 Result<RankStep> RankRunner::run_step(const StepContext& context, const ExecutorOptions& options) {
@@ -157,72 +154,52 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
   return port_.communicator->enqueue(id, op, args, bytes, role_.buffer(role_.args_of(op)[0]).dtype);
 }
 
+const IndexList* RankRunner::list(TableKind kind) const {
+  const IndexTable* const table = program_.input.table(kind);
+  if (table == nullptr) return nullptr;
+  return &table->lists[index(position_over(program_.mesh, table->dims, port_.rank))];
+}
+
 void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& staging) {
-  const Mesh& mesh = program_.mesh;
-  const std::int64_t seq_len = scenario_.own_seq_len();
-  const std::int64_t tp = coordinate_of(mesh, "tp", port_.rank);
-  const std::int64_t part = ceil_div(scenario_.model.vocab, mesh.size_of("tp"));
+  const Samples& samples = program_.input.samples;
   const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
                                        staging.size() / sizeof(std::int32_t));
+  const std::int64_t first =
+      step * samples.per_step + first_sample_ + std::max(op.microbatch, 0) * samples.microbatch;
   switch (op.host()) {
+    case HostData::Positions:
+      return list(TableKind::Positions)->fill(values);
+    case HostData::Starts:
+      return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
-      values[0] = static_cast<std::int32_t>(
-          std::clamp<std::int64_t>(scenario_.model.vocab - tp * part, 0, part));
-      return;
-    case HostData::Positions: {
-      const std::int64_t rows = scenario_.microbatch_size() * seq_len;
-      const auto own = static_cast<std::int64_t>(values.size());
-      const std::int64_t first = own < rows ? tp * own : 0;  // all rows, or the rank's share
-      for (std::int64_t i = 0; i < own; ++i) {
-        values[index(i)] =
-            static_cast<std::int32_t>(scenario_.position(cp_index_, (first + i) % seq_len));
-      }
-      return;
-    }
-    case HostData::Starts: {
-      const auto parts = static_cast<int>(values.size()) / 2 - 1;
-      for (int part = -1; part < parts; ++part) {  // own pieces first
-        const int rank = part < 0 ? cp_index_ : part;
-        for (const int piece : {0, 1}) {
-          values[index(2 * (part + 1) + piece)] =
-              static_cast<std::int32_t>(scenario_.position(rank, piece * (seq_len / 2)));
-        }
-      }
-      return;
-    }
+      return list(TableKind::Columns)->fill(values);
+    case HostData::Images:
+      return fill_images(op, first, staging);
     default:
-      fill_batch(op, step, staging);
-      if (op.host() == HostData::Images) return;
-      for (std::int32_t& id : values) id -= static_cast<std::int32_t>(tp * part);
+      return fill_tokens(op, first, values);
   }
 }
 
-void RankRunner::fill_batch(const Op& op, int step, std::vector<std::byte>& staging) {
-  const auto targets_of_sample = index(scenario_.training.seq_len);
-  const ModelSpec& model = scenario_.model;
-  std::vector<std::int32_t> inputs(model.is_vision() ? index(model.image_elements())
-                                                     : targets_of_sample);
-  std::vector<std::int32_t> targets(targets_of_sample);
-  const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
+void RankRunner::fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging) {
+  const Samples& samples = program_.input.samples;
   const DType dtype = role_.buffer(role_.args_of(op)[0]).dtype;
-  const bool images = op.host() == HostData::Images;
-  std::vector<std::int32_t> own(images ? 0 : index(scenario_.own_seq_len()));
-  const std::size_t row_bytes = (images ? wanted.size() : own.size()) * index(size_of(dtype));
-  const std::size_t rows = staging.size() / row_bytes;
-  const std::int64_t global_batch = scenario_.global_batch_size();
-  const std::int64_t first = step * global_batch + dp_index_ * (global_batch / dp_size_) +
-                             std::max(op.microbatch, 0) * std::int64_t{scenario_.microbatch_size()};
-  for (std::size_t row = 0; row < rows; ++row) {
-    batches_(first + static_cast<std::int64_t>(row), inputs, targets);
-    std::byte* const to = staging.data() + row * row_bytes;
-    if (images) {
-      write_image(inputs, dtype, to);
-      continue;
+  std::vector<std::int32_t> pixels(index(samples.inputs())), label(1);
+  const std::size_t image_bytes = pixels.size() * index(size_of(dtype));
+  for (std::size_t at = 0; at < staging.size(); at += image_bytes, ++first) {
+    batches_(first, pixels, label);
+    write_image(samples, pixels, dtype, staging.data() + at);
+  }
+}
+
+void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::int32_t> ids) {
+  const Samples& samples = program_.input.samples;
+  std::vector<std::int32_t> inputs(index(samples.inputs())), targets(index(samples.targets()));
+  const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
+  for (std::size_t at = 0; at < ids.size(); at += order_.size(), ++first) {
+    batches_(first, inputs, targets);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      ids[at + i] = wanted[index(order_[i])] - shift_;
     }
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i] = wanted[index(scenario_.position(cp_index_, static_cast<std::int64_t>(i)))];
-    }
-    std::memcpy(to, own.data(), row_bytes);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,12 +18,11 @@ struct RankStep {
   std::optional<double> loss, grad_norm;  // if the rank copies them to the host
 };
 
-/// Used from one thread at a time. `program`, `scenario`, `batches` and what `port` points to
+/// Used from one thread at a time. `program`, `batches` and what `port` points to
 /// outlive it.
 class RankRunner {
  public:
-  RankRunner(const Program& program, const Scenario& scenario, const RankPort& port,
-             const BatchSource& batches);
+  RankRunner(const Program& program, const RankPort& port, const BatchSource& batches);
 
   /// Arena cleared (or poisoned), then the initial values of parameters and moments.
   Result<void> prepare(const TrainingState* state, const ExecutorOptions& options);
@@ -34,19 +34,22 @@ class RankRunner {
   Result<void> enqueue(OpId id, const StepContext& context);
   /// What a copy to the device brings; see HostData.
   void fill_input(const Op& op, int step, std::vector<std::byte>& staging);
-  void fill_batch(const Op& op, int step, std::vector<std::byte>& staging);
+  void fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging);
+  void fill_tokens(const Op& op, std::int64_t first, std::span<std::int32_t> ids);
+  /// What a table says to this rank; null: there is no such table.
+  const IndexList* list(TableKind kind) const;
   Result<void> poison_transient();
   std::optional<double> metric(HostData data) const;
 
   const Program& program_;
-  const Scenario& scenario_;
   const Role& role_;
   RankPort port_;
   const BatchSource& batches_;
-  int dp_index_ = 0, dp_size_ = 1;
-  int cp_index_ = 0;
-  std::vector<std::byte*> addresses_;            // parallel to Role::args
-  std::vector<std::int64_t> sizes_;              // parallel to Role::args, bytes
+  std::int64_t first_sample_ = 0;      // of its share of a step, counted from the step's first
+  std::vector<std::int32_t> order_;    // which tokens of a sample it takes
+  std::int32_t shift_ = 0;             // subtracted from ids
+  std::vector<std::byte*> addresses_;  // parallel to Role::args
+  std::vector<std::int64_t> sizes_;    // parallel to Role::args, bytes
   std::vector<std::vector<std::byte>> staging_;  // host side of each copy, in op order
   std::vector<OpId> copies_;                     // parallel to staging_
   std::size_t next_copy_ = 0;                    // of the step that is being enqueued

@@ -1,23 +1,19 @@
 #include "core/run_folder/run_folder.hpp"
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/result.hpp"
 #include "core/trace/chrome_trace.hpp"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error invalid(const std::string& message) {
-  return Error{ErrorKind::InvalidSpec, message, std::nullopt};
-}
 
 Error cannot_write(const std::string& path) {
   return Error{ErrorKind::Device, "cannot write " + path + ": " + std::strerror(errno),
@@ -26,7 +22,8 @@ Error cannot_write(const std::string& path) {
 
 bool is_run_folder(const fs::path& directory) {
   std::error_code ignored;
-  return fs::exists(directory / "scenario.toml", ignored);
+  return fs::exists(directory / "scenario.toml", ignored) ||
+         fs::exists(directory / "program.txt", ignored);
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   if (empty) return {};
   if (!is_run_folder(path)) {
     return invalid("--out " + directory +
-                   " is not empty and not a run folder (it has no scenario.toml): choose another");
+                   " is not empty and not a run folder (it has no program.txt): choose another");
   }
   const fs::path checkpoints = path / checkpoint_folder;
   if (!resuming && fs::exists(checkpoints, error)) {
@@ -133,13 +130,11 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
 }
 
 void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
-  const auto number = [](double v) {  // JSON has no NaN
-    return std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json();
-  };
+  // What is not finite becomes null: JSON has no such numbers.
   nlohmann::ordered_json line;
   line["step"] = step.step + 1;
-  line["loss"] = number(step.loss);
-  line["grad_norm"] = number(step.grad_norm);
+  line["loss"] = step.loss;
+  line["grad_norm"] = step.grad_norm;
   line["lr"] = step.lr;
   line["time"] = step.time.v;
   line["throughput(tps)"] =

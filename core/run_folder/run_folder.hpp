@@ -1,6 +1,6 @@
 // Run folders: what `lockstep run --out` leaves behind and `compare` reads.
 //
-//   scenario.toml     resolved, every key written out
+//   scenario.toml     resolved, every key written out; not of a run of a program's text
 //   program.txt       what every rank did
 //   trace.json.gz     Chrome/Perfetto
 //   metrics.jsonl     one line per step, written as it happens

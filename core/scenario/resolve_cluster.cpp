@@ -102,6 +102,38 @@ bool read_profile(std::string_view text, const std::string& file, const std::str
 
 }  // namespace
 
+ClusterSpec load_cluster(const std::string& preset_or_file, std::vector<Error>& errors) {
+  const std::filesystem::path path(preset_or_file);
+  ClusterSpec cluster;
+  ProfileCache profiles;
+  Diagnostics diagnostics;
+  if (const auto preset = find_cluster_preset(preset_or_file)) {
+    read_profile(preset->text, "hardware/" + std::string(preset->name) + ".toml",
+                 std::string(preset->name), profiles, diagnostics, cluster);
+    errors = diagnostics.take();
+    return cluster;
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!(file && text << file.rdbuf())) {
+    errors = {{ErrorKind::InvalidSpec,
+               "there is no cluster preset and no file '" + preset_or_file + "'" +
+                   suggest_and_list(preset_or_file, cluster_preset_names()),
+               std::nullopt}};
+    return cluster;
+  }
+  const Result<Node> root = parse_document(text.str(), preset_or_file);
+  const bool scenario = root && (root->find("cluster") || root->find("model"));
+  if (scenario) {
+    resolve_cluster(root->find("cluster"), path.parent_path().string(), profiles, diagnostics,
+                    cluster);
+  } else {
+    read_profile(text.str(), preset_or_file, path.stem().string(), profiles, diagnostics, cluster);
+  }
+  errors = diagnostics.take();
+  return cluster;
+}
+
 bool resolve_cluster(const Node* section, const std::string& directory, ProfileCache& profiles,
                      Diagnostics& diagnostics, ClusterSpec& out) {
   Reader in(section, "cluster", diagnostics);

@@ -39,6 +39,10 @@ std::string print_scenario(const Scenario& scenario);
 /// `lockstep calibrate` writes; cluster.profile reads it).
 std::string print_cluster_profile(const ClusterSpec& cluster);
 
+/// A cluster by itself: a preset's name, or a file, which is a profile or a scenario ([cluster] of
+/// it). `errors` takes all faults; the result is meaningful only if there are none.
+ClusterSpec load_cluster(const std::string& preset_or_file, std::vector<Error>& errors);
+
 std::vector<std::string> model_preset_names();
 std::vector<std::string> cluster_preset_names();
 

@@ -1,6 +1,8 @@
-// Schedules: what each pipeline rank does, in order. A schedule is a row of the table in
-// pipeline.cpp: a function from a shape, and mostly a rank, to actions.
+// Generators: functions from a shape, and mostly a rank, to actions. Which schedule is made by
+// which is a row of the table in schedules.hpp.
 #pragma once
+
+#include <vector>
 
 #include "core/schedule/schedule.hpp"
 
@@ -22,29 +24,38 @@ struct PipelineShape {
   double kept_after_input = 1;         // part of an activation that lives on from I to W, in (0, 1]
 };
 using RankSchedule = Actions (*)(const PipelineShape& shape, int rank);
+using Scheduler = std::vector<Actions> (*)(const PipelineShape& shape);
 
-// Backward in one piece: pipeline_fused.cpp.
+/// The schedule whose ranks are made one by one.
+template <RankSchedule of_rank>
+std::vector<Actions> by_rank(const PipelineShape& shape) {
+  std::vector<Actions> all;
+  for (int r = 0; r < shape.p; ++r) all.push_back(of_rank(shape, r));
+  return all;
+}
+
+// Backward in one piece: fused.cpp.
 Actions gpipe(const PipelineShape& shape, int rank);
 Actions one_f_one_b(const PipelineShape& shape, int rank);
 Actions interleaved_1f1b(const PipelineShape& shape, int rank);
 Actions looped_bfs(const PipelineShape& shape, int rank);
 
-// Backward split into I and W: pipeline_split.cpp.
+// Backward split into I and W: split.cpp.
 Actions zb_h1(const PipelineShape& shape, int rank);
 Actions zb_h2(const PipelineShape& shape, int rank);
 Actions interleaved_zero_bubble(const PipelineShape& shape, int rank);
 Actions zbv_zero_bubble(const PipelineShape& shape, int rank);
 
-// Forward and backward run as one: pipeline_dual.cpp.
+// Forward and backward run as one: dual.cpp.
 Actions dual_pipe_v(const PipelineShape& shape, int rank);
 Actions dual_pipe(const PipelineShape& shape, int rank);
 
-// Searched, under a limit of p or 2p live activations: pipeline_search.cpp.
+// Searched, under a limit of p or 2p live activations: search.cpp.
 std::vector<Actions> zb_1p(const PipelineShape& shape);
 std::vector<Actions> zb_2p(const PipelineShape& shape);
-std::vector<Actions> zb_v(const PipelineShape& shape);  // pipeline_search_v.cpp
+std::vector<Actions> zb_v(const PipelineShape& shape);  // search_v.cpp
 
-// A building block per microbatch, compacted: pipeline_controllable.cpp.
+// A building block per microbatch, compacted: controllable.cpp.
 std::vector<Actions> v_half(const PipelineShape& shape);
 std::vector<Actions> v_min(const PipelineShape& shape);
 

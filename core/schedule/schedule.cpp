@@ -1,39 +1,15 @@
 #include "core/schedule/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace lockstep {
-
-int least_microbatches(PipelineSchedule schedule, int p) {
-  switch (schedule) {
-    case PipelineSchedule::ZbH1:
-      return p;
-    case PipelineSchedule::ZbH2:
-      return 2 * p - 1;
-    case PipelineSchedule::DualPipeV:
-    case PipelineSchedule::DualPipe:
-      return 2 * p;
-    default:
-      return 1;
-  }
-}
-
-int interleave_group(int requested, int p, int m) {
-  return requested > 0 ? std::min(requested, m) : m / std::max(1, m / p);
-}
-
-std::vector<int> place_stages(Placement placement, int p, int v) {
-  std::vector<int> ranks;
-  for (int s = 0; s < p * v; ++s) {
-    const int lap = s / p;
-    ranks.push_back(placement == Placement::V && lap % 2 == 1 ? p - 1 - s % p : s % p);
-  }
-  return ranks;
-}
 
 int copies_of_model(const Schedule& schedule, int stages) {
   const int all = static_cast<int>(schedule.rank_of_stage.size());

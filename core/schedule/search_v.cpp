@@ -14,7 +14,7 @@ namespace {
 
 enum Leg { ForwardDown, ForwardUp, InputDown, InputUp };
 
-struct Variant {
+struct WeightsFirst {
   bool weight_before_forward;     // where the gap is shorter than W, but would be the largest
   bool weight_before_input_down;  // the same
 };
@@ -23,7 +23,7 @@ struct Variant {
 class GreedyV {
  public:
   /// `approved`: gaps of an earlier attempt, within which ranks may wait; -1: none.
-  GreedyV(const PipelineShape& shape, Variant variant, const std::vector<double>& approved)
+  GreedyV(const PipelineShape& shape, WeightsFirst variant, const std::vector<double>& approved)
       : shape_(shape),
         variant_(variant),
         approved_(approved),
@@ -197,7 +197,7 @@ class GreedyV {
   }
 
   const PipelineShape& shape_;
-  const Variant variant_;
+  const WeightsFirst variant_;
   const std::vector<double>& approved_;
   const double most_approved_;
   std::vector<Rank> ranks_;
@@ -209,8 +209,8 @@ class GreedyV {
 std::vector<Actions> zb_v(const PipelineShape& shape) {
   std::vector<Actions> best;
   double least = std::numeric_limits<double>::infinity();
-  for (const Variant variant :
-       {Variant{true, true}, {false, true}, {true, false}, {false, false}}) {
+  for (const WeightsFirst variant :
+       {WeightsFirst{true, true}, {false, true}, {true, false}, {false, false}}) {
     // Again, with the gaps that could not be helped approved, as long as it gets better.
     std::vector<double> approved(static_cast<std::size_t>(shape.p), -1);
     for (double before = std::numeric_limits<double>::infinity();;) {

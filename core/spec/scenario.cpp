@@ -1,5 +1,7 @@
 #include "core/spec/scenario.hpp"
 
+#include <filesystem>
+
 namespace lockstep {
 
 int Scenario::global_batch_size() const {
@@ -22,9 +24,14 @@ int Scenario::microbatches_per_update() const {
 int Scenario::microbatch_size() const {
   return training.local_batch_size / strategy.pipeline_parallel_microbatches;
 }
-double Scenario::learning_rate(int step) const {
-  const double ranks = lr_scheduler.scale_with_ranks ? strategy.data_parallel_degree() : 1;
-  return ranks * lockstep::learning_rate(optimizer, lr_scheduler, step, training.steps);
+LearningRate Scenario::learning_rate() const {
+  LearningRate rate = lockstep::learning_rate(optimizer, lr_scheduler, training.steps);
+  if (lr_scheduler.scale_with_ranks) rate.factor = strategy.data_parallel_degree();
+  return rate;
+}
+std::string Scenario::dataset_path() const {
+  if (training.dataset.empty()) return "";
+  return (std::filesystem::path(directory) / training.dataset).string();
 }
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/learning_rate.hpp"
 #include "core/base/result.hpp"
+#include "core/cluster/cluster.hpp"
+#include "core/cluster/what_if.hpp"
 #include "core/spec/activation_checkpoint.hpp"
-#include "core/spec/cluster.hpp"
 #include "core/spec/model.hpp"
 #include "core/spec/strategy.hpp"
 #include "core/spec/training.hpp"
@@ -19,21 +21,6 @@ struct CheckpointSpec {
   int interval = 0;  // steps between checkpoints; 0: none
   std::string folder = "checkpoints";
   bool operator==(const CheckpointSpec&) const = default;
-};
-
-enum class JitterDistribution { Normal, Uniform, Exponential };
-
-/// Counterfactuals applied by the simulator only.
-struct WhatIfSpec {
-  bool ideal_network = false;     // transfers take no time
-  double bandwidth_factor = 1;    // every link's bandwidth times this
-  int straggler_rank = -1;        // -1: none
-  double straggler_slowdown = 1;  // that rank's kernels take this factor
-  // Every call of every rank takes max(0, 1 + jitter z) of its time, z of mean 0 and variance 1.
-  double jitter = 0;
-  JitterDistribution jitter_distribution = JitterDistribution::Normal;
-  std::uint64_t jitter_seed = 0;
-  bool operator==(const WhatIfSpec&) const = default;
 };
 
 /// One line of [expect]: report.json's `key` (dotted path, "losses.0", "step_time_s") must lie
@@ -82,7 +69,9 @@ struct Scenario {
   /// ranks attend with own tokens only, in the cp-th piece of 2 P from the front or the back, so
   /// that all have as many earlier tokens to attend to.
   std::int64_t position(int cp, std::int64_t i) const;
-  double learning_rate(int step) const;  // of 0-based `step`
+  LearningRate learning_rate() const;
+  /// TrainingSpec::dataset as a path that does not depend on `directory`; empty: synthetic data.
+  std::string dataset_path() const;
   bool operator==(const Scenario&) const = default;
 };
 

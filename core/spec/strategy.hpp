@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/schedules.hpp"
 
 namespace lockstep {
 
@@ -17,7 +17,7 @@ enum class ReshardAfterForward {
   Never,
 };
 
-/// When pipeline ranks post their messages, and who waits for them (core/lower/post.cpp).
+/// When pipeline ranks post their messages, and who waits for them (core/lower/passes/post.cpp).
 enum class P2pPosting { Async, Preposted, Fused, Blocking };
 /// What lies in host memory between its uses, and is updated there.
 enum class Offload {

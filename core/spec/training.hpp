@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/dtype.hpp"
+#include "core/base/learning_rate.hpp"
 
 namespace lockstep {
 
@@ -66,8 +67,6 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-enum class DecayType { Linear, Cosine };
-
 struct LrSchedulerSpec {
   int warmup_steps = 0;    // linear from lr/warmup_steps to lr
   double decay_ratio = 0;  // last part of the steps over which lr decays; 0: constant
@@ -78,8 +77,8 @@ struct LrSchedulerSpec {
   bool operator==(const LrSchedulerSpec&) const = default;
 };
 
-/// Learning rate of 0-based `step` of `steps`.
-double learning_rate(const OptimizerSpec& optimizer, const LrSchedulerSpec& schedule, int step,
-                     int steps);
+/// Of a training of `steps` steps, on one data-parallel rank.
+LearningRate learning_rate(const OptimizerSpec& optimizer, const LrSchedulerSpec& schedule,
+                           int steps);
 
 }  // namespace lockstep

@@ -43,7 +43,10 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   std::string fault;
   bool has_metadata = false;
 
-  bool null() override { return true; }
+  bool null() override {  // a number that is not finite
+    const bool in_row = section_ == Section::Metadata && depth_ == 4 && key_ == "steps";
+    return !in_row || metadata_number(std::nullopt, std::numeric_limits<double>::quiet_NaN());
+  }
   bool boolean(bool) override { return true; }
   bool binary(binary_t&) override { return true; }
   bool number_integer(number_integer_t value) override { return number(value, double(value), ""); }
@@ -184,7 +187,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "streams") trace.streams.push_back(value);
       if (key_ == "memory_kinds") trace.memory_kinds.push_back(value);
     }
-    if (depth_ == 4 && key_ == "steps") {  // "nan", "inf", "-inf"
+    if (depth_ == 4 && key_ == "steps") {  // "nan", "inf", "-inf": of earlier versions
       return metadata_number(std::nullopt, std::strtod(value.c_str(), nullptr));
     }
     return true;

@@ -47,9 +47,7 @@ GzipWriter& GzipWriter::integer(std::int64_t value) {
 }
 
 GzipWriter& GzipWriter::number(double value) {
-  if (!std::isfinite(value)) {  // JSON has no such numbers: a string
-    return text(std::isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
-  }
+  if (!std::isfinite(value)) return text("null");  // JSON has no such numbers
   char digits[40];
   const auto result = std::to_chars(digits, digits + sizeof digits, value);
   return text({digits, static_cast<std::size_t>(result.ptr - digits)});

@@ -25,7 +25,7 @@ class GzipWriter {
     return *this;
   }
   GzipWriter& integer(std::int64_t value);
-  GzipWriter& number(double value);  // shortest text that reads back equal; "nan", "inf"
+  GzipWriter& number(double value);  // shortest text that reads back equal; else null
   GzipWriter& microseconds(std::int64_t picoseconds);  // exact, six decimals
   Result<void> commit();
 

@@ -2,12 +2,11 @@
 
 #include <vector>
 
+#include "core/base/at.hpp"
 #include "core/trace/gzip_file.hpp"
 
 namespace lockstep {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 /// RFC 4180: quoted where it has to be.
 std::string cell(const std::string& text) {

@@ -81,7 +81,7 @@ BreakdownFrame BreakdownFrame::fitting(const SummaryModel& model, double width,
     longest = std::max(longest, text.width_of(cause));
   }
   for (const PartsRow& row : model.rows) {
-    longest = std::max(longest, text.width_of(label_of(row.ranks)));
+    longest = std::max(longest, text.width_of(label_of(model.report, row.ranks)));
   }
   frame.gutter = std::min(longest + 10, width / 2);
   const double full = text.line_height + 4;
@@ -129,7 +129,7 @@ DisplayList draw_breakdown(const SummaryModel& model, double width, const TextSi
     list.append(draw_parts_bar(model.rows[row].parts, longest, bar, text));
     if (bar.y() < next_label) continue;
     list.text({4, bar.center().y() - line / 2, frame.gutter - 8, line},
-              label_of(model.rows[row].ranks));
+              label_of(model.report, model.rows[row].ranks));
     next_label = bar.y() + line;
   }
 

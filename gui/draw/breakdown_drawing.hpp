@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "gui/draw/display_list.hpp"
-#include "gui/model/summary_model.hpp"
+#include "gui/model/run/summary_model.hpp"
 
 namespace lockstep::gui {
 

@@ -4,7 +4,7 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/breakdown_drawing.hpp"
-#include "gui/model/time_axis.hpp"
+#include "gui/model/timeline/time_axis.hpp"
 
 namespace lockstep::gui {
 

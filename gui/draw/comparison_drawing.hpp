@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gui/draw/display_list.hpp"
-#include "gui/model/comparison_model.hpp"
+#include "gui/model/run/comparison_model.hpp"
 
 namespace lockstep::gui {
 

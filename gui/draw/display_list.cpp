@@ -10,18 +10,18 @@ void extend(std::vector<T>& list, const std::vector<T>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-std::string number(double v) {
+std::string tenths(double v) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", v);
   return text;
 }
 
 std::string place(const QRectF& r) {
-  return " " + number(r.x()) + " " + number(r.y()) + " " + number(r.width()) + " " +
-         number(r.height());
+  return " " + tenths(r.x()) + " " + tenths(r.y()) + " " + tenths(r.width()) + " " +
+         tenths(r.height());
 }
 
-std::string place(QPointF p) { return " " + number(p.x()) + " " + number(p.y()); }
+std::string place(QPointF p) { return " " + tenths(p.x()) + " " + tenths(p.y()); }
 
 std::string ink_name(Ink ink) {
   static constexpr const char* kNames[] = {"background", "band", "grid", "text",  "faint",

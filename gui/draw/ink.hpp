@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/ir/program.hpp"
-#include "gui/model/look.hpp"
+#include "gui/model/run/look.hpp"
 
 namespace lockstep::gui {
 

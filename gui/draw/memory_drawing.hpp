@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "gui/draw/display_list.hpp"
-#include "gui/model/memory_model.hpp"
-#include "gui/model/time_axis.hpp"
+#include "gui/model/run/memory_model.hpp"
+#include "gui/model/timeline/time_axis.hpp"
 
 namespace lockstep::gui {
 

@@ -7,7 +7,7 @@
 
 #include "core/analysis/in_flight.hpp"
 #include "gui/draw/display_list.hpp"
-#include "gui/model/run_view.hpp"
+#include "gui/model/run/run_view.hpp"
 
 namespace lockstep::gui {
 

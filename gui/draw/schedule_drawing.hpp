@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "gui/draw/display_list.hpp"
-#include "gui/model/schedule_grid.hpp"
+#include "gui/model/form/schedule_grid.hpp"
 
 namespace lockstep::gui {
 

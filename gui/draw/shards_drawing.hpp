@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gui/draw/display_list.hpp"
-#include "gui/model/shards_model.hpp"
+#include "gui/model/run/shards_model.hpp"
 
 namespace lockstep::gui {
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "gui/draw/display_list.hpp"
-#include "gui/model/time_axis.hpp"
-#include "gui/model/timeline_layout.hpp"
+#include "gui/model/timeline/time_axis.hpp"
+#include "gui/model/timeline/timeline_layout.hpp"
 
 namespace lockstep::gui {
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "gui/draw/timeline_drawing.hpp"
-#include "gui/model/links.hpp"
-#include "gui/model/view_state.hpp"
+#include "gui/model/run/links.hpp"
+#include "gui/model/timeline/view_state.hpp"
 
 namespace lockstep::gui {
 

@@ -12,7 +12,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kPollMs = 150;
+constexpr int kNewsMs = 150;
 
 /// One core stays for the window.
 int search_threads() {
@@ -42,7 +42,7 @@ struct LayoutSearch::News {
 
 LayoutSearch::LayoutSearch(std::function<void()> changed)
     : changed_(std::move(changed)), searching_(timer_) {
-  timer_.setInterval(kPollMs);
+  timer_.setInterval(kNewsMs);
   QObject::connect(&timer_, &QTimer::timeout, &timer_, [this] {
     take_news();
     changed_();

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "core/plan/search.hpp"
-#include "gui/model/latest.hpp"
-#include "gui/model/session.hpp"
-#include "gui/model/table_model.hpp"
+#include "gui/model/form/document.hpp"
+#include "gui/model/run/latest.hpp"
+#include "gui/model/run/run_view.hpp"
+#include "gui/model/run/table_model.hpp"
 
 namespace lockstep::gui {
 

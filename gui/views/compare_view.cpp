@@ -14,6 +14,8 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/comparison_drawing.hpp"
+#include "gui/model/run/open_runs.hpp"
+#include "gui/model/session.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/rows_table.hpp"
 

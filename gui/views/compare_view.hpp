@@ -3,8 +3,10 @@
 
 #include <QWidget>
 
-#include "gui/model/comparison_model.hpp"
-#include "gui/model/latest.hpp"
+#include "gui/model/run/comparison_model.hpp"
+#include "gui/model/run/latest.hpp"
+#include "gui/model/run/open_runs.hpp"
+#include "gui/model/session.hpp"
 
 class QComboBox;
 class QLabel;

@@ -3,15 +3,14 @@
 #include <QHeaderView>
 
 #include "core/format/format.hpp"
-#include "gui/model/describe.hpp"
-#include "gui/model/links.hpp"
+#include "gui/model/run/describe.hpp"
+#include "gui/model/run/links.hpp"
+#include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr int kSpanRole = Qt::UserRole;
-
-QString qt(const std::string& text) { return QString::fromStdString(text); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <QMenuBar>
 #include <QStatusBar>
 
+#include "gui/views/glossary_dialog.hpp"
 #include "gui/views/main_window.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/timeline_view.hpp"
@@ -72,6 +73,7 @@ void MainWindow::make_menus() {
   QMenu* help = menuBar()->addMenu("&Help");
   add(help, "&Find a command…", QKeySequence("Ctrl+Shift+P"),
       [this] { CommandPalette(commands(), this).exec(); });
+  add(help, "&Glossary", QKeySequence("F1"), [this] { (new GlossaryDialog(this))->show(); });
   add(help, "&Keys and mouse", QKeySequence("?"), [this] { KeySheet(commands(), this).exec(); });
 }
 

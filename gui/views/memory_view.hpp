@@ -3,8 +3,8 @@
 
 #include <QWidget>
 
-#include "gui/model/latest.hpp"
-#include "gui/model/memory_model.hpp"
+#include "gui/model/run/latest.hpp"
+#include "gui/model/run/memory_model.hpp"
 #include "gui/model/session.hpp"
 
 class QComboBox;

@@ -13,7 +13,7 @@
 
 #include "core/ir/program.hpp"
 #include "gui/draw/play_drawing.hpp"
-#include "gui/model/lesson.hpp"
+#include "gui/model/run/lesson.hpp"
 #include "gui/views/canvas.hpp"
 
 namespace lockstep::gui {

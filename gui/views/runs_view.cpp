@@ -16,14 +16,9 @@
 #include "core/format/format.hpp"
 #include "gui/draw/chart_drawing.hpp"
 #include "gui/views/canvas.hpp"
+#include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
-namespace {
-
-QString qt(const std::string& text) { return QString::fromStdString(text); }
-
-}  // namespace
-
 /// Loss and throughput, step by step.
 class RunsView::Charts final : public Canvas {
  public:

@@ -3,7 +3,7 @@
 
 #include <QWidget>
 
-#include "gui/model/live_run.hpp"
+#include "gui/model/run/live_run.hpp"
 #include "gui/model/session.hpp"
 
 class QComboBox;

@@ -11,14 +11,14 @@
 #include <QVBoxLayout>
 
 #include "core/format/format.hpp"
+#include "gui/model/session.hpp"
+#include "gui/views/qt_text.hpp"
 #include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr int kLayoutColumn = 1;
-
-QString qt(const std::string& text) { return QString::fromStdString(text); }
 
 QString number(double count) { return qt(count_text(count)); }
 

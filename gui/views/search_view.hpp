@@ -4,6 +4,7 @@
 #include <QWidget>
 
 #include "gui/model/layout_search.hpp"
+#include "gui/model/session.hpp"
 #include "gui/views/command.hpp"
 
 class QLabel;

@@ -1,9 +1,9 @@
 // ShardsView: the mesh, what each rank keeps of the model, and what it has gathered at the cursor.
 #pragma once
 
-#include "gui/model/latest.hpp"
+#include "gui/model/run/latest.hpp"
+#include "gui/model/run/shards_model.hpp"
 #include "gui/model/session.hpp"
-#include "gui/model/shards_model.hpp"
 #include "gui/views/canvas.hpp"
 
 namespace lockstep::gui {

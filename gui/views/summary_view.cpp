@@ -10,6 +10,7 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/breakdown_drawing.hpp"
+#include "gui/model/session.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/rows_table.hpp"
 
@@ -20,8 +21,8 @@ constexpr int kColumns = 3;  // of cards
 constexpr int kNumCards = 9;
 
 /// What a screen reader says, and what the tooltip shows where there is more than the bar tells.
-std::string words_of(const PartsRow& row) {
-  std::string words = label_of(row.ranks) + ":";
+std::string words_of(const Report& report, const PartsRow& row) {
+  std::string words = label_of(report, row.ranks) + ":";
   const double whole = sum(row.parts).v;
   for (std::size_t i = 0; i < row.parts.size(); ++i) {
     if (!(row.parts[i].v > 0)) continue;
@@ -45,7 +46,7 @@ class SummaryView::Picture final : public Canvas {
     QString words;
     if (view_.model_) {
       for (const PartsRow& row : view_.model_->rows) {
-        words += QString::fromStdString(words_of(row)) + "\n";
+        words += QString::fromStdString(words_of(view_.model_->report, row)) + "\n";
       }
     }
     setAccessibleDescription(words);
@@ -58,7 +59,9 @@ class SummaryView::Picture final : public Canvas {
   }
   void mouseMoveEvent(QMouseEvent* event) override {
     const auto row = view_.model_ ? frame().row_at(event->position()) : std::nullopt;
-    setToolTip(row ? QString::fromStdString(words_of(view_.model_->rows[*row])) : QString());
+    setToolTip(
+        row ? QString::fromStdString(words_of(view_.model_->report, view_.model_->rows[*row]))
+            : QString());
   }
   void mousePressEvent(QMouseEvent* event) override {
     if (!view_.model_ || view_.model_->run != session_.run()) return;

@@ -4,8 +4,9 @@
 #include <QWidget>
 #include <vector>
 
-#include "gui/model/latest.hpp"
-#include "gui/model/summary_model.hpp"
+#include "gui/model/run/latest.hpp"
+#include "gui/model/run/summary_model.hpp"
+#include "gui/model/session.hpp"
 
 class QLabel;
 class QTableView;

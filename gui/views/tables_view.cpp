@@ -11,6 +11,7 @@
 
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
+#include "gui/model/session.hpp"
 #include "gui/views/rows_table.hpp"
 
 namespace lockstep::gui {

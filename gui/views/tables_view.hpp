@@ -4,7 +4,8 @@
 
 #include <QWidget>
 
-#include "gui/model/timeline_tables.hpp"
+#include "gui/model/session.hpp"
+#include "gui/model/timeline/timeline_tables.hpp"
 
 class QLabel;
 class QTabWidget;

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <set>
 
-#include "gui/model/describe.hpp"
+#include "gui/model/run/describe.hpp"
 
 namespace lockstep::gui {
 namespace {

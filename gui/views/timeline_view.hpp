@@ -5,7 +5,7 @@
 
 #include "gui/draw/timeline_overlay.hpp"
 #include "gui/model/session.hpp"
-#include "gui/model/span_search.hpp"
+#include "gui/model/timeline/span_search.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/command.hpp"
 

@@ -20,11 +20,10 @@
 #include <QVBoxLayout>
 
 #include "gui/draw/theme.hpp"
+#include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
 namespace {
-
-QString qt(const std::string& text) { return QString::fromStdString(text); }
 
 QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& color) {
   QTextEdit::ExtraSelection selection;

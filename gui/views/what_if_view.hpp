@@ -4,8 +4,8 @@
 #include <QWidget>
 #include <vector>
 
-#include "gui/model/latest.hpp"
-#include "gui/model/scenario_form.hpp"
+#include "gui/model/form/scenario_form.hpp"
+#include "gui/model/run/latest.hpp"
 #include "gui/model/session.hpp"
 
 class QCheckBox;

@@ -104,6 +104,20 @@ TEST_CASE("a model that does not fit exits 3 before anything runs", "[cli]") {
   CHECK_THAT(o.err, ContainsSubstring("rank 0"));
 }
 
+TEST_CASE("a model that does not fit is shown, with the memory that is missing", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"gpt2-tiny\"\n[cluster.device]\nmemory_gb = 0.001\n");
+  for (const std::string what : {"program", "schedule", "memory", "model"}) {
+    const CommandOutcome o = lockstep({"show", what, folder / "s.toml"});
+    INFO(what << ": " << o.err);
+    CHECK(o.exit_code == 0);
+    CHECK(!o.out.empty());
+    CHECK_THAT(o.err, ContainsSubstring("does not fit: rank 0 needs") &&
+                          ContainsSubstring("GB too little"));
+  }
+}
+
 TEST_CASE("a failed expectation exits 5 and names its line", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml",

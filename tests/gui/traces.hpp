@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/ir/program.hpp"
-#include "gui/model/run_view.hpp"
+#include "gui/model/run/run_view.hpp"
 
 namespace lockstep::gui::test {
 

@@ -101,7 +101,7 @@ TEST_CASE("causes, breakdown and critical path add up exactly on every example",
     for (const Simulated& s : simulate_file(path)) {
       INFO(path << " " << s.scenario.name);
       const StepGraph step(s.trace, 0, &s.program);
-      check_sums(step, analyze(s.trace, s.program, s.scenario));
+      check_sums(step, analyze(s.trace, s.program, s.scenario.cluster));
       check_path(step);
     }
   }
@@ -111,7 +111,7 @@ TEST_CASE("without the program, sums hold all the same", "[integration][analysis
   for (const char* name : {"schedules/1f1b-p4-m8.toml", "tiny/gpt2-fsdp2-1f1b2.toml"}) {
     for (const Simulated& s : simulate_file(scenario_file(name))) {
       const StepGraph step(s.trace, 0);
-      check_sums(step, analyze(s.trace, s.program, s.scenario));
+      check_sums(step, analyze(s.trace, s.program, s.scenario.cluster));
       CHECK(slack(step).empty());
       SimTime total{};
       for (const PathSegment& segment : critical_path(step)) total += segment.length();

@@ -67,12 +67,15 @@ void ConformanceCases::rope(std::int64_t batch, std::int64_t seq, std::int64_t h
 }
 
 void ConformanceCases::regroup(std::int64_t rows, std::int64_t parts, std::int64_t a,
-                               std::int64_t b) {
-  for (const std::int64_t inverse : {0, 1}) {
-    add({.kind = K::Regroup,
-         .dims = {rows, parts, a, b, b, inverse},
-         .in = {random(rows * parts * (a + 2 * b))}});
-  }
+                               std::int64_t b, std::int64_t skip) {
+  const std::int64_t moved = parts * (a + 2 * b);
+  add({.kind = K::Regroup,
+       .dims = {rows, parts, a, b, b, 0, skip},
+       .in = {random(rows * (skip + moved))}});
+  add({.kind = K::Regroup,
+       .dims = {rows, parts, a, b, b, 1, skip},
+       .in = {random(rows * moved)},
+       .initial = {random(rows * (skip + moved))}});  // whose first columns stay
 }
 
 }  // namespace lockstep::test

@@ -32,7 +32,8 @@ class ConformanceCases {
                           std::int64_t kv_heads, std::int64_t dim, std::int64_t parts);
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
             std::int64_t row_heads);
-  void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b);
+  void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b,
+               std::int64_t skip = 0);
 
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
@@ -48,7 +49,12 @@ class ConformanceCases {
   void pooling(std::int64_t batch, std::int64_t height, std::int64_t width, std::int64_t channels,
                std::int64_t stride);
 
+  // conformance_random.cpp
+  /// Of every function above one call with small random sizes, odd ones among them.
+  void random_shapes();
+
  private:
+  std::int64_t between(std::int64_t least, std::int64_t most);
   Numbers random(std::int64_t n, double scale = 1.0, double offset = 0.0);
   Numbers ids(std::int64_t n, std::int64_t below);
   void add(ConformanceCase c) { cases_.push_back(std::move(c)); }

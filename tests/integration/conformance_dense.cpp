@@ -127,6 +127,12 @@ void ConformanceCases::line(std::int64_t n) {
   add({.kind = K::ReluBackward, .dims = {n}, .in = {random(n), random(n)}, .aliases = {0}});
   add({.kind = K::Fill, .dims = {n}, .scalars = {0.75}});
   add({.kind = K::Sum, .dims = {n}, .in = {random(n)}, .wide_out = "w"});
+  add({.kind = K::Sum,
+       .dims = {n},
+       .in = {random(n)},
+       .initial = {random(1)},
+       .accumulate = true,
+       .wide_out = "w"});
   for (const std::int64_t blocks : {1, 3}) {
     add({.kind = K::NormSquared, .dims = {n, blocks}, .in = {random(n)}, .wide_out = "w"});
     add({.kind = K::NormSquared,

@@ -39,18 +39,18 @@ struct LoggedGpu : cuda::test::FakeGpu {
 };
 
 RunResult train(Backend& backend, const Program& program, const Scenario& s, int steps,
-                const std::string& communicator, RunOptions options = {}) {
+                RunOptions options = {}) {
   options.steps = steps;
   options.return_state = true;
-  options.communicator = communicator;
-  auto run = backend.run(program, s, options);
+  auto run = backend.run(program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);
 }
 
 RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
                         const cuda::test::FakeKernels& kernels, unsigned seed,
-                        std::vector<std::string>* log = nullptr, const RunOptions& options = {}) {
+                        std::vector<std::string>* log = nullptr, const RunOptions& options = {},
+                        bool graphs = false) {
   const CudaPlatform platform{[&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
                                 std::vector<std::unique_ptr<cuda::Driver>> gpus;
                                 gpus.push_back(std::make_unique<LoggedGpu>(seed, kernels, log));
@@ -60,8 +60,9 @@ RunResult train_on_fake(const Program& program, const Scenario& s, int steps,
                                 return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
                               },
                               cuda_platform().make_host};
-  const auto backend = make_cuda_backend(platform, {.poison = true});
-  return train(*backend, program, s, steps, "local", options);
+  const auto backend =
+      make_cuda_backend(platform, {.communicator = "local", .graphs = graphs}, {.poison = true});
+  return train(*backend, program, s, steps, options);
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
     const Scenario s = parity_scenario(kind, row, DType::F32);
     const Program program = lowered(s);
     const auto cpu = make_cpu_backend();
-    const RunResult expected = train(*cpu, program, s, kSteps, "");
+    const RunResult expected = train(*cpu, program, s, kSteps);
     const RunResult run = train_on_fake(program, s, kSteps, cpu_kernels(), seed++);
     CHECK(run.state == expected.state);
     CHECK(run.trace.peak_memory == expected.trace.peak_memory);
@@ -106,7 +107,7 @@ TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued 
                                        parity_row("row", keys), DType::F32);
     const Program program = lowered(s);
     const auto cpu = make_cpu_backend();
-    const RunResult expected = train(*cpu, program, s, kSteps, "");
+    const RunResult expected = train(*cpu, program, s, kSteps);
     for (const bool graphs : {false, true}) {
       const CudaPlatform platform{
           [&]() -> Result<std::vector<std::unique_ptr<cuda::Driver>>> {
@@ -121,10 +122,10 @@ TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued 
           },
           {}};
       RunOptions options;
-      options.cuda_graphs = graphs;
       options.trace_from = graphs ? kSteps : 1;
-      const auto backend = make_cuda_backend(platform, {.poison = true});
-      const RunResult run = train(*backend, program, s, kSteps, "nccl", options);
+      const auto backend =
+          make_cuda_backend(platform, {.communicator = "nccl", .graphs = graphs}, {.poison = true});
+      const RunResult run = train(*backend, program, s, kSteps, options);
       CHECK(run.state == expected.state);
       for (std::size_t i = 0; i < kSteps; ++i) {
         CHECK(run.trace.steps[i].loss == expected.trace.steps[i].loss);
@@ -162,7 +163,7 @@ TEST_CASE("products that take GELU or its gradient along change nothing", "[inte
     const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F32);
     const Program program = lowered(s);
     const auto cpu = make_cpu_backend();
-    const RunResult expected = train(*cpu, program, s, 2, "");
+    const RunResult expected = train(*cpu, program, s, 2);
     auto kernels = cpu_kernels();
     kernels.fuses = true;
     std::vector<std::string> log;
@@ -183,7 +184,6 @@ TEST_CASE("steps launched as graphs train as steps that are issued", "[integrati
   constexpr int kSteps = 7;
   RunOptions options;
   options.trace_from = 4;
-  options.cuda_graphs = true;
   unsigned seed = 1;
   for (const char* keys :
        {"", "accumulation=3", "accumulation=2 optimizer.name=SGD optimizer.momentum=0.9",
@@ -194,9 +194,10 @@ TEST_CASE("steps launched as graphs train as steps that are issued", "[integrati
                                        parity_row("row", keys), DType::F32);
     const Program program = lowered(s);
     const auto cpu = make_cpu_backend();
-    const RunResult expected = train(*cpu, program, s, kSteps, "");
+    const RunResult expected = train(*cpu, program, s, kSteps);
     std::vector<std::string> log;
-    const RunResult run = train_on_fake(program, s, kSteps, cpu_kernels(), seed++, &log, options);
+    const RunResult run =
+        train_on_fake(program, s, kSteps, cpu_kernels(), seed++, &log, options, true);
     CHECK(run.state == expected.state);
     CHECK(run.trace.spans.size() == program.roles[0].ops.size());
     for (std::size_t i = 0; i < kSteps; ++i) {
@@ -219,14 +220,13 @@ TEST_CASE("steps launched as graphs train as steps that are issued", "[integrati
 TEST_CASE("a graph's launches give its kernels the numbers of their step", "[integration][cuda]") {
   RunOptions options;
   options.trace_from = 0;
-  options.cuda_graphs = true;
   for (const char* keys : {"", "optimizer.name=SGD optimizer.momentum=0.9"}) {
     INFO(keys);
     const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F64);
     const Program program = lowered(s);
     const RunResult issued = train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 1);
     const RunResult run =
-        train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 2, nullptr, options);
+        train_on_fake(program, s, 5, cuda::test::emulated_kernels(), 2, nullptr, options, true);
     CHECK(run.state == issued.state);
   }
 }
@@ -271,10 +271,8 @@ TEST_CASE("graphs are refused where the host takes part in a step, cuDNN where t
                                   return gpus;
                                 },
                                 nullptr, cuda_platform().make_host};
-    RunOptions options;
-    options.communicator = "local";
-    (graphs ? options.cuda_graphs : options.cudnn) = true;
-    const auto run = make_cuda_backend(platform)->run(lowered(s), s, options);
+    const CudaOptions options{.communicator = "local", .graphs = graphs, .cudnn = !graphs};
+    const auto run = make_cuda_backend(platform, options)->run(lowered(s), s.cluster, {});
     return run ? std::string() : run.error().message;
   };
   CHECK_THAT(message("offload=optimizer", true),
@@ -297,7 +295,7 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
       const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
       const Program program = lowered(s);
       const auto cpu = make_cpu_backend();
-      const RunResult expected = train(*cpu, program, s, 3, "");
+      const RunResult expected = train(*cpu, program, s, 3);
       const RunResult run = train_on_fake(program, s, 3, kernels, 5);
       for (std::size_t i = 0; i < 3; ++i) {
         CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(1e-11));
@@ -316,7 +314,7 @@ TEST_CASE("residual networks with the GPU's kernels equal the CPU's to 1e-10, in
     const Scenario s = parity_scenario(Architecture::Resnet, parity_row("row", keys), dtype);
     const Program program = lowered(s);
     const auto cpu = make_cpu_backend();
-    const RunResult expected = train(*cpu, program, s, 2, "");
+    const RunResult expected = train(*cpu, program, s, 2);
     const RunResult run = train_on_fake(program, s, 2, kernels, 5);
     for (std::size_t i = 0; i < 2; ++i) {
       const StepResult &a = run.trace.steps[i], &b = expected.trace.steps[i];
@@ -352,9 +350,8 @@ TEST_CASE("the CUDA backend refuses what it cannot run, and says what can", "[in
           return Error{ErrorKind::Unsupported, "no NCCL here", std::nullopt};
         },
         nullptr};
-    RunOptions options;
-    options.communicator = communicator;
-    return make_cuda_backend(platform)->run(lowered(scenario), scenario, options);
+    return make_cuda_backend(platform, {.communicator = communicator})
+        ->run(lowered(scenario), scenario.cluster, {});
   };
   const auto run = [&](const std::string& communicator, bool gpu) {
     return run_scenario(s, communicator, gpu);

@@ -93,8 +93,8 @@ TEST_CASE("a GPU's profile is simulated, and a run on the GPU compared with it",
   RunOptions options;
   options.steps = 3;
   options.trace_from = 2;
-  options.communicator = "local";
-  const auto ran = make_cuda_backend(platform)->run(*program, scenario, options);
+  const auto ran = make_cuda_backend(platform, {.communicator = "local"})
+                       ->run(*program, scenario.cluster, options);
   REQUIRE(ran.ok());
   const std::string trace = folder / "gpu.json.gz";
   REQUIRE(write_chrome_trace(ran->trace, trace).ok());

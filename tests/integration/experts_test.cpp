@@ -61,7 +61,7 @@ std::vector<StepResult> train(const Scenario& s, const Program& program, const T
   RunOptions options;
   options.steps = steps;
   options.initial_state = &from;
-  auto run = (*backend)->run(program, s, options);
+  auto run = (*backend)->run(program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   return run->trace.steps;
 }
@@ -113,7 +113,7 @@ TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]")
     options.steps = steps;
     options.return_state = true;
     options.initial_state = from;
-    auto run = (*backend)->run(program, s, options);
+    auto run = (*backend)->run(program, s.cluster, options);
     if (!run) FAIL(to_string(run.error()));
     return std::move(*run);
   };
@@ -140,7 +140,7 @@ TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[int
   const Program program = lowered(s);
   auto backend = make_backend("sim");
   REQUIRE(backend.ok());
-  const auto run = (*backend)->run(program, s, {});
+  const auto run = (*backend)->run(program, s.cluster, {});
   REQUIRE(run.ok());
   const std::set<Rank> shown(run->trace.same_as.begin(), run->trace.same_as.end());
   CHECK(shown.size() == 1);  // all ranks do the same

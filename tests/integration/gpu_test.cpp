@@ -56,13 +56,18 @@ double kernel_tolerance(DType dtype, KernelKind kind = KernelKind::Gemm) {
   return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 2e-5 : 1e-2;
 }
 
-RunResult train(Backend& backend, const Scenario& s, const std::string& communicator,
-                RunOptions options = {}) {
+/// What is read before it is written is NaN.
+std::unique_ptr<Backend> gpu_backend(const CudaOptions& options) {
+  return make_cuda_backend(cuda_platform(), options, {.poison = true});
+}
+
+RunResult train(Backend& backend, const Scenario& s, int trace_from = 0) {
   const auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
+  RunOptions options;
   options.steps = test::kParitySteps;
-  options.communicator = communicator;
-  auto run = backend.run(*program, s, options);
+  options.trace_from = trace_from;
+  auto run = backend.run(*program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);
 }
@@ -80,30 +85,27 @@ double loss_distance(const RunResult& a, const RunResult& b) {
 
 }  // namespace
 
-TEST_CASE("every kernel on the GPU equals float64 on the CPU", "[integration][gpu]") {
+TEST_CASE("every kernel on the GPU equals its definition", "[integration][gpu]") {
   const auto gpus = gpus_or_reason();
   if (gpus.empty()) return;
   // Compute sanitizers slow kernels a hundredfold: small shapes then.
   const bool large = std::getenv("LOCKSTEP_SMALL_CASES") == nullptr;
-  for (const test::ConformanceCase& c : test::conformance_cases(large)) {
-    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
-      const test::ConformanceRun run(c, dtype);
-      std::string dims;
-      for (const std::int64_t d : c.dims) dims += " " + std::to_string(d);
-      INFO(info(c.kind).name << " " << to_string(dtype) << dims);
-      REQUIRE(gpus.front()->supports(run.kernel()));
-      const auto expected = run.reference();
-      for (const std::int64_t shift : {0, 1}) {
-        const auto results = run.run(*gpus.front(), shift);
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          INFO("output " << i << ", shifted by " << shift);
-          CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(dtype, c.kind));
-        }
-        const auto again = run.run(*gpus.front(), shift);
-        for (std::size_t i = 0; i < expected.size(); ++i) CHECK(again[i] == results[i]);
+  const auto check = [&](const test::ConformanceCase& c, const test::ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
+    const DType dtype = run.kernel().dtype;
+    INFO(test::text(c, dtype));
+    REQUIRE(gpus.front()->supports(run.kernel()));
+    for (const std::int64_t shift : {0, 1}) {
+      const auto results = run.run(*gpus.front(), shift);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i << ", shifted by " << shift);
+        CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(dtype, c.kind));
       }
+      const auto again = run.run(*gpus.front(), shift);
+      for (std::size_t i = 0; i < expected.size(); ++i) CHECK(again[i] == results[i]);
     }
-  }
+  };
+  test::for_each_run(test::conformance_cases(large), {DType::F32, DType::F64, DType::BF16}, check);
 }
 
 TEST_CASE("a product that takes GELU or its gradient along equals the two kernels",
@@ -126,7 +128,7 @@ TEST_CASE("a product that takes GELU or its gradient along equals the two kernel
 }
 
 #ifdef LOCKSTEP_HAVE_CUDNN
-TEST_CASE("attention and convolutions by cuDNN equal float64 on the CPU", "[integration][gpu]") {
+TEST_CASE("attention and convolutions by cuDNN equal their definitions", "[integration][gpu]") {
   const auto gpus = gpus_or_reason();
   if (gpus.empty()) return;
   cuda::Driver& gpu = *gpus.front();
@@ -137,36 +139,37 @@ TEST_CASE("attention and convolutions by cuDNN equal float64 on the CPU", "[inte
   const auto library = cuda::CudnnLibrary::open();  // to ask which kernels it has
   if (!library) FAIL(to_string(library.error()));
   int taken = 0;
-  for (const test::ConformanceCase& c : test::conformance_cases(true)) {
+  std::vector<test::ConformanceCase> cases;
+  for (test::ConformanceCase& c : test::conformance_cases(true)) {
     const test::ConformanceRun run(c, DType::BF16);
-    if (!(*library)->workspace_bytes(run.kernel())) continue;
+    if ((*library)->workspace_bytes(run.kernel())) cases.push_back(std::move(c));
+  }
+  const auto check = [&](const test::ConformanceCase& c, const test::ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
     ++taken;
-    std::string dims;
-    for (const std::int64_t d : c.dims) dims += " " + std::to_string(d);
-    INFO(info(c.kind).name << dims);
-    const auto expected = run.reference();
+    INFO(test::text(c, DType::BF16));
     const auto results = run.run(gpu, 0), again = run.run(gpu, 0);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       INFO("output " << i);
       CHECK(test::distance(results[i], expected[i]) <= kernel_tolerance(DType::BF16));
       CHECK(again[i] == results[i]);
     }
-  }
+  };
+  test::for_each_run(cases, {DType::BF16}, check);
   CHECK(taken > 0);
   WARN("cuDNN took " << taken << " cases");
 }
 
 TEST_CASE("training with cuDNN's attention trains as own kernels do", "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
-  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
-  RunOptions cudnn;
-  cudnn.cudnn = true;
+  const auto backend = gpu_backend({.communicator = "local"});
+  const auto cudnn = gpu_backend({.communicator = "local", .cudnn = true});
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
     // Heads of 64.
     const Scenario s = parity_scenario(
         kind, parity_row("row", "training.mixed_precision_param=bfloat16 model.hidden=256"),
         DType::F32);
-    CHECK(loss_distance(train(*backend, s, "local", cudnn), train(*backend, s, "local")) < 1e-2);
+    CHECK(loss_distance(train(*cudnn, s), train(*backend, s)) < 1e-2);
   }
 }
 #endif
@@ -188,7 +191,7 @@ struct ParityRun {
 
 /// Each on logical ranks of one GPU against one rank of the CPU, until the time is over.
 void check_parity(const std::vector<ParityRun>& runs, double tolerance) {
-  const auto gpu = make_cuda_backend(cuda_platform(), {.poison = true});
+  const auto gpu = gpu_backend({.communicator = "local"});
   const auto cpu = make_cpu_backend();
   const TimeLimit limit;
   std::map<std::string, RunResult> references;
@@ -202,10 +205,10 @@ void check_parity(const std::vector<ParityRun>& runs, double tolerance) {
     const ParityRow single = row.single_rank();
     const std::string key = single.keys + run.model();
     if (references.count(key) == 0) {
-      references.emplace(key, train(*cpu, parity_scenario(run.kind, single, run.dtype), ""));
+      references.emplace(key, train(*cpu, parity_scenario(run.kind, single, run.dtype)));
     }
     const Scenario s = parity_scenario(run.kind, row, run.dtype);
-    const double distance = loss_distance(train(*gpu, s, "local"), references.at(key));
+    const double distance = loss_distance(train(*gpu, s), references.at(key));
     std::cout << ": " << distance << std::endl;
     CHECK(distance <= (row.within > 0 ? row.within : run.dtype == DType::F64 ? 1e-11 : tolerance));
   }
@@ -285,18 +288,15 @@ TEST_CASE("how long products and attention take on the GPU", "[integration][gpu]
 
 TEST_CASE("steps launched as graphs train as issued ones on the GPU", "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
-  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
-  RunOptions graphs;
-  graphs.cuda_graphs = true;
-  graphs.trace_from = 4;
   for (const char* communicator : {"local", "nccl"}) {
     const bool nccl = std::string(communicator) == "nccl";
     if (nccl && !cuda::platform().open_nccl()) continue;
     const Scenario s =
         parity_scenario(Architecture::Gpt2, parity_row("row", "accumulation=2"), DType::F32);
     INFO(communicator);
-    CHECK(loss_distance(train(*backend, s, communicator, graphs),
-                        train(*backend, s, communicator)) == 0);
+    const auto issued = gpu_backend({.communicator = communicator});
+    const auto graphs = gpu_backend({.communicator = communicator, .graphs = true});
+    CHECK(loss_distance(train(*graphs, s, 4), train(*issued, s)) == 0);
   }
 }
 
@@ -307,7 +307,8 @@ TEST_CASE("NCCL with a GPU for every rank trains as logical ranks do", "[integra
     WARN("skipped: " << to_string(nccl.error()));
     return;
   }
-  const auto backend = make_cuda_backend(cuda_platform(), {.poison = true});
+  const auto nccl_ranks = gpu_backend({.communicator = "nccl"});
+  const auto logical_ranks = gpu_backend({.communicator = "local"});
   const int most = std::min<int>(4, static_cast<int>(gpus.size()));
   for (int ranks = 1; ranks <= most; ranks *= 2) {
     for (const std::string layout : {"dp_replicate", "dp_shard", "pp"}) {
@@ -316,7 +317,7 @@ TEST_CASE("NCCL with a GPU for every rank trains as logical ranks do", "[integra
       INFO(keys);
       const Scenario s = parity_scenario(Architecture::Gpt2,
                                          parity_row("row", ranks == 1 ? "" : keys), DType::F64);
-      CHECK(loss_distance(train(*backend, s, "nccl"), train(*backend, s, "local")) <= 1e-11);
+      CHECK(loss_distance(train(*nccl_ranks, s), train(*logical_ranks, s)) <= 1e-11);
     }
   }
   WARN("NCCL with 1 to " << most << " ranks");

@@ -1,5 +1,10 @@
 #include "tests/integration/kernel_conformance.hpp"
 
+#include <deque>
+#include <future>
+#include <memory>
+#include <thread>
+
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {
@@ -99,6 +104,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.pooling(2, 5, 6, 3, 2);
   cases.pooling(1, 4, 4, 40, 1);
   cases.pooling(1, 1, 1, 2, 2);
+  for (int i = 0; i < 6; ++i) cases.random_shapes();
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);
@@ -118,6 +124,88 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.rope(2, 2048, 16, 128, 32);
   cases.regroup(4096, 8, 512, 128);
   return cases.take();
+}
+
+std::vector<Numbers> ConformanceRun::run(const MakeDevice& make, std::int64_t shift) const {
+  Program program;
+  program.mesh.dims = {{"dp", 1}};
+  program.role_of_rank = {RoleId{0}};
+  program.functions.push_back({"kernel", {}, {kernel_}});
+  program.roles.emplace_back();
+  Role& role = program.roles.front();
+  role.ranks = {0};
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    Buffer buffer;
+    buffer.bytes = {std::ssize(values_[b]) * size_of(types_[b])};
+    buffer.dtype = types_[b];
+    buffer.offset = role.arena.v + kGuard + shift * size_of(types_[b]);
+    role.arena.v = round_up(buffer.offset + buffer.bytes.v + kGuard, kGuard);
+    role.args.push_back({static_cast<std::int32_t>(b)});
+    role.buffers.push_back(buffer);
+    program.functions[0].formals.push_back({std::to_string(b), Access::ReadWrite, buffer.bytes});
+  }
+  Op op;
+  op.target = 0;
+  op.args_count = static_cast<std::uint16_t>(role.args.size());
+  role.ops = {op};
+  const std::unique_ptr<Device> device = make(program);
+  std::vector<std::byte> image(static_cast<std::size_t>(role.arena.v), std::byte{0xa5});
+  std::vector<std::byte*> args;
+  const auto place = [&](std::size_t b) { return image.begin() + role.buffers[b].offset; };
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    const std::vector<std::byte> bytes = encoded(values_[b], types_[b]);
+    std::copy(bytes.begin(), bytes.end(), place(b));
+    args.push_back(device->arena() + role.buffers[b].offset);
+  }
+  done(device->write(0, image));
+  device->begin_step(case_.context);
+  done(device->enqueue_call({0}, role.ops[0], args));
+  static_cast<void>(take(device->synchronize()));
+  done(device->read(0, image));
+  std::vector<Numbers> results;
+  for (const Operand& operand : kernel_.out) {
+    if (!operand.present()) {
+      results.emplace_back();
+      continue;
+    }
+    const auto b = static_cast<std::size_t>(operand.formal);
+    results.push_back(decoded({place(b), place(b) + role.buffers[b].bytes.v}, types_[b]));
+  }
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    std::fill_n(place(b), role.buffers[b].bytes.v, std::byte{0xa5});
+  }
+  CHECK(std::count(image.begin(), image.end(), std::byte{0xa5}) == std::ssize(image));
+  return results;
+}
+
+std::string text(const ConformanceCase& c, DType dtype) {
+  std::string out = std::string(info(c.kind).name) + " " + std::string(to_string(dtype));
+  for (const std::int64_t d : c.dims) out += " " + std::to_string(d);
+  return out + (c.accumulate ? " accumulating" : "");
+}
+
+void for_each_run(const std::vector<ConformanceCase>& cases, const std::vector<DType>& types,
+                  const ConformanceBody& body) {
+  struct Ahead {
+    const ConformanceCase* c;
+    std::unique_ptr<ConformanceRun> run;
+    std::future<std::vector<Numbers>> expected;
+  };
+  std::deque<Ahead> queue;
+  const auto finish_first = [&] {
+    const std::vector<Numbers> expected = queue.front().expected.get();
+    body(*queue.front().c, *queue.front().run, expected);
+    queue.pop_front();
+  };
+  for (const ConformanceCase& c : cases) {
+    for (const DType dtype : types) {
+      auto run = std::make_unique<ConformanceRun>(c, dtype);
+      auto expected = std::async(std::launch::async, [r = run.get()] { return r->reference(); });
+      queue.push_back({&c, std::move(run), std::move(expected)});
+      if (queue.size() > std::thread::hardware_concurrency()) finish_first();
+    }
+  }
+  while (!queue.empty()) finish_first();
 }
 
 }  // namespace lockstep::test

@@ -1,30 +1,34 @@
-// Conformance: one kernel on a GPU (or on fibers in its place) against the same on the CPU in
-// float64, whose kernels are tested against their definitions. Inputs are random and rounded to the
-// operand's type, outputs poisoned, the memory around every operand watched.
+// Conformance: one kernel of a backend against its definition in float64 (backends/reference).
+// Inputs are random and rounded to the operand's type, outputs poisoned, the memory around every
+// operand watched.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "backends/cpu/kernels/kernels.hpp"
 #include "backends/cuda/driver.hpp"
+#include "backends/reference/kernels/kernels.hpp"
 #include "core/ir/kernels/kernel.hpp"
+#include "core/ir/program.hpp"
+#include "core/run/device.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::test {
 
 using Numbers = std::vector<double>;
 
-// Of a driver's call: what it gives, or the end of the test.
+// Of a call: what it gives, or the end of the test.
 template <class T>
-T take(const Result<T>& result) {
+T take(Result<T> result) {
   if (!result) FAIL(to_string(result.error()));
-  return *result;
+  return std::move(*result);
 }
 inline void done(const Result<void>& result) {
   if (!result) FAIL(to_string(result.error()));
@@ -104,7 +108,8 @@ struct ConformanceCase {
   bool stochastic = false;
   StepContext context{3, 1e-2};
   std::vector<bool> absent_out = {};
-  std::string wide_in = "", wide_out = "";  // 'w' at an operand's place: float32 in a bfloat16 case
+  // 'w' at the place of an operand of OperandType::Mixed: float32 in a bfloat16 case.
+  std::string wide_in = "", wide_out = "";
 };
 
 class ConformanceRun {
@@ -116,16 +121,16 @@ class ConformanceRun {
     kernel_.stochastic = c.stochastic && dtype == DType::BF16;
     std::copy(c.dims.begin(), c.dims.end(), kernel_.dims.begin());
     std::copy(c.scalars.begin(), c.scalars.end(), kernel_.scalars.begin());
-    const auto type = [&](const std::string& wide, std::size_t i, bool index) {
-      if (index) return DType::I32;
+    const KernelRow& row = info(c.kind);
+    const auto type = [&](const std::string& wide, std::size_t i, OperandType of) {
       const bool is_wide = i < wide.size() && wide[i] == 'w';
-      return dtype == DType::BF16 && is_wide ? DType::F32 : dtype;
+      return of == OperandType::Mixed && is_wide ? sum_type(dtype) : usual_dtype(of, dtype);
     };
     for (std::size_t i = 0; i < c.in.size(); ++i) {
       kernel_.in.push_back(c.in[i].empty() ? Operand{}
-                                           : add(c.in[i], type(c.wide_in, i, is_index(c.kind, i))));
+                                           : add(c.in[i], type(c.wide_in, i, row.in[i].type)));
     }
-    const std::size_t outputs = info(c.kind).out.size();
+    const std::size_t outputs = row.out.size();
     for (std::size_t i = 0; i < outputs; ++i) {
       if (i < c.absent_out.size() && c.absent_out[i]) {
         kernel_.out.push_back({});
@@ -133,17 +138,18 @@ class ConformanceRun {
         kernel_.out.push_back(kernel_.in[static_cast<std::size_t>(c.aliases[i])]);
       } else {
         const auto n = static_cast<std::size_t>(output_elements_of(i));
-        const bool index = c.kind == KernelKind::RouteForward && i >= 2;
+        const OperandType of = row.out[i].type;
+        const bool index = of == OperandType::Index;
         const Numbers poison(n, index ? -12345.0 : std::nan(""));
         kernel_.out.push_back(
             add(i < c.initial.size() && !c.initial[i].empty() ? c.initial[i] : poison,
-                type(c.wide_out, i, index)));
+                type(c.wide_out, i, of)));
       }
     }
   }
   const Kernel& kernel() const { return kernel_; }
 
-  /// Outputs in float64 on the CPU.
+  /// Outputs by definition, in float64.
   std::vector<Numbers> reference() const {
     Kernel kernel = kernel_;
     kernel.dtype = DType::F64;
@@ -160,10 +166,7 @@ class ConformanceRun {
         if (operand.dtype != DType::I32) operand.dtype = DType::F64;
       }
     }
-    // The same for any number of threads; several where a machine with a GPU would be waited for.
-    const auto threads = static_cast<int>(std::thread::hardware_concurrency());
-    cpu::ThreadTeam team(elements() > 1 << 20 ? std::max(1, threads) : 1);
-    cpu::run_kernel(kernel, buffers, case_.context, team);
+    reference::run_kernel(kernel, buffers, case_.context);
     std::vector<Numbers> results;
     for (const Operand& operand : kernel.out) {
       results.push_back(
@@ -173,6 +176,11 @@ class ConformanceRun {
     }
     return results;
   }
+
+  /// Outputs of a device that `make` makes for rank 0 of a program of one call, with operands as
+  /// below. This is all of core/run/device.hpp that computing needs.
+  using MakeDevice = std::function<std::unique_ptr<Device>(const Program&)>;
+  std::vector<Numbers> run(const MakeDevice& make, std::int64_t shift) const;
 
   /// Outputs on `gpu`; operands begin `shift` elements behind a 256-byte border.
   std::vector<Numbers> run(cuda::Driver& gpu, std::int64_t shift) const {
@@ -236,36 +244,6 @@ class ConformanceRun {
  private:
   static constexpr std::int64_t kGuard = 256;
 
-  static bool is_index(KernelKind kind, std::size_t i) {
-    switch (kind) {
-      case KernelKind::AttentionForward:
-        return i == 2;
-      case KernelKind::AttentionBackward:
-        return i == 5;
-      case KernelKind::EmbeddingForward:
-      case KernelKind::EmbeddingBackward:
-        return i == 0;
-      case KernelKind::CrossEntropy:
-      case KernelKind::Rope:
-        return i == 1;
-      case KernelKind::CrossEntropyStats:
-        return i == 1 || i == 2;
-      case KernelKind::CrossEntropyParallel:
-        return i == 1 || i == 3;
-      case KernelKind::RouteBackward:
-      case KernelKind::CombineForward:
-        return i == 2;
-      case KernelKind::CombineBackward:
-        return i == 3;
-      default:
-        return false;
-    }
-  }
-  std::int64_t elements() const {
-    std::int64_t all = 0;
-    for (const Numbers& values : values_) all += std::ssize(values);
-    return all;
-  }
   std::int64_t output_elements_of(std::size_t i) {
     Kernel with = kernel_;
     with.out.assign(i + 1, Operand{0, kernel_.dtype, 0});
@@ -300,8 +278,20 @@ inline double distance(const Numbers& actual, const Numbers& expected) {
   return worst / scale;
 }
 
-/// Every kind that backends/cuda builds, over shapes: small and odd, aligned, long, grouped heads.
+/// Every kind but the delay, over shapes: small and odd, aligned, long, grouped heads, random; with
+/// and without each optional operand, accumulating and not.
 /// `large`: also the sizes of real layers, for a real GPU.
 std::vector<ConformanceCase> conformance_cases(bool large);
+
+/// Kind, type and dimensions, for messages.
+std::string text(const ConformanceCase& c, DType dtype);
+
+/// Calls body(case, run of it, outputs by definition) for every case in every type, one after the
+/// other. What comes next is computed by definition on other threads meanwhile: of large shapes
+/// that takes seconds.
+using ConformanceBody = std::function<void(const ConformanceCase&, const ConformanceRun&,
+                                           const std::vector<Numbers>& expected)>;
+void for_each_run(const std::vector<ConformanceCase>& cases, const std::vector<DType>& types,
+                  const ConformanceBody& body);
 
 }  // namespace lockstep::test

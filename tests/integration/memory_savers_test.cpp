@@ -32,7 +32,7 @@ Run simulate(const std::vector<std::string>& overrides) {
   const Scenario& s = loaded.points.front().scenario;
   auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
-  auto run = (*make_backend("sim"))->run(*program, s, {});
+  auto run = (*make_backend("sim"))->run(*program, s.cluster, {});
   if (!run) FAIL(to_string(run.error()));
   return {s, std::move(*program), std::move(run->trace)};
 }
@@ -83,8 +83,8 @@ TEST_CASE("recomputation counts in HFU, not in MFU, and takes the time of a forw
           "[integration]") {
   const Run kept = simulate({});
   const Run again = simulate({"activation_checkpoint.mode=full"});
-  const Report before = analyze(kept.trace, kept.program, kept.scenario);
-  const Report after = analyze(again.trace, again.program, again.scenario);
+  const Report before = analyze(kept.trace, kept.program, kept.scenario.cluster);
+  const Report after = analyze(again.trace, again.program, again.scenario.cluster);
   CHECK(after.model_flops_per_step.v == before.model_flops_per_step.v);
   CHECK(before.hfu == before.mfu);
   // R is a block's forward pass without its last product, ffn to hidden.

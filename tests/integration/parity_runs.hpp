@@ -21,21 +21,49 @@ struct Outcome {
   RunResult run;
 };
 
+/// On `backend`; without one on the CPU's.
 inline Outcome train(const Scenario& s, int steps = kParitySteps,
-                     const TrainingState* from = nullptr) {
+                     const TrainingState* from = nullptr, Backend* backend = nullptr) {
   for (const Fault& fault : validate(s)) FAIL(fault.error.message);
   auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
   // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
-  const auto backend = make_cpu_backend({.poison = true});
+  const auto cpu = make_cpu_backend({.poison = true});
+  if (backend == nullptr) backend = cpu.get();
   RunOptions options;
   options.steps = steps;
   options.initial_state = from;
   options.return_state = true;
-  auto run = backend->run(*program, s, options);
+  auto run = backend->run(*program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   REQUIRE(run->trace.steps.size() == static_cast<std::size_t>(steps));
   return {std::move(*program), std::move(*run)};
+}
+
+/// By stream of a rank, the ops of its first traced step in their order.
+inline std::vector<std::vector<OpId>> ops_in_order(const Trace& trace, Rank rank) {
+  std::vector<std::vector<OpId>> streams(kNumStreams);
+  const Rank shown = trace.same_as[static_cast<std::size_t>(rank)];
+  const auto role = static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(shown)]);
+  int step = -1;
+  for (const Span& span : trace.spans) {
+    if (span.rank != shown) continue;
+    if (step < 0) step = span.step;
+    if (span.step != step) continue;
+    const TraceOp& op = trace.roles[role].ops[static_cast<std::size_t>(span.op.v)];
+    streams[op.stream].push_back(span.op);
+  }
+  return streams;
+}
+
+/// The same program, memory and ops of every rank in the same order; only times may differ.
+inline void check_same_shape(const Trace& a, const Trace& b) {
+  CHECK(a.program_hash == b.program_hash);
+  CHECK(a.peak_memory == b.peak_memory);
+  CHECK(a.roles == b.roles);
+  for (Rank rank = 0; rank < static_cast<Rank>(a.role_of_rank.size()); ++rank) {
+    CHECK(ops_in_order(a, rank) == ops_in_order(b, rank));
+  }
 }
 
 inline bool is_running_statistic(const std::string& name) {

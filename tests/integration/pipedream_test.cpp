@@ -61,7 +61,7 @@ RunResult train(const Program& program, const Scenario& s, int steps, const Trai
   options.steps = steps;
   options.return_state = true;
   options.initial_state = from;
-  auto run = backend->run(program, s, options);
+  auto run = backend->run(program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);
 }
@@ -299,9 +299,9 @@ TEST_CASE("the report tells how old weights are, and memory holds the versions",
       const Scenario s = scenario_of({schedule, p, 4 * p});
       const Program program = lowered(s);
       auto backend = make_backend("sim");
-      auto run = (*backend)->run(program, s, {});
+      auto run = (*backend)->run(program, s.cluster, {});
       if (!run) FAIL(to_string(run.error()));
-      const Report report = analyze(run->trace, program, s);
+      const Report report = analyze(run->trace, program, s.cluster);
       for (int r = 0; r < p; ++r) {
         const auto rank = static_cast<std::size_t>(r);
         int staleness = 0;

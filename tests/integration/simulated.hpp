@@ -28,7 +28,8 @@ inline std::vector<Simulated> simulate_file(const std::string& path,
   for (const SweepPoint& point : loaded.points) {
     auto program = lower(point.scenario);
     if (!program) FAIL(to_string(program.error()));
-    auto run = (*make_backend("sim"))->run(*program, point.scenario, {});
+    auto run = (*make_backend("sim", {.what_if = point.scenario.what_if}))
+                   ->run(*program, point.scenario.cluster, {});
     if (!run) FAIL(to_string(run.error()));
     result.push_back({point.scenario, std::move(*program), std::move(run->trace)});
   }
@@ -40,10 +41,10 @@ inline Report simulate(const Scenario& s) {
   REQUIRE(validate(s).empty());
   auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
-  auto backend = make_backend("sim");
-  auto run = (*backend)->run(*program, s, {});
+  auto backend = make_backend("sim", {.what_if = s.what_if});
+  auto run = (*backend)->run(*program, s.cluster, {});
   if (!run) FAIL(to_string(run.error()));
-  return analyze(run->trace, *program, s);
+  return analyze(run->trace, *program, s.cluster);
 }
 
 inline std::string scenario_file(const std::string& name) {

@@ -28,7 +28,7 @@ Simulated simulate(const std::string& file, const std::vector<std::string>& over
   s.program = std::move(*program);
   auto backend = make_backend("sim");
   REQUIRE(backend.ok());
-  auto run = (*backend)->run(s.program, s.scenario, {});
+  auto run = (*backend)->run(s.program, s.scenario.cluster, {});
   if (!run) FAIL(to_string(run.error()));
   s.run = std::move(*run);
   return s;

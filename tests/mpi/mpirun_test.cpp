@@ -137,7 +137,7 @@ TEST_CASE("a number of processes that is not the number of ranks is refused", "[
       kLockstep + " run " + scenario(folder, "data_parallel_replicate_degree = 4\n");
   const Outcome few = mpirun(folder, "-np 2 " + run + " --backend cpu");
   CHECK(few.exit_code == 2);
-  CHECK_THAT(few.output, ContainsSubstring("the scenario has 4 ranks, but 2 processes"));
+  CHECK_THAT(few.output, ContainsSubstring("the program has 4 ranks, but 2 processes"));
   const Outcome simulated = mpirun(folder, "-np 4 " + run);
   CHECK(simulated.exit_code == 2);
   CHECK_THAT(simulated.output, ContainsSubstring("backend 'sim' runs in one process"));

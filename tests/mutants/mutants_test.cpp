@@ -72,7 +72,7 @@ Results train(const Program& program, const Scenario& scenario) {
   options.steps = kSteps;
   options.return_state = true;
   // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
-  const auto run = make_cpu_backend({.poison = true})->run(program, scenario, options);
+  const auto run = make_cpu_backend({.poison = true})->run(program, scenario.cluster, options);
   Results results;
   if (!run) {
     results.failed = true;

@@ -278,7 +278,7 @@ class Mutator {
     if (f.kernels.empty()) return false;
     what_ = "function " + f.name + ": another ";
     Kernel& k = f.kernels[pick(f.kernels.size())];
-    const KernelInfo& row = info(k.kind);
+    const KernelRow& row = info(k.kind);
     switch (pick(9)) {
       case 0:
         if (row.dims.empty()) return false;

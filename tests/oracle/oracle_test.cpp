@@ -128,7 +128,7 @@ std::vector<StepResult> run_ours(const Scenario& s, const Program& program,
   RunOptions options;
   options.steps = s.training.steps;
   options.initial_state = &weights;
-  const Result<RunResult> result = (*backend)->run(program, s, options);
+  const Result<RunResult> result = (*backend)->run(program, s.cluster, options);
   if (!result) FAIL(to_string(result.error()));
   return result->trace.steps;
 }

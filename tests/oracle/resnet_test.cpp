@@ -49,7 +49,7 @@ Scenario scenario_of(bool bottleneck, bool small_stem, OptimizerKind optimizer, 
   return s;
 }
 
-void write_job(const Scenario& s, const TemporaryFolder& folder) {
+void write_job(const Scenario& s, const Samples& samples, const TemporaryFolder& folder) {
   const ModelSpec& m = s.model;
   const nlohmann::json job = {
       {"blocks", m.blocks},
@@ -71,7 +71,7 @@ void write_job(const Scenario& s, const TemporaryFolder& folder) {
       {"mixed", s.training.keeps_master()},
       {"batch", s.training.local_batch_size}};
   std::ofstream(folder / "job.json") << job;
-  const Result<SampleSource> source = open_dataset(s);
+  const Result<SampleSource> source = open_dataset(samples, s.training.seed, s.dataset_path());
   REQUIRE(source.ok());
   std::ofstream images(folder / "images.bin", std::ios::binary);
   std::ofstream labels(folder / "labels.bin", std::ios::binary);
@@ -92,9 +92,9 @@ struct OracleRun {
   std::map<std::string, double> kept;  // sum of squares, by name of the running statistic
 };
 
-OracleRun run_oracle(const Scenario& s, const TrainingState& weights) {
+OracleRun run_oracle(const Scenario& s, const Samples& samples, const TrainingState& weights) {
   const TemporaryFolder folder;
-  write_job(s, folder);
+  write_job(s, samples, folder);
   REQUIRE(save_checkpoint(weights, folder.path.string()).ok());
   std::filesystem::rename(folder.path / "step-0/model.safetensors",
                           folder.path / "model.safetensors");
@@ -142,9 +142,9 @@ void compare(const Scenario& s, double tolerance) {
   options.steps = kSteps;
   options.initial_state = &weights;
   options.return_state = true;
-  const Result<RunResult> ours = (*backend)->run(*program, s, options);
+  const Result<RunResult> ours = (*backend)->run(*program, s.cluster, options);
   if (!ours) FAIL(to_string(ours.error()));
-  const OracleRun theirs = run_oracle(s, weights);
+  const OracleRun theirs = run_oracle(s, program->input.samples, weights);
   for (std::size_t i = 0; i < kSteps; ++i) {
     INFO("step " << i);
     CHECK(std::abs(ours->trace.steps[i].loss - theirs.steps[i].loss) <= tolerance);

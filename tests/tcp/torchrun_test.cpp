@@ -97,6 +97,23 @@ TEST_CASE("processes over TCP train to the losses and checkpoints of threads bit
   }
 }
 
+TEST_CASE("processes over TCP run a program's text as they run its scenario", "[tcp]") {
+  const TemporaryFolder folder;
+  const std::string source = scenario(folder, "data_parallel_shard_degree = 2\n");
+  const std::string program = folder / "p.program";
+  REQUIRE(shell(program, kLockstep + " show program " + source).exit_code == 0);
+  const std::string end = " --backend cpu --quiet --out ";
+  REQUIRE(shell(folder / "log.txt", kLockstep + " run " + source + end + folder / "a").exit_code ==
+          0);
+  const auto outcomes = torchrun(
+      folder, std::vector<std::string>(2, kLockstep + " run " + program + end + folder / "b"));
+  for (const Outcome& outcome : outcomes) {
+    INFO(outcome.output);
+    REQUIRE(outcome.exit_code == 0);
+  }
+  CHECK(metrics(folder / "a") == metrics(folder / "b"));
+}
+
 TEST_CASE("an error of any process over TCP ends all of them with its exit code", "[tcp]") {
   const TemporaryFolder folder;
   const std::string run = kLockstep + " run " +
@@ -129,7 +146,7 @@ TEST_CASE("a number of processes that is not the number of ranks is refused over
       kLockstep + " run " + scenario(folder, "data_parallel_replicate_degree = 4\n");
   const auto few = torchrun(folder, std::vector<std::string>(2, run + " --backend cpu"));
   CHECK(few[0].exit_code == 2);
-  CHECK_THAT(few[0].output, ContainsSubstring("the scenario has 4 ranks, but 2 processes"));
+  CHECK_THAT(few[0].output, ContainsSubstring("the program has 4 ranks, but 2 processes"));
   const auto alone = shell(folder / "log.txt", "RANK=0 WORLD_SIZE=2 " + run + " --backend cpu");
   CHECK(alone.exit_code == 2);
   CHECK_THAT(alone.output, ContainsSubstring("MASTER_PORT is not set"));

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lockstep::cpu {
-
+namespace lockstep {
 class ThreadTeam;
+}
+
+namespace lockstep::cpu {
 
 /// A kernel with its operands resolved to addresses (null: absent). Addresses are aligned to their
 /// element size, no more.

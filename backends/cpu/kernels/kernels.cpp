@@ -19,72 +19,7 @@ namespace {
 static_assert(kNumKernelKinds <= 64);
 static_assert(kMaxOperands <= 8);
 
-bool is_float(DType t) { return t == DType::F32 || t == DType::F64; }
-bool widens_to_f32(DType t) { return t == DType::F32 || t == DType::BF16; }
-
-enum class OperandType { Main, Index, Scalar };  // Scalar: float32 or float64 of its own
-
-OperandType input_type(KernelKind kind, std::size_t i) {
-  switch (kind) {
-    case KernelKind::EmbeddingForward:
-    case KernelKind::EmbeddingBackward:
-      return i == 0 ? OperandType::Index : OperandType::Main;
-    case KernelKind::CrossEntropy:
-      return i == 1 ? OperandType::Index : OperandType::Main;
-    case KernelKind::CrossEntropyStats:
-      return i == 1 || i == 2 ? OperandType::Index : OperandType::Main;
-    case KernelKind::CrossEntropyParallel:
-      return i == 1 || i == 3 ? OperandType::Index : OperandType::Main;
-    case KernelKind::RouteBackward:
-    case KernelKind::CombineForward:
-      return i == 2 ? OperandType::Index : OperandType::Main;
-    case KernelKind::CombineBackward:
-      return i == 3 ? OperandType::Index : OperandType::Main;
-    case KernelKind::AttentionForward:
-      return i == 2 ? OperandType::Index : OperandType::Main;
-    case KernelKind::AttentionBackward:
-      return i == 5 ? OperandType::Index : OperandType::Main;
-    case KernelKind::Rope:
-      return i == 1 ? OperandType::Index : OperandType::Main;
-    case KernelKind::AdamW:
-    case KernelKind::Sgd:
-      return i == 1 ? OperandType::Scalar : OperandType::Main;
-    case KernelKind::ClipCoefficient:
-      return OperandType::Scalar;
-    default:
-      return OperandType::Main;
-  }
-}
-
-OperandType output_type(KernelKind kind, std::size_t i) {
-  switch (kind) {
-    case KernelKind::CrossEntropy:
-    case KernelKind::CrossEntropyParallel:
-      return i == 1 ? OperandType::Scalar : OperandType::Main;
-    case KernelKind::RouteForward:
-      return i >= 2 ? OperandType::Index : OperandType::Main;
-    case KernelKind::Sum:
-    case KernelKind::NormSquared:
-    case KernelKind::ClipCoefficient:
-      return OperandType::Scalar;
-    default:
-      return OperandType::Main;
-  }
-}
-
-bool fits(const Kernel& kernel, const Operand& operand, OperandType type) {
-  if (!operand.present()) return true;
-  switch (type) {
-    case OperandType::Main:
-      return operand.dtype == kernel.dtype ||
-             (widens_to_f32(operand.dtype) && widens_to_f32(kernel.dtype));
-    case OperandType::Index:
-      return operand.dtype == DType::I32;
-    case OperandType::Scalar:
-      return is_float(operand.dtype);
-  }
-  return false;
-}
+bool is_real(DType t) { return t == DType::F32 || t == DType::F64 || t == DType::BF16; }
 
 KernelFunction function_of(const KernelTable& table, const Kernel& kernel) {
   return (kernel.dtype == DType::F64 ? table.f64 : table.f32)[static_cast<int>(kernel.kind)];
@@ -142,16 +77,8 @@ std::string_view cpu_isa() { return kernel_tables().best().isa; }
 
 bool supports(const Kernel& kernel) {
   if (kernel.kind == KernelKind::Delay) return true;
-  if (!(is_float(kernel.dtype) || kernel.dtype == DType::BF16) ||
-      function_of(kernel_tables().best(), kernel) == nullptr)
-    return false;
-  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
-    if (!fits(kernel, kernel.in[i], input_type(kernel.kind, i))) return false;
-  }
-  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-    if (!fits(kernel, kernel.out[i], output_type(kernel.kind, i))) return false;
-  }
-  return true;
+  return is_real(kernel.dtype) && types_fit(kernel) &&
+         function_of(kernel_tables().best(), kernel) != nullptr;
 }
 
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "backends/cpu/kernels/thread_team.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/ir/kernels/kernel.hpp"
 #include "core/run/device.hpp"
 

@@ -24,13 +24,6 @@ void narrow(ThreadTeam& team, const float* from, std::byte* to, std::int64_t n) 
   });
 }
 
-/// True if elements of out[i] stay as they are: own keys and values have no gradient of their own
-/// where keys are gathered.
-bool keeps_elements(const Kernel& kernel, std::size_t i) {
-  return kernel.kind == KernelKind::AttentionBackward && i == 0 && kernel.in.size() > 4 &&
-         kernel.in[4].present();
-}
-
 }  // namespace
 
 WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/kernel_table.hpp"
-#include "backends/cpu/kernels/thread_team.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep::cpu {

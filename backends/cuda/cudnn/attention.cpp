@@ -1,4 +1,4 @@
-// Causal attention with grouped queries (docs of KernelKind::AttentionForward) as the graphs in
+// Causal attention with grouped queries (core/ir/kernels/attention.cpp) as the graphs in
 // which cuDNN recognises its flash attention (cuDNN developer guide, "Fused Flash Attention fprop"
 // and "bprop"). Queries, keys and values are read, and their gradients written, where they lie in
 // qkv. The gradient of the queries is one product, not a sum in a workspace that blocks add to as
@@ -13,9 +13,9 @@ namespace {
 
 using Kind = Operation::Kind;
 
-struct Shape {
+struct Heads {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
-  explicit Shape(const Kernel& kernel)
+  explicit Heads(const Kernel& kernel)
       : batch(kernel.dims[0]),
         seq(kernel.dims[1]),
         heads(kernel.dims[2]),
@@ -37,7 +37,7 @@ struct Shape {
 };
 
 /// Scores, -infinity where a query does not see the key.
-int masked(Graph& graph, const Shape& shape, int scores) {
+int masked(Graph& graph, const Heads& shape, int scores) {
   const Extents dims = shape.scores();
   const int row = graph.add(Kind::Index, {scores}, dims, DType::I32);
   graph.operations.back().axis = 2;
@@ -48,16 +48,16 @@ int masked(Graph& graph, const Shape& shape, int scores) {
   return graph.add(Kind::Select, {scores, hidden, seen}, dims);
 }
 
-int scaled_scores(Graph& graph, const Shape& shape, int q, int k_transposed, int scale) {
+int scaled_scores(Graph& graph, const Heads& shape, int q, int k_transposed, int scale) {
   const int product = graph.add(Kind::MatMul, {q, k_transposed}, shape.scores());
   return graph.add(Kind::Multiply, {product, scale}, shape.scores());
 }
 
-float scale_of(const Shape& shape) {
+float scale_of(const Heads& shape) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
 }
 
-Graph forward(const Shape& shape) {
+Graph forward(const Heads& shape) {
   Graph graph;
   const int q = graph.input(0, DType::BF16, shape.queries(), shape.in_qkv());
   const int k = graph.input(0, DType::BF16, shape.keys_transposed(), shape.in_qkv_transposed(),
@@ -79,7 +79,7 @@ Graph forward(const Shape& shape) {
 }
 
 /// x with the last two dimensions exchanged, in bfloat16.
-int transposed(Graph& graph, const Shape& shape, int x) {
+int transposed(Graph& graph, const Heads& shape, int x) {
   const Extents dims = dense(shape.scores());
   const int y = graph.virtual_tensor(DType::BF16, shape.scores(), {dims[0], dims[1], 1, shape.seq});
   graph.add_into(Kind::Reshape, {x}, y);
@@ -87,7 +87,7 @@ int transposed(Graph& graph, const Shape& shape, int x) {
 }
 
 /// to = weightsᵀ x, summed over the heads that share a key.
-void add_key_gradient(Graph& graph, const Shape& shape, int weights, int x, int to) {
+void add_key_gradient(Graph& graph, const Heads& shape, int weights, int x, int to) {
   const int across = transposed(graph, shape, weights);
   if (shape.heads == shape.kv_heads) {
     graph.add_into(Kind::MatMul, {across, x}, to);
@@ -97,7 +97,7 @@ void add_key_gradient(Graph& graph, const Shape& shape, int weights, int x, int 
   graph.add_into(Kind::Sum, {by_head}, to);
 }
 
-Graph backward(const Shape& shape) {
+Graph backward(const Heads& shape) {
   Graph graph;
   const int q = graph.input(0, DType::BF16, shape.queries(), shape.in_qkv());
   const int k = graph.input(0, DType::BF16, shape.keys_transposed(), shape.in_qkv_transposed(),
@@ -144,7 +144,7 @@ std::optional<Graph> attention_graph(const Kernel& kernel) {
   const bool own_keys = kernel.dims[5] == 0;
   if (kernel.dtype != DType::BF16 || lse.dtype != DType::F32 || !own_keys) return std::nullopt;
   if (head_dim % 8 != 0 || head_dim > 256) return std::nullopt;
-  return is_forward ? forward(Shape(kernel)) : backward(Shape(kernel));
+  return is_forward ? forward(Heads(kernel)) : backward(Heads(kernel));
 }
 
 }  // namespace lockstep::cuda::cudnn

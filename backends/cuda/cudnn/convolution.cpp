@@ -1,4 +1,4 @@
-// 2-D convolutions (docs of KernelKind::Conv2dForward) as single operations, with what is added to
+// 2-D convolutions (core/ir/kernels/vision.cpp) as single operations, with what is added to
 // their result behind them. Windows of one pixel without stride are matrix products, and left to
 // those.
 #include "backends/cuda/cudnn/graph.hpp"
@@ -13,10 +13,10 @@ Extents channels_last(const Extents& dims) {
   return {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]};
 }
 
-struct Shape {
+struct Window {
   Extents x, w, y;
   std::int64_t stride, pad;
-  explicit Shape(const Kernel& kernel) {
+  explicit Window(const Kernel& kernel) {
     const auto& d = kernel.dims;
     stride = d[6];
     pad = (d[5] - 1) / 2;
@@ -29,7 +29,7 @@ struct Shape {
 }  // namespace
 
 std::optional<Graph> convolution_graph(const Kernel& kernel) {
-  const Shape shape(kernel);
+  const Window shape(kernel);
   const std::int64_t window = kernel.dims[5];
   if (kernel.dtype != DType::BF16 || window % 2 == 0) return std::nullopt;
   if (window == 1 && shape.stride == 1) return std::nullopt;

@@ -332,8 +332,8 @@ std::int64_t deltas(const Kernel& kernel) {
 }  // namespace
 
 void add_attention(Registry& rows) {
-  rows[KernelKind::AttentionForward] = {"mmi", "ms", run_forward, nullptr, accepts};
-  rows[KernelKind::AttentionBackward] = {"mmsmmi", "mm", run_backward, deltas, accepts};
+  rows[KernelKind::AttentionForward] = {run_forward, nullptr, accepts};
+  rows[KernelKind::AttentionBackward] = {run_backward, deltas, accepts};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

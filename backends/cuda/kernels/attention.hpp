@@ -1,4 +1,4 @@
-// Shapes shared by the attention kernels (docs of KernelKind::AttentionForward).
+// Shapes shared by the attention kernels (core/ir/kernels/attention.cpp).
 #pragma once
 
 #include "backends/cuda/kernels/registry.hpp"

@@ -336,13 +336,13 @@ std::int64_t scratch(const Kernel& kernel) {
 }  // namespace
 
 void add_batch_norm(Registry& rows) {
-  rows[KernelKind::BatchNormStatistics] = {"m", "s", run_statistics, scratch<1>};
-  rows[KernelKind::BatchNormCombine] = {"s", "s", run_combine};
-  rows[KernelKind::BatchNormRunning] = {"s", "s", run_running};
-  rows[KernelKind::BatchNormForward] = {"mmmsm", "m", run_forward};
-  rows[KernelKind::BatchNormBackwardSums] = {"mms", "s", run_backward_sums, scratch<2>};
-  rows[KernelKind::BatchNormBackwardInput] = {"mmmss", "m", run_backward_input};
-  rows[KernelKind::BatchNormBackwardWeight] = {"s", "ss", run_backward_weight};
+  rows[KernelKind::BatchNormStatistics] = {run_statistics, scratch<1>};
+  rows[KernelKind::BatchNormCombine] = {run_combine};
+  rows[KernelKind::BatchNormRunning] = {run_running};
+  rows[KernelKind::BatchNormForward] = {run_forward};
+  rows[KernelKind::BatchNormBackwardSums] = {run_backward_sums, scratch<2>};
+  rows[KernelKind::BatchNormBackwardInput] = {run_backward_input};
+  rows[KernelKind::BatchNormBackwardWeight] = {run_backward_weight};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

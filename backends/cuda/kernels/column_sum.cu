@@ -67,8 +67,6 @@ std::int64_t scratch(const Kernel& kernel) {
 
 }  // namespace
 
-void add_column_sum(Registry& rows) {
-  rows[KernelKind::ColumnSum] = {"m", "s", run_column_sum, scratch};
-}
+void add_column_sum(Registry& rows) { rows[KernelKind::ColumnSum] = {run_column_sum, scratch}; }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

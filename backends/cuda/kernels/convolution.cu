@@ -201,9 +201,9 @@ std::int64_t gathered_and_sums(const Kernel& kernel) {
 }  // namespace
 
 void add_convolution(Registry& rows) {
-  rows[KernelKind::Conv2dForward] = {"mm", "m", run_forward, gathered};
-  rows[KernelKind::Conv2dBackwardInput] = {"mmm", "m", run_backward_input, products};
-  rows[KernelKind::Conv2dBackwardWeight] = {"mm", "s", run_backward_weight, gathered_and_sums};
+  rows[KernelKind::Conv2dForward] = {run_forward, gathered};
+  rows[KernelKind::Conv2dBackwardInput] = {run_backward_input, products};
+  rows[KernelKind::Conv2dBackwardWeight] = {run_backward_weight, gathered_and_sums};
   for (const KernelKind kind : {KernelKind::Conv2dForward, KernelKind::Conv2dBackwardInput,
                                 KernelKind::Conv2dBackwardWeight}) {
     rows[kind].multiplies = true;

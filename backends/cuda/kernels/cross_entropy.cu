@@ -204,9 +204,9 @@ std::int64_t row_losses(const Kernel& kernel) { return 8 * kernel.dims[0]; }
 }  // namespace
 
 void add_cross_entropy(Registry& rows) {
-  rows[KernelKind::CrossEntropy] = {"mi", "ms", run_whole, row_losses};
-  rows[KernelKind::CrossEntropyStats] = {"mii", "s", run_stats};
-  rows[KernelKind::CrossEntropyParallel] = {"misi", "ms", run_parallel, row_losses};
+  rows[KernelKind::CrossEntropy] = {run_whole, row_losses};
+  rows[KernelKind::CrossEntropyStats] = {run_stats};
+  rows[KernelKind::CrossEntropyParallel] = {run_parallel, row_losses};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -309,16 +309,16 @@ std::int64_t turns(const Kernel& kernel) {
 }  // namespace
 
 void add_elementwise(Registry& rows) {
-  rows[KernelKind::GeluForward] = {"m", "m", unary<GeluForward>};
-  rows[KernelKind::GeluBackward] = {"mm", "m", binary<GeluBackward>};
-  rows[KernelKind::ReluForward] = {"m", "m", unary<ReluForward>};
-  rows[KernelKind::ReluBackward] = {"mm", "m", binary<ReluBackward>};
-  rows[KernelKind::SwigluForward] = {"m", "m", swiglu_forward};
-  rows[KernelKind::SwigluBackward] = {"mm", "m", swiglu_backward};
-  rows[KernelKind::Add] = {"mmm", "m", add_rows};
-  rows[KernelKind::Regroup] = {"m", "m", regroup};
-  rows[KernelKind::Fill] = {"", "m", fill};
-  rows[KernelKind::Rope] = {"mi", "m", rotate, turns};
+  rows[KernelKind::GeluForward] = {unary<GeluForward>};
+  rows[KernelKind::GeluBackward] = {binary<GeluBackward>};
+  rows[KernelKind::ReluForward] = {unary<ReluForward>};
+  rows[KernelKind::ReluBackward] = {binary<ReluBackward>};
+  rows[KernelKind::SwigluForward] = {swiglu_forward};
+  rows[KernelKind::SwigluBackward] = {swiglu_backward};
+  rows[KernelKind::Add] = {add_rows};
+  rows[KernelKind::Regroup] = {regroup};
+  rows[KernelKind::Fill] = {fill};
+  rows[KernelKind::Rope] = {rotate, turns};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

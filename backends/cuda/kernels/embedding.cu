@@ -152,8 +152,8 @@ std::int64_t links(const Kernel& kernel) { return 2 * 4 * kernel.dims[0]; }
 }  // namespace
 
 void add_embedding(Registry& rows) {
-  rows[KernelKind::EmbeddingForward] = {"imm", "m", run_embedding_forward};
-  rows[KernelKind::EmbeddingBackward] = {"im", "ss", run_embedding_backward, links};
+  rows[KernelKind::EmbeddingForward] = {run_embedding_forward};
+  rows[KernelKind::EmbeddingBackward] = {run_embedding_backward, links};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -300,14 +300,14 @@ std::int64_t bias_sums(const Kernel& kernel) {
 }  // namespace
 
 void add_experts(Registry& rows) {
-  rows[KernelKind::GroupedGemm] = {"mms", "s", run_grouped_gemm};
-  rows[KernelKind::GroupedGemmWeight] = {"mm", "ss", run_grouped_gemm_weight, bias_sums};
+  rows[KernelKind::GroupedGemm] = {run_grouped_gemm};
+  rows[KernelKind::GroupedGemmWeight] = {run_grouped_gemm_weight, bias_sums};
   rows[KernelKind::GroupedGemm].multiplies = true;
   rows[KernelKind::GroupedGemmWeight].multiplies = true;
-  rows[KernelKind::RouteForward] = {"s", "ssii", run_route_forward, chosen_bytes};
-  rows[KernelKind::RouteBackward] = {"ssi", "s", run_route_backward, load_bytes};
-  rows[KernelKind::CombineForward] = {"msim", "m", run_combine};
-  rows[KernelKind::CombineBackward] = {"mmsi", "ms", run_combine_backward};
+  rows[KernelKind::RouteForward] = {run_route_forward, chosen_bytes};
+  rows[KernelKind::RouteBackward] = {run_route_backward, load_bytes};
+  rows[KernelKind::CombineForward] = {run_combine};
+  rows[KernelKind::CombineBackward] = {run_combine_backward};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -113,7 +113,7 @@ void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b,
 }
 
 void add_gemm(Registry& rows) {
-  rows[KernelKind::Gemm] = {"ssss", "s", run_gemm};
+  rows[KernelKind::Gemm] = {run_gemm};
   rows[KernelKind::Gemm].multiplies = true;
 }
 

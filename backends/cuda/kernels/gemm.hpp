@@ -5,9 +5,9 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + bias (each row) + resid, stored as KernelKind::Gemm says;
-/// `dtype`: of a and b. `batch`: so for each of several, in one launch where that can be; without a
-/// residual.
+/// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + bias (each row) + resid, stored as gemm's row in
+/// core/ir/kernels says; `dtype`: of a and b. `batch`: so for each of several, in one launch where
+/// that can be; without a residual.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool ta = false, tb = false;

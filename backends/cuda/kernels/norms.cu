@@ -178,12 +178,12 @@ std::int64_t scratch(const Kernel& kernel) {
 }  // namespace
 
 void add_norms(Registry& rows) {
-  rows[KernelKind::LayerNormForward] = {"mmm", "ma", forward<true>};
-  rows[KernelKind::LayerNormBackwardInput] = {"mmmam", "m", backward_input<true>};
-  rows[KernelKind::LayerNormBackwardWeight] = {"mma", "ss", backward_weight<true>, scratch<2>};
-  rows[KernelKind::RmsNormForward] = {"mm", "ma", forward<false>};
-  rows[KernelKind::RmsNormBackwardInput] = {"mmmam", "m", backward_input<false>};
-  rows[KernelKind::RmsNormBackwardWeight] = {"mma", "s", backward_weight<false>, scratch<1>};
+  rows[KernelKind::LayerNormForward] = {forward<true>};
+  rows[KernelKind::LayerNormBackwardInput] = {backward_input<true>};
+  rows[KernelKind::LayerNormBackwardWeight] = {backward_weight<true>, scratch<2>};
+  rows[KernelKind::RmsNormForward] = {forward<false>};
+  rows[KernelKind::RmsNormBackwardInput] = {backward_input<false>};
+  rows[KernelKind::RmsNormBackwardWeight] = {backward_weight<false>, scratch<1>};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

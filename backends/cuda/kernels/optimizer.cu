@@ -171,8 +171,8 @@ std::int64_t step_bytes(const Kernel&) { return sizeof(AdamWStep<double>); }
 }  // namespace
 
 void add_optimizers(Registry& rows) {
-  rows[KernelKind::AdamW] = {"ss", "mmm", run_adamw, step_bytes};
-  rows[KernelKind::Sgd] = {"ss", "mm", run_sgd};
+  rows[KernelKind::AdamW] = {run_adamw, step_bytes};
+  rows[KernelKind::Sgd] = {run_sgd};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -152,10 +152,10 @@ void run_average_pool_backward(const KernelCall& call, Queue& queue) {
 }  // namespace
 
 void add_pooling(Registry& rows) {
-  rows[KernelKind::MaxPoolForward] = {"m", "m", run_max_pool};
-  rows[KernelKind::MaxPoolBackward] = {"mm", "m", run_max_pool_backward};
-  rows[KernelKind::AveragePoolForward] = {"m", "m", run_average_pool};
-  rows[KernelKind::AveragePoolBackward] = {"m", "m", run_average_pool_backward};
+  rows[KernelKind::MaxPoolForward] = {run_max_pool};
+  rows[KernelKind::MaxPoolBackward] = {run_max_pool_backward};
+  rows[KernelKind::AveragePoolForward] = {run_average_pool};
+  rows[KernelKind::AveragePoolBackward] = {run_average_pool_backward};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

@@ -129,9 +129,9 @@ void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte*
 }
 
 void add_reductions(Registry& rows) {
-  rows[KernelKind::Sum] = {"m", "s", run_sum<Same>, partials};
-  rows[KernelKind::NormSquared] = {"m", "s", run_sum<Square>, partials};
-  rows[KernelKind::ClipCoefficient] = {"s", "ss", run_clip};
+  rows[KernelKind::Sum] = {run_sum<Same>, partials};
+  rows[KernelKind::NormSquared] = {run_sum<Square>, partials};
+  rows[KernelKind::ClipCoefficient] = {run_clip};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

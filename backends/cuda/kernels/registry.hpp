@@ -1,10 +1,9 @@
-// Registry: the kernels that are built, one row per KernelKind. A kind without a row is refused
+// Registry: the kernels that are built, one launcher per KernelKind. A kind without one is refused
 // before a run, by name.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <type_traits>
 
 #include "backends/cuda/driver.hpp"
@@ -12,10 +11,8 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// Operand types, by letter: 'm' the kernel's own type, 'a' the type of sums over it, 'i' int32,
-/// 's' float32, float64 or bfloat16.
-struct KernelRow {
-  std::string_view in, out;
+/// How a kernel is launched; what it is says its row in core/ir/kernels.
+struct Launcher {
   void (*launch)(const KernelCall& call, Queue& queue) = nullptr;  // null: not built
   std::int64_t (*scratch_bytes)(const Kernel& kernel) = nullptr;   // null: none
   bool (*accepts)(const Kernel& kernel) = nullptr;                 // null: every shape
@@ -25,15 +22,15 @@ struct KernelRow {
 class Registry {
  public:
   Registry();
-  KernelRow& operator[](KernelKind kind) { return rows_[static_cast<std::size_t>(kind)]; }
-  const KernelRow& operator[](KernelKind kind) const {
+  Launcher& operator[](KernelKind kind) { return rows_[static_cast<std::size_t>(kind)]; }
+  const Launcher& operator[](KernelKind kind) const {
     return rows_[static_cast<std::size_t>(kind)];
   }
   bool supports(const Kernel& kernel) const;
   std::int64_t scratch_bytes(const Kernel& kernel) const;  // without a library's workspace
 
  private:
-  std::array<KernelRow, kNumKernelKinds> rows_;
+  std::array<Launcher, kNumKernelKinds> rows_;
 };
 const Registry& registry();
 

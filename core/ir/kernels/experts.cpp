@@ -1,82 +1,84 @@
-#include "core/ir/kernels/experts.hpp"
-
-#include "core/ir/kernels/saturating.hpp"
+// Mixtures of experts: routing, products by expert, and the sum of the choices.
+#include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
-namespace {
 
-using K = KernelKind;
-using saturating::product;
-
-}  // namespace
-
-bool is_experts(KernelKind kind) { return kind >= K::GroupedGemm && kind <= K::CombineBackward; }
-
-std::int64_t experts_input_extent(const Kernel& kernel, std::size_t i) {
-  const auto& d = kernel.dims;
-  switch (kernel.kind) {
-    case K::GroupedGemm:
-      if (i == 0) return product(d[0], d[1], d[2], d[4]);
-      return i == 1 ? product(d[0], d[4], d[3]) : product(d[0], d[3]);
-    case K::GroupedGemmWeight:
-      return product(d[0], d[1], d[2], i == 0 ? d[3] : d[4]);
-    case K::RouteForward:
-      return product(d[0], d[1]);
-    case K::RouteBackward:
-      return product(d[0], i == 1 ? d[1] : d[2]);
-    case K::CombineForward:
-      if (i == 0) return product(d[3], d[1]);
-      return product(d[0], i == 3 ? d[1] : d[2]);
-    case K::CombineBackward:
-      if (i == 1) return product(d[3], d[1]);
-      return product(d[0], i == 0 ? d[1] : d[2]);
-    default:
-      return 0;
-  }
-}
-
-std::int64_t experts_output_extent(const Kernel& kernel, std::size_t i) {
-  const auto& d = kernel.dims;
-  switch (kernel.kind) {
-    case K::GroupedGemm:
-      return product(d[0], d[1], d[2], d[3]);
-    case K::GroupedGemmWeight:
-      return i == 0 ? product(d[0], d[3], d[4]) : product(d[0], d[3]);
-    case K::RouteForward:
-      if (i == 3) return product(d[1], d[3]);
-      return product(d[0], i == 0 ? d[1] : d[2]);
-    case K::RouteBackward:
-    case K::CombineForward:
-      return product(d[0], d[1]);
-    case K::CombineBackward:
-      return i == 0 ? product(d[3], d[1]) : product(d[0], d[2]);
-    default:
-      return 0;
-  }
-}
-
-double experts_flops(const Kernel& kernel) {
-  const auto d = [&](int i) {
-    return static_cast<double>(kernel.dims[static_cast<std::size_t>(i)]);
+std::vector<KernelRow> rows::experts() {
+  const auto routing = words("tokens experts choices capacity");
+  const auto combination = words("tokens cols choices places");
+  return {
+      // c[chunk, g] = a[chunk, g] op(b[g]) + bias[g] for every group g and chunk
+      //   a [chunks, groups, m, k], c [chunks, groups, m, n], bias [groups, n]
+      // tb: b is stored [groups, n, k], else [groups, k, n].
+      {.kind = K::GroupedGemm,
+       .name = "grouped_gemm",
+       .dims = words("groups chunks m n k tb"),
+       .in = {{"a", "groups chunks m k"}, {"b", "groups k n"}, {"[bias]", "groups n", Mixed}},
+       .out = {{"c", "groups chunks m n", Mixed}},
+       .flops = "2 groups chunks m n k",
+       .efficiency_as = "gemm"},
+      // dw[g] (+)= sum over chunks of dy[chunk, g]ᵀ x[chunk, g]
+      // dbias[g] (+)= sum over chunks and rows of dy[chunk, g]
+      //   dy [chunks, groups, rows, m], x [chunks, groups, rows, n], dw [groups, m, n],
+      //   dbias [groups, m]
+      {.kind = K::GroupedGemmWeight,
+       .name = "grouped_gemm_weight",
+       .dims = words("groups chunks rows m n"),
+       .in = {{"dy", "groups chunks rows m"}, {"x", "groups chunks rows n"}},
+       .out = {{"dw", "groups m n", Mixed, Accumulate}, {"[dbias]", "groups m", Mixed, Accumulate}},
+       .flops = "groups chunks rows m (2 n + [dbias])",
+       .efficiency_as = "gemm"},
+      // probs [tokens, experts] = softmax(logits). A token chooses the most probable experts, of
+      // equals the first; gates [tokens, choices]: their probabilities over the sum of these, or of
+      // one choice as it is. Places go to first choices in the order of tokens, then to second ones
+      // and so on; slots [tokens, choices]: expert × capacity + place, or -1 - expert where that is
+      // full; sources [experts, capacity]: the token in each place, -1: none (Lepikhin et al. 2020,
+      // algorithm 1). Flops: softmax, and a comparison per expert and choice.
+      {.kind = K::RouteForward,
+       .name = "route_forward",
+       .dims = routing,
+       .in = {{"logits", "tokens experts", Mixed}},
+       .out = {{"probs", "tokens experts", Mixed},
+               {"gates", "tokens choices", Mixed},
+               {"slots", "tokens choices", Index},
+               {"sources", "experts capacity", Index}},
+       .flops = "tokens experts (4 + choices)"},
+      // dlogits: the gradient of route_forward, after adding to each dprobs balance × experts ×
+      // (the
+      // part of all choices that is the expert's): the gradient of the auxiliary loss of Fedus et
+      // al. 2021, equation 4
+      {.kind = K::RouteBackward,
+       .name = "route_backward",
+       .dims = routing,
+       .scalars = words("balance"),
+       .in = {{"dgates", "tokens choices", Mixed},
+              {"probs", "tokens experts", Mixed},
+              {"slots", "tokens choices", Index}},
+       .out = {{"dlogits", "tokens experts", Mixed}},
+       .flops = "tokens (5 experts + 4 choices)"},
+      // y[t] = resid[t] + sum over the choices of t of gates × x[slot], of x [places, cols]; a
+      // choice
+      // without a place adds nothing
+      {.kind = K::CombineForward,
+       .name = "combine_forward",
+       .dims = combination,
+       .in = {{.name = "x", .extent = "places cols", .moved = "min(tokens choices, places) cols"},
+              {"gates", "tokens choices", Mixed},
+              {"slots", "tokens choices", Index},
+              {"[resid]", "tokens cols"}},
+       .out = {{"y", "tokens cols"}},
+       .flops = "2 tokens cols choices"},
+      // dx [places, cols]: gates × dy, zero in empty places; dgates [tokens, choices]: x[slot] · dy
+      {.kind = K::CombineBackward,
+       .name = "combine_backward",
+       .dims = combination,
+       .in = {{"dy", "tokens cols"},
+              {.name = "x", .extent = "places cols", .moved = "min(tokens choices, places) cols"},
+              {"gates", "tokens choices", Mixed},
+              {"slots", "tokens choices", Index}},
+       .out = {{"dx", "places cols"}, {"dgates", "tokens choices", Mixed}},
+       .flops = "3 tokens cols choices"},
   };
-  switch (kernel.kind) {
-    case K::GroupedGemm:
-      return 2 * d(0) * d(1) * d(2) * d(3) * d(4);
-    case K::GroupedGemmWeight: {
-      const bool bias = kernel.out.size() > 1 && kernel.out[1].present();
-      return d(0) * d(1) * d(2) * d(3) * (2 * d(4) + (bias ? 1 : 0));
-    }
-    case K::RouteForward:  // softmax, and a comparison per expert and choice
-      return d(0) * d(1) * (4 + d(2));
-    case K::RouteBackward:
-      return d(0) * (5 * d(1) + 4 * d(2));
-    case K::CombineForward:
-      return 2 * d(0) * d(1) * d(2);
-    case K::CombineBackward:
-      return 3 * d(0) * d(1) * d(2);
-    default:
-      return 0;
-  }
 }
 
 }  // namespace lockstep

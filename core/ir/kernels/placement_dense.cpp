@@ -72,7 +72,7 @@ bool embedding_forward(const Kernel& k, AxisOperands& o) {
   } else if (table == Along::Same) {
     y = ids;
   }
-  if (y == Along::Same && added == Along::Samples) y = added;
+  if (y == Along::Same && is_rows(added)) y = added;  // all have rows of these ids
   const bool every_sample = y == Along::Samples && added == Along::Same;
   return (every_sample || fits(added, y)) && results(k, o, {{y}});
 }
@@ -83,7 +83,7 @@ bool embedding_backward(const Kernel& k, AxisOperands& o) {
     if (dy == Along::Same) table = Along::Split;
   } else if (ids == Along::Own) {
     if (is_rows(dy)) table = dy;
-  } else if (ids == Along::Same && dy == Along::Samples) {
+  } else if (ids == Along::Same && is_rows(dy)) {
     table = Along::Partial;
   } else {
     table = weight_gradient(dy, ids);

@@ -18,10 +18,4 @@ inline std::int64_t times(std::int64_t a, std::int64_t b) {
   return product;
 }
 
-template <class... Rest>
-std::int64_t product(std::int64_t first, Rest... rest) {
-  ((first = times(first, rest)), ...);
-  return first;
-}
-
 }  // namespace lockstep::saturating

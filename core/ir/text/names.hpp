@@ -11,7 +11,7 @@
 namespace lockstep::text {
 
 inline constexpr std::string_view kMagic = "lockstep_program";
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
 
 /// A name that needs no quotes: a letter or '_', then letters, digits, '_' and '.'.
 constexpr bool is_name_start(char c) {
@@ -19,11 +19,6 @@ constexpr bool is_name_start(char c) {
 }
 constexpr bool is_name_char(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9') || c == '.';
-}
-
-/// "[bias]" -> "bias": operand names as they are written in the text.
-constexpr std::string_view operand_name(std::string_view name) {
-  return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
 }
 
 /// 16 digits.

@@ -64,13 +64,20 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 12> rows = {{{Section::Head, &Parser::mesh},
+    constexpr std::array<Row, 19> rows = {{{Section::Head, &Parser::mesh},
                                            {Section::Head, &Parser::dtype},
+                                           {Section::Head, &Parser::model},
+                                           {Section::Head, &Parser::steps},
+                                           {Section::Head, &Parser::total_tokens},
+                                           {Section::Head, &Parser::seed},
+                                           {Section::Head, &Parser::learning_rate},
                                            {Section::Head, &Parser::tokens},
                                            {Section::Head, &Parser::updates},
                                            {Section::Head, &Parser::flops},
                                            {Section::Head, &Parser::latency},
-                                           {Section::Head, &Parser::model},
+                                           {Section::Head, &Parser::emitted},
+                                           {Section::Tables, &Parser::samples},
+                                           {Section::Tables, &Parser::table},
                                            {Section::Tables, &Parser::group},
                                            {Section::Tables, &Parser::names},
                                            {Section::Tables, &Parser::parameter},
@@ -95,11 +102,18 @@ class Parser {
     if (lines_.empty()) {
       lines_ = {"mesh",
                 "dtype",
+                "model",
+                "steps",
+                "total_tokens",
+                "seed",
+                "learning_rate",
                 "tokens_per_step",
                 "updates_per_step",
                 "model_flops_per_step",
                 "p2p_latency",
-                "model",
+                "emitted",
+                "samples",
+                "table",
                 "group",
                 "names",
                 "parameter",
@@ -160,6 +174,17 @@ class Parser {
   }
 
   bool dtype() { return once("dtype") && s_.choose(s_.dtypes, "dtype", s_.program.dtype); }
+  bool model() { return once("model") && s_.in.name(s_.program.training.model); }
+  bool steps() {
+    const char* start = s_.in.mark();
+    if (!once("steps") || !s_.in.number(s_.program.training.steps)) return false;
+    return s_.program.training.steps >= 0 || s_.in.fail(start, "steps are not negative");
+  }
+  bool total_tokens() { return once("total_tokens") && s_.in.number(s_.program.training.tokens); }
+  bool seed() { return once("seed") && s_.in.number(s_.program.training.seed); }
+  bool learning_rate() { return once("learning_rate") && text::parse_learning_rate(s_); }
+  bool samples() { return text::parse_samples(s_); }
+  bool table() { return text::parse_table(s_); }
   bool tokens() { return once("tokens_per_step") && s_.in.number(s_.program.tokens_per_step); }
   bool updates() {
     const char* start = s_.in.mark();
@@ -172,7 +197,7 @@ class Parser {
   }
   bool latency() { return once("p2p_latency") && s_.in.number(s_.program.p2p_latency.v); }
 
-  bool model() { return once("model") && fingerprint(s_.program.model); }
+  bool emitted() { return once("emitted") && fingerprint(s_.program.emitted); }
 
   /// x and 16 hexadecimal digits, not all 0.
   bool fingerprint(std::uint64_t& print) {
@@ -291,11 +316,11 @@ class Parser {
   bool kernel(KernelKind kind) {
     Kernel kernel;
     kernel.kind = kind;
-    const KernelInfo& row = info(kind);
+    const KernelRow& row = info(kind);
     if (!s_.choose(s_.dtypes, "dtype", kernel.dtype)) return false;
     kernel.accumulate = s_.in.take("accumulate");
     kernel.stochastic =
-        kind == KernelKind::AdamW && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
+        row.may_be_stochastic && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
     for (std::size_t i = 0; i < row.dims.size(); ++i) {
       if (!s_.in.expect_word(row.dims[i]) || !s_.in.expect('=') || !s_.in.number(kernel.dims[i])) {
         return false;
@@ -313,12 +338,11 @@ class Parser {
     return true;
   }
 
-  bool operands(const std::vector<std::string_view>& names, DType usual,
-                std::vector<Operand>& out) {
-    for (const std::string_view name : names) {
+  bool operands(const std::vector<OperandRow>& rows, DType usual, std::vector<Operand>& out) {
+    for (const OperandRow& row : rows) {
       const char* start = s_.in.mark();
       if (s_.in.line_ends() || *start == '-') return true;  // the rest is absent
-      if (!s_.in.expect_word(text::operand_name(name)) || !s_.in.expect('=')) return false;
+      if (!s_.in.expect_word(row.name) || !s_.in.expect('=')) return false;
       Operand operand;
       if (!s_.in.take('-')) {
         int index = 0;

@@ -80,6 +80,12 @@ struct ParserState {
   const std::vector<std::string> host_data = spellings<HostData>(kNumHostData);
 };
 
+/// Lines of what the program is given: each is called behind its first word, as those of a role
+/// are.
+bool parse_learning_rate(ParserState& state);
+bool parse_samples(ParserState& state);
+bool parse_table(ParserState& state);
+
 /// Lines of a role: each is called behind its first word, and leaves the scanner behind its last.
 bool parse_role(ParserState& state);
 bool parse_unit(ParserState& state);

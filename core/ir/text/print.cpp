@@ -66,6 +66,8 @@ class Printer {
 
   void all() {
     head();
+    if (program_.input.samples.kind != SampleKind::None) put_samples(program_.input.samples);
+    for (const IndexTable& table : program_.input.tables) put_table(table);
     for (const Group& group : program_.groups) put_group(group);
     if (!program_.names.empty()) put("names");
     for (const std::string& name : program_.names) put(" ", in_quotes(name));
@@ -132,21 +134,71 @@ class Printer {
     put(text::kMagic, " ", text::kFormatVersion, "\nmesh");
     for (const MeshDim& dim : program_.mesh.dims) put(" ", in_quotes(dim.name), "=", dim.size);
     put("\ndtype ", to_string(program_.dtype), "\n");
+    const Training& training = program_.training;
+    if (!training.model.empty()) put("model ", in_quotes(training.model), "\n");
+    if (training.steps != 0) put("steps ", training.steps, "\n");
+    if (training.tokens != 0) put("total_tokens ", training.tokens, "\n");
+    if (training.seed != 0) put("seed ", training.seed, "\n");
+    if (training.learning_rate != LearningRate{}) put_learning_rate(training.learning_rate);
     put("tokens_per_step ", program_.tokens_per_step, "\n");
     if (program_.updates_per_step != 1) {
       put("updates_per_step ", program_.updates_per_step, "\n");
     }
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
-    if (program_.model != 0) put("model x", text::hexadecimal(program_.model), "\n");
+    if (program_.emitted != 0) put("emitted x", text::hexadecimal(program_.emitted), "\n");
     if (program_.p2p_latency.v != -1) put("p2p_latency ", program_.p2p_latency.v, "\n");
+  }
+
+  void put_learning_rate(const LearningRate& rate) {
+    const LearningRate absent;
+    put("learning_rate ", rate.base);
+    put_if("factor", rate.factor, absent.factor);
+    put_if("warmup", rate.warmup_steps, absent.warmup_steps);
+    if (rate.decay != absent.decay) put(" decay=cosine");
+    put_if("from", rate.decay_from, absent.decay_from);
+    put_if("steps", rate.decay_steps, absent.decay_steps);
+    put_if("minimum", rate.minimum, absent.minimum);
+    put("\n");
+  }
+
+  void put_dims(std::string_view key, const std::vector<int>& dims) {
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      put(i == 0 ? key : ",");
+      put_reference(dims_, dims[i]);
+    }
+  }
+
+  void put_samples(const Samples& samples) {
+    const bool tokens = samples.kind == SampleKind::Tokens;
+    put("samples ", to_string(samples.kind), tokens ? " length=" : " size=", samples.length,
+        tokens ? " vocabulary=" : " classes=", samples.classes);
+    for (const auto& [key, values] :
+         {std::pair{" mean=", samples.mean}, std::pair{" deviation=", samples.deviation}}) {
+      for (std::size_t c = 0; !tokens && c < values.size(); ++c) put(c == 0 ? key : ",", values[c]);
+    }
+    put(" per_step=", samples.per_step, " microbatch=", samples.microbatch);
+    put_dims(" over=", samples.over);
+    if (!samples.shuffled) put(" unshuffled");
+    put("\n");
+  }
+
+  void put_table(const IndexTable& table) {
+    put("table ", to_string(table.kind));
+    put_dims(" dims=", table.dims);
+    for (std::size_t i = 0; i < table.lists.size(); ++i) {
+      put(i == 0 ? " " : " | ");
+      const std::vector<IndexRange>& ranges = table.lists[i].ranges;
+      for (std::size_t r = 0; r < ranges.size(); ++r) {
+        put(r == 0 ? "" : ",", ranges[r].first);
+        if (ranges[r].last != ranges[r].first) put("-", ranges[r].last);
+      }
+    }
+    put("\n");
   }
 
   void put_group(const Group& group) {
     put("group ", in_quotes(group.name));
-    for (std::size_t i = 0; i < group.dims.size(); ++i) {
-      put(i == 0 ? " dims=" : ",");
-      put_reference(dims_, group.dims[i]);
-    }
+    put_dims(" dims=", group.dims);
     for (std::size_t i = 0; i < group.only.size(); ++i) {
       put(i == 0 ? " only=" : ",", group.only[i]);
     }
@@ -187,7 +239,7 @@ class Printer {
   }
 
   void put_kernel(const Kernel& kernel, const std::vector<std::string>& formals) {
-    const KernelInfo& row = info(kernel.kind);
+    const KernelRow& row = info(kernel.kind);
     put("  ", row.name, " ", to_string(kernel.dtype));
     if (kernel.accumulate) put(" accumulate");
     if (kernel.stochastic) put(" stochastic");
@@ -202,11 +254,10 @@ class Printer {
   }
 
   void put_operands(const Kernel& kernel, const std::vector<Operand>& operands,
-                    const std::vector<std::string_view>& names,
-                    const std::vector<std::string>& formals) {
+                    const std::vector<OperandRow>& rows, const std::vector<std::string>& formals) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Operand& operand = operands[i];
-      put(" ", i < names.size() ? text::operand_name(names[i]) : "?", "=");
+      put(" ", i < rows.size() ? rows[i].name : "?", "=");
       if (operand.present()) {
         put_reference(formals, operand.formal);
       } else {

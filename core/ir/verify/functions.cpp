@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -17,79 +18,87 @@ class FunctionCheck {
       if (formal.bytes.v >= 0) continue;
       faults_.add(function_.name + ": formal " + formal.name + " < 0 bytes");
     }
-    for (const Kernel& kernel : function_.kernels) {
-      const KernelInfo& row = info(kernel.kind);
-      const std::string name = function_.name + ": " + std::string(row.name);
-      for (std::size_t i = 0; i < kernel.dims.size(); ++i) {
-        if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
-        if (i >= row.dims.size() && kernel.dims[i] != 0)
-          faults_.add(name + ": unused dimension set");
-        if (i >= row.dims.size()) continue;
-        if (row.dims[i] == "stride" && kernel.dims[i] < 1) faults_.add(name + ": stride below 1");
-        if (row.dims[i] == "kernel" && kernel.dims[i] % 2 == 0) faults_.add(name + ": even kernel");
-      }
-      for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
-        if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
-      }
-      if (!check_operands(name, kernel.in, row.in) || !check_operands(name, kernel.out, row.out)) {
-        continue;
-      }
-      check_gathered_attention(name, kernel);
-      const auto operand = [&](std::string_view which) {
-        return name + ": operand " + std::string(which);
-      };
-      for (std::size_t i = 0; i < kernel.in.size(); ++i) {
-        check_read(operand(row.in[i]), kernel.in[i], input_elements(kernel, i));
-      }
-      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-        if (output_is_read(kernel, i)) {
-          check_read(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
-        }
-      }
-      for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-        check_write(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
-      }
-    }
+    for (const Kernel& kernel : function_.kernels) check(kernel);
   }
 
  private:
-  /// Keys from elsewhere come with the positions of both.
-  void check_gathered_attention(const std::string& name, const Kernel& kernel) {
-    const bool forward = kernel.kind == KernelKind::AttentionForward;
-    if (!forward && kernel.kind != KernelKind::AttentionBackward) return;
-    const auto given = [](const std::vector<Operand>& operands, std::size_t i) {
-      return i < operands.size() && operands[i].present();
-    };
-    const bool gathered = kernel.dims[5] > 0;
-    const std::size_t kv = forward ? 1 : 4;
-    if (given(kernel.in, kv) != gathered || given(kernel.in, kv + 1) != gathered ||
-        (!forward && given(kernel.out, 1) != gathered)) {
-      faults_.add(name + ": parts, kv and starts go together");
+  void check(const Kernel& kernel) {
+    const KernelRow& row = info(kernel.kind);
+    const std::string name = function_.name + ": " + std::string(row.name);
+    check_shape(name, kernel, row);
+    if (!check_operands(name, kernel, kernel.in, row.in) ||
+        !check_operands(name, kernel, kernel.out, row.out)) {
+      return;
     }
-    if (gathered && kernel.dims[1] % 2 != 0) faults_.add(name + ": two pieces of odd seq");
+    const auto operand = [&](const OperandRow& which) {
+      return name + ": operand " + std::string(which.name);
+    };
+    for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+      check_read(operand(row.in[i]), kernel.in[i], input_elements(kernel, i));
+    }
+    for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+      if (output_is_read(kernel, i)) {
+        check_read(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
+      }
+    }
+    for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+      check_write(operand(row.out[i]), kernel.out[i], output_elements(kernel, i));
+    }
   }
 
-  bool check_operands(const std::string& name, const std::vector<Operand>& operands,
-                      const std::vector<std::string_view>& names) {
-    if (operands.size() > names.size()) {
+  void check_shape(const std::string& name, const Kernel& kernel, const KernelRow& row) {
+    for (std::size_t i = 0; i < kernel.dims.size(); ++i) {
+      if (kernel.dims[i] < 0) faults_.add(name + ": negative dimension");
+      if (i >= row.dims.size() && kernel.dims[i] != 0) faults_.add(name + ": unused dimension set");
+    }
+    for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
+      if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
+    }
+    const std::string_view fault = row.fault == nullptr ? "" : row.fault(kernel);
+    if (!fault.empty()) faults_.add(name + ": " + std::string(fault));
+    const bool accumulates = std::any_of(row.out.begin(), row.out.end(), [](const OperandRow& out) {
+      return out.effect == Effect::Accumulate;
+    });
+    if (kernel.accumulate && !accumulates) faults_.add(name + ": cannot accumulate");
+  }
+
+  /// Whether the operands of one side are there, so that what they touch can be checked.
+  bool check_operands(const std::string& name, const Kernel& kernel,
+                      const std::vector<Operand>& operands, const std::vector<OperandRow>& rows) {
+    if (operands.size() > rows.size()) {
       faults_.add(name + ": has " + number(static_cast<std::int64_t>(operands.size())) +
                   " operands on one side, at most " +
-                  number(static_cast<std::int64_t>(names.size())));
+                  number(static_cast<std::int64_t>(rows.size())));
       return false;
     }
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const bool present = i < operands.size() && operands[i].present();
-      if (!present && !names[i].starts_with('[')) {
-        faults_.add(name + ": operand " + std::string(names[i]) + " is missing");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const OperandRow& row = rows[i];
+      const std::string what = name + ": operand " + std::string(row.name);
+      const bool given = i < operands.size() && operands[i].present();
+      if (!given && !row.optional) {
+        faults_.add(what + " is missing");
         return false;
       }
-      if (present && !in_table(operands[i].formal, function_.formals)) {
-        faults_.add(name + ": operand " + std::string(names[i]) + " names formal " +
-                    number(operands[i].formal) + ", which does not exist");
+      if (given && !in_table(operands[i].formal, function_.formals)) {
+        faults_.add(what + " names formal " + number(operands[i].formal) +
+                    ", which does not exist");
         return false;
+      }
+      if (row.given_if) check_condition(what, row.given_if, kernel, given);
+      if (given && !fits(row.type, kernel.dtype, operands[i].dtype)) {
+        faults_.add(what + " is " + std::string(to_string(operands[i].dtype)) + ", not " +
+                    std::string(to_string(usual_dtype(row.type, kernel.dtype))));
       }
     }
     return true;
+  }
+
+  /// Operands that the dimensions ask for, as gathered keys, come with these and not without.
+  void check_condition(const std::string& what, const Formula& condition, const Kernel& kernel,
+                       bool given) {
+    if (given == (condition.elements(kernel) != 0)) return;
+    faults_.add(what + (given ? " is given, but " : " is missing, but ") +
+                std::string(condition.text()) + (given ? " is 0" : " is not 0"));
   }
 
   const Formal& formal_of(const Operand& operand) const {

@@ -47,6 +47,8 @@ void check_structure(const Program& program, Faults& faults);
 void check_functions(const Program& program, Faults& faults);
 /// Index ranges, slices, sizes, views, group membership, `after` of lower id only.
 void check_role(const Program& program, const Role& role, Faults& faults);
+/// Samples and tables fit the mesh; in a program that has samples, also the copies that bring them.
+void check_input(const Program& program, Faults& faults);
 /// Members of each group issue the same collectives in one order; each send has its receive; equal
 /// microbatch counts.
 void check_matching(const Program& program, const Folding& folding, Faults& faults);

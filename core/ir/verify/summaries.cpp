@@ -136,11 +136,12 @@ class Evaluation {
 
   bool apply(const Kernel& kernel) {
     if (kernel.in.size() > kMaxOperands || kernel.out.size() > kMaxOperands) return true;
-    const KernelInfo& row = info(kernel.kind);
+    const KernelRow& row = info(kernel.kind);
     std::vector<PlacedAs> in(kernel.in.size()), out(kernel.out.size());
     for (std::size_t i = 0; i < kernel.in.size(); ++i) {
       if (!kernel.in[i].present()) continue;
-      if (!read(kernel, row.in[i], kernel.in[i], input_elements(kernel, i), in[i])) return false;
+      if (!read(kernel, row.in[i].name, kernel.in[i], input_elements(kernel, i), in[i]))
+        return false;
     }
     for (std::size_t i = 0; i < kernel.out.size(); ++i) {
       if (!kernel.out[i].present() || !output_is_read(kernel, i)) continue;
@@ -148,7 +149,7 @@ class Evaluation {
         for (const int axis : axes_) out[i].placement.set(axis, Along::Zero);
         continue;
       }
-      if (!read(kernel, row.out[i], kernel.out[i], output_elements(kernel, i), out[i])) {
+      if (!read(kernel, row.out[i].name, kernel.out[i], output_elements(kernel, i), out[i])) {
         return false;
       }
     }
@@ -171,13 +172,13 @@ class Evaluation {
   }
 
   bool refuse(const Kernel& kernel, const AxisOperands& operands, int axis) {
-    const KernelInfo& row = info(kernel.kind);
+    const KernelRow& row = info(kernel.kind);
     std::string what;
-    const auto list = [&](const std::vector<Operand>& those,
-                          const std::vector<std::string_view>& names, const auto& placed) {
+    const auto list = [&](const std::vector<Operand>& those, const std::vector<OperandRow>& rows,
+                          const auto& placed) {
       for (std::size_t i = 0; i < those.size(); ++i) {
         if (!those[i].present() || placed[i] == Along::Nothing) continue;
-        what += (what.empty() ? "" : ", ") + operand_name(names[i], those[i]) + " is " +
+        what += (what.empty() ? "" : ", ") + operand_name(rows[i].name, those[i]) + " is " +
                 std::string(to_string(placed[i]));
       }
     };

@@ -265,29 +265,32 @@ bool Values::send(RoleRun& run, OpId id) {
   return true;
 }
 
-/// How the host's data lie: every data-parallel rank has other samples, ids count from the rank's
-/// part of the vocabulary, and along "cp" all are of the rank's own tokens.
-PatternId Values::placed_data(const RoleRun& run, const Op& op, DType dtype) {
+/// How the host's data lie, by the program's samples and tables: other samples over some axes,
+/// other tokens of them where the order of tokens differs, ids that count from the rank's part of
+/// the vocabulary where they are shifted.
+PatternId Values::placed_data(const Op& op, DType dtype) {
   const HostData data = op.host();
-  const bool batch = data <= HostData::Images;
+  const auto in = [](const std::vector<int>& dims, int axis) {
+    return std::find(dims.begin(), dims.end(), axis) != dims.end();
+  };
+  const auto differs = [&](TableKind kind, int axis) {
+    const IndexTable* table = program_.input.table(kind);
+    return table != nullptr && in(table->dims, axis);
+  };
   PlacedAs as{{}, dtype};
   for (const int axis : axes_) {
-    const std::string& name = program_.mesh.dims[static_cast<std::size_t>(axis)].name;
-    Along along = batch && name != "pp" ? Along::Samples : Along::Same;
-    if (name == "cp") {
-      along = data == HostData::Columns ? Along::Same : Along::Tokens;
-    } else if (name == "tp") {
-      along = Along::Same;
-      const bool ids = data == HostData::Tokens || data == HostData::Targets;
-      if ((ids && !vision_) || data == HostData::Columns) along = Along::Split;
-      if (data == HostData::Positions) {  // of all rows, or of the rank's share of them
-        const std::int64_t own = run.role.buffer(run.role.args_of(op)[0]).bytes.v;
-        for (const Op& other : run.role.ops) {
-          if (other.kind != OpKind::HostToDevice || other.host() != HostData::Tokens) continue;
-          if (own < run.role.buffer(run.role.args_of(other)[0]).bytes.v) along = Along::Tokens;
-          break;
-        }
-      }
+    Along along = Along::Same;
+    if (data <= HostData::Images) {
+      const bool ids = data != HostData::Images;
+      if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
+      if (ids && differs(TableKind::Order, axis)) along = Along::Tokens;
+      if (in(program_.input.samples.over, axis)) along = Along::Samples;
+    } else if (data == HostData::Positions) {
+      if (differs(TableKind::Positions, axis)) along = Along::Tokens;
+    } else if (data == HostData::Starts) {
+      if (differs(TableKind::Starts, axis)) along = Along::Tokens;
+    } else if (differs(TableKind::Columns, axis)) {
+      along = Along::Split;
     }
     as.placement.set(axis, along);
   }
@@ -308,7 +311,7 @@ bool Values::host_copy(RoleRun& run, OpId id) {
     data.meaning.what = Means::Data;
     data.meaning.id = op.target;
     if (op.host() <= HostData::Images) data.meaning.microbatch = op.microbatch;
-    data.pattern = placed_data(run, op, buffer.dtype);
+    data.pattern = placed_data(op, buffer.dtype);
     put(run, id, 0, {{0, buffer.bytes.v, data}});
     return true;
   }

@@ -45,9 +45,6 @@ Values::Values(const Program& program, Faults& faults)
         all_units_ = all_units_ + Terms::of(static_cast<std::uint64_t>(at->second));
       }
     }
-    for (const Op& op : role.ops) {
-      vision_ = vision_ || (op.kind == OpKind::HostToDevice && op.host() == HostData::Images);
-    }
   }
   whole_units_.assign(unit_names_.size(), 0);
 }
@@ -192,7 +189,7 @@ std::string Values::text(PatternId pattern) const {
 void Values::place_units(RoleRun& run) {
   for (const Unit& unit : run.role.units) {
     const std::int32_t id = unit_ids_.at(unit.name);
-    for (const GroupId group : {unit.shard_group, unit.split_group}) {
+    for (const GroupId group : {unit.shard_group}) {
       if (!group.valid()) continue;
       for (const int axis : program_.group(group).dims) {
         const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
@@ -395,12 +392,12 @@ void Values::check() {
     return faults_.add("function " + function.name +
                        " is not what the model library emitted; declare it own if that is meant");
   }
-  if (program_.model != 0 && program_.model != model_fingerprint(program_)) {
+  if (program_.emitted != 0 && program_.emitted != model_fingerprint(program_)) {
     return faults_.add(
         "the parameters, or how they lie in their units, are not what the model library emitted; "
-        "leave out the line \"model\" if that is meant");
+        "leave out the line \"emitted\" if that is meant");
   }
-  if (unit_names_.empty()) return;  // nothing is trained
+  if (all_units_.count == 0) return;  // nothing is trained
   runs_.reserve(program_.roles.size());
   for (const Role& role : program_.roles) place_units(runs_.emplace_back(program_, role));
   run_roles();

@@ -129,7 +129,7 @@ class Values {
   bool exchange_name(RoleRun& run, OpId id, Meaning& meaning);
   bool send(RoleRun& run, OpId id);
   bool host_copy(RoleRun& run, OpId id);
-  PatternId placed_data(const RoleRun& run, const Op& op, DType dtype);
+  PatternId placed_data(const Op& op, DType dtype);
 
   const Program& program_;
   Faults& faults_;
@@ -145,7 +145,6 @@ class Values {
   std::map<std::pair<int, std::int32_t>, int> bound_units_;       // by layer and suffix
   std::vector<PatternId> whole_units_;  // by unit: as a function reads its parameters
   std::vector<Touch> touches_;          // of the call at hand
-  bool vision_ = false;
   bool failed_ = false;
 
   struct Use {  // a forward pass of a layer reads a unit

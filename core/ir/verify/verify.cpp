@@ -75,6 +75,7 @@ Touch Ranges::part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Acc
 std::vector<Error> verify(const Program& program) {
   verification::Faults faults;
   verification::check_structure(program, faults);
+  if (faults.none()) verification::check_input(program, faults);
   if (!faults.none()) return faults.take();
   const Folding folding = fold(program);
   verification::check_matching(program, folding, faults);

@@ -359,7 +359,7 @@ void validate_schedule(const Scenario& s, Faults& faults) {
                    std::to_string(v));
   }
   const std::string microbatches = "parallelism.pipeline_parallel_microbatches";
-  const int least = least_microbatches(rules.schedule, p);
+  const int least = rules.least_microbatches(p);
   if (m < least) {
     faults.add(microbatches, name + " on " + std::to_string(p) + " ranks needs at least " +
                                  std::to_string(least) + " microbatches, got " + std::to_string(m));

@@ -1,11 +1,36 @@
 #include "core/spec/validate/warnings.hpp"
 
+#include <cmath>
+
 namespace lockstep {
 namespace {
 
 /// Wu and He 2018 (Group Normalization), figure 1: the error of a ResNet-50 rises below 16 images
 /// per worker.
 constexpr int kFewImages = 16;
+
+double peak_tflops(const DeviceSpec& device, DType type) {
+  for (const PeakRate& peak : device.peaks) {
+    if (peak.dtype == type) return peak.rate.v / 1e12;
+  }
+  return 0;
+}
+
+/// Cards older than bfloat16 compute it, if at all, as float32: core/cost takes the next wider
+/// type.
+void warn_of_missing_bfloat16(const Scenario& s, std::vector<Warning>& found) {
+  const DeviceSpec& device = s.cluster.device;
+  const double half = peak_tflops(device, DType::F16), single = peak_tflops(device, DType::F32);
+  const bool lacks = half > 0 && single > 0 && peak_tflops(device, DType::BF16) == 0;
+  if (!lacks || s.training.param_dtype() != DType::BF16) return;
+  const auto text = [](double tflops) { return std::to_string(std::lround(tflops)); };
+  found.push_back(
+      {s.training.keeps_master() ? "training.mixed_precision_param" : "training.dtype",
+       device.name + " has no units for bfloat16: products run at the rate of float32, " +
+           text(single) + " TFLOP/s, not at float16's " + text(half) +
+           "; it trains in float16 with a loss scale, which is not built: for its times give "
+           "cluster.device.peak_tflops a bfloat16 with float16's rate"});
+}
 
 }  // namespace
 
@@ -34,6 +59,7 @@ std::vector<Warning> warnings(const Scenario& s) {
              " ranks without warm-up: the first steps may diverge; warm up over 1 to 5 % "
              "of the steps"});
   }
+  warn_of_missing_bfloat16(s, found);
   return found;
 }
 

@@ -7,17 +7,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/at.hpp"
 #include "core/base/phase.hpp"
 #include "core/trace/kineto/file.hpp"
 
 namespace lockstep::kineto {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-Error bad_file(const std::string& path, const std::string& what) {
-  return Error{ErrorKind::Parse, what, SourceSpan{path, 0, 0}};
-}
 
 /// The last number of `text` and what stands before it; -1: none.
 std::pair<std::string, std::int64_t> split_number(const std::string& text) {
@@ -317,6 +312,10 @@ class Assembler {
 };
 
 }  // namespace
+
+Error bad_file(const std::string& path, const std::string& what) {
+  return Error{ErrorKind::Parse, what, SourceSpan{path, 0, 0}};
+}
 
 Result<void> assemble(const std::vector<File>& files, const Clocks& clocks, NameTable& names,
                       Trace& trace) {

@@ -92,6 +92,9 @@ struct File {
   std::optional<SourceSpan> cut_off;  // the file ends here, in the middle
 };
 
+/// ErrorKind::Parse, of no line in particular.
+Error bad_file(const std::string& path, const std::string& what);
+
 /// Reads `path`. Errors: Parse, with line and column (and the byte): not JSON, not a trace, a time
 /// that is none; Parse "cancelled".
 Result<File> parse_file(const std::string& path, NameTable& names, const ImportOptions& options);

@@ -17,10 +17,6 @@ namespace {
 using namespace kineto;  // NOLINT: this file is its front
 namespace fs = std::filesystem;
 
-Error bad_file(const std::string& path, const std::string& what) {
-  return Error{ErrorKind::Parse, what, SourceSpan{path, 0, 0}};
-}
-
 /// "rank3", "rank_3", "rank-3" in a file's name; -1: nothing of the kind.
 int rank_in_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();

@@ -6,12 +6,11 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/at.hpp"
 #include "core/trace/kineto/file.hpp"
 
 namespace lockstep::kineto {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// One member's part.
 struct Part {

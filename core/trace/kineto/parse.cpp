@@ -25,6 +25,11 @@ std::uint64_t flow_id(std::string_view text) {
   return number != 0 ? number : std::hash<std::string_view>{}(text);
 }
 
+/// Files of 2020 write a thread's number as a string in its events and as a number in its flows.
+bool is_number(std::string_view id) {
+  return !id.empty() && id.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::uint8_t marks_of(std::string_view name) {
   if (name.starts_with("autograd::engine::evaluate_function")) return BackwardMark;
   if (name.starts_with("Optimizer.step")) return OptimizerMark;
@@ -187,7 +192,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
       case Field::Pid:
       case Field::Tid: {
         std::string& id = field_ == Field::Pid ? c.pid : c.tid;
-        id.assign(is_string ? "\"" : "").append(text);
+        id.assign(is_string && !is_number(text) ? "\"" : "").append(text);
         break;
       }
       case Field::Id:
@@ -364,7 +369,11 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   bool end_flow() {
     const Current& c = current_;
     if (!c.ts) return fail(R"(an event without "ts")");
-    FlowEnd end{*c.ts, flow_id(c.id), names_.id(c.cat.empty() ? c.name : c.cat),
+    const bool old_launch = c.cat == "async" && c.name == "launch";  // of 2020
+    FlowEnd end{*c.ts, flow_id(c.id),
+                names_.id(old_launch      ? "ac2g"
+                          : c.cat.empty() ? c.name
+                                          : c.cat),
                 static_cast<std::int32_t>(place()), false};
     if (c.ph != 's') file_.flow_ends.push_back(end);
     end.begins = true;

@@ -9,6 +9,7 @@
 #include "core/data/token_source.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/run/initial_values.hpp"
+#include "core/spec/scenario.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
@@ -132,15 +133,24 @@ Program bigram_program(const Scenario& scenario, Layout layout) {
   role.copy(OpKind::DeviceToHost, HostData::Loss, loss, {loss_reduced});
   program.roles.push_back(role.finish(testing::all_ranks(program)));
   program.tokens_per_step = kGlobalBatch * kSeqLen;
+  program.training.seed = scenario.training.seed;
+  program.training.learning_rate = scenario.learning_rate();
+  Samples& samples = program.input.samples;
+  samples.kind = SampleKind::Tokens;
+  samples.length = kSeqLen;
+  samples.classes = kVocab;
+  samples.per_step = kGlobalBatch;
+  samples.microbatch = kGlobalBatch / ranks;
+  samples.over = {0};
   return program;
 }
 
 RunResult train(int ranks, Layout layout, DType dtype, RunOptions options,
-                const ExecutorOptions& executor = {.poison = true}) {
+                const ExecutorOptions& executor = {.poison = true}, int threads = 1) {
   const Scenario scenario = bigram_scenario(ranks, layout, dtype);
   const Program program = bigram_program(scenario, layout);
   options.return_state = true;
-  auto result = make_cpu_backend(executor)->run(program, scenario, options);
+  auto result = make_cpu_backend(executor, threads)->run(program, scenario.cluster, options);
   if (!result) FAIL(to_string(result.error()));
   return std::move(*result);
 }
@@ -184,7 +194,7 @@ std::vector<double> plain_losses(int num_steps) {
     }
     result.push_back(loss / (kGlobalBatch * kSeqLen));
     const OptimizerSpec& o = s.optimizer;
-    const double lr = learning_rate(o, s.lr_scheduler, step, s.training.steps);
+    const double lr = learning_rate(o, s.lr_scheduler, s.training.steps).at(step);
     for (std::size_t i = 0; i < kCells; ++i) {
       m[i] = o.beta1 * m[i] + (1 - o.beta1) * g[i];
       v[i] = o.beta2 * v[i] + (1 - o.beta2) * g[i] * g[i];
@@ -232,9 +242,8 @@ TEST_CASE("replicated and sharded training, repeated runs and thread counts agre
   const RunResult first = train(2, Layout::Replicated, DType::F32, steps(6));
   const RunResult sharded = train(2, Layout::Sharded, DType::F32, steps(6));
   const RunResult again = train(2, Layout::Replicated, DType::F32, steps(6), {.poison = false});
-  RunOptions threads = steps(6);
-  threads.threads_per_rank = 3;
-  const RunResult threaded = train(2, Layout::Replicated, DType::F32, threads);
+  const RunResult threaded =
+      train(2, Layout::Replicated, DType::F32, steps(6), {.poison = true}, 3);
   for (const RunResult* other : {&sharded, &again, &threaded}) {
     CHECK(losses(*other) == losses(first));
     CHECK(other->state == first.state);
@@ -300,16 +309,16 @@ TEST_CASE("a loss that is not a number is reported and does not end the run", "[
 TEST_CASE("faults of the user's are named before anything runs", "[backends][cpu]") {
   Scenario scenario = bigram_scenario(1, Layout::Replicated, DType::F32);
   const Program program = bigram_program(scenario, Layout::Replicated);
-  scenario.training.dataset = "no-such-text";
-  scenario.directory = "/nowhere";
-  const auto missing = make_cpu_backend()->run(program, scenario, steps(1));
+  RunOptions options = steps(1);
+  options.dataset = "/nowhere/no-such-text";
+  const auto missing = make_cpu_backend()->run(program, scenario.cluster, options);
   REQUIRE_FALSE(missing.ok());
   CHECK(missing.error().kind == ErrorKind::InvalidSpec);
   CHECK_THAT(missing.error().message, ContainsSubstring("/nowhere/no-such-text"));
 
   scenario = bigram_scenario(1, Layout::Replicated, DType::F16);
-  const auto f16 =
-      make_cpu_backend()->run(bigram_program(scenario, Layout::Replicated), scenario, steps(1));
+  const auto f16 = make_cpu_backend()->run(bigram_program(scenario, Layout::Replicated),
+                                           scenario.cluster, steps(1));
   REQUIRE_FALSE(f16.ok());
   CHECK(f16.error().kind == ErrorKind::Unsupported);
   CHECK_THAT(f16.error().message, ContainsSubstring("float16"));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_device.hpp"
-#include "backends/cpu/fabric.hpp"
+#include "backends/local/fabric.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
@@ -29,7 +29,7 @@ Program idle_program(int ops, const std::vector<Stream>& streams) {
   return program;
 }
 
-std::unique_ptr<CpuDevice> make_device(const Program& program, Fabric& fabric) {
+std::unique_ptr<CpuDevice> make_device(const Program& program, local::Fabric& fabric) {
   auto device = CpuDevice::create(program, 0, 1, fabric);
   REQUIRE(device.ok());
   return std::move(*device);
@@ -45,7 +45,7 @@ TEST_CASE("a stream runs its ops in order and a wait holds it until the op has e
   const Program program = idle_program(kOps, streams);
   std::mt19937 random(11);
   for (int round = 0; round < 20; ++round) {
-    Fabric fabric;
+    local::Fabric fabric;
     const auto device = make_device(program, fabric);
     for (int step = 0; step < 2; ++step) {
       device->begin_step({step, 0});
@@ -86,7 +86,7 @@ TEST_CASE("a stream runs its ops in order and a wait holds it until the op has e
 
 TEST_CASE("streams run at the same time", "[backends][cpu]") {
   const Program program = idle_program(2, {Stream::Compute, Stream::Reduce});
-  Fabric fabric;
+  local::Fabric fabric;
   const auto device = make_device(program, fabric);
   device->begin_step({});
   std::atomic<int> arrived = 0;
@@ -107,7 +107,7 @@ TEST_CASE("streams run at the same time", "[backends][cpu]") {
 TEST_CASE("the arena is aligned, has the planned size and is reached from the host",
           "[backends][cpu]") {
   const Program program = idle_program(1, {Stream::Copy});
-  Fabric fabric;
+  local::Fabric fabric;
   const auto device = make_device(program, fabric);
   CHECK(device->arena_bytes() == program.roles[0].arena.v);
   CHECK(reinterpret_cast<std::uintptr_t>(device->arena()) % 64 == 0);
@@ -122,7 +122,7 @@ TEST_CASE("the arena is aligned, has the planned size and is reached from the ho
 
 TEST_CASE("host copies move bytes both ways", "[backends][cpu]") {
   const Program program = idle_program(2, {Stream::Copy});
-  Fabric fabric;
+  local::Fabric fabric;
   const auto device = make_device(program, fabric);
   device->begin_step({});
   std::vector<std::int32_t> from = {1, 2, 3, 4}, to(4);
@@ -137,7 +137,7 @@ TEST_CASE("host copies move bytes both ways", "[backends][cpu]") {
 
 TEST_CASE("an exception in an op fails the run and skips what follows", "[backends][cpu]") {
   const Program program = idle_program(3, {Stream::Compute});
-  Fabric fabric;
+  local::Fabric fabric;
   const auto device = make_device(program, fabric);
   device->begin_step({});
   bool ran = false;
@@ -161,7 +161,7 @@ TEST_CASE("an exception in an op fails the run and skips what follows", "[backen
 
 TEST_CASE("waiting for an op that is not enqueued is an error and not a hang", "[backends][cpu]") {
   const Program program = idle_program(2, {Stream::Compute, Stream::Copy});
-  Fabric fabric;
+  local::Fabric fabric;
   const auto device = make_device(program, fabric);
   device->begin_step({});
   const auto result = device->wait(Stream::Compute, {1});

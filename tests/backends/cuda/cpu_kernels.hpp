@@ -1,13 +1,15 @@
 // The kernels of backends/cpu for a FakeGpu.
 #pragma once
 
+#include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
 #include "tests/backends/cuda/fake_gpu.hpp"
 
 namespace lockstep::cuda::test {
 
-inline FakeKernels cpu_kernels() {
-  const auto run = [](const KernelCall& call) {
+/// With the code for one instruction set.
+inline FakeKernels cpu_kernels(const cpu::KernelTable& table) {
+  const auto run = [&table](const KernelCall& call) {
     // Operands as buffers of their own: run_kernel() adds offsets to the addresses of formals.
     Kernel kernel = *call.kernel;
     std::vector<std::byte*> buffers;
@@ -21,13 +23,14 @@ inline FakeKernels cpu_kernels() {
     };
     bind(kernel.in, call.in);
     bind(kernel.out, call.out);
-    cpu::ThreadTeam team(1);
-    cpu::run_kernel(kernel, buffers, call.context_at != nullptr ? *call.context_at : call.context,
-                    team);
+    ThreadTeam team(1);
+    cpu::run_kernel(table, kernel, buffers,
+                    call.context_at != nullptr ? *call.context_at : call.context, team);
     return Result<void>();
   };
   return {[](const Kernel& kernel) { return cpu::supports(kernel); },
           [](const Kernel&) { return std::int64_t{0}; }, run};
 }
+inline FakeKernels cpu_kernels() { return cpu_kernels(cpu::kernel_tables().best()); }
 
 }  // namespace lockstep::cuda::test

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/spec/scenario.hpp"
 #include "tests/backends/sim/programs.hpp"
 #include "tests/catch.hpp"
 
@@ -19,7 +20,7 @@ Scenario scenario() {
 }
 
 Trace run(const Program& program, const Scenario& s) {
-  auto result = make_sim_backend()->run(program, s, {});
+  auto result = make_sim_backend(s.what_if)->run(program, s.cluster, {});
   if (!result) FAIL(to_string(result.error()));
   return result->trace;
 }

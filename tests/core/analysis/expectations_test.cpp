@@ -12,7 +12,7 @@ Report sample(const char* backend) {
   if (m.trace.backend != "sim") {
     m.trace.steps = {{0, 5.5, 1, 1e-3, Seconds{15}}, {1, 5.0, 1, 1e-3, Seconds{15}}};
   }
-  return analyze(m.trace, m.program, m.scenario);
+  return analyze(m.trace, m.program, m.scenario.cluster);
 }
 
 Expectation expect(const std::string& key, double value, double relative = 0) {

@@ -1,6 +1,8 @@
 #include "core/analysis/report.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "tests/catch.hpp"
 #include "tests/core/analysis/hand_made.hpp"
@@ -14,7 +16,7 @@ using test::empty_world;
 using test::HandMade;
 using test::pipeline;
 
-Report report_of(const HandMade& m) { return analyze(m.trace, m.program, m.scenario); }
+Report report_of(const HandMade& m) { return analyze(m.trace, m.program, m.scenario.cluster); }
 
 Op transfer(OpKind kind, Stream stream) {
   Op op;
@@ -239,7 +241,7 @@ TEST_CASE("report.json reads back equal", "[core][analysis]") {
   HandMade m = pipeline(3, 4, 0.1, 0.7, true);
   m.program.model_flops_per_step = {1.0 / 3};
   m.trace.steps = {{0, 5.5, 1.25, 1e-3, Seconds{0.1}}, {1, std::nan(""), 2, 0, Seconds{0.1}}};
-  m.scenario.model.name = "a \"name\"";
+  m.program.training.model = "a \"name\"";
   const Report r = report_of(m);
   const std::string text = report_json(r);
   const Result<Report> read = parse_report(text, "report.json");
@@ -249,6 +251,63 @@ TEST_CASE("report.json reads back equal", "[core][analysis]") {
   CHECK(std::isnan(read->losses[1]));
   CHECK(read->causes == r.causes);
   REQUIRE(r.causes.ranks.size() == 3);
+}
+
+TEST_CASE("report.json is JSON whatever its numbers are, and reads back", "[core][analysis]") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double odd : {std::nan(""), kInfinity, -kInfinity}) {
+    Report r = report_of(pipeline(2, 4, 1, 2, true));
+    for (double* v : {&r.step_time.v,
+                      &r.tokens_per_s,
+                      &r.images_per_s,
+                      &r.time_to_train.v,
+                      &r.scaling_efficiency,
+                      &r.model_flops_per_step.v,
+                      &r.mfu,
+                      &r.hardware_flops_per_step.v,
+                      &r.hfu,
+                      &r.dollars_per_billion_tokens,
+                      &r.bubble_fraction,
+                      &r.bubble_over_ideal,
+                      &r.exposed_comm.v,
+                      &r.ranks[0].compute.v,
+                      &r.ranks[1].exposed_comm.v,
+                      &r.ranks[1].idle.v,
+                      &r.ranks[0].stage_span.v,
+                      &r.kinds["forward"].time.v,
+                      &r.kinds["forward"].waiting.v,
+                      &r.causes.bubbles[0].v,
+                      &r.causes.exposed_comm["all_reduce"].v,
+                      &r.causes.critical_path["forward"].v,
+                      &r.causes.critical_path_crossings,
+                      &r.causes.ranks[1].waiting.v,
+                      &r.causes.ranks[0].last_arrivals}) {
+      *v = odd;
+    }
+    r.losses = {2.5, odd};
+    r.grad_norms = {odd, odd};
+    const std::string text = report_json(r);
+    const auto parsed = nlohmann::json::parse(text, nullptr, false);
+    REQUIRE_FALSE(parsed.is_discarded());
+    CHECK(parsed["mfu"].is_null());
+    CHECK(parsed["losses"] == nlohmann::json{2.5, nullptr});
+    const Result<Report> read = parse_report(text, "report.json");
+    REQUIRE(read.ok());
+    CHECK(std::isnan(read->mfu));
+    CHECK(std::isnan(read->causes.ranks[1].waiting.v));
+    CHECK(read->losses[0] == 2.5);
+    CHECK(std::isnan(read->grad_norms[0]));
+    CHECK(report_json(*read) == text);
+  }
+}
+
+TEST_CASE("losses that are not finite are told in words", "[core][analysis]") {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  CHECK(losses_remark({}).empty());
+  CHECK(losses_remark({3, 2, 1}).empty());
+  CHECK(losses_remark({nan}) == "not finite since step 1");
+  CHECK(losses_remark({3, infinity, nan, nan}) == "not finite since step 2");
+  CHECK(losses_remark({3, nan, infinity, 2, nan}) == "not finite from step 2 to 3");
 }
 
 TEST_CASE("a report of before causes were told reads all the same", "[core][analysis]") {

@@ -110,5 +110,15 @@ TEST_CASE("a graph holds one step; a step without spans is empty", "[core][analy
   CHECK(none.of_rank(1).first == none.of_rank(1).last);
 }
 
+TEST_CASE("of two ops that take no time at one instant, one waits for the other at most",
+          "[core][analysis]") {
+  HandMade m = test::empty_world(1);
+  for (int n = 0; n < 3; ++n) test::add(m, 0, test::call(Phase::F, 0, n), "send_recv", 1, 1, 1);
+  const StepGraph step(m.trace, 0);
+  CHECK(step.held_by(0) == -1);
+  CHECK(step.held_by(1) == 0);
+  CHECK(step.held_by(2) == 1);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include "core/trace/kineto/kineto.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/analysis/hand_made.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
@@ -19,7 +20,7 @@ TEST_CASE("a trace without its program tells the same times", "[core][analysis]"
       for (SimTime* t : {&s.begin, &s.active, &s.end}) *t = 2 * *t + test::seconds(100);
       world.trace.spans.push_back(s);
     }
-    const Report whole = analyze(world.trace, world.program, world.scenario);
+    const Report whole = analyze(world.trace, world.program, world.scenario.cluster);
     const Report bare = analyze(world.trace);
     CHECK(bare.step_time.v == Approx(whole.step_time.v).epsilon(1e-12));
     CHECK(bare.bubble_fraction == Approx(whole.bubble_fraction).epsilon(1e-12).margin(1e-15));
@@ -81,6 +82,72 @@ TEST_CASE("the report of a profile counts the device's work, each step once", "[
   CHECK(r.model.empty());
   const std::string drawn = draw_timeline(imported->trace, {60, 8});
   CHECK_THAT(drawn, ContainsSubstring("F") && ContainsSubstring("B") && ContainsSubstring("O"));
+}
+
+/// Writes `events` as rank `rank` of a job of two, and reads them.
+ImportedTrace import_rank(int rank, const std::string& events) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "t.json", R"({"distributedInfo":{"rank":)" + std::to_string(rank) +
+                                     R"(,"world_size":2},"traceEvents":[)" + events + "]}");
+  Result<ImportedTrace> imported = read_kineto({folder / "t.json"});
+  REQUIRE(imported.ok());
+  return std::move(*imported);
+}
+
+// Steps 0 and 1 of a host that runs ahead: the optimizer of step 0 is still on the device when the
+// copy and the first kernel of step 1 begin on other streams.
+const std::string kRunsAhead = R"(
+  {"ph":"X","cat":"user_annotation","name":"ProfilerStep#0","pid":1,"tid":1,"ts":0,"dur":40},
+  {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":40,"dur":40},
+  {"ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":5,"dur":1,"args":{"correlation":1}},
+  {"ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":10,"dur":1,"args":{"correlation":2}},
+  {"ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":45,"dur":1,"args":{"correlation":3}},
+  {"ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":50,"dur":1,"args":{"correlation":4}},
+  {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":20,"dur":30,"args":{"correlation":1}},
+  {"ph":"X","cat":"kernel","name":"adam","pid":0,"tid":7,"ts":70,"dur":50,"args":{"correlation":2}},
+  {"ph":"X","cat":"gpu_memcpy","name":"HtoD","pid":0,"tid":8,"ts":50,"dur":10,"args":{"correlation":3}},
+  {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":9,"ts":60,"dur":100,"args":{"correlation":4}})";
+
+TEST_CASE("of a device that runs behind its host, each step's parts add up to the step",
+          "[core][analysis]") {
+  const Report r = analyze(import_rank(0, kRunsAhead).trace);
+  const auto us = [](double t) { return Approx(t * 1e-6).epsilon(1e-9); };
+  // Step 0 takes 20..120, step 1 what is left of its 50..160: 40 us. Together 140 us of two steps.
+  CHECK(r.step_time.v == us(70));
+  CHECK(r.ranks[0].compute.v == us((30 + 100) / 2.0));  // 20..50 and 60..160
+  CHECK(r.ranks[0].idle.v == us(5));                    // 50..60: a copy alone
+  const RankCauses& c = r.causes.ranks[0];
+  CHECK((c.computation + c.overlapping).v == us(65));
+  CHECK((c.communication + c.waiting).v == 0);
+  CHECK(c.other.v == us(5));
+  Seconds bubbles, path;
+  for (const Seconds s : r.causes.bubbles) bubbles += s;
+  CHECK(bubbles.v == us(5));
+  for (const auto& [kind, s] : r.causes.critical_path) path += s;
+  CHECK(path.v == us(70));
+}
+
+TEST_CASE("a step without work of a device is none where another step has some",
+          "[core][analysis]") {
+  const Report r = analyze(import_rank(0, R"(
+    {"ph":"X","cat":"user_annotation","name":"ProfilerStep#4","pid":1,"tid":1,"ts":0,"dur":40},
+    {"ph":"X","cat":"user_annotation","name":"ProfilerStep#5","pid":1,"tid":1,"ts":40,"dur":90},
+    {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":50,"dur":30})")
+                               .trace);
+  CHECK(r.step_time.v == Approx(30e-6));
+  CHECK(r.causes.ranks[0].computation.v == Approx(30e-6));
+}
+
+TEST_CASE("a lone trace keeps the rank that its job gave it", "[core][analysis]") {
+  const Report r = analyze(import_rank(1, kRunsAhead).trace);
+  REQUIRE(r.ranks.size() == 1);
+  CHECK(r.ranks[0].rank == 0);
+  CHECK(r.ranks[0].number == 1);
+  const std::string json = report_json(r);
+  CHECK_THAT(json, ContainsSubstring("\"ranks\": [\n    1\n  ]"));
+  const Result<Report> read = parse_report(json, "report.json");
+  REQUIRE(read.ok());
+  CHECK(read->ranks[0].number == 1);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace lockstep::sample {
 
-inline constexpr std::string_view kHead = R"(lockstep_program 1
+inline constexpr std::string_view kHead = R"(lockstep_program 2
 mesh pp=2 dp_shard=2
 dtype float32
 tokens_per_step 8

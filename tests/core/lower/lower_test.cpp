@@ -6,7 +6,8 @@
 
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
-#include "core/lower/draft.hpp"
+#include "core/lower/capacity.hpp"
+#include "core/lower/passes/passes.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 
@@ -96,26 +97,6 @@ TEST_CASE("1F1B and GPipe follow the published action orders", "[core][lower]") 
                                  "pp1: 1F0 1F1 1F2 1F3 1B0 1B1 1B2 1B3"});
 }
 
-TEST_CASE("1F1B keeps at most p - s microbatches in flight on stage s", "[core][lower]") {
-  for (int p : {1, 2, 3, 4, 7}) {
-    for (int m : {1, 2, 4, 7, 16}) {
-      const Scenario s = test::synthetic_scenario(p, m, 1, 1, 1, 0);
-      Draft draft(s);
-      pipeline(draft);
-      for (int r = 0; r < p; ++r) {
-        int live = 0;
-        int peak = 0;
-        for (const Action& action : draft.schedule.actions[static_cast<std::size_t>(r)]) {
-          live += action.phase == Phase::F ? 1 : -1;
-          peak = std::max(peak, live);
-        }
-        CHECK(live == 0);
-        CHECK(peak == std::min(m, p - r));
-      }
-    }
-  }
-}
-
 TEST_CASE("stages are balanced by cost, the output layer counted", "[core][lower]") {
   // The head of this model costs as much as several blocks: the last stage gets fewer.
   Scenario s = test::tiny_scenario(Architecture::Llama, {1, 1, 2, 2});
@@ -137,23 +118,23 @@ TEST_CASE("no other division of the blocks has a smaller largest stage", "[core]
   for (int blocks = 1; blocks <= 8; ++blocks) {
     for (int stages = 1; stages <= std::min(blocks, 4); ++stages) {
       Scenario s = test::tiny_scenario(Architecture::Llama, {1, 1, stages, stages});
-      Draft draft(s);
+      Model model;
       for (int l = 0; l < blocks + 2; ++l) {  // embedding and head, too
-        draft.model.layers.emplace_back();
-        draft.model.layers.back().balance = draw();
+        model.layers.emplace_back();
+        model.layers.back().balance = draw();
       }
       const auto cost = [&](int first, int last) {
         double sum = 0;
         for (int l = first; l < last; ++l) {
-          sum += draft.model.layers[static_cast<std::size_t>(l)].balance;
+          sum += model.layers[static_cast<std::size_t>(l)].balance;
         }
         return sum;
       };
-      partition(draft);
-      REQUIRE(draft.stages.size() == static_cast<std::size_t>(stages));
+      const std::vector<StageLayers> found = partition(model, s.model.architecture, s.strategy);
+      REQUIRE(found.size() == static_cast<std::size_t>(stages));
       double largest = 0;
       int covered = 0;
-      for (const StageLayers& stage : draft.stages) {
+      for (const StageLayers& stage : found) {
         CHECK(stage.first == covered);
         covered = stage.last;
         largest = std::max(largest, cost(stage.first, stage.last));
@@ -193,12 +174,11 @@ TEST_CASE("FSDP gathers blocks 2n - 1 times, the root units once, and reduces ea
   for (int n : {1, 2, 4, 9}) {
     Scenario s = test::tiny_scenario(Architecture::Llama, {1, 2});
     s.model.layers = n;
-    s.training.max_norm = 0;  // its norm would be one more gather
     const Role role = lowered(s).roles[0];
-    CHECK(count(role)[OpKind::AllGather] == 2 * n - 1 + 2);  // + embedding and head
+    CHECK(count(role)[OpKind::AllGather] == 2 * n - 1 + 2 + 1);  // embedding, head; the norm's
     CHECK(count(role)[OpKind::ReduceScatter] == n + 2);
     s.strategy.fsdp_reshard_after_forward = ReshardAfterForward::Never;
-    CHECK(count(lowered(s).roles[0])[OpKind::AllGather] == n + 2);
+    CHECK(count(lowered(s).roles[0])[OpKind::AllGather] == n + 2 + 1);
   }
 }
 
@@ -328,16 +308,24 @@ TEST_CASE("the compute stream never waits for the reduce-scatter of the unit bef
   CHECK(reduces == 6 + 3);
 }
 
-TEST_CASE("what does not fit is refused with rank, op and largest buffers", "[core][lower]") {
+TEST_CASE("what does not fit is lowered, but refused to who runs it, with rank, op and buffers",
+          "[core][lower]") {
   Scenario s = test::tiny_scenario(Architecture::Gpt2, {});
   s.model.layers = 40;
   s.model.hidden = 240;
   s.model.head_dim = 60;
   s.cluster.device.memory = Bytes{1'000'000};
   s.cluster.ranks_per_device = 1;
-  const auto program = lower(s);
+  const auto program = lower_to_fit(s);
   REQUIRE(!program.ok());
   CHECK(program.error().kind == ErrorKind::OutOfMemory);
+  // Whoever only wants to see it gets the program, and the same words beside it.
+  const Program shown = lowered(s);
+  CHECK(check_capacity(shown, s.cluster).error().message == program.error().message);
+  s.cluster.device.memory = shown.roles[0].arena;
+  CHECK(check_capacity(shown, s.cluster).ok());
+  s.cluster.device.memory.v -= 1;
+  CHECK(!check_capacity(shown, s.cluster).ok());
   CHECK_THAT(program.error().message, ContainsSubstring("rank 0 needs"));
   CHECK_THAT(program.error().message, ContainsSubstring("the peak is at op %"));
   CHECK_THAT(program.error().message, ContainsSubstring("largest buffers: "));

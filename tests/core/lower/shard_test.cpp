@@ -1,5 +1,3 @@
-#include "core/lower/shard.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +16,6 @@ Scenario with_stage(const Layout& layout, int stage,
                     Architecture architecture = Architecture::Llama) {
   Scenario s = test::tiny_scenario(architecture, layout);
   s.strategy.zero_stage = stage;
-  s.training.max_norm = 0;  // its norm would add small collectives
   return s;
 }
 
@@ -72,7 +69,6 @@ TEST_CASE("every ZeRO stage verifies with and without replicas, pipelines and ac
       for (int stage : {0, 1, 2, 3}) {
         for (bool overlap : {true, false}) {
           Scenario s = with_stage(layout, stage, architecture);
-          s.training.max_norm = 1;
           s.strategy.overlap_grad_reduce = overlap;
           s.strategy.fsdp_persistence_threshold = layout.replicate == 2 ? 1700 : 0;
           s.strategy.fsdp_backward_prefetch = layout.shard == 3 ? 2 : -1;
@@ -358,7 +354,7 @@ TEST_CASE("units are gathered in FSDP2's order, one ahead, the last block once",
   std::string last;
   for (const Op& op : role.ops) {
     const bool pass = op.kind == OpKind::Call && (op.phase == Phase::F || op.phase == Phase::B);
-    if (op.kind != OpKind::AllGather && !pass) continue;
+    if ((op.kind != OpKind::AllGather || is_metric(role, op)) && !pass) continue;
     const std::string event = (op.kind == OpKind::AllGather ? "G"
                                : op.phase == Phase::F       ? "F"
                                                             : "B") +
@@ -473,4 +469,27 @@ TEST_CASE("DDP's buckets are those of the published examples", "[core][lower]") 
   std::vector<std::size_t> sizes;
   for (const auto& bucket : buckets(120, 1 << 18)) sizes.push_back(bucket.size());
   CHECK(sizes == std::vector<std::size_t>{4, 100, 16});
+}
+
+TEST_CASE("the norm of the gradients is measured whether or not it clips", "[core][lower]") {
+  for (const int stage : {1, 2, 3}) {
+    Scenario s = with_stage({1, 2}, stage);
+    const auto reports = [&](double max_norm) {
+      s.training.max_norm = max_norm;
+      const Program program = lowered(s);
+      int norms = 0;
+      int clipped = 0;  // updates that read the coefficient
+      for (const Op& op : program.roles[0].ops) {
+        norms += is_copy(op.kind) && op.host() == HostData::GradNorm;
+        if (op.kind != OpKind::Call) continue;
+        for (const Formal& formal : program.function(op.function()).formals) {
+          clipped += formal.name == "coefficient" && formal.access == Access::Read;
+        }
+      }
+      return std::pair(norms, clipped);
+    };
+    const int units = static_cast<int>(lowered(s).roles[0].units.size());
+    CHECK(reports(1) == std::pair(1, units));
+    CHECK(reports(0) == std::pair(1, 0));
+  }
 }

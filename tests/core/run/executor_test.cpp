@@ -49,24 +49,21 @@ Program tiny_program() {
       role.op(OpKind::Call, Stream::Compute, forward, {tokens, grad}, {calls[1], reduce});
   role.copy(OpKind::DeviceToHost, HostData::Loss, loss, {last});
   program.roles.push_back(role.finish({0, 1}));
+  program.training.seed = 42;
+  program.training.learning_rate.base = 0.5;
+  program.training.learning_rate.warmup_steps = 4;
+  Samples& samples = program.input.samples;  // two ranks, two microbatches of two rows
+  samples.kind = SampleKind::Tokens;
+  samples.length = kSeqLen;
+  samples.classes = 1 << 20;
+  samples.per_step = 8;
+  samples.microbatch = 2;
+  samples.over = {0};
   return program;
-}
-
-Scenario tiny_scenario() {
-  Scenario scenario;
-  scenario.training.seq_len = kSeqLen;
-  scenario.training.local_batch_size = 4;
-  scenario.training.steps = 10;
-  scenario.strategy.data_parallel_replicate_degree = 2;
-  scenario.strategy.pipeline_parallel_microbatches = 2;
-  scenario.optimizer.lr = 0.5;
-  scenario.lr_scheduler.warmup_steps = 4;
-  return scenario;
 }
 
 struct Fixture {
   Program program = tiny_program();
-  Scenario scenario = tiny_scenario();
   RunOptions options;
   std::deque<testing::FakeRank> ranks;
 
@@ -98,7 +95,7 @@ struct Fixture {
         targets[t] = tokens[t] + 50000;
       }
     };
-    return execute(program, scenario, run_options, "fake", ports, batches, executor_options);
+    return execute(program, run_options, "fake", ports, batches, executor_options);
   }
   /// Each rank in a process of its own, with options[rank].
   std::vector<Result<RunResult>> run_apart(const std::vector<RunOptions>& each) {

@@ -2,7 +2,10 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 
+#include "core/run_folder/run_folder.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -35,6 +38,34 @@ TEST_CASE("lines are told once, when they are whole", "[run_folder]") {
   CHECK(more[0].step == 2);
   CHECK(std::isnan(more[0].loss));  // as MetricsLog writes what is not finite
   CHECK(more[1].step == 3);
+}
+
+TEST_CASE("metrics that are not finite are lines of JSON, and NaN again", "[run_folder]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "metrics.jsonl";
+  const double infinity = std::numeric_limits<double>::infinity();
+  {
+    Result<MetricsLog> log = MetricsLog::open(path, 0);
+    REQUIRE(log.ok());
+    log->append({0, std::nan(""), infinity, -infinity, Seconds{0.5}}, 64);
+    log->append({1, 2.5, 1, 1e-3, Seconds{infinity}}, 64);
+  }
+  std::ifstream file(path);
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  const auto first = nlohmann::json::parse(line, nullptr, false);
+  REQUIRE(first.is_object());
+  CHECK((first["loss"].is_null() && first["grad_norm"].is_null() && first["lr"].is_null()));
+  REQUIRE(std::getline(file, line));
+  CHECK(nlohmann::json::parse(line, nullptr, false).is_object());
+  MetricsTail tail(path);
+  bool restarted = false;
+  const auto steps = tail.poll(restarted);
+  REQUIRE(steps.size() == 2);
+  CHECK(std::isnan(steps[0].loss));
+  CHECK(std::isnan(steps[0].grad_norm));
+  CHECK(steps[1].loss == 2.5);
+  CHECK(std::isnan(steps[1].seconds));
 }
 
 TEST_CASE("a file that became shorter is read from its start", "[run_folder]") {

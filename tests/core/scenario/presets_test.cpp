@@ -74,8 +74,10 @@ TEST_CASE("every model preset alone is a scenario", "[core][scenario]") {
 
 TEST_CASE("cluster presets are the files of hardware/, all sound", "[core][scenario]") {
   const std::vector<std::string> names = cluster_preset_names();
-  for (const char* name : {"v100", "v100-pcie", "a100-40", "a100-80", "a100-40-pcie",
-                           "a100-80-pcie", "h100", "h100-pcie", "h200", "b200", "cpu"}) {
+  for (const char* name :
+       {"v100",      "v100-pcie", "a100-40", "a100-80", "a100-40-pcie", "a100-80-pcie", "h100",
+        "h100-pcie", "h200",      "h800",    "h20",     "gh200",        "b200",         "gb200",
+        "gb300",     "l40s",      "rtx4090", "mi250x",  "mi300x",       "cpu"}) {
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   }
   for (const EmbeddedProfile& profile : embedded_profiles()) {

@@ -1,7 +1,9 @@
 #include "core/trace/chrome_trace.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -105,6 +107,26 @@ TEST_CASE("a Chrome trace reads back equal to what was written", "[core][trace]"
       }
     }
   }
+}
+
+TEST_CASE("a trace of steps that are not finite is JSON, and reads back", "[core][trace]") {
+  const TemporaryFolder folder;
+  Trace trace = two_stages(1, false);
+  const double infinity = std::numeric_limits<double>::infinity();
+  trace.steps = {{0, 5.5, infinity, 1e-3, Seconds{0.1}},
+                 {1, std::nan(""), -infinity, 0, Seconds{1}}};
+  const std::string path = folder / "trace.json";
+  REQUIRE(write_chrome_trace(trace, path).ok());
+  std::ifstream in(path);
+  const json steps = json::parse(in).at("lockstep").at("steps");
+  CHECK(steps == json{{0, 5.5, nullptr, 1e-3, 0.1}, {1, nullptr, nullptr, 0, 1}});
+  const Result<Trace> read = read_chrome_trace(path);
+  REQUIRE(read.ok());
+  REQUIRE(read->steps.size() == 2);
+  CHECK(read->steps[0].loss == 5.5);
+  CHECK(std::isnan(read->steps[0].grad_norm));
+  CHECK(std::isnan(read->steps[1].loss));
+  CHECK(read->steps[1].time == Seconds{1});
 }
 
 TEST_CASE("times from a picosecond to a hundred days read back exactly", "[core][trace]") {

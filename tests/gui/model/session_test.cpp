@@ -3,7 +3,7 @@
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
-#include "gui/model/describe.hpp"
+#include "gui/model/run/describe.hpp"
 #include "tests/gui/application.hpp"
 #include "tests/temporary_folder.hpp"
 

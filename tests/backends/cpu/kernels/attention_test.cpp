@@ -225,7 +225,7 @@ TEST_CASE("attention of a rank's tokens to gathered keys equals that of whole se
       }
       KernelCase forward{KernelKind::AttentionForward};
       forward.dims = s.dims();
-      forward.in = {{s.queries(rank, qkv, 99.0)}, {s.keys(qkv)}, {s.starts(rank), true}};
+      forward.in = {{s.queries(rank, qkv, 99.0)}, {s.keys(qkv)}, {s.starts(rank)}};
       forward.out = {{s.own().out()}, {s.own().lse()}};
       check_case(forward, {o, lse}, 2e-6, 1e-14);
       KernelCase backward{KernelKind::AttentionBackward};

@@ -288,7 +288,7 @@ TEST_CASE("rope turns two pieces by their positions in the sequence", "[backends
     KernelCase c{KernelKind::Rope};
     c.dims = {1, seq, 2, 4, 2, 0};
     c.scalars = {100.0};
-    c.in = {{x}, {starts, true}};
+    c.in = {{x}, {starts}};
     c.out = {{x.size(), 0}};
     return run(c)[0];
   };

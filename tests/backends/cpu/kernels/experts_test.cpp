@@ -90,7 +90,6 @@ KernelCase route_case(const Routing& r, const Values& logits) {
            {r.tokens * r.choices},
            {r.tokens * r.choices},
            {r.experts * r.capacity}};
-  c.out[2].index = c.out[3].index = true;
   return c;
 }
 
@@ -180,7 +179,7 @@ TEST_CASE("the router's gradient is the slope of gates and of the auxiliary loss
     KernelCase c{KernelKind::RouteBackward};
     c.dims = r.dims();
     c.scalars = {balance};
-    c.in = {{dgates}, {at[0]}, {at[2], true}};
+    c.in = {{dgates}, {at[0]}, {at[2]}};
     c.out = {{logits.size()}};
     check_case(c, {r.experts > 1 ? expected : Values{}}, 1e-5, 1e-7);
   }
@@ -210,12 +209,12 @@ TEST_CASE("combination weighs what the experts made, and its gradient is its slo
                                               i64(places)};
       KernelCase forward{KernelKind::CombineForward};
       forward.dims = dims;
-      forward.in = {{x}, {gates}, {slots, true}, {residual}};
+      forward.in = {{x}, {gates}, {slots}, {residual}};
       forward.out = {{y.size()}};
       check_case(forward, {y}, 1e-6, 1e-14);
       KernelCase backward{KernelKind::CombineBackward};
       backward.dims = dims;
-      backward.in = {{dy}, {x}, {gates}, {slots, true}};
+      backward.in = {{dy}, {x}, {gates}, {slots}};
       backward.out = {{dx.size()}, {dgates.size()}};
       check_case(backward, {dx, dgates}, 1e-5, 1e-14);
       const Values direction = random_values(x.size(), 10), along = random_values(gates.size(), 11);

@@ -1,5 +1,6 @@
 // Runs one kernel on values given as doubles: every instruction set of this machine, team sizes
 // 1, 2 and 3 (results must be bit-equal), outputs poisoned, memory around the operands guarded.
+// Operands have the types that the kernel's row gives them.
 #pragma once
 
 #include <cmath>
@@ -17,14 +18,12 @@ namespace lockstep::cpu::test {
 
 struct KernelInput {
   Values values;  // empty: the operand is absent
-  bool index = false;
 };
 struct KernelOutput {
   std::size_t n = 0;    // 0: absent
   int aliases = -1;     // index of the input whose memory it shares
   Values initial = {};  // empty: NaN
-  bool f64 = false;     // a scalar output of its own type; else the kernel's
-  bool index = false;   // int32
+  bool f64 = false;     // an output of OperandType::Real in float64, whatever the kernel's type
 };
 
 struct KernelCase {
@@ -61,6 +60,7 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
   kernel.accumulate = c.accumulate;
   std::copy(c.dims.begin(), c.dims.end(), kernel.dims.begin());
   std::copy(c.scalars.begin(), c.scalars.end(), kernel.scalars.begin());
+  const KernelRow& row = info(c.kind);
   std::vector<Memory> memory;
   const auto add = [&](std::size_t n, DType dtype) {
     memory.emplace_back(n, dtype);
@@ -68,7 +68,7 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
                    static_cast<std::int64_t>(memory.back().guard())};
   };
   for (const KernelInput& in : c.in) {
-    const DType dtype = in.index ? DType::I32 : c.dtype;
+    const DType dtype = usual_dtype(row.in[kernel.in.size()].type, c.dtype);
     kernel.in.push_back(in.values.empty() ? Operand{} : add(in.values.size(), dtype));
     if (!in.values.empty()) memory.back().write(in.values);
   }
@@ -78,8 +78,10 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
     } else if (out.aliases >= 0) {
       kernel.out.push_back(kernel.in[static_cast<std::size_t>(out.aliases)]);
     } else {
-      kernel.out.push_back(add(out.n, out.index ? DType::I32 : out.f64 ? DType::F64 : c.dtype));
-      const double poison = out.index ? -77777 : std::numeric_limits<double>::quiet_NaN();
+      const OperandType type = row.out[kernel.out.size()].type;
+      kernel.out.push_back(add(out.n, out.f64 ? DType::F64 : usual_dtype(type, c.dtype)));
+      const double poison =
+          type == OperandType::Index ? -77777 : std::numeric_limits<double>::quiet_NaN();
       memory.back().write(out.initial.empty() ? Values(out.n, poison) : out.initial);
     }
   }

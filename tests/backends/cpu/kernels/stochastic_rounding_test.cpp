@@ -40,7 +40,7 @@ double displacement(bool stochastic, std::uint64_t seed, int steps, double lr) {
   kernel.out = {{1, DType::BF16, 0}, {2, DType::BF16, 0}, {3, DType::BF16, 0}};
   std::vector<std::byte*> buffers;
   for (auto* x : {&g, &w, &m, &v}) buffers.push_back(reinterpret_cast<std::byte*>(x->data()));
-  cpu::ThreadTeam team(2);
+  ThreadTeam team(2);
   for (int step = 0; step < steps; ++step) {
     cpu::run_kernel(kernel, buffers, {step, lr, false, seed}, team);
   }

@@ -23,7 +23,7 @@ TEST_CASE("embedding adds the token's row and the position's", "[backends][cpu]"
       KernelCase c{KernelKind::EmbeddingForward};
       c.dims = {static_cast<std::int64_t>(s.tokens), static_cast<std::int64_t>(s.cols),
                 static_cast<std::int64_t>(s.seq), static_cast<std::int64_t>(s.vocab)};
-      c.in = {{ids, true}, {table}, {with_positions ? positions : Values{}}};
+      c.in = {{ids}, {table}, {with_positions ? positions : Values{}}};
       c.out = {{y.size()}};
       check_case(c, {y}, 1e-7, 0);
     }
@@ -48,7 +48,7 @@ TEST_CASE("embedding's gradient adds every token into its row, repeated tokens t
       KernelCase c{KernelKind::EmbeddingBackward};
       c.dims = {static_cast<std::int64_t>(s.tokens), static_cast<std::int64_t>(s.cols),
                 static_cast<std::int64_t>(s.seq), static_cast<std::int64_t>(s.vocab)};
-      c.in = {{ids, true}, {dy}};
+      c.in = {{ids}, {dy}};
       c.out = {{table.size()}, {positions.size()}};
       c.accumulate = accumulate;
       if (accumulate) {
@@ -67,7 +67,7 @@ KernelCase cross_entropy_case(std::size_t rows, std::size_t cols, double scale,
   KernelCase c{KernelKind::CrossEntropy};
   c.dims = {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)};
   c.scalars = {scale};
-  c.in = {{logits}, {targets, true}};
+  c.in = {{logits}, {targets}};
   c.out = {{rows * cols, in_place ? 0 : -1}, {1}};
   return c;
 }
@@ -115,7 +115,7 @@ TEST_CASE("ids outside the table stand for rows of zeros, which learn nothing", 
   const Values ids = {-1, 2, 3, 2};
   KernelCase forward{KernelKind::EmbeddingForward};
   forward.dims = {4, 5, 4, 3};
-  forward.in = {{ids, true}, {table}, {}};
+  forward.in = {{ids}, {table}, {}};
   forward.out = {{20}};
   Values y(20, 0), gradient(15, 0);
   for (std::size_t c = 0; c < 5; ++c) {
@@ -125,7 +125,7 @@ TEST_CASE("ids outside the table stand for rows of zeros, which learn nothing", 
   check_case(forward, {y}, 0, 0);
   KernelCase backward{KernelKind::EmbeddingBackward};
   backward.dims = {4, 5, 4, 3};
-  backward.in = {{ids, true}, {dy}};
+  backward.in = {{ids}, {dy}};
   backward.out = {{15}, {}};
   check_case(backward, {gradient}, 1e-7, 1e-15);
 }
@@ -157,7 +157,7 @@ TEST_CASE("cross entropy over parts of the vocabulary equals that over all of it
       }
       KernelCase c{KernelKind::CrossEntropyStats};
       c.dims = {static_cast<std::int64_t>(s.rows), static_cast<std::int64_t>(cols)};
-      c.in = {{x[p]}, {ids[p], true}, {columns[p], true}};
+      c.in = {{x[p]}, {ids[p]}, {columns[p]}};
       c.out = {{3 * s.rows}};
       const Values part = run(c)[0];
       stats.insert(stats.end(), part.begin(), part.end());
@@ -167,7 +167,7 @@ TEST_CASE("cross entropy over parts of the vocabulary equals that over all of it
       c.dims = {static_cast<std::int64_t>(s.rows), static_cast<std::int64_t>(cols),
                 static_cast<std::int64_t>(s.parts)};
       c.scalars = {0.25};
-      c.in = {{x[p]}, {ids[p], true}, {stats}, {columns[p], true}};
+      c.in = {{x[p]}, {ids[p]}, {stats}, {columns[p]}};
       c.out = {{s.rows * cols, 0}, {1}};
       check_case(c, {gradients[p], whole[1]}, 2e-6, 1e-14);
       c.accumulate = true;

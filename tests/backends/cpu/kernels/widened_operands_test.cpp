@@ -12,10 +12,12 @@ Values rounded(Values values) {
   return values;
 }
 
-/// In bfloat16, a kernel gives what it gives in float32 for the same inputs, rounded once.
+/// In bfloat16, a kernel gives what it gives in float32 for the same inputs, rounded once; what is
+/// of the type of sums is not rounded at all.
 void check_rounded_once(KernelCase c) {
-  for (KernelInput& in : c.in) {
-    if (!in.index) in.values = rounded(in.values);
+  const KernelRow& row = info(c.kind);
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
+    if (row.in[i].type != OperandType::Index) c.in[i].values = rounded(c.in[i].values);
   }
   for (KernelOutput& out : c.out) out.initial = rounded(out.initial);
   c.dtype = DType::F32;
@@ -24,8 +26,9 @@ void check_rounded_once(KernelCase c) {
   const auto narrow = run_everywhere(c);
   for (std::size_t t = 0; t < wide.size(); ++t) {
     for (std::size_t i = 0; i < wide[t].size(); ++i) {
-      INFO(info(c.kind).name << " " << kernel_tables().tables[t].isa << " output " << i);
-      REQUIRE(bit_equal(narrow[t][i], rounded(wide[t][i])));
+      INFO(row.name << " " << kernel_tables().tables[t].isa << " output " << i);
+      const bool is_narrow = usual_dtype(row.out[i].type, DType::BF16) == DType::BF16;
+      REQUIRE(bit_equal(narrow[t][i], is_narrow ? rounded(wide[t][i]) : wide[t][i]));
     }
   }
 }
@@ -93,7 +96,7 @@ TEST_CASE("every way of passing operands is rounded once", "[backends][cpu]") {
   SECTION("beside indices and a result of its own type") {
     KernelCase c{KernelKind::EmbeddingForward};
     c.dims = {6, 5, 3, 11};
-    c.in = {{random_ids(6, 8, 11), true}, {random_values(55, 9)}, {random_values(15, 10)}};
+    c.in = {{random_ids(6, 8, 11)}, {random_values(55, 9)}, {random_values(15, 10)}};
     c.out = {{30}};
     check_rounded_once(c);
   }

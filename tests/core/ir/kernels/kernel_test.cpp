@@ -1,26 +1,19 @@
 #include "core/ir/kernels/kernel.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
 #include "core/ir/program.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/ir/kernels/make_kernel.hpp"
 
 using namespace lockstep;
 
 namespace {
 
-// All operands present, of one type, each in a formal of its own.
 Kernel make(KernelKind kind, std::array<std::int64_t, kMaxDims> dims, DType dtype = DType::F32) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.dtype = dtype;
-  kernel.dims = dims;
-  std::int16_t formal = 0;
-  for (std::size_t i = 0; i < info(kind).in.size(); ++i) kernel.in.push_back({formal++, dtype, 0});
-  for (std::size_t i = 0; i < info(kind).out.size(); ++i)
-    kernel.out.push_back({formal++, dtype, 0});
-  return kernel;
+  return test::make_kernel(kind, dims, dtype);
 }
 
 }  // namespace
@@ -28,12 +21,109 @@ Kernel make(KernelKind kind, std::array<std::int64_t, kMaxDims> dims, DType dtyp
 TEST_CASE("kernel names are unique and their dims and operands fit", "[core][ir]") {
   std::set<std::string_view> names;
   for (int i = 0; i < kNumKernelKinds; ++i) {
-    const KernelInfo& row = info(static_cast<KernelKind>(i));
+    const KernelRow& row = info(static_cast<KernelKind>(i));
     CHECK(names.insert(row.name).second);
     CHECK(row.dims.size() <= static_cast<std::size_t>(kMaxDims));
     CHECK(row.scalars.size() <= 4);
     CHECK(row.in.size() + row.out.size() <= static_cast<std::size_t>(kMaxOperands));
   }
+}
+
+TEST_CASE("every operand of every row has a name of its own and elements", "[core][ir]") {
+  for (int k = 0; k < kNumKernelKinds; ++k) {
+    const KernelRow& row = info(static_cast<KernelKind>(k));
+    INFO(row.name);
+    CHECK(row.kind == static_cast<KernelKind>(k));
+    const Kernel kernel = make(row.kind, {3, 3, 3, 3, 3, 3, 3});
+    const auto check = [&](const std::vector<OperandRow>& operands, auto elements) {
+      std::set<std::string_view> names;
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        INFO("operand " << operands[i].name);
+        CHECK(names.insert(operands[i].name).second);
+        CHECK(operands[i].name.find_first_not_of("abcdefghijklmnopqrstuvwxyz") ==
+              std::string_view::npos);
+        CHECK(elements(kernel, i) > 0);
+        // A condition tells when an operand is absent, so it may be.
+        CHECK((!operands[i].given_if || operands[i].optional));
+        CHECK((!operands[i].updates_if || operands[i].effect == Effect::Update));
+      }
+    };
+    check(row.in, input_elements);
+    check(row.out, output_elements);
+    for (const OperandRow& in : row.in) CHECK(in.effect == Effect::Write);  // says nothing of it
+    const std::set<std::string_view> dims(row.dims.begin(), row.dims.end());
+    CHECK(dims.size() == row.dims.size());
+  }
+}
+
+TEST_CASE("a kernel without an optional operand moves fewer bytes", "[core][ir]") {
+  for (int k = 0; k < kNumKernelKinds; ++k) {
+    const KernelRow& row = info(static_cast<KernelKind>(k));
+    const Kernel whole = make(row.kind, {4, 4, 4, 4, 4, 4, 4});
+    const auto check = [&](const std::vector<OperandRow>& operands,
+                           std::vector<Operand> Kernel::*side) {
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i].optional) continue;
+        INFO(row.name << " without " << operands[i].name);
+        Kernel without = whole;
+        (without.*side)[i] = {};
+        CHECK(work(without).bytes < work(whole).bytes);
+        CHECK(work(without).flops <= work(whole).flops);
+      }
+    };
+    check(row.in, &Kernel::in);
+    check(row.out, &Kernel::out);
+  }
+}
+
+TEST_CASE("a kernel that goes as well as another names one with a curve of its own", "[core][ir]") {
+  std::set<std::string_view> names, borrowed, lent;
+  for (int k = 0; k < kNumKernelKinds; ++k) {
+    const KernelRow& row = info(static_cast<KernelKind>(k));
+    names.insert(row.name);
+    if (row.efficiency_as.empty()) continue;
+    borrowed.insert(row.name);
+    lent.insert(row.efficiency_as);
+  }
+  CHECK(borrowed == std::set<std::string_view>{"conv2d_backward_input", "conv2d_backward_weight",
+                                               "conv2d_forward", "grouped_gemm",
+                                               "grouped_gemm_weight"});
+  for (const std::string_view name : lent) {
+    CHECK(names.contains(name));
+    CHECK_FALSE(borrowed.contains(name));
+  }
+}
+
+TEST_CASE("operands have the types that their rows allow", "[core][ir]") {
+  using enum DType;
+  struct Rule {
+    OperandType type;
+    DType own;
+    std::vector<DType> allowed;
+    DType usual;
+  };
+  const std::vector<Rule> rules = {
+      {OperandType::Own, BF16, {BF16}, BF16},        {OperandType::Own, F64, {F64}, F64},
+      {OperandType::Sums, BF16, {F32}, F32},         {OperandType::Sums, F64, {F64}, F64},
+      {OperandType::Mixed, BF16, {F32, BF16}, BF16}, {OperandType::Mixed, F32, {F32, BF16}, F32},
+      {OperandType::Mixed, F64, {F64}, F64},         {OperandType::Real, BF16, {F32, F64}, F32},
+      {OperandType::Index, F64, {I32}, I32},
+  };
+  for (const Rule& rule : rules) {
+    for (const DType dtype : {F32, F64, BF16, F16, I32, U8}) {
+      INFO(static_cast<int>(rule.type) << " " << to_string(rule.own) << " " << to_string(dtype));
+      const bool allowed =
+          std::find(rule.allowed.begin(), rule.allowed.end(), dtype) != rule.allowed.end();
+      CHECK(fits(rule.type, rule.own, dtype) == allowed);
+    }
+    CHECK(usual_dtype(rule.type, rule.own) == rule.usual);
+  }
+  Kernel norm = make(KernelKind::LayerNormForward, {3, 5}, BF16);
+  CHECK_FALSE(types_fit(norm));  // statistics in bfloat16
+  norm.out[1].dtype = F32;
+  CHECK(types_fit(norm));
+  norm.out.push_back({});
+  CHECK_FALSE(types_fit(norm));
 }
 
 TEST_CASE("a gemm is 2mnk flops and moves each operand once", "[core][ir]") {

@@ -35,6 +35,7 @@ class RandomProgram {
     p.tokens_per_step = wide();
     p.model_flops_per_step = Flops{real()};
     p.p2p_latency = Seconds{coin() ? -1 : real()};
+    give_input(p);
     for (int i = below(4); i-- > 0;) p.groups.push_back(group(p.mesh));
     for (int i = below(5); i-- > 0;) p.names.push_back(name());
     for (int i = below(4); i-- > 0;) {
@@ -88,6 +89,57 @@ class RandomProgram {
     for (int i = below(4); i-- > 0;) extents.push_back(below(1000));
     return extents;
   }
+  std::vector<int> some_dims(const Mesh& mesh) {
+    std::vector<int> dims;
+    for (std::size_t d = 0; d < mesh.dims.size(); ++d) {
+      if (coin()) dims.push_back(static_cast<int>(d));
+    }
+    std::shuffle(dims.begin(), dims.end(), random_);
+    return dims;
+  }
+  void give_input(Program& p) {
+    Training& t = p.training;
+    if (coin()) t.model = name();
+    t.steps = coin() ? below(100) : 0;
+    t.tokens = coin() ? real() : 0;
+    t.seed = coin() ? std::numeric_limits<std::uint64_t>::max() - random_() : 0;
+    if (coin()) {
+      t.learning_rate = {real(),
+                         coin() ? 1 : real(),
+                         below(9),
+                         coin() ? DecayType::Linear : DecayType::Cosine,
+                         below(9),
+                         below(9),
+                         coin() ? 0 : real()};
+    }
+    if (const int kind = below(3); kind > 0) {
+      Samples& s = p.input.samples;
+      s.kind = static_cast<SampleKind>(kind);
+      for (std::int64_t* value : {&s.length, &s.classes, &s.per_step, &s.microbatch}) {
+        *value = 1 + below(1 << 14);
+      }
+      s.over = some_dims(p.mesh);
+      s.shuffled = coin();
+      if (s.kind == SampleKind::Images) {
+        s.mean = {real(), real(), real()};
+        s.deviation = {0.5, -1.0 / 3, 1e9};
+      }
+    }
+    for (int kind = 0; kind < kNumTableKinds; ++kind) {
+      if (coin()) continue;
+      IndexTable table;
+      table.kind = static_cast<TableKind>(kind);
+      table.dims = some_dims(p.mesh);
+      table.lists.resize(static_cast<std::size_t>(size_over(p.mesh, table.dims)));
+      for (IndexList& list : table.lists) {
+        for (int i = below(4); i-- >= 0;) {
+          const int first = below(1000);
+          list.ranges.push_back({first, first + (coin() ? 0 : below(1 << 30))});
+        }
+      }
+      p.input.tables.push_back(table);
+    }
+  }
   Group group(const Mesh& mesh) {
     Group g;
     g.name = name();
@@ -112,10 +164,10 @@ class RandomProgram {
     for (int i = below(6); i-- > 0;) {
       Kernel k;
       k.kind = pick<KernelKind>(kNumKernelKinds);
+      const KernelRow& row = info(k.kind);
       k.accumulate = coin();
       k.dtype = pick<DType>(6);
-      k.stochastic = k.kind == KernelKind::AdamW && k.dtype == DType::BF16 && coin();
-      const KernelInfo& row = info(k.kind);
+      k.stochastic = row.may_be_stochastic && k.dtype == DType::BF16 && coin();
       for (std::size_t d = 0; d < row.dims.size(); ++d) k.dims[d] = wide();
       for (std::size_t d = 0; d < row.scalars.size(); ++d) k.scalars[d] = real();
       for (int n = below(static_cast<int>(row.in.size()) + 1); n-- > 0;)
@@ -256,7 +308,7 @@ TEST_CASE("every kind of kernel, op, buffer, stream and phase has its own spelli
 
 TEST_CASE("ranks are printed as ranges", "[core][ir]") {
   const Program program = sample::parse(
-      "lockstep_program 1\nmesh dp=10\nrole 0 ranks=0-3,5,7-8 arena=0\nrole 1 ranks=4,6,9 "
+      "lockstep_program 2\nmesh dp=10\nrole 0 ranks=0-3,5,7-8 arena=0\nrole 1 ranks=4,6,9 "
       "arena=0\n");
   CHECK(program.roles[0].ranks == std::vector<Rank>{0, 1, 2, 3, 5, 7, 8});
   REQUIRE_THAT(print(program), ContainsSubstring("role 0 ranks=0-3,5,7-8 arena=0\n"));
@@ -266,7 +318,7 @@ TEST_CASE("ranks are printed as ranges", "[core][ir]") {
 
 TEST_CASE("an ambiguous name is referred to by its index", "[core][ir]") {
   const std::string text =
-      "lockstep_program 1\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
+      "lockstep_program 2\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
       "function f own  # 0 flop, 0 bytes\nfunction f own  # 0 flop, 0 bytes\n"
       "role 0 ranks=0 arena=0\n  %0 call @1 stream=compute\n";
   CHECK(print(sample::parse(text)) == text);
@@ -301,9 +353,9 @@ TEST_CASE("parse errors give line, column, the text and the nearest name", "[cor
   };
   CHECK(error_of("") == "p.txt:1:1: the text ends before its \"mesh\" line");
   CHECK(error_of("hello\n") == "p.txt:1:1: expected \"lockstep_program\" on the first line");
-  CHECK(error_of("lockstep_program 2\n") ==
-        "p.txt:1:18: format version 2 is unknown; this reads 1");
-  CHECK(error_of("lockstep_program 1\ngroup dp\n") ==
+  CHECK(error_of("lockstep_program 3\n") ==
+        "p.txt:1:18: format version 3 is unknown; this reads 2");
+  CHECK(error_of("lockstep_program 2\ngroup dp\n") ==
         "p.txt:2:1: \"mesh\" must come before \"group\"");
   CHECK(head_error("mesh pp=2 dp_shard=2", "mesh pp=2 dp_shard=0") ==
         "p.txt:2:20: a mesh dimension has at least one rank");
@@ -345,19 +397,19 @@ TEST_CASE("parse errors give line, column, the text and the nearest name", "[cor
         "p.txt:47:43: expected %b and a number, found \"%3\"");
   CHECK(error(0, "%3 send pp=1 phase=F stage=0", "%3 send pp=1 phase=F stage=99999") ==
         "p.txt:49:30: the number \"99999\" is out of range");
-  CHECK(error_of("lockstep_program 1\nmesh dp=2\nrole 0 ranks=0-2 arena=0\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh dp=2\nrole 0 ranks=0-2 arena=0\n") ==
         "p.txt:3:14: ranks 0-2 do not lie in 0-1");
-  CHECK(error_of("lockstep_program 1\nmesh dp=2\nrole 0 ranks=0,0 arena=0\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh dp=2\nrole 0 ranks=0,0 arena=0\n") ==
         "p.txt:3:16: rank 0 is in role 0 already");
-  CHECK(error_of("lockstep_program 1\nmesh\n  %0 call f\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\n  %0 call f\n") ==
         "p.txt:3:3: buffers and ops must follow a \"role\" line");
-  CHECK(error_of("lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0 size=3\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nrole 0 ranks=0 arena=0 size=3\n") ==
         "p.txt:3:24: unexpected \"size=3\" before the end of the line");
-  CHECK(error_of("lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0\ngroup dp\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nrole 0 ranks=0 arena=0\ngroup dp\n") ==
         "p.txt:4:1: \"group\" must stand further up");
-  CHECK(error_of("lockstep_program 1\nmesh\nnames \"open\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nnames \"open\n") ==
         "p.txt:3:7: the name has no closing quote");
-  CHECK(error_of("lockstep_program 1\nmesh\nnames \"a\\n\"\n") ==
+  CHECK(error_of("lockstep_program 2\nmesh\nnames \"a\\n\"\n") ==
         "p.txt:3:9: unknown escape; known are \\\", \\\\ and \\xhh");
 }
 

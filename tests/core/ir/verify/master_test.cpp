@@ -11,7 +11,7 @@ struct MasterCopy {
   std::string round = "  %2 call round stream=compute args=%b1,%b0\n";
 
   std::string faults() const {
-    return sample::faults(sample::parse(R"(lockstep_program 1
+    return sample::faults(sample::parse(R"(lockstep_program 2
 mesh dp_shard=1
 parameter a shape=3 init=zeros scale=0
 function grad own

@@ -14,7 +14,7 @@ struct WholeParameters {
   std::string gradient = "  %b4 grad float32 8 view=%b3 @0 piece_of=dp\n";
 
   Program program() const {
-    return sample::parse(R"(lockstep_program 1
+    return sample::parse(R"(lockstep_program 2
 mesh dp_shard=2
 group dp dims=dp_shard
 group first dims=dp_shard only=0

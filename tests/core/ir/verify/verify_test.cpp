@@ -15,7 +15,7 @@ TEST_CASE("verify accepts a correct step, with one role per rank and folded", "[
 }
 
 TEST_CASE("verify accepts an empty program", "[core][ir]") {
-  CHECK(faults(sample::parse("lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0\n")) == "");
+  CHECK(faults(sample::parse("lockstep_program 2\nmesh\nrole 0 ranks=0 arena=0\n")) == "");
 }
 
 TEST_CASE("verify refuses collectives in different orders", "[core][ir]") {
@@ -208,7 +208,7 @@ TEST_CASE("verify refuses a parameter that never gets its gradient", "[core][ir]
 
 TEST_CASE("verify follows an unsharded unit parameter by parameter", "[core][ir]") {
   const auto program = [](std::string_view second_gradient) {
-    return sample::parse(R"(lockstep_program 1
+    return sample::parse(R"(lockstep_program 2
 mesh
 parameter a shape=4 init=zeros scale=0
 parameter b shape=4 init=zeros scale=0
@@ -292,7 +292,7 @@ TEST_CASE("verify refuses an op on a rank outside its group", "[core][ir]") {
 TEST_CASE("verify refuses collectives without a total order", "[core][ir]") {
   // Ranks 0..3 as a square. Each rank issues its row's and its column's all-reduce on streams of
   // their own, which alone would work; in list order rank 0 waits for 1, 1 for 3, 3 for 2, 2 for 0.
-  std::string text = "lockstep_program 1\nmesh a=2 b=2\ngroup row dims=b\ngroup column dims=a\n";
+  std::string text = "lockstep_program 2\nmesh a=2 b=2\ngroup row dims=b\ngroup column dims=a\n";
   const bool row_first[] = {true, false, false, true};
   for (int rank = 0; rank < 4; ++rank) {
     const bool row = row_first[rank];
@@ -311,7 +311,7 @@ TEST_CASE("verify refuses collectives without a total order", "[core][ir]") {
 }
 
 TEST_CASE("verify refuses writes that do not wait for each other", "[core][ir]") {
-  const std::string found = faults(sample::parse(R"(lockstep_program 1
+  const std::string found = faults(sample::parse(R"(lockstep_program 2
 mesh
 role 0 ranks=0 arena=8
   %b0 input float32 8 @0
@@ -392,6 +392,44 @@ TEST_CASE("verify refuses faults of structure", "[core][ir]") {
   }
 }
 
+TEST_CASE("verify holds kernels to their rows", "[core][ir]") {
+  Program program = sample::parse(Sample{}.text());
+  Kernel& kernel = program.functions[0].kernels[0];
+  SECTION("a type that the operand may not have") {
+    kernel.out[0].dtype = DType::F64;
+    REQUIRE_THAT(faults(program),
+                 ContainsSubstring("fwd: gemm: operand c is float64, not float32"));
+  }
+  SECTION("accumulation into an output that is overwritten") {
+    kernel = {};
+    kernel.kind = KernelKind::GeluForward;
+    kernel.accumulate = true;
+    kernel.in = {{0, DType::F32, 0}};
+    kernel.out = {{2, DType::F32, 0}};
+    REQUIRE_THAT(faults(program), ContainsSubstring("fwd: gelu_forward: cannot accumulate"));
+  }
+  SECTION("operands that do not go with the dimensions") {
+    kernel = {};
+    kernel.kind = KernelKind::AttentionForward;
+    kernel.in = {{0, DType::F32, 0}};
+    kernel.out = {{2, DType::F32, 0}, {2, DType::F32, 0}};
+    kernel.dims[5] = 2;
+    REQUIRE_THAT(faults(program),
+                 ContainsSubstring("operand starts is missing, but parts is not 0"));
+    kernel.in = {{0, DType::F32, 0}, {0, DType::F32, 0}};
+    kernel.dims[5] = 0;
+    REQUIRE_THAT(faults(program), ContainsSubstring("operand kv is given, but parts is 0"));
+  }
+  SECTION("a shape that the kernel does not have") {
+    kernel = {};
+    kernel.kind = KernelKind::MaxPoolForward;
+    kernel.dims = {1, 1, 1, 1, 2, 1};
+    kernel.in = {{0, DType::F32, 0}};
+    kernel.out = {{2, DType::F32, 0}};
+    REQUIRE_THAT(faults(program), ContainsSubstring("fwd: max_pool_forward: even kernel"));
+  }
+}
+
 TEST_CASE("verify refuses parameters that are not split as they say", "[core][ir]") {
   const auto split = [](const char* how) {
     return faults(Sample{}.edit_head("parameter stage0.w shape=2x2 init=normal scale=0.02",
@@ -415,7 +453,7 @@ TEST_CASE("verify refuses parameters that are not split as they say", "[core][ir
 }
 
 TEST_CASE("verify stops at its limit of faults", "[core][ir]") {
-  std::string text = "lockstep_program 1\nmesh\nrole 0 ranks=0 arena=0\n";
+  std::string text = "lockstep_program 2\nmesh\nrole 0 ranks=0 arena=0\n";
   for (int i = 0; i < 1000; ++i) {
     text += "  %" + std::to_string(i) + " host_to_device tokens\n";  // no argument
   }

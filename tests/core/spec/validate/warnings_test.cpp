@@ -40,6 +40,26 @@ TEST_CASE("batch norm over few images of one rank is warned of", "[core][spec]")
   CHECK(warns(pipelined, key));
 }
 
+TEST_CASE("bfloat16 on a card that computes it as float32 is warned of by name", "[core][spec]") {
+  Scenario s = vision(1, 16);
+  s.cluster.device.name = "an old card";
+  s.cluster.device.peaks = {{DType::F32, {15.7e12}}, {DType::F16, {125e12}}};
+  CHECK(warnings(s).empty());  // trains in float32
+  s.training.mixed_precision_param = PartDType::BF16;
+  CHECK(warns(s, "training.mixed_precision_param"));
+  const std::string message = warnings(s).front().message;
+  CHECK_THAT(message, ContainsSubstring("an old card has no units for bfloat16"));
+  CHECK_THAT(message, ContainsSubstring("16 TFLOP/s, not at float16's 125"));
+  Scenario whole = s;
+  whole.training.mixed_precision_param = PartDType::Default;
+  whole.training.dtype = DType::BF16;
+  CHECK(warns(whole, "training.dtype"));
+  s.cluster.device.peaks.push_back({DType::BF16, {125e12}});
+  CHECK(warnings(s).empty());
+  s.cluster.device.peaks = {{DType::F32, {1e11}}};  // a CPU: no type is faster
+  CHECK(warnings(s).empty());
+}
+
 TEST_CASE("an order that is never reshuffled is warned of", "[core][spec]") {
   Scenario s = vision(1, 16);
   CHECK(warnings(s).empty());

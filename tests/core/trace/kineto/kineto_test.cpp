@@ -379,5 +379,35 @@ TEST_CASE("a cancelled import ends with an error, and progress never goes back",
   CHECK_THAT(to_string(cancelled.error()), ContainsSubstring("cancelled"));
 }
 
+TEST_CASE("a thread's number is the same thread, written as a number or as a string",
+          "[core][trace][kineto]") {
+  // As PyTorch's profiler wrote in 2020: strings in events, numbers in the flows between them.
+  const ImportedTrace imported = import_events(R"(
+    {"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":118664,"tid":"1441273664","ts":10,"dur":5},
+    {"ph":"s","cat":"async","name":"launch","id":11,"pid":118664,"tid":1441273664,"ts":10},
+    {"ph":"f","cat":"async","name":"launch","id":11,"pid":0,"tid":"stream 7","ts":30,"bp":"e"},
+    {"ph":"X","cat":"Kernel","name":"gemm","pid":0,"tid":"stream 7","ts":30,"dur":20})");
+  const Trace& t = imported.trace;
+  check_promises(t);
+  CHECK(imported.counts.unbound_flows == 0);
+  REQUIRE(t.flows.size() == 1);
+  CHECK(name_of(t, t.spans[t.flows[0].from]) == "cudaLaunchKernel");
+  CHECK(name_of(t, t.spans[t.flows[0].to]) == "gemm");
+  CHECK(t.names[at(t.flows[0].kind)] == "ac2g");
+  CHECK(t.streams == std::vector<std::string>{"stream 7", "host thread"});
+}
+
+TEST_CASE("launches of 2020 are told once where correlations tell them", "[core][trace][kineto]") {
+  const ImportedTrace imported = import_events(R"(
+    {"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":9,"tid":"7001","ts":10,"dur":5,
+     "args":{"correlation":11}},
+    {"ph":"s","cat":"async","name":"launch","id":11,"pid":9,"tid":7001,"ts":10},
+    {"ph":"f","cat":"async","name":"launch","id":11,"pid":0,"tid":"stream 7","ts":30,"bp":"e"},
+    {"ph":"X","cat":"Kernel","name":"gemm","pid":0,"tid":"stream 7","ts":30,"dur":20,
+     "args":{"correlation":11}})");
+  CHECK(imported.trace.flows.size() == 1);
+  CHECK(imported.counts.unbound_flows == 0);
+}
+
 }  // namespace
 }  // namespace lockstep

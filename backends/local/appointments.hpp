@@ -1,0 +1,50 @@
+// Appointments: which transfer of which meeting each op of a rank is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "backends/local/fabric.hpp"
+#include "core/ir/program.hpp"
+
+namespace lockstep::local {
+
+/// One rank's part in one transfer: the arguments of Meeting::arrive or Meeting::post.
+struct Appointment {
+  Meeting* meeting = nullptr;
+  std::int64_t sequence = 0;
+  int position = -1;
+  Party party;
+};
+
+/// Of one rank. The n-th transfer that it enqueues on a group or channel meets the n-th of its
+/// peers. Used from the thread that enqueues.
+class Appointments {
+ public:
+  /// Both outlive it.
+  Appointments(const Program& program, Rank rank, Fabric& fabric);
+
+  /// The next transfer, which is `op`; arguments as of Communicator::enqueue. Errors: Internal if
+  /// the rank is outside its group, if a gather's or scatter's shards do not add up to its full
+  /// buffer; Unsupported for a sum of a type that is not computed with here.
+  Result<Appointment> next(OpId id, const Op& op, std::span<std::byte* const> args,
+                           std::span<const std::int64_t> bytes, DType dtype);
+
+ private:
+  struct Place {
+    Meeting* meeting = nullptr;
+    int position = -1;
+    int size = 0;
+  };
+  Place place(const Op& op) const;
+
+  const Program& program_;
+  Rank rank_;
+  Fabric& fabric_;
+  std::vector<Place> places_;                  // by op; no meeting: not a transfer
+  std::map<Meeting*, std::int64_t> sequence_;  // transfers enqueued so far
+};
+
+}  // namespace lockstep::local

@@ -1,0 +1,143 @@
+#include "backends/local/collectives.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "core/base/bfloat16.hpp"
+
+namespace lockstep::local {
+namespace {
+
+constexpr std::int64_t kBlockBytes = 8192;   // partial sums stay in the first-level cache
+constexpr std::int64_t kSliceMultiple = 64;  // bytes: two members never write one cache line
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Adds elements [begin, end) of all sources and writes the sums to `targets`, which may be the
+/// sources themselves. Sums are taken in `Sum` and rounded once.
+template <class T, class Sum = T>
+void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin, std::int64_t end,
+               const std::vector<std::byte*>& targets) {
+  constexpr std::int64_t kBlock = kBlockBytes / std::int64_t{sizeof(Sum)};
+  std::array<Sum, index(kBlock)> sum;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - at);
+    const auto values = [at](const std::byte* source) {
+      return reinterpret_cast<const T*>(source) + at;
+    };
+    const T* first = values(sources[0]);
+    for (std::int64_t i = 0; i < count; ++i) sum[index(i)] = static_cast<Sum>(first[i]);
+    for (std::size_t s = 1; s < sources.size(); ++s) {
+      const T* more = values(sources[s]);
+      for (std::int64_t i = 0; i < count; ++i) sum[index(i)] += static_cast<Sum>(more[i]);
+    }
+    for (std::byte* target : targets) {
+      T* to = reinterpret_cast<T*>(target) + at;
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sum[index(i)]);
+    }
+  }
+}
+
+void all_reduce(const std::vector<Party>& parties, std::int64_t position) {
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+  for (const Party& party : parties) {
+    sources.push_back(party.source);
+    targets.push_back(party.target);
+  }
+  // Each member adds its slice and hands it to everyone: all other slices are left to the others.
+  const DType dtype = parties[0].dtype;
+  const std::int64_t elements = parties[0].bytes / size_of(dtype);
+  add_in_order(dtype, sources,
+               slice_of(elements, dtype, static_cast<std::int64_t>(parties.size()), position),
+               targets);
+}
+
+void reduce_scatter(const std::vector<Party>& parties, std::int64_t position) {
+  const std::int64_t shard = parties[0].bytes / static_cast<std::int64_t>(parties.size());
+  std::vector<const std::byte*> sources;
+  for (const Party& party : parties) sources.push_back(party.source + position * shard);
+  add_in_order(parties[0].dtype, sources, {0, shard / size_of(parties[0].dtype)},
+               {parties[index(position)].target});
+}
+
+void all_gather(const std::vector<Party>& parties, std::int64_t position) {
+  const std::int64_t shard = parties[0].bytes / static_cast<std::int64_t>(parties.size());
+  std::byte* to = parties[index(position)].target;
+  for (const Party& party : parties) {
+    copy(to, party.source, shard);
+    to += shard;
+  }
+}
+
+void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
+  const std::int64_t part = parties[0].bytes / static_cast<std::int64_t>(parties.size());
+  std::byte* to = parties[index(position)].target;
+  for (const Party& party : parties) {
+    copy(to, party.source + position * part, part);
+    to += part;
+  }
+}
+
+}  // namespace
+
+void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
+}
+
+Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position) {
+  const std::int64_t slice = round_up(ceil_div(elements, members), kSliceMultiple / size_of(dtype));
+  const std::int64_t begin = std::min(elements, position * slice);
+  return {begin, std::min(elements, begin + slice)};
+}
+
+void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
+                  const std::vector<std::byte*>& targets) {
+  switch (dtype) {
+    case DType::F64:
+      return sum_range<double>(sources, slice.begin, slice.end, targets);
+    case DType::BF16:
+      return sum_range<bfloat16, float>(sources, slice.begin, slice.end, targets);
+    case DType::I32:
+      return sum_range<std::int32_t>(sources, slice.begin, slice.end, targets);
+    default:
+      return sum_range<float>(sources, slice.begin, slice.end, targets);
+  }
+}
+
+bool can_sum(DType dtype) {
+  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::BF16 || dtype == DType::I32;
+}
+
+Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
+                       std::span<const std::int64_t> bytes, DType dtype, int size) {
+  if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
+    return Error{ErrorKind::Unsupported,
+                 "a transfer does not add " + std::string(to_string(dtype)) + " values here",
+                 std::nullopt};
+  }
+  return make_party(rank, id, op, args, bytes, dtype, size);
+}
+
+void move_share(const std::vector<Party>& parties, int position) {
+  const Party& own = parties[index(position)];
+  switch (own.kind) {
+    case OpKind::AllReduce:
+      return all_reduce(parties, position);
+    case OpKind::ReduceScatter:
+      return reduce_scatter(parties, position);
+    case OpKind::AllGather:
+      return all_gather(parties, position);
+    case OpKind::AllToAll:
+      return all_to_all(parties, position);
+    case OpKind::Broadcast:
+    case OpKind::Recv:
+      return copy(own.target, parties[0].source, own.bytes);
+    default:
+      return;  // a sender leaves its buffer to the receiver
+  }
+}
+
+}  // namespace lockstep::local

@@ -1,0 +1,149 @@
+// Attention: softmax(q kᵀ / sqrt(head_dim)) v, of every head, over the keys that are no later than
+// the query (Vaswani et al. 2017, section 3.2.1), and rotary positions (Su et al. 2021).
+#include <cmath>
+#include <limits>
+
+#include "backends/reference/kernels/definitions.hpp"
+#include "backends/reference/kernels/operands.hpp"
+
+namespace lockstep::reference {
+namespace {
+
+/// The positions in the sequence of `seq` tokens, or of two pieces of them that begin at `starts`.
+Column positions(Index seq, const double* starts = nullptr) {
+  const Column all = Column::LinSpaced(seq, 0, static_cast<double>(seq - 1));
+  if (starts == nullptr) return all;
+  Column pieces(seq);
+  pieces << starts[0] + all.head(seq / 2), starts[1] + all.head(seq / 2);
+  return pieces;
+}
+
+class Attention {
+ public:
+  /// kv: the position of that operand; starts is the next.
+  Attention(Operands& k, std::size_t kv)
+      : batch(k.dim(0)),
+        seq(k.dim(1)),
+        heads(k.dim(2)),
+        kv_heads(k.dim(3)),
+        dim(k.dim(4)),
+        parts(k.dim(5)),
+        k_(k),
+        kv_(kv) {}
+
+  const Index batch, seq, heads, kv_heads, dim, parts;
+
+  /// The columns of head h in a matrix of all heads.
+  template <class M>
+  auto head(M&& all, Index b, Index h) const {
+    return all.block(b * seq, h * dim, seq, dim);
+  }
+  auto queries(Index b, Index h) const { return head(k_.in(0, batch * seq), b, h); }
+  /// Keys of all heads, then values, that the queries of sequence b may look at.
+  Matrix keys_and_values(Index b) const {
+    const Index width = 2 * kv_heads * dim;
+    if (parts == 0) return k_.in(0, batch * seq).block(b * seq, heads * dim, seq, width);
+    Matrix all(parts * seq, width);
+    for (Index p = 0; p < parts; ++p) {
+      all.middleRows(p * seq, seq) =
+          k_.in(kv_, parts * batch * seq).middleRows((p * batch + b) * seq, seq);
+    }
+    return all;
+  }
+  /// The column at which the head of keys begins that query head h uses; values lie kv_heads × dim
+  /// columns behind.
+  Index key_column(Index h) const { return h / (heads / kv_heads) * dim; }
+  Index value_column(Index h) const { return key_column(h) + kv_heads * dim; }
+
+  /// q kᵀ / sqrt(dim) of head h; -infinity where the key is later than the query.
+  Matrix scores(Index b, Index h, const Matrix& kv) const {
+    Matrix s = product(queries(b, h), kv.middleCols(key_column(h), dim).transpose()) * scale();
+    Column query_at = positions(seq), key_at = query_at;
+    if (parts > 0) {
+      const double* const starts = k_.in(kv_ + 1).data();
+      query_at = positions(seq, starts);
+      key_at.resize(parts * seq);
+      for (Index p = 0; p < parts; ++p) {
+        key_at.segment(p * seq, seq) = positions(seq, starts + 2 * (p + 1));
+      }
+    }
+    for (Index i = 0; i < seq; ++i) {
+      for (Index j = 0; j < key_at.size(); ++j) {
+        if (key_at(j) > query_at(i)) s(i, j) = -std::numeric_limits<double>::infinity();
+      }
+    }
+    return s;
+  }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
+
+ private:
+  Operands& k_;
+  std::size_t kv_;
+};
+
+}  // namespace
+
+void attention_forward(Operands& k) {
+  const Attention a(k, 1);
+  for (Index b = 0; b < a.batch; ++b) {
+    const Matrix kv = a.keys_and_values(b);
+    for (Index h = 0; h < a.heads; ++h) {
+      const Matrix s = a.scores(b, h, kv);
+      const Column largest = s.rowwise().maxCoeff();
+      const Column lse = (s.colwise() - largest).exp().rowwise().sum().log() + largest;
+      const Matrix weights = (s.colwise() - lse).exp();
+      a.head(k.out(0, a.batch * a.seq), b, h) =
+          product(weights, kv.middleCols(a.value_column(h), a.dim));
+      k.out(1, a.batch * a.heads).row(b * a.heads + h) = lse.transpose();
+    }
+  }
+}
+
+void attention_backward(Operands& k) {
+  const Attention a(k, 4);
+  const Index rows = a.batch * a.seq;
+  for (Index b = 0; b < a.batch; ++b) {
+    const Matrix kv = a.keys_and_values(b);
+    Matrix dkv = Matrix::Zero(kv.rows(), kv.cols());
+    for (Index h = 0; h < a.heads; ++h) {
+      const auto lse = k.in(2, a.batch * a.heads).row(b * a.heads + h).transpose();
+      const Matrix weights = (a.scores(b, h, kv).colwise() - lse).exp();
+      const Matrix d_o = a.head(k.in(3, rows), b, h);
+      // Through the softmax: ds = p (dp - sum of p dp), and that sum is the one of o do.
+      const Matrix dp = product(d_o, kv.middleCols(a.value_column(h), a.dim).transpose());
+      const Column along = (a.head(k.in(1, rows), b, h) * d_o).rowwise().sum();
+      const Matrix ds = weights * (dp.colwise() - along) * a.scale();
+      a.head(k.out(0, rows), b, h) = product(ds, kv.middleCols(a.key_column(h), a.dim));
+      dkv.middleCols(a.key_column(h), a.dim) += product(ds.transpose(), a.queries(b, h));
+      dkv.middleCols(a.value_column(h), a.dim) += product(weights.transpose(), d_o);
+    }
+    if (a.parts == 0) {
+      k.out(0, rows).block(b * a.seq, a.heads * a.dim, a.seq, dkv.cols()) = dkv;
+    }
+    for (Index p = 0; p < a.parts; ++p) {
+      k.out(1, a.parts * rows).middleRows((p * a.batch + b) * a.seq, a.seq) =
+          dkv.middleRows(p * a.seq, a.seq);
+    }
+  }
+}
+
+void rope(Operands& k) {
+  const Index batch = k.dim(0), seq = k.dim(1), heads = k.dim(2), dim = k.dim(3);
+  const double sign = k.dim(5) != 0 ? -1 : 1;
+  const Column at = positions(seq, k.has_in(1) ? k.in(1).data() : nullptr);
+  const View x = k.in(0, batch * seq);
+  View y = k.out(0, batch * seq);
+  for (Index row = 0; row < batch * seq; ++row) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index i = 0; i < dim / 2; ++i) {
+        const double turns = -2.0 * static_cast<double>(i) / static_cast<double>(dim);
+        const double angle = sign * at(row % seq) * std::pow(k.scalar(0), turns);
+        const Index left = h * dim + i, right = left + dim / 2;
+        y(row, left) = x(row, left) * std::cos(angle) - x(row, right) * std::sin(angle);
+        y(row, right) = x(row, right) * std::cos(angle) + x(row, left) * std::sin(angle);
+      }
+    }
+  }
+}
+
+}  // namespace lockstep::reference

@@ -1,0 +1,78 @@
+// Functions of single elements, and copies that lay elements out anew.
+#include <cmath>
+
+#include "backends/reference/kernels/definitions.hpp"
+#include "backends/reference/kernels/operands.hpp"
+
+namespace lockstep::reference {
+namespace {
+
+/// GELU's tanh form (Hendrycks and Gimpel 2016) is x / 2 (1 + tanh(u)) with u = a (x + b x³). It is
+/// written as x sigmoid(2 u), which is the same and does not cancel where tanh(u) is near -1.
+constexpr double kA = 0.79788456080286535588;  // sqrt(2 / pi)
+constexpr double kB = 0.044715;
+Matrix gelu_gate(const View& x) { return sigmoid(2 * kA * (x + kB * x.cube())); }
+
+}  // namespace
+
+void gelu_forward(Operands& k) { k.out(0) = k.in(0) * gelu_gate(k.in(0)); }
+
+void gelu_backward(Operands& k) {
+  const View dy = k.in(0), x = k.in(1);
+  const Matrix gate = gelu_gate(x);
+  k.out(0) = dy * gate * (1 + x * (1 - gate) * 2 * kA * (1 + 3 * kB * x.square()));
+}
+
+void swiglu_forward(Operands& k) {
+  const Index rows = k.dim(0), cols = k.dim(1);
+  const View x = k.in(0, rows);
+  const auto gate = x.leftCols(cols);
+  k.out(0, rows) = gate * sigmoid(gate) * x.rightCols(cols);
+}
+
+void swiglu_backward(Operands& k) {
+  const Index rows = k.dim(0), cols = k.dim(1);
+  const View dy = k.in(0, rows), x = k.in(1, rows);
+  const auto gate = x.leftCols(cols);
+  const Matrix s = sigmoid(gate);
+  k.out(0, rows).leftCols(cols) = dy * x.rightCols(cols) * (s + gate * s * (1 - s));
+  k.out(0, rows).rightCols(cols) = dy * gate * s;
+}
+
+void relu_forward(Operands& k) {
+  k.out(0) = k.in(0).unaryExpr([](double x) { return x <= 0 ? 0 : x; });  // NaN stays NaN
+}
+
+void relu_backward(Operands& k) { k.out(0) = (k.in(1) > 0).select(k.in(0), 0); }
+
+void add(Operands& k) {
+  const Index rows = k.dim(0);
+  k.out(0, rows) = k.in(0, rows) + k.in(1, rows);
+  if (k.has_in(2)) k.out(0, rows).rowwise() += k.in(2).row(0);
+}
+
+void fill(Operands& k) { k.out(0) = k.scalar(0); }
+
+void regroup(Operands& k) {
+  const Index rows = k.dim(0), parts = k.dim(1), skip = k.dim(6);
+  const Index widths[] = {k.dim(2), k.dim(3), k.dim(4)};
+  const bool inverse = k.dim(5) != 0;
+  for (Index p = 0; p < parts; ++p) {
+    Index section = skip, column = 0;  // where a section begins in a row of x, and a part in y
+    for (const Index width : widths) {
+      auto in_x = inverse ? k.out(0, rows).middleCols(section + p * width, width)
+                          : k.in(0, rows).middleCols(section + p * width, width);
+      auto in_y = (inverse ? k.in(0, parts * rows) : k.out(0, parts * rows))
+                      .block(p * rows, column, rows, width);
+      if (inverse) {
+        in_x = in_y;
+      } else {
+        in_y = in_x;
+      }
+      section += parts * width;
+      column += width;
+    }
+  }
+}
+
+}  // namespace lockstep::reference

@@ -1,0 +1,131 @@
+// Mixtures of experts: products by expert, routing, combination.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "backends/reference/kernels/definitions.hpp"
+#include "backends/reference/kernels/operands.hpp"
+
+namespace lockstep::reference {
+
+void grouped_gemm(Operands& k) {
+  const Index groups = k.dim(0), chunks = k.dim(1), m = k.dim(2), n = k.dim(3), inner = k.dim(4);
+  const bool tb = k.dim(5) != 0;
+  for (Index part = 0; part < chunks * groups; ++part) {
+    const Index g = part % groups;
+    const auto a = k.in(0, chunks * groups * m).middleRows(part * m, m);
+    const auto b = tb ? k.in(1, groups * n).middleRows(g * n, n)
+                      : k.in(1, groups * inner).middleRows(g * inner, inner);
+    auto c = k.out(0, chunks * groups * m).middleRows(part * m, m);
+    c = tb ? product(a, b.transpose()) : product(a, b);
+    if (k.has_in(2)) c.rowwise() += k.in(2, groups).row(g);
+  }
+}
+
+void grouped_gemm_weight(Operands& k) {
+  const Index groups = k.dim(0), chunks = k.dim(1), rows = k.dim(2), m = k.dim(3), n = k.dim(4);
+  const Index all = chunks * groups * rows;
+  for (Index g = 0; g < groups; ++g) {
+    Matrix dw = Matrix::Zero(m, n);
+    Row dbias = Row::Zero(m);
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+      const auto dy = k.in(0, all).middleRows((chunk * groups + g) * rows, rows);
+      dw += product(dy.transpose(), k.in(1, all).middleRows((chunk * groups + g) * rows, rows));
+      dbias += dy.colwise().sum();
+    }
+    k.set(k.out(0, groups * m).middleRows(g * m, m), dw);
+    if (k.has_out(1)) k.set(k.out(1, groups).row(g), dbias);
+  }
+}
+
+namespace {
+
+/// The expert of a slot: its place, or -1 - expert where that was full.
+Index expert_of(double slot, Index capacity) {
+  const auto at = static_cast<Index>(slot);
+  return at < 0 ? -1 - at : at / capacity;
+}
+
+}  // namespace
+
+void route_forward(Operands& k) {
+  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
+  View probs = k.out(0, tokens), gates = k.out(1, tokens), slots = k.out(2, tokens);
+  View sources = k.out(3, experts);
+  const View logits = k.in(0, tokens);
+  Matrix chosen(tokens, choices);
+  for (Index t = 0; t < tokens; ++t) {
+    const Row e = (logits.row(t) - logits.row(t).maxCoeff()).exp();
+    probs.row(t) = e / e.sum();
+    std::vector<Index> order(static_cast<std::size_t>(experts));
+    std::iota(order.begin(), order.end(), Index{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Index a, Index b) { return probs(t, a) > probs(t, b); });
+    for (Index c = 0; c < choices; ++c) {
+      const Index expert = order[static_cast<std::size_t>(c)];
+      chosen(t, c) = static_cast<double>(expert);
+      gates(t, c) = probs(t, expert);
+    }
+    if (choices > 1) gates.row(t) /= gates.row(t).sum();
+  }
+  sources = -1;
+  std::vector<Index> taken(static_cast<std::size_t>(experts), 0);
+  for (Index c = 0; c < choices; ++c) {
+    for (Index t = 0; t < tokens; ++t) {
+      const auto expert = static_cast<Index>(chosen(t, c));
+      Index& place = taken[static_cast<std::size_t>(expert)];
+      slots(t, c) = static_cast<double>(place < capacity ? expert * capacity + place : -1 - expert);
+      if (place < capacity) sources(expert, place++) = static_cast<double>(t);
+    }
+  }
+}
+
+void route_backward(Operands& k) {
+  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
+  const View dgates = k.in(0, tokens), probs = k.in(1, tokens), slots = k.in(2, tokens);
+  const double all = static_cast<double>(tokens * choices);
+  Row load = Row::Zero(experts);  // the part of all choices that is the expert's
+  for (Index i = 0; i < tokens * choices; ++i) load(expert_of(k.in(2)(i), capacity)) += 1 / all;
+  for (Index t = 0; t < tokens; ++t) {
+    Row dprobs = k.scalar(0) * static_cast<double>(experts) * load;
+    Row p(choices);  // of the chosen; the gates are p / sum, of one choice p
+    for (Index c = 0; c < choices; ++c) p(c) = probs(t, expert_of(slots(t, c), capacity));
+    const double along = (dgates.row(t) * p / p.sum()).sum();
+    for (Index c = 0; c < choices; ++c) {
+      dprobs(expert_of(slots(t, c), capacity)) +=
+          choices > 1 ? (dgates(t, c) - along) / p.sum() : dgates(t, c);
+    }
+    k.out(0, tokens).row(t) = probs.row(t) * (dprobs - (dprobs * probs.row(t)).sum());
+  }
+}
+
+void combine_forward(Operands& k) {
+  const Index tokens = k.dim(0), choices = k.dim(2), places = k.dim(3);
+  View y = k.out(0, tokens);
+  y = 0;
+  if (k.has_in(3)) y += k.in(3, tokens);
+  for (Index t = 0; t < tokens; ++t) {
+    for (Index c = 0; c < choices; ++c) {
+      const auto slot = static_cast<Index>(k.in(2, tokens)(t, c));
+      if (slot >= 0) y.row(t) += k.in(1, tokens)(t, c) * k.in(0, places).row(slot);
+    }
+  }
+}
+
+void combine_backward(Operands& k) {
+  const Index tokens = k.dim(0), choices = k.dim(2), places = k.dim(3);
+  const View dy = k.in(0, tokens);
+  View dx = k.out(0, places), dgates = k.out(1, tokens);
+  dx = 0;
+  dgates = 0;
+  for (Index t = 0; t < tokens; ++t) {
+    for (Index c = 0; c < choices; ++c) {
+      const auto slot = static_cast<Index>(k.in(3, tokens)(t, c));
+      if (slot < 0) continue;
+      dx.row(slot) += k.in(2, tokens)(t, c) * dy.row(t);
+      dgates(t, c) = (dy.row(t) * k.in(1, places).row(slot)).sum();
+    }
+  }
+}
+
+}  // namespace lockstep::reference

@@ -1,0 +1,143 @@
+#include "backends/reference/kernels/kernels.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "backends/reference/kernels/definitions.hpp"
+#include "backends/reference/kernels/operands.hpp"
+
+namespace lockstep::reference {
+namespace {
+
+void delay(Operands& k) { std::this_thread::sleep_for(std::chrono::duration<double>(k.scalar(0))); }
+
+using Definition = void (*)(Operands&);
+Definition definition_of(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::Gemm:
+      return gemm;
+    case KernelKind::ColumnSum:
+      return column_sum;
+    case KernelKind::AttentionForward:
+      return attention_forward;
+    case KernelKind::AttentionBackward:
+      return attention_backward;
+    case KernelKind::LayerNormForward:
+      return layer_norm_forward;
+    case KernelKind::LayerNormBackwardInput:
+      return layer_norm_backward_input;
+    case KernelKind::LayerNormBackwardWeight:
+      return layer_norm_backward_weight;
+    case KernelKind::RmsNormForward:
+      return rms_norm_forward;
+    case KernelKind::RmsNormBackwardInput:
+      return rms_norm_backward_input;
+    case KernelKind::RmsNormBackwardWeight:
+      return rms_norm_backward_weight;
+    case KernelKind::GeluForward:
+      return gelu_forward;
+    case KernelKind::GeluBackward:
+      return gelu_backward;
+    case KernelKind::SwigluForward:
+      return swiglu_forward;
+    case KernelKind::SwigluBackward:
+      return swiglu_backward;
+    case KernelKind::Rope:
+      return rope;
+    case KernelKind::EmbeddingForward:
+      return embedding_forward;
+    case KernelKind::EmbeddingBackward:
+      return embedding_backward;
+    case KernelKind::CrossEntropy:
+      return cross_entropy;
+    case KernelKind::CrossEntropyStats:
+      return cross_entropy_stats;
+    case KernelKind::CrossEntropyParallel:
+      return cross_entropy_parallel;
+    case KernelKind::Add:
+      return add;
+    case KernelKind::Regroup:
+      return regroup;
+    case KernelKind::Fill:
+      return fill;
+    case KernelKind::Sum:
+      return sum;
+    case KernelKind::NormSquared:
+      return norm_squared;
+    case KernelKind::ClipCoefficient:
+      return clip_coefficient;
+    case KernelKind::AdamW:
+      return adamw;
+    case KernelKind::Sgd:
+      return sgd;
+    case KernelKind::Conv2dForward:
+      return conv2d_forward;
+    case KernelKind::Conv2dBackwardInput:
+      return conv2d_backward_input;
+    case KernelKind::Conv2dBackwardWeight:
+      return conv2d_backward_weight;
+    case KernelKind::BatchNormStatistics:
+      return batch_norm_statistics;
+    case KernelKind::BatchNormCombine:
+      return batch_norm_combine;
+    case KernelKind::BatchNormRunning:
+      return batch_norm_running;
+    case KernelKind::BatchNormForward:
+      return batch_norm_forward;
+    case KernelKind::BatchNormBackwardSums:
+      return batch_norm_backward_sums;
+    case KernelKind::BatchNormBackwardInput:
+      return batch_norm_backward_input;
+    case KernelKind::BatchNormBackwardWeight:
+      return batch_norm_backward_weight;
+    case KernelKind::ReluForward:
+      return relu_forward;
+    case KernelKind::ReluBackward:
+      return relu_backward;
+    case KernelKind::MaxPoolForward:
+      return max_pool_forward;
+    case KernelKind::MaxPoolBackward:
+      return max_pool_backward;
+    case KernelKind::AveragePoolForward:
+      return average_pool_forward;
+    case KernelKind::AveragePoolBackward:
+      return average_pool_backward;
+    case KernelKind::GroupedGemm:
+      return grouped_gemm;
+    case KernelKind::GroupedGemmWeight:
+      return grouped_gemm_weight;
+    case KernelKind::RouteForward:
+      return route_forward;
+    case KernelKind::RouteBackward:
+      return route_backward;
+    case KernelKind::CombineForward:
+      return combine_forward;
+    case KernelKind::CombineBackward:
+      return combine_backward;
+    case KernelKind::Delay:
+      return delay;
+  }
+  return nullptr;
+}
+
+bool computes(const Operand& operand) {
+  return !operand.present() || operand.dtype == DType::F64 || operand.dtype == DType::F32 ||
+         operand.dtype == DType::BF16 || operand.dtype == DType::I32;
+}
+
+}  // namespace
+
+bool supports(const Kernel& kernel) {
+  return std::all_of(kernel.in.begin(), kernel.in.end(), computes) &&
+         std::all_of(kernel.out.begin(), kernel.out.end(), computes);
+}
+
+void run_kernel(const Kernel& kernel, std::span<std::byte* const> buffers,
+                const StepContext& context) {
+  Operands operands(kernel, buffers, context);
+  definition_of(kernel.kind)(operands);
+  operands.store();
+}
+
+}  // namespace lockstep::reference

@@ -1,0 +1,63 @@
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) of rows.
+#include "backends/reference/kernels/definitions.hpp"
+#include "backends/reference/kernels/operands.hpp"
+
+namespace lockstep::reference {
+namespace {
+
+/// (x - mean) × rstd with the saved statistics; of RMS norm the mean counts as zero.
+Matrix normalized(const View& x, const View& stats, bool centered) {
+  const auto rstd = stats.col(stats.cols() - 1);
+  if (!centered) return x.colwise() * rstd;
+  return (x.colwise() - stats.col(0)).colwise() * rstd;
+}
+
+/// With g = dy w: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) for RMS norm.
+void backward_input(Operands& k, bool centered) {
+  const Index rows = k.dim(0);
+  const View stats = k.in(3, rows);
+  const Matrix xhat = normalized(k.in(1, rows), stats, centered);
+  const Matrix g = k.in(0, rows).rowwise() * k.in(2).row(0);
+  const Column along = (g * xhat).rowwise().mean();
+  Matrix dx = g - xhat.colwise() * along;
+  if (centered) dx.colwise() -= g.rowwise().mean().eval();
+  dx.colwise() *= stats.col(stats.cols() - 1);
+  if (k.has_in(4)) dx += k.in(4, rows);
+  k.out(0, rows) = dx;
+}
+
+void backward_weight(Operands& k, bool centered) {
+  const Index rows = k.dim(0);
+  const View dy = k.in(0, rows);
+  const Matrix xhat = normalized(k.in(1, rows), k.in(2, rows), centered);
+  k.set(k.out(0), (dy * xhat).colwise().sum());
+  if (centered) k.set(k.out(1), dy.colwise().sum());
+}
+
+}  // namespace
+
+void layer_norm_forward(Operands& k) {
+  const Index rows = k.dim(0);
+  const View x = k.in(0, rows);
+  View stats = k.out(1, rows);
+  stats.col(0) = x.rowwise().mean();
+  const Matrix centered = x.colwise() - stats.col(0);
+  stats.col(1) = (centered.square().rowwise().mean() + k.scalar(0)).rsqrt();
+  k.out(0, rows) =
+      (normalized(x, stats, true).rowwise() * k.in(1).row(0)).rowwise() + k.in(2).row(0);
+}
+
+void rms_norm_forward(Operands& k) {
+  const Index rows = k.dim(0);
+  const View x = k.in(0, rows);
+  View stats = k.out(1, rows);
+  stats.col(0) = (x.square().rowwise().mean() + k.scalar(0)).rsqrt();
+  k.out(0, rows) = normalized(x, stats, false).rowwise() * k.in(1).row(0);
+}
+
+void layer_norm_backward_input(Operands& k) { backward_input(k, true); }
+void layer_norm_backward_weight(Operands& k) { backward_weight(k, true); }
+void rms_norm_backward_input(Operands& k) { backward_input(k, false); }
+void rms_norm_backward_weight(Operands& k) { backward_weight(k, false); }
+
+}  // namespace lockstep::reference

@@ -1,0 +1,73 @@
+// Operands: the operands of one kernel as matrices of float64, and what the definitions share. For
+// the files of this folder alone, because it includes Eigen.
+#pragma once
+
+#define EIGEN_DONT_VECTORIZE  // exp and its like are the C library's, and NaN stays NaN
+#include <Eigen/Core>
+#include <span>
+#include <vector>
+
+#include "core/ir/kernels/kernel.hpp"
+#include "core/run/device.hpp"
+
+namespace lockstep::reference {
+
+using Eigen::Index;
+using Matrix = Eigen::Array<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Column = Eigen::Array<double, Eigen::Dynamic, 1>;
+using Row = Eigen::Array<double, 1, Eigen::Dynamic>;
+using View = Eigen::Map<Matrix>;
+
+/// Copies of the operands: what a kernel reads never changes while it writes, wherever operands lie
+/// in memory. Indices of kernels' operands, dims and scalars are positions in their table
+/// (core/ir/kernels/kernel.hpp).
+class Operands {
+ public:
+  Operands(const Kernel& kernel, std::span<std::byte* const> buffers, const StepContext& context);
+  /// Rounds the outputs into their places.
+  void store() const;
+
+  Index dim(std::size_t i) const { return kernel_.dims[i]; }
+  double scalar(std::size_t i) const { return kernel_.scalars[i]; }
+  const Kernel& kernel() const { return kernel_; }
+  const StepContext& context() const { return context_; }
+
+  bool has_in(std::size_t i) const { return i < in_.size() && in_[i].address != nullptr; }
+  bool has_out(std::size_t i) const { return i < out_.size() && out_[i].address != nullptr; }
+  /// All elements of an operand that is present, in `rows` rows of equal length. Integers are
+  /// float64, too. An output holds what is in memory until it is written.
+  View in(std::size_t i, Index rows = 1) { return view(in_[i], rows); }
+  View out(std::size_t i, Index rows = 1) { return view(out_[i], rows); }
+  /// The "(+)=" of the table: adds to an output, or overwrites it.
+  template <class Output, class Value>
+  void set(Output&& output, const Value& value) const {
+    if (kernel_.accumulate) {
+      output += value;
+    } else {
+      output = value;
+    }
+  }
+
+ private:
+  struct Copy {
+    std::byte* address = nullptr;  // null: absent
+    DType dtype = DType::F32;
+    std::vector<double> values;
+  };
+  static View view(Copy& copy, Index rows);
+
+  const Kernel& kernel_;
+  const StepContext& context_;
+  std::vector<Copy> in_, out_;
+};
+
+/// a b, of matrices.
+Matrix product(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b);
+
+/// 1 / (1 + exp(-x))
+template <class Values>
+auto sigmoid(const Values& x) {
+  return (1 + (-x).exp()).inverse();
+}
+
+}  // namespace lockstep::reference

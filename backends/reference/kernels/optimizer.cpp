@@ -1,0 +1,70 @@
+// Norms of gradients, clipping, and the optimizers.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/reference/kernels/definitions.hpp"
+#include "backends/reference/kernels/operands.hpp"
+#include "core/base/random_rounding.hpp"
+
+namespace lockstep::reference {
+namespace {
+
+/// Of many elements, as exactly as float64 can say it.
+template <class Values>
+double total(const Values& values) {
+  return static_cast<double>(values.template cast<long double>().sum());
+}
+
+/// The gradient times the clipping coefficient, if there is one.
+Row clipped(Operands& k) { return k.in(0).row(0) * (k.has_in(1) ? k.in(1)(0) : 1.0); }
+
+}  // namespace
+
+void sum(Operands& k) { k.set(k.out(0), total(k.in(0))); }
+
+void norm_squared(Operands& k) {
+  const Index n = k.dim(0), blocks = k.dim(1), length = (n + blocks - 1) / blocks;
+  for (Index b = 0; b < blocks; ++b) {
+    const Index begin = std::min(n, b * length), end = std::min(n, begin + length);
+    k.set(k.out(0)(b), total(k.in(0).row(0).segment(begin, end - begin).square()));
+  }
+}
+
+void clip_coefficient(Operands& k) {
+  const double norm = std::sqrt(total(k.in(0))), most = k.scalar(0);
+  k.out(0) = most > 0 ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
+  k.out(1) = norm;
+}
+
+/// Loshchilov and Hutter 2019, algorithm 2, with the learning rate as torch.optim.AdamW has it.
+void adamw(Operands& k) {
+  const double beta1 = k.scalar(0), beta2 = k.scalar(1), eps = k.scalar(2), decay = k.scalar(3);
+  const double lr = k.context().lr, t = k.context().step + 1;
+  const Row old_w = k.out(0).row(0), old_m = k.out(1).row(0), old_v = k.out(2).row(0);
+  const Row g = clipped(k);
+  const Row m = beta1 * old_m + (1 - beta1) * g;
+  const Row v = beta2 * old_v + (1 - beta2) * g.square();
+  Row w = old_w - lr * decay * old_w -
+          lr * (m / (1 - std::pow(beta1, t))) / ((v / (1 - std::pow(beta2, t))).sqrt() + eps);
+  if (k.kernel().stochastic) {
+    const std::uint64_t key = rounding_key(k.context().seed, k.context().step);
+    const auto narrow = [](double x) { return static_cast<float>(x); };
+    for (Index i = 0; i < w.size(); ++i) {
+      w(i) = rounded_at_random(narrow(w(i)), rounding_bits(key, narrow(old_w(i)), narrow(old_m(i)),
+                                                           narrow(old_v(i)), narrow(k.in(0)(i))));
+    }
+  }
+  k.out(0) = w;
+  k.out(1) = m;
+  k.out(2) = v;
+}
+
+/// torch.optim.SGD: the decay is part of the gradient.
+void sgd(Operands& k) {
+  const double momentum = k.scalar(0), decay = k.scalar(1);
+  const Row w = k.out(0).row(0);
+  k.out(1) = momentum * k.out(1) + (clipped(k) + decay * w);
+  k.out(0) = w - k.context().lr * k.out(1);
+}
+
+}  // namespace lockstep::reference

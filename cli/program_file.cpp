@@ -1,0 +1,70 @@
+#include "cli/program_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
+
+namespace lockstep {
+
+bool is_program_file(const std::string& path) {
+  if (path.ends_with(".program")) return true;
+  std::ifstream file(path, std::ios::binary);
+  constexpr std::string_view kFirst = "lockstep_program";
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    return std::string_view(line).substr(begin).starts_with(kFirst);
+  }
+  return false;
+}
+
+LoadedProgram load_program(const std::string& path) {
+  LoadedProgram loaded;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!(file && text << file.rdbuf())) {
+    loaded.errors.push_back({ErrorKind::Parse, "cannot read the program", SourceSpan{path, 0, 0}});
+    return loaded;
+  }
+  Result<Program> program = parse_program(text.str(), path);
+  if (!program) {
+    loaded.errors.push_back(program.error());
+    return loaded;
+  }
+  loaded.program = std::move(*program);
+  loaded.errors = verify(loaded.program);
+  for (Error& fault : loaded.errors) {  // of a text that a user has written, not of ours
+    fault.kind = ErrorKind::InvalidSpec;
+    fault.where = SourceSpan{path, 0, 0};
+  }
+  return loaded;
+}
+
+Result<void> check_fits(const Program& program, const ClusterSpec& cluster) {
+  const int world = program.mesh.world_size();
+  if (cluster.capacity() < world) {
+    return Error{ErrorKind::InvalidSpec,
+                 fmt::format("the program has {} ranks, cluster '{}' has room for {}", world,
+                             cluster.name, cluster.capacity()),
+                 std::nullopt};
+  }
+  const int sharing = std::max(1, std::min(cluster.ranks_per_device, world));
+  const Bytes capacity{cluster.device.memory.v / sharing};
+  for (const Role& role : program.roles) {
+    if (capacity.v <= 0 || role.arena <= capacity) continue;
+    constexpr double kGiga = 1e9;
+    return Error{ErrorKind::OutOfMemory,
+                 fmt::format("rank {} needs {:.2f} GB, its device has {:.2f} GB",
+                             role.ranks.front(), static_cast<double>(role.arena.v) / kGiga,
+                             static_cast<double>(capacity.v) / kGiga),
+                 std::nullopt};
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// ThreadTeam: threads that live as long as the team and work together when they are asked to: the
+// ranks of a run, the threads of a rank's kernels, those of a search.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace lockstep {
+
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int members);  // at least 1; the caller's thread is member 0
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+  int size() const;
+  /// Calls body(member) for every member in [0, size) at once, always on the same thread for one
+  /// member; returns when all have returned. `body` does not throw. Not reentrant.
+  void run(const std::function<void(int member)>& body);
+  /// Calls body(begin, end) for disjoint ranges that cover [0, n), each a multiple of `grain` long
+  /// except the last; returns when all are done. The split depends on size() only. With one thread
+  /// it is a plain call. Not reentrant.
+  void parallel_for(std::int64_t n, std::int64_t grain,
+                    const std::function<void(std::int64_t, std::int64_t)>& body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+// Causal attention with grouped queries, and the rotary positions before it.
+#include "core/ir/kernels/rows.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Each rank of a divided sequence holds two pieces of equal length, one from either half.
+std::string_view uneven_pieces(const Kernel& kernel) {
+  const std::int64_t seq = kernel.dims[1], parts = kernel.dims[5];
+  return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
+}
+
+}  // namespace
+
+std::vector<KernelRow> rows::attention() {
+  const auto dims = words("batch seq heads kv_heads head_dim parts");
+  return {
+      // o = softmax(q kᵀ / sqrt(head_dim), causal) v for every head; heads / kv_heads queries share
+      // a key and a value.
+      //   qkv [batch, seq, heads + 2 kv_heads, head_dim]: query heads, then keys, then values
+      //   o [batch, seq, heads, head_dim]
+      //   lse [batch, heads, seq]: logarithm of the sum of exp of a row's scores
+      // parts > 0: seq are the tokens of one of so many ranks, in two pieces of equal length. Keys
+      // and values are those of all ranks, kv [parts, batch, seq, 2 kv_heads, head_dim], and those
+      // in qkv are not read. starts [parts + 1, 2] says where the pieces begin in the sequence: the
+      // own ones first, then by part; the very first of these begins at 0.
+      // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
+      // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many.
+      {.kind = K::AttentionForward,
+       .name = "attention_forward",
+       .dims = dims,
+       .in = {{.name = "qkv",
+               .extent = "batch seq (heads + 2 kv_heads) head_dim",
+               .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
+              {.name = "[kv]",
+               .extent = "parts batch seq 2 kv_heads head_dim",
+               .given_if = "parts"},
+              {.name = "[starts]",
+               .extent = "2 (parts + 1) !!parts",
+               .type = Index,
+               .given_if = "parts"}},
+       .out = {{"o", "batch seq heads head_dim"}, {"lse", "batch heads seq", Sums}},
+       .flops = "2 head_dim batch heads seq (seq (parts + !parts) + 1)",
+       .fault = uneven_pieces},
+      // The gradient of attention_forward, for do the gradient of o; scores are computed again.
+      // With kv, dqkv holds gradients of the queries only, what lies behind them stays as it is,
+      // and those of all ranks' keys and values are in dkv (as kv).
+      // Flops: 10 head_dim a score, as every implementation that never stores scores must.
+      {.kind = K::AttentionBackward,
+       .name = "attention_backward",
+       .dims = dims,
+       .in = {{.name = "qkv",
+               .extent = "batch seq (heads + 2 kv_heads) head_dim",
+               .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
+              {"o", "batch seq heads head_dim"},
+              {"lse", "batch heads seq", Sums},
+              {"do", "batch seq heads head_dim"},
+              {.name = "[kv]",
+               .extent = "parts batch seq 2 kv_heads head_dim",
+               .given_if = "parts"},
+              {.name = "[starts]",
+               .extent = "2 (parts + 1) !!parts",
+               .type = Index,
+               .given_if = "parts"}},
+       .out = {{.name = "dqkv",
+                .extent = "batch seq (heads + 2 kv_heads) head_dim",
+                .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
+               {.name = "[dkv]",
+                .extent = "parts batch seq 2 kv_heads head_dim",
+                .given_if = "parts"}},
+       .flops = "5 head_dim batch heads seq (seq (parts + !parts) + 1)",
+       .fault = uneven_pieces},
+      // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
+      // position's angles, whose base is theta. Halves are paired (i, i + head_dim / 2), as in
+      // Hugging Face's models. inverse 1: by the negative angles.
+      // starts: the positions at which the two halves of seq begin; absent: 0 and seq / 2.
+      {.kind = K::Rope,
+       .name = "rope",
+       .dims = words("batch seq heads head_dim row_heads inverse"),
+       .scalars = words("theta"),
+       .in = {{.name = "x",
+               .extent = "batch seq row_heads head_dim",
+               .moved = "batch seq heads head_dim"},
+              {"[starts]", "2", Index}},
+       .out = {{.name = "x",
+                .extent = "batch seq row_heads head_dim",
+                .moved = "batch seq heads head_dim"}},
+       .flops = "3 batch seq heads head_dim"},
+  };
+}
+
+}  // namespace lockstep

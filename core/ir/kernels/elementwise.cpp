@@ -1,0 +1,82 @@
+// Activations, sums of tensors, rearrangement, constants, and time that passes.
+#include "core/ir/kernels/rows.hpp"
+
+namespace lockstep {
+
+std::vector<KernelRow> rows::elementwise() {
+  return {
+      // y = gelu(x), its tanh form
+      {.kind = K::GeluForward,
+       .name = "gelu_forward",
+       .dims = words("n"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "n"}},
+       .flops = "9 n"},
+      // dx = dy gelu'(x); dx may alias dy
+      {.kind = K::GeluBackward,
+       .name = "gelu_backward",
+       .dims = words("n"),
+       .in = {{"dy", "n"}, {"x", "n"}},
+       .out = {{"dx", "n"}},
+       .flops = "17 n"},
+      // y [rows, cols] = silu(x[:, :cols]) x[:, cols:], of x [rows, 2 cols]
+      {.kind = K::SwigluForward,
+       .name = "swiglu_forward",
+       .dims = words("rows cols"),
+       .in = {{"x", "rows 2 cols"}},
+       .out = {{"y", "rows cols"}},
+       .flops = "6 rows cols"},
+      // dx [rows, 2 cols]: the gradient of swiglu_forward
+      {.kind = K::SwigluBackward,
+       .name = "swiglu_backward",
+       .dims = words("rows cols"),
+       .in = {{"dy", "rows cols"}, {"x", "rows 2 cols"}},
+       .out = {{"dx", "rows 2 cols"}},
+       .flops = "12 rows cols"},
+      // y = max(x, 0); y may alias x
+      {.kind = K::ReluForward,
+       .name = "relu_forward",
+       .dims = words("n"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "n"}},
+       .flops = "n"},
+      // dx = dy where y > 0, else 0; dx may alias dy
+      {.kind = K::ReluBackward,
+       .name = "relu_backward",
+       .dims = words("n"),
+       .in = {{"dy", "n"}, {"y", "n"}},
+       .out = {{"dx", "n"}},
+       .flops = "n"},
+      // y = x + resid + bias (to each row)
+      {.kind = K::Add,
+       .name = "add",
+       .dims = words("rows cols"),
+       .in = {{"x", "rows cols"}, {"resid", "rows cols"}, {"[bias]", "cols"}},
+       .out = {{"y", "rows cols"}},
+       .flops = "(1 + [bias]) rows cols"},
+      // x [rows, skip + parts (a + b + c)]: behind `skip` columns, sections of parts × a, parts × b
+      // and parts × c columns. y [parts, rows, a + b + c]: of every section its p-th part, p by p.
+      // inverse 1: the other way, y has the columns of x, and its first `skip` stay as they are.
+      {.kind = K::Regroup,
+       .name = "regroup",
+       .dims = words("rows parts a b c inverse skip"),
+       .in = {{.name = "x",
+               .extent = "rows (parts (a + b + c) + skip !inverse)",
+               .moved = "rows parts (a + b + c)"}},
+       .out = {{.name = "y",
+                .extent = "rows (parts (a + b + c) + skip !!inverse)",
+                .effect = Update,
+                .moved = "rows parts (a + b + c)",
+                .updates_if = "inverse skip"}}},
+      // y = value
+      {.kind = K::Fill,
+       .name = "fill",
+       .dims = words("n"),
+       .scalars = words("value"),
+       .out = {{"y", "n"}}},
+      // Nothing, for so many seconds: layers of which only the time is known.
+      {.kind = K::Delay, .name = "delay", .scalars = words("seconds")},
+  };
+}
+
+}  // namespace lockstep

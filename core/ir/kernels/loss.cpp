@@ -1,0 +1,43 @@
+// Cross-entropy, whole and over a vocabulary that is divided among ranks.
+#include "core/ir/kernels/rows.hpp"
+
+namespace lockstep {
+
+std::vector<KernelRow> rows::losses() {
+  return {
+      // loss (+)= scale × sum over rows of -log softmax(logits)[target]
+      // dlogits = scale × the gradient of that sum; dlogits may alias logits
+      {.kind = K::CrossEntropy,
+       .name = "cross_entropy",
+       .dims = words("rows cols"),
+       .scalars = words("scale"),
+       .in = {{"logits", "rows cols"}, {"targets", "rows", Index}},
+       .out = {{"dlogits", "rows cols"}, {"loss", "1", Real, Accumulate}},
+       .flops = "6 rows cols"},
+      // Of one part of the vocabulary, stats [rows, 3]: the largest logit, the sum of exp(logit -
+      // largest), and the logit of the target, or -infinity where the target lies outside [0,
+      // cols).
+      //   columns [1]: only so many of cols count; absent: all
+      {.kind = K::CrossEntropyStats,
+       .name = "cross_entropy_stats",
+       .dims = words("rows cols"),
+       .in = {{"logits", "rows cols"}, {"targets", "rows", Index}, {"[columns]", "1", Index}},
+       .out = {{"stats", "rows 3", Sums}},
+       .flops = "4 rows cols"},
+      // loss and dlogits as of cross_entropy over the whole vocabulary, dlogits of this part, from
+      // stats [parts, rows, 3] of all parts; dlogits is zero from `columns` on, and may alias
+      // logits
+      {.kind = K::CrossEntropyParallel,
+       .name = "cross_entropy_parallel",
+       .dims = words("rows cols parts"),
+       .scalars = words("scale"),
+       .in = {{"logits", "rows cols"},
+              {"targets", "rows", Index},
+              {"stats", "parts rows 3", Sums},
+              {"[columns]", "1", Index}},
+       .out = {{"dlogits", "rows cols"}, {"loss", "1", Real, Accumulate}},
+       .flops = "3 rows cols"},
+  };
+}
+
+}  // namespace lockstep

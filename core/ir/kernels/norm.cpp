@@ -1,0 +1,151 @@
+// Layer norm, RMS norm and batch norm.
+#include "core/ir/kernels/rows.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace rows;
+
+// xhat below is the normalized input: (x - mean) / sqrt(variance + eps), or x / sqrt(mean of x² +
+// eps) of RMS norm.
+
+std::vector<KernelRow> layer_norms() {
+  const auto dims = words("rows cols");
+  return {
+      // y = xhat w + b, over each row of x [rows, cols]
+      //   stats [rows, 2]: mean, then 1 / sqrt(variance + eps)
+      {.kind = K::LayerNormForward,
+       .name = "layer_norm_forward",
+       .dims = dims,
+       .scalars = words("eps"),
+       .in = {{"x", "rows cols"}, {"w", "cols"}, {"b", "cols"}},
+       .out = {{"y", "rows cols"}, {"stats", "rows 2", Sums}},
+       .flops = "8 rows cols"},
+      // dx = the gradient with respect to x + resid; dx may alias resid
+      {.kind = K::LayerNormBackwardInput,
+       .name = "layer_norm_backward_input",
+       .dims = dims,
+       .in = {{"dy", "rows cols"},
+              {"x", "rows cols"},
+              {"w", "cols"},
+              {"stats", "rows 2", Sums},
+              {"[resid]", "rows cols"}},
+       .out = {{"dx", "rows cols"}},
+       .flops = "(10 + [resid]) rows cols"},
+      // dw (+)= sum over rows of dy xhat; db (+)= sum over rows of dy
+      {.kind = K::LayerNormBackwardWeight,
+       .name = "layer_norm_backward_weight",
+       .dims = dims,
+       .in = {{"dy", "rows cols"}, {"x", "rows cols"}, {"stats", "rows 2", Sums}},
+       .out = {{"dw", "cols", Mixed, Accumulate}, {"db", "cols", Mixed, Accumulate}},
+       .flops = "5 rows cols"},
+      // y = xhat w, over each row of x [rows, cols]
+      //   stats [rows]: 1 / sqrt(mean of x² + eps)
+      {.kind = K::RmsNormForward,
+       .name = "rms_norm_forward",
+       .dims = dims,
+       .scalars = words("eps"),
+       .in = {{"x", "rows cols"}, {"w", "cols"}},
+       .out = {{"y", "rows cols"}, {"stats", "rows", Sums}},
+       .flops = "4 rows cols"},
+      // dx = the gradient with respect to x + resid; dx may alias resid
+      {.kind = K::RmsNormBackwardInput,
+       .name = "rms_norm_backward_input",
+       .dims = dims,
+       .in = {{"dy", "rows cols"},
+              {"x", "rows cols"},
+              {"w", "cols"},
+              {"stats", "rows", Sums},
+              {"[resid]", "rows cols"}},
+       .out = {{"dx", "rows cols"}},
+       .flops = "(6 + [resid]) rows cols"},
+      // dw (+)= sum over rows of dy xhat
+      {.kind = K::RmsNormBackwardWeight,
+       .name = "rms_norm_backward_weight",
+       .dims = dims,
+       .in = {{"dy", "rows cols"}, {"x", "rows cols"}, {"stats", "rows", Sums}},
+       .out = {{"dw", "cols", Mixed, Accumulate}},
+       .flops = "3 rows cols"},
+  };
+}
+
+// Statistics of batch norm are [2, cols]: of every column the mean, then the variance, over the
+// rows and divided by their number.
+std::vector<KernelRow> batch_norms() {
+  const auto dims = words("rows cols");
+  return {
+      // stats: of x [rows, cols]
+      {.kind = K::BatchNormStatistics,
+       .name = "batch_norm_statistics",
+       .dims = dims,
+       .in = {{"x", "rows cols"}},
+       .out = {{"stats", "2 cols", Sums}},
+       .flops = "4 rows cols"},
+      // stats: of all rows, from each [parts, 2, cols], the statistics of as many rows each
+      {.kind = K::BatchNormCombine,
+       .name = "batch_norm_combine",
+       .dims = words("parts cols"),
+       .in = {{"each", "parts 2 cols", Sums}},
+       .out = {{"stats", "2 cols", Sums}},
+       .flops = "5 parts cols"},
+      // running += momentum (stats - running), the variance of stats times correction first: n /
+      // (n - 1) makes it the unbiased one of n rows
+      {.kind = K::BatchNormRunning,
+       .name = "batch_norm_running",
+       .dims = words("cols"),
+       .scalars = words("momentum correction"),
+       .in = {{"stats", "2 cols", Sums}},
+       .out = {{"running", "2 cols", Mixed, Update}},
+       .flops = "7 cols"},
+      // y = xhat w + b + resid
+      {.kind = K::BatchNormForward,
+       .name = "batch_norm_forward",
+       .dims = dims,
+       .scalars = words("eps"),
+       .in = {{"x", "rows cols"},
+              {"w", "cols"},
+              {"b", "cols"},
+              {"stats", "2 cols", Sums},
+              {"[resid]", "rows cols"}},
+       .out = {{"y", "rows cols"}},
+       .flops = "(4 + [resid]) rows cols"},
+      // sums: over the rows, of dy, then of dy xhat
+      {.kind = K::BatchNormBackwardSums,
+       .name = "batch_norm_backward_sums",
+       .dims = dims,
+       .scalars = words("eps"),
+       .in = {{"dy", "rows cols"}, {"x", "rows cols"}, {"stats", "2 cols", Sums}},
+       .out = {{"sums", "2 cols", Sums}},
+       .flops = "5 rows cols"},
+      // dx = w / sqrt(variance + eps) (dy - (sums[0] + xhat sums[1]) / count); dx may alias dy
+      //   count: the rows that stats and sums are of
+      {.kind = K::BatchNormBackwardInput,
+       .name = "batch_norm_backward_input",
+       .dims = dims,
+       .scalars = words("eps count"),
+       .in = {{"dy", "rows cols"},
+              {"x", "rows cols"},
+              {"w", "cols"},
+              {"stats", "2 cols", Sums},
+              {"sums", "2 cols", Sums}},
+       .out = {{"dx", "rows cols"}},
+       .flops = "6 rows cols"},
+      // dw (+)= sums[1]; db (+)= sums[0]
+      {.kind = K::BatchNormBackwardWeight,
+       .name = "batch_norm_backward_weight",
+       .dims = words("cols"),
+       .in = {{"sums", "2 cols", Sums}},
+       .out = {{"dw", "cols", Mixed, Accumulate}, {"db", "cols", Mixed, Accumulate}},
+       .flops = "2 cols"},
+  };
+}
+
+}  // namespace
+
+std::vector<KernelRow> rows::norms() {
+  std::vector<KernelRow> all = layer_norms();
+  for (KernelRow& row : batch_norms()) all.push_back(std::move(row));
+  return all;
+}
+
+}  // namespace lockstep

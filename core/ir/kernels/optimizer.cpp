@@ -1,0 +1,52 @@
+// Updates of weights, and the norm of the gradient that clips them.
+#include "core/ir/kernels/rows.hpp"
+
+namespace lockstep {
+
+std::vector<KernelRow> rows::optimizers() {
+  return {
+      // y (+)= sum of x
+      {.kind = K::Sum,
+       .name = "sum",
+       .dims = words("n"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "1", Real, Accumulate}},
+       .flops = "n"},
+      // y [blocks] (+)= sum of x² over each block of ceil(n / blocks) elements, in their order
+      {.kind = K::NormSquared,
+       .name = "norm_squared",
+       .dims = words("n blocks"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "blocks", Real, Accumulate}},
+       .flops = "2 n"},
+      // norm = sqrt(sum of sq, in order); coef = min(1, max_norm / (norm + 1e-6)), 1 if max_norm is
+      // 0
+      {.kind = K::ClipCoefficient,
+       .name = "clip_coefficient",
+       .dims = words("blocks"),
+       .scalars = words("max_norm"),
+       .in = {{"sq", "blocks", Real}},
+       .out = {{"coef", "1", Real}, {"norm", "1", Real}},
+       .flops = "blocks"},
+      // AdamW (Loshchilov and Hutter 2019) with the gradient grad × coef; the learning rate and the
+      // number of the step come from the run (StepContext)
+      {.kind = K::AdamW,
+       .name = "adamw",
+       .dims = words("n"),
+       .scalars = words("beta1 beta2 eps decay"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}, {"v", "n", Own, Update}},
+       .flops = "16 n",
+       .may_be_stochastic = true},
+      // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD)
+      {.kind = K::Sgd,
+       .name = "sgd",
+       .dims = words("n"),
+       .scalars = words("momentum decay"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"w", "n", Own, Update}, {"v", "n", Own, Update}},
+       .flops = "7 n"},
+  };
+}
+
+}  // namespace lockstep

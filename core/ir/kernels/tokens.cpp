@@ -1,0 +1,32 @@
+// Embeddings: rows of a table by token.
+#include "core/ir/kernels/rows.hpp"
+
+namespace lockstep {
+
+std::vector<KernelRow> rows::tokens() {
+  const auto dims = words("tokens cols seq vocab");
+  return {
+      // y[t] = table[ids[t]] + positions[t % seq], of table [vocab, cols] and positions [seq,
+      // cols];
+      // an id outside [0, vocab) stands for a row of zeros
+      {.kind = K::EmbeddingForward,
+       .name = "embedding_forward",
+       .dims = dims,
+       .in = {{"ids", "tokens", Index},
+              {.name = "table", .extent = "vocab cols", .moved = "tokens cols"},
+              {"[positions]", "seq cols"}},
+       .out = {{"y", "tokens cols"}},
+       .flops = "[positions] tokens cols"},
+      // dtable[ids[t]] += dy[t], but for ids outside [0, vocab); dpositions[t % seq] += dy[t]; both
+      // are set to zero first unless the kernel accumulates
+      {.kind = K::EmbeddingBackward,
+       .name = "embedding_backward",
+       .dims = dims,
+       .in = {{"ids", "tokens", Index}, {"dy", "tokens cols"}},
+       .out = {{"dtable", "vocab cols", Mixed, Accumulate, "(2 tokens + vocab !accumulate) cols"},
+               {"[dpositions]", "seq cols", Mixed, Accumulate}},
+       .flops = "(1 + [dpositions]) tokens cols"},
+  };
+}
+
+}  // namespace lockstep

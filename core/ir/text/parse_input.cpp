@@ -1,0 +1,177 @@
+// Parser of the lines that say what a program is given beside its ops: the learning rate, samples
+// and tables of integers.
+#include <algorithm>
+
+#include "core/ir/text/parse_internal.hpp"
+
+namespace lockstep::text {
+namespace {
+
+/// A key of "samples", and the kind of samples that alone has it (None: both).
+struct SampleKey {
+  std::string name;
+  SampleKind of;
+};
+const std::vector<SampleKey>& sample_keys() {
+  static const std::vector<SampleKey> keys = {
+      {"length", SampleKind::Tokens}, {"vocabulary", SampleKind::Tokens},
+      {"size", SampleKind::Images},   {"classes", SampleKind::Images},
+      {"mean", SampleKind::Images},   {"deviation", SampleKind::Images},
+      {"per_step", SampleKind::None}, {"microbatch", SampleKind::None},
+      {"over", SampleKind::None},     {"unshuffled", SampleKind::None}};
+  return keys;
+}
+
+class InputParser {
+ public:
+  explicit InputParser(ParserState& state) : s_(state) {}
+
+  bool learning_rate() {
+    static const std::vector<std::string> keys = {"factor", "warmup", "decay",
+                                                  "from",   "steps",  "minimum"};
+    static const std::vector<std::string> decays = {"linear", "cosine"};
+    LearningRate& rate = s_.program.training.learning_rate;
+    if (!s_.in.number(rate.base)) return false;
+    std::uint32_t seen = 0;
+    while (!s_.in.line_ends()) {
+      int found = 0;
+      if (!s_.key(keys, seen, found) || !s_.in.expect('=')) return false;
+      const char* start = s_.in.mark();
+      const bool read = found == 0   ? s_.in.number(rate.factor)
+                        : found == 1 ? s_.in.number(rate.warmup_steps)
+                        : found == 2 ? s_.choose(decays, "decay", rate.decay)
+                        : found == 3 ? s_.in.number(rate.decay_from)
+                        : found == 4 ? s_.in.number(rate.decay_steps)
+                                     : s_.in.number(rate.minimum);
+      if (!read) return false;
+      if (rate.warmup_steps < 0 || rate.decay_from < 0 || rate.decay_steps < 0) {
+        return s_.in.fail(start, "a number of steps is not negative");
+      }
+    }
+    return true;
+  }
+
+  bool samples() {
+    static const std::vector<std::string> kinds = {"tokens", "images"};
+    static const std::vector<std::string> names = [] {
+      std::vector<std::string> list;
+      for (const SampleKey& key : sample_keys()) list.push_back(key.name);
+      return list;
+    }();
+    const char* line = s_.in.mark();
+    Samples& out = s_.program.input.samples;
+    if (out.kind != SampleKind::None) return s_.in.fail(line, "\"samples\" stands twice");
+    int kind = 0;
+    if (!s_.in.choose(line, s_.in.word(), kinds, "kind of samples", kind)) return false;
+    out.kind = kind == 0 ? SampleKind::Tokens : SampleKind::Images;
+    std::uint32_t seen = 0;
+    while (!s_.in.line_ends()) {
+      const char* start = s_.in.mark();
+      int found = 0;
+      if (!s_.key(names, seen, found)) return false;
+      const SampleKey& key = sample_keys()[static_cast<std::size_t>(found)];
+      if (key.of != SampleKind::None && key.of != out.kind) {
+        return s_.in.fail(start, "samples of " + std::string(to_string(out.kind)) + " have no \"" +
+                                     key.name + "\"");
+      }
+      if (key.name == "unshuffled") {
+        out.shuffled = false;
+        continue;
+      }
+      if (!s_.in.expect('=') || !sample_value(key.name, out)) return false;
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const SampleKey& key = sample_keys()[i];
+      const bool optional = key.name == "over" || key.name == "unshuffled";
+      const bool wanted = key.of == SampleKind::None || key.of == out.kind;
+      if (wanted && !optional && (seen >> i & 1u) == 0) {
+        return s_.in.fail(line, "samples need \"" + key.name + "=\"");
+      }
+    }
+    return true;
+  }
+
+  bool table() {
+    static const std::vector<std::string> kinds = spellings<TableKind>(kNumTableKinds);
+    const char* start = s_.in.mark();
+    IndexTable table;
+    if (!s_.choose(kinds, "table", table.kind)) return false;
+    if (s_.program.input.table(table.kind) != nullptr) {
+      return s_.in.fail(start, "table " + std::string(to_string(table.kind)) + " stands twice");
+    }
+    if (s_.in.take("dims=") && !dims(table.dims)) return false;
+    do {
+      IndexList& list = table.lists.emplace_back();
+      if (!s_.list([&] { return range(list); })) return false;
+    } while (s_.in.take('|'));
+    const std::int64_t wanted = size_over(s_.program.mesh, table.dims);
+    if (static_cast<std::int64_t>(table.lists.size()) != wanted) {
+      return s_.in.fail(start, "table " + std::string(to_string(table.kind)) + " has " +
+                                   std::to_string(table.lists.size()) +
+                                   " lists; its dimensions have " + std::to_string(wanted) +
+                                   " coordinates");
+    }
+    s_.program.input.tables.push_back(std::move(table));
+    return true;
+  }
+
+ private:
+  bool dims(std::vector<int>& out) {
+    return s_.list([&] {
+      const char* start = s_.in.mark();
+      int dim = 0;
+      if (!s_.in.reference(s_.dims, "mesh dimension", dim)) return false;
+      if (std::find(out.begin(), out.end(), dim) != out.end()) {
+        return s_.in.fail(start, "the mesh dimension stands twice");
+      }
+      out.push_back(dim);
+      return true;
+    });
+  }
+
+  bool sample_value(const std::string& key, Samples& out) {
+    if (key == "over") return dims(out.over);
+    if (key == "mean" || key == "deviation") {
+      auto& values = key == "mean" ? out.mean : out.deviation;
+      for (std::size_t c = 0; c < values.size(); ++c) {
+        if (c > 0 && !s_.in.expect(',')) return false;
+        const char* start = s_.in.mark();
+        if (!s_.in.number(values[c])) return false;
+        if (key == "deviation" && values[c] == 0) return s_.in.fail(start, "it is a divisor");
+      }
+      return true;
+    }
+    const char* start = s_.in.mark();
+    std::int64_t& value = key == "per_step"                  ? out.per_step
+                          : key == "microbatch"              ? out.microbatch
+                          : key == "length" || key == "size" ? out.length
+                                                             : out.classes;
+    if (!s_.in.number(value)) return false;
+    const int bits = key == "size" ? 15 : 31;  // products of all of them fit into 64 bits
+    return (value >= 1 && value < std::int64_t{1} << bits) ||
+           s_.in.fail(start, "\"" + key + "\" must lie in 1 … 2^" + std::to_string(bits) + " - 1");
+  }
+
+  bool range(IndexList& list) {
+    const char* start = s_.in.mark();
+    IndexRange range;
+    if (!s_.in.number(range.first)) return false;
+    range.last = range.first;
+    if (s_.in.take('-') && !s_.in.number(range.last)) return false;
+    if (range.first < 0 || range.last < range.first) {
+      return s_.in.fail(start, "a range goes up from an integer that is not negative");
+    }
+    list.ranges.push_back(range);
+    return true;
+  }
+
+  ParserState& s_;
+};
+
+}  // namespace
+
+bool parse_learning_rate(ParserState& state) { return InputParser(state).learning_rate(); }
+bool parse_samples(ParserState& state) { return InputParser(state).samples(); }
+bool parse_table(ParserState& state) { return InputParser(state).table(); }
+
+}  // namespace lockstep::text

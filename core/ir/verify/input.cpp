@@ -1,0 +1,180 @@
+// Input: samples and tables agree with the mesh and with the copies that bring them.
+#include <algorithm>
+
+#include "core/ir/verify/internal.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+bool dims_exist(const Program& program, const std::vector<int>& dims) {
+  std::vector<bool> seen(program.mesh.dims.size());
+  for (const int dim : dims) {
+    if (!in_table(dim, program.mesh.dims) || seen[static_cast<std::size_t>(dim)]) return false;
+    seen[static_cast<std::size_t>(dim)] = true;
+  }
+  return true;
+}
+
+/// Elements of 4 bytes, or of the buffer's own type.
+std::int64_t elements(const Buffer& buffer, bool ids) {
+  return buffer.bytes.v / (ids ? 4 : size_of(buffer.dtype));
+}
+
+class InputCheck {
+ public:
+  InputCheck(const Program& program, Faults& faults) : program_(program), faults_(faults) {}
+
+  void run() {
+    // Without samples a program can be simulated only, and its copies bring whatever.
+    if (!samples() || !tables() || in().kind == SampleKind::None) return;
+    for (const Role& role : program_.roles) {
+      std::vector<bool> targets(role.buffers.size());  // by root: holds targets
+      for (std::size_t i = 0; i < role.ops.size(); ++i) {
+        const OpId id{static_cast<std::int32_t>(i)};
+        const Op& op = role.ops[i];
+        if (op.kind == OpKind::Call) losses(role, id, targets);
+        if (op.kind != OpKind::HostToDevice || op.moves_memory()) continue;
+        copy(role, id);
+        if (op.host() != HostData::Targets) continue;
+        targets[static_cast<std::size_t>(role.root(role.args_of(op)[0]).v)] = true;
+      }
+    }
+  }
+
+ private:
+  const Samples& in() const { return program_.input.samples; }
+
+  bool samples() {
+    if (in().kind == SampleKind::None) return true;
+    if (!dims_exist(program_, in().over)) {
+      faults_.add("samples: the dimensions that divide them are not different ones of the mesh");
+      return false;
+    }
+    const std::int64_t shares = size_over(program_.mesh, in().over);
+    if (in().length < 1 || in().classes < 1 || in().microbatch < 1 ||
+        in().per_step % (shares * in().microbatch) != 0) {
+      faults_.add("samples: " + number(in().per_step) + " of a step do not divide into " +
+                  number(shares) + " shares of microbatches of " + number(in().microbatch));
+      return false;
+    }
+    if (program_.tokens_per_step != in().per_step * in().targets()) {
+      faults_.add("samples: " + number(in().per_step) + " of " + number(in().targets()) +
+                  " targets each are not tokens_per_step " + number(program_.tokens_per_step));
+    }
+    return true;
+  }
+
+  bool tables() {
+    for (const IndexTable& table : program_.input.tables) {
+      const std::string name = "table " + std::string(to_string(table.kind));
+      if (!dims_exist(program_, table.dims)) {
+        faults_.add(name + ": its dimensions are not different ones of the mesh");
+        return false;
+      }
+      const std::int64_t wanted = size_over(program_.mesh, table.dims);
+      if (static_cast<std::int64_t>(table.lists.size()) != wanted) {
+        faults_.add(name + " has " + number(static_cast<std::int64_t>(table.lists.size())) +
+                    " lists; its dimensions have " + number(wanted) + " coordinates");
+        return false;
+      }
+      for (const IndexList& list : table.lists) {
+        if (!sound(name, table.kind, list)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool sound(const std::string& name, TableKind kind, const IndexList& list) {
+    std::int32_t largest = 0;
+    for (const IndexRange& range : list.ranges) {
+      if (range.first < 0 || range.last < range.first) {
+        faults_.add(name + ": a range does not go up from an integer that is not negative");
+        return false;
+      }
+      largest = std::max(largest, range.last);
+    }
+    const std::int64_t size = list.size(), own = program_.input.table(kind)->lists[0].size();
+    if (size == 0 || (kind == TableKind::Shift && size != 1)) {
+      faults_.add(name + ": a list of " + number(size) + " integers");
+      return false;
+    }
+    if (kind != TableKind::Order) return true;
+    if (size != own || size > in().length || largest >= in().length) {
+      faults_.add(name + ": a rank takes equally many tokens of a sample's " + number(in().length) +
+                  ", and no other");
+      return false;
+    }
+    return true;
+  }
+
+  void copy(const Role& role, OpId id) {
+    const Op& op = role.op(id);
+    const Buffer& buffer = role.buffer(role.args_of(op)[0]);
+    const auto fault = [&](const std::string& what) {
+      faults_.add(op_at(program_, role, id) + ": " + what);
+    };
+    const auto wants = [&](TableKind kind) {
+      if (program_.input.table(kind) == nullptr) {
+        fault("there is no table " + std::string(to_string(kind)));
+      }
+    };
+    switch (op.host()) {
+      case HostData::Tokens:
+      case HostData::Targets:
+      case HostData::Images:
+        return batch(op, buffer, fault);
+      case HostData::Positions:
+        return wants(TableKind::Positions);
+      case HostData::Starts:
+        return wants(TableKind::Starts);
+      case HostData::Columns:
+        return wants(TableKind::Columns);
+      default:
+        return fault("only the other way");  // loss and norm
+    }
+  }
+
+  /// Whole logits have a column for every target; of logits divided over ranks a rank has some.
+  void losses(const Role& role, OpId id, const std::vector<bool>& targets) {
+    const Op& op = role.op(id);
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (kernel.kind != KernelKind::CrossEntropy || kernel.dims[1] >= in().classes) continue;
+      const std::int32_t formal = kernel.in[1].formal;
+      const BufferId root = role.root(role.args_of(op)[static_cast<std::size_t>(formal)]);
+      if (!targets[static_cast<std::size_t>(root.v)]) continue;
+      faults_.add(op_at(program_, role, id) + ": targets are below " + number(in().classes) +
+                  ", its cross_entropy has " + number(kernel.dims[1]) + " columns");
+    }
+  }
+
+  template <class Fault>
+  void batch(const Op& op, const Buffer& buffer, const Fault& fault) {
+    const bool images = op.host() == HostData::Images;
+    const bool tokens = op.host() == HostData::Tokens;
+    if ((images && in().kind != SampleKind::Images) ||
+        (tokens && in().kind != SampleKind::Tokens)) {
+      return fault("the program's samples are " + std::string(to_string(in().kind)));
+    }
+    const IndexTable* const order = program_.input.table(TableKind::Order);
+    const std::int64_t row = images             ? in().inputs()
+                             : order != nullptr ? order->lists[0].size()
+                                                : in().targets();
+    if (elements(buffer, !images) != in().microbatch * row) {
+      fault("its buffer has room for " + number(elements(buffer, !images)) +
+            " elements, a microbatch has " + number(in().microbatch) + " × " + number(row));
+    }
+    const std::int64_t share = in().per_step / size_over(program_.mesh, in().over);
+    if (std::max(op.microbatch, 0) >= share / in().microbatch) {
+      fault("a rank's share of a step has " + number(share / in().microbatch) + " microbatches");
+    }
+  }
+
+  const Program& program_;
+  Faults& faults_;
+};
+
+}  // namespace
+
+void check_input(const Program& program, Faults& faults) { InputCheck(program, faults).run(); }
+
+}  // namespace lockstep::verification

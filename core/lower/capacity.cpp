@@ -1,0 +1,75 @@
+#include "core/lower/capacity.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/base/free_list.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string gigabytes(Bytes bytes) {
+  const std::int64_t tenths = (bytes.v + 50'000'000) / 100'000'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
+}
+
+/// The op whose buffers are the first to reach the end of the device's arena. None: persistent
+/// buffers do.
+OpId peak_of(const Role& role) {
+  OpId peak;
+  for (const Buffer& buffer : role.buffers) {
+    if (buffer.on_host || buffer.parent.valid() || buffer.bytes.v == 0) continue;
+    const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
+    if (end != role.arena.v) continue;
+    if (buffer.persistent()) return {};
+    if (!peak.valid() || buffer.first < peak) peak = buffer.first;
+  }
+  return peak;
+}
+
+std::string largest_buffers(const Program& program, const Role& role, OpId peak) {
+  std::vector<const Buffer*> largest;
+  for (const Buffer& buffer : role.buffers) {
+    const bool alive =
+        buffer.persistent() || (peak.valid() && buffer.first <= peak && peak <= buffer.last);
+    if (!buffer.parent.valid() && !buffer.on_host && alive) largest.push_back(&buffer);
+  }
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const Buffer* a, const Buffer* b) { return a->bytes.v > b->bytes.v; });
+  std::string text;
+  for (std::size_t i = 0; i < largest.size() && i < 5; ++i) {
+    text += (i ? ", " : " ") + std::string(to_string(largest[i]->kind)) + " " +
+            program.names[static_cast<std::size_t>(largest[i]->name)] + " " +
+            gigabytes(largest[i]->bytes);
+  }
+  return text;
+}
+
+}  // namespace
+
+Bytes memory_per_rank(const ClusterSpec& cluster, int ranks) {
+  const int sharing = std::max(1, std::min(cluster.ranks_per_device, ranks));
+  return Bytes{cluster.device.memory.v / sharing};
+}
+
+Result<void> check_capacity(const Program& program, const ClusterSpec& cluster) {
+  const Bytes capacity = memory_per_rank(cluster, program.mesh.world_size());
+  if (capacity.v <= 0) return {};
+  for (const Role& role : program.roles) {
+    if (role.arena <= capacity) continue;
+    const OpId peak = peak_of(role);
+    std::string text = "rank " + std::to_string(role.ranks.front()) + " needs " +
+                       gigabytes(role.arena) + ", its device has " + gigabytes(capacity) + " (" +
+                       gigabytes(Bytes{role.arena.v - capacity.v}) + " too little)";
+    if (peak.valid()) {
+      text +=
+          "; the peak is at op %" + std::to_string(peak.v) + " " + describe(program, role, peak);
+    }
+    text += "; largest buffers:" + largest_buffers(program, role, peak);
+    return Error{ErrorKind::OutOfMemory, text, std::nullopt};
+  }
+  return {};
+}
+
+}  // namespace lockstep

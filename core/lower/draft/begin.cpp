@@ -1,0 +1,78 @@
+// Before the first pass: the mesh, and the model's layers in the shapes that a rank computes.
+#include "core/lower/draft/draft.hpp"
+
+namespace lockstep {
+
+Draft::Draft(const Scenario& s) : scenario(s) {
+  const StrategySpec& strategy = s.strategy;
+  program.mesh.dims = {{"pp", strategy.pipeline_parallel_degree},
+                       {"dp_replicate", strategy.data_parallel_replicate_degree},
+                       {"dp_shard", strategy.data_parallel_shard_degree},
+                       {"tp", strategy.tensor_parallel_degree}};
+  if (strategy.reshards_to_fewer()) {  // neighbours share the copy that outlasts forward
+    const int inner = strategy.fsdp_reshard_degree;
+    program.mesh.dims[2].size /= inner;
+    program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
+  }
+  if (strategy.expert_parallel_degree > 1) {  // neighbours divide the experts
+    program.mesh.dims[2].size = strategy.shards_beside_experts();
+    program.mesh.dims.insert(program.mesh.dims.begin() + 3,
+                             {"ep", strategy.expert_parallel_degree});
+  }
+  if (strategy.context_parallel_degree > 1) {
+    program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp", strategy.context_parallel_degree});
+  }
+  program.dtype = s.training.param_dtype();
+  program.training.model = s.model.name;
+  if (s.costs) {
+    model = build_synthetic(*s.costs, strategy.num_stages());
+    program.p2p_latency = Seconds{s.costs->p2p};
+    return;
+  }
+  program.training.steps = s.training.steps;
+  program.training.tokens = s.training.total_tokens;
+  program.training.seed = s.training.seed;
+  program.training.learning_rate = s.learning_rate();
+  program.tokens_per_step = s.tokens_per_step();
+  LayerShape shape;
+  shape.batch = s.microbatch_size();
+  shape.seq = s.training.seq_len;
+  shape.dtype = s.training.param_dtype();
+  shape.gradient_dtype = s.training.reduce_dtype();
+  shape.buffer_dtype = s.training.buffer_dtype();
+  shape.checkpoint = s.activation_checkpoint;
+  program.updates_per_step = s.updates_per_step();
+  shape.loss_scale =
+      program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
+  shape.shard_count = strategy.state_shards();
+  shape.expert_parallel = strategy.expert_parallel_degree;
+  shape.expert_shard_count = strategy.expert_shards();
+  if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
+  LayerShape whole = shape;  // as one rank would do it
+  shape.seq = s.own_seq_len();
+  shape.context_parallel = strategy.context_parallel_degree;
+  shape.gathers_keys = strategy.gathers_keys();
+  shape.tensor_parallel = strategy.tensor_parallel_degree;
+  shape.sequence_parallel = strategy.sequence_parallel();
+  model = build_layers(s.model, shape);
+  for (const auto* units : {&model.units, &model.statistics}) {
+    for (const UnitLayout& unit : *units) {
+      program.parameters.insert(program.parameters.end(), unit.parameters.begin(),
+                                unit.parameters.end());
+    }
+  }
+  // Backward costs twice the forward pass: the convention of every published MFU.
+  const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
+  const bool undivided = shape.tensor_parallel == 1 && shape.context_parallel == 1;
+  const Flops forward =
+      undivided ? model.forward_flops() : build_layers(s.model, whole).forward_flops();
+  program.model_flops_per_step = 3 * passes * forward;
+}
+
+Program Draft::finished() const {
+  Program whole = program;
+  for (const DraftRole& out : roles) whole.roles.push_back(out.role);
+  return whole;
+}
+
+}  // namespace lockstep

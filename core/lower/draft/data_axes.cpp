@@ -1,0 +1,123 @@
+#include "core/lower/draft/data_axes.hpp"
+
+#include <string>
+
+namespace lockstep {
+
+namespace {
+
+using Dims = std::vector<std::string_view>;
+
+/// Of units that `split_axis` divides; those of all data are there for units that it does not.
+Dims shard_dims(const StrategySpec& strategy, std::string_view split_axis) {
+  Dims dims;
+  if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
+  if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
+  if (strategy.expert_parallel_degree > 1 && split_axis != "ep") dims.emplace_back("ep");
+  if (strategy.context_parallel_degree > 1) dims.emplace_back("cp");
+  return dims;
+}
+
+Dims data_dims(const StrategySpec& strategy, std::string_view split_axis) {
+  Dims dims = shard_dims(strategy, split_axis);
+  if (strategy.data_parallel_replicate_degree > 1) dims.insert(dims.begin(), "dp_replicate");
+  return dims;
+}
+
+/// Axes that hold copies of what a unit's rank updates, with gradients that add up.
+Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
+  Dims dims = data_dims(strategy, unit.split_axis);
+  if (unit.shard_count > 1) {
+    dims.clear();
+    if (strategy.data_parallel_replicate_degree > 1) dims.emplace_back("dp_replicate");
+  }
+  for (const std::string& axis : unit.partial_axes) dims.emplace_back(axis);
+  return dims;
+}
+
+}  // namespace
+
+GroupId data_group(Draft& draft, std::string_view split_axis) {
+  const StrategySpec& strategy = draft.scenario.strategy;
+  return draft.group(split_axis == "ep"                     ? "expert_dp"
+                     : strategy.context_parallel_degree > 1 ? "dp_cp"
+                                                            : "dp",
+                     data_dims(strategy, split_axis));
+}
+
+GroupId shard_group(Draft& draft, std::string_view split_axis) {
+  const StrategySpec& strategy = draft.scenario.strategy;
+  if (strategy.state_replicas() == 1) return data_group(draft, split_axis);
+  return draft.group(split_axis == "ep"                     ? "expert_dp_shard"
+                     : strategy.context_parallel_degree > 1 ? "dp_shard_cp"
+                                                            : "dp_shard",
+                     shard_dims(strategy, split_axis));
+}
+
+GroupId replica_group(Draft& draft, const UnitLayout& unit) {
+  const Dims dims = replica_dims(draft.scenario.strategy, unit);
+  if (dims == data_dims(draft.scenario.strategy, unit.split_axis)) {
+    return data_group(draft, unit.split_axis);
+  }
+  std::string name;  // "dp_replicate", "tp", "dp_replicate+tp"
+  for (const std::string_view dim : dims) name += (name.empty() ? "" : "+") + std::string(dim);
+  return draft.group(name, dims);
+}
+
+int replicas(const Draft& draft, const UnitLayout& unit) {
+  int count = 1;
+  for (const std::string_view dim : replica_dims(draft.scenario.strategy, unit)) {
+    count *= draft.program.mesh.size_of(dim);
+  }
+  return count;
+}
+
+std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft) {
+  const Role& role = draft.role;
+  std::vector<int> unit_of(role.buffers.size(), -1);
+  for (std::size_t u = 0; u < draft.units.size(); ++u) {
+    unit_of[static_cast<std::size_t>(draft.units[u].grad.v)] = static_cast<int>(u);
+  }
+  std::vector<std::size_t> last(draft.units.size(), kNever);
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const auto args = role.args_of(role.ops[i]);
+    for (std::size_t a = 0; a < args.size(); ++a) {
+      const int unit = unit_of[static_cast<std::size_t>(args[a].v)];
+      if (unit >= 0 && access(program, role.ops[i], a) != Access::Read) {
+        last[static_cast<std::size_t>(unit)] = i;
+      }
+    }
+  }
+  return last;
+}
+
+std::size_t unit_of(const DraftRole& draft, std::size_t layout) {
+  for (std::size_t u = 0; u < draft.units.size(); ++u) {
+    if (draft.units[u].layout == static_cast<int>(layout)) return u;
+  }
+  return kNever;
+}
+
+int layer_of(const DraftRole& draft, std::size_t unit) {
+  return draft.role.buffer(draft.role.units[unit].param).layer;
+}
+
+GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates) {
+  std::string name = draft.schedule.copies > 1 ? "copies" : "embed";
+  if (draft.schedule.copies > 1) {
+    for (const int c : coordinates) name += "." + std::to_string(c);
+  }
+  return draft.group(name, {"pp"}, coordinates);
+}
+
+Bytes shard_bytes(const Unit& unit, const Buffer& like) {
+  return Bytes{unit.shard_elements * size_of(like.dtype)};
+}
+
+Bytes full_bytes(const Program& program, const Unit& unit, const Buffer& like) {
+  const Bytes shard = shard_bytes(unit, like);
+  if (!unit.shard_group.valid()) return shard;
+  return group_size(program.mesh, program.group(unit.shard_group)) * shard;
+}
+
+}  // namespace lockstep

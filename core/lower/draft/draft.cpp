@@ -1,0 +1,58 @@
+#include "core/lower/draft/draft.hpp"
+
+#include "core/lower/draft/data_axes.hpp"
+
+namespace lockstep {
+
+FunctionId Draft::function(const Function& function, FunctionOrigin origin) {
+  const FunctionId id = this->function(function);
+  const auto i = static_cast<std::size_t>(id.v);
+  if (origins_.size() <= i) origins_.resize(i + 1);
+  origins_[i] = origin;
+  return id;
+}
+
+FunctionOrigin Draft::origin(FunctionId function) const {
+  const auto i = static_cast<std::size_t>(function.v);
+  return i < origins_.size() ? origins_[i] : FunctionOrigin{};
+}
+
+std::vector<LayerStep> Draft::steps(int kind, Phase phase,
+                                    const std::vector<std::string>& accumulate) {
+  const FunctionBuilder& f = model.kinds[static_cast<std::size_t>(kind)].functions;
+  switch (phase) {
+    case Phase::F:
+      return f.forward();
+    case Phase::R:
+      return f.recomputation();
+    case Phase::I:
+      return f.backward(Part::InputGrad, {});
+    case Phase::W:
+      return f.backward(Part::WeightGrad, accumulate);
+    default:
+      return f.backward(accumulate);
+  }
+}
+
+GroupId Draft::axis_group(const std::string& axis) {
+  return axis == "dp" ? data_group(*this) : group(axis, {axis});
+}
+
+DType Draft::dtype_of(BufferKind kind) const {
+  const TrainingSpec& training = scenario.training;
+  switch (kind) {
+    case BufferKind::Master:
+    case BufferKind::Optimizer:
+      return training.dtype;
+    case BufferKind::Grad:
+      return training.reduce_dtype();
+    case BufferKind::Metric:
+      return sum_type(training.dtype);
+    case BufferKind::Input:
+      return DType::I32;
+    default:
+      return training.param_dtype();
+  }
+}
+
+}  // namespace lockstep

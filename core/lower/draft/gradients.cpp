@@ -1,0 +1,116 @@
+#include "core/lower/draft/gradients.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace lockstep {
+namespace {
+
+class MicrobatchSplitter {
+ public:
+  MicrobatchSplitter(Draft& draft, DraftRole& out, int group)
+      : draft_(draft),
+        out_(out),
+        group_(group),
+        unit_of_(out.role.buffers.size(), -1),
+        found_of_(out.units.size()) {
+    for (std::size_t u = 0; u < out.units.size(); ++u) {
+      unit_of_[static_cast<std::size_t>(out.units[u].grad.v)] = static_cast<int>(u);
+    }
+  }
+
+  std::vector<MicrobatchGradient> run() {
+    for (std::size_t i = 0; i < out_.role.ops.size(); ++i) {
+      if (out_.role.ops[i].kind == OpKind::Call) redirect(i);
+    }
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.ready < b.ready; });
+    return std::move(found_);
+  }
+
+ private:
+  /// Lets op `i` write its microbatch's gradients: over what is there the first time, then adding.
+  void redirect(std::size_t i) {
+    Op& op = out_.role.ops[i];
+    const std::vector<Formal>& formals = draft_.program.function(op.function()).formals;
+    bool any = false;
+    std::vector<std::string> added;
+    for (std::size_t a = 0; a < op.args_count; ++a) {
+      BufferId& arg = out_.role.args[op.args_begin + a];
+      const int unit = unit_of_[static_cast<std::size_t>(arg.v)];
+      if (unit < 0) continue;
+      any = true;
+      const Found& found = gradient_of(static_cast<std::size_t>(unit), op);
+      if (found.writer != std::pair<int, Microbatch>{op.layer, op.microbatch})
+        added.push_back(formals[a].name);
+      found_[found.gradient].ready = i;
+      arg = found_[found.gradient].buffer;
+    }
+    if (any) op.target = variant(op, added).v;
+  }
+
+  struct Found {
+    std::size_t gradient;               // into found_
+    std::pair<int, Microbatch> writer;  // the layer that overwrites it, in one segment or more;
+                                        // others, and later microbatches, add to it
+  };
+  const Found& gradient_of(std::size_t unit, const Op& op) {
+    auto& known = found_of_[unit];
+    const auto [at, fresh] =
+        known.try_emplace(op.microbatch / group_, Found{found_.size(), {op.layer, op.microbatch}});
+    if (fresh) {
+      BufferId buffer = out_.units[unit].grad;  // the first microbatch has the unit's own
+      if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
+      out_.role.buffers[static_cast<std::size_t>(buffer.v)].microbatch = op.microbatch;
+      found_.push_back({unit, buffer, 0});
+    }
+    return at->second;
+  }
+
+  /// The op's function, adding to the formals named and to no others.
+  FunctionId variant(const Op& op, const std::vector<std::string>& added) {
+    const FunctionOrigin origin = draft_.origin(op.function());
+    const auto [at, fresh] = variants_.try_emplace({origin.kind, origin.phase, origin.step, added});
+    if (fresh) {
+      const std::vector<LayerStep> steps = draft_.steps(origin.kind, origin.phase, added);
+      at->second = draft_.function(std::get<Function>(steps[origin.step]), origin);
+    }
+    return at->second;
+  }
+
+  Draft& draft_;
+  DraftRole& out_;
+  const int group_;           // microbatches
+  std::vector<int> unit_of_;  // by buffer
+  std::vector<MicrobatchGradient> found_;
+  std::vector<std::map<int, Found>> found_of_;  // by unit and group
+  std::map<std::tuple<int, Phase, std::size_t, std::vector<std::string>>, FunctionId> variants_;
+};
+
+}  // namespace
+
+std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out, int group) {
+  return MicrobatchSplitter(draft, out, group).run();
+}
+
+FunctionId copy_function(ProgramBuilder& build, std::int64_t elements, DType from, DType to,
+                         bool add) {
+  Kernel sum;  // of one row
+  sum.kind = KernelKind::ColumnSum;
+  sum.dtype = from;
+  sum.dims = {1, elements};
+  sum.accumulate = add;
+  sum.in = {{0, from, 0}};
+  sum.out = {{1, to, 0}};
+  Function function;
+  const char* const name = add ? "add." : from == to ? "copy." : "cast.";
+  function.name = name + std::to_string(elements);
+  function.formals = {
+      {"x", Access::Read, Bytes{elements * size_of(from)}},
+      {"y", add ? Access::ReadWrite : Access::Write, Bytes{elements * size_of(to)}}};
+  function.kernels = {sum};
+  return build.function(function);
+}
+
+}  // namespace lockstep

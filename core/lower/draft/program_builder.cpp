@@ -1,0 +1,129 @@
+#include "core/lower/draft/program_builder.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+/// "norm_squared.64(g, squares: norm_squared float32)": enough to tell two functions apart.
+std::string signature(const Function& function) {
+  std::string text = function.name + "(";
+  for (const Formal& formal : function.formals) {
+    text += (text.back() == '(' ? "" : ", ") + formal.name + " " + std::to_string(formal.bytes.v);
+  }
+  text += ":";
+  for (const Kernel& kernel : function.kernels) {
+    text += " " + std::string(info(kernel.kind).name) + " " + std::string(to_string(kernel.dtype));
+  }
+  return text + ")";
+}
+
+}  // namespace
+
+std::int32_t ProgramBuilder::name(std::string_view text) {
+  const auto found = names_.find(text);
+  if (found != names_.end()) return found->second;
+  const auto index = static_cast<std::int32_t>(program.names.size());
+  program.names.emplace_back(text);
+  names_.emplace(text, index);
+  return index;
+}
+
+GroupId ProgramBuilder::group(std::string_view name, const std::vector<std::string_view>& dims,
+                              std::vector<int> only) {
+  for (std::size_t g = 0; g < program.groups.size(); ++g) {
+    if (program.groups[g].name == name) return {static_cast<std::int32_t>(g)};
+  }
+  Group group;
+  group.name = name;
+  for (std::string_view dim : dims) group.dims.push_back(program.mesh.index_of(dim));
+  group.only = std::move(only);
+  program.groups.push_back(std::move(group));
+  return {static_cast<std::int32_t>(program.groups.size()) - 1};
+}
+
+FunctionId ProgramBuilder::function(const Function& function) {
+  const auto found = functions_.find(function.name);
+  if (found != functions_.end()) {
+    const Function& known = program.function(found->second);
+    if (known.emitted != fingerprint(function) && !fault_) {
+      fault_ = Error{ErrorKind::Internal,
+                     "two different functions have one name: " + signature(known) + " and " +
+                         signature(function),
+                     std::nullopt};
+    }
+    return found->second;
+  }
+  const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
+  program.functions.push_back(function);
+  program.functions.back().emitted = fingerprint(function);
+  functions_.emplace(function.name, id);
+  return id;
+}
+
+BufferId add_buffer(Role& role, const Buffer& buffer) {
+  role.buffers.push_back(buffer);
+  return {static_cast<std::int32_t>(role.buffers.size()) - 1};
+}
+
+BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes) {
+  Buffer view = role.buffer(parent);
+  view.parent = parent;
+  view.offset = offset;
+  view.bytes = bytes;
+  return add_buffer(role, view);
+}
+
+BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes) {
+  const BufferId piece = add_view(role, parent, 0, bytes);
+  role.buffers[static_cast<std::size_t>(piece.v)].piece_of = group;
+  return piece;
+}
+
+void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
+  op.args_begin = static_cast<std::uint32_t>(role.args.size());
+  op.args_count = static_cast<std::uint16_t>(args.size());
+  role.args.insert(role.args.end(), args.begin(), args.end());
+  role.ops.push_back(op);
+}
+
+std::vector<OpId> insert_ops(Role& role, std::vector<Insertion> insertions) {
+  std::stable_sort(insertions.begin(), insertions.end(),
+                   [](const Insertion& a, const Insertion& b) { return a.before < b.before; });
+  std::vector<Op> old;
+  old.swap(role.ops);
+  role.ops.reserve(old.size() + insertions.size());
+  std::vector<OpId> moved_to(old.size() + 1);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i <= old.size(); ++i) {
+    for (; next < insertions.size() && insertions[next].before == i; ++next) {
+      add_op(role, insertions[next].op, insertions[next].args);
+    }
+    if (i == old.size()) break;
+    moved_to[i] = {static_cast<std::int32_t>(role.ops.size())};
+    role.ops.push_back(old[i]);
+  }
+  for (OpId& earlier : role.after) earlier = moved_to[static_cast<std::size_t>(earlier.v)];
+  moved_to.back() = {static_cast<std::int32_t>(role.ops.size())};
+  return moved_to;
+}
+
+Op collective(OpKind kind, Stream stream, GroupId group, int layer) {
+  Op op;
+  op.kind = kind;
+  op.stream = stream;
+  op.target = group.v;
+  op.layer = static_cast<std::int16_t>(layer);
+  return op;
+}
+
+Op memory_copy(OpKind kind, int layer) {
+  Op op;
+  op.kind = kind;
+  op.stream = kind == OpKind::HostToDevice ? Stream::Copy : Stream::CopyBack;
+  op.target = static_cast<std::int32_t>(HostData::Memory);
+  op.layer = static_cast<std::int16_t>(layer);
+  return op;
+}
+
+}  // namespace lockstep

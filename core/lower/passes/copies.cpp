@@ -1,0 +1,26 @@
+// copies: gradients of what several pipeline ranks hold are added up: the tied embedding of first
+// and last stage, and all units where there are copies of the model.
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/passes/passes.hpp"
+
+namespace lockstep {
+
+void copies(Draft& draft) {
+  if (draft.scenario.updates_per_step() > 1) return;  // versions: no copies are kept in step
+  for (std::size_t layout = 0; layout < draft.model.units.size(); ++layout) {
+    std::vector<int> holders;  // coordinates along "pp"
+    for (std::size_t r = 0; r < draft.roles.size(); ++r) {
+      if (unit_of(draft.roles[r], layout) != kNever) holders.push_back(static_cast<int>(r));
+    }
+    if (holders.size() < 2) continue;
+    const GroupId group = pipeline_group(draft, holders);
+    for (const int r : holders) {
+      DraftRole& out = draft.roles[static_cast<std::size_t>(r)];
+      const std::size_t u = unit_of(out, layout);
+      add_op(out.role, collective(OpKind::AllReduce, Stream::Reduce, group, layer_of(out, u)),
+             {out.units[u].reduced});
+    }
+  }
+}
+
+}  // namespace lockstep

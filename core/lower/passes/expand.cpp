@@ -1,0 +1,498 @@
+// expand: actions -> ops. Calls of the layers' functions with their buffers, messages between
+// stages, host copies. Parameters and gradients are still whole; sharding comes next.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "core/lower/passes/passes.hpp"
+#include "core/schedule/messages.hpp"
+
+namespace lockstep {
+namespace {
+
+class RoleExpander {
+ public:
+  RoleExpander(Draft& draft, const Messages& messages, int coordinate)
+      : draft_(draft),
+        model_(draft.model),
+        coordinate_(coordinate),
+        microbatches_(draft.scenario.num_microbatches()),
+        messages_(messages) {
+    const std::size_t cells = model_.layers.size() * static_cast<std::size_t>(microbatches_);
+    for (auto* table : {&x_, &saved_, &stash_, &recomputed_, &dy_})
+      table->assign(cells, BufferId{});
+    declare_units();
+    declare_statistics();
+    if (!model_.units.empty()) declare_losses();
+  }
+
+  DraftRole run() {
+    const Actions& actions = draft_.schedule.actions[static_cast<std::size_t>(coordinate_)];
+    const std::vector<Step> steps = steps_of(actions);
+    // Batches are asked for one step ahead, so that the copy can overlap.
+    const auto copy_batches = [&](std::size_t step) {
+      if (step == steps.size()) return;
+      for (std::size_t i = steps[step].begin; i < steps[step].end; ++i) copy_batch(actions[i]);
+    };
+    copy_batches(0);
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      for (const Action& needed_by : messages_.before(coordinate_, s)) receive(needed_by);
+      copy_batches(s + 1);
+      const Action& first = actions[steps[s].begin];
+      if (steps[s].end - steps[s].begin == 2) {
+        run_as_one(first, actions[steps[s].begin + 1]);
+      } else {
+        compute(first);
+        send_output(first, {});
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  StageLayers stage(Stage s) const { return draft_.stages[static_cast<std::size_t>(s)]; }
+  std::size_t cell(int layer, Microbatch mb) const {
+    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(microbatches_) +
+           static_cast<std::size_t>(mb);
+  }
+  const Layer& layer(int l) const { return model_.layers[static_cast<std::size_t>(l)]; }
+  const LayerKind& kind(int l) const {
+    return model_.kinds[static_cast<std::size_t>(layer(l).kind)];
+  }
+  int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)]; }
+  bool here(Stage s) const { return rank_of(s) == coordinate_; }
+
+  std::int64_t element(BufferKind buffer_kind) const {
+    return size_of(draft_.dtype_of(buffer_kind));
+  }
+  BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
+               Microbatch mb = -1) {
+    Buffer buffer;
+    buffer.bytes = Bytes{bytes};
+    buffer.kind = buffer_kind;
+    buffer.dtype = draft_.dtype_of(buffer_kind);
+    buffer.layer = static_cast<std::int16_t>(layer);
+    buffer.microbatch = mb;
+    buffer.name = draft_.name(name);
+    return add_buffer(out_.role, buffer);
+  }
+
+  /// A buffer of another type than its kind has.
+  BufferId typed(BufferId buffer, DType type) {
+    out_.role.buffers[static_cast<std::size_t>(buffer.v)].dtype = type;
+    return buffer;
+  }
+
+  void declare_units() {
+    std::vector<int> used(model_.units.size(), -1);  // by the first such layer
+    const auto use = [&](int unit, int l) {
+      int& first = used[static_cast<std::size_t>(unit)];
+      if (first < 0) first = l;
+    };
+    std::vector<int> owner(model_.units.size(), -1);  // the rank where it counts in norms
+    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
+      for (int l = stage(s).first; l < stage(s).last; ++l) {
+        for (const LayerUnit& unit : layer(l).units) {
+          int& rank = owner[static_cast<std::size_t>(unit.unit)];
+          if (rank < 0) rank = rank_of(s);
+          if (here(s)) use(unit.unit, l);
+        }
+      }
+    }
+    unit_of_layout_.assign(model_.units.size(), -1);
+    for (std::size_t u = 0; u < model_.units.size(); ++u) {
+      if (used[u] < 0) continue;
+      const UnitLayout& layout = model_.units[u];
+      Unit unit;
+      unit.name = layout.name;
+      unit.elements = unit.shard_elements = layout.elements;
+      if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
+      for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+        unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
+      }
+      unit.tied_copy = owner[u] != coordinate_;
+      const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
+        return add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
+      };
+      unit.param = add_state(BufferKind::Param, layout.name);
+      BufferId on_host;  // the host updates a copy of its own, if there is no master already
+      if (draft_.scenario.training.keeps_master()) {
+        unit.master = add_state(BufferKind::Master, layout.name + ".master");
+      } else if (draft_.scenario.strategy.offload == Offload::Optimizer) {
+        on_host = add_state(BufferKind::Master, layout.name + ".master");
+      }
+      unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
+      if (draft_.scenario.optimizer.name == OptimizerKind::AdamW) {
+        unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
+      }
+      DraftUnit draft_unit;
+      draft_unit.layout = static_cast<int>(u);
+      draft_unit.on_host = on_host;
+      draft_unit.grad = draft_unit.reduced =
+          add(BufferKind::Grad, layout.name + ".grad", layout.padded() * element(BufferKind::Grad),
+              used[u]);
+      unit_of_layout_[u] = static_cast<int>(out_.units.size());
+      out_.units.push_back(draft_unit);
+      out_.role.units.push_back(std::move(unit));
+    }
+    grad_written_.assign(out_.units.size(), false);
+  }
+  /// What layers keep beside their parameters: every rank for itself, never sharded or reduced.
+  void declare_statistics() {
+    const DType type = draft_.scenario.training.buffer_dtype();
+    statistics_.assign(model_.layers.size(), BufferId{});
+    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
+      if (!here(s)) continue;
+      for (int l = stage(s).first; l < stage(s).last; ++l) {
+        BufferId& kept = statistics_[static_cast<std::size_t>(l)];
+        if (layer(l).statistics < 0 || kept.valid()) continue;
+        const std::size_t index = static_cast<std::size_t>(layer(l).statistics);
+        const UnitLayout& layout = model_.statistics[index];
+        Unit unit;
+        unit.name = layout.name;
+        unit.elements = unit.shard_elements = layout.elements;
+        if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
+        for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+          unit.parameters.push_back(
+              {first_parameter(model_.units.size() + index, i), layout.offsets[i]});
+        }
+        kept = unit.param =
+            typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);
+        out_.statistics.push_back(std::move(unit));
+      }
+    }
+  }
+  /// Room for the losses of the microbatches that end on this rank.
+  void declare_losses() {
+    int count = 0;
+    loss_of_.assign(static_cast<std::size_t>(microbatches_), 0);
+    for (const Action& action : draft_.schedule.actions[static_cast<std::size_t>(coordinate_)]) {
+      if (action.phase != Phase::F || !draft_.schedule.is_last(action.stage)) continue;
+      loss_of_[static_cast<std::size_t>(action.microbatch)] = 1;
+      ++count;
+    }
+    if (count == 0) return;
+    std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
+    out_.losses = add(BufferKind::Metric, "losses", count * element(BufferKind::Metric));
+  }
+  /// Parameter `i` of `unit`: of the model's units, and behind them of its statistics.
+  ParameterId first_parameter(std::size_t unit, std::size_t i) const {
+    std::size_t id = i;
+    for (std::size_t u = 0; u < unit; ++u) {
+      id += u < model_.units.size() ? model_.units[u].parameters.size()
+                                    : model_.statistics[u - model_.units.size()].parameters.size();
+    }
+    return {static_cast<std::int32_t>(id)};
+  }
+  std::size_t unit_index(int layout) const {
+    return static_cast<std::size_t>(unit_of_layout_[static_cast<std::size_t>(layout)]);
+  }
+
+  /// Returns the op. `after`: what it waits for beside what its buffers imply.
+  OpId op(OpKind op_kind, Stream stream, std::int32_t target, const Action& action, int layer,
+          const std::vector<BufferId>& args, OpId after = {}) {
+    Op op;
+    op.kind = op_kind;
+    op.stream = stream;
+    op.phase = action.phase;
+    op.target = target;
+    op.stage = static_cast<std::int16_t>(action.stage);
+    op.layer = static_cast<std::int16_t>(layer);
+    op.microbatch = action.microbatch;
+    if (after.valid()) {
+      op.after_begin = static_cast<std::uint32_t>(out_.role.after.size());
+      op.after_count = 1;
+      out_.role.after.push_back(after);
+    }
+    add_op(out_.role, op, args);
+    return {static_cast<std::int32_t>(out_.role.ops.size()) - 1};
+  }
+
+  /// Tokens and targets that `action` needs.
+  void copy_batch(const Action& action) {
+    if (action.phase != Phase::F || model_.units.empty()) return;
+    const StageLayers layers = stage(action.stage);
+    const std::size_t mb = static_cast<std::size_t>(action.microbatch);
+    if (!kind(layers.first).has_input) {
+      tokens_.resize(static_cast<std::size_t>(microbatches_));
+      tokens_[mb] = draft_.scenario.model.is_vision()
+                        ? host_input(action, "images", HostData::Images)
+                        : host_input(action, "tokens", HostData::Tokens);
+    }
+    if (!kind(layers.last - 1).has_output) {
+      targets_.resize(static_cast<std::size_t>(microbatches_));
+      targets_[mb] = host_input(action, "targets", HostData::Targets);
+    }
+  }
+  /// What `action` needs of another rank.
+  void receive(const Action& action) {
+    const Stage s = action.stage;
+    if (action.phase == Phase::F) {
+      const int l = stage(s).first;
+      const BufferId x = add(BufferKind::Boundary, "x", output_bytes(l - 1), l, action.microbatch);
+      x_[cell(l, action.microbatch)] = x;
+      const Stream stream =
+          boundary_goes_down(draft_.schedule, s - 1) ? Stream::RecvForward : Stream::RecvBackward;
+      op(OpKind::Recv, stream, rank_of(s - 1), action, -1, {x});
+    } else {
+      const int l = stage(s).last - 1;
+      const BufferId dy = add(BufferKind::Boundary, "dy", output_bytes(l), l, action.microbatch);
+      dy_[cell(l, action.microbatch)] = dy;
+      const Stream stream =
+          boundary_goes_down(draft_.schedule, s) ? Stream::RecvBackward : Stream::RecvForward;
+      gradient_received_[cell(l, action.microbatch)] =
+          op(OpKind::Recv, stream, rank_of(s + 1), action, -1, {dy});
+    }
+  }
+  std::int64_t output_bytes(int l) const { return layer(l).output_bytes; }
+  BufferId host_input(const Action& action, const char* name, HostData data) {
+    const Scenario& s = draft_.scenario;
+    const bool images = data == HostData::Images;
+    const DType type = images ? draft_.program.dtype : DType::I32;
+    const std::int64_t elements = images ? s.model.image_elements() : s.own_seq_len();
+    const std::int64_t bytes = s.microbatch_size() * elements * size_of(type);
+    const BufferId buffer = typed(add(BufferKind::Input, name, bytes, -1, action.microbatch), type);
+    op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), action, -1, {buffer});
+    return buffer;
+  }
+
+  void compute(const Action& action) {
+    action.phase == Phase::F ? forward(action) : backward(action);
+  }
+  /// A pair begins when both inputs are there, and both outputs are there when it ends.
+  void run_as_one(const Action& first, const Action& second) {
+    const int l = stage(second.stage).last - 1;
+    const auto gradient = gradient_received_.find(cell(l, second.microbatch));
+    if (gradient != gradient_received_.end()) begin_after_ = gradient->second;
+    compute(first);
+    compute(second);
+    const OpId last{static_cast<std::int32_t>(out_.role.ops.size()) - 1};
+    send_output(first, last);
+    send_output(second, last);
+  }
+
+  void forward(const Action& action) {
+    const Microbatch mb = action.microbatch;
+    const StageLayers layers = stage(action.stage);
+    for (int l = layers.first; l < layers.last; ++l) {
+      BufferId y;
+      if (kind(l).has_output) {
+        y = add(BufferKind::Activation, "y", output_bytes(l), l, mb);
+        if (l + 1 < static_cast<int>(model_.layers.size())) x_[cell(l + 1, mb)] = y;
+      }
+      run(action, l, 0, y, {});
+    }
+  }
+
+  void backward(const Action& action) {
+    const Microbatch mb = action.microbatch;
+    const StageLayers layers = stage(action.stage);
+    BufferId dx;
+    for (int l = layers.last - 1; l >= layers.first; --l) {
+      if (action.phase != Phase::W && kind(l).has_input) {
+        dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
+        dy_[cell(l - 1, mb)] = dx;
+      }
+      if (action.phase != Phase::W) {  // what was not kept, again
+        Action again = action;
+        again.phase = Phase::R;
+        run(again, l, 0, {}, {});
+      }
+      run(action, l, action.phase == Phase::I ? 0 : written_gradients(l), {}, dx);
+    }
+  }
+
+  /// To the stage that waits for the action's result, unless it is on this rank.
+  void send_output(const Action& action, OpId after) {
+    const StageLayers layers = stage(action.stage);
+    const bool forward = action.phase == Phase::F;
+    const Stage to = action.stage + (forward ? 1 : -1);
+    const bool sends = forward ? kind(layers.last - 1).has_output : kind(layers.first).has_input;
+    if (action.phase == Phase::W || !sends || here(to)) return;
+    const bool down = boundary_goes_down(draft_.schedule, std::min(action.stage, to));
+    const BufferId output = forward ? x_[cell(layers.last, action.microbatch)]
+                                    : dy_[cell(layers.first - 1, action.microbatch)];
+    op(OpKind::Send, down == forward ? Stream::SendForward : Stream::SendBackward, rank_of(to),
+       action, -1, {output}, after);
+  }
+
+  /// Gradients of layer `l`'s units that hold a sum already (bit i: unit i); marks all as written.
+  unsigned written_gradients(int l) {
+    unsigned written = 0;
+    const std::vector<LayerUnit>& units = layer(l).units;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const std::size_t unit = unit_index(units[i].unit);
+      if (grad_written_[unit]) written |= 1u << i;
+      grad_written_[unit] = true;
+    }
+    return written;
+  }
+
+  /// A step of a layer, ready to be put into the list with other buffers every time.
+  struct Cached {
+    OpKind kind = OpKind::Call;
+    std::int32_t target = -1;  // of the op
+    std::vector<Formal> formals;
+  };
+  const std::vector<Cached>& steps(int l, Phase phase, unsigned accumulate) {
+    const std::array<int, 3> key = {layer(l).kind, static_cast<int>(phase),
+                                    static_cast<int>(accumulate)};
+    const auto [entry, fresh] = steps_.try_emplace(key);
+    if (!fresh) return entry->second;
+    std::vector<std::string> added;
+    for (std::size_t i = 0; i < layer(l).units.size(); ++i) {
+      if (accumulate >> i & 1) added.push_back("gw" + layer(l).units[i].suffix);
+    }
+    const std::vector<LayerStep> built = draft_.steps(layer(l).kind, phase, added);
+    for (std::size_t i = 0; i < built.size(); ++i) {
+      if (const auto* f = std::get_if<Function>(&built[i])) {
+        const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
+        entry->second.push_back({OpKind::Call, id.v, f->formals});
+      } else {
+        const auto& c = std::get<Communication>(built[i]);
+        std::vector<Formal> formals = {c.in};
+        if (c.out.name != c.in.name) formals.push_back(c.out);
+        entry->second.push_back({c.kind, draft_.axis_group(c.axis).v, std::move(formals)});
+      }
+    }
+    return entry->second;
+  }
+
+  /// The steps of layer `l` in the action.
+  void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
+    Bindings bindings{y, dx, {}, {}};
+    for (const Cached& step : steps(l, action.phase, accumulate)) {
+      args_.clear();
+      for (const Formal& formal : step.formals) {
+        args_.push_back(actual(formal, l, action.microbatch, bindings));
+      }
+      const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Tp;
+      op(step.kind, stream, step.target, action, l, args_, begin_after_);
+      begin_after_ = {};
+    }
+  }
+
+  /// Buffers of one run of a layer's steps.
+  struct Bindings {
+    BufferId y, dx, ws;
+    std::vector<std::string> communicated;  // those that a step of this run has touched
+  };
+  BufferId actual(const Formal& formal, int l, Microbatch mb, Bindings& run) {
+    const std::string& name = formal.name;
+    if (const int unit = unit_of(name, "w", l); unit >= 0) {
+      return out_.role.units[static_cast<std::size_t>(unit)].param;
+    }
+    if (const int unit = unit_of(name, "gw", l); unit >= 0) {
+      return out_.units[static_cast<std::size_t>(unit)].grad;
+    }
+    if (name == "tokens" || name == "images") return tokens_[static_cast<std::size_t>(mb)];
+    if (name == "statistics") return statistics_[static_cast<std::size_t>(l)];
+    if (name == "targets") return targets_[static_cast<std::size_t>(mb)];
+    if (name == "positions") return once(positions_, formal, HostData::Positions);
+    if (name == "starts") return once(starts_, formal, HostData::Starts);
+    if (name == "columns") return once(columns_, formal, HostData::Columns);
+    if (name == "x") return x_[cell(l, mb)];
+    if (name == "dy") return dy_[cell(l, mb)];
+    if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // in backward: kept
+    if (name == "dx") return run.dx;
+    if (name == "ws") {  // of all segments
+      if (!run.ws.valid()) run.ws = add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
+      return run.ws;
+    }
+    if (name == "loss") {
+      return add_view(out_.role, out_.losses,
+                      loss_of_[static_cast<std::size_t>(mb)] * element(BufferKind::Metric),
+                      formal.bytes);
+    }
+    if (name == "saved" || name == "recomputed" || name == "stash") {
+      auto& table = name == "saved" ? saved_ : name == "stash" ? stash_ : recomputed_;
+      BufferId& kept = table[cell(l, mb)];
+      if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
+      return kept;
+    }
+    return communicated(formal, l, mb, run);
+  }
+
+  /// What the host gives once for all microbatches.
+  BufferId once(BufferId& buffer, const Formal& formal, HostData data) {
+    if (buffer.valid()) return buffer;
+    buffer = add(BufferKind::Input, formal.name, formal.bytes.v);
+    op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), {}, -1, {buffer});
+    return buffer;
+  }
+
+  /// A tensor that is communicated: written anew in this run, or kept from an earlier one.
+  BufferId communicated(const Formal& formal, int l, Microbatch mb, Bindings& run) {
+    auto& touched = run.communicated;
+    const bool first = std::find(touched.begin(), touched.end(), formal.name) == touched.end();
+    if (first) touched.push_back(formal.name);
+    auto& known = communicated_[cell(l, mb)];
+    auto at = std::find_if(known.begin(), known.end(),
+                           [&](const auto& entry) { return entry.first == formal.name; });
+    if (at == known.end()) at = known.insert(known.end(), {formal.name, BufferId{}});
+    if (first && formal.access == Access::Write) {
+      const bool kept = kind(l).functions.outlives_part(formal.name);
+      at->second = typed(
+          add(kept ? BufferKind::Activation : BufferKind::Comm, formal.name, formal.bytes.v, l, mb),
+          kind(l).functions.dtype_of(formal.name));
+    }
+    return at->second;
+  }
+
+  /// The unit of the role that layer `l` calls `prefix` with its suffix; -1: none.
+  int unit_of(const std::string& name, std::string_view prefix, int l) const {
+    if (!name.starts_with(prefix)) return -1;
+    for (const LayerUnit& used : layer(l).units) {
+      if (name.compare(prefix.size(), std::string::npos, used.suffix) == 0) {
+        return static_cast<int>(unit_index(used.unit));
+      }
+    }
+    return -1;
+  }
+
+  Draft& draft_;
+  const Model& model_;
+  const int coordinate_;
+  const int microbatches_;
+  const Messages& messages_;
+  DraftRole out_;
+  std::map<std::array<int, 3>, std::vector<Cached>> steps_;  // by (kind, phase, accumulate)
+  std::vector<BufferId> args_;                               // of the op being built
+  std::vector<int> unit_of_layout_;  // by Model::units; -1: not on this rank
+  std::vector<bool> grad_written_;   // by unit of the role
+  std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
+  std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
+  std::vector<BufferId> tokens_, targets_;         // by microbatch; images are tokens here
+  BufferId positions_, starts_, columns_;          // of all microbatches
+  std::vector<BufferId> statistics_;               // by layer; none: the layer has none here
+  std::vector<int> loss_of_;                       // by microbatch: its place in "losses"
+  std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
+  OpId begin_after_;                               // what the next call waits for beside its input
+};
+
+/// Ranks of each role: those with its coordinate along "pp".
+void assign_ranks(Draft& draft) {
+  const Mesh& mesh = draft.program.mesh;
+  const int pp = mesh.index_of("pp");
+  for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
+    const int r = mesh.coordinate(rank, pp);
+    draft.program.role_of_rank.push_back({r});
+    draft.roles[static_cast<std::size_t>(r)].role.ranks.push_back(rank);
+  }
+}
+
+}  // namespace
+
+void expand(Draft& draft) {
+  draft.roles.clear();
+  const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
+  const Messages messages(draft.schedule,
+                          posting == P2pPosting::Async || posting == P2pPosting::Preposted);
+  for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
+    draft.roles.push_back(RoleExpander(draft, messages, r).run());
+  }
+  assign_ranks(draft);
+}
+
+}  // namespace lockstep

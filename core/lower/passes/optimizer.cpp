@@ -1,0 +1,298 @@
+// optimizer: global-norm clipping, AdamW or SGD per unit, and the metrics of the step.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/passes.hpp"
+
+namespace lockstep {
+namespace {
+
+struct NamedOperand {
+  std::string name;  // empty: absent
+  DType dtype;
+};
+
+/// A function of one kernel whose operands are its formals, in the order in, then out.
+Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOperand>& in,
+                    const std::vector<NamedOperand>& out) {
+  Function function;
+  function.name = std::move(name);
+  for (const NamedOperand& named : in) {
+    Operand operand{static_cast<std::int16_t>(function.formals.size()), named.dtype, 0};
+    if (named.name.empty()) operand.formal = -1;
+    kernel.in.push_back(operand);
+    if (operand.present()) function.formals.push_back({named.name, Access::Read, {}});
+  }
+  for (const NamedOperand& named : out) {
+    kernel.out.push_back({static_cast<std::int16_t>(function.formals.size()), named.dtype, 0});
+    function.formals.push_back({named.name, Access::Write, {}});
+  }
+  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+    if (!kernel.in[i].present()) continue;
+    function.formals[static_cast<std::size_t>(kernel.in[i].formal)].bytes =
+        Bytes{input_elements(kernel, i) * size_of(kernel.in[i].dtype)};
+  }
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    Formal& formal = function.formals[static_cast<std::size_t>(kernel.out[i].formal)];
+    formal.bytes = Bytes{output_elements(kernel, i) * size_of(kernel.out[i].dtype)};
+    if (output_is_read(kernel, i)) formal.access = Access::ReadWrite;
+  }
+  function.kernels.push_back(std::move(kernel));
+  return function;
+}
+
+class OptimizerStep {
+ public:
+  OptimizerStep(Draft& draft, DraftRole& out)
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
+
+  void run() {
+    if (!out_.updates.empty()) {
+      update_under_way();
+    } else {
+      const BufferId coefficient = clip();
+      for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
+    }
+    if (out_.losses.valid()) report_loss();
+  }
+
+ private:
+  /// Several updates in a step: each is put where its last gradient is ready.
+  void update_under_way() {
+    Role& role = out_.role;
+    std::vector<Insertion> insertions;
+    const std::size_t end = role.ops.size();
+    for (std::size_t k = 0; k < out_.updates.size(); ++k) {
+      const DraftUpdate& next = out_.updates[k];
+      for (std::size_t u = 0; u < out_.units.size(); ++u) {
+        out_.units[u].reduced = next.gradients[u];
+        update(u, {});
+      }
+      for (std::size_t i = end; i < role.ops.size(); ++i) {
+        const auto args = role.args_of(role.ops[i]);
+        insertions.push_back({next.place, role.ops[i], {args.begin(), args.end()}});
+        insertions.back().op.microbatch = static_cast<Microbatch>(k);
+      }
+      role.ops.resize(end);
+    }
+    insert_ops(role, std::move(insertions));
+  }
+
+  BufferId metric(const char* name, std::int64_t elements) {
+    Buffer buffer;
+    buffer.kind = BufferKind::Metric;
+    buffer.dtype = dtype_of(buffer.kind);
+    buffer.bytes = Bytes{elements * size_of(buffer.dtype)};
+    buffer.name = draft_.name(name);
+    return add_buffer(out_.role, buffer);
+  }
+  DType dtype_of(BufferKind kind) const { return draft_.dtype_of(kind); }
+  static Kernel kernel(KernelKind kind, DType dtype, std::array<std::int64_t, kMaxDims> dims,
+                       std::array<double, 4> scalars = {}) {
+    Kernel k;
+    k.kind = kind;
+    k.dtype = dtype;
+    k.dims = dims;
+    k.scalars = scalars;
+    return k;
+  }
+  void call(const Function& function, const std::vector<BufferId>& args, int layer = -1) {
+    call(draft_.function(function), args, layer);
+  }
+  void call(FunctionId function, const std::vector<BufferId>& args, int layer) {
+    Op op;
+    op.kind = OpKind::Call;
+    op.phase = Phase::O;
+    op.target = function.v;
+    op.layer = static_cast<std::int16_t>(layer);
+    add_op(out_.role, op, args);
+  }
+  void communicate(OpKind kind, GroupId group, const std::vector<BufferId>& args) {
+    Op op;
+    op.kind = kind;
+    op.stream = Stream::Reduce;
+    op.phase = Phase::O;
+    op.target = group.v;
+    add_op(out_.role, op, args);
+  }
+  void to_host(HostData data, BufferId buffer) {
+    Op op;
+    op.kind = OpKind::DeviceToHost;
+    op.stream = Stream::Copy;
+    op.phase = Phase::O;
+    op.target = static_cast<std::int32_t>(data);
+    add_op(out_.role, op, {buffer});
+  }
+
+  /// The squared norm is summed over `dp` blocks of every unit: the same blocks whether they are
+  /// one rank's shard (ZeRO, FSDP), parts of it (HYBRID_SHARD, where sizes divide) or of a replica
+  /// (DDP), so that all give the same bits for the same gradients. Units that an axis splits are
+  /// summed apart, and over that axis: each element counts once. Experts divided over `ep` of the
+  /// data-parallel ranks have as many blocks as ranks hold the same ones.
+  /// The norm is a metric of every step, clipped or not. Returns the coefficient that gradients are
+  /// multiplied by; none where clipping is off: then no update waits for the norm.
+  BufferId clip() {
+    std::vector<std::string> classes;  // split axes; of the whole model: all stages sum together
+    for (const UnitLayout& unit : draft_.model.units) {
+      if (std::find(classes.begin(), classes.end(), unit.split_axis) == classes.end()) {
+        classes.push_back(unit.split_axis);
+      }
+    }
+    const auto degree = [&](const std::string& axis) {
+      return strategy_.gradient_ranks() / (axis == "ep" ? strategy_.expert_parallel_degree : 1);
+    };
+    const auto blocks = [&](const std::string& axis) {
+      return degree(axis) / (axis == "ep" ? strategy_.expert_shards() : strategy_.state_shards());
+    };
+    int count = 0;
+    for (const std::string& axis : classes) count += degree(axis);
+    const DType sums = dtype_of(BufferKind::Metric);
+    BufferId squares;
+    if (classes.size() == 1) {
+      squares = squares_of(classes[0], metric("norm_squares", blocks(classes[0])));
+      if (blocks(classes[0]) != count) {
+        squares = gather_squares(classes[0], squares, metric("norm_squares_all", count));
+      }
+    } else {
+      squares = metric("norm_squares_all", count);
+      std::int64_t at = 0;
+      for (const std::string& axis : classes) {
+        const Bytes bytes{degree(axis) * size_of(sums)};
+        const BufferId all = add_view(out_.role, squares, at, bytes);
+        at += bytes.v;
+        if (blocks(axis) == degree(axis)) {
+          squares_of(axis, all);
+        } else {
+          gather_squares(axis, squares_of(axis, metric("norm_squares", blocks(axis))), all);
+        }
+      }
+    }
+    const BufferId coefficient = metric("clip", 1);
+    const BufferId norm = metric("grad_norm", 1);
+    call(one_kernel("clip",
+                    kernel(KernelKind::ClipCoefficient, sums, {count},
+                           {draft_.scenario.training.max_norm}),
+                    {{"squares", sums}}, {{"coefficient", sums}, {"norm", sums}}),
+         {squares, coefficient, norm});
+    to_host(HostData::GradNorm, norm);
+    if (draft_.scenario.training.max_norm == 0) return {};
+    return coefficient;
+  }
+
+  /// Sums into `squares` what the units split along `axis` (empty: by none) hold in this replica.
+  BufferId squares_of(const std::string& axis, BufferId squares) {
+    const DType grad = dtype_of(BufferKind::Grad);
+    const DType sums = dtype_of(BufferKind::Metric);
+    const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(sums);
+    const std::string kind = axis == "ep" ? "experts." : "";  // which may have fewer blocks
+    bool first = true;
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      const Unit& unit = out_.role.units[u];
+      if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
+      if (unit.tied_copy) continue;  // counted on the first stage
+      Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
+      k.accumulate = !first;
+      const std::string name = "norm_squared." + kind + std::to_string(unit.shard_elements);
+      call(one_kernel(first ? name : name + "+", k, {{"g", grad}}, {{"squares", sums}}),
+           {out_.units[u].reduced, squares}, layer(u));
+      first = false;
+    }
+    if (first) {  // nothing of it on this stage
+      call(one_kernel("zero_squares." + kind + std::to_string(blocks),
+                      kernel(KernelKind::Fill, sums, {blocks}), {}, {{"squares", sums}}),
+           {squares});
+    }
+    if (!axis.empty()) communicate(OpKind::AllReduce, draft_.axis_group(axis), {squares});
+    if (strategy_.pipeline_parallel_degree > 1) {
+      communicate(OpKind::AllReduce, draft_.group("pp", {"pp"}), {squares});
+    }
+    return squares;
+  }
+  BufferId gather_squares(const std::string& axis, BufferId squares, BufferId all) {
+    communicate(OpKind::AllGather, shard_group(draft_, axis), {squares, all});
+    return all;
+  }
+
+  void update(std::size_t u, BufferId coefficient) {
+    const Unit& unit = out_.role.units[u];
+    const OptimizerSpec& o = draft_.scenario.optimizer;
+    const bool clipped = coefficient.valid();
+    const DType state = dtype_of(BufferKind::Optimizer);
+    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
+    std::vector<BufferId> args = {out_.units[u].reduced};
+    if (clipped) args.push_back(coefficient);
+    args.insert(args.end(), {unit.master.valid() ? unit.master : own, unit.adam_m});
+    if (unit.adam_v.valid()) args.push_back(unit.adam_v);
+    const std::string elements = std::to_string(unit.shard_elements);
+    const std::vector<NamedOperand> in = {
+        {"g", dtype_of(BufferKind::Grad)},
+        {clipped ? "coefficient" : "", dtype_of(BufferKind::Metric)}};
+    Kernel adamw = kernel(KernelKind::AdamW, state, {unit.shard_elements},
+                          {o.beta1, o.beta2, o.eps, o.weight_decay});
+    adamw.stochastic = draft_.scenario.training.stochastic_rounding;
+    call(o.name == OptimizerKind::Sgd
+             ? one_kernel("sgd." + elements,
+                          kernel(KernelKind::Sgd, state, {unit.shard_elements},
+                                 {o.momentum, o.weight_decay}),
+                          in, {{"w", state}, {"m", state}})
+             : one_kernel("adamw." + elements, adamw, in,
+                          {{"w", state}, {"m", state}, {"v", state}}),
+         args, layer(u));
+    if (unit.master.valid()) round_master(unit, own, layer(u));
+    if (!unit.whole_param || unit.gathered_late) return;
+    Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
+    gather.phase = Phase::O;
+    add_op(out_.role, gather, {own, unit.param});
+  }
+  /// The parameters follow their master copy, in their own type.
+  void round_master(const Unit& unit, BufferId own, int layer) {
+    const DType from = out_.role.buffer(unit.master).dtype;
+    const DType to = out_.role.buffer(own).dtype;
+    call(copy_function(draft_, unit.shard_elements, from, to, false), {unit.master, own}, layer);
+  }
+  BufferId piece_of_param(const Unit& unit) {
+    return add_piece(out_.role, unit.param, unit.shard_group,
+                     Bytes{unit.shard_elements * size_of(dtype_of(BufferKind::Param))});
+  }
+
+  void report_loss() {
+    const DType sums = dtype_of(BufferKind::Metric);
+    const std::int64_t m = out_.role.buffer(out_.losses).bytes.v / size_of(sums);
+    const BufferId loss = metric("loss", 1);
+    call(one_kernel("loss", kernel(KernelKind::Sum, sums, {m}), {{"losses", sums}},
+                    {{"loss", sums}}),
+         {out_.losses, loss});
+    std::vector<int> ends;  // pipeline ranks where some of the microbatches end
+    for (std::size_t r = 0; r < draft_.roles.size(); ++r) {
+      if (draft_.roles[r].losses.valid()) ends.push_back(static_cast<int>(r));
+    }
+    if (ends.size() > 1) communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
+    if (strategy_.gradient_ranks() > 1) {
+      communicate(OpKind::AllReduce, data_group(draft_), {loss});
+    }
+    to_host(HostData::Loss, loss);
+  }
+  int layer(std::size_t u) const { return layer_of(out_, u); }
+
+  Draft& draft_;
+  DraftRole& out_;
+  const StrategySpec& strategy_;
+};
+
+}  // namespace
+
+void optimizer(Draft& draft) {
+  if (draft.model.units.empty()) return;  // synthetic: nothing to update
+  for (DraftRole& role : draft.roles) {
+    OptimizerStep(draft, role).run();
+    std::vector<Unit>& units = role.role.units;
+    units.insert(units.end(), role.statistics.begin(), role.statistics.end());
+  }
+}
+
+}  // namespace lockstep

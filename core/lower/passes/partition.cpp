@@ -1,0 +1,79 @@
+// partition: layers -> virtual stages. Contiguous, balanced by cost (embedding and output layer
+// count), or as given.
+#include <algorithm>
+#include <limits>
+
+#include "core/lower/passes/passes.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Ends of `stages` contiguous, non-empty ranges of `cost` whose largest sum is least; among
+/// equals, the one with the smaller sum of squares.
+std::vector<int> balance(const std::vector<double>& cost, int stages) {
+  struct Best {
+    double largest = std::numeric_limits<double>::infinity();
+    double squares = std::numeric_limits<double>::infinity();
+    int from = 0;
+    bool operator<(const Best& o) const {
+      return largest != o.largest ? largest < o.largest : squares < o.squares;
+    }
+  };
+  const int n = static_cast<int>(cost.size());
+  std::vector<double> sum(cost.size() + 1, 0);
+  for (std::size_t i = 0; i < cost.size(); ++i) sum[i + 1] = sum[i] + cost[i];
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  // best[s][i]: the first i layers on s stages
+  std::vector<std::vector<Best>> best(at(stages + 1), std::vector<Best>(at(n + 1)));
+  best[0][0] = {0, 0, 0};
+  for (int s = 1; s <= stages; ++s) {
+    for (int i = s; i <= n; ++i) {
+      for (int j = s - 1; j < i; ++j) {
+        const Best& before = best[at(s - 1)][at(j)];
+        const double mine = sum[at(i)] - sum[at(j)];
+        const Best candidate{std::max(before.largest, mine), before.squares + mine * mine, j};
+        if (candidate < best[at(s)][at(i)]) best[at(s)][at(i)] = candidate;
+      }
+    }
+  }
+  std::vector<int> ends(at(stages));
+  for (int s = stages, i = n; s >= 1; --s) {
+    ends[at(s - 1)] = i;
+    i = best[at(s)][at(i)].from;
+  }
+  return ends;
+}
+
+}  // namespace
+
+std::vector<StageLayers> partition(const Model& model, Architecture architecture,
+                                   const StrategySpec& strategy) {
+  const int stages = strategy.num_stages();
+  const auto& layers = model.layers;
+  const int n = static_cast<int>(layers.size());
+  std::vector<StageLayers> found;
+  if (architecture == Architecture::Synthetic) {
+    for (int s = 0; s < stages; ++s) found.push_back({s, s + 1});
+    return found;
+  }
+  // Blocks are divided; the embedding goes with the first and the head with the last of them.
+  std::vector<int> ends;
+  const auto& given = strategy.pipeline_parallel_layers_per_stage;
+  if (!given.empty()) {
+    for (int blocks : given) ends.push_back((ends.empty() ? 0 : ends.back()) + blocks);
+  } else {
+    std::vector<double> cost;
+    for (int l = 1; l + 1 < n; ++l) cost.push_back(layers[static_cast<std::size_t>(l)].balance);
+    cost.front() += layers.front().balance;
+    cost.back() += layers.back().balance;
+    ends = balance(cost, stages);
+  }
+  for (int s = 0, first = 0; s < stages; ++s) {
+    const int last = s + 1 == stages ? n : ends[static_cast<std::size_t>(s)] + 1;
+    found.push_back({first, last});
+    first = last;
+  }
+  return found;
+}
+
+}  // namespace lockstep

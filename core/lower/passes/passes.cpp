@@ -1,0 +1,128 @@
+#include "core/lower/passes/passes.hpp"
+
+#include <array>
+
+#include "core/ir/text/text.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string print_stages(const Draft& draft) {
+  std::string text;
+  for (std::size_t s = 0; s < draft.stages.size(); ++s) {
+    const StageLayers stage = draft.stages[s];
+    double cost = 0;
+    for (int l = stage.first; l < stage.last; ++l) {
+      cost += draft.model.layers[static_cast<std::size_t>(l)].balance;
+    }
+    text += "stage " + std::to_string(s) + " layers";
+    for (int l = stage.first; l < stage.last; ++l) {
+      text += " " + draft.model.layers[static_cast<std::size_t>(l)].name;
+    }
+    text += "  cost " + std::to_string(cost) + "\n";
+  }
+  return text;
+}
+
+/// "pp0: 0F0 0F1 0B0 …", a line per rank.
+std::string print_schedule(const Draft& draft) {
+  std::string text;
+  for (std::size_t r = 0; r < draft.schedule.actions.size(); ++r) {
+    text += "pp" + std::to_string(r) + ":";
+    for (const std::string& cell : to_cells(draft.schedule.actions[r])) text += " " + cell;
+    text += "\n";
+  }
+  return text;
+}
+
+std::string print_program(const Draft& draft) { return print(draft.finished()); }
+
+/// A pass that cannot fail.
+template <void (*pass)(Draft&)>
+Result<void> always(Draft& draft) {
+  pass(draft);
+  return {};
+}
+
+void set_stages(Draft& draft) {
+  const Scenario& s = draft.scenario;
+  draft.stages = partition(draft.model, s.model.architecture, s.strategy);
+}
+
+/// The stages of every copy of the model hold the same layers.
+void set_schedule(Draft& draft) {
+  draft.schedule = pipeline(draft.scenario, draft.model, draft.stages);
+  const std::vector<StageLayers> stages = draft.stages;
+  for (int copy = 1; copy < draft.schedule.copies; ++copy) {
+    draft.stages.insert(draft.stages.end(), stages.begin(), stages.end());
+  }
+}
+
+void pair_given_times(Draft& draft) {
+  const std::optional<CostsSpec>& costs = draft.scenario.costs;
+  if (costs) pair(draft, draft.roles, draft.schedule, costs->pair_factor);
+}
+
+Result<void> post_as_asked(Draft& draft) {
+  return post(draft.program, draft.roles, draft.scenario.strategy.pipeline_parallel_p2p);
+}
+
+Result<void> offload_as_asked(Draft& draft) {
+  return offload(draft.program, draft.roles, draft.scenario.strategy.offload);
+}
+
+void order_streams(Draft& draft) { stream(draft.program, draft.roles); }
+
+void plan_memory(Draft& draft) {
+  memory(draft.roles, draft.scenario.strategy.pipeline_parallel_p2p);
+}
+
+using V = Verifiable;
+
+// clang-format off
+constexpr std::array kPasses = {
+    LoweringPass{"partition", "layers to virtual stages, balanced by cost or as given",
+         always<set_stages>, print_stages, V::Nothing},
+    LoweringPass{"pipeline", "the order of forward and backward passes on every pipeline rank",
+         always<set_schedule>, print_schedule, V::Nothing},
+    LoweringPass{"expand", "actions to calls of functions, messages between stages and host copies",
+         always<expand>, print_program, V::Nothing},
+    LoweringPass{"input", "which samples a rank reads, and the tables of integers that copies bring",
+         always<input>, print_program, V::WithoutUpdate},
+    LoweringPass{"pair", "given times of passes that run as one",
+         always<pair_given_times>, print_program, V::WithoutUpdate},
+    LoweringPass{"post", "when messages are posted, and what waits for them",
+         post_as_asked, print_program, V::WithoutUpdate},
+    LoweringPass{"versions", "weights that are updated while microbatches are under way (PipeDream)",
+         always<versions>, print_program, V::WithoutUpdate},
+    LoweringPass{"shard", "optimizer states and parameters divided over data-parallel ranks (ZeRO, FSDP)",
+         always<shard>, print_program, V::Nothing},
+    LoweringPass{"unshard", "parameters gathered ahead of their use",
+         always<unshard>, print_program, V::WithoutUpdate},
+    LoweringPass{"reduce", "gradients summed over data-parallel ranks: all-reduced in buckets, or scattered",
+         always<reduce>, print_program, V::WithoutUpdate},
+    LoweringPass{"copies", "gradients of tied and copied units added up over pipeline ranks",
+         always<copies>, print_program, V::WithoutUpdate},
+    LoweringPass{"optimizer", "norm, clipping, the update of every unit, loss",
+         always<optimizer>, print_program, V::Whole},
+    LoweringPass{"offload", "states in host memory, and the update with them",
+         offload_as_asked, print_program, V::Whole},
+    LoweringPass{"stream", "what each op waits for on other streams",
+         always<order_streams>, print_program, V::Whole},
+    LoweringPass{"memory", "lifetimes of buffers and their places in the arena",
+         always<plan_memory>, print_program, V::Whole},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const LoweringPass> passes() { return kPasses; }
+
+const LoweringPass* find_pass(std::string_view name) {
+  for (const LoweringPass& pass : kPasses) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep

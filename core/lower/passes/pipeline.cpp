@@ -1,0 +1,50 @@
+// pipeline: the order in which each pipeline rank runs its forward and backward passes.
+#include <optional>
+
+#include "core/lower/passes/passes.hpp"
+#include "core/schedule/schedules.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Times of each virtual stage: as given, or F, I and W alike by the stage's work.
+void measure_stages(const std::optional<CostsSpec>& costs, const Model& model,
+                    const std::vector<StageLayers>& stages, PipelineShape& shape) {
+  const auto given = [](const std::vector<double>& list, std::size_t s) {
+    return list.size() == 1 ? list[0] : list[s];
+  };
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (costs) {
+      shape.times.push_back({given(costs->forward, s), given(costs->backward_input, s),
+                             given(costs->backward_weight, s)});
+      continue;
+    }
+    double work = 0;
+    for (int l = stages[s].first; l < stages[s].last; ++l) {
+      work += model.layers[static_cast<std::size_t>(l)].balance;
+    }
+    shape.times.push_back({work, work, work});
+  }
+  if (costs) shape.p2p = costs->p2p;
+}
+
+}  // namespace
+
+Schedule pipeline(const Scenario& scenario, const Model& model,
+                  const std::vector<StageLayers>& stages) {
+  const StrategySpec& strategy = scenario.strategy;
+  if (!strategy.pipeline_parallel_schedule_actions.empty()) {
+    return strategy.pipeline_parallel_schedule_actions;
+  }
+  PipelineShape shape;
+  shape.p = strategy.pipeline_parallel_degree;
+  shape.v = strategy.pipeline_parallel_virtual_stages;
+  shape.m = scenario.num_microbatches();
+  shape.group =
+      interleave_group(strategy.pipeline_parallel_microbatch_group_size, shape.p, shape.m);
+  shape.kept_after_input = strategy.pipeline_parallel_kept_after_input;
+  measure_stages(scenario.costs, model, stages, shape);
+  return generate(rules_of(strategy.pipeline_parallel_schedule), shape);
+}
+
+}  // namespace lockstep

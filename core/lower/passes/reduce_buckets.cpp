@@ -1,0 +1,121 @@
+// reduce, without shards: gradients in buckets, each all-reduced when its last gradient is ready.
+#include <algorithm>
+#include <map>
+
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/reduce.hpp"
+
+namespace lockstep {
+
+namespace {
+
+/// Parameters of the units that one group reduces, as one flat buffer in their order, so that a
+/// bucket is one range of it. Gradients are views of that buffer, or are copied there to be reduced
+/// and back again (PyTorch DDP's gradient_as_bucket_view).
+class Buckets {
+ public:
+  Buckets(Draft& draft, DraftRole& out, GroupId group)
+      : draft_(draft), out_(out), role_(out.role), group_(group) {}
+
+  void add(std::size_t u, std::size_t ready) {
+    const std::int64_t element = size_of(draft_.dtype_of(BufferKind::Grad));
+    units_.push_back({u, total_});
+    for (const UnitParameter& p : role_.units[u].parameters) {
+      const std::int64_t bytes = held_elements(draft_.program, role_.units[u], p) * element;
+      pieces_.push_back({total_, total_ + bytes, ready});
+      total_ += bytes;
+    }
+  }
+
+  /// Li et al. 2020 (PyTorch DDP): parameters in reverse order fill buckets; a bucket closes when
+  /// it reaches its cap, the tensor that crosses staying in; buckets are reduced strictly in order.
+  void reduce(std::vector<Insertion>& insertions) {
+    lay_out();
+    const StrategySpec& strategy = draft_.scenario.strategy;
+    std::int64_t cap = std::min(strategy.first_bucket_cap.v, strategy.bucket_cap.v);
+    std::int64_t end = total_;
+    std::size_t after = 0;  // op that the bucket waits for
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      after = std::max(after, pieces_[i].ready);
+      if (end - pieces_[i].begin < cap && i > 0) continue;
+      const std::int64_t begin = pieces_[i].begin;
+      const std::size_t place = strategy.overlap_grad_reduce ? after + 1 : role_.ops.size();
+      if (!views()) copy(place, begin, end, true, insertions);
+      insertions.push_back({place,
+                            collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
+                            {add_view(role_, grads_, begin, Bytes{end - begin})}});
+      if (!views()) copy(role_.ops.size(), begin, end, false, insertions);
+      cap = strategy.bucket_cap.v;
+      end = begin;
+    }
+  }
+
+ private:
+  void lay_out() {
+    Buffer flat;
+    flat.bytes = Bytes{total_};
+    flat.kind = views() ? BufferKind::Grad : BufferKind::Comm;
+    flat.dtype = draft_.dtype_of(BufferKind::Grad);
+    flat.name = draft_.name(views() ? "grads" : "buckets");
+    grads_ = add_buffer(role_, flat);
+    if (!views()) return;
+    for (const auto& [u, at] : units_) {
+      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
+      grad.parent = grads_;
+      grad.offset = at;
+    }
+  }
+
+  bool views() const { return draft_.scenario.strategy.gradient_as_bucket_view; }
+
+  /// Bytes [begin, end) of the buckets from the units' gradients, or back to them.
+  void copy(std::size_t place, std::int64_t begin, std::int64_t end, bool in,
+            std::vector<Insertion>& insertions) {
+    const DType dtype = draft_.dtype_of(BufferKind::Grad);
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      const auto [u, at] = units_[i];
+      const std::int64_t next = i + 1 < units_.size() ? units_[i + 1].second : total_;
+      const std::int64_t from = std::max(begin, at), to = std::min(end, next);
+      if (from >= to) continue;
+      const BufferId own = add_view(role_, out_.units[u].grad, from - at, Bytes{to - from});
+      const BufferId bucket = add_view(role_, grads_, from, Bytes{to - from});
+      Op op;
+      op.kind = OpKind::Call;
+      op.layer = static_cast<std::int16_t>(layer_of(out_, u));
+      op.target = copy_function(draft_, (to - from) / size_of(dtype), dtype, dtype, false).v;
+      insertions.push_back({place, op, {in ? own : bucket, in ? bucket : own}});
+    }
+  }
+
+  struct Piece {
+    std::int64_t begin, end;
+    std::size_t ready;  // last op that writes it
+  };
+  Draft& draft_;
+  DraftRole& out_;
+  Role& role_;
+  const GroupId group_;
+  std::vector<std::pair<std::size_t, std::int64_t>> units_;  // with their begin
+  std::vector<Piece> pieces_;
+  std::int64_t total_ = 0;
+  BufferId grads_;
+};
+
+}  // namespace
+
+void all_reduce_buckets(Draft& draft, DraftRole& out) {
+  const std::vector<std::size_t> ready = last_gradient_write(draft.program, out);
+  std::map<GroupId, Buckets> by_group;
+  for (std::size_t u = 0; u < out.units.size(); ++u) {
+    const UnitLayout& layout = layout_of(draft, out.units[u]);
+    if (replicas(draft, layout) == 1) continue;
+    const GroupId group = replica_group(draft, layout);
+    by_group.try_emplace(group, draft, out, group).first->second.add(u, ready[u]);
+  }
+  std::vector<Insertion> insertions;
+  for (auto& [group, buckets] : by_group) buckets.reduce(insertions);
+  insert_ops(out.role, std::move(insertions));
+}
+
+}  // namespace lockstep

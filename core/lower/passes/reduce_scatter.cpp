@@ -1,0 +1,134 @@
+// reduce, with shards: a unit's gradient is reduce-scattered when it is ready, to the ranks that
+// update its shards (Rajbhandari et al. 2020). ZeRO stage 1 keeps gradients whole, in one flat
+// buffer. With replicas of the shards (HYBRID_SHARD) the reduced shard is summed over them next.
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/reduce.hpp"
+
+namespace lockstep {
+namespace {
+
+class Scatterer {
+ public:
+  Scatterer(Draft& draft, DraftRole& out)
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
+
+  void run() {
+    const std::vector<std::size_t> ready = last_gradient_write(draft_.program, out_);
+    if (strategy_.zero_stage == 1) lay_out_gradients();
+    if (strategy_.accumulate_sharded_gradients) {
+      reduce_each_microbatch();
+    } else {
+      for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
+    }
+    insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
+  }
+
+ private:
+  /// Stage 1: the gradients lie in one flat buffer from the first to the last.
+  void lay_out_gradients() {
+    Buffer flat;
+    flat.kind = BufferKind::Grad;
+    flat.dtype = draft_.dtype_of(BufferKind::Grad);
+    flat.name = draft_.name("grads");
+    for (const Unit& unit : role_.units) flat.bytes += full_bytes(draft_.program, unit, flat);
+    const BufferId grads = add_buffer(role_, flat);
+    std::int64_t at = 0;
+    for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
+      grad.parent = grads;
+      grad.offset = at;
+      at += grad.bytes.v;
+    }
+  }
+
+  void reduce(std::size_t u, std::size_t ready) {
+    DraftUnit& unit = out_.units[u];
+    const GroupId shards = role_.units[u].shard_group;
+    const Bytes bytes = shard_bytes(role_.units[u], role_.buffer(unit.grad));
+    if (!shards.valid()) {
+      unit.reduced = unit.grad;
+    } else if (strategy_.zero_stage == 1) {
+      unit.reduced = add_piece(role_, unit.grad, shards, bytes);
+    } else {
+      unit.reduced = add_shard(unit.grad, bytes);
+    }
+    scatter(u, place_after(ready), unit.grad, unit.reduced);
+    sum_over_replicas(u, place_after(ready));
+  }
+
+  /// Accumulation in shards: whole gradients last no longer than their microbatch. The sum is taken
+  /// where the scatters run, as in fully_shard, so that the backward pass does not wait for it.
+  void reduce_each_microbatch() {
+    const std::vector<MicrobatchGradient> gradients = split_by_microbatch(draft_, out_);
+    std::vector<std::size_t> left(role_.units.size(), 0);
+    for (const MicrobatchGradient& g : gradients) ++left[g.unit];
+    std::vector<bool> begun(role_.units.size(), false);
+    for (const MicrobatchGradient& g : gradients) {
+      DraftUnit& unit = out_.units[g.unit];
+      const Unit& layout = role_.units[g.unit];
+      const std::size_t place = place_after(g.ready);
+      const BufferId shard = !layout.shard_group.valid()
+                                 ? g.buffer
+                                 : add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
+      scatter(g.unit, place, g.buffer, shard);
+      if (begun[g.unit]) {
+        Op add = add_op_of(layout.shard_elements, layer_of(out_, g.unit));
+        add.microbatch = role_.buffer(g.buffer).microbatch;
+        insertions_.push_back({place, add, {shard, unit.reduced}});
+      } else {
+        unit.reduced = shard;
+      }
+      begun[g.unit] = true;
+      if (--left[g.unit] == 0) sum_over_replicas(g.unit, place);
+    }
+  }
+
+  Op add_op_of(std::int64_t elements, int layer) {
+    Op op;
+    op.stream = Stream::Reduce;
+    const DType dtype = draft_.dtype_of(BufferKind::Grad);
+    op.target = copy_function(draft_, elements, dtype, dtype, true).v;
+    op.layer = static_cast<std::int16_t>(layer);
+    return op;
+  }
+  /// Right behind the op that a gradient is ready with, and the gathers that go out with that op.
+  std::size_t place_after(std::size_t ready) const {
+    if (!strategy_.overlap_grad_reduce) return role_.ops.size();
+    std::size_t place = ready + 1;
+    while (place < role_.ops.size() && role_.ops[place].stream == Stream::Gather) ++place;
+    return place;
+  }
+  BufferId add_shard(BufferId whole, Bytes bytes) {
+    Buffer shard = role_.buffer(whole);
+    shard.bytes = bytes;
+    return add_buffer(role_, shard);
+  }
+  void scatter(std::size_t u, std::size_t place, BufferId whole, BufferId shard) {
+    const GroupId shards = role_.units[u].shard_group;
+    if (!shards.valid()) return;
+    Op op = collective(OpKind::ReduceScatter, Stream::Reduce, shards, layer_of(out_, u));
+    op.microbatch = role_.buffer(whole).microbatch;
+    insertions_.push_back({place, op, {whole, shard}});
+  }
+  void sum_over_replicas(std::size_t u, std::size_t place) {
+    const UnitLayout& layout = layout_of(draft_, out_.units[u]);
+    if (replicas(draft_, layout) == 1) return;
+    insertions_.push_back({place,
+                           collective(OpKind::AllReduce, Stream::Replicate,
+                                      replica_group(draft_, layout), layer_of(out_, u)),
+                           {out_.units[u].reduced}});
+  }
+
+  Draft& draft_;
+  DraftRole& out_;
+  Role& role_ = out_.role;
+  const StrategySpec& strategy_;
+  std::vector<Insertion> insertions_;
+};
+
+}  // namespace
+
+void scatter_gradients(Draft& draft, DraftRole& out) { Scatterer(draft, out).run(); }
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+// shard: ZeRO (Rajbhandari et al. 2020). Every stage divides the states of the optimizer over the
+// data-parallel ranks, each of which updates one shard of a unit's parameters. Stages 1 and 2 keep
+// parameters whole, stage 3 (FSDP, Zhao et al. 2023) their shard alone.
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/passes/passes.hpp"
+
+namespace lockstep {
+namespace {
+
+void divide(Draft& draft, DraftRole& out, std::size_t u) {
+  Role& role = out.role;
+  const UnitLayout& layout = layout_of(draft, out.units[u]);
+  const StrategySpec& strategy = draft.scenario.strategy;
+  Unit& unit = role.units[u];
+  if (layout.shard_count > 1) {  // not of experts that no other rank holds
+    unit.shard_elements = ceil_div(unit.elements, layout.shard_count);
+    unit.shard_group = shard_group(draft, layout.split_axis);
+    unit.whole_param =
+        strategy.zero_stage < 3 || unit.elements <= strategy.fsdp_persistence_threshold;
+    unit.gathered_late = unit.whole_param && strategy.overlap_param_gather;
+  }
+  const auto resize = [&](BufferId state, bool whole) {
+    if (!state.valid()) return;
+    Buffer& buffer = role.buffers[static_cast<std::size_t>(state.v)];
+    buffer.bytes = whole ? full_bytes(draft.program, unit, buffer) : shard_bytes(unit, buffer);
+  };
+  for (const BufferId state : {unit.master, out.units[u].on_host, unit.adam_m, unit.adam_v}) {
+    resize(state, false);
+  }
+  resize(unit.param, unit.whole_param);
+}
+
+}  // namespace
+
+void shard(Draft& draft) {
+  if (draft.scenario.strategy.state_shards() == 1) return;
+  for (DraftRole& out : draft.roles) {
+    for (std::size_t u = 0; u < out.units.size(); ++u) divide(draft, out, u);
+  }
+}
+
+}  // namespace lockstep

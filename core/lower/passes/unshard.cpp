@@ -1,0 +1,264 @@
+// unshard: parameters that a rank keeps in shards are gathered just ahead of use and dropped behind
+// it (Zhao et al. 2023, FSDP; ZeRO stage 3), in the order in which FSDP2 does; those that the last
+// step updated in pieces and left to be gathered late, ahead of their first use.
+#include "core/schedule/unshard.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "core/lower/draft/data_axes.hpp"
+#include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/passes.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A stretch of the step during which one gathered copy of a unit serves.
+struct Episode {
+  std::size_t unit = 0;
+  std::size_t first = 0;            // op
+  std::vector<std::uint32_t> args;  // positions in Role::args that read the copy
+};
+
+/// For each op, how often its stage has been gathered.
+std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& actions,
+                                 int most_active) {
+  const std::vector<int> times = unshards(actions, most_active);
+  std::map<std::tuple<Phase, Stage, Microbatch>, int> of_action;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    of_action[{action.phase, action.stage, action.microbatch}] = times[i];
+    if (action.phase == Phase::B || action.phase == Phase::I) {  // which recomputes first
+      of_action[{Phase::R, action.stage, action.microbatch}] = times[i];
+    }
+  }
+  std::vector<int> of_op;
+  of_op.reserve(role.ops.size());
+  for (const Op& op : role.ops) of_op.push_back(of_action[{op.phase, op.stage, op.microbatch}]);
+  return of_op;
+}
+
+/// Runs of uses of the same unit. Units kept gathered have one for each time that their stage is;
+/// others a new one whenever another layer's such unit was used in between: that is when the copy
+/// would have been dropped.
+std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep,
+                              const std::vector<int>& times) {
+  const Role& role = out.role;
+  std::vector<int> unit_of(role.buffers.size(), -1);
+  for (std::size_t u = 0; u < role.units.size(); ++u) {
+    unit_of[static_cast<std::size_t>(role.units[u].param.v)] = static_cast<int>(u);
+  }
+  std::vector<Episode> found;
+  std::vector<std::size_t> current(role.units.size(), kNever);
+  int latest = -1;  // layer of the last use, kept units aside
+  int visit = 0;    // counts changes of it
+  std::vector<int> visit_of(role.units.size(), 0);
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    for (std::uint32_t a = op.args_begin; a < op.args_begin + op.args_count; ++a) {
+      const int u = unit_of[static_cast<std::size_t>(role.args[a].v)];
+      if (u < 0) continue;
+      const std::size_t unit = static_cast<std::size_t>(u);
+      // A tied embedding that serves two stages of the rank stays.
+      const bool again = current[unit] != kNever &&
+                         role.ops[found[current[unit]].first].stage == op.stage &&
+                         times[found[current[unit]].first] != times[i];
+      if (!keep[unit] && latest != layer_of(out, unit)) {
+        latest = layer_of(out, unit);
+        ++visit;
+      }
+      if (current[unit] == kNever || (!keep[unit] && visit_of[unit] != visit) || again) {
+        current[unit] = found.size();
+        found.push_back({unit, i, {}});
+      }
+      visit_of[unit] = visit;
+      found[current[unit]].args.push_back(a);
+    }
+  }
+  return found;
+}
+
+/// A stretch of ops, all forward or all backward, that use the parameters of one layer.
+struct Visit {
+  int layer = -1;
+  bool forward = false;
+  std::size_t first = 0;  // op
+};
+
+/// What prefetching counts: FSDP2 unshards ahead of a module's forward pass and, apart from that,
+/// of its backward pass, whether or not the copy of one served the other.
+std::vector<Visit> visits(const DraftRole& out) {
+  const Role& role = out.role;
+  std::vector<bool> parameters(role.buffers.size(), false);
+  for (const Unit& unit : role.units) parameters[static_cast<std::size_t>(unit.param.v)] = true;
+  std::vector<Visit> found;
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    const auto args = role.args_of(op);
+    if (std::none_of(args.begin(), args.end(),
+                     [&](BufferId arg) { return parameters[static_cast<std::size_t>(arg.v)]; })) {
+      continue;
+    }
+    const bool forward = op.phase == Phase::F;
+    if (found.empty() || found.back().layer != op.layer || found.back().forward != forward) {
+      found.push_back({op.layer, forward, i});
+    }
+  }
+  return found;
+}
+
+/// The op with which the visit `ahead` of that of the op at `first` begins.
+std::size_t place_ahead(const std::vector<Visit>& visits, std::size_t first, std::size_t ahead) {
+  const auto after = std::upper_bound(visits.begin(), visits.end(), first,
+                                      [](std::size_t op, const Visit& v) { return op < v.first; });
+  const auto visit = static_cast<std::size_t>(after - visits.begin()) - 1;
+  return visits[visit >= ahead ? visit - ahead : 0].first;
+}
+
+class Gatherer {
+ public:
+  Gatherer(Draft& draft, DraftRole& out)
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
+
+  void run() {
+    gather_parameters();
+    if (strategy_.overlap_param_gather) gather_updated();
+    insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
+  }
+
+ private:
+  /// True: the unit's gathered copy serves from its first use to its last.
+  bool kept(const Unit& unit) const {
+    const bool reshard = strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
+                         (strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Default &&
+                          strategy_.pipeline_parallel_degree == 1);
+    // The root group (embedding, head, tied weights, blocks too small to wrap) stays gathered.
+    return !reshard || unit.name.rfind("blocks.", 0) != 0 ||
+           unit.elements < strategy_.fsdp_min_num_params;
+  }
+
+  void gather_parameters() {
+    std::vector<bool> keep;
+    for (const Unit& unit : role_.units) keep.push_back(unit.whole_param || kept(unit));
+    const auto rank = static_cast<std::size_t>(&out_ - draft_.roles.data());
+    const std::vector<Visit> layers = visits(out_);
+    std::vector<Episode> all = episodes(
+        out_, keep,
+        unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
+    std::erase_if(all, [&](const Episode& e) {
+      const Unit& unit = role_.units[e.unit];
+      return unit.whole_param || !unit.shard_group.valid();
+    });
+    const auto in_forward = [&](const Episode& e) { return role_.ops[e.first].phase == Phase::F; };
+    GroupId fewer;
+    std::vector<BufferId> kept_pieces(role_.units.size());
+    std::vector<int> backward_left(role_.units.size(), 0);
+    if (strategy_.reshards_to_fewer()) {
+      fewer = draft_.group("dp_reshard", {"dp_reshard"});
+      for (const Episode& e : all) backward_left[e.unit] += !in_forward(e);
+    }
+    std::size_t place = 0;  // gathers go out in the order of their use
+    for (const Episode& e : all) {
+      const std::size_t u = e.unit;
+      const Unit& unit = role_.units[u];
+      Buffer gathered = role_.buffer(unit.param);
+      gathered.kind = BufferKind::ParamFull;
+      gathered.bytes = full_bytes(draft_.program, unit, gathered);
+      const BufferId full = add_buffer(role_, gathered);
+      for (std::uint32_t a : e.args) role_.args[a] = full;
+      const std::size_t ahead = prefetch(role_.ops[e.first].phase);
+      place = std::max(place, place_ahead(layers, e.first, ahead));
+      const bool from_piece = !in_forward(e) && kept_pieces[u].valid();
+      const BufferId source = from_piece ? kept_pieces[u] : unit.param;
+      insertions_.push_back({place,
+                             once_reached(place, collective(OpKind::AllGather, Stream::Gather,
+                                                            from_piece ? fewer : unit.shard_group,
+                                                            layer_of(out_, u))),
+                             {source, full}});
+      if (!in_forward(e)) {
+        --backward_left[u];
+      } else if (backward_left[u] > 0) {
+        keep_piece(place, u, full, fewer, kept_pieces);
+      }
+    }
+  }
+  /// The op as it waits for the computation before `place`. What is prefetched goes out no earlier,
+  /// free memory or not: an all-gather of FSDP2 waits until the copy before it is taken into use,
+  /// which is when the pass before that has ended, so that two are alive.
+  Op once_reached(std::size_t place, Op op) {
+    while (place > 0 && !computes(role_.ops[place - 1])) --place;
+    if (place == 0) return op;
+    op.after_begin = static_cast<std::uint32_t>(role_.after.size());
+    op.after_count = 1;
+    role_.after.push_back({static_cast<std::int32_t>(place) - 1});
+    return op;
+  }
+  static bool computes(const Op& op) {
+    return op.kind == OpKind::Call && op.stream == Stream::Compute;
+  }
+  /// Megatron's overlap_param_gather: what the last step updated is gathered in the order of use,
+  /// while forward computes with what has arrived.
+  void gather_updated() {
+    std::vector<int> waiting(role_.buffers.size(), -1);  // units, by buffer
+    for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      const Unit& unit = role_.units[u];
+      if (unit.gathered_late) waiting[static_cast<std::size_t>(unit.param.v)] = static_cast<int>(u);
+    }
+    for (const Op& op : role_.ops) {
+      for (const BufferId param : role_.args_of(op)) {
+        const int u = std::exchange(waiting[static_cast<std::size_t>(param.v)], -1);
+        if (u < 0) continue;
+        const auto unit = static_cast<std::size_t>(u);
+        const GroupId shards = role_.units[unit].shard_group;
+        const Bytes own = shard_bytes(role_.units[unit], role_.buffer(param));
+        insertions_.push_back(
+            {0,
+             collective(OpKind::AllGather, Stream::Gather, shards, layer_of(out_, unit)),
+             {add_piece(role_, param, shards, own), param}});
+      }
+    }
+  }
+  /// FSDP2's integer reshard_after_forward, ZeRO++'s secondary partition: once gathered for
+  /// forward, a piece of the copy is kept for the gathers of backward, which then span fewer ranks.
+  void keep_piece(std::size_t place, std::size_t u, BufferId full, GroupId fewer,
+                  std::vector<BufferId>& kept_pieces) {
+    const int parts = strategy_.fsdp_reshard_degree;
+    Buffer piece = role_.buffer(full);
+    piece.bytes = Bytes{piece.bytes.v / parts};
+    const BufferId copy = add_buffer(role_, piece);
+    insertions_.push_back({place,
+                           copy_op(piece, layer_of(out_, u)),
+                           {add_piece(role_, full, fewer, piece.bytes), copy}});
+    kept_pieces[u] = copy;
+  }
+  Op copy_op(const Buffer& piece, int layer) {
+    Op op;
+    op.stream = Stream::Gather;
+    const std::int64_t elements = piece.bytes.v / size_of(piece.dtype);
+    op.target = copy_function(draft_, elements, piece.dtype, piece.dtype, false).v;
+    op.layer = static_cast<std::int16_t>(layer);
+    return op;
+  }
+  std::size_t prefetch(Phase phase) const {
+    const bool backward = phase != Phase::F && strategy_.fsdp_backward_prefetch >= 0;
+    return static_cast<std::size_t>(backward ? strategy_.fsdp_backward_prefetch
+                                             : strategy_.fsdp_prefetch);
+  }
+
+  Draft& draft_;
+  DraftRole& out_;
+  Role& role_ = out_.role;
+  const StrategySpec& strategy_;
+  std::vector<Insertion> insertions_;
+};
+
+}  // namespace
+
+void unshard(Draft& draft) {
+  if (draft.model.units.empty() || draft.scenario.strategy.state_shards() == 1) return;
+  for (DraftRole& out : draft.roles) Gatherer(draft, out).run();
+}
+
+}  // namespace lockstep

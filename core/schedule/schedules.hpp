@@ -1,0 +1,128 @@
+// The table of pipeline schedules. A schedule is one row: its name, its rules and the function that
+// gives its actions. To add one: a generator (generators.hpp), an enumerator and a row here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "core/schedule/generators.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace lockstep {
+
+enum class PipelineSchedule {
+  GPipe,
+  OneFOneB,
+  Interleaved1F1B,
+  LoopedBFS,
+  ZbH1,
+  ZbH2,
+  InterleavedZeroBubble,
+  ZbvZeroBubble,
+  DualPipeV,
+  Zb1p,
+  Zb2p,
+  DualPipe,
+  VHalf,
+  VMin,
+  PipeDream,
+  PipeDream2bw,
+  ZbV,
+};
+
+/// Which rank holds virtual stage s: Loop: s mod p. V: down the ranks and up again, rank r holding
+/// r and 2p-1-r.
+enum class Placement { Loop, V };
+
+/// Of the weights, where they are updated while microbatches are under way.
+enum class WeightVersions {
+  One,      // they are not: updated once, when all microbatches have ended
+  Stashed,  // a pass forward reads the latest version, the one backward the same
+  Double,   // all read the version before the latest
+};
+
+/// Microbatches of a step below which a schedule has no meaning, on p ranks: per_rank p + more.
+struct LeastMicrobatches {
+  int per_rank = 0, more = 1;
+};
+
+/// What a schedule asks of degrees, and how its actions are made.
+struct ScheduleRules {
+  PipelineSchedule schedule;
+  std::string_view name;
+  Scheduler generate;  // actions of every rank
+  Placement placement = Placement::Loop;
+  int least_virtual_stages = 1, most_virtual_stages = 1;  // of each copy
+  LeastMicrobatches least = {};
+  int copies = 1;  // of the model
+  WeightVersions versions = WeightVersions::One;
+
+  constexpr int least_microbatches(int p) const { return least.per_rank * p + least.more; }
+};
+inline constexpr int kMostVirtualStages = 64;
+
+// clang-format off
+inline constexpr std::array kSchedules = {
+    ScheduleRules{.schedule = PipelineSchedule::GPipe, .name = "GPipe", .generate = by_rank<gpipe>},
+    ScheduleRules{.schedule = PipelineSchedule::OneFOneB, .name = "1F1B",
+                  .generate = by_rank<one_f_one_b>},
+    ScheduleRules{.schedule = PipelineSchedule::Interleaved1F1B, .name = "Interleaved1F1B",
+                  .generate = by_rank<interleaved_1f1b>,
+                  .least_virtual_stages = 2, .most_virtual_stages = kMostVirtualStages},
+    ScheduleRules{.schedule = PipelineSchedule::LoopedBFS, .name = "LoopedBFS",
+                  .generate = by_rank<looped_bfs>, .most_virtual_stages = kMostVirtualStages},
+    ScheduleRules{.schedule = PipelineSchedule::ZbH1, .name = "ZB-H1", .generate = by_rank<zb_h1>,
+                  .least = {1, 0}},
+    ScheduleRules{.schedule = PipelineSchedule::ZbH2, .name = "ZB-H2", .generate = by_rank<zb_h2>,
+                  .least = {2, -1}},
+    ScheduleRules{.schedule = PipelineSchedule::InterleavedZeroBubble,
+                  .name = "InterleavedZeroBubble", .generate = by_rank<interleaved_zero_bubble>,
+                  .most_virtual_stages = kMostVirtualStages},
+    ScheduleRules{.schedule = PipelineSchedule::ZbvZeroBubble, .name = "ZBVZeroBubble",
+                  .generate = by_rank<zbv_zero_bubble>, .placement = Placement::V,
+                  .least_virtual_stages = 2, .most_virtual_stages = 2},
+    ScheduleRules{.schedule = PipelineSchedule::DualPipeV, .name = "DualPipeV",
+                  .generate = by_rank<dual_pipe_v>, .placement = Placement::V,
+                  .least_virtual_stages = 2, .most_virtual_stages = 2, .least = {2, 0}},
+    ScheduleRules{.schedule = PipelineSchedule::Zb1p, .name = "ZB-1p", .generate = zb_1p},
+    ScheduleRules{.schedule = PipelineSchedule::Zb2p, .name = "ZB-2p", .generate = zb_2p},
+    ScheduleRules{.schedule = PipelineSchedule::DualPipe, .name = "DualPipe",
+                  .generate = by_rank<dual_pipe>, .placement = Placement::V, .least = {2, 0},
+                  .copies = 2},
+    ScheduleRules{.schedule = PipelineSchedule::VHalf, .name = "V-Half", .generate = v_half,
+                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2},
+    ScheduleRules{.schedule = PipelineSchedule::VMin, .name = "V-Min", .generate = v_min,
+                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2},
+    ScheduleRules{.schedule = PipelineSchedule::PipeDream, .name = "PipeDream",
+                  .generate = by_rank<one_f_one_b>, .versions = WeightVersions::Stashed},
+    ScheduleRules{.schedule = PipelineSchedule::PipeDream2bw, .name = "PipeDream-2BW",
+                  .generate = by_rank<one_f_one_b>, .versions = WeightVersions::Double},
+    ScheduleRules{.schedule = PipelineSchedule::ZbV, .name = "ZB-V", .generate = zb_v,
+                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2},
+};
+// clang-format on
+
+/// True if row i is that of the i-th enumerator.
+constexpr bool in_order_of_the_enumerators() {
+  for (std::size_t i = 0; i < kSchedules.size(); ++i) {
+    if (kSchedules[i].schedule != static_cast<PipelineSchedule>(i)) return false;
+  }
+  return true;
+}
+static_assert(in_order_of_the_enumerators(), "rows stand in the order of PipelineSchedule");
+static_assert(kSchedules.size() == static_cast<std::size_t>(PipelineSchedule::ZbV) + 1,
+              "every schedule has a row");
+
+constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
+  return kSchedules[static_cast<std::size_t>(schedule)];
+}
+/// The schedule of a row for a shape that its rules allow.
+Schedule generate(const ScheduleRules& rules, const PipelineShape& shape);
+/// Microbatches of one chunk that follow each other in an interleaved schedule of `m`.
+int interleave_group(int requested, int p, int m);
+/// The rank (coordinate along "pp") of each of p v virtual stages.
+std::vector<int> place_stages(Placement placement, int p, int v);
+
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+#include "core/validation/conventions.hpp"
+
+#include <array>
+
+namespace lockstep {
+namespace {
+
+using enum DataParallelOverlap;
+using enum FlopConvention;
+
+// prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, 16-bit gradients
+constexpr std::array kConventions = {
+    SourceConvention{"", Model, Gradients},
+    // Megatron-LM until 2022: gradients are reduced after the backward pass.
+    SourceConvention{"sc21", Narayanan, None},
+    SourceConvention{"kor22", Narayanan, None},
+    SourceConvention{"mlm2020", Narayanan, None},
+    SourceConvention{"mtnlg", Narayanan, None},
+    SourceConvention{"zb", Narayanan, None},
+    SourceConvention{"vocabpp", Model, None},
+    SourceConvention{"vtrain", Narayanan, None},  // says so itself
+    // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
+    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, true},
+    // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch.
+    SourceConvention{"bloom", Narayanan, None},
+    SourceConvention{"tr3m", ParametersOnly, None},
+    // NeMo and Megatron Core since 2023: distributed optimizer, sequence parallelism with TP, both
+    // overlaps.
+    SourceConvention{"dgxc", Model, GradientsAndParameters, true, true},
+    SourceConvention{"nemo2407", Model, GradientsAndParameters, true, true},
+    SourceConvention{"mlm-llama", Model, GradientsAndParameters, true, true},
+    SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true},
+    SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false},  // its YAML
+    SourceConvention{"megascale", Model, GradientsAndParameters, true, true},
+    // SimuMax ran Megatron Core with every overlap off.
+    SourceConvention{"simumax", Model, None, true, true},
+    // llm-foundry of 2023: Composer's mixed precision DEFAULT and PURE reduce in autocast's type.
+    SourceConvention{"mosaic", Model, Gradients, false, false, true},
+    // llm.c adds gradients up in bfloat16.
+    SourceConvention{"llmc", Model, Gradients, false, false, true},
+};
+
+}  // namespace
+
+const SourceConvention& convention_of(const TrainingRow& row) {
+  const std::string group = row.group();
+  const SourceConvention* best = kConventions.data();
+  for (const SourceConvention& c : kConventions) {
+    if (group.starts_with(c.prefix) && c.prefix.size() > best->prefix.size()) best = &c;
+  }
+  return *best;
+}
+
+long vocabulary(const TrainingRow& row) {
+  if (row.vocab) return *row.vocab;
+  const bool bloom = row.notes.find("250k") != std::string::npos;
+  const long words = bloom ? 250680 : 50257;
+  const long multiple = 128 * row.tp.value_or(1);
+  return (words + multiple - 1) / multiple * multiple;
+}
+
+std::optional<double> counted_flops(const TrainingRow& row, FlopConvention convention) {
+  if (!row.seq || !row.global_batch_seqs) return std::nullopt;
+  const auto s = static_cast<double>(*row.seq);
+  const double tokens = s * static_cast<double>(*row.global_batch_seqs);
+  if (convention == FlopConvention::ParametersOnly) {
+    if (!row.params_b) return std::nullopt;
+    return (row.recompute == "full" ? 8 : 6) * *row.params_b * 1e9 * tokens;
+  }
+  if (!row.layers || !row.hidden) return std::nullopt;
+  const auto l = static_cast<double>(*row.layers), h = static_cast<double>(*row.hidden);
+  const auto v = static_cast<double>(vocabulary(row));
+  if (convention == FlopConvention::Narayanan) {
+    return 96 * tokens * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+  }
+  const bool llama = is_llama(row);
+  const double groups = row.kv_heads && row.heads
+                            ? static_cast<double>(*row.kv_heads) / static_cast<double>(*row.heads)
+                            : 1;
+  const double f = row.ffn_hidden ? static_cast<double>(*row.ffn_hidden) : 4 * h;
+  const double products = l * (h * h * (2 + 2 * groups) + (llama ? 3 : 2) * h * f) + v * h;
+  const double seen = convention == FlopConvention::CausalModel ? 6 : 12;
+  return tokens * (6 * products + seen * l * h * s);
+}
+
+std::optional<double> measured_step_time(const TrainingRow& row) {
+  if (row.iter_time_s) return row.iter_time_s;
+  if (!row.gpus) return std::nullopt;
+  const auto gpus = static_cast<double>(*row.gpus);
+  if (row.tokens_per_s_per_gpu && row.seq && row.global_batch_seqs) {
+    return static_cast<double>(*row.seq * *row.global_batch_seqs) /
+           (gpus * *row.tokens_per_s_per_gpu);
+  }
+  if (!row.tflops_per_gpu) return std::nullopt;
+  const auto flops = counted_flops(row, convention_of(row).flops);
+  if (!flops) return std::nullopt;
+  return *flops / (gpus * *row.tflops_per_gpu * 1e12);
+}
+
+}  // namespace lockstep

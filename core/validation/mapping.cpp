@@ -1,0 +1,353 @@
+#include "core/validation/mapping.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "core/scenario/scenario_file.hpp"
+#include "core/validation/conventions.hpp"
+
+namespace lockstep {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// The part of a wire's rate that hardware/*.toml count on between nodes (b200.toml says where it
+/// was measured).
+constexpr double kWireShare = 0.74;
+
+/// Sections and keys of a scenario file, as a user would write them.
+class ScenarioText {
+ public:
+  void section(std::string_view name) { text_ += "[" + std::string(name) + "]\n"; }
+  void key(std::string_view name, std::string_view word) {
+    line(name, "\"" + std::string(word) + "\"");
+  }
+  void key(std::string_view name, long value) { line(name, std::to_string(value)); }
+  void flag(std::string_view name, bool value) { line(name, value ? "true" : "false"); }
+  void number(std::string_view name, double value) {
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    std::string text(digits.data(), end);
+    if (!contains(text, ".") && !contains(text, "e")) text += ".0";
+    line(name, text);
+  }
+  void list(std::string_view name, const std::vector<long>& values) {
+    std::string text;
+    for (const long value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+    line(name, "[" + text + "]");
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void line(std::string_view name, std::string_view value) {
+    text_ += std::string(name) + " = " + std::string(value) + "\n";
+  }
+  std::string text_;
+};
+
+/// Degrees and batch, with what a row leaves out filled in.
+struct Layout {
+  long tp = 1, pp = 1, vpp = 1, cp = 1, dp = 1;
+  long micro_batch = 1, microbatches = 1;  // of a rank and step
+  int zero_stage = 0;
+  long shard = 1;  // ranks that share states
+  bool accumulates_shards() const { return zero_stage >= 2 && microbatches > 1; }
+};
+
+/// Fills `layout`; the name of what is missing, or empty.
+std::string read_layout(const TrainingRow& row, Layout& layout) {
+  layout.tp = row.tp.value_or(1);
+  layout.pp = row.pp.value_or(1);
+  layout.cp = row.noted_count("cp=", 1);
+  layout.vpp = row.vpp.value_or(1);
+  const long model_ranks = layout.tp * layout.pp * layout.cp;
+  layout.dp = row.dp.value_or(*row.gpus / model_ranks);
+  if (layout.dp * model_ranks != *row.gpus) return "tp, pp, dp and cp that make up the GPUs";
+  layout.micro_batch = row.micro_batch.value_or(1);
+  const long pass = layout.micro_batch * layout.dp;
+  long global = row.global_batch_seqs.value_or(0);
+  if (global == 0) global = pass * row.noted_count("grad accumulation ", 0);
+  if (global == 0) return "global_batch_seqs";
+  if (global % pass != 0) return "a batch that the ranks can share";
+  layout.microbatches = global / pass;
+
+  const std::string sharded = lower_case(row.fsdp_or_zero);
+  if (contains(sharded, "zero2")) {
+    layout.zero_stage = 2;
+  } else if (contains(sharded, "zero3") || contains(sharded, "fsdp")) {
+    layout.zero_stage = 3;
+  } else if (contains(sharded, "zero1") || contains(sharded, "dist-opt") ||
+             (sharded.empty() && convention_of(row).distributed_optimizer)) {
+    layout.zero_stage = 1;
+  }
+  layout.shard = layout.zero_stage > 0 ? layout.dp : 1;
+  if (sharded.starts_with("fsdp")) {  // "fsdp128": copies of the model share over 128 ranks
+    long ranks = 0;
+    std::from_chars(sharded.data() + 4, sharded.data() + sharded.size(), ranks);
+    if (ranks > 0 && layout.dp % ranks == 0) layout.shard = ranks;
+  }
+  return "";
+}
+
+/// How the source names schedules: the scenario's name.
+std::string schedule_name(const TrainingRow& row, const Layout& layout) {
+  const std::string named = row.noted("schedule=");
+  if (named == "1F1B-I") return "Interleaved1F1B";
+  if (named == "ZB") return "ZB-1p";  // of a table with no more microbatches than either limit
+  if (!named.empty()) return named;
+  return layout.vpp > 1 ? "Interleaved1F1B" : "1F1B";
+}
+
+/// Blocks of each virtual stage; empty: balanced by work. `chunks` is how many a rank has.
+std::vector<long> layers_per_stage(const TrainingRow& row, long stages) {
+  if (row.noted("method=") == "redis") return {};  // its authors balanced by work
+  const long layers = *row.layers;
+  if (layers % stages == 0) {
+    return std::vector<long>(static_cast<std::size_t>(stages), layers / stages);
+  }
+  if ((layers + 2) % stages != 0) return {};
+  // Embedding and output layer count as a block each.
+  std::vector<long> blocks(static_cast<std::size_t>(stages), (layers + 2) / stages);
+  --blocks.front();
+  --blocks.back();
+  return blocks;
+}
+
+void write_model(const TrainingRow& row, ScenarioText& out) {
+  const bool llama = is_llama(row);
+  out.section("model");
+  out.key("name", row.model);
+  out.key("architecture", llama ? "llama" : "gpt2");
+  out.key("layers", *row.layers);
+  out.key("hidden", *row.hidden);
+  out.key("heads", *row.heads);
+  out.key("kv_heads", row.kv_heads.value_or(*row.heads));
+  out.key("ffn_hidden", row.ffn_hidden.value_or(4 * *row.hidden));
+  out.key("vocab", vocabulary(row));
+  const bool nemotron = contains(lower_case(row.model), "nemotron");
+  out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
+}
+
+void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& out) {
+  out.section("training");
+  out.key("seq_len", *row.seq);
+  // A pipeline takes its microbatches from one local batch; without one they are accumulated.
+  out.key("local_batch_size", layout.micro_batch * (layout.pp > 1 ? layout.microbatches : 1));
+  out.key("global_batch_size", layout.micro_batch * layout.microbatches * layout.dp);
+  if (!row.precision.starts_with("fp32")) {
+    out.key("mixed_precision_param", "bfloat16");
+    if (convention_of(row).gradients_as_parameters) {
+      out.key("mixed_precision_reduce", "bfloat16");
+    }
+  }
+  if (row.recompute != "full" && row.recompute != "selective") return;
+  out.section("activation_checkpoint");
+  out.key("mode", row.recompute);
+  if (row.recompute == "selective") out.key("selective_ac_option", "attention");
+}
+
+void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out) {
+  const SourceConvention& convention = convention_of(row);
+  out.section("parallelism");
+  out.key("tensor_parallel_degree", layout.tp);
+  const bool unsaid = row.sp.empty() && convention.sequence_parallel;
+  if (layout.tp > 1) out.flag("enable_sequence_parallel", row.sp == "yes" || unsaid);
+  out.key("context_parallel_degree", layout.cp);
+  if (layout.cp > 1) out.key("context_parallel_method", "allgather");
+  out.key("data_parallel_replicate_degree", layout.dp / layout.shard);
+  out.key("data_parallel_shard_degree", layout.shard);
+  out.key("zero_stage", layout.zero_stage);
+  out.key("pipeline_parallel_degree", layout.pp);
+  const std::string schedule = schedule_name(row, layout);
+  if (layout.pp > 1) {
+    if (schedule == "Interleaved1F1B" && !row.vpp) {  // "uses the max chunks": one block each
+      layout.vpp = std::max(1L, (*row.layers + 2) / layout.pp);
+    }
+    out.key("pipeline_parallel_schedule", schedule);
+    out.key("pipeline_parallel_microbatches", layout.microbatches);
+    out.key("pipeline_parallel_virtual_stages", layout.vpp);
+    const std::vector<long> blocks = layers_per_stage(row, layout.pp * layout.vpp);
+    if (!blocks.empty()) out.list("pipeline_parallel_layers_per_stage", blocks);
+  }
+  const bool sharded = layout.shard * layout.cp > 1;
+  if (sharded && layout.accumulates_shards()) out.flag("accumulate_sharded_gradients", true);
+  const bool noted = contains(row.fsdp_or_zero, "overlapped");
+  out.flag("overlap_grad_reduce", noted || convention.overlap != DataParallelOverlap::None);
+  if (sharded && layout.zero_stage < 3 && layout.zero_stage > 0) {
+    out.flag("overlap_param_gather",
+             noted || convention.overlap == DataParallelOverlap::GradientsAndParameters);
+  }
+  if (contains(row.fsdp_or_zero, "offload")) out.key("offload", "optimizer");
+}
+
+/// GPUs that NVLink connects: as given, or of the domain that the interconnect names ("NVL72"),
+/// or 8.
+long gpus_of_node(const TrainingRow& row) {
+  if (row.gpus_per_node) return *row.gpus_per_node;
+  return contains(row.interconnect, "NVL72") || contains(row.hw, "NVL72") ? 72 : 8;
+}
+
+void write_cluster(const TrainingRow& row, ScenarioText& out) {
+  const long node = std::min(gpus_of_node(row), *row.gpus);
+  out.section("cluster");
+  out.key("preset", profile_of(row.hw));
+  out.key("nodes", (*row.gpus + node - 1) / node);
+  out.key("devices_per_node", node);
+  if (contains(row.hw, "16GB")) {
+    out.section("cluster.device");
+    out.number("memory_gb", 16);
+  }
+  if (const auto gigabits = node_gigabits(row.interconnect)) {
+    out.section("cluster.inter_node");
+    out.number("bandwidth_gb_s",
+               *gigabits / 8 / static_cast<double>(gpus_of_node(row)) * kWireShare);
+  }
+}
+
+/// What keeps a row from a scenario, found in its columns; none: it can be written.
+std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
+  const std::string precision = lower_case(row.precision);
+  if (contains(precision, "fp8") || contains(precision, "fp4")) {
+    return {{Unexpressed::LowPrecision, row.precision}};
+  }
+  if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
+  const std::string model = lower_case(row.model);
+  for (const char* experts : {"deepseek", "mixtral", "moe", "a3b", "a22b"}) {
+    if (contains(model, experts)) return {{Unexpressed::NotDense, row.model}};
+  }
+  std::string missing;
+  const auto need = [&](const char* name, const std::optional<long>& value) {
+    if (!value) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  };
+  need("hidden", row.hidden);
+  need("layers", row.layers);
+  need("heads", row.heads);
+  need("seq", row.seq);
+  need("gpus", row.gpus);
+  if (!missing.empty()) return {{Unexpressed::Unsaid, missing}};
+  const std::string method = row.noted("method=");
+  if (!method.empty() && method != "base" && method != "redis") {
+    return {{Unexpressed::VocabularyOverStages, method}};
+  }
+  return std::nullopt;
+}
+
+/// float16 has the bytes of bfloat16; training in it needs a loss scale, which programs here do not
+/// have, and nothing else that takes time. So its runs are simulated in bfloat16 at the card's rate
+/// for float16.
+void compute_at_float16_rate(DeviceSpec& device) {
+  const auto of = [&](DType type) {
+    return std::find_if(device.peaks.begin(), device.peaks.end(),
+                        [&](const PeakRate& peak) { return peak.dtype == type; });
+  };
+  const auto half = of(DType::F16);
+  if (half == device.peaks.end()) return;
+  const PeakRate as_bfloat16{DType::BF16, half->rate};
+  const auto brain = of(DType::BF16);
+  if (brain == device.peaks.end()) {
+    device.peaks.push_back(as_bfloat16);
+  } else {
+    *brain = as_bfloat16;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Unexpressed reason) {
+  switch (reason) {
+    case Unexpressed::LowPrecision:
+      return "fp8 or fp4";
+    case Unexpressed::NoProfile:
+      return "no profile of the card";
+    case Unexpressed::Unsaid:
+      return "shape, length, batch or layout not given";
+    case Unexpressed::NotDense:
+      return "experts, of which the columns say nothing";
+    case Unexpressed::VocabularyOverStages:
+      return "vocabulary divided over pipeline stages";
+    case Unexpressed::Refused:
+      return "layout refused";
+  }
+  return "";
+}
+
+std::string_view profile_of(std::string_view hw) {
+  // The first name that the card's name contains.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kCards = {{
+      {"MI325X or MI355X", ""},
+      {"GB300", "gb300"},
+      {"GB200", "gb200"},
+      {"GH200", "gh200"},
+      {"H100", "h100"},
+      {"H200", "h200"},
+      {"A100-40GB", "a100-40"},
+      {"A100-SXM4-40GB", "a100-40"},
+      {"A100", "a100-80"},
+      {"V100", "v100"},  // also DGX-2's V100-SXM3, which has the figures of the SXM2
+      {"H800", "h800"},
+      {"H20", "h20"},
+      {"L40S", "l40s"},
+      {"4090", "rtx4090"},
+      {"MI250X", "mi250x"},
+      {"MI300X", "mi300x"},
+      {"B200", "b200"},
+  }};
+  for (const auto& [name, profile] : kCards) {
+    if (contains(hw, name)) return profile;
+  }
+  return "";
+}
+
+std::optional<double> node_gigabits(std::string_view interconnect) {
+  const std::size_t unit = interconnect.find("Gb/s");
+  if (unit == std::string_view::npos) return std::nullopt;
+  std::size_t begin = unit;
+  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(interconnect[begin - 1])) ||
+                       interconnect[begin - 1] == 'x')) {
+    --begin;
+  }
+  double gigabits = 1;
+  for (std::size_t at = begin; at < unit;) {
+    const std::size_t end = std::min(interconnect.find('x', at), unit);
+    double factor = 0;
+    std::from_chars(interconnect.data() + at, interconnect.data() + end, factor);
+    gigabits *= factor;
+    at = end + 1;
+  }
+  return gigabits > 0 && begin < unit ? std::optional(gigabits) : std::nullopt;
+}
+
+MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides) {
+  const auto unexpressed = [](Unexpressed reason, std::string detail) {
+    return MappedRow{std::nullopt, reason, std::move(detail)};
+  };
+  if (auto fault = lacking(row)) return unexpressed(fault->first, fault->second);
+  Layout layout;
+  const std::string missing = read_layout(row, layout);
+  if (!missing.empty()) return unexpressed(Unexpressed::Unsaid, missing);
+  ScenarioText out;
+  write_model(row, out);
+  write_training(row, layout, out);
+  write_parallelism(row, layout, out);
+  write_cluster(row, out);
+  LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
+  if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
+  MappedRow mapped;
+  mapped.scenario = std::move(loaded.points.front().scenario);
+  mapped.scenario->name = row.id;
+  if (contains(lower_case(row.precision), "fp16")) {
+    compute_at_float16_rate(mapped.scenario->cluster.device);
+  }
+  return mapped;
+}
+
+}  // namespace lockstep

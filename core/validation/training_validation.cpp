@@ -1,0 +1,160 @@
+#include "core/validation/training_validation.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "core/base/parallel.hpp"
+#include "core/validation/conventions.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr Bytes kEndlessMemory{std::int64_t{1} << 60};
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+
+void predict(ValidatedRow& result, const StepOracle& oracle) {
+  Scenario scenario = result.scenario();
+  scenario.cluster.device.memory = kEndlessMemory;
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<StepPrediction> step = oracle(scenario);
+  result.took = {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  if (step) {
+    result.predicted = *step;
+  } else {
+    result.mapped = {std::nullopt, Unexpressed::Refused, step.error().message};
+  }
+}
+
+std::string joined(const std::vector<std::optional<long>>& numbers) {
+  std::string key;
+  for (const auto& number : numbers) key += "|" + (number ? std::to_string(*number) : "");
+  return key;
+}
+
+/// What the rows of a sweep share: the table of a source (its versions are tables of their own),
+/// and where it says so the day, since machines change.
+std::string sweep_of(const TrainingRow& row) {
+  return row.group() + "|" + row.source + "|" + row.model + "|" + row.hw + "|" + row.precision +
+         "|" + row.noted("date ") +
+         joined({row.hidden, row.layers, row.heads, row.vocab, row.seq, row.gpus,
+                 row.global_batch_seqs});
+}
+
+/// In what they differ.
+std::string layout_of(const TrainingRow& row) {
+  return row.fsdp_or_zero + "|" + row.sp + "|" + row.recompute + "|" + row.noted("schedule=") +
+         "|" + row.noted("method=") + "|" + row.noted("cp=") + "|" + row.noted("ep=") +
+         joined({row.tp, row.pp, row.vpp, row.dp, row.micro_batch});
+}
+
+RankAgreement order_inside_sweeps(const std::vector<const ValidatedRow*>& rows) {
+  std::map<std::string, std::vector<RankedRun>> sweeps;
+  for (const ValidatedRow* r : rows) {
+    if (!r->time_error()) continue;
+    sweeps[sweep_of(r->row)].push_back(
+        {*r->measured, r->predicted->step_time.v, layout_of(r->row)});
+  }
+  RankAgreement total;
+  for (const auto& [key, runs] : sweeps) total += rank_agreement(runs);
+  return total;
+}
+
+}  // namespace
+
+std::optional<double> ValidatedRow::time_error() const {
+  if (!measured || !predicted) return std::nullopt;
+  return predicted->step_time.v / *measured - 1;
+}
+
+std::optional<double> ValidatedRow::memory_error() const {
+  if (!row.mem_gb || !predicted) return std::nullopt;
+  return static_cast<double>(predicted->peak_memory.v) / (*row.mem_gb * kGibibyte) - 1;
+}
+
+std::optional<bool> ValidatedRow::fits() const {
+  if (!predicted) return std::nullopt;
+  return predicted->peak_memory <= scenario().cluster.device.memory;
+}
+
+std::vector<ValidatedRow> validate_rows(const std::vector<TrainingRow>& rows,
+                                        const StepOracle& oracle,
+                                        const ValidationOptions& options) {
+  std::vector<ValidatedRow> results(rows.size());
+  std::mutex mutex;  // of progress
+  std::size_t done = 0;
+  parallel_for(rows.size(), options.threads, [&](std::size_t i) {
+    ValidatedRow& result = results[i];
+    result.row = rows[i];
+    result.measured = measured_step_time(rows[i]);
+    result.mapped = map_row(rows[i], options.overrides);
+    if (result.mapped.scenario && !result.measured && !rows[i].ran_out_of_memory()) {
+      result.mapped = {std::nullopt, Unexpressed::Unsaid, "a step time"};
+    }
+    if (result.mapped.scenario) predict(result, oracle);
+    const std::lock_guard lock(mutex);
+    ++done;
+    if (options.progress) options.progress(done, rows.size());
+  });
+  return results;
+}
+
+ValidationFigures figures_of(const std::string& source,
+                             const std::vector<const ValidatedRow*>& rows) {
+  ValidationFigures figures;
+  figures.source = source;
+  figures.rows = rows.size();
+  std::vector<double> times, memory, allocated;
+  for (const ValidatedRow* r : rows) {
+    if (!r->mapped.scenario) continue;
+    ++figures.expressed;
+    if (const auto error = r->time_error()) times.push_back(*error);
+    if (const auto error = r->memory_error()) {
+      memory.push_back(*error);
+      if (r->row.max_allocated()) allocated.push_back(*error);
+    }
+    const bool fits = *r->fits();
+    if (r->row.ran_out_of_memory()) {
+      ++figures.out_of_memory;
+      figures.missed += fits ? 1 : 0;
+    } else {
+      ++figures.ran;
+      figures.wrongly_refused += fits ? 0 : 1;
+    }
+  }
+  figures.time = figures_of(times);
+  figures.memory = figures_of(memory);
+  figures.memory_allocated = figures_of(allocated);
+  figures.order = order_inside_sweeps(rows);
+  return figures;
+}
+
+ValidationSummary summarize(const std::vector<ValidatedRow>& rows) {
+  ValidationSummary summary;
+  std::vector<const ValidatedRow*> all;
+  std::vector<std::pair<std::string, std::vector<const ValidatedRow*>>> sources;
+  std::map<Unexpressed, UnexpressedRows> unexpressed;
+  for (const ValidatedRow& r : rows) {
+    all.push_back(&r);
+    const std::string group = r.row.group();
+    auto source = std::find_if(sources.begin(), sources.end(),
+                               [&](const auto& s) { return s.first == group; });
+    if (source == sources.end()) source = sources.insert(source, {group, {}});
+    source->second.push_back(&r);
+    if (r.mapped.scenario) continue;
+    UnexpressedRows& reason = unexpressed[r.mapped.reason];
+    reason.reason = r.mapped.reason;
+    reason.ids.push_back(r.row.id);
+    const auto& detail = r.mapped.detail;
+    if (std::find(reason.details.begin(), reason.details.end(), detail) == reason.details.end()) {
+      reason.details.push_back(detail);
+    }
+  }
+  summary.all = figures_of("all", all);
+  for (const auto& [name, list] : sources) summary.sources.push_back(figures_of(name, list));
+  for (auto& [reason, list] : unexpressed) summary.unexpressed.push_back(std::move(list));
+  return summary;
+}
+
+}  // namespace lockstep

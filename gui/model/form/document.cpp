@@ -1,0 +1,55 @@
+#include "gui/model/form/document.hpp"
+
+#include <utility>
+
+#include "core/run_folder/run_folder.hpp"
+#include "gui/model/form/schedule_file.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+void take_override(std::vector<std::string>& overrides, const std::string& key) {
+  std::erase_if(overrides, [&](const std::string& entry) { return entry.starts_with(key + "="); });
+}
+
+}  // namespace
+
+void put_override(std::vector<std::string>& overrides, const std::string& entry) {
+  take_override(overrides, entry.substr(0, entry.find('=')));
+  overrides.push_back(entry);
+}
+
+Result<void> EditedDocument::open(const std::string& path) {
+  Result<std::string> text = read_file(path);
+  if (!text) return text.error();
+  const bool schedule = path.ends_with(".csv");
+  std::string saved = schedule ? "" : *text;
+  if (schedule) text = scenario_of_schedule(*text, path);
+  if (!text) return text.error();
+  saved_text_ = std::move(saved);
+  path_ = schedule ? "" : path;
+  is_open_ = true;
+  history_ = History<Document>({std::move(*text), {}});
+  return {};
+}
+
+Result<void> EditedDocument::save(const std::string& path) {
+  if (auto written = write_file(path, now().text); !written) return written;
+  path_ = path;
+  saved_text_ = now().text;
+  return {};
+}
+
+bool EditedDocument::edit(Document document, const std::string& merge) {
+  is_open_ = true;
+  return history_.change(std::move(document), merge);
+}
+
+bool EditedDocument::set_override(const std::string& key, const std::optional<std::string>& value) {
+  Document next = now();
+  take_override(next.overrides, key);
+  if (value) next.overrides.push_back(key + "=" + *value);
+  return edit(std::move(next), key);
+}
+
+}  // namespace lockstep::gui

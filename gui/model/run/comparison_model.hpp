@@ -1,0 +1,55 @@
+// ComparisonModel: two runs side by side, as rows that can be sorted and followed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/analysis/compare.hpp"
+#include "gui/model/run/summary_model.hpp"
+
+namespace lockstep::gui {
+
+/// Where a row points in one run.
+struct Place {
+  Selection selection;
+  std::optional<SimTime> cursor;  // if the selection alone does not say where to look
+  bool operator==(const Place&) const = default;
+};
+
+struct DifferenceRow {
+  std::string name;
+  double a = 0, b = 0;                      // seconds or bytes
+  std::int64_t count_a = -1, count_b = -1;  // spans of a step; -1: not counted
+  std::optional<Place> place_a, place_b;    // none: the run has no such thing
+};
+
+struct DifferenceTable {
+  std::string title, column;        // "Kinds", "Kind"
+  bool bytes = false;               // else seconds
+  std::vector<DifferenceRow> rows;  // largest difference first; steps in their order
+};
+
+struct ComparisonModel {
+  RunPtr a, b;
+  Seconds step_a, step_b;
+  TimeParts parts_a{}, parts_b{};       // means over ranks
+  std::string verdict;                  // "the same program; the same order of operations; …"
+  std::vector<DifferenceTable> tables;  // kinds, operations, streams, ranks, memory, steps
+};
+using ComparisonPtr = std::shared_ptr<const ComparisonModel>;
+
+/// What is compared where the user has not chosen both (null): a simulation and a real run of its
+/// program, if they are open; else a run of the same program, the one shown, any other.
+/// Null: there are not two.
+std::pair<RunPtr, RunPtr> runs_to_compare(const std::vector<RunPtr>& runs, const RunPtr& shown,
+                                          RunPtr a, RunPtr b);
+
+/// n log n in the spans: not for the GUI thread.
+ComparisonPtr make_comparison(const RunPtr& a, const RunPtr& b);
+
+/// The model lives as long as the table.
+TableContent difference_content(const ComparisonPtr& model, std::size_t table);
+
+}  // namespace lockstep::gui

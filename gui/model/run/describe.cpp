@@ -1,0 +1,106 @@
+#include "gui/model/run/describe.hpp"
+
+#include "core/format/format.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+std::string weights_text(const WeightsRead& weights) {
+  std::string text = "version " + std::to_string(weights.updates);
+  if (weights.missed == 0) return text + ", every earlier update in it";
+  return text + ", lacks " + std::to_string(weights.missed) +
+         (weights.missed == 1 ? " earlier update" : " earlier updates");
+}
+
+/// Since the run began.
+std::string moment(const RunView& run, SimTime t) { return text_of(t - run.lanes.begin()); }
+
+}  // namespace
+
+std::string text_of(SimTime t) { return time_text(to_seconds(t)); }
+
+Facts facts_of(const RunView& run, SpanId id) {
+  const Span& span = run.trace.spans[id];
+  const TraceOp& op = run.lanes.op(span);
+  Facts facts;
+  const auto add = [&](const char* name, std::string value) {
+    facts.emplace_back(name, std::move(value));
+  };
+  add("Operation", run.trace.names[static_cast<std::size_t>(op.name)]);
+  add("Kind", std::string(long_name(run.lanes.look(span))));
+  add("Rank", run.trace.rank_labels[static_cast<std::size_t>(span.rank)]);
+  add("Stream", run.trace.streams[op.stream]);
+  if (op.stage >= 0) add("Stage", std::to_string(op.stage));
+  if (op.microbatch >= 0) add("Microbatch", std::to_string(op.microbatch));
+  if (op.layer >= 0) add("Layer", std::to_string(op.layer));
+  if (const WeightsRead weights = run.weights_of(span); weights.updates >= 0) {
+    add("Weights", weights_text(weights));
+  }
+  if (run.lanes.steps().size() > 1) add("Step", std::to_string(span.step));
+  add("Begins at", moment(run, span.begin));
+  if (span.active > span.begin) add("Waits for peers", text_of(span.active - span.begin));
+  add("Runs for", text_of(span.end - span.active));
+  if (op.bytes > 0) {
+    add("Size", bytes_text({op.bytes}));
+    const double seconds = to_seconds(span.end - span.active).v;
+    if (seconds > 0) {
+      const auto rate = static_cast<std::int64_t>(static_cast<double>(op.bytes) / seconds);
+      add("Rate", bytes_text({rate}) + "/s");
+    }
+  }
+  return facts;
+}
+
+Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble) {
+  Facts facts;
+  facts.emplace_back("Bubble", std::string(to_string(bubble.cause)));
+  facts.emplace_back("Rank", run.trace.rank_labels[static_cast<std::size_t>(bubble.rank)]);
+  facts.emplace_back("Begins at", moment(run, bubble.begin));
+  facts.emplace_back("Lasts", text_of(bubble.length()));
+  facts.emplace_back("Why", describe(step.graph, bubble));
+  if (bubble.next >= 0) facts.emplace_back("Then runs", describe(step.graph, bubble.next));
+  return facts;
+}
+
+std::pair<const StepView*, const Bubble*> bubble_at(const RunView& run, Rank rank, SimTime time) {
+  for (const StepView& step : run.steps) {
+    if (time < step.graph.begin() || time >= step.graph.end()) continue;
+    if (const Bubble* bubble = bubble_at(step.bubbles, step.graph, rank, time)) {
+      return {&step, bubble};
+    }
+  }
+  return {nullptr, nullptr};
+}
+
+std::string summary(const RunView& run, SpanId id) {
+  const Span& span = run.trace.spans[id];
+  const TraceOp& op = run.lanes.op(span);
+  const Look look = run.lanes.look(span);
+  std::string text = label(op, look) + " · " + std::string(long_name(look));
+  if (op.microbatch >= 0) text += " of microbatch " + std::to_string(op.microbatch);
+  if (op.stage >= 0) text += ", stage " + std::to_string(op.stage);
+  if (op.layer >= 0) text += ", layer " + std::to_string(op.layer);
+  if (const WeightsRead weights = run.weights_of(span); weights.missed > 0) {
+    text += " · weights " + weights_text(weights);
+  }
+  text += " · " + text_of(span.end - span.active);
+  if (span.active > span.begin) {
+    text += " after waiting " + text_of(span.active - span.begin);
+  }
+  return text;
+}
+
+std::string summary(const StepView& step, const Bubble& bubble) {
+  std::string text = "bubble of rank " + std::to_string(bubble.rank) + ": " +
+                     std::string(to_string(bubble.cause)) + ", " + text_of(bubble.length());
+  return text + " · " + describe(step.graph, bubble);
+}
+
+std::string text_of(const Facts& facts) {
+  std::string text;
+  for (const auto& [name, value] : facts) text += name + ": " + value + "\n";
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+}  // namespace lockstep::gui

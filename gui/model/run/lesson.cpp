@@ -1,0 +1,61 @@
+#include "gui/model/run/lesson.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "core/format/format.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr double kWorthSaying = 0.005;  // of the step
+constexpr double kMuch = 0.1;
+
+}  // namespace
+
+std::string opening_words(const std::string& scenario) {
+  std::istringstream lines(scenario);
+  std::string words;
+  for (std::string line; std::getline(lines, line) && line.starts_with('#');) {
+    const std::size_t begin = line.find_first_not_of("# ");
+    if (begin == std::string::npos) continue;
+    words += (words.empty() ? "" : " ") + line.substr(begin);
+  }
+  return words;
+}
+
+std::string closing_words(const StepView& step) {
+  const Bubbles& bubbles = step.bubbles;
+  std::string words = "The step took " + time_text(to_seconds(step.graph.makespan())) + ". ";
+  const double whole = static_cast<double>(bubbles.makespan.count()) *
+                       static_cast<double>(std::max<std::size_t>(bubbles.by_rank.size(), 1));
+  if (!(whole > 0)) return words;
+  std::vector<std::pair<double, BubbleCause>> shares;
+  for (int c = 0; c < kNumBubbleCauses; ++c) {
+    const double share =
+        static_cast<double>(bubbles.total[static_cast<std::size_t>(c)].count()) / whole;
+    if (share >= kWorthSaying) shares.emplace_back(share, static_cast<BubbleCause>(c));
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  words += "Ranks computed nothing for " + percent_text(bubbles.fraction()) + " of it";
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    words += (i == 0 ? ": " : ", ") + std::string(to_string(shares[i].second)) + " " +
+             percent_text(shares[i].first);
+  }
+  words += ".";
+  double filling = 0;
+  for (const auto& [share, cause] : shares) {
+    if (cause == BubbleCause::WarmUp || cause == BubbleCause::CoolDown) filling += share;
+  }
+  if (filling >= kMuch) {
+    words +=
+        " Warm-up and cool-down are the pipeline filling and draining: with more microbatches they "
+        "are a smaller part. Try the slider in What if.";
+  }
+  return words;
+}
+
+}  // namespace lockstep::gui

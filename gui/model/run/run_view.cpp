@@ -1,0 +1,191 @@
+#include "gui/model/run/run_view.hpp"
+
+#include <cctype>
+#include <filesystem>
+#include <future>
+
+#include "backends/backends.hpp"
+#include "core/analysis/expectations.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/lower/lower.hpp"
+#include "core/run_folder/run_folder.hpp"
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string stem(const std::string& path) {
+  fs::path p(path);
+  if (!p.has_filename()) p = p.parent_path();
+  std::string name = p.filename().string();
+  for (const char* ending : {".gz", ".json", ".toml"}) {
+    if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
+  }
+  return name;
+}
+
+Outcome failed(Error error) { return {nullptr, {std::move(error)}}; }
+
+/// The folder's scenario and its program, if that is what ran; a folder without them still opens.
+void add_program(RunView& run, const std::string& folder) {
+  LoadedScenario loaded = load_scenario((fs::path(folder) / "scenario.toml").string(), {});
+  if (!loaded.ok()) {
+    run.notes.push_back("scenario.toml cannot be read: " + to_string(loaded.errors.front()));
+    return;
+  }
+  run.scenario = std::move(loaded.points.front().scenario);
+  Result<Program> program = lower(*run.scenario);
+  if (program && program_hash(*program) == run.trace.program_hash) {
+    run.program = std::move(*program);
+  } else {
+    run.notes.push_back("scenario.toml no longer gives the program that ran");
+  }
+}
+
+bool lowers_alike(const Scenario& a, Scenario b) {
+  b.what_if = a.what_if;
+  b.expect = a.expect;
+  return a == b;
+}
+
+/// What follows from the trace and the program: comes last, when neither moves any more.
+RunPtr finish(std::shared_ptr<RunView> run) {
+  run->lanes = Lanes(run->trace);
+  const Program* program = run->program ? &*run->program : nullptr;
+  if (program && program->updates_per_step > 1) {
+    for (const Role& role : program->roles) run->weights.push_back(weights_read(*program, role));
+  }
+  const StepIntervals intervals(run->trace);
+  for (const StepIntervals::Step& step : intervals.steps()) {
+    StepGraph graph(run->trace, step.number, program, intervals);
+    Bubbles bubbles = find_bubbles(graph);
+    std::vector<PathSegment> path = critical_path(graph);
+    run->steps.push_back({step.first, std::move(graph), std::move(bubbles), std::move(path)});
+  }
+  return run;
+}
+
+}  // namespace
+
+RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario,
+                std::optional<Program> program, std::optional<Report> report) {
+  auto run = std::make_shared<RunView>();
+  run->title = std::move(title);
+  run->trace = std::move(trace);
+  run->scenario = std::move(scenario);
+  run->program = std::move(program);
+  run->report = std::move(report);
+  return finish(std::move(run));
+}
+
+const StepView* RunView::step_of(SpanId span) const {
+  for (const StepView& step : steps) {
+    if (span >= step.first_span && span - step.first_span < step.graph.spans().size()) return &step;
+  }
+  return nullptr;
+}
+
+WeightsRead RunView::weights_of(const Span& span) const {
+  if (weights.empty()) return {};
+  const auto role = trace.role_of_rank[static_cast<std::size_t>(span.rank)];
+  return weights[static_cast<std::size_t>(role)][static_cast<std::size_t>(span.op.v)];
+}
+
+Outcome simulate(const std::string& text, const std::string& file,
+                 const std::vector<std::string>& overrides, const Cancelled& cancelled,
+                 const RunView* before) {
+  LoadedScenario loaded = parse_scenario(text, file, overrides);
+  if (!loaded.ok()) return {nullptr, std::move(loaded.errors)};
+  if (cancelled) return {};
+  Scenario& scenario = loaded.points.front().scenario;
+  const bool same_program =
+      before && before->program && before->scenario && lowers_alike(scenario, *before->scenario);
+  Result<Program> program =
+      same_program ? Result<Program>(*before->program) : lower_to_fit(scenario);
+  if (!program) return failed(program.error());
+  if (cancelled) return {};
+  BackendOptions backend_options;
+  backend_options.what_if = scenario.what_if;
+  Result<std::unique_ptr<Backend>> backend = make_backend("sim", backend_options);
+  if (!backend) return failed(backend.error());
+  RunOptions options;
+  options.cancel = &cancelled;
+  Result<RunResult> ran = (*backend)->run(*program, scenario.cluster, options);
+  if (!ran) return failed(ran.error());
+  if (cancelled) return {};
+  auto run = std::make_shared<RunView>();
+  run->title = stem(file) + ", simulated";
+  if (loaded.points.size() > 1) {
+    run->notes.push_back("first of " + std::to_string(loaded.points.size()) +
+                         " points of the sweep: " + loaded.points.front().label);
+  }
+  run->path = file;
+  run->trace = std::move(ran->trace);
+  run->scenario = std::move(scenario);
+  run->program = std::move(*program);
+  // The report and what the views need are made side by side: neither changes the other.
+  std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
+    return analyze(r->trace, *r->program, r->scenario->cluster);
+  });
+  finish(run);
+  run->report = report.get();
+  for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);
+  if (overrides.empty()) {  // what the file expects is said of the file as it stands
+    for (const Error& error : check_expectations(*run->report, run->scenario->expect)) {
+      run->notes.push_back(to_string(error));
+    }
+  }
+  return {std::move(run), {}};
+}
+
+Outcome load(const std::string& path, const Cancelled& cancelled,
+             const std::function<void(double)>& progress) {
+  Result<Run> read = open_run(path, {&cancelled, progress});
+  if (!read) return failed(read.error());
+  if (cancelled) return {};
+  auto run = std::make_shared<RunView>();
+  run->title = stem(path) + ", " + read->trace.backend;
+  run->path = path;
+  run->trace = std::move(read->trace);
+  run->report = std::move(read->report);
+  run->notes = std::move(read->remarks);
+  if (fs::exists(fs::path(path) / "scenario.toml")) add_program(*run, path);
+  bool restarted = false;
+  run->metrics = MetricsTail((fs::path(path) / "metrics.jsonl").string()).poll(restarted);
+  return {finish(std::move(run)), {}};
+}
+
+FileKind kind_of_path(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return FileKind::Folder;
+  return path.ends_with(".json") || path.ends_with(".gz") ? FileKind::Trace : FileKind::Scenario;
+}
+
+std::vector<Coordinate> coordinates(const std::string& rank_label) {
+  std::vector<Coordinate> result;
+  std::size_t i = rank_label.find('(');
+  if (i == std::string::npos) return result;
+  while (++i < rank_label.size() && rank_label[i - 1] != ')') {
+    const std::size_t end = rank_label.find_first_of(" )", i);
+    if (end == std::string::npos) break;
+    std::size_t digits = end;
+    while (digits > i && std::isdigit(static_cast<unsigned char>(rank_label[digits - 1]))) --digits;
+    if (digits > i && digits < end && end - digits < 9) {
+      result.push_back(
+          {rank_label.substr(i, digits - i), std::stoi(rank_label.substr(digits, end - digits))});
+    }
+    i = end;
+  }
+  return result;
+}
+
+int coordinate(const std::string& rank_label, const std::string& dimension) {
+  for (const Coordinate& c : coordinates(rank_label)) {
+    if (c.dimension == dimension) return c.at;
+  }
+  return -1;
+}
+
+}  // namespace lockstep::gui

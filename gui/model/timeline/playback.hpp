@@ -1,0 +1,30 @@
+// Playback: the cursor, and how it moves through the run shown.
+#pragma once
+
+#include "core/base/units.hpp"
+
+namespace lockstep::gui {
+
+class Playback {
+ public:
+  SimTime cursor() const { return cursor_; }
+  bool playing() const { return playing_; }
+  /// Seconds that playing the whole run takes.
+  double seconds() const { return seconds_; }
+
+  /// The run shown lasts from `begin` to `end`: the cursor stays within, at the begin if `anew`.
+  void set_run(SimTime begin, SimTime end, bool anew);
+  /// The next three are for a run that is shown. False: nothing changed.
+  bool set_cursor(SimTime time);      // stays inside the run
+  bool set_playing(bool playing);     // from the begin if the cursor is at the end
+  bool advance(double user_seconds);  // while playing
+  bool at_end() const { return cursor_ >= end_; }
+  void set_seconds(double seconds);
+
+ private:
+  SimTime begin_{}, end_{}, cursor_{};
+  bool playing_ = false;
+  double seconds_ = 20;
+};
+
+}  // namespace lockstep::gui

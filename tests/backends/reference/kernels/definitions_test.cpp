@@ -1,0 +1,292 @@
+// Who judges the judge: gradients are the slopes of what they are gradients of, and what has no
+// gradient is compared with numbers worked out by hand.
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "backends/reference/kernels/kernels.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep::reference {
+namespace {
+
+using K = KernelKind;
+using Values = std::vector<double>;
+
+/// A kernel on operands of float64, indices too; an empty operand is absent. `out`: how many
+/// outputs there are, and what they hold before; the others hold zero.
+struct Call {
+  K kind;
+  std::vector<std::int64_t> dims = {};
+  std::vector<Values> in = {};
+  std::vector<double> scalars = {};
+  std::vector<Values> out = {};
+  bool accumulate = false;
+  StepContext context = {};
+};
+
+std::vector<Values> run(const Call& call) {
+  Kernel kernel;
+  kernel.kind = call.kind;
+  kernel.dtype = DType::F64;
+  kernel.accumulate = call.accumulate;
+  std::copy(call.dims.begin(), call.dims.end(), kernel.dims.begin());
+  std::copy(call.scalars.begin(), call.scalars.end(), kernel.scalars.begin());
+  std::vector<Values> memory = call.in;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    const auto formal = static_cast<std::int16_t>(call.in[i].empty() ? -1 : std::int64_t(i));
+    kernel.in.push_back({formal, DType::F64, 0});
+  }
+  const std::size_t outputs = info(call.kind).out.size();
+  for (std::size_t i = 0; i < outputs; ++i) {
+    kernel.out.push_back({static_cast<std::int16_t>(memory.size() + i), DType::F64, 0});
+  }
+  for (std::size_t i = 0; i < outputs; ++i) {
+    memory.emplace_back(static_cast<std::size_t>(output_elements(kernel, i)), 0.0);
+    if (i < call.out.size()) memory.back() = call.out[i];
+  }
+  std::vector<std::byte*> buffers;
+  for (Values& values : memory) buffers.push_back(reinterpret_cast<std::byte*>(values.data()));
+  run_kernel(kernel, buffers, call.context);
+  return {memory.end() - static_cast<std::ptrdiff_t>(outputs), memory.end()};
+}
+
+Values random(std::int64_t n, double scale = 1) {
+  static std::mt19937 engine(23);
+  std::uniform_real_distribution<double> uniform(-scale, scale);
+  Values values(static_cast<std::size_t>(n));
+  for (double& x : values) x = uniform(engine);
+  return values;
+}
+
+double dot(const Values& a, const Values& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// That `gradient` is the one of value(x): along some random directions, by central differences.
+void check_slope(const std::function<double(const Values&)>& value, const Values& x,
+                 const Values& gradient) {
+  constexpr double h = 1e-5;
+  for (int i = 0; i < 3; ++i) {
+    const Values direction = random(std::ssize(x));
+    Values up = x, down = x;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      up[j] += h * direction[j];
+      down[j] -= h * direction[j];
+    }
+    CHECK((value(up) - value(down)) / (2 * h) ==
+          Approx(dot(direction, gradient)).epsilon(1e-6).margin(1e-7));
+  }
+}
+
+/// The same for input `which` of a kernel, of whose first output `dy` is the gradient.
+void check_input(const Call& forward, std::size_t which, const Values& dy, const Values& gradient) {
+  const auto value = [&](const Values& x) {
+    Call at = forward;
+    at.in[which] = x;
+    return dot(dy, run(at)[0]);
+  };
+  check_slope(value, forward.in[which], gradient);
+}
+
+}  // namespace
+
+TEST_CASE("a product is the sum of products, transposed or not", "[backends][reference]") {
+  // a = [1 2; 3 4; 5 6], b = [1 0 2; 0 1 3]: a b = [1 2 8; 3 4 18; 5 6 28].
+  const Values a = {1, 2, 3, 4, 5, 6}, at = {1, 3, 5, 2, 4, 6};
+  const Values b = {1, 0, 2, 0, 1, 3}, bt = {1, 0, 0, 1, 2, 3};
+  const Values c = {1, 2, 8, 3, 4, 18, 5, 6, 28};
+  CHECK(run({K::Gemm, {3, 3, 2, 0, 0}, {a, b}})[0] == c);
+  CHECK(run({K::Gemm, {3, 3, 2, 1, 0}, {at, b}})[0] == c);
+  CHECK(run({K::Gemm, {3, 3, 2, 0, 1}, {a, bt}})[0] == c);
+  CHECK(run({K::Gemm, {3, 3, 2, 1, 1}, {at, bt}})[0] == c);
+  Call all{K::Gemm, {3, 3, 2, 0, 0}, {a, b, {10, 20, 30}, Values(9, 100)}};
+  CHECK(run(all)[0] == Values{111, 122, 138, 113, 124, 148, 115, 126, 158});
+  all.out = {Values(9, 1000)};
+  all.accumulate = true;
+  CHECK(run(all)[0] == Values{1111, 1122, 1138, 1113, 1124, 1148, 1115, 1126, 1158});
+  CHECK(run({K::ColumnSum, {3, 2}, {a}})[0] == Values{9, 12});
+}
+
+TEST_CASE("gradients of norms are their slopes", "[backends][reference]") {
+  const Values dy = random(4 * 7), w = random(7);
+  for (const bool centered : {true, false}) {
+    Call forward{
+        centered ? K::LayerNormForward : K::RmsNormForward, {4, 7}, {random(28, 3), w}, {1e-2}};
+    if (centered) forward.in.push_back(random(7));
+    const Values& x = forward.in[0];
+    const Values stats = run(forward)[1];
+    check_input(forward, 0, dy,
+                run({centered ? K::LayerNormBackwardInput : K::RmsNormBackwardInput,
+                     {4, 7},
+                     {dy, x, w, stats}})[0]);
+    const auto weights = run(
+        {centered ? K::LayerNormBackwardWeight : K::RmsNormBackwardWeight, {4, 7}, {dy, x, stats}});
+    check_input(forward, 1, dy, weights[0]);
+    if (centered) check_input(forward, 2, dy, weights[1]);
+  }
+}
+
+TEST_CASE("gradients of activation functions are their slopes", "[backends][reference]") {
+  const Values dy = random(24);
+  const Call gelu{K::GeluForward, {24}, {random(24, 5)}};
+  check_input(gelu, 0, dy, run({K::GeluBackward, {24}, {dy, gelu.in[0]}})[0]);
+  CHECK(run({K::GeluForward, {1}, {{1}}})[0][0] == Approx(0.8411919906082768).epsilon(1e-14));
+  const Call swiglu{K::SwigluForward, {4, 6}, {random(48, 4)}};
+  check_input(swiglu, 0, dy, run({K::SwigluBackward, {4, 6}, {dy, swiglu.in[0]}})[0]);
+  CHECK(run({K::ReluForward, {3}, {{-2, 0, 2}}})[0] == Values{0, 0, 2});
+  CHECK(run({K::ReluBackward, {3}, {{5, 6, 7}, {0, 0, 2}}})[0] == Values{0, 0, 7});
+}
+
+TEST_CASE("gradients of attention are its slopes, keys gathered or not", "[backends][reference]") {
+  const Values dy = random(2 * 6 * 4 * 3);
+  const Call own{K::AttentionForward, {2, 6, 4, 2, 3, 0}, {random(2 * 6 * 8 * 3, 2)}};
+  const auto kept = run(own);
+  check_input(own, 0, dy,
+              run({K::AttentionBackward, own.dims, {own.in[0], kept[0], kept[1], dy}})[0]);
+  const Call all{K::AttentionForward,
+                 {2, 6, 4, 2, 3, 2},
+                 {random(2 * 6 * 8 * 3, 2), random(2 * 2 * 6 * 4 * 3, 2), {3, 6, 0, 9, 3, 6}}};
+  const auto saved = run(all);
+  const auto back = run(
+      {K::AttentionBackward, all.dims, {all.in[0], saved[0], saved[1], dy, all.in[1], all.in[2]}});
+  check_input(all, 0, dy, back[0]);
+  check_input(all, 1, dy, back[1]);
+  // The first token sees itself alone: its output is its value.
+  const Values qkv = {0.3, 0.7, 5, -1, 2, 9};
+  CHECK(run({K::AttentionForward, {1, 2, 1, 1, 1, 0}, {qkv}})[0][0] == 5);
+}
+
+TEST_CASE("a rotation turns pairs by their angle, and back", "[backends][reference]") {
+  const Values x = random(2 * 3 * 2 * 4);
+  Call rope{K::Rope, {2, 3, 2, 4, 2, 0}, {x}, {100}, {x}};
+  const Values turned = run(rope)[0];
+  // Of the second position and the second pair (1, 3), the angle is 100^(-2/4) = 0.1.
+  CHECK(turned[9] == Approx(x[9] * std::cos(0.1) - x[11] * std::sin(0.1)));
+  CHECK(turned[11] == Approx(x[11] * std::cos(0.1) + x[9] * std::sin(0.1)));
+  rope = {K::Rope, {2, 3, 2, 4, 2, 1}, {turned}, {100}, {turned}};
+  const Values back = run(rope)[0];
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(back[i] == Approx(x[i]).margin(1e-14));
+}
+
+TEST_CASE("gradients of embeddings and of the loss are their slopes", "[backends][reference]") {
+  const Values ids = {2, 0, -1, 2, 5, 1}, dy = random(6 * 4);
+  const Call embedding{K::EmbeddingForward, {6, 4, 3, 5}, {ids, random(5 * 4), random(3 * 4)}};
+  const auto d = run({K::EmbeddingBackward, {6, 4, 3, 5}, {ids, dy}});
+  check_input(embedding, 1, dy, d[0]);
+  check_input(embedding, 2, dy, d[1]);
+  const Values targets = {3, 0, 6}, logits = random(21, 3);
+  const auto loss = [&](const Values& x) {
+    return run({K::CrossEntropy, {3, 7}, {x, targets}, {0.5}})[1][0];
+  };
+  check_slope(loss, logits, run({K::CrossEntropy, {3, 7}, {logits, targets}, {0.5}})[0]);
+  CHECK(loss(Values(21, 4.0)) == Approx(0.5 * 3 * std::log(7.0)));
+  // In one part that holds all, and whose last column is padding.
+  const Values stats = run({K::CrossEntropyStats, {3, 7}, {logits, targets, {7}}})[0];
+  const auto whole = run({K::CrossEntropy, {3, 7}, {logits, targets}, {0.5}});
+  const auto parts =
+      run({K::CrossEntropyParallel, {3, 7, 1}, {logits, targets, stats, {7}}, {0.5}});
+  CHECK(parts[1][0] == Approx(whole[1][0]));
+  for (std::size_t i = 0; i < 21; ++i) CHECK(parts[0][i] == Approx(whole[0][i]).margin(1e-15));
+}
+
+TEST_CASE("an update of AdamW and of SGD by hand", "[backends][reference]") {
+  // Step 2 (t = 2), gradient 4 clipped by 0.5.
+  const auto adam = run({K::AdamW,
+                         {1},
+                         {{4}, {0.5}},
+                         {0.5, 0.75, 0, 0.1},
+                         {{10}, {1}, {3}},
+                         false,
+                         {.step = 1, .lr = 0.2}});
+  CHECK(adam[1][0] == 1.5);   // 0.5 × 1 + 0.5 × 2
+  CHECK(adam[2][0] == 3.25);  // 0.75 × 3 + 0.25 × 4
+  const double m = 1.5 / (1 - 0.25), v = 3.25 / (1 - 0.5625);
+  CHECK(adam[0][0] == Approx(10 - 0.2 * 0.1 * 10 - 0.2 * m / std::sqrt(v)));
+  const auto sgd =
+      run({K::Sgd, {1}, {{4}, {0.5}}, {0.9, 0.1}, {{10}, {1}}, false, {.step = 1, .lr = 0.2}});
+  CHECK(sgd[1][0] == Approx(0.9 * 1 + 2 + 0.1 * 10));
+  CHECK(sgd[0][0] == Approx(10 - 0.2 * 3.9));
+  CHECK(run({K::NormSquared, {5, 2}, {{1, 2, 3, 4, 5}}})[0] == Values{14, 41});
+  const auto clip = run({K::ClipCoefficient, {2}, {{9, 16}}, {1}});
+  CHECK(clip[1][0] == 5);
+  CHECK(clip[0][0] == Approx(0.2));
+  CHECK(run({K::ClipCoefficient, {2}, {{9, 16}}, {0}})[0][0] == 1);
+}
+
+TEST_CASE("gradients of convolution, pooling and batch norm are their slopes",
+          "[backends][reference]") {
+  const std::vector<std::int64_t> conv = {2, 5, 4, 3, 2, 3, 2};
+  const Values dy = random(2 * 3 * 2 * 2);
+  const Call forward{K::Conv2dForward, conv, {random(2 * 5 * 4 * 3), random(2 * 9 * 3)}};
+  check_input(forward, 0, dy, run({K::Conv2dBackwardInput, conv, {dy, forward.in[1]}})[0]);
+  check_input(forward, 1, dy, run({K::Conv2dBackwardWeight, conv, {dy, forward.in[0]}})[0]);
+  const std::vector<std::int64_t> pool = {2, 5, 4, 2, 3, 2};
+  const Call largest{K::MaxPoolForward, pool, {random(2 * 5 * 4 * 2)}};
+  check_input(largest, 0, dy, run({K::MaxPoolBackward, pool, {dy, largest.in[0]}})[0]);
+  const Call average{K::AveragePoolForward, {4, 5, 6}, {random(4 * 5 * 6)}};
+  check_input(average, 0, dy, run({K::AveragePoolBackward, {4, 5, 6}, {dy}})[0]);
+  const Values x = random(8 * 3, 2), w = random(3), b = random(3);
+  const auto normalized = [&](const Values& at, const Values& weights, const Values& bias) {
+    const Values stats = run({K::BatchNormStatistics, {8, 3}, {at}})[0];
+    return dot(dy, run({K::BatchNormForward, {8, 3}, {at, weights, bias, stats}, {1e-2}})[0]);
+  };
+  const Values stats = run({K::BatchNormStatistics, {8, 3}, {x}})[0];
+  const Values sums = run({K::BatchNormBackwardSums, {8, 3}, {dy, x, stats}, {1e-2}})[0];
+  check_slope([&](const Values& at) { return normalized(at, w, b); }, x,
+              run({K::BatchNormBackwardInput, {8, 3}, {dy, x, w, stats, sums}, {1e-2, 8}})[0]);
+  const auto weights = run({K::BatchNormBackwardWeight, {3}, {sums}});
+  check_slope([&](const Values& at) { return normalized(x, at, b); }, w, weights[0]);
+  check_slope([&](const Values& at) { return normalized(x, w, at); }, b, weights[1]);
+  // Statistics of two halves, put together, are those of all rows.
+  Values each = run({K::BatchNormStatistics, {4, 3}, {{x.begin(), x.begin() + 12}}})[0];
+  const Values second = run({K::BatchNormStatistics, {4, 3}, {{x.begin() + 12, x.end()}}})[0];
+  each.insert(each.end(), second.begin(), second.end());
+  const Values all = run({K::BatchNormCombine, {2, 3}, {each}})[0];
+  for (std::size_t i = 0; i < 6; ++i) CHECK(all[i] == Approx(stats[i]).margin(1e-14));
+}
+
+TEST_CASE("gradients of experts, routing and combination are their slopes",
+          "[backends][reference]") {
+  const Call product{K::GroupedGemm,
+                     {2, 3, 4, 5, 2, 1},
+                     {random(2 * 3 * 4 * 2), random(2 * 5 * 2), random(2 * 5)}};
+  const Values dc = random(2 * 3 * 4 * 5);
+  const auto weights = run({K::GroupedGemmWeight, {2, 3, 4, 5, 2}, {dc, product.in[0]}});
+  check_input(product, 1, dc, weights[0]);
+  check_input(product, 2, dc, weights[1]);
+  // Experts 0 to 2 with two places each; token 2 finds expert 0 full with its first choice.
+  const Values logits = {3, 2, 1, 3, 1, 2, 4, 0, 2, 1, 2, 5};
+  const auto routed = run({K::RouteForward, {4, 3, 2, 2}, {logits}});
+  CHECK(routed[2] == Values{0, 2, 1, 5, -1, -3, 4, 3});
+  CHECK(routed[3] == Values{0, 1, 0, 3, 3, 1});
+  const Values dgates = random(8);
+  const auto value = [&](const Values& at) {
+    const auto out = run({K::RouteForward, {4, 3, 2, 2}, {at}});
+    double balance = 0;  // 3 of the 8 choices are of expert 0, 2 of expert 1, 3 of expert 2
+    for (std::size_t i = 0; i < 12; ++i) balance += (i % 3 == 1 ? 2 : 3) / 8.0 * out[0][i];
+    return dot(dgates, out[1]) + 0.7 * 3 * balance;
+  };
+  check_slope(value, logits,
+              run({K::RouteBackward, {4, 3, 2, 2}, {dgates, routed[0], routed[2]}, {0.7}})[0]);
+  const std::vector<std::int64_t> dims = {4, 5, 2, 6};
+  const Call combine{K::CombineForward, dims, {random(6 * 5), routed[1], routed[2], random(4 * 5)}};
+  const Values dy = random(4 * 5);
+  const auto d = run({K::CombineBackward, dims, {dy, combine.in[0], combine.in[1], combine.in[2]}});
+  check_input(combine, 0, dy, d[0]);
+  check_input(combine, 1, dy, d[1]);
+}
+
+TEST_CASE("regrouping takes part p of every section, and back", "[backends][reference]") {
+  // A row: one element skipped, two parts of 2, two parts of 1, two parts of 1.
+  const Values row = {9, 1, 2, 3, 4, 5, 6, 7, 8};
+  const Values parts = run({K::Regroup, {1, 2, 2, 1, 1, 0, 1}, {row}})[0];
+  CHECK(parts == Values{1, 2, 5, 7, 3, 4, 6, 8});
+  CHECK(run({K::Regroup, {1, 2, 2, 1, 1, 1, 1}, {parts}, {}, {Values(9, 9)}})[0] == row);
+}
+
+}  // namespace lockstep::reference

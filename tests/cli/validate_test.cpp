@@ -1,0 +1,149 @@
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/catch.hpp"
+#include "tests/cli/command_line.hpp"
+
+using namespace lockstep;
+using test::CommandOutcome;
+
+namespace {
+
+const std::string kRoot = LOCKSTEP_SOURCE_DIR;
+const std::string kTraining = kRoot + "/validation/training.csv";
+const std::string kCollectives = kRoot + "/validation/collectives.csv";
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Runs of white space as one space, as Markdown reads them.
+std::string reflowed(const std::string& text) {
+  std::istringstream words(text);
+  std::string result, word;
+  while (words >> word) result += (result.empty() ? "" : " ") + word;
+  return result;
+}
+
+/// The lines of a Markdown table that begin "| name |".
+std::string table_row(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find("\n| " + name + " |");
+  if (at == std::string::npos) return "";
+  return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
+CommandOutcome validate_text(const std::string& csv, std::vector<std::string> more = {}) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "rows.csv") << csv;
+  more.insert(more.begin(), {"validate", folder / "rows.csv", "--quiet"});
+  return test::lockstep(more);
+}
+
+}  // namespace
+
+TEST_CASE("the figures that docs/validation.md prints are those of the command", "[cli]") {
+  const std::string document = text_of(kRoot + "/docs/validation.md");
+  for (const char* source : {"llmc", "tr3m", "simumax", "zb-t12", "mlm-golden", "vocabpp"}) {
+    const CommandOutcome run =
+        test::lockstep({"validate", kTraining, "--source", source, "--markdown", "--quiet"});
+    REQUIRE(run.exit_code == 0);
+    INFO("docs/validation.md is old: scripts/validation-table writes it");
+    CHECK(table_row(document, source) == table_row(run.out, source));
+    CHECK(!table_row(document, source).empty());
+  }
+  const CommandOutcome collectives =
+      test::lockstep({"validate", kCollectives, "--markdown", "--quiet"});
+  CHECK_THAT(document, ContainsSubstring(collectives.out));
+}
+
+TEST_CASE("the README quotes the whole claim of docs/validation.md", "[cli]") {
+  const std::string document = text_of(kRoot + "/docs/validation.md");
+  const std::size_t at = document.find(" published runs simulated: ");
+  REQUIRE(at != std::string::npos);
+  const std::size_t begin = document.rfind('\n', at) + 1;
+  const std::string claim = document.substr(begin, document.find('\n', at) - begin - 1);
+  CHECK_THAT(reflowed(text_of(kRoot + "/README.md")), ContainsSubstring(claim));
+}
+
+TEST_CASE("validate prints tables, JSON, a diagram and scenarios", "[cli]") {
+  const TemporaryFolder folder;
+  const CommandOutcome text = test::lockstep({"validate", kTraining, "--source", "llm?", "--rows",
+                                              "--svg", folder / "llmc.svg", "--quiet"});
+  REQUIRE(text.exit_code == 0);
+  CHECK_THAT(text.out, ContainsSubstring("llmc-001"));
+  CHECK_THAT(text.out, ContainsSubstring("within 10 %"));
+  CHECK_THAT(text_of(folder / "llmc.svg"), ContainsSubstring("llmc-002: GPT-2 124M"));
+
+  const CommandOutcome json =
+      test::lockstep({"validate", kTraining, "--row", "llmc-001", "--json", "--rows", "--quiet"});
+  REQUIRE(json.exit_code == 0);
+  const auto parsed = nlohmann::json::parse(json.out);
+  CHECK(parsed["all"]["rows"] == 1);
+  CHECK(parsed["rows"][0]["measured_s"] == 2.749);
+
+  // The scenario of a row runs by itself, and takes the time that validate says.
+  const CommandOutcome scenario =
+      test::lockstep({"validate", kTraining, "--row", "llmc-001", "--scenario"});
+  std::ofstream(folder / "row.toml") << scenario.out;
+  const CommandOutcome run = test::lockstep({"run", folder / "row.toml", "--json", "--quiet"});
+  REQUIRE(run.exit_code == 0);
+  CHECK(nlohmann::json::parse(run.out)["step_time_s"] == parsed["rows"][0]["simulated_s"]);
+
+  const CommandOutcome faster =
+      test::lockstep({"validate", kTraining, "--row", "llmc-001", "--json", "--rows", "--quiet",
+                      "--set", "what_if.ideal_network=true"});
+  CHECK(nlohmann::json::parse(faster.out)["rows"][0]["simulated_s"] <
+        parsed["rows"][0]["simulated_s"]);
+}
+
+TEST_CASE("validate says what is wrong with its file and what it was asked for", "[cli]") {
+  const CommandOutcome misspelt = test::lockstep({"validate", kTraining, "--row", "llmc-01"});
+  CHECK(misspelt.exit_code == 2);
+  CHECK_THAT(misspelt.err, ContainsSubstring("did you mean 'llmc-001'?"));
+  CHECK_THAT(test::lockstep({"validate", kTraining, "--source", "mosiac"}).err,
+             ContainsSubstring("did you mean 'mosaic'?"));
+  CHECK_THAT(test::lockstep({"validate", kRoot + "/none.csv"}).err, ContainsSubstring("none.csv"));
+  CHECK_THAT(test::lockstep({"validate", kCollectives, "--row", "x"}).err,
+             ContainsSubstring("--row is of training runs"));
+
+  const CommandOutcome short_row = validate_text("id,hw\nx\n");
+  CHECK(short_row.exit_code == 2);
+  CHECK_THAT(short_row.err, ContainsSubstring("rows.csv:2:1: the row has 1 fields"));
+  CHECK_THAT(validate_text("id,hw\nx,y\n").err,
+             ContainsSubstring("rows.csv:1:1: there is no column 'source'"));
+}
+
+TEST_CASE("collective prints time, bandwidths, formula and link", "[cli]") {
+  const CommandOutcome one = test::lockstep({"collective", "--kind", "all_reduce", "--bytes",
+                                             "256MiB", "--cluster", "h100", "--nodes", "4"});
+  REQUIRE(one.exit_code == 0);
+  CHECK_THAT(one.out, ContainsSubstring("all_reduce of 32 ranks on 4 nodes"));
+  CHECK_THAT(one.out, ContainsSubstring("2(n-1)(α + S/(n·B)), n = 32"));
+  CHECK_THAT(one.out, ContainsSubstring("268435456"));
+
+  const CommandOutcome json =
+      test::lockstep({"collective", "--bytes", "64MiB", "--json", "--ranks", "4"});
+  const auto entry = nlohmann::json::parse(json.out)[0];
+  CHECK(entry["busbw_bytes_per_s"].get<double>() ==
+        Approx(1.5 * 67108864 / entry["time_s"].get<double>()));
+  const CommandOutcome all = test::lockstep({"collective", "--all-sizes", "--json"});
+  CHECK(nlohmann::json::parse(all.out).size() == 31);  // 2^3 to 2^33
+}
+
+TEST_CASE("collective refuses what it does not know, with the nearest name", "[cli]") {
+  const auto error = [](const std::vector<std::string>& arguments) {
+    const CommandOutcome run = test::lockstep(arguments);
+    CHECK(run.exit_code == 2);
+    return run.err;
+  };
+  CHECK_THAT(error({"collective", "--kind", "allreduce"}),
+             ContainsSubstring("did you mean 'all_reduce'?"));
+  CHECK_THAT(error({"collective", "--cluster", "h1000"}),
+             ContainsSubstring("did you mean 'h100'?"));
+  CHECK_THAT(error({"collective", "--bytes", "12XB"}), ContainsSubstring("64KiB, 256MiB"));
+  CHECK_THAT(error({"collective", "--ranks", "9"}), ContainsSubstring("1 nodes of"));
+}

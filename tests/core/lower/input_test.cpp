@@ -1,0 +1,156 @@
+// What lowered programs are given: every token of a step is read once, wherever the ranks lie.
+#include <map>
+#include <set>
+
+#include "tests/core/lower/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+using test::Layout;
+using test::tiny_scenario;
+
+Program lowered(const Scenario& s) {
+  for (const Fault& fault : validate(s)) FAIL(fault.error.message);
+  auto program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
+std::vector<std::int32_t> filled(const Program& program, TableKind kind, Rank rank,
+                                 std::int64_t elements) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(elements));
+  const IndexTable* const table = program.input.table(kind);
+  REQUIRE(table != nullptr);
+  table->lists[static_cast<std::size_t>(position_over(program.mesh, table->dims, rank))].fill(
+      values);
+  return values;
+}
+
+int coordinate(const Program& program, const char* dim, Rank rank) {
+  const int index = program.mesh.index_of(dim);
+  return index < 0 ? 0 : program.mesh.coordinate(rank, index);
+}
+
+/// Where the tokens that `rank` takes of a sample stand in it.
+std::vector<std::int32_t> own_tokens(const Program& program, Rank rank, std::int64_t own) {
+  if (program.input.table(TableKind::Order) != nullptr) {
+    return filled(program, TableKind::Order, rank, own);
+  }
+  std::vector<std::int32_t> all;
+  for (std::int32_t i = 0; i < own; ++i) all.push_back(i);
+  return all;
+}
+
+/// How often each (sample of the step, token of it) is read, by ranks that share no vocabulary.
+std::map<std::pair<std::int64_t, std::int32_t>, int> reads(const Program& program) {
+  std::map<std::pair<std::int64_t, std::int32_t>, int> count;
+  const Samples& samples = program.input.samples;
+  const std::int64_t share = samples.per_step / size_over(program.mesh, samples.over);
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    if (coordinate(program, "tp", rank) != 0) continue;
+    const std::int64_t first = position_over(program.mesh, samples.over, rank) * share;
+    const Role& role = program.role_of(rank);
+    for (const Op& op : role.ops) {
+      if (op.kind != OpKind::HostToDevice || op.host() != HostData::Tokens) continue;
+      const std::int64_t bytes = role.buffer(role.args_of(op)[0]).bytes.v;
+      for (std::int64_t row = 0; row < samples.microbatch; ++row) {
+        for (const std::int32_t token : own_tokens(program, rank, bytes / 4 / samples.microbatch)) {
+          ++count[{first + op.microbatch * samples.microbatch + row, token}];
+        }
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("the ranks of every layout read each token of a step's samples once", "[core][lower]") {
+  int layouts = 0;
+  for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int cp : {1, 2, 4}) {
+      for (const int tp : {1, 2}) {
+        for (const Layout& layout : {Layout{}, Layout{2, 2, 1, 1, 2}, Layout{1, 4, 2, 4, 1}}) {
+          Scenario s = tiny_scenario(kind, layout, 2);
+          s.strategy.context_parallel_degree = cp;
+          if (kind == Architecture::Llama && cp > 1) {
+            s.strategy.context_parallel_method = ContextParallelMethod::AllGather;
+          }
+          s.strategy.tensor_parallel_degree = tp;
+          s.training.seq_len = 16;
+          if (cp * tp > s.model.kv_heads && kind == Architecture::Gpt2) continue;
+          const Program program = lowered(s);
+          const auto count = reads(program);
+          CHECK(static_cast<std::int64_t>(count.size()) == program.tokens_per_step);
+          std::set<int> often;
+          for (const auto& [place, times] : count) often.insert(times);
+          CHECK(often == std::set<int>{1});
+          CHECK(count.rbegin()->first == std::pair(program.input.samples.per_step - 1, 15));
+          ++layouts;
+        }
+      }
+    }
+  }
+  CHECK(layouts >= 30);
+}
+
+TEST_CASE("positions are those of a rank's own rows, shared between tp ranks with the rows",
+          "[core][lower]") {
+  for (const int cp : {1, 2}) {
+    for (const bool shared : {false, true}) {
+      Scenario s = tiny_scenario(Architecture::Gpt2, {}, 3);  // 3 rows of 8 / cp tokens
+      s.strategy.context_parallel_degree = cp;
+      s.strategy.tensor_parallel_degree = 2;
+      s.strategy.enable_sequence_parallel = shared;
+      const Program program = lowered(s);
+      for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+        std::vector<std::int32_t> rows;
+        const auto one = own_tokens(program, rank, 8 / cp);
+        for (int r = 0; r < 3; ++r) rows.insert(rows.end(), one.begin(), one.end());
+        if (shared) {  // its half of all rows
+          const auto half = static_cast<std::ptrdiff_t>(rows.size() / 2);
+          const bool second = coordinate(program, "tp", rank) == 1;
+          rows = {rows.begin() + (second ? half : 0), second ? rows.end() : rows.begin() + half};
+        }
+        const auto given =
+            filled(program, TableKind::Positions, rank, static_cast<std::int64_t>(rows.size()));
+        CHECK(given == rows);
+      }
+    }
+  }
+}
+
+TEST_CASE("the parts of a vocabulary follow each other and cover it", "[core][lower]") {
+  for (const int tp : {2, 4}) {
+    Scenario s = tiny_scenario(Architecture::Gpt2, {}, 2);
+    s.strategy.tensor_parallel_degree = tp;  // 61 tokens: the last part is shorter
+    const Program program = lowered(s);
+    std::int32_t next = 0;
+    for (Rank rank = 0; rank < tp; ++rank) {
+      CHECK(filled(program, TableKind::Shift, rank, 1)[0] == next);
+      next += filled(program, TableKind::Columns, rank, 1)[0];
+    }
+    CHECK(next == 61);
+  }
+}
+
+TEST_CASE("tables say nothing about dimensions that they do not depend on", "[core][lower]") {
+  Scenario s = tiny_scenario(Architecture::Gpt2, {2, 1, 1, 1, 1}, 2);
+  s.strategy.tensor_parallel_degree = 2;
+  const Program program = lowered(s);
+  CHECK(program.input.table(TableKind::Order) == nullptr);
+  const IndexTable* const shift = program.input.table(TableKind::Shift);
+  REQUIRE(shift != nullptr);
+  CHECK(shift->dims == std::vector<int>{program.mesh.index_of("tp")});
+  CHECK(program.input.samples.over == std::vector<int>{program.mesh.index_of("dp_replicate")});
+}
+
+TEST_CASE("a synthetic program is given nothing", "[core][lower]") {
+  const Program program = lowered(test::synthetic_scenario(2, 4, 1, 1, 1, 0));
+  CHECK(program.input == Input{});
+  CHECK(program.training.learning_rate == LearningRate{});
+  CHECK(program.training.seed == 0);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+#include "gui/model/run/comparison_model.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "tests/catch.hpp"
+#include "tests/gui/traces.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+RunPtr simulated(const std::vector<std::string>& overrides = {}) {
+  const std::string file =
+      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml";
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  const Outcome outcome = simulate(text.str(), file, overrides, never);
+  REQUIRE(outcome.run);
+  return outcome.run;
+}
+
+RunPtr hand_made(const std::string& backend, const std::string& hash) {
+  Trace trace = test::empty_trace(1);
+  trace.backend = backend;
+  trace.program_hash = hash;
+  trace.spans = {test::span(0, 0, SimTime{0}, test::kMs)};
+  return make_run(backend, std::move(trace));
+}
+
+TEST_CASE("a simulation and a real run of its program are compared unless others are chosen",
+          "[gui][model]") {
+  const RunPtr other = hand_made("sim", "x"), sim = hand_made("sim", "y"),
+               real = hand_made("cpu", "y");
+  using Pair = std::pair<RunPtr, RunPtr>;
+  CHECK(runs_to_compare({}, nullptr, nullptr, nullptr) == Pair{});
+  CHECK(runs_to_compare({sim}, sim, nullptr, nullptr) == Pair{sim, nullptr});
+  CHECK(runs_to_compare({other, real, sim}, other, nullptr, nullptr) == Pair{sim, real});
+  CHECK(runs_to_compare({other, sim}, sim, nullptr, nullptr) == Pair{other, sim});
+  CHECK(runs_to_compare({sim, other, real}, other, sim, nullptr) == Pair{sim, real});
+  CHECK(runs_to_compare({sim, other}, other, nullptr, sim) == Pair{other, sim});
+  CHECK(runs_to_compare({sim, other, real}, sim, other, sim) == Pair{other, sim});
+}
+
+TEST_CASE("a run does not differ from itself", "[gui][model]") {
+  const RunPtr run = simulated();
+  const ComparisonPtr model = make_comparison(run, run);
+  CHECK(model->verdict.starts_with(
+      "the same program; the same order of operations; equal peak memory"));
+  REQUIRE(model->tables.size() == 6);
+  for (const DifferenceTable& table : model->tables) {
+    INFO(table.title);
+    CHECK_FALSE(table.rows.empty());
+    for (const DifferenceRow& row : table.rows) {
+      CHECK(row.a == row.b);
+      CHECK(row.place_a == row.place_b);
+    }
+  }
+}
+
+TEST_CASE("rows stand worst first, and a row of a kind points at its first span", "[gui][model]") {
+  const RunPtr a = simulated();
+  const RunPtr b = simulated({"what_if.straggler_rank=1", "what_if.straggler_slowdown=2.0"});
+  const ComparisonPtr model = make_comparison(a, b);
+  const auto& kinds = model->tables[0].rows;
+  for (std::size_t i = 1; i < kinds.size(); ++i) {
+    CHECK(std::abs(kinds[i - 1].a - kinds[i - 1].b) >= std::abs(kinds[i].a - kinds[i].b));
+  }
+  // Ranks share a device: what the straggler loses others may gain, but not all of it.
+  const auto backward = std::find_if(kinds.begin(), kinds.end(),
+                                     [](const DifferenceRow& r) { return r.name == "backward"; });
+  REQUIRE(backward != kinds.end());
+  CHECK(backward->b > 1.05 * backward->a);
+  REQUIRE(backward->place_b);
+  const SpanId first = *backward->place_b->selection.span;
+  for (const Span& span : b->trace.spans) {
+    if (b->trace.names[static_cast<std::size_t>(b->lanes.op(span).kind)] != "backward") continue;
+    CHECK(b->trace.spans[first].begin <= span.begin);
+  }
+  // Rank 1 computes longer, and each rank's rows are the reports' times.
+  for (const DifferenceRow& row : model->tables[3].rows) {
+    if (!row.name.ends_with(" computes")) continue;
+    INFO(row.name);
+    const auto rank = static_cast<std::size_t>(std::stoi(row.name.substr(5)));
+    CHECK(row.a == a->report->ranks[rank].compute.v);
+    CHECK(row.b == b->report->ranks[rank].compute.v);
+    CHECK((rank != 1 || row.b > 1.2 * row.a));
+  }
+
+  const TableContent content = difference_content(model, 0);
+  REQUIRE(content.rows == kinds.size());
+  CHECK(content.columns.size() == 7);  // with counts
+  CHECK(content.columns[3].key(0) == std::abs(kinds[0].b - kinds[0].a));
+  CHECK(difference_content(model, 4).columns.size() == 5);
+}
+
+}  // namespace
+}  // namespace lockstep::gui

@@ -1,0 +1,66 @@
+#include "gui/model/run/run_view.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "gui/model/run/describe.hpp"
+#include "gui/model/timeline/span_search.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+TEST_CASE("a simulation after another is the same as one by itself", "[gui][model]") {
+  const std::string file =
+      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml";
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  const RunPtr before = simulate(text.str(), file, {}, never).run;
+  REQUIRE(before);
+  using Overrides = std::vector<std::string>;
+  for (const Overrides& overrides :
+       {Overrides{"what_if.bandwidth_factor=0.25"},
+        Overrides{"what_if.straggler_rank=1", "what_if.straggler_slowdown=3.0"},
+        Overrides{"parallelism.pipeline_parallel_microbatches=4"},
+        Overrides{"cluster.device.memory_gb=2"}, Overrides{"parallelism.zero_stage=1"}}) {
+    INFO(overrides.front());
+    const RunPtr alone = simulate(text.str(), file, overrides, never).run;
+    const RunPtr after = simulate(text.str(), file, overrides, never, before.get()).run;
+    REQUIRE(alone);
+    REQUIRE(after);
+    CHECK(after->trace == alone->trace);
+    CHECK(*after->program == *alone->program);
+    CHECK(*after->scenario == *alone->scenario);
+    CHECK(after->report->step_time == alone->report->step_time);
+    CHECK(after->report->causes == alone->report->causes);
+    CHECK(after->steps.size() == alone->steps.size());
+  }
+}
+
+TEST_CASE("a pass under PipeDream says which version of the weights it reads", "[gui][model]") {
+  const std::string file =
+      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/llama-pipedream3.toml";
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Cancelled never{false};
+  const RunPtr run = simulate(text.str(), file, {}, never).run;
+  REQUIRE(run);
+  const auto first = [&](const std::string& words) {
+    const auto span = SpanQuery(*run, words).next(std::nullopt, true);
+    REQUIRE(span);
+    return *span;
+  };
+  const SpanId stale = first("F5 rank0");
+  CHECK(run->weights_of(run->trace.spans[stale]) == WeightsRead{3, 2});
+  CHECK_THAT(text_of(facts_of(*run, stale)),
+             ContainsSubstring("Weights: version 3, lacks 2 earlier updates"));
+  CHECK_THAT(summary(*run, stale), ContainsSubstring("weights version 3, lacks 2 earlier updates"));
+  const SpanId fresh = first("F5 rank2");
+  CHECK_THAT(text_of(facts_of(*run, fresh)),
+             ContainsSubstring("Weights: version 5, every earlier update in it"));
+  CHECK(run->weights_of(run->trace.spans[first("O5 rank0")]).updates < 0);
+}
+
+}  // namespace
+}  // namespace lockstep::gui

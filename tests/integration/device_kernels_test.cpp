@@ -1,0 +1,125 @@
+// Devices, and the kernels of backends/cpu for every instruction set, against the definitions of
+// kernels. A new device adds a row to `devices`.
+#include <map>
+#include <set>
+#include <utility>
+
+#include "backends/cpu/cpu_device.hpp"
+#include "backends/local/fabric.hpp"
+#include "backends/reference/reference_device.hpp"
+#include "tests/backends/cuda/cpu_kernels.hpp"
+#include "tests/integration/kernel_conformance.hpp"
+
+using namespace lockstep;
+using test::ConformanceCase;
+using test::ConformanceRun;
+
+namespace {
+
+/// Of an output, relative to its largest value. Half a unit in the last of a bfloat16's 8 bits is
+/// 2^-8; rounding at random may go to the farther neighbour, a whole unit away.
+double tolerance(DType output, bool stochastic) {
+  switch (output) {
+    case DType::F64:
+      return 2e-14;
+    case DType::F32:
+      return 3e-6;
+    case DType::BF16:
+      return stochastic ? 8e-3 : 4e-3;
+    default:
+      return 0;  // indices
+  }
+}
+
+bool is_optional(std::string_view operand) { return operand.starts_with("["); }
+
+}  // namespace
+
+TEST_CASE("every kernel of the CPU, with every instruction set, equals its definition",
+          "[integration]") {
+  const cpu::KernelTables& tables = cpu::kernel_tables();
+  const auto check = [&](const ConformanceCase& c, const ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
+    const Kernel& kernel = run.kernel();
+    for (int t = 0; t < tables.count; ++t) {
+      cuda::test::FakeGpu cpu(1, cuda::test::cpu_kernels(tables.tables[t]));
+      INFO(test::text(c, kernel.dtype) << ", " << tables.tables[t].isa);
+      REQUIRE(cpu.supports(kernel));
+      const auto results = run.run(cpu, 1);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i);
+        CHECK(test::distance(results[i], expected[i]) <=
+              tolerance(kernel.out[i].dtype, c.stochastic));
+      }
+    }
+  };
+  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16}, check);
+}
+
+TEST_CASE("every device that runs in this process computes every kernel by its definition",
+          "[integration]") {
+  local::Fabric fabric;
+  const std::map<std::string, ConformanceRun::MakeDevice> devices = {
+      {"cpu",
+       [&](const Program& program) {
+         return test::take(cpu::CpuDevice::create(program, 0, 1, fabric));
+       }},
+      {"reference", [&](const Program& program) {
+         return test::take(reference::ReferenceDevice::create(program, 0, fabric));
+       }}};
+  const auto check = [&](const ConformanceCase& c, const ConformanceRun& run,
+                         const std::vector<test::Numbers>& expected) {
+    for (const auto& [name, make] : devices) {
+      INFO(test::text(c, run.kernel().dtype) << ", " << name);
+      const auto results = run.run(make, 1);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("output " << i);
+        CHECK(test::distance(results[i], expected[i]) <=
+              tolerance(run.kernel().out[i].dtype, c.stochastic));
+      }
+    }
+  };
+  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16}, check);
+}
+
+TEST_CASE("conformance takes every kernel with and without each optional operand and accumulation",
+          "[integration]") {
+  std::map<KernelKind, std::set<bool>> accumulates;
+  std::map<std::pair<KernelKind, std::string_view>, std::set<bool>> present;
+  for (const ConformanceCase& c : test::conformance_cases(false)) {
+    accumulates[c.kind].insert(c.accumulate);
+    const Kernel kernel = ConformanceRun(c, DType::F32).kernel();
+    const auto note = [&](const std::vector<std::string_view>& names,
+                          const std::vector<Operand>& operands) {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        present[{c.kind, names[i]}].insert(i < operands.size() && operands[i].present());
+      }
+    };
+    note(info(c.kind).in, kernel.in);
+    note(info(c.kind).out, kernel.out);
+  }
+  // Those with "(+)=" in the table of kernels.
+  using K = KernelKind;
+  const std::set<K> sums = {K::Gemm,
+                            K::ColumnSum,
+                            K::LayerNormBackwardWeight,
+                            K::RmsNormBackwardWeight,
+                            K::EmbeddingBackward,
+                            K::CrossEntropy,
+                            K::CrossEntropyParallel,
+                            K::Sum,
+                            K::NormSquared,
+                            K::Conv2dBackwardWeight,
+                            K::BatchNormBackwardWeight,
+                            K::GroupedGemmWeight};
+  for (int k = 0; k < kNumKernelKinds; ++k) {
+    const auto kind = static_cast<K>(k);
+    INFO(info(kind).name);
+    if (kind == K::Delay) continue;
+    CHECK(accumulates[kind] == (sums.count(kind) > 0 ? std::set{false, true} : std::set{false}));
+  }
+  for (const auto& [operand, taken] : present) {
+    INFO(info(operand.first).name << " " << operand.second);
+    CHECK(taken == (is_optional(operand.second) ? std::set{false, true} : std::set{true}));
+  }
+}

@@ -1,0 +1,1 @@
+// Nothing: the target whose precompiled header the tests share needs a source.
