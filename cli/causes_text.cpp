@@ -70,8 +70,9 @@ std::string straggler_table(const Report& r) {
     const RankCauses& c = r.causes.ranks[rank];
     if (c.caused_wait.v < kWorthTelling * r.step_time.v) break;
     any = true;
-    table.add({fmt::format("rank {}", r.ranks[rank].number), fmt::format("{:.4g}", c.last_arrivals),
-               time_text(c.caused_wait), time_text(c.own_wait)});
+    table.add({fmt::format("rank {}", number_in_job(r, rank)),
+               fmt::format("{:.4g}", c.last_arrivals), time_text(c.caused_wait),
+               time_text(c.own_wait)});
   }
   return any ? table.text() : "";
 }

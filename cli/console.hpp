@@ -2,10 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <optional>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -24,11 +22,6 @@ struct Console {
 /// The process's own streams; width, live and color by what they are connected to, COLUMNS,
 /// NO_COLOR and TERM.
 Console standard_console();
-
-/// A fault of the command line, which has no line of a file.
-inline Error invalid(std::string message) {
-  return {ErrorKind::InvalidSpec, std::move(message), std::nullopt};
-}
 
 /// Prints "error: file:line:column: message" for each; the exit code of the first.
 int report_errors(const Console& console, const std::vector<Error>& errors);

@@ -24,8 +24,10 @@
 #include <cstring>
 
 #include "backends/cuda/emulated/emulation.hpp"
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses
 #define LOCKSTEP_DYNAMIC_SHARED(name) \
   auto* name = reinterpret_cast<unsigned char*>(::lockstep::cuda::emulation::dynamic_shared())
+// NOLINTEND(bugprone-macro-parentheses)
 #define LOCKSTEP_UNROLL
 #endif
 

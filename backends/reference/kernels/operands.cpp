@@ -57,6 +57,7 @@ Operands::Operands(const Kernel& kernel, std::span<std::byte* const> buffers,
     assert(static_cast<std::size_t>(operand.formal) < buffers.size());
     out.address = buffers[static_cast<std::size_t>(operand.formal)] + operand.offset;
     out.dtype = operand.dtype;
+    out.values.reserve(static_cast<std::size_t>(elements));
     for (std::int64_t i = 0; i < elements; ++i) {
       out.values.push_back(load(out.address + i * size_of(operand.dtype), operand.dtype));
     }

@@ -156,7 +156,7 @@ SummaryPtr make_summary(const RunPtr& run) {
 // ---------------------------------------------------------------- words
 
 std::string label_of(const Report& report, std::vector<Rank> ranks) {
-  for (Rank& rank : ranks) rank = report.ranks[at(rank)].number;
+  for (Rank& rank : ranks) rank = number_in_job(report, at(rank));
   return label_of(ranks);
 }
 
@@ -185,7 +185,7 @@ std::string straggler_text(const SummaryModel& model) {
     return "Nobody comes late to a collective.";
   }
   const auto rank = static_cast<std::size_t>(worst - ranks.begin());
-  return "Rank " + std::to_string(model.report.ranks[rank].number) + " comes last to " +
+  return "Rank " + std::to_string(number_in_job(model.report, rank)) + " comes last to " +
          decimal(worst->last_arrivals) +
          (worst->last_arrivals == 1 ? " collective" : " collectives") +
          " of a step, and others wait " + time_text(worst->caused_wait) + " for it.";
@@ -217,7 +217,8 @@ TableContent rank_content(const SummaryPtr& model) {
   TableContent content;
   content.rows = model->report.causes.ranks.size();
   content.columns = {
-      {"Rank", [model](std::size_t row) { return std::to_string(model->report.ranks[row].number); },
+      {"Rank",
+       [model](std::size_t row) { return std::to_string(number_in_job(model->report, row)); },
        [](std::size_t row) { return static_cast<double>(row); }},
       {"Comes last", [rank](std::size_t row) { return decimal(rank(row).last_arrivals); },
        [rank](std::size_t row) { return rank(row).last_arrivals; }},
