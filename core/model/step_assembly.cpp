@@ -86,7 +86,7 @@ class StepAssembly {
     std::vector<Exchange> ahead;  // of the first function
     for (LayerStep& step : steps) {
       if (auto* function = std::get_if<Function>(&step)) {
-        if (last == nullptr) function->exchanges = std::move(ahead);
+        if (last == nullptr) function->exchanges = ahead;
         last = function;
       } else {
         const auto& c = std::get<Communication>(step);
