@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// A rank's spans of one kind of work, of this step and of others that run in its time.
+/// What one rank does in the step's time, by kind of work: its own spans of this step, and those of
+/// other steps that run beside them.
 struct RankSpans {
   std::vector<Interval> compute, transfer, wait;
   std::vector<const Span*> transfers;
@@ -24,7 +25,8 @@ struct RankSpans {
   }
 };
 
-/// Gives every point of `exposed` to the transfer that runs there and began first.
+/// Attributes every instant of `exposed` to the transfer that runs then; of several, to the one
+/// that began first.
 void attribute(const StepGraph& step, std::vector<const Span*> transfers,
                const IntervalSet& exposed, int ranks, std::map<std::string, SimTime>& by_kind) {
   std::stable_sort(transfers.begin(), transfers.end(),

@@ -14,13 +14,13 @@ namespace lockstep {
 /// (facebookresearch/HolisticTraceAnalysis).
 ///
 /// A collective's kernel runs from the arrival of its rank on, so what these tools call
-/// communication is communication + waiting here; kept apart as they do in data transfer and
-/// synchronizing. communication alone is RankReport::exposed_comm.
+/// communication is communication + waiting here. We keep the two apart, as they do with data
+/// transfer and synchronizing. `communication` alone is RankReport::exposed_comm.
 struct RankBreakdown {
-  SimTime computation{};    // computes, and no transfer runs
-  SimTime overlapping{};    // both
-  SimTime communication{};  // a transfer runs (active..end), nothing computes
-  SimTime waiting{};        // neither, and a transfer waits for its peers (begin..active)
+  SimTime computation{};    // the rank computes, and no transfer runs
+  SimTime overlapping{};    // it computes while a transfer runs
+  SimTime communication{};  // a transfer runs (active..end), and nothing computes
+  SimTime waiting{};        // neither runs, but a transfer waits for its peers (begin..active)
   SimTime other{};          // none of these
   SimTime transfers() const { return overlapping + communication; }
   /// HTA's overlap: the share of transfer time that computation hides. 0 without transfers.
@@ -29,13 +29,14 @@ struct RankBreakdown {
 };
 
 struct Breakdown {
-  std::vector<RankBreakdown> ranks;  // every rank
-  /// Exposed communication by op kind, over all ranks; adds up to the sum of `communication`. Where
-  /// several transfers run at once, the one that began first has it.
+  std::vector<RankBreakdown> ranks;  // by rank
+  /// Exposed communication by op kind, summed over all ranks, so that its total is the sum of
+  /// `communication`. Where several transfers run at once, the time counts for the one that began
+  /// first.
   std::map<std::string, SimTime> exposed_by_kind;
 };
 
-/// n log n in the spans of a rank.
+/// Divides each rank's step into its parts. Takes n log n time in the spans of a rank.
 Breakdown break_down(const StepGraph& step);
 
 }  // namespace lockstep

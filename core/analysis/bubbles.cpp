@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// What a stretch of a gap is spent on, before the schedule's phase is looked at.
+/// What the rank waits for in a stretch of a gap. Whether that makes it warm-up or cool-down
+/// depends on the phase of the schedule, which is considered later (lay_out).
 enum class Reason : std::uint8_t { Nothing, Transfer, Message, Collective, Work };
 
 struct Stretch {
@@ -18,18 +19,19 @@ struct Stretch {
   SpanIndex blocker = -1;
 };
 
-/// Computing or transferring, of the step or of another one that runs in its time.
+/// A time in which the rank computes or transfers, for this step or for another one that runs
+/// beside it.
 struct Busy {
   SimTime begin{}, end{};
-  SpanIndex span = -1;  // -1: another step's
+  SpanIndex span = -1;  // -1: it belongs to another step
 };
 
-/// Landmarks of a rank's step.
+/// The times that divide a rank's step into warm-up, steady state and cool-down.
 struct Phases {
   SimTime first_backward = SimTime::max();  // begin
   SimTime last_forward = SimTime::min();    // end
   SimTime last_backward = SimTime::min();   // end
-  bool backward = false;                    // there is any
+  bool backward = false;                    // the rank has a backward pass
   bool pipeline = false;                    // the rank exchanges messages
 };
 
@@ -109,7 +111,8 @@ class RankBubbles {
     for (auto s = stretches.rbegin(); s != stretches.rend(); ++s) lay_out(*s, next);
   }
 
-  /// Follows what `next` waited for back to the begin of the gap.
+  /// Divides the gap before `next` into stretches: goes backwards from `next` through what it
+  /// waited for, then through what that waited for, until the begin of the gap.
   void explain(SimTime begin, SimTime end, SpanIndex next, std::vector<Stretch>& stretches) const {
     SimTime t = end;
     const auto push = [&](SimTime from, Reason reason, SpanIndex blocker) {
@@ -135,8 +138,8 @@ class RankBubbles {
     }
   }
 
-  /// One stretch as bubbles: where a transfer of the rank runs, whatever was waited for,
-  /// communication is exposed.
+  /// Appends one stretch as bubbles. Where a transfer of the rank runs, the bubble counts as
+  /// exposed communication, whatever the rank waited for.
   void lay_out(const Stretch& s, SpanIndex next) {
     SimTime t = s.begin;
     while (next_transfer_ < transfers_.size() && transfers_[next_transfer_].end <= t) {
@@ -183,7 +186,8 @@ class RankBubbles {
     return BubbleCause::Other;
   }
 
-  /// What another rank computes while its side of a transfer is waited for; else that side.
+  /// The compute span for which another rank has not come to the transfer yet, if there is one;
+  /// otherwise that rank's side of the transfer itself (`blocker`).
   SpanIndex worker(SpanIndex blocker) const {
     if (blocker < 0 || step_[blocker].rank == rank_) return blocker;
     const SpanIndex before = step_.held_by(blocker);
@@ -207,9 +211,9 @@ class RankBubbles {
   const StepGraph& step_;
   const Rank rank_;
   std::vector<Bubble>& out_;
-  std::vector<Busy> busy_, transfers_;  // by begin
-  std::vector<SpanIndex> compute_;      // of busy_, this step's
-  std::size_t next_transfer_ = 0;       // those before it ended before the stretch
+  std::vector<Busy> busy_, transfers_;  // sorted by begin
+  std::vector<SpanIndex> compute_;      // those of busy_ that belong to this step
+  std::size_t next_transfer_ = 0;       // into transfers_; those before it ended before the stretch
   Phases phases_;
   TimeByCause total_{};
 };

@@ -12,13 +12,13 @@
 namespace lockstep {
 
 /// Why a rank computes nothing:
-/// - WarmUp: the pipeline fills: before the rank's first backward op, for a message; or before its
-///   first op, for no reason that the trace shows.
-/// - Peer: a transfer cannot begin, because another rank has not come yet.
+/// - WarmUp: the pipeline fills. The rank waits for a message before its first backward op, or
+///   waits before its first op for no reason that the trace shows.
+/// - Peer: a transfer of this rank cannot begin, because another rank has not come to it yet.
 /// - Communication: a transfer of this rank runs. Added up, this is RankReport::exposed_comm.
-/// - CoolDown: the pipeline drains: after the rank's last forward op, for a message; after its last
-///   backward op, for other stages; or after its last op of all, until the step ends.
-/// - Other: nothing of these: host work, a copy, overhead between ops.
+/// - CoolDown: the pipeline drains. The rank waits for a message after its last forward op, for
+///   other stages after its last backward op, or for the end of the step after its last op of all.
+/// - Other: none of these, for example host work, a copy, or overhead between ops.
 enum class BubbleCause : std::uint8_t { WarmUp, Peer, Communication, CoolDown, Other };
 inline constexpr int kNumBubbleCauses = static_cast<int>(BubbleCause::Other) + 1;
 std::string_view to_string(BubbleCause cause);  // "warm-up", "waiting for a peer", …
@@ -28,10 +28,10 @@ struct Bubble {
   Rank rank = 0;
   SimTime begin{}, end{};
   BubbleCause cause = BubbleCause::Other;
-  SpanIndex next = -1;     // the compute span that ends the gap; -1: the step ends
-  SpanIndex blocker = -1;  // what the rank waits for: the transfer, another rank's op (its compute,
-                           // if that is what its side of the transfer waits for), a copy; -1:
-                           // nothing that belongs to the step
+  SpanIndex next = -1;  // the compute span that ends the gap; -1: the step ends
+  /// What the rank waits for: its transfer, a copy, or another rank's op (the peer's side of the
+  /// transfer, or the compute that this side waits for). -1: nothing that belongs to the step.
+  SpanIndex blocker = -1;
   SimTime length() const { return end - begin; }
   bool operator==(const Bubble&) const = default;
 };
@@ -39,21 +39,23 @@ struct Bubble {
 using TimeByCause = std::array<SimTime, kNumBubbleCauses>;  // by BubbleCause
 
 struct Bubbles {
-  std::vector<Bubble> list;          // by rank, then by time; ranks with spans of their own
-  std::vector<TimeByCause> by_rank;  // every rank: its causes add up to makespan - compute
-  TimeByCause total{};               // over all ranks
+  std::vector<Bubble> list;  // sorted by rank, then by time; only of ranks with spans of their own
+  std::vector<TimeByCause> by_rank;  // by rank; a rank's causes add up to makespan - compute
+  TimeByCause total{};               // summed over all ranks
   SimTime makespan{};
-  SimTime least_idle{};       // of the busiest rank
+  SimTime least_idle{};       // makespan - compute of the busiest rank
   SimTime idle() const;       // sum of `total`
-  double fraction() const;    // idle / (ranks × makespan): (p-1)/(m+p-1) of a uniform pipeline
+  double fraction() const;    // idle / (ranks × makespan); (p-1)/(m+p-1) for a uniform pipeline
   double over_ideal() const;  // idle / busy of the busiest rank: (p-1)/m, as in the Megatron paper
 };
 
-/// Each gap between compute spans of a rank is told backwards from the op that ends it: what that
-/// op waited for on its rank, what this waited for, as far as the gap reaches. Linear in the spans.
+/// Finds the bubbles of every rank. Each gap between two compute spans is explained backwards from
+/// the op that ends it: what that op waited for on its rank, then what this waited for, until the
+/// begin of the gap. Takes time linear in the spans.
 Bubbles find_bubbles(const StepGraph& step);
 
-/// The one at time t on this rank or on the one that stands for it; null: it computes then.
+/// The bubble at time t on `rank`, or on the rank that stands for it (Trace::same_as). Null: the
+/// rank computes at t.
 const Bubble* bubble_at(const Bubbles& bubbles, const StepGraph& step, Rank rank, SimTime t);
 
 /// "waits for forward microbatch 3 of stage 1 (rank 1)": what a bubble waits for, in words.

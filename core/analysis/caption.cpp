@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMostParts = 4;  // of a sentence
+constexpr std::size_t kMostParts = 4;  // of an enumeration in one sentence
 
 /// "rank 3", "ranks 0-3 and 5", "all ranks", "6 ranks".
 std::string ranks_text(const std::vector<Rank>& ranks, std::size_t world) {
@@ -35,7 +35,8 @@ std::string ranks_text(const std::vector<Rank>& ranks, std::size_t world) {
   return text;
 }
 
-/// What a computation is for, as said of one rank or of several.
+/// The predicate for ops of a kind, with its verb in the plural for `several` ranks: "runs
+/// forward", "run forward".
 std::string work_text(const std::string& kind, const std::string& name, bool several) {
   static const std::map<std::string, std::pair<std::string, std::string>> verbs = {
       {"forward", {"runs forward", "run forward"}},
@@ -49,7 +50,7 @@ std::string work_text(const std::string& kind, const std::string& name, bool sev
   return several ? found->second.second : found->second.first;
 }
 
-/// What a transfer carries, by the kind of the buffer that it reads.
+/// What a transfer carries, in words; the kind of its first buffer tells.
 std::string cargo_text(const StepGraph& step, SpanIndex i) {
   if (step.program() == nullptr) return "data";
   const Role& role = step.program()->role_of(step[i].rank);
@@ -121,8 +122,9 @@ class Caption {
   }
 
  private:
-  /// Ranks by what they compute: with microbatch, and without a pipeline with the layer; by kind
-  /// only where that is too much to say.
+  /// Groups the ranks by what they compute and says it. A group has one microbatch and, without a
+  /// pipeline, one layer; where that makes more than kMostParts groups, ranks are grouped by kind
+  /// only.
   std::string work() const {
     using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  // kind, microbatch, layer
     std::map<Key, std::vector<Rank>> groups, kinds;
@@ -183,7 +185,8 @@ class Caption {
     return joined(parts, "; ");
   }
 
-  /// The longest bubble that is not its rank's own communication.
+  /// Says what the rank with the longest bubble waits for; exposed communication does not count,
+  /// since the rank's own transfer runs then.
   std::string waiting() const {
     const Bubble* longest = nullptr;
     Rank rank = 0;

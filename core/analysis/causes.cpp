@@ -76,7 +76,7 @@ class Adder {
     }
   }
 
-  Causes causes_;  // sums over steps; of the means over ranks, over ranks too
+  Causes causes_;  // sums over steps, and over ranks too where the result is a mean over ranks
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Causes: where the time of a step goes, in the figures of a report. Means over the traced steps.
+// Causes: where the time of a step goes, as the figures of a report. All are means over the traced
+// steps.
 #pragma once
 
 #include <array>
@@ -12,26 +13,28 @@
 namespace lockstep {
 
 struct RankCauses {
-  // RankBreakdown: disjoint, add up to the step.
+  // As in RankBreakdown: disjoint parts that add up to the step.
   Seconds computation, overlapping, communication, waiting, other;
-  std::array<Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause: step - compute
-  // RankArrivals, per step.
+  std::array<Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause; they add up to step - compute
+  // As in RankArrivals, per step.
   double last_arrivals = 0;       // collectives to which the rank came last
-  Seconds caused_wait, own_wait;  // what others waited for it, what it waited for others
+  Seconds caused_wait, own_wait;  // how long others waited for it, and it for others
   bool operator==(const RankCauses&) const = default;
 };
 
 struct Causes {
-  std::array<Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause: mean over ranks
-  std::map<std::string, Seconds> exposed_comm;    // by op kind: mean over ranks
-  std::map<std::string, Seconds> critical_path;   // by op kind, "waiting" for holes: adds up to the
-                                                  // step
+  std::array<Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause; means over ranks
+  std::map<std::string, Seconds> exposed_comm;    // by op kind; means over ranks
+  /// Time on the critical path by op kind, and "waiting" where no op runs on it; adds up to the
+  /// step.
+  std::map<std::string, Seconds> critical_path;
   double critical_path_crossings = 0;  // how often the path goes from one rank to another
-  std::vector<RankCauses> ranks;       // every rank
+  std::vector<RankCauses> ranks;       // by rank
   bool operator==(const Causes&) const = default;
 };
 
-/// `program`: null for a trace from elsewhere (StepGraph). Without spans: zeros.
+/// `program` is null for a trace that came from elsewhere (see StepGraph). A trace without spans
+/// gives zeros.
 Causes find_causes(const Trace& trace, const Program* program);
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ std::map<Rank, SpanRange> first_step(const Trace& trace) {
   return result;
 }
 
-/// Means over the traced steps, by what `label` of an op points to among `names`.
+/// Times by name, as means over the traced steps. `label` gives an op's index into `names`.
 template <class Label>
 std::map<std::string, KindTime> times_by(const Trace& trace, const std::vector<std::string>& names,
                                          Label label) {
@@ -84,7 +84,7 @@ std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace,
                                                              const SpanRange& range) {
   const TraceRole& role = trace.roles[at(trace.role_of_rank[at(rank)])];
   std::vector<Span> spans(range.first, range.second);
-  const auto key = [&](const Span& s) {  // ops of no length may share a begin
+  const auto key = [&](const Span& s) {  // ops of zero length may share a begin
     return std::tuple(role.ops[at(s.op.v)].stream, s.begin, s.end, s.op.v);
   };
   std::sort(spans.begin(), spans.end(),
@@ -97,7 +97,7 @@ std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace,
 bool same_order(const Trace& a, const Trace& b) {
   if (a.same_as.size() != b.same_as.size()) return false;
   const auto spans_a = first_step(a), spans_b = first_step(b);
-  std::map<std::pair<Rank, Rank>, bool> known;  // folded ranks repeat the same pair
+  std::map<std::pair<Rank, Rank>, bool> known;  // ranks that others stand for repeat the same pair
   for (std::size_t rank = 0; rank < a.same_as.size(); ++rank) {
     const std::pair<Rank, Rank> pair{a.same_as[rank], b.same_as[rank]};
     const auto [it, fresh] = known.try_emplace(pair, true);

@@ -1,4 +1,4 @@
-// compare: two runs laid side by side, where they differ most first.
+// compare: lays two runs side by side; what differs most comes first.
 #pragma once
 
 #include <string>
@@ -14,25 +14,25 @@ struct KindDifference {
   KindTime a, b;
 };
 
-/// Time of one op name ("block.F", "all_reduce dp"), summed over ranks and spans of one step: mean
-/// over traced steps.
+/// The time of all ops of one name ("block.F", "all_reduce dp") in a step, summed over ranks and
+/// spans; mean over the traced steps.
 struct OpDifference {
   std::string name;
   KindTime a, b;
 };
 
-/// The same of one stream ("compute", "gather").
+/// The same for all ops of one stream ("compute", "gather").
 struct StreamDifference {
   std::string name;
   KindTime a, b;
 };
 
-/// Times of one rank, in runs of equally many.
+/// The times of one rank; only for two runs that have equally many ranks.
 struct RankDifference {
-  Rank rank = 0;    // RankReport's
-  Rank number = 0;  // likewise
+  Rank rank = 0;    // RankReport::rank
+  Rank number = 0;  // RankReport::number
   Seconds compute_a, compute_b, exposed_a, exposed_b, idle_a, idle_b;
-  Seconds largest() const;  // of the three differences, without sign
+  Seconds largest() const;  // the largest absolute difference of the three pairs
 };
 
 /// The i-th traced step of one run beside the i-th of the other.
@@ -48,22 +48,22 @@ struct MemoryDifference {
 };
 
 struct LossDifference {
-  int steps = 0;        // that both runs have
+  int steps = 0;        // how many both runs have
   double largest = 0;   // |a - b|
-  double relative = 0;  // |a - b| / |a|, largest
-  int worst_step = -1;  // of `largest`
+  double relative = 0;  // largest |a - b| / |a|
+  int worst_step = -1;  // where `largest` was found
 };
 
 struct Comparison {
   bool same_program = false;          // program hashes are equal
   bool same_order = false;            // every rank and stream ran the same ops in the same order
   bool same_memory = false;           // peak memory of every rank, to the byte
-  std::vector<KindDifference> kinds;  // |time a - time b| descending
-  std::vector<OpDifference> ops;      // likewise: the worst offenders first
+  std::vector<KindDifference> kinds;  // sorted by |time a - time b|, descending
+  std::vector<OpDifference> ops;      // likewise
   std::vector<StreamDifference> streams;  // likewise
-  std::vector<RankDifference> ranks;      // likewise; empty if the runs have not equally many
-  std::vector<MemoryDifference> memory;   // |bytes a - bytes b| descending
-  std::vector<StepDifference> steps;      // in their order, as far as both runs go
+  std::vector<RankDifference> ranks;      // likewise; empty if the numbers of ranks differ
+  std::vector<MemoryDifference> memory;   // sorted by |bytes a - bytes b|, descending
+  std::vector<StepDifference> steps;      // in order, up to the end of the shorter run
   LossDifference losses;
 };
 

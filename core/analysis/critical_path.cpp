@@ -28,8 +28,9 @@ class Path {
   }
 
  private:
-  /// The path down to `from`. Clocks of real ranks may disagree: never forward in time. A span may
-  /// have begun in another step's time, which is not this one's.
+  /// Extends the path backwards to `from`. Since the clocks of real ranks may disagree, a `from`
+  /// after the present point is ignored: the path never goes forward in time. A span that began in
+  /// the time of an earlier step is cut at the begin of this one.
   void push(SimTime from, PathSegment::Kind kind, SpanIndex span) {
     from = std::max(from, step_.begin());
     if (from >= t_) return;
@@ -37,11 +38,12 @@ class Path {
     t_ = from;
   }
 
-  /// Takes the running time of `i`; the span that had to end before it ran. -1: none.
+  /// Adds the running time of `i` to the path and returns the span that had to end before `i` could
+  /// run. -1: none.
   SpanIndex before(SpanIndex i) {
     const SpanIndex peer = step_.other_end(i);
     if (peer >= 0 && step_.is_receive(i)) {
-      push(step_[peer].end, PathSegment::Kind::Run, i);  // under way
+      push(step_[peer].end, PathSegment::Kind::Run, i);  // the message is under way
       visited_[at(peer)] = true;
       return before_message(peer, i);
     }
@@ -60,13 +62,13 @@ class Path {
 
   const StepGraph& step_;
   std::vector<bool> visited_;
-  std::vector<PathSegment> path_;  // from the end
-  SimTime t_{};                    // the path is told from here on
-  SpanIndex last_ = -1;            // whose begin the path has reached
+  std::vector<PathSegment> path_;  // last segment first
+  SimTime t_{};                    // the path is known from here to the end of the step
+  SpanIndex last_ = -1;            // the span whose begin the path has reached
 };
 
-/// Latest times, from the end of the step backwards. What bounds a span: the spans that it holds up
-/// on its rank, and its peers, who begin with it.
+/// Computes latest end times from the end of the step backwards. A span's slack is bounded by the
+/// spans that it holds up on its rank, and by its peers, whose transfer cannot begin without it.
 class Slack {
  public:
   explicit Slack(const StepGraph& step)
@@ -92,7 +94,7 @@ class Slack {
   }
 
  private:
-  /// All that `i` holds up on its rank is known.
+  /// Fixes the slack of `i`, once that of every span that it holds up on its rank is known.
   void settle(SpanIndex i) {
     slack_[at(i)] = std::clamp(slack_[at(i)], SimTime{}, step_.end() - step_[i].end);
     const std::int32_t meeting = step_.meeting_of(i);
@@ -103,8 +105,8 @@ class Slack {
     }
   }
 
-  /// Members end together: the one with the least room decides for all. A member may come later by
-  /// as much as the last one came after it.
+  /// Fixes the slack of a meeting's members. They end together, so the one with the least slack
+  /// decides for all. A member may besides come as much later as the last one came after it.
   void settle_meeting(std::span<const SpanIndex> members) {
     SimTime least = SimTime::max(), last_begin = SimTime::min();
     for (const SpanIndex i : members) {
@@ -117,7 +119,7 @@ class Slack {
     }
   }
 
-  /// `i` may begin `room` later.
+  /// Limits the slack of the spans before `i`, given that `i` may begin `room` later.
   void hold_up(SpanIndex i, SimTime room) {
     step_.for_each_before(i, [&](SpanIndex before) {
       SimTime& slack = slack_[at(before)];

@@ -1,5 +1,5 @@
-// Critical path: the chain of ops that a step's length consists of, and how much the other ops
-// could be late without making it longer.
+// Critical path: the chain of ops that determines the length of a step, and by how much each other
+// op could be late without making the step longer.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Run: `span` computes, transfers or copies. Wait: before `span` nothing of the path runs:
-/// overhead between ops, host work, or what the trace does not tell.
+/// Run: `span` computes, transfers or copies. Wait: the path waits before `span`, because of
+/// overhead between ops, host work, or something that the trace does not show.
 struct PathSegment {
   enum class Kind : std::uint8_t { Run, Wait };
   Kind kind = Kind::Run;
@@ -22,30 +22,31 @@ struct PathSegment {
   bool operator==(const PathSegment&) const = default;
 };
 
-/// From the begin of the step to its end, without holes: lengths add up to the makespan. Told
-/// backwards from the span that ends last: a collective ran because its last member had come, a
-/// message because both ends were ready, any op because what it waited for on its rank had ended.
-/// A transfer counts from when all its peers were there; a message that arrived counts as its
-/// sender's until it left and as the receiver's after that. Linear in the spans. Empty without
-/// spans.
+/// The path from the begin of the step to its end. It has no holes, so that the lengths of its
+/// segments add up to the makespan. It is found backwards from the span that ends last: a
+/// collective ran because its last member had come, a message because both ends were ready, any
+/// other op because what it waited for on its rank had ended. A transfer counts from the time when
+/// all its peers were there; a message counts for its sender until it has left, and for its
+/// receiver after that. Takes time linear in the spans. Without spans, the path is empty.
 std::vector<PathSegment> critical_path(const StepGraph& step);
 
-/// Time on the path.
+/// How much of the path one kind of op, or one rank, has.
 struct PathShare {
   SimTime time{};
   std::int64_t segments = 0;
   bool operator==(const PathShare&) const = default;
 };
 struct PathSummary {
-  std::map<std::string, PathShare> by_kind;  // of TraceOp; "waiting" for Wait segments
-  std::vector<PathShare> by_rank;            // every rank
+  std::map<std::string, PathShare> by_kind;  // by TraceOp::kind; "waiting" for Wait segments
+  std::vector<PathShare> by_rank;            // by rank
   std::int64_t crossings = 0;                // how often the path goes from one rank to another
 };
 PathSummary summarize(const StepGraph& step, const std::vector<PathSegment>& path);
 
-/// By span: how much later it may end with the makespan unchanged, if durations stay and no other
-/// op is late. Waiting for peers counts as room; ranks that another one stands for are late with
-/// it. At least 0. Linear in spans and dependencies. Empty without a program.
+/// For each span, how much later it may end without changing the makespan, if durations stay and no
+/// other op is late; at least 0. The time that a span waits for its peers counts as slack, and
+/// ranks that another one stands for are late together with it. Takes time linear in spans and
+/// dependencies. Empty without a program.
 std::vector<SimTime> slack(const StepGraph& step);
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ std::string text_of(double value) {
   return out.str();
 }
 
-/// Either the number at a path, or why there is none.
+/// Either the number at a path of report.json, or why there is none.
 struct Lookup {
   std::optional<double> value;
   std::string problem;
@@ -42,7 +42,8 @@ std::optional<double> reduce(const json& list, const std::string& how) {
   if (how != "min" && how != "max" && how != "sum") return std::nullopt;
   std::vector<double> values;
   for (const json& v : list) {
-    if (v.is_null()) return std::nan("");  // is not finite, and then neither are these
+    if (v.is_null())
+      return std::nan("");  // null stands for NaN, which makes min, max and sum NaN too
     values.push_back(v.get<double>());
   }
   if (how == "min") return *std::min_element(values.begin(), values.end());
@@ -85,7 +86,7 @@ Lookup look_up(const json& report, const std::string& path) {
                             (node->is_array() ? ": add an index, or .min, .max or .sum" : "")};
 }
 
-/// Empty if `measured` is as expected.
+/// Why `measured` is not as expected; empty if it is.
 std::string complaint(const Expectation& e, double measured) {
   const std::string is = e.key + " is " + text_of(measured) + ", expected ";
   if (e.min || e.max) {
@@ -94,7 +95,8 @@ std::string complaint(const Expectation& e, double measured) {
     return is + (e.min ? "at least " + text_of(*e.min) : "") + (e.min && e.max ? " and " : "") +
            (e.max ? "at most " + text_of(*e.max) : "");
   }
-  // Decimal seconds and picoseconds do not meet in a double: 1e-12 is below the clock's resolution.
+  // A scenario's decimal seconds and the clock's picoseconds round to different doubles. The
+  // relative 1e-12 absorbs that and is below the clock's resolution for a step of up to a second.
   const double tolerance = (e.relative + 1e-12) * std::fabs(e.value) + e.absolute;
   if (std::fabs(measured - e.value) <= tolerance) return "";
   return is + text_of(e.value) +

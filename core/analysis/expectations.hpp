@@ -1,4 +1,4 @@
-// [expect]: a scenario's own statements about its report, checked.
+// [expect]: checks what a scenario itself states about its report.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,13 @@
 
 namespace lockstep {
 
-/// One error (Expectation, at the scenario's line) for each value that is outside its tolerance or
-/// that the report does not have. A key is a dotted path into report.json; a list takes an index
-/// ("losses.0"; -1 is the last) or `min`, `max`, `sum` ("peak_memory_bytes.max").
+/// Returns one error (kind Expectation, at the scenario's line) for each value that is outside its
+/// tolerance or that the report does not have. A key is a dotted path into report.json. For a list,
+/// the path goes on with an index ("losses.0"; -1 is the last) or with `min`, `max` or `sum`
+/// ("peak_memory_bytes.max").
 ///
-/// What only a real backend can measure (losses, grad_norms) is passed over where the report has
-/// none; on a real backend, so is every other key that the report does not have.
+/// Expectations of what only a real backend can measure (losses, grad_norms) are skipped where the
+/// report has none. On a real backend, so is every other key that the report does not have.
 std::vector<Error> check_expectations(const Report& report,
                                       const std::vector<Expectation>& expectations);
 

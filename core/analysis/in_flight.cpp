@@ -64,8 +64,8 @@ class Flights {
         collective(i);
         continue;
       }
-      // Messages of one stream arrive in order, and several may be on the wire: seen from where
-      // they arrive.
+      // A message is shown when its receive is met, not its send: several messages of one stream
+      // may be on the wire at once, and they arrive in order.
       if (!step_.is_receive(i)) return;
       const SpanIndex send = step_.other_end(i);
       if (step_[send].active > t_) return;
@@ -95,7 +95,8 @@ class Flights {
     }
   }
 
-  /// Once for every group that one of the members' ranks, or a rank they stand for, is in.
+  /// Adds a collective once for every group that contains a member's rank, or a rank that a member
+  /// stands for.
   void collective(SpanIndex i) {
     const auto members = step_.meeting(i);
     if (!members.empty() && members.front() != i) return;
@@ -117,7 +118,8 @@ class Flights {
 
   const StepGraph& step_;
   const SimTime t_, since_;
-  std::map<Rank, std::vector<Rank>> copies_;  // by rank with spans: those that it stands for
+  std::map<Rank, std::vector<Rank>>
+      copies_;  // by rank with spans of its own: the ranks that it stands for
   std::vector<Flight> flights_;
 };
 

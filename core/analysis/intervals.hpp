@@ -12,10 +12,10 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// Ascending, disjoint, not touching, none empty.
+/// Intervals in ascending order that neither overlap nor touch; none is empty.
 using IntervalSet = std::vector<Interval>;
 
-/// The points covered by any of `intervals` (any order, may overlap or be empty).
+/// The points covered by any of `intervals`, which may come in any order, overlap or be empty.
 IntervalSet union_of(std::vector<Interval> intervals);
 IntervalSet difference(const IntervalSet& a, const IntervalSet& b);    // in a, not in b
 IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);  // in both

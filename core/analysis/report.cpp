@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// What follows from a role alone; the same for all its ranks.
+/// The figures that follow from a role alone, and so are the same for all its ranks.
 struct RoleFacts {
   Bytes sent;
   int peak_in_flight = 0;
@@ -36,8 +36,8 @@ Bytes bytes_sent(const Program& program, const Role& role) {
   return total;
 }
 
-/// Live (stage, microbatch) pairs: from the first compute op of a pair to its last. The compute
-/// stream runs in list order, so this does not depend on times.
+/// The most (stage, microbatch) pairs that are alive at once. A pair lives from its first compute
+/// op to its last. The compute stream runs in list order, so this does not depend on times.
 int peak_in_flight(const Role& role) {
   std::map<std::pair<int, int>, std::pair<std::size_t, std::size_t>> lifetime;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
@@ -61,7 +61,7 @@ int peak_in_flight(const Role& role) {
 
 std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
   struct Change {
-    std::size_t op;  // takes effect before it
+    std::size_t op;  // the change takes effect before this op
     BufferKind kind;
     std::int64_t bytes;
   };
@@ -99,7 +99,7 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
   return result;
 }
 
-/// Of all ranks.
+/// Flops of the program's recompute (phase R), summed over all ranks.
 Flops recomputed_flops(const Program& program) {
   std::vector<double> of_function;
   for (const Function& f : program.functions) of_function.push_back(work(f).flops.v);

@@ -1,5 +1,5 @@
-// Report: every number a run is judged by; pure functions of Program and Trace. The formula of
-// each number is its comment. All times are of one step: means over the traced steps.
+// Report: every number that a run is judged by, as pure functions of Program and Trace. The comment
+// of a number is its formula. All times are of one step, as means over the traced steps.
 #pragma once
 
 #include <map>
@@ -16,20 +16,22 @@ namespace lockstep {
 
 struct RankReport {
   Rank rank = 0;
-  Rank number = 0;  // in its job: other than `rank` if a trace from elsewhere lacks ranks before it
-  Seconds compute;  // union of spans on the compute stream
+  /// The rank's number in its job. It differs from `rank` if a trace from elsewhere lacks ranks
+  /// before it.
+  Rank number = 0;
+  Seconds compute;                      // union of spans on the compute stream
   Seconds exposed_comm;                 // transfers running (active..end) while nothing computes
   Seconds idle;                         // makespan - compute - exposed_comm
   Seconds stage_span;                   // last compute end - first compute begin
   int peak_microbatches_in_flight = 0;  // live (stage, microbatch) pairs: +1 at F, -1 at B or W
-  int weight_staleness = 0;  // updates that a forward pass has missed, at most (staleness.hpp)
-  Bytes comm_bytes_sent;     // ring algorithm: all-reduce 2(n-1)/n S, gather and scatter (n-1)/n S
-  Bytes peak_memory;         // the arena
-  std::map<std::string, std::int64_t> peak_memory_by_kind;  // bytes of each kind at the op, in list
-                                                            // order, with the largest total of live
-                                                            // buffers; kinds that are absent there
-                                                            // are left out
-  Bytes host_memory;  // the arena in host memory: what is offloaded
+  int weight_staleness = 0;  // the most updates that a forward pass misses (staleness.hpp)
+  Bytes comm_bytes_sent;  // ring algorithm: 2(n-1)/n S for all-reduce, (n-1)/n S for all-gather and
+                          // reduce-scatter
+  Bytes peak_memory;      // size of the arena
+  /// Bytes of live buffers of each kind at the op at which their total is largest (ops in list
+  /// order). Kinds that have none there are left out.
+  std::map<std::string, std::int64_t> peak_memory_by_kind;
+  Bytes host_memory;  // size of the arena in host memory, which holds what is offloaded
   bool operator==(const RankReport&) const = default;
 };
 
@@ -42,47 +44,49 @@ struct KindTime {
 struct Report {
   std::string backend, program_hash, model, cluster;
   int world_size = 1;
-  Seconds step_time;              // last span end - first span begin
-  double tokens_per_s = 0;        // text
-  double images_per_s = 0;        // vision models
-  Seconds time_to_train;          // Training::tokens at that rate; 0: not known
-  double scaling_efficiency = 0;  // of a point of a sweep: tokens (images) per second and rank over
-                                  // those of the first point; 0: not of a sweep
+  Seconds step_time;        // last span end - first span begin
+  double tokens_per_s = 0;  // text models; of all ranks together
+  double images_per_s = 0;  // vision models
+  Seconds time_to_train;    // Training::tokens / tokens_per_s; 0: not known
+  /// For a point of a sweep: its tokens (images) per second and rank, over those of the first
+  /// point. 0: not a point of a sweep.
+  double scaling_efficiency = 0;
   Flops model_flops_per_step;
-  double mfu = 0;  // model flops / (peak of the ranks × step_time); ranks that share a device above
-                   // its concurrent_ranks share its peak
-  Flops hardware_flops_per_step;  // model flops and what is computed a second time (recompute)
-  double hfu = 0;  // hardware flops / (peak of the ranks × step_time): MFU without recompute
+  /// Model flops / (peak of the ranks × step_time). Where more ranks share a device than its
+  /// concurrent_ranks, they share its peak.
+  double mfu = 0;
+  Flops hardware_flops_per_step;  // model flops plus those of recompute
+  double hfu = 0;  // hardware flops / (peak of the ranks × step_time); equals MFU without recompute
   double dollars_per_billion_tokens = 0;  // devices × hours × price; 0: no price, or no tokens
   double bubble_fraction = 0;  // sum over ranks of (makespan - compute busy) / (ranks × makespan)
-  double bubble_over_ideal = 0;  // the literature's convention: (makespan - busy) / busy of the
-                                 // busiest rank
-  Seconds exposed_comm;          // mean over ranks
+  /// (makespan - busy) / busy of the busiest rank: the convention of Megatron-LM's papers.
+  double bubble_over_ideal = 0;
+  Seconds exposed_comm;  // mean over ranks
   std::vector<RankReport> ranks;
-  std::map<std::string, KindTime> kinds;  // by TraceOp kind
+  std::map<std::string, KindTime> kinds;  // by TraceOp::kind
   Causes causes;
-  std::vector<double> losses;  // real backends, by step
+  std::vector<double> losses;  // by step; real backends only
   std::vector<double> grad_norms;
 };
 
 /// RankReport::number; of a report without figures of ranks, their order.
 Rank number_in_job(const Report& report, std::size_t rank);
 
-/// "not finite since step 7" of `losses`, the first of which is step 1: since the first that is NaN
-/// or infinite. "not finite from step 7 to 9" if later ones are finite again. Empty: all are
-/// finite.
+/// What is wrong with `losses`, the first of which is that of step 1: "not finite since step 7"
+/// from the first that is NaN or infinite, "not finite from step 7 to 9" if later ones are finite
+/// again. Empty: all are finite.
 std::string losses_remark(const std::vector<double>& losses);
 
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
 /// take the times of the rank that stands for them.
 Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster);
 
-/// The same for a trace without its program, from elsewhere say: what needs the program (flops,
-/// tokens, bytes sent, microbatches in flight, memory by kind) stays zero. Compute and
-/// communication are what op_class says. A step's time is that of its interval (StepIntervals), so
-/// that the mean is what the steps cover together, divided by their number: on a device that runs
-/// behind its host, steps overlap. What computes or transfers in that time counts, of whatever
-/// step. Spans of the host count only where no device does anything.
+/// The same for a trace without its program, for example one from elsewhere. What needs the program
+/// (flops, tokens, bytes sent, microbatches in flight, memory by kind) stays zero, and op_class
+/// tells compute from communication. On a device that runs behind its host, steps overlap. So a
+/// step's time is that of its interval (StepIntervals), and the mean is the time that the steps
+/// cover together, divided by their number. Whatever computes or transfers in that time counts,
+/// whichever step it belongs to. Spans of the host count only if no device works in the trace.
 Report analyze(const Trace& trace);
 
 /// report.json: every field of Report; lists are by rank or by step. Keys: docs/report.md.

@@ -16,7 +16,7 @@ double real(const ordered_json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-/// A loss that diverged stays visible as such.
+/// Keeps a loss that is not finite in the list, as null, so that divergence stays visible.
 ordered_json numbers(const std::vector<double>& list) {
   ordered_json result = ordered_json::array();
   for (const double v : list) result.push_back(v);
@@ -41,7 +41,8 @@ ordered_json by_rank(const Report& report, F field) {
 constexpr std::array<const char*, kNumBubbleCauses> kCauseKeys = {
     "warm_up", "peer", "communication", "cool_down", "other"};
 
-/// The fields of RankCauses, by key of a list by rank. `visit(group, key, reference)`.
+/// Calls visit(group, key, reference) for every field of RankCauses. In JSON, each is a list by
+/// rank.
 template <class Rank, class Visit>
 void visit_causes(Rank& r, Visit visit) {
   visit("time_s", "computation", r.computation.v);
@@ -88,7 +89,7 @@ void add_causes(ordered_json& j, const Causes& causes) {
   }
 }
 
-/// A report of an earlier version has none.
+/// The causes in a report; zeros if it was written by an earlier version, which had none.
 Causes causes_from(const ordered_json& j) {
   Causes causes;
   if (!j.contains("bubbles_s")) return causes;
@@ -121,7 +122,8 @@ Report from_json(const ordered_json& j) {
   r.scaling_efficiency = real(j.at("scaling_efficiency"));
   r.model_flops_per_step.v = real(j.at("model_flops_per_step"));
   r.mfu = real(j.at("mfu"));
-  const auto later = [&](const char* key, double otherwise) {  // earlier versions lack it
+  const auto later = [&](const char* key,
+                         double otherwise) {  // reports of earlier versions lack the key
     return j.contains(key) ? real(j.at(key)) : otherwise;
   };
   r.hardware_flops_per_step.v = later("hardware_flops_per_step", r.model_flops_per_step.v);

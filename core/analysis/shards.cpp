@@ -7,9 +7,11 @@
 namespace lockstep {
 namespace {
 
-/// By unit: the buffer that its update reads its gradient from; none where nothing updates it.
+/// For each unit, the buffer from which its update reads the gradient; invalid where no op updates
+/// the unit.
 std::vector<BufferId> reduced_gradients(const Role& role) {
-  std::map<BufferId, std::size_t> unit_of;  // by what the update writes, whole or piece
+  std::map<BufferId, std::size_t>
+      unit_of;  // key: the buffer that the update writes, a whole or a piece
   for (std::size_t u = 0; u < role.units.size(); ++u) unit_of[role.units[u].updated()] = u;
   std::vector<BufferId> gradients(role.units.size());
   for (const Op& op : role.ops) {
@@ -57,7 +59,7 @@ RankShards shards_of(const Program& program, Rank rank) {
     shard.elements = unit.elements;
     shard.parameters = unit.whole_param ? whole : piece;
     if (gradients[u].valid()) {
-      // A view is a part of gradients that the rank keeps whole.
+      // Where the update reads a view, the rank keeps the whole gradients that the view lies in.
       shard.gradients = role.buffer(gradients[u]).parent.valid() ? whole : piece;
     }
     if (unit.adam_m.valid()) shard.optimizer = piece;

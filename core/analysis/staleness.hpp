@@ -7,20 +7,20 @@
 
 namespace lockstep {
 
-/// The weights that an op of a forward or backward pass reads.
+/// How up to date the weights are that an op of a forward or backward pass reads.
 struct WeightsRead {
-  int updates = -1;  // of this step that are in them; -1: it reads none
-  int missed = 0;    // updates of earlier microbatches that are not
+  int updates = -1;  // of this step that the weights contain; -1: the op reads no weights
+  int missed = 0;    // updates of earlier microbatches that they do not contain
   bool operator==(const WeightsRead&) const = default;
 };
 
-/// By op of the role; of a unit that lacks more, if an op reads several. Empty where a step has one
-/// update: its passes all read the same.
+/// For each op of the role, the weights it reads; if an op reads several units, those of the one
+/// that misses most. Empty where a step has one update, since all its passes read the same weights.
 std::vector<WeightsRead> weights_read(const Program& program, const Role& role);
 
-/// Most updates of earlier microbatches that are not in the weights that a forward pass of the role
-/// reads: p-1-r on rank r of PipeDream, 1 with PipeDream-2BW, 0 where a pipeline drains before each
-/// update. A fact of the program alone.
+/// The most updates of earlier microbatches that are missing from the weights that a forward pass
+/// of the role reads: p-1-r on rank r of PipeDream, 1 with PipeDream-2BW, 0 where a pipeline drains
+/// before each update. It follows from the program alone.
 int weight_staleness(const Program& program, const Role& role);
 
 }  // namespace lockstep

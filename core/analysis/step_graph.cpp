@@ -15,7 +15,7 @@ struct RoleChannels {
   struct Channel {
     std::int32_t id = -1;
     OpClass side = OpClass::Collective;
-    std::int32_t count = 0;  // sequence numbers are below
+    std::int32_t count = 0;  // one more than the largest sequence number
   };
   std::vector<Channel> channels;
   std::vector<std::int32_t> of_op;  // into `channels`; -1: none
@@ -40,14 +40,15 @@ RoleChannels channels_of(const TraceRole& role, const std::vector<OpClass>& kind
   return result;
 }
 
-/// Gives every rank's channels the place where the meetings of its own group, or of its own pair,
-/// are held. Collectives share Trace::instances; the n-th rank that sends on a channel meets the
-/// n-th that receives (core/run/trace_builder.hpp).
+/// Numbers the groups and pairs that meet on each channel ("places") and finds the place of each
+/// rank's channels. For collectives, Trace::instances tells a rank's own group. For messages, the
+/// n-th rank that sends on a channel meets the n-th that receives (core/run/trace_builder.hpp).
 class MeetingPlaces {
  public:
   explicit MeetingPlaces(const Trace& trace) : trace_(trace) {}
 
-  /// By channel of the rank's role; -1: meets nobody. Ranks come in ascending order.
+  /// The place of each channel of the rank's role; -1: the rank meets nobody on it. Must be called
+  /// in ascending order of ranks, since messages pair by order.
   std::vector<std::int32_t> of_rank(Rank rank, const RoleChannels& role) {
     std::vector<std::int32_t> places;
     for (const RoleChannels::Channel& channel : role.channels) {
@@ -55,7 +56,7 @@ class MeetingPlaces {
       if (at(channel.id) < trace_.instances.size()) {
         instance = trace_.instances[at(channel.id)][at(rank)];
       } else if (channel.side == OpClass::SendRecv) {
-        instance = 0;  // a pair has a channel of its own, and both ends say the same
+        instance = 0;  // a pair has a channel of its own, and both ends have this class
       } else if (is_message(channel.side)) {
         instance = seen_[{channel.id, channel.side == OpClass::Recv}]++;
       }
@@ -64,7 +65,7 @@ class MeetingPlaces {
     return places;
   }
 
-  /// By place: the first of its meetings; one more at the end.
+  /// For each place, the index of its first meeting; the last element is the number of meetings.
   std::vector<std::int32_t> first_meetings() const {
     std::vector<std::int32_t> first = {0};
     for (const std::int32_t count : counts_) first.push_back(first.back() + count);
@@ -243,7 +244,7 @@ void StepGraph::index_meetings() {
       ++meetings_[at(meeting) + 1];
     }
   }
-  // Counting sort of the spans by meeting: members come out in rank order.
+  // A counting sort of the spans by meeting keeps members in rank order.
   for (std::size_t m = 1; m < meetings_.size(); ++m) meetings_[m] += meetings_[m - 1];
   members_.resize(at(meetings_.back()));
   std::vector<SpanIndex> next(meetings_.begin(), meetings_.end() - 1);
@@ -320,7 +321,8 @@ SpanIndex StepGraph::held_by(SpanIndex i) const {
   auto after = std::upper_bound(first, last, (*this)[i].begin, [&](SimTime begin, SpanIndex other) {
     return begin < (*this)[other].end;
   });
-  // Of what takes no time at the same instant, one waits for the other, never each for each.
+  // Two spans of zero length at the same instant must not wait for each other: the one with the
+  // lower index counts as the earlier one.
   const auto came_first = [&](SpanIndex other) {
     return (*this)[other].begin < (*this)[i].begin || other < i;
   };

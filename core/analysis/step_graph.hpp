@@ -1,5 +1,5 @@
-// StepGraph: one traced step as a graph of spans, and what each span waited for. What the other
-// analyses share: they ask here who meets whom, what came before, and which time counts as what.
+// StepGraph: one traced step as a graph of spans, and what each span waited for. The other analyses
+// share it: they ask here who meets whom, what came before, and which time counts as what.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,25 @@ namespace lockstep {
 
 using SpanIndex = std::int32_t;  // into StepGraph::spans(); -1: none
 
-/// Compute: on the compute stream; in a trace without a stream of that name, whatever is no
-/// transfer, copy or host work. Transfer: a collective or a message. Other: the rest.
+/// Compute: arithmetic on the compute stream, or on any stream if the trace has none of that name.
+/// Transfer: a collective or a message. Other: the rest, such as copies and host work.
 enum class SpanClass : std::uint8_t { Compute, Transfer, Other };
 
-/// Step numbers with spans, ascending.
+/// The numbers of the steps that have spans, ascending.
 std::vector<std::int32_t> traced_steps(const Trace& trace);
 
-/// By rank: how many ranks its spans stand for (Trace::same_as).
+/// For each rank, how many ranks its spans stand for (Trace::same_as).
 std::vector<int> stands_for(const Trace& trace);
 
-/// Holds pointers to `trace` and `program`, which must outlive it. Building it is linear in the
-/// spans of the step, without a program n log n.
+/// Holds pointers to `trace` and `program`, which must outlive it. Building it takes time linear in
+/// the spans of the step; without a program, n log n.
 class StepGraph {
  public:
-  /// `program`: what the trace came from; null: a trace from elsewhere. Then an op is taken to have
-  /// waited for whatever ended last on its rank. Without spans of `step`, the graph is empty.
+  /// `program` is what the trace came from, or null for a trace from elsewhere, whose ops are taken
+  /// to have waited for whatever ended last on their rank. Without spans of `step`, the graph is
+  /// empty.
   StepGraph(const Trace& trace, std::int32_t step, const Program* program = nullptr);
-  /// The same, for who goes through all steps: `intervals` are those of `trace`.
+  /// The same, for callers that go through all steps; `intervals` are those of `trace`.
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
             const StepIntervals& intervals);
 
@@ -40,9 +41,10 @@ class StepGraph {
   const Program* program() const { return program_; }
   std::span<const Span> spans() const { return spans_; }
   SpanIndex size() const { return static_cast<SpanIndex>(spans_.size()); }
-  /// The time that belongs to the step, over all ranks: with a program from the first begin to the
-  /// last end; without, its interval (StepIntervals), as steps from elsewhere overlap. Analyses
-  /// that divide the step's time clip spans to it. What hosts do counts only where no device works.
+  /// The time that belongs to the step, over all ranks. With a program it is from the first begin
+  /// to the last end. Without one, it is the step's interval (StepIntervals), because steps of
+  /// traces from elsewhere overlap. Analyses that divide the step's time clip spans to it. Spans of
+  /// hosts count only if no device works in the trace.
   SimTime begin() const { return begin_; }
   SimTime end() const { return end_; }
   SimTime makespan() const { return end_ - begin_; }
@@ -50,16 +52,17 @@ class StepGraph {
   const Span& operator[](SpanIndex i) const { return spans_[static_cast<std::size_t>(i)]; }
   const TraceOp& op(SpanIndex i) const { return op(spans_[static_cast<std::size_t>(i)]); }
   SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
-  bool counts(SpanIndex i) const;  // false: a host's, where devices work
+  bool counts(SpanIndex i) const;  // false: a host's span, where devices work
   bool is_receive(SpanIndex i) const;
   const std::string& name(SpanIndex i) const;  // "block.F"
   const std::string& kind(SpanIndex i) const;  // "forward"
 
-  /// What other steps compute and transfer on `rank` in this step's time, which is not idle then.
+  /// What other steps compute and transfer on `rank` in this step's time; the rank is not idle
+  /// then.
   std::span<const Span* const> of_other_steps(Rank rank) const;
   SpanClass span_class(const Span& s) const;
   const std::string& kind(const Span& s) const;
-  /// Ranks with spans of their own in any step, ascending: all that no other one stands for.
+  /// The ranks with spans of their own in any step, ascending: all for which no other one stands.
   std::vector<Rank> own_ranks() const;
 
   /// Ranks that have spans in this step, ascending, and those spans as [first, last).
@@ -67,19 +70,20 @@ class StepGraph {
   struct Range {
     SpanIndex first = 0, last = 0;
   };
-  Range of_rank(Rank rank) const;                 // empty: another rank stands for it
-  SpanIndex find(Rank rank, OpId op) const;       // of a rank with spans of its own
-  SpanIndex on_stream_before(SpanIndex i) const;  // its predecessor on the stream
+  Range of_rank(Rank rank) const;                 // empty: another rank stands for this one
+  SpanIndex find(Rank rank, OpId op) const;       // `rank` must have spans of its own
+  SpanIndex on_stream_before(SpanIndex i) const;  // the predecessor of i on its stream
 
-  /// The spans that met in one transfer, this one among them, in rank order: the members of the
-  /// collective, or both ends of the message. Empty: it meets nobody, or the trace does not say.
+  /// The spans that met in one transfer, including `i`, in rank order: the members of the
+  /// collective, or both ends of the message. Empty: `i` meets nobody, or the trace does not say
+  /// whom.
   std::span<const SpanIndex> meeting(SpanIndex i) const;
   std::int32_t num_meetings() const { return static_cast<std::int32_t>(meetings_.size()) - 1; }
   std::int32_t meeting_of(SpanIndex i) const { return meeting_of_[static_cast<std::size_t>(i)]; }
   std::span<const SpanIndex> members(std::int32_t meeting) const;
   /// The member whose begin is latest: `i` itself if nobody came after it, else the lowest rank.
   SpanIndex last_arrival(SpanIndex i) const;
-  SpanIndex other_end(SpanIndex i) const;  // of a message; -1: not a message
+  SpanIndex other_end(SpanIndex i) const;  // the other end of a message; -1: `i` is not a message
 
   /// Calls visit(SpanIndex) for what had to end before `i` could begin: its predecessor on the
   /// stream and the ops it comes after. Requires a program.
@@ -92,7 +96,7 @@ class StepGraph {
       if (const SpanIndex found = find(s.rank, before); found >= 0) visit(found);
     }
   }
-  /// The one of these that ended last: what `i` waited for on its own rank. -1: nothing.
+  /// The one of these that ended last, which is what `i` waited for on its own rank. -1: nothing.
   SpanIndex held_by(SpanIndex i) const;
 
  private:
@@ -120,13 +124,14 @@ class StepGraph {
   std::vector<Range> range_of_;         // by rank
   std::vector<SpanIndex> by_op_;        // [op_offset_[rank] + op]
   std::vector<std::size_t> op_offset_;  // by rank
-  std::vector<OpClass> kind_class_;     // by name
+  std::vector<OpClass> kind_class_;     // by index into Trace::names
   int compute_stream_ = -1;             // -1: no stream of that name
   bool devices_work_ = false;
   std::vector<std::int32_t> meeting_of_;  // by span; -1: none
   std::vector<SpanIndex> meetings_;  // by meeting: where its members begin; one more at the end
   std::vector<SpanIndex> members_;
-  std::vector<SpanIndex> by_end_;  // without a program: a rank's spans that count, by (end, index)
+  std::vector<SpanIndex>
+      by_end_;  // without a program: each rank's spans that count, sorted by (end, index)
   std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end
   std::vector<std::vector<const Span*>> others_;  // by rank; empty with a program
 };

@@ -1,4 +1,4 @@
-// StepIntervals: which time belongs to which step of a trace whose steps may overlap.
+// StepIntervals: divides the time of a trace among its steps, which may overlap.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ class StepIntervals {
   struct Step {
     std::int32_t number = 0;          // Span::step
     std::size_t first = 0, last = 0;  // into Trace::spans, half open
-    bool counts = false;              // false: no span of it counts; window and interval are empty
+    bool counts = false;  // false: none of its spans counts; window and interval are empty
     Interval window, interval;
   };
   const std::vector<Step>& steps() const { return steps_; }  // by number
-  const Step* find(std::int32_t number) const;               // null: no spans
-  std::size_t counted() const;                               // steps of which any span counts
+  const Step* find(std::int32_t number) const;               // null: the step has no spans
+  std::size_t counted() const;  // the number of steps with a span that counts
   /// Whether any device works in the trace.
   bool devices_work() const { return devices_work_; }
 

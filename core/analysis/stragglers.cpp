@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// How many members of a rank's own group come when it does: itself and those it stands for.
+/// How many members of a rank's own group come to a collective together with it: the rank itself
+/// and those it stands for.
 class Copies {
  public:
   explicit Copies(const Trace& trace) : trace_(trace) {}
@@ -30,8 +31,8 @@ class Copies {
   std::map<std::pair<std::int32_t, Rank>, int> known_;
 };
 
-/// What a rank's coming last did, by channel: a rank that another one stands for did the same in
-/// groups of its own, and nothing in a group where both are.
+/// What it cost that a rank came last. It is counted by channel, because a rank that another one
+/// stands for did the same in its own groups, but must not count twice in a group that has both.
 struct Lateness {
   std::int64_t last = 0;
   SimTime caused{};

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Consecutive compute of one phase, stage and microbatch.
+/// Consecutive compute ops of one phase, stage and microbatch, drawn as one.
 struct Block {
   char letter;
   std::int32_t stage, microbatch;
@@ -38,7 +38,7 @@ char letter_of(std::uint8_t phase) {
   return '?';
 }
 
-/// The stream on which most of a rank's compute is; of our own programs, Stream::Compute.
+/// The stream that has most of a rank's compute time; in our own programs, Stream::Compute.
 int compute_stream(const Trace& trace, std::vector<Span>::const_iterator begin,
                    std::vector<Span>::const_iterator end) {
   const TraceRole& role = trace.roles[at(trace.role_of_rank[at(begin->rank)])];
@@ -51,7 +51,7 @@ int compute_stream(const Trace& trace, std::vector<Span>::const_iterator begin,
   return static_cast<int>(std::max_element(time.begin(), time.end()) - time.begin());
 }
 
-/// Blocks that an idle time of at least `gap` parts stay apart.
+/// The blocks of a rank. An idle time of at least `gap` between two of them keeps them apart.
 std::vector<Block> blocks_of(const Trace& trace, std::vector<Span>::const_iterator begin,
                              std::vector<Span>::const_iterator end, SimTime gap) {
   const TraceRole& role = trace.roles[at(trace.role_of_rank[at(begin->rank)])];
@@ -74,7 +74,7 @@ std::vector<Block> blocks_of(const Trace& trace, std::vector<Span>::const_iterat
   return blocks;
 }
 
-/// Maps the step to columns.
+/// Maps times of the step to columns of the line.
 struct Scale {
   SimTime begin, length;
   std::int64_t columns;
@@ -92,7 +92,7 @@ struct Scale {
 
 std::string draw_rank(const std::vector<Block>& blocks, const Scale& scale) {
   std::string line(static_cast<std::size_t>(scale.columns), '.');
-  // First what takes most of each column, idle included, ...
+  // First, each column shows what takes most of it, which may be idle time.
   auto first = blocks.begin();
   for (std::int64_t c = 0; c < scale.columns; ++c) {
     const SimTime from = scale.edge(c), to = scale.edge(c + 1);
@@ -108,7 +108,7 @@ std::string draw_rank(const std::vector<Block>& blocks, const Scale& scale) {
     }
     if (idle > best) line[static_cast<std::size_t>(c)] = '.';
   }
-  // ... then the blocks that have the room for their number.
+  // Then the blocks that are wide enough get their microbatch number.
   for (const Block& b : blocks) {
     if (b.microbatch < 0) continue;
     const std::string label = b.letter + std::to_string(b.microbatch);

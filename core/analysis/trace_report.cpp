@@ -1,4 +1,4 @@
-// analyze(trace): the numbers that spans alone can tell.
+// analyze(trace): the figures that can be found from spans alone, without a program.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-/// Work of one rank, all steps.
+/// What one rank does, over all steps.
 struct RankWork {
   std::vector<Interval> compute, transfers;
-  SimTime stage_span{};  // sum over steps
+  SimTime stage_span{};  // summed over steps
 };
 
 class Reporter {
@@ -61,7 +61,8 @@ class Reporter {
   const TraceOp& op(const Span& s) const {
     return trace_.roles[at(trace_.role_of_rank[at(s.rank)])].ops[at(s.op.v)];
   }
-  /// The host's spans nest: they would count twice, and are no part of a device's step.
+  /// The host's spans do not count where devices work: they are nested, so time would count twice,
+  /// and they are no part of a device's step.
   bool counts(const Span& s) const {
     return !intervals_.devices_work() || class_of(s) != OpClass::Host;
   }
@@ -101,7 +102,7 @@ class Reporter {
     kind.count += ranks;
   }
 
-  /// "rank 3" is what the trace's reader calls it.
+  /// The rank's number in its job, taken from the label that the trace's reader gave it ("rank 3").
   Rank number_in_job(std::size_t rank) const {
     constexpr std::string_view kPrefix = "rank ";
     auto number = static_cast<Rank>(rank);
@@ -167,7 +168,7 @@ class Reporter {
   const StepIntervals intervals_;
   std::vector<OpClass> class_of_name_;
   int compute_stream_ = -1;               // -1: no stream of that name
-  std::vector<std::int64_t> stands_for_;  // by rank: how many have its spans
+  std::vector<std::int64_t> stands_for_;  // by rank: how many ranks its spans stand for
   std::vector<RankWork> work_;            // by rank
   Report report_;
 };

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kEnough = 10;  // messages
+constexpr std::size_t kEnough = 10;  // messages; more would not help the user
 
 class Check {
  public:
@@ -70,7 +70,7 @@ class Check {
   }
 
   void counts() {
-    // Of each (stage, microbatch), what has been seen: F, B, I, W.
+    // For each (stage, microbatch), which of F, B, I and W have been seen.
     std::vector<std::array<bool, 4>> seen(cells());
     const auto index = [](Phase phase) { return static_cast<std::size_t>(phase); };
     for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
@@ -107,7 +107,8 @@ class Check {
     }
   }
 
-  /// The copy of the model that each microbatch goes through; the first, if none.
+  /// For each microbatch, the copy of the model that it goes through; the first copy if no action
+  /// has the microbatch.
   std::vector<int> copies() const {
     std::vector<int> copy_of(static_cast<std::size_t>(m_), 0);
     for (const Actions& actions : schedule_.actions) {
@@ -127,7 +128,8 @@ class Check {
     return backward[cell(a.stage + 1, a.microbatch)];
   }
 
-  /// Runs what can run until nothing can; what ran before never hinders what runs later.
+  /// Runs actions until none can run. The order in which ranks get their turn does not matter,
+  /// since an action that can run is never prevented by another that runs first.
   void dry_run() {
     std::vector<bool> forward(cells(), false), backward(cells(), false);
     std::vector<std::size_t> at(schedule_.actions.size(), 0);

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-/// Actions that run as one, or something that communicates and waits for nothing.
+/// One cell of the output: actions that run as one, or communication that waits for no action
+/// (UNSHARD, RESHARD, REDUCE_GRAD).
 struct Cell {
   Actions actions;
   std::string text;
@@ -18,7 +19,7 @@ struct Cell {
 
 bool ends_backward(const Action& a) { return a.phase == Phase::B || a.phase == Phase::W; }
 
-/// Stages that the rank touches next, at most `count`, in that order.
+/// The next stages that the rank touches from action `from` on, at most `count`, in that order.
 std::vector<Stage> next_stages(const Actions& actions, std::size_t from, std::size_t count) {
   std::vector<Stage> stages;
   for (std::size_t i = from; i < actions.size() && stages.size() < count; ++i) {
@@ -30,7 +31,7 @@ std::vector<Stage> next_stages(const Actions& actions, std::size_t from, std::si
 }
 
 std::vector<Cell> add_unshard_and_reduce(const Actions& actions, int most_active) {
-  std::map<Stage, int> left;  // backward passes that have not ended
+  std::map<Stage, int> left;  // by stage: backward passes that have not ended
   for (const Action& a : actions) left[a.stage] += ends_backward(a);
   const std::size_t most = most_active > 0 ? static_cast<std::size_t>(most_active) : left.size();
   std::vector<Cell> cells;
@@ -62,7 +63,8 @@ std::vector<Cell> add_unshard_and_reduce(const Actions& actions, int most_active
   return cells;
 }
 
-/// PyTorch's add_send_recv: ranks in turn, one cell each, as far as inputs are there.
+/// PyTorch's add_send_recv: goes over the ranks in turn and takes one cell of each, if its inputs
+/// are there.
 class SendRecv {
  public:
   SendRecv(const Schedule& schedule, std::vector<std::vector<Cell>> cells)

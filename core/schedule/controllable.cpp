@@ -1,8 +1,8 @@
-// V-Half and V-Min (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks
-// per rank in a V, one building block of F, F, I, I repeated for every microbatch. How far apart
-// its parts lie sets how long an activation lives, and so the memory; W goes into the gaps. The
-// blocks leave gaps where the step begins and ends, which are then closed within the memory of the
-// middle.
+// V-Half and V-Min (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"). Each rank has
+// two chunks in a V, and one building block of F, F, I, I is repeated for every microbatch. The
+// distance between the parts of a block sets how long an activation lives, and so the memory; W
+// goes into the gaps. The blocks leave more gaps at the begin and the end of the step. These are
+// closed afterwards, as far as the peak of activations does not grow.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -12,7 +12,8 @@
 namespace lockstep {
 namespace {
 
-/// In the order in which a microbatch runs through the V: chunk 0 down, chunk 1 up, and back.
+/// F and I by chunk, in the order in which a microbatch goes through the V: chunk 0 down the ranks,
+/// chunk 1 up, and back the same way. Then W of either chunk.
 enum Kind { F0, F1, I1, I0, W };
 constexpr int kNumKinds = 5;
 constexpr int kPeriod = 6;  // F, I and W of two chunks
@@ -20,7 +21,7 @@ constexpr int kPeriod = 6;  // F, I and W of two chunks
 using Block = std::array<int, 4>;  // slots of F0, F1, I1, I0 of the first microbatch
 
 Block block_of_v_half(int p, int r) {
-  const int pause = p % 2 == 0 ? 3 : 0;  // else two parts would fall on one slot
+  const int pause = p % 2 == 0 ? 3 : 0;  // without it, two parts would fall on one slot
   return {2 * r, 3 * p - r - 2, 3 * p + pause + 2 * r - 1, 6 * p + pause - r - 2};
 }
 Block block_of_v_min(int p, int r) {
@@ -28,14 +29,14 @@ Block block_of_v_min(int p, int r) {
   return {r, 2 * p - r - 1, 2 * p + pause + r, 4 * p + pause - r - 1};
 }
 
-/// The parts of a rank on a grid of equal slots, each kind ascending. W: of either chunk, in the
-/// order of the I.
+/// The parts of one rank on a grid of equal slots; the slots of each kind are ascending. Those of W
+/// are for both chunks, in the order of the I that they belong to.
 class RankSlots {
  public:
   struct Part {
     int slot;
     Kind kind;
-    int index;  // microbatch; of a W: which I of the rank it belongs to
+    int index;  // microbatch; for a W, which I of the rank it belongs to
   };
 
   RankSlots(const Block& block, int m) {
@@ -66,7 +67,7 @@ class RankSlots {
   }
 
   void remove_weights() { slots_[W].clear(); }
-  /// Each W into the first gap after its I, what is left at the end.
+  /// Puts each W into the first gap after its I; those that find none go to the end.
   void place_weights() {
     remove_weights();
     int next = 0;  // slot
@@ -82,7 +83,8 @@ class RankSlots {
     for (; due > 0; --due) slots_[W].push_back(next++);
   }
 
-  /// Most activations alive at once: from F to W, which takes the first gap where it has no slot.
+  /// The most activations that are alive at once. One lives from its F to its W. Where W have no
+  /// slots yet, each is taken to run in the first gap after its I.
   int peak() const {
     int live = 0, most = 0, due = 0, next = 0;
     for (const Part& part : parts()) {
@@ -110,8 +112,8 @@ class Grid {
     for (int r = 0; r < p_; ++r) ranks_.emplace_back(block_of(p_, r), m_);
   }
 
-  /// Closes the gaps of the warm-up, W keeping their slots in the count; then those of the
-  /// cool-down, where W move with what is around them.
+  /// Closes the gaps of the warm-up first, while every W keeps its slot, so that activations are
+  /// counted right. Then closes those of the cool-down, where W are placed anew.
   void compact() {
     for (RankSlots& rank : ranks_) rank.place_weights();
     pull_forward(true);
@@ -149,7 +151,8 @@ class Grid {
     return all;
   }
 
-  /// First slot after what the part needs, and after the one of its kind before it.
+  /// The first slot after everything that the part needs, and after the part before it of the same
+  /// kind.
   int earliest(const Place& part) {
     const RankSlots& own = rank(part.rank);
     int after = -1;
@@ -165,9 +168,9 @@ class Grid {
     return after + 1;
   }
 
-  /// Moves the parts of the warm-up (if told to) and of the cool-down to the first free slot that
-  /// keeps the peak of activations; between the first microbatch's end and the last one's beginning
-  /// the blocks stay as they are.
+  /// Moves the parts of the warm-up (if `warm_up`) and of the cool-down to the first free slot that
+  /// does not raise the peak of activations. Between the first microbatch's end and the last one's
+  /// begin, the blocks stay as they are.
   void pull_forward(bool warm_up) {
     int limit = 0;
     for (const RankSlots& r : ranks_) limit = std::max(limit, r.peak());
@@ -190,7 +193,7 @@ class Grid {
     }
   }
 
-  /// Every part as early as its rank's order and its inputs allow.
+  /// Moves every part to the earliest slot that its rank's order and its inputs allow.
   void close_common_gaps() {
     std::vector<int> free(static_cast<std::size_t>(p_), 0);
     for (const Place& part : places()) {
@@ -201,7 +204,8 @@ class Grid {
     }
   }
 
-  /// Of the W that are due, those of the last chunk come first.
+  /// The actions of rank r, in order of slots. A slot for W takes one of the last chunk if any is
+  /// due there.
   Actions actions_of(int r) const {
     const Stage stages[2] = {r, 2 * p_ - 1 - r};
     Actions actions;

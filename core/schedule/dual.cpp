@@ -1,5 +1,5 @@
 // Schedules that run a forward and a backward pass as one, so that each hides the communication of
-// the other (DeepSeek-AI 2024, DualPipe; the V form holds one copy of the model).
+// the other (DualPipe, DeepSeek-AI 2024; DualPipeV holds one copy of the model instead of two).
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Passes of the two chunks of a rank, microbatches counted by chunk; W in the order of the I.
+/// Builds the actions of a rank that has two chunks. Microbatches are counted for each chunk, and W
+/// run in the order of their I.
 class TwoChunks {
  public:
   struct Chunk {
@@ -19,7 +20,7 @@ class TwoChunks {
   TwoChunks(Chunk first, Chunk second) : chunks_{first, second} {}
 
   void forward(int chunk) { actions_.push_back(next(Phase::F, chunk)); }
-  /// Whole, or its I alone: the W is then due.
+  /// The whole backward pass, or with `split` its I alone, after which its W is due.
   void backward(int chunk, bool split) {
     Action action = next(Phase::B, chunk);
     if (split) {
@@ -54,9 +55,10 @@ class TwoChunks {
   Actions actions_;
 };
 
-/// The eight phases of DualPipe on the `rank`-th of `ranks` ranks from one end of a pipeline to its
-/// middle, where the two chunks follow each other; `rounds` microbatches of each chunk. The first
-/// pair in the middle does not overlap: its backward pass needs that forward pass.
+/// The eight phases of DualPipe for the `rank`-th of `ranks` ranks, counted from one end of the
+/// pipeline to its middle, where one chunk's output is the other's input. Each chunk runs `rounds`
+/// microbatches. On the rank in the middle, the first pair does not run as one, because its
+/// backward pass needs its forward pass.
 Actions eight_phases(TwoChunks run, int ranks, int rank, int rounds) {
   const int below = ranks - rank - 1;
   for (int i = 0; i < 2 * below; ++i) run.forward(0);
@@ -105,8 +107,9 @@ Actions dual_pipe_v(const PipelineShape& shape, int rank) {
   return eight_phases(TwoChunks({rank, 0}, {2 * p - 1 - rank, 0}), p, rank, shape.m);
 }
 
-/// Two copies of the model in opposite directions, half of the microbatches each: stages 0 to p-1
-/// down the ranks, p to 2p-1 up. Each rank starts with the one whose end is nearer.
+/// Two copies of the model run in opposite directions, each with half of the microbatches: stages 0
+/// to p-1 go down the ranks, stages p to 2p-1 go up. A rank starts with the copy whose first stage
+/// is nearer.
 Actions dual_pipe(const PipelineShape& shape, int rank) {
   const int p = shape.p;
   const TwoChunks::Chunk down{rank, 0};

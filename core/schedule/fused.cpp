@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-/// Huang et al. 2019: all forward passes, then all backward passes, both in microbatch order.
+/// GPipe (Huang et al. 2019): all forward passes, then all backward passes, both in microbatch
+/// order.
 Actions gpipe(const PipelineShape& shape, int rank) {
   Actions actions;
   for (int i = 0; i < shape.m; ++i) actions.push_back({Phase::F, rank, i});
@@ -15,8 +16,8 @@ Actions gpipe(const PipelineShape& shape, int rank) {
 
 namespace {
 
-/// Forward passes to warm up, then one forward and one backward in turn, then the backward passes
-/// that are left.
+/// Runs `warmup` forward passes, then one forward and one backward pass in turn, then the remaining
+/// backward passes.
 Actions in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backward, int warmup) {
   Actions actions;
   std::size_t f = 0;
@@ -49,7 +50,7 @@ std::vector<Pass> interleaved_passes(const PipelineShape& shape, int rank, bool 
   return passes;
 }
 
-/// Narayanan et al. 2021a (PipeDream-Flush).
+/// 1F1B with a flush at the end of the step (PipeDream-Flush, Narayanan et al. 2021a).
 Actions one_f_one_b(const PipelineShape& shape, int rank) {
   PipelineShape whole = shape;
   whole.group = shape.m;
@@ -57,15 +58,16 @@ Actions one_f_one_b(const PipelineShape& shape, int rank) {
                  shape.p - 1 - rank);
 }
 
-/// Narayanan et al. 2021b: rank r warms up with 2(p-1-r) + (v-1) group passes, one more round trip
-/// than it needs, so that a transfer has the time of a whole pass.
+/// Interleaved 1F1B (Narayanan et al. 2021b). Rank r warms up with 2(p-1-r) + (v-1)·group passes.
+/// That is p-1-r more than it needs, so that a transfer has the time of a whole pass.
 Actions interleaved_1f1b(const PipelineShape& shape, int rank) {
   return in_turn(interleaved_passes(shape, rank, false), interleaved_passes(shape, rank, true),
                  2 * (shape.p - 1 - rank) + (shape.v - 1) * shape.group);
 }
 
-/// Lamy-Poirier 2022 (breadth-first pipeline parallelism): all microbatches of a chunk before the
-/// next chunk; backward likewise, microbatches reversed.
+/// Breadth-first pipeline parallelism (Lamy-Poirier 2022): each chunk runs all microbatches before
+/// the next chunk does. The backward pass does the same with chunks and microbatches in reverse
+/// order.
 Actions looped_bfs(const PipelineShape& shape, int rank) {
   Actions actions;
   for (int k = 0; k < shape.v; ++k) {

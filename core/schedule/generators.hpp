@@ -1,5 +1,5 @@
-// Generators: functions from a shape, and mostly a rank, to actions. Which schedule is made by
-// which is a row of the table in schedules.hpp.
+// Generators: functions from a shape, and mostly a rank, to actions. The table in schedules.hpp
+// says which of them makes which schedule.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-/// Times of one virtual stage and microbatch, in any one unit.
+/// Times of F, I and W of one virtual stage and microbatch. Any scale will do, if all times have
+/// the same one.
 struct StageTimes {
   double forward = 1, input = 1, weight = 1;
 };
@@ -17,16 +18,16 @@ struct PipelineShape {
   int p = 1;      // ranks
   int v = 1;      // virtual stages per rank
   int m = 1;      // microbatches
-  int group = 1;  // interleaved schedules: microbatches of one chunk that follow each other
-  // For schedules that are searched:
+  int group = 1;  // interleaved schedules: how many microbatches a chunk runs in a row
+  // Only for the schedules that are searched:
   std::vector<StageTimes> times = {};  // by virtual stage
-  double p2p = 0;                      // of a message
-  double kept_after_input = 1;         // part of an activation that lives on from I to W, in (0, 1]
+  double p2p = 0;                      // time of a message
+  double kept_after_input = 1;  // the part of an activation that is kept from I to W, in (0, 1]
 };
 using RankSchedule = Actions (*)(const PipelineShape& shape, int rank);
 using Scheduler = std::vector<Actions> (*)(const PipelineShape& shape);
 
-/// The schedule whose ranks are made one by one.
+/// Turns a generator of one rank's actions into one of all ranks.
 template <RankSchedule of_rank>
 std::vector<Actions> by_rank(const PipelineShape& shape) {
   std::vector<Actions> all;
@@ -34,33 +35,34 @@ std::vector<Actions> by_rank(const PipelineShape& shape) {
   return all;
 }
 
-// Backward in one piece: fused.cpp.
+// Backward passes in one piece (fused.cpp).
 Actions gpipe(const PipelineShape& shape, int rank);
 Actions one_f_one_b(const PipelineShape& shape, int rank);
 Actions interleaved_1f1b(const PipelineShape& shape, int rank);
 Actions looped_bfs(const PipelineShape& shape, int rank);
 
-// Backward split into I and W: split.cpp.
+// Backward passes split into I and W (split.cpp).
 Actions zb_h1(const PipelineShape& shape, int rank);
 Actions zb_h2(const PipelineShape& shape, int rank);
 Actions interleaved_zero_bubble(const PipelineShape& shape, int rank);
 Actions zbv_zero_bubble(const PipelineShape& shape, int rank);
 
-// Forward and backward run as one: dual.cpp.
+// Forward and backward passes that run as one (dual.cpp).
 Actions dual_pipe_v(const PipelineShape& shape, int rank);
 Actions dual_pipe(const PipelineShape& shape, int rank);
 
-// Searched, under a limit of p or 2p live activations: search.cpp.
+// Searched under a limit of p or 2p live activations (search.cpp).
 std::vector<Actions> zb_1p(const PipelineShape& shape);
 std::vector<Actions> zb_2p(const PipelineShape& shape);
 std::vector<Actions> zb_v(const PipelineShape& shape);  // search_v.cpp
 
-// A building block per microbatch, compacted: controllable.cpp.
+// A building block for each microbatch, then compacted (controllable.cpp).
 std::vector<Actions> v_half(const PipelineShape& shape);
 std::vector<Actions> v_min(const PipelineShape& shape);
 
-/// The k-th pass of an interleaved schedule over looped stages: for each group of microbatches,
-/// for each chunk (`backward`: from the last), each microbatch.
+/// One pass of an interleaved schedule. interleaved_passes lists those of a rank in order: for each
+/// group of microbatches, for each chunk (the last one first if `backward`), each microbatch of the
+/// group.
 struct Pass {
   Stage stage;
   Microbatch microbatch;

@@ -24,11 +24,11 @@ std::vector<Step> steps_of(const Actions& actions) {
 
 namespace {
 
-/// The input of an action, named by the action: backward, stage, microbatch.
+/// The input of an action, identified by the action that needs it: (backward, (stage, microbatch)).
 using Need = std::pair<bool, std::pair<Stage, Microbatch>>;
 Need need_of(const Action& a) { return {a.phase != Phase::F, {a.stage, a.microbatch}}; }
 
-/// All ranks step by step in turn, each step taking one tick.
+/// Runs the schedule with all ranks in lock-step: every step takes one tick.
 class LockStep {
  public:
   LockStep(const Schedule& schedule, bool ahead) : schedule_(schedule), ahead_(ahead) {
@@ -44,7 +44,7 @@ class LockStep {
 
   struct Message {
     Action needed_by;
-    std::size_t before;  // step of the receiver
+    std::size_t before;  // the receiver's step before which the receive is posted
   };
   struct Channel {
     int sender, receiver;
@@ -112,7 +112,7 @@ class LockStep {
   const bool ahead_;
   std::vector<RankState> ranks_;
   std::map<Need, std::size_t> step_of_;
-  std::set<Need> given_;  // inputs that are there
+  std::set<Need> given_;  // inputs that have arrived
   std::map<Channel, std::vector<Message>> channels_;
 };
 

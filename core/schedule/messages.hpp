@@ -1,5 +1,5 @@
-// Messages: where in its list each pipeline rank posts its receives, and on which streams messages
-// travel.
+// Messages: where in its list of actions each pipeline rank posts its receives, and on which
+// streams messages travel.
 #pragma once
 
 #include <cstddef>
@@ -9,28 +9,31 @@
 
 namespace lockstep {
 
-/// True if forward messages from `stage` to the next one go down, from rank r to r+1 mod p; in V
-/// placements they also go up. Gradients go against the boundary. With a stream for each direction,
-/// messages to the two neighbours never share one, and none is held up by another's.
+/// True if forward messages from `stage` to the next one go down, from rank r to r+1 mod p. In V
+/// placements, some go up. Gradients go the opposite way. Each direction has a stream of its own,
+/// so that messages to the two neighbours never share a stream and do not hold each other up.
 bool boundary_goes_down(const Schedule& schedule, Stage stage);
 
-/// An action, or two that run as one: [begin, end) of a rank's list.
+/// One action, or two that run as one: [begin, end) of a rank's list.
 struct Step {
   std::size_t begin = 0, end = 0;
 };
 std::vector<Step> steps_of(const Actions& actions);
 
-/// Receives posted `ahead` are posted one step before the one that needs them, so that the transfer
-/// can overlap, and in the order of the sends. Where the sender is further ahead they are posted
-/// when, in lock-step, it sends: then there is one order of all ops of all ranks in which each
-/// waits for earlier ones alone, and a sender that waits until its buffer may be reused waits for
-/// no op that waits for it. Otherwise they are posted just before that step, or earlier where the
-/// order of the sends asks for it.
+/// Decides before which step each receive is posted; receives of a channel always have the order of
+/// its sends.
+/// - `ahead`: one step before the step that needs the message, so that the transfer can overlap
+///   compute. Where the sender is further ahead than that, the receive is posted when it sends, as
+///   if all ranks ran in lock-step. Then there is an order of all ops of all ranks in which each op
+///   waits for earlier ones only. So a sender that waits until its buffer may be reused never waits
+///   for an op that waits for it, and nothing deadlocks.
+/// - Otherwise: just before the step that needs the message, or earlier where the order of the
+///   sends requires it.
 class Messages {
  public:
-  /// Requires check_schedule to find nothing.
+  /// Requires that check_schedule finds nothing wrong.
   Messages(const Schedule& schedule, bool ahead);
-  /// What `rank` receives just before `step`, as the actions that need it.
+  /// What `rank` receives just before `step`; each message is given by the action that needs it.
   const Actions& before(int rank, std::size_t step) const {
     return posted_[static_cast<std::size_t>(rank)][step];
   }

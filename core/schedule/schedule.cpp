@@ -60,7 +60,8 @@ namespace {
 
 constexpr int kMostIndices = 1 << 20;
 
-/// "2F0": stage, letter, microbatch. Also the actions that communicate, which `keep` tells apart.
+/// Parses "2F0": stage, letter, microbatch. Also accepts the cells that communicate; `keep` is
+/// false for them.
 bool parse_action(std::string_view cell, Action& action, bool& keep) {
   const char* const end = cell.data() + cell.size();
   const auto stage = std::from_chars(cell.data(), end, action.stage);
@@ -121,7 +122,8 @@ bool parse_cell(std::string_view cell, Actions& actions) {
   return true;
 }
 
-/// The messages of a file's second level: each has two ends, "2SEND_F0" and "3RECV_F0".
+/// Checks the messages of a file's second level. Each must have two ends, such as "2SEND_F0" and
+/// "3RECV_F0".
 class MessageEnds {
  public:
   /// Requires a cell that parse_cell takes.
@@ -136,7 +138,7 @@ class MessageEnds {
     auto& end = ends_[{forward, to, action.microbatch}][sends ? 0 : 1];
     end = {std::string(cell), std::move(where)};
   }
-  /// The first end that stands alone.
+  /// An error for the first end that stands alone; nothing if all have their other end.
   std::optional<Error> alone() const {
     for (const auto& [message, ends] : ends_) {
       const auto& [forward, to, microbatch] = message;
@@ -158,7 +160,7 @@ class MessageEnds {
     std::string cell;
     SourceSpan where;
   };
-  // By pass, stage that receives, microbatch: sender, receiver.
+  // By (forward, receiving stage, microbatch): the cells of sender and receiver.
   std::map<std::tuple<bool, Stage, Microbatch>, std::array<End, 2>> ends_;
 };
 

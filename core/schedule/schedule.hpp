@@ -1,5 +1,6 @@
 // Schedule: what each rank of a pipeline does, in order, as plain values, in the notation of
-// torch.distributed.pipelining (PyTorch 2.9, schedules.py). The schedules by name: schedules.hpp.
+// torch.distributed.pipelining (PyTorch 2.9, schedules.py). schedules.hpp lists the schedules by
+// name.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace lockstep {
 
-/// One step of a pipeline rank: 2F0, 1B3, 0I1, 0W1.
+/// One step of a pipeline rank, written stage, phase, microbatch: 2F0, 1B3, 0I1, 0W1.
 struct Action {
   Phase phase = Phase::F;  // F, B, I or W
   Stage stage = 0;
@@ -22,11 +23,11 @@ struct Action {
 };
 using Actions = std::vector<Action>;
 std::string to_string(const Action& action);
-/// An action, or a pair that runs as one, per string.
+/// One string for each action, or for each pair that runs as one.
 std::vector<std::string> to_cells(const Actions& actions);
 
-/// With several copies of the model, stages are counted copy by copy, and a microbatch goes through
-/// those of one copy.
+/// The actions of all ranks. With several copies of the model, stages are numbered copy by copy,
+/// and a microbatch goes through the stages of one copy.
 struct Schedule {
   std::vector<int> rank_of_stage;  // coordinate along "pp", by virtual stage
   std::vector<Actions> actions;    // by coordinate along "pp", in order
@@ -37,19 +38,20 @@ struct Schedule {
   bool is_last(Stage s) const { return (s + 1) % stages_per_copy() == 0; }
   bool operator==(const Schedule&) const = default;
 };
-/// Copies of a model of `stages` stages: more than one where the schedule has that many times the
-/// stages, and no microbatch goes through two copies.
+/// How many copies of a model of `stages` stages the schedule runs: more than one if it has that
+/// many times the stages, and no microbatch goes through two copies.
 int copies_of_model(const Schedule& schedule, int stages);
 
-/// PyTorch's schedule file: a row per rank, a cell per action; empty cells are idle slots. Of its
-/// second level, the cells that communicate (SEND_F, RECV_B, UNSHARD, …) are left out: what they do
-/// is added when a schedule is lowered. Errors: Parse, with row and column as line and column.
+/// Reads PyTorch's schedule file: a row per rank, a cell per action; empty cells are idle slots. In
+/// files of the second level, the cells that communicate (SEND_F, RECV_B, UNSHARD, …) are left out,
+/// because lowering adds communication itself. Errors: Parse, with row and column as line and
+/// column.
 Result<Schedule> parse_schedule_csv(std::string_view text, const std::string& file);
 std::string print_schedule_csv(const Schedule& schedule);
 
-/// Why `schedule` cannot train copies of `stages` stages on `m` microbatches; empty: it can.
-/// PyTorch's rules (each stage on one rank; per stage and microbatch one F, then B or I and W), and
-/// that ranks do not wait for each other in a circle.
+/// Why `schedule` cannot train copies of `stages` stages on `m` microbatches with `p` ranks; empty
+/// if it can. Checks PyTorch's rules (each stage on one rank; per stage and microbatch one F, then
+/// B or I and W), and that ranks do not wait for each other in a circle.
 std::vector<std::string> check_schedule(const Schedule& schedule, int p, int stages, int m);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 // The table of pipeline schedules. A schedule is one row: its name, its rules and the function that
-// gives its actions. To add one: a generator (generators.hpp), an enumerator and a row here.
+// generates its actions. To add one, write a generator (generators.hpp), and add an enumerator and
+// a row here.
 #pragma once
 
 #include <array>
@@ -32,29 +33,31 @@ enum class PipelineSchedule {
   ZbV,
 };
 
-/// Which rank holds virtual stage s: Loop: s mod p. V: down the ranks and up again, rank r holding
-/// r and 2p-1-r.
+/// Which rank holds virtual stage s. Loop: rank s mod p. V: stages go down the ranks and up again,
+/// so that rank r holds r and 2p-1-r.
 enum class Placement { Loop, V };
 
-/// Of the weights, where they are updated while microbatches are under way.
+/// Which versions of the weights a rank keeps, where weights are updated while microbatches are
+/// under way.
 enum class WeightVersions {
-  One,      // they are not: updated once, when all microbatches have ended
-  Stashed,  // a pass forward reads the latest version, the one backward the same
-  Double,   // all read the version before the latest
+  One,      // one: weights are updated once, when all microbatches have ended
+  Stashed,  // a forward pass reads the latest version, its backward pass the same one
+  Double,   // all passes read the version before the latest
 };
 
-/// Microbatches of a step below which a schedule has no meaning, on p ranks: per_rank p + more.
+/// The least number of microbatches of a step for which a schedule is defined on p ranks: per_rank
+/// × p + more.
 struct LeastMicrobatches {
   int per_rank = 0, more = 1;
 };
 
-/// What a schedule asks of degrees, and how its actions are made.
+/// What a schedule requires of degrees and microbatches, and how its actions are made.
 struct ScheduleRules {
   PipelineSchedule schedule;
   std::string_view name;
   Scheduler generate;  // actions of every rank
   Placement placement = Placement::Loop;
-  int least_virtual_stages = 1, most_virtual_stages = 1;  // of each copy
+  int least_virtual_stages = 1, most_virtual_stages = 1;  // per rank and copy
   LeastMicrobatches least = {};
   int copies = 1;  // of the model
   WeightVersions versions = WeightVersions::One;
@@ -104,7 +107,7 @@ inline constexpr std::array kSchedules = {
 };
 // clang-format on
 
-/// True if row i is that of the i-th enumerator.
+/// True if row i is that of the i-th enumerator, which rules_of relies on.
 constexpr bool in_order_of_the_enumerators() {
   for (std::size_t i = 0; i < kSchedules.size(); ++i) {
     if (kSchedules[i].schedule != static_cast<PipelineSchedule>(i)) return false;
@@ -118,11 +121,12 @@ static_assert(kSchedules.size() == static_cast<std::size_t>(PipelineSchedule::Zb
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
   return kSchedules[static_cast<std::size_t>(schedule)];
 }
-/// The schedule of a row for a shape that its rules allow.
+/// The schedule of a row. Requires a shape that the row's rules allow.
 Schedule generate(const ScheduleRules& rules, const PipelineShape& shape);
-/// Microbatches of one chunk that follow each other in an interleaved schedule of `m`.
+/// How many microbatches a chunk runs in a row in an interleaved schedule of `m` microbatches on
+/// `p` ranks.
 int interleave_group(int requested, int p, int m);
-/// The rank (coordinate along "pp") of each of p v virtual stages.
+/// The rank (coordinate along "pp") of each of the p·v virtual stages.
 std::vector<int> place_stages(Placement placement, int p, int v);
 
 }  // namespace lockstep

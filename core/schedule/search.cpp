@@ -1,6 +1,6 @@
 // ZB-1p and ZB-2p: the greedy search of Qi et al. 2023 for the order of F, I and W under a limit of
-// live activations: F takes one, I gives back what W does not need, W the rest. Eight variants are
-// tried; the one whose longest stage is shortest is kept.
+// live activations. F takes one activation, I gives back the part that W does not need, and W the
+// rest. Eight variants are tried, and the one whose longest stage is shortest is kept.
 #include "core/schedule/search.hpp"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace {
 
 struct Variant {
   bool gap_before_first_i;  // stop packing F as soon as one would delay the first I
-  bool hold_forward;        // leave out an F that the next stage has no use for yet
-  bool fill_small_gaps;     // W also into gaps shorter than those of other stages
+  bool hold_forward;        // leave out an F that the next stage does not need yet
+  bool fill_small_gaps;     // put W also into gaps that stay below the largest of all stages
 };
 
-/// Builds the lists of all ranks microbatch by microbatch, and the times that they take.
+/// Builds the action lists of all ranks microbatch by microbatch, and keeps track of their times.
 class GreedySchedule {
  public:
   GreedySchedule(const PipelineShape& shape, double limit, Variant variant)
@@ -62,7 +62,7 @@ class GreedySchedule {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   const StageTimes& times(int s) const { return shape_.times[at(s)]; }
 
-  /// Activations that one more F would have alive, above the limit.
+  /// By how many activations one more F would exceed the limit.
   double excess(const Rank& rank) const {
     const double kept = shape_.kept_after_input;
     return rank.forwards + 1 - rank.inputs * (1 - kept) - rank.weights * kept - limit_ -
@@ -97,12 +97,12 @@ class GreedySchedule {
     rank.actions.push_back({Phase::W, s, rank.weights++});
   }
 
-  /// The first F everywhere, then as many more as fit before the first I could begin, fewer on each
-  /// rank than on the one before; then the first I everywhere.
+  /// Runs the first F on every rank, then as many more as fit before the first I could begin (on
+  /// each rank fewer than on the one before), then the first I on every rank.
   void warm_up() {
     for (int s = 0; s < shape_.p; ++s) forward(s);
     std::vector<int> extra(at(shape_.p), 0);
-    double first_input = 0;  // when the first I of the stage after could end
+    double first_input = 0;  // when the first I of the next stage could end
     for (int s = shape_.p - 1; s >= 0; --s) {
       double end = ranks_[at(s)].end;
       const double ready = s + 1 < shape_.p ? first_input + shape_.p2p : end;
@@ -115,7 +115,7 @@ class GreedySchedule {
       first_input = std::max(end, ready) + times(s).input;
     }
     for (int s = 1; s < shape_.p; ++s) {
-      // Also what its predecessor has sent by then.
+      // A rank can only run an F whose input its predecessor has sent by then.
       while (extra[at(s)] > 0 && extra[at(s)] >= extra[at(s - 1)] && 1 + extra[at(s)] < shape_.m) {
         --extra[at(s)];
       }
@@ -126,7 +126,8 @@ class GreedySchedule {
     for (int s = shape_.p - 1; s >= 0; --s) input(s);
   }
 
-  /// At most one F per rank; a rank that leaves it out keeps those before it from running ahead.
+  /// Runs at most one F on each rank. A rank that leaves it out keeps the ranks before it from
+  /// running ahead.
   void forward_round() {
     std::vector<bool> runs(at(shape_.p));
     for (int s = shape_.p - 1; s >= 0; --s) {
@@ -145,7 +146,8 @@ class GreedySchedule {
     }
   }
 
-  /// True if the next stage, two forward passes behind, can do with the one after this I.
+  /// True if stage s should leave out its F in this round: the next stage is at least two forward
+  /// passes behind, and gets the input as well from an F after the coming I.
   bool holds_forward(int s) const {
     if (!variant_.hold_forward || s + 1 == shape_.p) return false;
     const Rank& rank = ranks_[at(s)];
@@ -154,12 +156,14 @@ class GreedySchedule {
     const double wanted = next.end + times(s + 1).forward + times(s + 1).input + shape_.p2p;
     if (rank.end >= wanted) return true;
     const double first = std::ceil(std::max(0.0, excess(rank)) / shape_.kept_after_input);
-    const double cost = times(s).forward + first * times(s).weight;  // W that must free memory
+    const double cost =
+        times(s).forward + first * times(s).weight;  // with the W that must free memory first
     return rank.end + cost > wanted && wanted - rank.end <= largest_gaps(ranks_) - rank.gaps;
   }
 
-  /// W while the rank has nothing else to do until `ready`; one that takes longer than the gap only
-  /// where the rank has had more idle time than any other, or the variant says so.
+  /// Runs W while the rank has nothing else to do until `ready`. A W that takes longer than the
+  /// remaining gap runs only if waiting would make the rank's idle time the largest of all, or if
+  /// the variant says so.
   void fill_gap(int s, double ready) {
     Rank& rank = ranks_[at(s)];
     while (rank.weights < rank.inputs && rank.end + times(s).weight <= ready) weight(s);

@@ -1,5 +1,5 @@
-// What the searched zero-bubble schedules share. A search keeps for each pipeline rank, besides its
-// own, `gaps` (idle time since the first F) and `actions`.
+// What the searched zero-bubble schedules share. A search keeps a struct for each pipeline rank,
+// which has `gaps` (idle time since the first F) and `actions` among its members.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Of sums of activations, before they are compared with a limit.
+/// Tolerance for rounding errors of sums of activations that are compared with a limit.
 inline constexpr double kActivationRounding = 1e-9;
 
 template <class Searched>

@@ -1,7 +1,8 @@
-// ZB-V: the greedy search of Qi et al. 2023 (section 6) for the order on V-shaped placement, within
-// the activations of 1F1B's first rank. A microbatch passes over the ranks four times: F of the
-// first chunk down, F of the second up, I of the second down, I of the first up. After a warm-up
-// every round puts one I and one F on each rank, and W where it would wait.
+// ZB-V: the greedy search of Qi et al. 2023 (section 6) for the order of actions on V-shaped
+// placement, within the activations of 1F1B's first rank. A microbatch passes over the ranks four
+// times ("legs"): F of the first chunk down, F of the second up, I of the second down, I of the
+// first up. After a warm-up, every round puts one I and one F on each rank, and W where the rank
+// would wait.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -15,14 +16,15 @@ namespace {
 enum Leg { ForwardDown, ForwardUp, InputDown, InputUp };
 
 struct WeightsFirst {
-  bool weight_before_forward;     // where the gap is shorter than W, but would be the largest
-  bool weight_before_input_down;  // the same
+  bool weight_before_forward;     // where the gap is shorter than W, but would be the largest yet
+  bool weight_before_input_down;  // the same before an I of the second chunk
 };
 
-/// Builds the lists of all ranks, and how long each stands still after its first F.
+/// Builds the action lists of all ranks, and adds up how long each is idle after its first F.
 class GreedyV {
  public:
-  /// `approved`: gaps of an earlier attempt, within which ranks may wait; -1: none.
+  /// `approved`: by rank, the idle time of an earlier attempt; -1: none. A rank may be idle for as
+  /// long as the largest of them exceeds its own.
   GreedyV(const PipelineShape& shape, WeightsFirst variant, const std::vector<double>& approved)
       : shape_(shape),
         variant_(variant),
@@ -34,8 +36,9 @@ class GreedyV {
     }
   }
 
-  /// False if it comes to a rank that has no room for an F and no W to make it, or to a pass whose
-  /// input never comes: stages of unequal times can make the rounds go out of step.
+  /// Returns false if the search gets stuck: a rank has no room for an F and no W that would make
+  /// room, or the input of a pass never comes. Stages of unequal times can do that, because the
+  /// rounds go out of step.
   bool run() {
     warm_up();
     for (int round = 0; round < 2 * shape_.m; ++round) {
@@ -60,12 +63,12 @@ class GreedyV {
 
  private:
   struct Rank {
-    std::array<int, 4> done{};  // microbatches, by leg
+    std::array<int, 4> done{};  // by leg: microbatches that have passed
     std::array<std::vector<double>, 4> ends;
     std::deque<Action> pending;  // W, oldest first
     double now = 0;
     double gaps = 0;  // idle since the first F
-    double held = 0;  // activations
+    double held = 0;  // live activations
     Actions actions;
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -78,7 +81,7 @@ class GreedyV {
     return phase == Phase::F ? times.forward : phase == Phase::I ? times.input : times.weight;
   }
 
-  /// The rank that passes the leg's microbatches on to `r`; none: r itself, where the leg begins.
+  /// The rank that passes the leg's microbatches on to `r`; -1 on the rank where the leg begins.
   int source(Leg leg, int r) const {
     const bool down = leg == ForwardDown || leg == InputDown;
     return down ? r - 1 : r + 1 < shape_.p ? r + 1 : -1;
@@ -86,7 +89,8 @@ class GreedyV {
   bool sent(Leg leg, int r) const {
     return ranks_[at(source(leg, r))].done[leg] > ranks_[at(r)].done[leg];
   }
-  /// When the next microbatch of the leg arrives; 0: it is there.
+  /// When the next microbatch of the leg arrives at `r`; 0 if the leg begins there or nothing has
+  /// been sent.
   double arrival(Leg leg, int r) const {
     const int from = source(leg, r);
     if (from < 0 || !sent(leg, r)) return 0;
@@ -119,8 +123,8 @@ class GreedyV {
     rank.actions.push_back(action);
   }
 
-  /// As many F as fit before the first one comes back up, the same number on all ranks above; then
-  /// both chunks in turn, until no rank has begun fewer than the one above.
+  /// Runs as many F as fit before the first one comes back up, the same number on all ranks above.
+  /// Then runs both chunks in turn, until no rank has begun fewer microbatches than the one above.
   void warm_up() {
     const int p = shape_.p, m = shape_.m;
     for (int r = 0; r < p; ++r) pass(ForwardDown, r);
@@ -147,7 +151,8 @@ class GreedyV {
     }
   }
 
-  /// One I on every rank: those that go up first, from the bottom, then those that go down.
+  /// Runs one I on every rank. Those that go up come first, from the last rank on, then those that
+  /// go down.
   void input_round() {
     std::vector<int> down;
     std::vector<int> up;
@@ -182,8 +187,9 @@ class GreedyV {
     pass(leg, r);
   }
 
-  /// W while the rank waits for the leg's next microbatch; also one that takes longer than the gap,
-  /// if `eager` and the gap would be larger than any rank's so far or approved.
+  /// Runs W while the rank waits for the leg's next microbatch. A W that takes longer than the gap
+  /// runs only if `eager`, and if waiting would raise the rank's idle time above that of every rank
+  /// so far and above what is approved.
   void fill_gap(Leg leg, int r, bool eager) {
     if (source(leg, r) < 0) return;
     Rank& rank = ranks_[at(r)];
@@ -211,7 +217,8 @@ std::vector<Actions> zb_v(const PipelineShape& shape) {
   double least = std::numeric_limits<double>::infinity();
   for (const WeightsFirst variant :
        {WeightsFirst{true, true}, {false, true}, {true, false}, {false, false}}) {
-    // Again, with the gaps that could not be helped approved, as long as it gets better.
+    // Tries again as long as the result gets better, and approves the gaps that the attempt before
+    // could not avoid.
     std::vector<double> approved(static_cast<std::size_t>(shape.p), -1);
     for (double before = std::numeric_limits<double>::infinity();;) {
       GreedyV schedule(shape, variant, approved);

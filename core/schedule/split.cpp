@@ -1,5 +1,5 @@
-// Schedules whose backward pass is split: I, on which the stage before waits, and W, which may fill
-// what would be a bubble (Qi et al. 2023, 2024).
+// Schedules whose backward pass is split into I, for which the stage before waits, and W, which may
+// fill what would be a bubble (Qi et al. 2023, 2024).
 #include <algorithm>
 
 #include "core/schedule/generators.hpp"
@@ -7,8 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// One F and one I in turn after `warmup` forward passes. From the I number `delay` on, each I is
-/// followed by the oldest W that is due; what is left of W comes last.
+/// After `warmup` forward passes, runs one F and one I in turn. From the I number `delay` on, each
+/// I is followed by the oldest W that is due; the remaining W come last.
 Actions split_in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backward,
                       int warmup, int delay) {
   Actions actions;
@@ -38,13 +38,13 @@ Actions split_1f1b(const PipelineShape& shape, int rank, int warmup, int delay) 
 
 }  // namespace
 
-/// W is held back so far that memory stays at the p activations of 1F1B's first rank.
+/// ZB-H1 holds W back just so far that memory stays at the p activations of 1F1B's first rank.
 Actions zb_h1(const PipelineShape& shape, int rank) {
   return split_1f1b(shape, rank, shape.p - 1 - rank, rank);
 }
 
-/// Twice the warm-up: 2p-1 activations on every rank, and no bubble where F, I and W take equal
-/// times, if ranks end their steps one after the other.
+/// ZB-H2 warms up twice as long. That takes 2p-1 activations on every rank, and leaves no bubble
+/// where F, I and W take equal times, if ranks end their steps one after the other.
 Actions zb_h2(const PipelineShape& shape, int rank) {
   return split_1f1b(shape, rank, 2 * (shape.p - 1 - rank), 2 * rank);
 }
@@ -56,11 +56,11 @@ Actions interleaved_zero_bubble(const PipelineShape& shape, int rank) {
                        (shape.p - 1 - rank) + (shape.v - 1) * shape.group, rank);
 }
 
-/// PyTorch's ScheduleZBVZeroBubble: two chunks per rank, down the ranks and up again. Without a
-/// bubble if F, I and W take equal times and there are 2p-1 microbatches.
+/// PyTorch's ScheduleZBVZeroBubble: two chunks per rank, down the ranks and up again. It has no
+/// bubble if F, I and W take equal times and there are at least 2p-1 microbatches.
 Actions zbv_zero_bubble(const PipelineShape& shape, int rank) {
   const int p = shape.p;
-  const int m = std::max(2 * p - 1, shape.m);  // what there is not of it is left out
+  const int m = std::max(2 * p - 1, shape.m);  // microbatches beyond shape.m are left out below
   const Stage stages[2] = {rank, 2 * p - 1 - rank};
   Actions actions;
   int next[2][4] = {};  // by chunk and phase

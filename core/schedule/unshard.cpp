@@ -1,5 +1,5 @@
 // The add_unshard_reshard pass of torch.distributed.pipelining: before each action, the stages that
-// the rank touches next hold gathered parameters.
+// the rank touches next hold unsharded parameters.
 #include "core/schedule/unshard.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Unshard: which virtual stages of a pipeline rank hold gathered parameters while it runs its
+// Unshard: which virtual stages of a pipeline rank hold unsharded parameters while it runs its
 // actions.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-/// For each action of a rank, how often the parameters of its stage have been gathered by then, if
-/// gathered copies are dropped of all but the `most_active` stages that the rank touches next (0:
-/// of none).
+/// For each action of a rank, how often the parameters of its stage have been unsharded by then.
+/// Only the `most_active` stages that the rank touches next stay unsharded, and the others are
+/// resharded (0: none is).
 std::vector<int> unshards(const std::vector<Action>& actions, int most_active);
 
 }  // namespace lockstep

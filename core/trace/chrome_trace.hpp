@@ -1,4 +1,5 @@
-// Chrome trace JSON: what Perfetto and chrome://tracing open. Written so that it reads back whole.
+// Chrome trace JSON, which Perfetto and chrome://tracing open. What is written can be read back
+// without loss.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace lockstep {
 
-/// Writes `path`; gzip if it ends in ".gz". The file appears whole or not at all (temporary name,
-/// then rename). Same trace, same bytes.
+/// Writes `path`, compressed with gzip if it ends in ".gz". The file appears whole or not at all
+/// (temporary name, then rename). The same trace gives the same bytes.
 ///
 /// One process per rank (pid = rank, named by its label, sorted by rank), one thread per stream
 /// (tid = stream + 1), one complete event per span, counters of memory by kind (kinds that the
@@ -17,9 +18,9 @@ namespace lockstep {
 /// members of each collective. Times are microseconds with six decimals, exactly the trace's
 /// picoseconds. What the format has no place for is in the top-level object "lockstep".
 ///
-/// Ranks that have no spans of their own (Trace::same_as) are drawn as copies in worlds of at most
-/// kMaxDrawnCopies ranks; above that only the ranks that stand for them are in the file. Copies are
-/// never read back.
+/// Ranks that have no spans of their own (Trace::same_as) are drawn as copies of those that stand
+/// for them, if there are at most kMaxDrawnCopies ranks in all; otherwise they are left out. Copies
+/// are ignored when the file is read back.
 ///
 /// Requires the order that Trace promises, and memory samples with one value per memory kind.
 /// Errors: Device if the file cannot be written.
@@ -27,8 +28,9 @@ Result<void> write_chrome_trace(const Trace& trace, const std::string& path);
 
 inline constexpr int kMaxDrawnCopies = 64;
 
-/// The trace that write_chrome_trace wrote (equal to it), plain or gzip whatever the name says.
-/// Errors: Parse, with the file and where it stops making sense.
+/// Reads a file that write_chrome_trace wrote; the result equals the trace that was written. The
+/// content, not the name, tells whether it is compressed. Errors: Parse, with the file and what in
+/// it makes no sense.
 Result<Trace> read_chrome_trace(const std::string& path);
 
 }  // namespace lockstep

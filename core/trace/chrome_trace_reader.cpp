@@ -1,4 +1,5 @@
-// read_chrome_trace: a SAX pass; times are read from their digits, never through a double.
+// read_chrome_trace: a SAX pass. Times are parsed from their digits and never go through a double,
+// which would round them.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -19,7 +20,7 @@ std::optional<SimTime> parse_microseconds(std::string_view text) {
   if (negative) text.remove_prefix(1);
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max() / 10;
   std::int64_t value = 0;
-  int decimals = -1;  // before the point
+  int decimals = -1;  // -1: before the point
   for (const char c : text) {
     if (c == '.' && decimals < 0) {
       decimals = 0;
@@ -43,7 +44,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   std::string fault;
   bool has_metadata = false;
 
-  bool null() override {  // a number that is not finite
+  bool null() override {  // the writer's text for a number that is not finite
     const bool in_row = section_ == Section::Metadata && depth_ == 4 && key_ == "steps";
     return !in_row || metadata_number(std::nullopt, std::numeric_limits<double>::quiet_NaN());
   }
@@ -118,7 +119,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     bool is_memory = false;
     std::int64_t pid = -1, op = -1, step = 0;
     SimTime ts{}, dur{}, wait{};
-    std::vector<std::int64_t> values;  // of a counter, by kind
+    std::vector<std::int64_t> values;  // those of a counter, by memory kind
   };
 
   bool fail(std::string message) {
@@ -149,7 +150,8 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  /// Kinds that the trace never holds are left out of the file.
+  /// One value of a memory counter. Kinds that are absent, because the trace never has them, stay
+  /// zero.
   bool counter(std::int64_t value) {
     const auto& kinds = trace.memory_kinds;
     const auto kind = std::find(kinds.begin(), kinds.end(), arg_);
@@ -187,7 +189,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "streams") trace.streams.push_back(value);
       if (key_ == "memory_kinds") trace.memory_kinds.push_back(value);
     }
-    if (depth_ == 4 && key_ == "steps") {  // "nan", "inf", "-inf": of earlier versions
+    if (depth_ == 4 && key_ == "steps") {  // "nan", "inf", "-inf", as earlier versions wrote
       return metadata_number(std::nullopt, std::strtod(value.c_str(), nullptr));
     }
     return true;
@@ -246,7 +248,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   std::size_t row_size_ = 0;
 };
 
-/// Indices that readers of a Trace rely on; empty: all in range.
+/// Checks the indices that readers of a Trace rely on; empty if all are in range.
 std::string check(const Trace& trace) {
   const auto inside = [](std::int64_t index, std::size_t size) {
     return index >= 0 && static_cast<std::size_t>(index) < size;
@@ -300,7 +302,8 @@ void sort_spans(Trace& trace) {
     return std::tuple(s.step, s.rank,
                       trace.roles[role].ops[static_cast<std::size_t>(s.op.v)].stream);
   };
-  // Stable: spans of one stream are in the file in their order, also those of no length.
+  // The sort is stable because the file has the spans of one stream in their order, which begin
+  // times do not tell for spans of zero length.
   std::stable_sort(trace.spans.begin(), trace.spans.end(),
                    [&](const Span& a, const Span& b) { return place(a) < place(b); });
 }

@@ -1,4 +1,4 @@
-// write_chrome_trace: one pass over the spans; nothing is collected but the ends of transfers.
+// write_chrome_trace: one pass over the spans, which keeps only the ends of transfers in memory.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -106,14 +106,15 @@ class Writer {
     integers("role_of_rank", trace_.role_of_rank);
     integers("same_as", trace_.same_as);
     integers("peak_memory", trace_.peak_memory);
-    // step, loss, grad_norm, lr, seconds
+    // A row is: step, loss, grad_norm, lr, seconds.
     out_.text(",\n\"steps\":[");
     for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
       const StepResult& s = trace_.steps[i];
       out_.text(i == 0 ? "[" : ",[").integer(s.step).text(",").number(s.loss).text(",");
       out_.number(s.grad_norm).text(",").number(s.lr).text(",").number(s.time.v).text("]");
     }
-    // by role, by op: name, kind, stream, phase, stage, layer, microbatch, bytes, channel, seq
+    // A list of ops by role. An op is: name, kind, stream, phase, stage, layer, microbatch, bytes,
+    // channel, seq.
     out_.text("],\n\"roles\":[");
     for (std::size_t r = 0; r < trace_.roles.size(); ++r) {
       out_.text(r == 0 ? "\n[" : ",\n[");
@@ -177,7 +178,7 @@ class Writer {
                        [&](const TraceOp& op) { return op.stream == stream; });
   }
 
-  /// Where each rank's spans begin in every step, so that copies can be drawn from them.
+  /// Finds each rank's range of spans in every step, so that copies can be drawn from them.
   void find_ranges() {
     ranges_.resize(trace_.same_as.size());
     for (std::size_t i = 0; i < trace_.spans.size();) {
@@ -192,7 +193,8 @@ class Writer {
     }
   }
 
-  /// A kind without a byte in the whole trace would be an empty track per rank: it is left out.
+  /// Finds the memory kinds that occur. One without a byte in the whole trace is left out, because
+  /// it would be an empty track on every rank.
   void find_kinds() {
     kind_occurs_.assign(trace_.memory_kinds.size(), false);
     for (const MemorySample& sample : trace_.memory) {
@@ -266,13 +268,15 @@ class Writer {
     }
   }
 
-  /// Which of the groups that share a collective's channel; messages pair by rank order instead.
+  /// Which of the groups that share a collective's channel the rank is in. -1 for messages, which
+  /// pair by rank order instead.
   Rank instance(const TraceOp& op, Rank rank) const {
     if (at(op.channel) >= trace_.instances.size()) return -1;
     return trace_.instances[at(op.channel)][at(rank)];
   }
 
-  /// Ends with one (channel, seq, instance): a collective, or the same message of every replica.
+  /// Writes the flows of all ends with one (channel, seq, instance): those of one collective, or
+  /// those of the same message in every replica.
   void transfer(const std::vector<Endpoint>& ends) {
     const auto receives =
         std::find_if(ends.begin(), ends.end(), [](const Endpoint& e) { return e.side == 2; });
@@ -280,14 +284,16 @@ class Writer {
       chain(ends);
       return;
     }
-    // Both sides are in rank order, and a pair differs along the pipeline only: n-th to n-th.
+    // Both sides are in rank order, and the ranks of a pair differ along the pipeline only. So the
+    // n-th sender belongs to the n-th receiver.
     auto send = ends.begin();
     for (auto recv = receives; send != receives && recv != ends.end(); ++send, ++recv) {
       chain({*send, *recv});
     }
   }
 
-  /// One flow through `ends`; viewers drop a flow that goes back in time.
+  /// Writes one flow through `ends` in order of time, because viewers drop a flow that goes back in
+  /// time.
   void chain(std::vector<Endpoint> ends) {
     if (ends.size() < 2) return;
     std::stable_sort(ends.begin(), ends.end(),
@@ -307,7 +313,7 @@ class Writer {
     ++next_flow_;
   }
 
-  /// `name` is quoted.
+  /// `name` must be quoted already.
   void flow_event(char phase, Rank rank, std::uint16_t stream, SimTime time,
                   std::string_view name) {
     event(phase, rank).text(R"(,"tid":)").integer(stream + 1);

@@ -20,7 +20,8 @@ gzFile gz(void* file) { return static_cast<gzFile>(file); }
 
 GzipWriter::GzipWriter(const std::string& path, bool compress)
     : path_(path), temporary_(path + ".tmp") {
-  // Level 3: a third of the time of the default for a tenth more bytes. "T": no compression.
+  // Level 3 takes a third of the time of the default level for a tenth more bytes. "T" means no
+  // compression.
   file_ = gzopen(temporary_.c_str(), compress ? "wb3" : "wbT");
   if (file_ != nullptr) gzbuffer(gz(file_), 1 << 17);
   buffer_.reserve(2 * kFlushBytes);

@@ -1,4 +1,4 @@
-// Buffered text in and out of plain or gzip files.
+// GzipWriter, GzipReader: buffered text to and from plain or gzip files.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class GzipWriter {
     return *this;
   }
   GzipWriter& integer(std::int64_t value);
-  GzipWriter& number(double value);  // shortest text that reads back equal; else null
+  GzipWriter& number(double value);  // shortest text that reads back equal; null if not finite
   GzipWriter& microseconds(std::int64_t picoseconds);  // exact, six decimals
   Result<void> commit();
 
@@ -45,7 +45,7 @@ class GzipReader {
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;
   bool is_open() const { return file_ != nullptr; }
-  /// What went wrong below the text ("unexpected end of file"); empty: nothing.
+  /// What went wrong in reading or decompressing ("unexpected end of file"); empty if nothing.
   std::string failure() const;
 
   /// Single-pass iterator; all copies share the reader's position.
@@ -72,7 +72,8 @@ class GzipReader {
   Iterator begin() { return Iterator(this); }
   Iterator end() { return Iterator(); }
 
-  /// Instead of the iterator: reads up to `size` characters; fewer only at the end of the text.
+  /// Reads up to `size` characters, fewer only at the end of the text. For use instead of the
+  /// iterator.
   std::size_t read(char* to, std::size_t size);
   /// How much of the file on disk has been read, 0 to 1.
   double fraction_read() const;

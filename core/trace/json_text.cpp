@@ -15,7 +15,7 @@ bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/// Length of the escape that the backslash at `at` begins; 0: JSON has no such escape.
+/// Length of the escape that begins with the backslash at `at`; 0: JSON has no such escape.
 std::size_t escape_length(const char* at, const char* end) {
   if (end - at < 2) return 0;
   if (at[1] != 'u') return std::strchr("\"\\/bfnrt", at[1]) != nullptr ? 2 : 0;
@@ -36,7 +36,8 @@ JsonText::JsonText(const std::string& path, std::function<bool(double)> on_chunk
   if (text.starts_with("\xEF\xBB\xBF") && text.size() > 3) at_ += 3;
 }
 
-/// Requires at_ == end_. Afterwards at_ == end_ only at the end of the text, where it points to 0.
+/// Reads the next chunk. Requires at_ == end_. Afterwards at_ == end_ only at the end of the text,
+/// where it points to 0.
 void JsonText::refill() {
   char* const begin = buffer_.get();
   consumed_ += static_cast<std::uint64_t>(end_ - begin);
@@ -60,7 +61,8 @@ void JsonText::refill() {
   if (at_ == end_) *end_ = '\0';
 }
 
-/// How many characters may be taken: all but an escape that the next piece continues.
+/// Mends the `size` characters in the buffer and returns how many of them may be taken: all except
+/// an escape that continues in the next chunk.
 std::size_t JsonText::mend(std::size_t size, bool last) {
   char* const begin = buffer_.get();
   char* const end = begin + size;

@@ -1,5 +1,5 @@
-// JsonText: the characters of a JSON file as RapidJSON's parser takes them, mended where profilers
-// are known to go wrong.
+// JsonText: the characters of a JSON file as an input stream of RapidJSON's parser. Known errors of
+// profilers are mended on the way.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 
 namespace lockstep {
 
-/// Plain or gzip, read in pieces: memory does not grow with the file. Control characters become
-/// spaces, the backslash of an escape that JSON does not know becomes a slash (Kineto writes it so
-/// by now), a byte-order mark is skipped. The text ends early, with stopped() saying why, when
-/// `on_chunk` returns false or one value is longer than kLongestValue.
+/// Reads a plain or gzip file in chunks, so that memory does not grow with the file. Control
+/// characters become spaces, the backslash of an escape that JSON does not know becomes a slash (as
+/// Kineto writes it by now), and a byte-order mark is skipped. The text ends early if `on_chunk`
+/// returns false or one value is longer than kLongestValue; stopped() then says why.
 class JsonText {
  public:
   using Ch = char;  // RapidJSON's stream concept, read-only
   static constexpr std::size_t kChunk = 1 << 18;
   static constexpr std::uint64_t kLongestValue = std::uint64_t{64} << 20;
 
-  /// `on_chunk` is called before each piece with the fraction of the file that has been read.
+  /// `on_chunk` is called before each chunk with the fraction of the file that has been read.
   JsonText(const std::string& path, std::function<bool(double)> on_chunk);
 
   // NOLINTBEGIN(readability-identifier-naming): the names that RapidJSON calls
@@ -40,12 +40,12 @@ class JsonText {
   std::size_t PutEnd(char*) { return 0; }
   // NOLINTEND(readability-identifier-naming)
 
-  /// The parser has got a value: the guard against endless ones starts anew.
+  /// The parser calls this for every value; the limit on the length of a value counts from here.
   void value_seen() { value_begin_ = consumed_; }
 
   bool is_open() const { return file_.is_open(); }
-  bool ended() const { return at_ == end_; }               // nothing is left
-  std::string failure() const { return file_.failure(); }  // as GzipReader
+  bool ended() const { return at_ == end_; }               // no character is left
+  std::string failure() const { return file_.failure(); }  // GzipReader::failure
   const std::string& stopped() const { return stopped_; }
 
  private:
@@ -55,14 +55,14 @@ class JsonText {
   GzipReader file_;
   std::function<bool(double)> on_chunk_;
   std::unique_ptr<char[]> buffer_;       // a chunk and the final 0
-  char *at_ = nullptr, *end_ = nullptr;  // what may be taken
+  char *at_ = nullptr, *end_ = nullptr;  // the characters that may be taken
   std::size_t held_ = 0;                 // characters behind end_: an escape that was cut in two
   std::uint64_t consumed_ = 0;           // characters before the buffer
   std::uint64_t value_begin_ = 0;
   std::string stopped_;
 };
 
-/// Line and column, both 1-based, of the character at `offset` of the text (reads it again).
+/// Line and column, both 1-based, of the character at `offset` of the text. Reads the file again.
 SourceSpan place_in_file(const std::string& path, std::uint64_t offset);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ OpClass op_class(std::string_view kind) {
       {"gather", OpClass::Collective},
       {"scatter", OpClass::Collective},
       {"barrier", OpClass::Collective},
-      {"communication", OpClass::Collective},  // which one is unknown
+      {"communication", OpClass::Collective},  // a collective of unknown kind
       {"send", OpClass::Send},
       {"recv", OpClass::Recv},
       {"send_recv", OpClass::SendRecv},

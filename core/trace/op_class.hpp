@@ -1,4 +1,5 @@
-// OpClass: what a span of some kind occupies, from the kind's name; for our own traces and others.
+// OpClass: what a span occupies, told from the name of its kind; for our own traces and for those
+// from elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +7,14 @@
 
 namespace lockstep {
 
-/// A device at work on arithmetic, a transfer between ranks, a copy or fill of memory, or nothing
-/// of the device's: the host, an annotation, a wait. Transfers are told apart by who meets whom:
-/// all members of a group, or the two ends of a message. SendRecv: one kernel that may be either
-/// end, as NCCL's is.
+/// Compute: arithmetic of the device. Collective, Send, Recv, SendRecv: a transfer between ranks,
+/// in which all members of a group or the two ends of a message meet; SendRecv is one kernel that
+/// may be either end, as NCCL's is. Copy: a copy or fill of memory. Host: nothing of the device's,
+/// such as work of the host, an annotation or a wait.
 enum class OpClass : std::uint8_t { Compute, Collective, Send, Recv, SendRecv, Copy, Host };
 
-/// Of TraceOp::kind's name. Kinds of our own programs are core/run's; those of traces from
-/// elsewhere are listed in docs/traces.md. A name that is in neither is compute.
+/// The class of a kind, given the name of TraceOp::kind. core/run/trace_builder.hpp lists the kinds
+/// of our own programs, docs/traces.md those of traces from elsewhere. An unknown name is compute.
 OpClass op_class(std::string_view kind);
 
 constexpr bool is_message(OpClass c) {

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// RFC 4180: quoted where it has to be.
+/// `text` as a CSV cell, quoted where RFC 4180 requires it.
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -1,4 +1,5 @@
-// Spans as CSV: for spreadsheets and scripts. Plain numbers, a heading, a line per span.
+// Spans as CSV, for spreadsheets and scripts: a heading, then a line of plain numbers for each
+// span.
 #pragma once
 
 #include <string>
@@ -8,10 +9,11 @@
 
 namespace lockstep {
 
-/// Columns: step, rank, stream, operation, kind, stage, microbatch, layer, begin_us, active_us,
-/// end_us (exact), bytes; what an op does not have is empty. Spans in the trace's order; those of a
-/// rank that another stands for (Trace::same_as) are the other's. `path` ending in .gz: compressed.
-/// The file appears whole or not at all. Error Device.
+/// Writes the columns step, rank, stream, operation, kind, stage, microbatch, layer, begin_us,
+/// active_us, end_us (exact) and bytes; what an op does not have is empty. Spans are in the trace's
+/// order. A rank for which another one stands (Trace::same_as) has no lines of its own. The file is
+/// compressed if `path` ends in ".gz", and appears whole or not at all. Errors: Device if it cannot
+/// be written.
 Result<void> write_span_csv(const Trace& trace, const std::string& path);
 
 }  // namespace lockstep

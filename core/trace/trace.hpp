@@ -1,4 +1,4 @@
-// Trace: the one output of every backend; readable without the program.
+// Trace: the one output of every backend. It can be read without the program.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,21 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// What a span's op was, by role: enough to draw and to add up without the program.
+/// What the op of a span was. It says enough to draw spans and to add them up without the program.
 struct TraceOp {
   std::int32_t name = 0;     // into Trace::names: "block.F", "all_reduce dp"
-  std::int32_t kind = 0;     // into Trace::names: the class that compare adds up by
+  std::int32_t kind = 0;     // into Trace::names: the class by which compare adds up
                              // ("forward", "backward", "optimizer", "all_reduce", "send", …)
-  std::uint16_t stream = 0;  // into Trace::streams; of our own programs: Stream
+  std::uint16_t stream = 0;  // into Trace::streams; for our own programs, a Stream
   std::uint8_t phase = 0;    // Phase
   std::int16_t stage = -1;
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
-  std::int64_t bytes = 0;     // payload of a transfer
-  std::int32_t channel = -1;  // transfers that belong together across ranks share (channel, seq):
-  std::int32_t seq = -1;      // a group's n-th collective; a pair's n-th message
+  std::int64_t bytes = 0;  // payload of a transfer
+  /// Transfers that belong together across ranks share (channel, seq): the n-th collective of a
+  /// group, or the n-th message of a pair.
+  std::int32_t channel = -1;
+  std::int32_t seq = -1;
   bool operator==(const TraceOp&) const = default;
 };
 
@@ -42,8 +44,8 @@ struct TraceRole {
   bool operator==(const TraceRole&) const = default;
 };
 
-/// One span brought about another where no transfer says so: a kernel and its launch ("ac2g"), a
-/// backward op and the forward op that recorded it ("fwdbwd").
+/// Says that one span caused another, where no transfer does: a launch and its kernel ("ac2g"), or
+/// a forward op and the backward op that it recorded ("fwdbwd").
 struct Flow {
   std::int32_t kind = 0;           // into Trace::names
   std::uint32_t from = 0, to = 0;  // into Trace::spans
@@ -58,7 +60,7 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
-/// One finished training step, told as it happens.
+/// The figures of one training step; backends report them as soon as the step has ended.
 struct StepResult {
   int step = 0;  // 0-based, counted from the start of training
   double loss = 0;
@@ -70,26 +72,25 @@ struct StepResult {
 
 struct Trace {
   int format_version = 1;
-  std::string backend;  // "sim", "cpu", "cuda"; of a trace from elsewhere: "kineto"
+  std::string backend;  // name of the backend, such as "sim"; "kineto" for a trace from elsewhere
   std::string program_hash;
-  SimTime clock_uncertainty{};  // spans of ranks in different processes: ± this
+  SimTime clock_uncertainty{};  // how far clocks of different processes may differ
   std::vector<std::string> names;
   std::vector<std::string> rank_labels;  // "rank 3 (pp1 dp1)", by rank
   std::vector<std::string> streams;      // by stream index
   std::vector<TraceRole> roles;
   std::vector<std::int32_t> role_of_rank;
-  std::vector<std::vector<Rank>>
-      instances;  // by collective channel, by rank: smallest rank of the
-                  // rank's own group, -1 outside; ops of two ranks belong
-                  // together if channel, seq and instance are equal
-  std::vector<Rank>
-      same_as;              // by rank: the rank whose spans stand for it (itself if it has its own)
+  /// By collective channel, then by rank: the smallest rank of the rank's own group, -1 if it is in
+  /// none. Ops of two ranks belong together if channel, seq and instance are equal.
+  std::vector<std::vector<Rank>> instances;
+  /// By rank: the rank whose spans stand for it; the rank itself if it has spans of its own.
+  std::vector<Rank> same_as;
   std::vector<Span> spans;  // sorted by (step, rank, stream, begin); disjoint on a stream
-  std::vector<Flow> flows;  // sorted by (from, to); traces from elsewhere
+  std::vector<Flow> flows;  // sorted by (from, to); only in traces from elsewhere
   std::vector<std::string> memory_kinds;
-  std::vector<MemorySample> memory;       // sorted by (rank, time); first traced step
-  std::vector<std::int64_t> peak_memory;  // by rank: bytes of the arena that was really allocated
-  std::vector<StepResult> steps;          // real backends: every step, traced or not
+  std::vector<MemorySample> memory;       // of the first traced step, sorted by (rank, time)
+  std::vector<std::int64_t> peak_memory;  // by rank: bytes of the arena as allocated
+  std::vector<StepResult> steps;          // of every step, traced or not; real backends only
   bool operator==(const Trace&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// arrange: one sweep over each track in time order.
+// arrange: goes over each track once, in time order.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -13,10 +13,10 @@ namespace lockstep::kineto {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
-constexpr std::uint32_t kMostLanes = 4096;  // of a track: no call stack is that deep
+constexpr std::uint32_t kMostLanes = 4096;  // per track; no call stack is that deep
 constexpr std::string_view kLaunch = "ac2g", kOldLaunch = "async_cpu_to_gpu";
 
-/// Gives each event the first lane that is free: for calls that nest, how deep it is.
+/// Gives each event the first lane that is free. For nested calls, that is their depth.
 class Lanes {
  public:
   std::uint32_t place(Nanoseconds begin, Nanoseconds end) {
@@ -38,12 +38,12 @@ class Lanes {
  private:
   template <class T>
   using LeastFirst = std::priority_queue<T, std::vector<T>, std::greater<>>;
-  LeastFirst<std::pair<Nanoseconds, std::uint32_t>> busy_;  // by end
+  LeastFirst<std::pair<Nanoseconds, std::uint32_t>> busy_;  // ordered by end
   LeastFirst<std::uint32_t> free_;
   std::uint32_t lanes_ = 0;
 };
 
-/// Where ProfilerStep annotations of the host begin, ascending.
+/// The steps of a file, told from the begins of the host's ProfilerStep annotations.
 class Steps {
  public:
   Steps(const File& file, const NameTable& names) {
@@ -54,7 +54,8 @@ class Steps {
     }
     std::sort(begins_.begin(), begins_.end());
   }
-  /// The last that began by `time`; before the first, the first; 0 without any.
+  /// The last step that began by `time`, or the first step if `time` is before it; 0 if the file
+  /// has none.
   std::int32_t at(Nanoseconds time) const {
     if (begins_.empty()) return 0;
     const auto next = std::upper_bound(begins_.begin(), begins_.end(), time,
@@ -102,7 +103,8 @@ class Arranger {
     return file_.tracks[static_cast<std::size_t>(e.track)].family;
   }
 
-  /// The flow ends that bind to `track`: those of its (pid, tid), if no track of that comes first.
+  /// The range of flow ends that bind to `track`: those of its (pid, tid), if it is the first track
+  /// of that place in the order Host, Device, DeviceSync.
   std::pair<std::size_t, std::size_t> flow_ends_of(std::int32_t track) const {
     const Track& t = file_.tracks[static_cast<std::size_t>(track)];
     const Place& place = file_.places[static_cast<std::size_t>(t.place)];
@@ -118,8 +120,8 @@ class Arranger {
             static_cast<std::size_t>(range.second - file_.flow_ends.begin())};
   }
 
-  /// Lanes, marks that calls inherit, and the events that flow ends bind to: the innermost that is
-  /// open at that time. False: too many lanes.
+  /// Sets lanes and the marks that calls inherit, and binds each flow end to the innermost event
+  /// that is open at its time. False: too many lanes.
   bool sweep(std::int32_t track, std::uint32_t begin, std::uint32_t end) {
     const Family family = file_.tracks[static_cast<std::size_t>(track)].family;
     const bool nests = family == Family::Host || family == Family::DeviceAnnotation;
@@ -151,7 +153,7 @@ class Arranger {
     return true;
   }
 
-  /// What a device does belongs to the step, and has the phase, of the call that launched it.
+  /// Gives the events of devices the step and the phase of the call that launched them.
   void follow_launches() {
     std::vector<std::pair<std::int32_t, std::uint32_t>> launches;
     for (std::uint32_t i = 0; i < file_.events.size(); ++i) {
@@ -161,7 +163,7 @@ class Arranger {
     std::sort(launches.begin(), launches.end());
     const Steps steps(file_, names_);
     std::int32_t track = -1;
-    std::vector<std::int32_t> last_step;  // by lane: a lane's steps follow each other
+    std::vector<std::int32_t> last_step;  // by lane, on which steps follow each other
     for (std::uint32_t i = 0; i < file_.events.size(); ++i) {
       Event& e = event(i);
       e.step = steps.at(e.begin);
@@ -190,8 +192,8 @@ class Arranger {
     return (launch.marks & OptimizerMark) != 0 ? Kind::Optimizer : Kind::Forward;
   }
 
-  /// Each end to the last beginning of its id by then. Launches are known already where the file
-  /// has correlations.
+  /// Links each end of a flow to the last begin of its id before it. Flows of launches are skipped
+  /// where correlations have told the launches already.
   void follow_flows() {
     const auto known = [&, linked = !file_.links.empty()](const FlowEnd& f) {
       return linked && (names_[f.name] == kLaunch || names_[f.name] == kOldLaunch);
@@ -223,7 +225,7 @@ class Arranger {
 
   File& file_;
   NameTable& names_;
-  std::vector<std::uint32_t> bound_;  // by flow end: the event, kNone
+  std::vector<std::uint32_t> bound_;  // by flow end: the event that it binds to, or kNone
   bool has_backward_ = false;
 };
 

@@ -1,4 +1,4 @@
-// assemble: streams get their names, events their ops, and all of them one order.
+// assemble: names the streams, gives each event its op, and puts all spans in one order.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -14,7 +14,7 @@
 namespace lockstep::kineto {
 namespace {
 
-/// The last number of `text` and what stands before it; -1: none.
+/// The number at the end of `text` and what stands before it; -1: no number.
 std::pair<std::string, std::int64_t> split_number(const std::string& text) {
   const std::size_t last = text.find_last_not_of("0123456789");
   const std::size_t begin = last == std::string::npos ? 0 : last + 1;
@@ -23,10 +23,10 @@ std::pair<std::string, std::int64_t> split_number(const std::string& text) {
   return {text.substr(0, begin), number};
 }
 
-/// Where a track stands among the streams of a rank, and its name.
+/// A stream of a rank: its place among the others, and its name.
 struct StreamKey {
   Family family = Family::Device;
-  std::int64_t device = 0;  // 0: the rank's first
+  std::int64_t device = 0;  // 0: the rank's first device
   std::int64_t number = -1;
   std::string name;
   std::uint16_t lane = 0;
@@ -36,8 +36,9 @@ struct StreamKey {
   }
 };
 
-/// Names of a file's tracks that mean the same in every file: device streams by number, threads by
-/// what they are and their order, never by the numbers that a system gave them.
+/// Names for a file's tracks that mean the same in every file. Device streams keep their numbers.
+/// Threads are named by what they are and by their order, since the system's thread numbers differ
+/// between files.
 class TrackNames {
  public:
   explicit TrackNames(const File& file) : file_(file), keys_(file.tracks.size()) {
@@ -71,7 +72,7 @@ class TrackNames {
   const Place& place(std::size_t track) const {
     return file_.places[at(file_.tracks[track].place)];
   }
-  /// Numbers by value, before strings.
+  /// Sort key of an id as written: numbers sort by value and come before strings.
   static std::pair<std::int64_t, std::string> order(const std::string& id) {
     const std::int64_t number = split_number(id).second;
     return {id.starts_with('"') ? std::numeric_limits<std::int64_t>::max() : number, id};
@@ -92,7 +93,7 @@ class TrackNames {
     keys_[t] = {family, device, number, std::move(name), 0};
   }
 
-  /// "thread 1234 (python)": "host python".
+  /// The name of a host thread: "host python" for the label "thread 1234 (python)".
   static std::string thread_name(const Place& p) {
     if (p.tid.starts_with('"')) return bare(p.tid);
     if (p.pid.starts_with('"')) return bare(p.pid);
@@ -163,7 +164,7 @@ class Assembler {
   }
 
  private:
-  /// Each file's first event is at its start, and none is longer than SimTime can tell.
+  /// Sets the common origin of time. Fails if files begin too far apart for SimTime.
   Result<void> find_origin() {
     const auto [first, last] = std::minmax_element(starts_.begin(), starts_.end());
     constexpr Nanoseconds kLongest = std::numeric_limits<Nanoseconds>::max() / 1000;
@@ -179,7 +180,7 @@ class Assembler {
   Result<void> name_streams() {
     std::map<StreamKey, std::uint16_t> streams;
     std::vector<TrackNames> names;
-    std::vector<std::vector<std::uint16_t>> lanes(files_.size());  // the last, by track
+    std::vector<std::vector<std::uint16_t>> lanes(files_.size());  // by track: its last lane
     for (std::size_t f = 0; f < files_.size(); ++f) {
       names.emplace_back(files_[f]);
       lanes[f].assign(files_[f].tracks.size(), 0);
@@ -220,7 +221,7 @@ class Assembler {
     return streams_[file][at(e.track)][e.lane];
   }
 
-  /// order_: a file's events by (step, stream, begin).
+  /// Fills order_ with a file's events sorted by (step, stream, begin).
   void sort_events(std::size_t f) {
     const std::vector<Event>& events = files_[f].events;
     std::vector<std::uint32_t>& order = order_[f];
@@ -269,7 +270,7 @@ class Assembler {
         {static_cast<Rank>(f), op(f, e), e.step, time(e.begin), time(active), time(e.end)});
   }
 
-  /// Step by step, rank by rank; flows follow their events.
+  /// Adds the spans step by step, within a step rank by rank, then the flows between them.
   void add_spans() {
     std::size_t count = 0;
     for (const File& file : files_) count += file.events.size();

@@ -57,11 +57,11 @@ Field args_field(std::string_view key) {
 std::optional<std::int64_t> parse_time(std::string_view digits) {
   const bool negative = digits.starts_with('-');
   std::int64_t value = 0;
-  int decimals = -1;  // before the point
+  int decimals = -1;  // -1: before the point
   for (const char c : digits.substr(negative ? 1 : 0)) {
     if (c == '.' && decimals < 0) {
       decimals = 0;
-    } else if (c < '0' || c > '9') {  // an exponent, NaN, Inf
+    } else if (c < '0' || c > '9') {  // perhaps an exponent, NaN or Inf
       double real = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), real);
       if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Keys and numbers of a Kineto event as they are written. Internal to core/trace.
+// Keys and numbers of a Kineto event as they are written. Internal to core/trace/kineto.
 #pragma once
 
 #include <charconv>
@@ -10,7 +10,7 @@
 
 namespace lockstep::kineto {
 
-/// Keys that mean something, of an event and of its "args".
+/// The keys of an event and of its "args" that the import reads.
 enum class Field : std::uint8_t {
   Other,
   Ph,
@@ -39,7 +39,8 @@ enum class Field : std::uint8_t {
 Field event_field(std::string_view key);
 Field args_field(std::string_view key);
 
-/// Microseconds as nanoseconds, rounded; nothing if they are none or beyond kLatest either way.
+/// Microseconds, as written, in nanoseconds, rounded. Nothing if `digits` is not a number, or
+/// beyond ±kLatest.
 inline constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max() / 4;  // 2043
 std::optional<std::int64_t> parse_time(std::string_view digits);
 

@@ -1,5 +1,5 @@
-// One Kineto file: first as it stands (parse_file), then in order (arrange). Internal to
-// core/trace.
+// The parts of an import: one Kineto file as it stands (parse_file) and in order (arrange), then
+// what joins the files of several ranks. Internal to core/trace/kineto.
 #pragma once
 
 #include <array>
@@ -15,38 +15,39 @@
 
 namespace lockstep::kineto {
 
-/// Files have no finer times, and count from 1970, where picoseconds would overflow.
+/// The time of events. Files have no finer times, and picoseconds since 1970 would overflow.
 using Nanoseconds = std::int64_t;
 
 struct Event {
-  Nanoseconds begin = 0, end = 0;  // since the file's first
+  Nanoseconds begin = 0, end = 0;  // since the file's first event
   std::int32_t name = 0;           // into the shared names
   std::int32_t track = 0;          // into File::tracks
   std::int32_t transfer = -1;      // into File::transfers
-  std::int32_t correlation = -1;   // a launch and what it launched share it; -1: none
+  std::int32_t correlation = -1;   // shared by a launch and what it launched; -1: none
   std::int32_t step = 0;
   Kind kind = Kind::Host;
   std::uint8_t marks = 0;  // bit set of Mark
-  std::uint16_t lane = 0;  // of its track: 0, or more where it overlaps others
+  std::uint16_t lane = 0;  // within its track; above 0 where it overlaps others
 };
 
-/// What an event's name says about the ops below it.
+/// What an event's name says about the ops that it calls.
 enum Mark : std::uint8_t { BackwardMark = 1, OptimizerMark = 2 };
 
 /// What NCCL's metadata says of a collective or message, or the size of a copy.
 struct Transfer {
   std::int64_t bytes = 0;   // of the unsharded buffer
   std::int32_t group = -1;  // into File::groups
-  std::int64_t seq = -1;    // Seq
+  std::int64_t seq = -1;    // NCCL's sequence number; -1: not in the file
   int source = -1, destination = -1;
-  // By match_transfers: TraceOp's, and how long the last member to arrive took.
+  // Set by match_transfers: channel and seq of TraceOp, and the time of the member that arrived
+  // last.
   std::int32_t channel = -1, number = -1;
   Nanoseconds shortest = -1;
 };
 
 struct ProcessGroup {
   std::string name;
-  std::vector<int> ranks;  // the first 30 at least; empty: unknown
+  std::vector<int> ranks;  // at least the first 30 (a file may stop there); empty: unknown
 };
 
 struct Track {
@@ -54,18 +55,19 @@ struct Track {
   Family family = Family::Host;
 };
 
-/// A (pid, tid) of the file.
+/// One (pid, tid) of the file.
 struct Place {
   std::string pid, tid;  // as written; strings keep their quotes
   std::string label;     // thread_name
   std::array<std::int32_t, kNumFamilies> tracks{-1, -1, -1, -1};
 };
 
-/// "s" and "f" events; they bind to the event that is open there.
+/// One end of a flow (an "s" or "f" event). It binds to the event that is open at its place and
+/// time.
 struct FlowEnd {
   Nanoseconds time = 0;
   std::uint64_t id = 0;
-  std::int32_t name = 0;   // of the flow: its category
+  std::int32_t name = 0;   // the flow's category
   std::int32_t place = 0;  // into File::places
   bool begins = false;
 };
@@ -77,38 +79,40 @@ struct Link {
 
 struct File {
   std::string path;
-  bool has_events = false;         // a list of events, empty perhaps; else it is no trace
-  int rank = -1, world_size = -1;  // of distributedInfo
+  bool has_events = false;  // it has a list of events, perhaps empty; otherwise it is no trace
+  int rank = -1, world_size = -1;  // from distributedInfo
   Nanoseconds start = 0;           // of the first event
   bool wall_clock = false;         // `start` counts from 1970
   std::vector<Place> places;
   std::vector<Track> tracks;
-  std::vector<Event> events;  // arrange: sorted by (track, begin, longest first)
+  std::vector<Event> events;  // after arrange: sorted by (track, begin, longest first)
   std::vector<Transfer> transfers;
   std::vector<ProcessGroup> groups;
-  std::vector<FlowEnd> flow_ends;  // arrange: spent
-  std::vector<Link> links;         // by arrange
+  std::vector<FlowEnd> flow_ends;  // after arrange: no longer of use
+  std::vector<Link> links;         // filled by arrange
   ImportCounts counts;
-  std::optional<SourceSpan> cut_off;  // the file ends here, in the middle
+  std::optional<SourceSpan> cut_off;  // where the file ends, if that is in the middle
 };
 
-/// ErrorKind::Parse, of no line in particular.
+/// An error of kind Parse that names the file, but no line of it.
 Error bad_file(const std::string& path, const std::string& what);
 
-/// Reads `path`. Errors: Parse, with line and column (and the byte): not JSON, not a trace, a time
-/// that is none; Parse "cancelled".
+/// Reads `path`. Errors: Parse, with line and column (and the byte), if it is not JSON, not a
+/// trace, or has a time that is none; Parse "cancelled".
 Result<File> parse_file(const std::string& path, NameTable& names, const ImportOptions& options);
 
-/// Sorts events, gives each a lane of its track on which nothing overlaps it, its step, and the
-/// phase of the op that launched it; pairs flows. Error: Parse, more lanes than any call stack has.
+/// Sorts events, and gives each a lane of its track on which nothing overlaps it, its step, and the
+/// phase of the op that launched it. Pairs the ends of flows. Error: Parse if there are more lanes
+/// than any call stack has.
 Result<void> arrange(File& file, NameTable& names);
 
-/// Collectives and messages that are one across files: which, and what that says of the clocks.
+/// Which collectives and messages of different files are the same one, and what they say about the
+/// clocks.
 struct Matches {
   std::vector<std::vector<Rank>> instances;  // Trace::instances
   std::int64_t unmatched = 0;
-  /// Of two files: how much later after its own start the second says that a collective ended
-  /// which both took part in.
+  /// For a collective in which both files took part: by how much its end, counted from the file's
+  /// own start, is later in file b than in file a.
   struct Difference {
     std::int32_t a = 0, b = 0;
     Nanoseconds later = 0;
@@ -116,20 +120,21 @@ struct Matches {
   std::vector<Difference> differences;  // sorted by (a, b, later)
 };
 
-/// Files are by rank of the trace. A collective is known by its group and NCCL's sequence number;
-/// where that is not in the file, it is the group's n-th of the step if all members agree on what
-/// their collectives of that step are.
+/// Matches transfers between files, which are given by rank of the trace. A collective is
+/// identified by its group and NCCL's sequence number. Where files have no such numbers, the n-th
+/// collective of a group in a step matches that of the other members, if all members agree on the
+/// group's collectives of that step.
 Matches match_transfers(std::vector<File>& files);
 
 struct Clocks {
-  std::vector<Nanoseconds> starts;  // by file, against the first file's
+  std::vector<Nanoseconds> starts;  // by file, relative to the first file's
   Nanoseconds uncertainty = 0;
   std::vector<std::string> remarks;
 };
 Clocks align_clocks(const std::vector<File>& files, const Matches& matches);
 
-/// Fills names' other half of `trace`: streams, roles, spans, flows. Files are by rank of the
-/// trace. Error: Parse, more than SimTime or a stream's index can tell.
+/// Fills the streams, roles, spans and flows of `trace`. Files are given by rank of the trace.
+/// Error: Parse if times exceed SimTime, or streams the range of their index.
 Result<void> assemble(const std::vector<File>& files, const Clocks& clocks, NameTable& names,
                       Trace& trace);
 

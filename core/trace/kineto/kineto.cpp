@@ -1,4 +1,4 @@
-// read_kineto: files -> one Trace.
+// read_kineto: makes one Trace of several files.
 #include "core/trace/kineto/kineto.hpp"
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-using namespace kineto;  // NOLINT: this file is its front
+using namespace kineto;  // NOLINT: this file is the public face of that namespace
 namespace fs = std::filesystem;
 
-/// "rank3", "rank_3", "rank-3" in a file's name; -1: nothing of the kind.
+/// The rank in a file's name, as "rank3", "rank_3" or "rank-3"; -1: none.
 int rank_in_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   for (std::size_t found = name.find("rank"); found != std::string::npos;
@@ -31,7 +31,8 @@ int rank_in_name(const std::string& path) {
   return -1;
 }
 
-/// Ranks by which files are sorted; an error if two have one.
+/// Gives every file its rank and sorts the files by it. Returns remarks; an error if two files have
+/// the same rank.
 Result<std::vector<std::string>> name_ranks(std::vector<File>& files) {
   std::vector<std::string> remarks;
   int unknown = 0;
@@ -82,7 +83,8 @@ void remark_counts(const ImportCounts& c, std::vector<std::string>& remarks) {
   remark(c.not_spans, "instant or counter", "instants and counters", "left out");
 }
 
-/// What `options` asks of one file among others, by size.
+/// Options for one file of several: its progress of 0 to 1 is reported as `done` to `done` +
+/// `share`.
 ImportOptions part_of(const ImportOptions& options, double done, double share) {
   ImportOptions part{options.cancel, nullptr};
   if (options.progress) {
@@ -132,7 +134,7 @@ bool is_json(const fs::path& path) {
   return name.ends_with(".json") || name.ends_with(".json.gz");
 }
 
-/// Ours says so in its first line.
+/// Whether the file is a trace of ours, which says so in its first line.
 bool is_ours(const std::string& path) {
   GzipReader file(path);
   std::string head(256, '\0');
@@ -156,7 +158,7 @@ ImportCounts& ImportCounts::operator+=(const ImportCounts& o) {
 
 namespace {
 
-/// `strangers`: JSON that is no trace may be among the files.
+/// `strangers`: the files may include JSON that is no trace.
 Result<ImportedTrace> read_files(const std::vector<std::string>& paths, bool strangers,
                                  const ImportOptions& options) {
   ImportedTrace imported;

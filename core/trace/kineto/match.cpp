@@ -1,4 +1,4 @@
-// match_transfers and align_clocks: what several files say about one collective.
+// match_transfers and align_clocks: compare what several files say about one collective.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -12,19 +12,19 @@
 namespace lockstep::kineto {
 namespace {
 
-/// One member's part.
+/// One member's part in a transfer.
 struct Part {
-  std::int32_t group = 0;           // of all files: a process group, or a pair of ranks in it
+  std::int32_t group = 0;           // id in Groups: a process group, or a pair of ranks in one
   bool message = false;             // between a pair
-  std::int64_t seq = -1, step = 0;  // the step only where there is no sequence number
+  std::int64_t seq = -1, step = 0;  // step is 0 where there is a sequence number
   std::int32_t file = 0;
   Nanoseconds begin = 0;
   std::uint32_t event = 0;
   auto key() const { return std::tie(group, seq, step); }
 };
 
-/// Groups of all files. Two groups may have one name (replicas that count alike), never one name
-/// and one first rank.
+/// Numbers the process groups of all files. Two groups may have the same name (replicas that count
+/// alike), but never the same name and the same first rank.
 class Groups {
  public:
   explicit Groups(const std::vector<File>& files) : files_(files) {}
@@ -36,7 +36,8 @@ class Groups {
     return add({group.name, first_rank(group), t.source, t.destination}, file);
   }
 
-  /// Channels: names of groups first, with an instance per first rank; then pairs, one each.
+  /// Assigns channels. Each name of groups has one, with an instance for each first rank; after
+  /// them, each pair has one.
   void number(std::vector<std::vector<Rank>>& instances) {
     std::map<std::string, std::int32_t> channel_of_name;
     for (const auto& [key, id] : ids_) {
@@ -79,7 +80,8 @@ class Groups {
   std::vector<std::int32_t> channels_;           // by id
 };
 
-/// Whether all members leave together: none has the result before the last has brought its part.
+/// Whether all members of such a collective leave it together, because none has its result before
+/// the last member has come.
 bool ends_together(Kind kind) {
   return kind == Kind::AllReduce || kind == Kind::AllGather || kind == Kind::ReduceScatter ||
          kind == Kind::AllToAll || kind == Kind::Barrier;
@@ -122,7 +124,7 @@ class Matcher {
         const bool message =
             e.kind == Kind::Send || e.kind == Kind::Recv || e.kind == Kind::SendRecv;
         if (message && (t.source < 0 || t.destination < 0)) {
-          ++matches_.unmatched;  // who with whom is not told
+          ++matches_.unmatched;  // the file does not say who sends to whom
           continue;
         }
         const auto id = static_cast<std::int32_t>(f);
@@ -138,7 +140,8 @@ class Matcher {
     });
   }
 
-  /// Parts of one key, by file: the n-th of each file are one transfer if all files agree.
+  /// Matches the parts of one key, which are sorted by file: the n-th parts of all files are one
+  /// transfer, if all files agree.
   void match(Iterator begin, Iterator end) {
     std::vector<std::pair<Iterator, Iterator>> members;
     for (auto from = begin; from != end;) {
@@ -195,7 +198,8 @@ std::string microseconds_text(Nanoseconds t) {
 Matches match_transfers(std::vector<File>& files) { return Matcher(files).match(); }
 
 Clocks align_clocks(const std::vector<File>& files, const Matches& matches) {
-  /// Between two files: the median difference and the median deviation from it.
+  /// What two files tell of each other's clocks: the median difference, and the median deviation
+  /// from it.
   struct Edge {
     std::int32_t a = 0, b = 0;
     Nanoseconds later = 0, deviation = 0;
@@ -214,14 +218,15 @@ Clocks align_clocks(const std::vector<File>& files, const Matches& matches) {
                      static_cast<std::size_t>(end - begin)});
     begin = end;
   }
-  // The pairs that know most of each other first.
+  // Pairs with the most collectives in common come first.
   std::stable_sort(edges.begin(), edges.end(),
                    [](const Edge& x, const Edge& y) { return x.count > y.count; });
 
   Clocks clocks;
   const bool wall =
       std::all_of(files.begin(), files.end(), [](const File& f) { return f.wall_clock; });
-  constexpr Nanoseconds kFar = std::numeric_limits<Nanoseconds>::max() / 2;  // refused later
+  constexpr Nanoseconds kFar =
+      std::numeric_limits<Nanoseconds>::max() / 2;  // assemble refuses what is further apart
   std::vector<bool> known(files.size(), false);
   clocks.starts.assign(files.size(), 0);
   Nanoseconds largest = 0;

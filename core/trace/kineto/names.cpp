@@ -30,7 +30,7 @@ std::string_view to_string(Kind kind) {
 }
 
 Category category_of(std::string_view cat) {
-  // Capitals: PyTorch before 1.11.
+  // Names with capitals are those of PyTorch before 1.11.
   constexpr Category kKernel{Family::Device, Kind::Compute};
   constexpr Category kMemcpy{Family::Device, Kind::Memcpy};
   constexpr Category kMemset{Family::Device, Kind::Memset};
@@ -60,7 +60,7 @@ Kind kind_of_collective(std::string_view name) {
     const auto u = static_cast<unsigned char>(c);
     if (std::isalpha(u)) letters += static_cast<char>(std::tolower(u));
   }
-  // Longer names before those that they hold.
+  // A name that contains another one comes before it.
   constexpr std::array<std::pair<std::string_view, Kind>, 13> kParts = {{
       {"allreduce", Kind::AllReduce},
       {"allgather", Kind::AllGather},

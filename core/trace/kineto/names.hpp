@@ -1,5 +1,5 @@
-// What the names in a Kineto file mean: categories of events, collectives, element types.
-// After kineto's output_json.cpp and PyTorch's ParamCommsUtils. Internal to core/trace.
+// What the names in a Kineto file mean: categories of events, collectives, element types. They
+// follow Kineto's output_json.cpp and PyTorch's ParamCommsUtils. Internal to core/trace/kineto.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ enum class Kind : std::uint8_t {
 };
 std::string_view to_string(Kind kind);
 
-/// Whose time an event takes: each family of a (pid, tid) is a track of its own, so that an
+/// Whose time an event takes. Each family of a (pid, tid) is a track of its own, so that an
 /// annotation over kernels, or a wait among them, does not count as overlapping them.
 enum class Family : std::uint8_t { Device, DeviceSync, DeviceAnnotation, Host };
 inline constexpr int kNumFamilies = 4;
@@ -46,20 +46,22 @@ struct Category {
   Kind kind = Kind::Host;
 };
 
-/// Of an event's "cat"; unknown ones are the host's. NCCL kernels are told apart by their name.
+/// The category for an event's "cat"; unknown ones belong to the host. NCCL's kernels are told from
+/// others by their name (is_collective_kernel).
 Category category_of(std::string_view cat);
 
-/// "allreduce", "_allgather_base", "ncclDevKernel_SendRecv(…)".
+/// The kind of a collective or message, from names such as "allreduce", "_allgather_base" or
+/// "ncclDevKernel_SendRecv(…)".
 Kind kind_of_collective(std::string_view name);
 bool is_collective_kernel(std::string_view name);
 
-/// Of torch's scalar types ("BFloat16"); 0: unknown.
+/// Bytes of an element of torch's scalar type ("BFloat16"); 0: unknown.
 std::int64_t bytes_of_dtype(std::string_view dtype);
 
-/// "[0, 1, 2, ...]": the ranks before the dots.
+/// The ranks in "[0, 1, 2, ...]", up to the dots.
 std::vector<int> parse_ranks(std::string_view text);
 
-/// "ProfilerStep#12": 12; -1: another name.
+/// The step in the name "ProfilerStep#12", here 12; -1 for any other name.
 std::int32_t step_of(std::string_view name);
 
 }  // namespace lockstep::kineto

@@ -1,4 +1,4 @@
-// parse_file: a SAX pass over one file; nothing of it is kept but its events.
+// parse_file: a SAX pass over one file, of which only the events are kept.
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
@@ -25,7 +25,8 @@ std::uint64_t flow_id(std::string_view text) {
   return number != 0 ? number : std::hash<std::string_view>{}(text);
 }
 
-/// Files of 2020 write a thread's number as a string in its events and as a number in its flows.
+/// Whether an id is a number even if it is written as a string: files of 2020 write a thread's
+/// number as a string in its events and as a number in its flows.
 bool is_number(std::string_view id) {
   return !id.empty() && id.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -93,7 +94,8 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     return true;
   }
 
-  /// B and E events in pairs; times from the first event on. False: they span too long.
+  /// Pairs B and E events, and makes times relative to the first event. False: the events span too
+  /// long a time.
   bool finish() {
     pair_begins_and_ends();
     Nanoseconds first = kLatest, last = -kLatest;
@@ -115,7 +117,8 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   enum class Section { None, Events, Distributed };
   enum class Shape { Scalar, Object, Array };
 
-  /// The event that is being read. Strings keep their memory from one event to the next.
+  /// The event that is being read. It is reused, so that strings keep their memory from one event
+  /// to the next.
   struct Current {
     char ph = 0;
     std::string name, cat, pid, tid, id, label, collective, group, group_ranks;
@@ -144,7 +147,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     events_depth_ = 0;
   }
 
-  /// Whether a value may stand where it is about to.
+  /// Whether a value of this shape may stand at the present place.
   bool allowed(Shape shape) {
     text_.value_seen();
     if (section_ != Section::Events) return true;
@@ -256,7 +259,8 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     }
   }
 
-  /// "ranks" of a process group is a list in older files, a string in newer ones.
+  /// Takes a value of distributedInfo. "ranks" of a process group is a list in older files and a
+  /// string in newer ones.
   void distributed(std::string_view text, bool is_string) {
     if (depth_ == 2 && key_ == "rank") file_.rank = parse_integer<int>(text, -1);
     if (depth_ == 2 && key_ == "world_size") file_.world_size = parse_integer<int>(text, -1);
@@ -342,7 +346,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     return true;
   }
 
-  /// Kind and size of a collective, a message or a copy.
+  /// Sets kind and transfer of an event that is a collective, a message or a copy.
   void describe(Event& e) {
     const Current& c = current_;
     Transfer t;
@@ -369,7 +373,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   bool end_flow() {
     const Current& c = current_;
     if (!c.ts) return fail(R"(an event without "ts")");
-    const bool old_launch = c.cat == "async" && c.name == "launch";  // of 2020
+    const bool old_launch = c.cat == "async" && c.name == "launch";  // as in files of 2020
     FlowEnd end{*c.ts, flow_id(c.id),
                 names_.id(old_launch      ? "ac2g"
                           : c.cat.empty() ? c.name
@@ -381,7 +385,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     return true;
   }
 
-  /// Of the current event's (pid, tid).
+  /// The index of the current event's (pid, tid) in File::places.
   std::size_t place() {
     place_key_.assign(current_.pid).append(1, '\0').append(current_.tid);
     const auto [known, fresh] = place_ids_.try_emplace(place_key_, file_.places.size());
@@ -440,7 +444,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   int depth_ = 0, events_depth_ = 0;
   bool in_args_ = false, is_base_time_ = false;
   Field field_ = Field::Other;
-  std::string key_, group_;  // in distributedInfo
+  std::string key_, group_;  // while in distributedInfo
   Current current_;
   std::vector<HalfEvent> halves_;
   Nanoseconds base_time_ = 0;

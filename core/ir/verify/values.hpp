@@ -1,0 +1,181 @@
+// Values: follows what every buffer means through all roles, op by op. One rank stands for each
+// role; a role waits where it reads a message or meets a collective with other roles.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/interval_map.hpp"
+#include "core/ir/verify/meaning.hpp"
+#include "core/ir/verify/traffic.hpp"
+
+namespace lockstep::verification {
+
+/// What a formal of a function is, by its name (see FunctionBuilder).
+struct FormalRole {
+  enum What : std::uint8_t { Tensor, Weights, Gradient, Statistics, Loss, X, Dy, Data };
+  What what = Tensor;
+  std::int32_t name = -1;    // of the formal
+  std::int32_t suffix = -1;  // weights, gradient: name of what follows "w" and "gw"
+  HostData data = HostData::Tokens;
+  bool adds() const { return what == Gradient || what == Statistics || what == Loss; }
+};
+
+struct FunctionRole {
+  bool own = false;
+  std::int32_t kind = -1;  // of its layer, by name: "block"
+  Phase phase = Phase::None;
+  int segment = 0;
+  std::vector<FormalRole> formals;
+};
+
+/// One role under way.
+struct RoleRun {
+  RoleRun(const Program& program, const Role& r);
+  const Role& role;
+  Rank rank;
+  Ranges ranges;
+  std::vector<IntervalMap<Content>> held;  // by root buffer
+  std::size_t next = 0;                    // op
+  Stage stages = 0;
+  Microbatch microbatches = 0;
+  int layers = 0;
+  std::vector<std::array<std::uint8_t, 5>> segments;  // done, by layer and microbatch, by phase
+  std::vector<std::int32_t> versions;                 // of the weights, by stage and microbatch
+  std::vector<std::int32_t> kind_of_layer;
+  std::vector<std::vector<const Exchange*>> exchanges;  // by layer
+  std::map<std::int32_t, int> met;                      // by group: collectives done
+  std::map<ChannelEnd, int> sent, received;
+  OpId loss, norm;  // ops that make them and whose results must leave the rank; none: none
+  bool loss_copied = false, norm_copied = false;
+
+  std::size_t cell(int layer, Microbatch mb) const {
+    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(microbatches) +
+           static_cast<std::size_t>(mb);
+  }
+};
+
+class Values {
+ public:
+  Values(const Program& program, Faults& faults);
+  void check();
+
+ private:
+  // values.cpp
+  void read_names();
+  FunctionRole role_of(const Function& function);
+  std::int32_t name(std::string_view text);
+  void place_units(RoleRun& run);
+  void run_roles();
+  bool step(RoleRun& run);  // false: it waits
+  void finish();
+  void finish(RoleRun& run);
+  bool fault(const RoleRun& run, OpId id, const std::string& what);
+  std::string text(const Meaning& meaning) const;
+  std::string text(PatternId pattern) const;
+  const std::string& unit_name(std::int32_t unit) const {
+    return unit_names_[static_cast<std::size_t>(unit)];
+  }
+
+  // contents.cpp: what arguments hold
+  bool holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& out);  // false: waits
+  bool holds(RoleRun& run, const Touch& touch, std::vector<Held>& out);
+  bool content(RoleRun& run, const Touch& touch, Content& out);
+  bool receive(RoleRun& run, const Touch& touch);
+  std::optional<Content> unite(const std::vector<Held>& held) const;
+  void put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held);
+  void put(RoleRun& run, const Touch& touch, const std::vector<Held>& held);
+  /// A view of each rank's own piece of a whole buffer, and back.
+  PatternId piece_of_whole(PatternId whole, const Group& group);
+  PatternId whole_of_piece(PatternId piece, const Group& group);
+  template <class Change>
+  PatternId changed(PatternId pattern, const Group& group, Change&& change);
+
+  // layer_calls.cpp: functions of layers
+  bool layer_call(RoleRun& run, OpId id);
+  bool in_order(RoleRun& run, OpId id, const FunctionRole& function);
+  bool overlaps(const RoleRun& run, OpId id);
+  bool check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t formal,
+                  const Content& found);
+  bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
+  bool add_terms(RoleRun& run, OpId id, const FunctionRole& function, const Summary& summary);
+  Meaning expected(const FormalRole& formal, int layer, Microbatch mb) const;
+  int& bound_unit(int layer, std::int32_t suffix);
+
+  // update_calls.cpp: copies, sums, norms and optimizers, each a function of one kernel
+  static bool is_update(const Function& function);
+  bool update_call(RoleRun& run, OpId id);
+  bool copy(RoleRun& run, OpId id, const Kernel& kernel);
+  bool sum_loss(RoleRun& run, OpId id);
+  bool square(RoleRun& run, OpId id, const Kernel& kernel);
+  bool clip(RoleRun& run, OpId id);
+  bool update(RoleRun& run, OpId id, const Kernel& kernel);
+  bool whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
+                      std::int32_t version);
+  int unit_at(const RoleRun& run, std::int32_t unit) const;
+
+  // transfers.cpp: collectives, messages, host copies
+  bool collective(RoleRun& run, OpId id);
+  bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held);
+  bool join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
+            std::vector<Held>& sum);
+  static std::optional<Along> along_after(OpKind kind, Along before, bool flat);
+  bool move(RoleRun& run, OpId id, const Group& group, Held& held);
+  bool exchange_name(RoleRun& run, OpId id, Meaning& meaning);
+  bool send(RoleRun& run, OpId id);
+  bool host_copy(RoleRun& run, OpId id);
+  PatternId placed_data(const Op& op, DType dtype);
+
+  const Program& program_;
+  Faults& faults_;
+  const std::vector<int> axes_;
+  Patterns patterns_;
+  Summaries summaries_;
+  std::vector<RoleRun> runs_;
+  std::vector<std::string> names_, unit_names_;
+  std::map<std::string, std::int32_t, std::less<>> name_ids_;
+  std::map<std::string, std::int32_t> unit_ids_;
+  std::vector<FunctionRole> functions_;
+  std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer
+  std::map<std::pair<int, std::int32_t>, int> bound_units_;       // by layer and suffix
+  std::vector<PatternId> whole_units_;  // by unit: as a function reads its parameters
+  std::vector<Touch> touches_;          // of the call at hand
+  bool failed_ = false;
+
+  struct Use {  // a forward pass of a layer reads a unit
+    std::int32_t unit;
+    int layer;
+    Microbatch microbatch;
+    auto operator<=>(const Use&) const = default;
+  };
+  std::vector<Use> uses_;
+  struct Claim {  // that a sum has all its terms
+    const RoleRun* run;
+    OpId op;
+    Meaning sum;
+    std::int32_t version;
+  };
+  std::vector<Claim> claims_;
+  Terms all_units_;
+
+  struct Meeting {
+    std::map<std::int32_t, std::vector<Held>> by_role;
+    std::map<int, std::vector<Held>> by_coordinate;  // along "pp"
+  };
+  std::map<std::tuple<std::int32_t, Rank, int>, Meeting> meetings_;   // group, first member, which
+  using Channel = std::tuple<std::int32_t, std::int32_t, Direction>;  // from and to role
+  std::map<Channel, std::vector<std::vector<Held>>> messages_;
+  struct Receipt {
+    Channel channel;
+    std::size_t index;
+    Touch into;
+  };
+  std::vector<Receipt> receipts_;
+};
+
+}  // namespace lockstep::verification
