@@ -133,7 +133,7 @@ constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 /// all-reduce between replicas one, so that it runs beside the next unit's reduce-scatter.
 enum class Stream : std::uint8_t {
   Compute,
-  Tp,
+  Layer,  // collectives inside a layer: over "tp", "cp" or "ep"
   Gather,
   Reduce,
   Replicate,
