@@ -16,11 +16,11 @@ struct SimulatedChoice {
   std::string failure;           // "does not fit", or why it cannot be
 };
 
-/// A decoder transformer of about as many parameters, bfloat16 throughout, on A100s of the memory
-/// and interconnect asked for. Every strategy takes the same eight sequences of 2048 tokens per GPU
-/// and step, in microbatches of one per GPU; tensor parallelism comes with sequence parallelism,
-/// sharding adds gradients up in shards, and what does not fit otherwise recomputes its
-/// activations.
+/// A decoder transformer of about as many parameters, in bfloat16 with float32 masters, on A100s of
+/// the memory and interconnect asked for. Every strategy takes the same eight sequences of 2048
+/// tokens per GPU and step, in microbatches of one per GPU; tensor parallelism comes with sequence
+/// parallelism, sharding adds gradients up in shards, and what does not fit otherwise recomputes
+/// its activations.
 std::vector<SimulatedChoice> simulate_choices(const RuleQuestion& question);
 
 /// The fastest of those that fit; null: none does.

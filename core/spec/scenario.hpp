@@ -60,6 +60,8 @@ struct Scenario {
   /// Microbatches between two updates of the weights: all, where the pipeline drains first.
   int microbatches_per_update() const;
   int updates_per_step() const { return num_microbatches() / microbatches_per_update(); }
+  /// Gradients are scattered after every microbatch (StrategySpec::accumulate_sharded_gradients).
+  bool accumulates_shards() const;
   int microbatch_size() const;           // sequences
   int global_batch_size() const;         // sequences, resolved
   std::int64_t tokens_per_step() const;  // targets: tokens, or images

@@ -211,7 +211,8 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "(parameters too), got " +
                    std::to_string(p.zero_stage));
   }
-  if (p.accumulate_sharded_gradients && (p.zero_stage < 2 || p.state_shards() == 1)) {
+  if (p.accumulate_sharded_gradients == AccumulateShards::Always &&
+      (p.zero_stage < 2 || p.state_shards() == 1)) {
     faults.add("parallelism.accumulate_sharded_gradients",
                "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
                "data_parallel_shard_degree above 1");
