@@ -158,8 +158,7 @@ class GpuDriver final : public Driver {
     const cudaError_t status = cudaStreamQuery(of(stream));
     if (status == cudaSuccess) return true;
     if (status != cudaErrorNotReady) return error_of(status, "cudaStreamQuery");
-    static_cast<void>(
-        cudaGetLastError());  // clears it, as the next launch would take it for its own
+    static_cast<void>(cudaGetLastError());  // clears it, or the next launch would find it
     return false;
   }
   Result<void> synchronize(StreamHandle stream) override {
