@@ -1,4 +1,5 @@
-// lockstep recommend: the rules of thumb, each under its name, beside what the simulator says.
+// lockstep recommend: prints the rules of thumb, each with its name, and beside them what the
+// simulator says.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// "125M", "7B", "1.3e9": a count of parameters.
+/// Parses a count of parameters: "125M", "7B", "1.3e9".
 std::optional<double> parse_count(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);

@@ -1,4 +1,5 @@
-// Names of enumerators in a scenario file: choices(E{}) lists them in the order they are offered.
+// Choices: the names of enumerators in a scenario file. choices(E{}) lists them in the order in
+// which messages offer them.
 #pragma once
 
 #include <array>

@@ -22,7 +22,7 @@ std::vector<std::string> integers(int first, int last) {
   return out;
 }
 
-/// 1, 2, 4, … and, up to 64, all numbers that people divide work by.
+/// 1, 2, 4, …, and up to 64 all numbers by which people divide work.
 std::vector<std::string> degrees(int largest) {
   std::vector<std::string> out;
   for (int i : {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024}) {
@@ -54,7 +54,7 @@ std::string name_of(E value) {
 
 constexpr double kMebi = 1 << 20;
 
-/// Adds fields one by one, group by group.
+/// Collects the fields one by one, group by group.
 class FieldList {
  public:
   using Value = std::string (*)(const Scenario&);
