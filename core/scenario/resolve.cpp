@@ -230,6 +230,18 @@ class Resolver {
         !given("model", "max_seq_len")) {
       s_.model.max_seq_len = s_.training.seq_len;
     }
+    choose_precision();
+  }
+
+  /// A device with units for bfloat16 computes in it, and the optimizer keeps float32 masters, as
+  /// everybody trains on it, unless the file names a type.
+  void choose_precision() {
+    const auto& peaks = s_.cluster.device.peaks;
+    const bool units = std::any_of(peaks.begin(), peaks.end(),
+                                   [](const PeakRate& peak) { return peak.dtype == DType::BF16; });
+    const bool named = given("training", "dtype") || given("training", "mixed_precision_param");
+    if (!units || named || s_.model.architecture == Architecture::Synthetic) return;
+    s_.training.mixed_precision_param = PartDType::BF16;
   }
 
   /// Resolves data_parallel_shard_degree = -1, which, as in torchtitan, takes the ranks that the

@@ -73,7 +73,8 @@ TEST_CASE("7 B in float32 is 112 GB, 28 on four shards and 14 on eight, by formu
   const std::string name = "float32 throughout (4 + 4 + 8 B)";
   CHECK(row(four, name)[0] == "112 = 28 + 28 + 56");
   CHECK(row(four, name)[3] == "28 = 7 + 7 + 14");
-  const std::string eight = show(with(model, {"parallelism.data_parallel_shard_degree=8"})).out;
+  const std::string eight =
+      show(with(model, {"parallelism.data_parallel_shard_degree=8", "training.dtype=float32"})).out;
   CHECK(row(eight, name)[3] == "14 = 3.5 + 3.5 + 7");
   // The plan holds an eighth of the parameters and of Adam's states from beginning to end: 3.5e9
   // and 7e9 bytes are 3.26 and 6.519 GiB.
