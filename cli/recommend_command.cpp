@@ -57,7 +57,8 @@ std::string simulated_text(const RuleQuestion& question) {
   const SimulatedChoice* best = fastest(choices);
   return fmt::format("{:<20}{}\n{:<20}{}\n\n", "simulated answer",
                      best == nullptr ? "nothing fits" : best->strategy, "",
-                     "the fastest that fits: a decoder of this size in bfloat16 on A100s, 8 "
+                     "the fastest that fits: a decoder of this size on A100s, in bfloat16 with "
+                     "float32 masters, 8 "
                      "sequences of 2048 tokens per GPU") +
          table.text();
 }

@@ -105,13 +105,14 @@ std::string scenario_text(const RuleQuestion& q, const Degrees& d, bool recomput
   return model_text(q.parameters) +
          fmt::format(
              "[training]\nseq_len = 2048\nlocal_batch_size = {}\nglobal_batch_size = {}\n"
-             "dtype = \"bfloat16\"\n[parallelism]\ndata_parallel_replicate_degree = {}\n"
-             "data_parallel_shard_degree = {}\naccumulate_sharded_gradients = {}\n"
+             "mixed_precision_param = \"bfloat16\"\n[parallelism]\ndata_parallel_replicate_degree "
+             "= {}\n"
+             "data_parallel_shard_degree = {}\n"
              "tensor_parallel_degree = {}\nenable_sequence_parallel = {}\n"
              "pipeline_parallel_degree = {}\npipeline_parallel_microbatches = {}\n"
              "[activation_checkpoint]\nmode = \"{}\"\n",
-             microbatches * d.tensor, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.shard > 1,
-             d.tensor, d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
+             microbatches * d.tensor, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.tensor,
+             d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
          cluster_text(q);
 }
 

@@ -16,11 +16,11 @@ struct SimulatedChoice {
   std::string failure;           // "does not fit", or another reason
 };
 
-/// Simulates a decoder transformer of about as many parameters, in bfloat16 throughout, on A100s
-/// with the memory and the interconnect that the question names. Every strategy takes the same
-/// eight sequences of 2048 tokens per GPU and step, in microbatches of one per GPU. Tensor
-/// parallelism comes with sequence parallelism, sharding accumulates gradients in shards, and
-/// activations are recomputed if the model does not fit otherwise.
+/// Simulates a decoder transformer of about as many parameters, in bfloat16 with float32
+/// masters, on A100s with the memory and the interconnect that the question names. Every strategy
+/// takes the same eight sequences of 2048 tokens per GPU and step, in microbatches of one per GPU.
+/// Tensor parallelism comes with sequence parallelism, and activations are recomputed if the model
+/// does not fit otherwise.
 std::vector<SimulatedChoice> simulate_choices(const RuleQuestion& question);
 
 /// The fastest of those that fit; null if none does.

@@ -10,6 +10,7 @@
 
 #include "backends/backends.hpp"
 #include "backends/mpi/mpi_process.hpp"
+#include "backends/simulated_step.hpp"
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/program_file.hpp"
@@ -23,6 +24,7 @@
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
+#include "core/plan/remedies.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
@@ -331,6 +333,9 @@ std::vector<Error> run_points(const RunArguments& arguments, const Console& cons
       if (row.report) errors = check_expectations(*row.report, point.scenario.expect);
     } else {  // that a point does not fit is an answer, too, so the others go on
       errors.push_back(report.error());
+      if (!sweep && report.error().kind == ErrorKind::OutOfMemory) {
+        errors.back().message += "\n" + remedies_text(remedies(point.scenario, simulated_layout));
+      }
       row.failure = report.error().kind == ErrorKind::OutOfMemory ? "does not fit" : "failed";
     }
     rows.push_back(std::move(row));

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/memory_text.hpp"
 #include "core/base/nearest.hpp"
@@ -17,6 +18,7 @@
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/model/model.hpp"
+#include "core/plan/remedies.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/schedule/communication.hpp"
 
@@ -151,7 +153,8 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
   if (!program) return program.error();
   if (const auto fits = check_capacity(*program, scenario.cluster); !fits) {
     Error misfit = fits.error();
-    misfit.message = "does not fit: " + misfit.message;
+    misfit.message = "does not fit: " + misfit.message + "\n" +
+                     remedies_text(remedies(scenario, simulated_layout));
     report_warnings(console, {misfit});
   }
   std::optional<Rank> rank;

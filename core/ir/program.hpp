@@ -136,7 +136,7 @@ constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 /// next unit's reduce-scatter.
 enum class Stream : std::uint8_t {
   Compute,
-  Tp,
+  Layer,  // collectives inside a layer: over "tp", "cp" or "ep"
   Gather,
   Reduce,
   Replicate,

@@ -88,8 +88,6 @@ class FamilyBuilder {
     const bool pipeline = strategy.pipeline_parallel_degree > 1;
     s.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
     s.training.local_batch_size = pipeline ? microbatches * size : size;
-    s.strategy.accumulate_sharded_gradients =
-        !pipeline && microbatches > 1 && strategy.zero_stage >= 2 && strategy.state_shards() > 1;
     // Ranks that share a device share its memory. Without a figure for it there is no limit.
     const double memory = static_cast<double>(s.cluster.device.memory.v);
     const double states = state_bytes(s, parameters_) * s.cluster.ranks_per_device;

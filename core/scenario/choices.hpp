@@ -30,6 +30,11 @@ constexpr auto choices(ContextParallelMethod) {
   return Choices<ContextParallelMethod, 2>{{{"ulysses", ContextParallelMethod::Ulysses},
                                             {"allgather", ContextParallelMethod::AllGather}}};
 }
+constexpr auto choices(AccumulateShards) {
+  return Choices<AccumulateShards, 3>{{{"default", AccumulateShards::Default},
+                                       {"always", AccumulateShards::Always},
+                                       {"never", AccumulateShards::Never}}};
+}
 constexpr auto choices(ReshardAfterForward) {
   return Choices<ReshardAfterForward, 3>{{{"default", ReshardAfterForward::Default},
                                           {"always", ReshardAfterForward::Always},

@@ -61,6 +61,8 @@ struct Scenario {
   /// schedules, which update without draining the pipeline.
   int microbatches_per_update() const;
   int updates_per_step() const { return num_microbatches() / microbatches_per_update(); }
+  /// Gradients are scattered after every microbatch (StrategySpec::accumulate_sharded_gradients).
+  bool accumulates_shards() const;
   int microbatch_size() const;           // in sequences
   int global_batch_size() const;         // in sequences, also if the file does not give it
   std::int64_t tokens_per_step() const;  // targets of a step: tokens, or images

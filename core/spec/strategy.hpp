@@ -18,6 +18,14 @@ enum class ReshardAfterForward {
   Never,
 };
 
+/// Whether gradients are scattered after every microbatch, and their shards added up: more is sent,
+/// and whole gradients of one unit at a time are kept.
+enum class AccumulateShards {
+  Default,  // as FSDP and DeepSpeed do: with zero_stage 2 or 3, and without pipeline parallelism
+  Always,
+  Never,
+};
+
 /// When pipeline ranks post their messages, and who waits for them (core/lower/passes/post.cpp).
 enum class P2pPosting { Async, Preposted, Fused, Blocking };
 /// What lies in the host's memory between its uses, and is updated there.
@@ -72,8 +80,8 @@ struct StrategySpec {
   std::int64_t fsdp_min_num_params = 0;
   /// Units of at most this many parameters keep them whole on every rank.
   std::int64_t fsdp_persistence_threshold = 0;
-  int fsdp_max_active_stages = 3;             // virtual stages gathered at a time; 0: all
-  bool accumulate_sharded_gradients = false;  // reduce-scatter gradients after every microbatch
+  int fsdp_max_active_stages = 3;  // virtual stages gathered at a time; 0: all
+  AccumulateShards accumulate_sharded_gradients = AccumulateShards::Default;
   Offload offload = Offload::None;
   Bytes bucket_cap{25 << 20};       // DDP: a bucket closes when it reaches this size
   Bytes first_bucket_cap{1 << 20};  // DDP: the bucket that is reduced first

@@ -118,6 +118,38 @@ void run_route_forward(const KernelArgs& args) {
   }
 }
 
+template <class T>
+void run_route_load(const KernelArgs& args) {
+  const int64_t tokens = args.dims[0], experts = args.dims[1];
+  const int64_t choices = args.dims[2], capacity = args.dims[3];
+  const std::int32_t* const slots = input<std::int32_t>(args, 0);
+  T* const load = output<T>(args, 0);
+  for (int64_t e = 0; e < experts; ++e) load[e] = 0;
+  for (int64_t i = 0; i < tokens * choices; ++i) {
+    const int64_t e = slots[i] < 0 ? -1 - int64_t{slots[i]} : slots[i] / capacity;
+    load[e < experts ? e : experts - 1] += 1;
+  }
+}
+
+template <class T>
+void run_route_balance(const KernelArgs& args) {
+  const int64_t tokens = args.dims[0], experts = args.dims[1];
+  const T* const load = input<T>(args, 2);
+  T all = 0;
+  for (int64_t e = 0; e < experts; ++e) all += load[e];
+  const T balance = static_cast<T>(args.scalars[0] * static_cast<double>(experts)) / all;
+  parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const T* const d = input<T>(args, 0) + t * experts;
+      const T* const p = input<T>(args, 1) + t * experts;
+      T* const y = output<T>(args, 0) + t * experts;
+      T mean = 0;
+      for (int64_t e = 0; e < experts; ++e) mean += p[e] * (balance * load[e]);
+      for (int64_t e = 0; e < experts; ++e) y[e] = d[e] + p[e] * (balance * load[e] - mean);
+    }
+  });
+}
+
 /// The gradient goes through the softmax and, with several choices, through their division by the
 /// sum.
 template <class T>

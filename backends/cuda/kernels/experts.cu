@@ -189,6 +189,35 @@ __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices,
   }
 }
 
+/// A block per expert: the choices that are its.
+__global__ void route_load(int64_t n, int64_t capacity, int64_t experts, const std::int32_t* slots,
+                           Ref load) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) {
+    if (expert_of(slots[i], capacity, experts) == blockIdx.x) sum += 1;
+  }
+  sum = block_sum<kThreads>(sum);
+  if (threadIdx.x == 0) load.set(int64_t{blockIdx.x}, sum);
+}
+
+/// A thread per token.
+template <class A>
+__global__ void route_balance(int64_t tokens, int64_t experts, double factor, Ref dlogits,
+                              Ref probs, Ref load, Ref y) {
+  const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (t >= tokens) return;
+  A all = 0, mean = 0;
+  for (int64_t e = 0; e < experts; ++e) all += load.get<A>(e);
+  const A balance = static_cast<A>(factor) / all;
+  for (int64_t e = 0; e < experts; ++e) {
+    mean += probs.get<A>(t * experts + e) * (balance * load.get<A>(e));
+  }
+  for (int64_t e = 0; e < experts; ++e) {
+    const int64_t i = t * experts + e;
+    y.set(i, dlogits.get<A>(i) + probs.get<A>(i) * (balance * load.get<A>(e) - mean));
+  }
+}
+
 template <class F>
 void for_sum_type(const KernelCall& call, const F& f) {
   call.kernel->dtype == DType::F64 ? f(double{}) : f(float{});
@@ -217,6 +246,22 @@ void run_route_backward(const KernelCall& call, Queue& queue) {
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_backward<decltype(a)>, d[0],
                  d[1], d[2], d[3], input_ref(call, 0), input_ref(call, 1), slots, loads,
+                 output_ref(call, 0));
+  });
+}
+
+void run_route_load(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, route_load, d[0] * d[2], d[3], d[1],
+               input<std::int32_t>(call, 0), output_ref(call, 0));
+}
+
+void run_route_balance(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  const double factor = call.kernel->scalars[0] * static_cast<double>(d[1]);
+  for_sum_type(call, [&](auto a) {
+    queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_balance<decltype(a)>, d[0], d[1],
+                 factor, input_ref(call, 0), input_ref(call, 1), input_ref(call, 2),
                  output_ref(call, 0));
   });
 }
@@ -308,6 +353,8 @@ void add_experts(Registry& rows) {
   rows[KernelKind::GroupedGemmWeight].multiplies = true;
   rows[KernelKind::RouteForward] = {run_route_forward, chosen_bytes};
   rows[KernelKind::RouteBackward] = {run_route_backward, load_bytes};
+  rows[KernelKind::RouteLoad] = {run_route_load};
+  rows[KernelKind::RouteBalance] = {run_route_balance};
   rows[KernelKind::CombineForward] = {run_combine};
   rows[KernelKind::CombineBackward] = {run_combine_backward};
 }

@@ -99,6 +99,26 @@ void route_backward(Operands& k) {
   }
 }
 
+void route_load(Operands& k) {
+  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
+  View load = k.out(0, 1);
+  load = 0;
+  for (Index i = 0; i < tokens * choices; ++i) {
+    load(0, std::min(experts - 1, expert_of(k.in(0)(i), capacity))) += 1;
+  }
+}
+
+void route_balance(Operands& k) {
+  const Index tokens = k.dim(0), experts = k.dim(1);
+  const View probs = k.in(1, tokens);
+  const Row load = k.in(2, 1).row(0);
+  const Row dprobs = k.scalar(0) * static_cast<double>(experts) * load / load.sum();
+  for (Index t = 0; t < tokens; ++t) {
+    k.out(0, tokens).row(t) =
+        k.in(0, tokens).row(t) + probs.row(t) * (dprobs - (dprobs * probs.row(t)).sum());
+  }
+}
+
 void combine_forward(Operands& k) {
   const Index tokens = k.dim(0), choices = k.dim(2), places = k.dim(3);
   View y = k.out(0, tokens);

@@ -57,6 +57,27 @@ std::vector<KernelRow> rows::experts() {
               {"slots", "tokens choices", Index}},
        .out = {{"dlogits", "tokens experts", Mixed}},
        .flops = "tokens (5 experts + 4 choices)"},
+      // load [experts]: how many of the choices are the expert's. Added up over the ranks that hold
+      // other tokens of the same microbatch, what route_balance asks for.
+      {.kind = K::RouteLoad,
+       .name = "route_load",
+       .dims = routing,
+       .in = {{"slots", "tokens choices", Index}},
+       .out = {{"load", "experts", Mixed}},
+       .flops = "tokens choices"},
+      // y = dlogits + the gradient of the auxiliary loss alone, where route_backward has balance 0
+      // because its tokens are a part of those that are balanced: through the softmax of each
+      // token, balance × experts × load / (sum of load) for each dprobs (Fedus et al. 2021,
+      // equation 4)
+      {.kind = K::RouteBalance,
+       .name = "route_balance",
+       .dims = words("tokens experts"),
+       .scalars = words("balance"),
+       .in = {{"dlogits", "tokens experts", Mixed},
+              {"probs", "tokens experts", Mixed},
+              {"load", "experts", Mixed}},
+       .out = {{"y", "tokens experts", Mixed}},
+       .flops = "5 tokens experts"},
       // y[t] = resid[t] + sum over the choices of t of gates × x[slot], with x [places, cols]; a
       // choice without a place adds nothing
       {.kind = K::CombineForward,

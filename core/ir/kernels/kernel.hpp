@@ -64,6 +64,8 @@ enum class KernelKind : std::uint8_t {
   GroupedGemmWeight,
   RouteForward,
   RouteBackward,
+  RouteLoad,
+  RouteBalance,
   CombineForward,
   CombineBackward,
   Delay,

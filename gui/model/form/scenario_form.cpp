@@ -136,9 +136,10 @@ void add_data_parallel(FieldList& f) {
            "ZeRO-1, ZeRO-2: what a step updated is gathered during the next forward pass, not "
            "after the update.",
            [](const Scenario& s) { return text(s.strategy.overlap_param_gather); });
-  f.toggle("Scatter each", "parallelism.accumulate_sharded_gradients",
-           "Gradients are scattered after every microbatch: more is sent, less is kept.",
-           [](const Scenario& s) { return text(s.strategy.accumulate_sharded_gradients); });
+  f.names("Scatter each", "parallelism.accumulate_sharded_gradients",
+          "Whether gradients are scattered after every microbatch: more is sent, less is kept.",
+          names_of<AccumulateShards>(),
+          [](const Scenario& s) { return name_of(s.strategy.accumulate_sharded_gradients); });
   f.toggle("Shared norms", "parallelism.sync_batch_norm",
            "Residual networks: batch norm has the statistics of all data-parallel ranks.",
            [](const Scenario& s) { return text(s.strategy.sync_batch_norm); });
