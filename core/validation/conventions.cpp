@@ -8,7 +8,8 @@ namespace {
 using enum DataParallelOverlap;
 using enum FlopConvention;
 
-// prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, 16-bit gradients
+// The columns are prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel and 16-bit
+// gradients.
 constexpr std::array kConventions = {
     SourceConvention{"", Model, Gradients},
     // Megatron-LM until 2022: gradients are reduced after the backward pass.

@@ -1,4 +1,4 @@
-// The published figures of memory, through `lockstep show memory`.
+// Compares published figures of memory with `lockstep show memory`.
 #include <regex>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ std::string key(const char* name, int value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
-/// The cells of the row that begins with `name`, its first blank-free words after it.
+/// The cells of the row that begins with `name`: the words that follow it.
 std::vector<std::string> row(const std::string& text, const std::string& name) {
   std::vector<std::string> cells;
   const std::size_t at = text.find("\n  " + name + "  ");
@@ -53,7 +53,8 @@ std::vector<std::string> row(const std::string& text, const std::string& name) {
   return cells;
 }
 
-/// 12 L h² + 13 L h + 2 h + (V + S) h parameters: GPT-2's, exactly the number that is wanted.
+/// Overrides for a GPT-2 of these sizes, which has 12 L h² + 13 L h + 2 h + (V + S) h parameters;
+/// the sizes are chosen to give exactly the number that is wanted.
 std::vector<std::string> gpt(int hidden, int heads, int layers, int vocab) {
   return {key("model.hidden", hidden), key("model.heads", heads), key("model.layers", layers),
           key("model.vocab", vocab),   "training.seq_len=1024",   "model.max_seq_len=1024"};

@@ -21,7 +21,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-/// Runs of white space as one space, as Markdown reads them.
+/// The text with each run of white space as one space, as Markdown reads it.
 std::string reflowed(const std::string& text) {
   std::istringstream words(text);
   std::string result, word;

@@ -1,4 +1,4 @@
-// Long sequences at the scale that context parallelism is for, simulated.
+// Simulates long sequences, at the scale for which context parallelism is meant.
 #include <set>
 
 #include "core/cost/cost.hpp"
@@ -13,7 +13,7 @@ Simulated simulate(const std::string& file) {
   return std::move(test::simulate_file(test::scenario_file("context-parallel/" + file)).front());
 }
 
-/// Bytes and time, in ps, of the exchanges of a kind over "cp".
+/// The bytes and the times, in ps, of the exchanges of a kind over "cp".
 std::set<std::pair<std::int64_t, std::int64_t>> exchanges(const Simulated& s, OpKind kind) {
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const Span& span : s.trace.spans) {

@@ -1,5 +1,5 @@
-// Mixtures of experts beside the dense models that they come to in special cases, and at the scale
-// that expert parallelism is for.
+// Compares mixtures of experts with the dense models to which they are equal in special cases, and
+// simulates them at the scale for which expert parallelism is meant.
 #include <cstring>
 #include <random>
 #include <set>
@@ -36,7 +36,7 @@ TrainingState random_state(const Program& program) {
   return state;
 }
 
-/// Every expert of the mixture is the feed-forward network of the dense model.
+/// A state of the mixture in which every expert is the feed-forward network of the dense model.
 TrainingState with_equal_experts(const Program& mixture, const TrainingState& dense) {
   TrainingState state = random_state(mixture);
   const std::string inner = ".moe.experts.";
@@ -104,7 +104,7 @@ TEST_CASE("a mixture of one expert trains as the dense model, of equal ones comp
 
 TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]") {
   const auto part = [](const char* layout, int steps, const TrainingState* from) {
-    // With room for all the microbatches do not matter.
+    // If there is room for all tokens, microbatches make no difference.
     const std::string keys = std::string("model.experts=4 model.capacity_factor=0 ") + layout;
     const Scenario s = parity_scenario(Architecture::Llama, parity_row("", keys), DType::F64);
     const Program program = lowered(s);

@@ -1,4 +1,5 @@
-// Tensor parallelism at the scale it is for, simulated: links, roles, and what folding saves.
+// Simulates tensor parallelism at the scale for which it is meant: links, roles, and what folding
+// saves.
 #include <set>
 
 #include "backends/backends.hpp"
@@ -34,7 +35,7 @@ Simulated simulate(const std::string& file, const std::vector<std::string>& over
   return s;
 }
 
-/// Transfer times of a kind of collective on the stream "layer", and the bytes they move.
+/// The bytes and transfer times of a kind of collective on the stream "layer".
 std::set<std::pair<std::int64_t, std::int64_t>> tp_transfers(const Simulated& s, OpKind kind) {
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const Span& span : s.run.trace.spans) {

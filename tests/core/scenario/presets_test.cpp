@@ -91,7 +91,8 @@ TEST_CASE("cluster presets are the files of hardware/, all sound", "[core][scena
     REQUIRE(loaded.ok());
     const ClusterSpec& c = loaded.points[0].scenario.cluster;
     CHECK(c.name == profile.name);
-    // A wrong unit is off by 8 or 1000; these are the bounds of what has been built.
+    // A wrong unit would be off by 8 or 1000. These bounds contain all devices that have been
+    // built.
     CHECK(c.device.memory.v >= 4'000'000'000);
     CHECK(c.device.memory.v <= 300'000'000'000);
     CHECK(c.device.memory_bandwidth.v >= 5e9);

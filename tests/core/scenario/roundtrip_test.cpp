@@ -140,7 +140,7 @@ TEST_CASE("random numbers survive print and parse to the last bit", "[core][scen
     scenario.optimizer.lr = number();
     scenario.optimizer.eps = number();
     scenario.what_if.bandwidth_factor = number();
-    // Quantities in human units: what a file can say, so what was read from one.
+    // Quantities are values that a file can express in its units, as those that were read from one.
     scenario.cluster.device.memory_bandwidth.v = to_si(UnitPrefix::Giga, number());
     scenario.cluster.device.launch_overhead.v = to_si(UnitPrefix::Micro, number());
     scenario.cluster.device.peaks[0].rate.v = to_si(UnitPrefix::Tera, number());

@@ -6,7 +6,8 @@ using namespace lockstep;
 
 namespace {
 
-/// Two nodes of four devices: 100 GB/s and 1 us inside, a port of 10 GB/s and 5 us each outside.
+/// Two nodes of four devices, with links of 100 GB/s and 1 us inside a node, and for each device a
+/// port of 10 GB/s and 5 us outside.
 ClusterSpec two_nodes() {
   ClusterSpec c;
   c.nodes = 2;
