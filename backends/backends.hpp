@@ -21,8 +21,8 @@ CudaPlatform cuda_platform();
 struct BackendOptions {
   Process* process = nullptr;  // one of several; outlives the backend. Null: it is on its own
   int threads_per_rank = 1;    // of the host that compute: "cpu", and of "cuda" what is offloaded
-  WhatIfSpec what_if;          // "sim"
-  CudaOptions cuda;            // "cuda"; its host_threads are threads_per_rank
+  WhatIfSpec what_if = {};     // "sim"
+  CudaOptions cuda = {};       // "cuda"; its host_threads are threads_per_rank
 };
 
 /// "sim", "cpu", "cuda", "reference": error with the nearest name, or with why it is not available

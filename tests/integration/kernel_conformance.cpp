@@ -130,7 +130,7 @@ std::vector<Numbers> ConformanceRun::run(const MakeDevice& make, std::int64_t sh
   Program program;
   program.mesh.dims = {{"dp", 1}};
   program.role_of_rank = {RoleId{0}};
-  program.functions.push_back({"kernel", {}, {kernel_}, {}});
+  program.functions.push_back({"kernel", {}, {kernel_}});
   program.roles.emplace_back();
   Role& role = program.roles.front();
   role.ranks = {0};

@@ -39,13 +39,13 @@ std::vector<double> numbers(const std::string& text) {
 }
 
 /// Microseconds per stage and microbatch.
-struct StageTimes {
+struct PublishedTimes {
   double forward, backward_input, backward_weight, p2p;
 };
 
 /// The bubble of the longest stage, (span - mT) / span, is the published one to four digits (and
 /// `margin`).
-void check_rate(const std::string& schedule, int p, int m, int v, const StageTimes& stage,
+void check_rate(const std::string& schedule, int p, int m, int v, const PublishedTimes& stage,
                 double kept_after_input, const std::string& published, double margin = 1e-9) {
   const auto rules = std::find_if(kSchedules.begin(), kSchedules.end(),
                                   [&](const ScheduleRules& r) { return r.name == schedule; });
@@ -163,8 +163,8 @@ TEST_CASE("the published bubble rates of eight to 32 ranks are reproduced to fou
   int rates = 0;
   while (std::getline(file, line)) {
     const auto cell = split(line, ',');
-    const StageTimes stage = {std::stod(cell[3]), std::stod(cell[4]), std::stod(cell[5]),
-                              std::stod(cell[6])};
+    const PublishedTimes stage = {std::stod(cell[3]), std::stod(cell[4]), std::stod(cell[5]),
+                                  std::stod(cell[6])};
     for (std::size_t column = 9; column < header.size(); ++column) {
       INFO(line << ": " << header[column]);
       const int v = header[column] == "Interleaved1F1B" ? std::stoi(cell[7]) : 1;
@@ -186,9 +186,9 @@ TEST_CASE("the published bubble rates of V-shaped placement are reproduced to fo
   int rates = 0;
   while (std::getline(file, line)) {
     const auto cell = split(line, ',');
-    const StageTimes stage = {2 * std::stod(cell[2]), 2 * std::stod(cell[3]),
-                              2 * std::stod(cell[4]),
-                              std::stod(cell[5])};  // given are those of a chunk, half a stage
+    const PublishedTimes stage = {2 * std::stod(cell[2]), 2 * std::stod(cell[3]),
+                                  2 * std::stod(cell[4]),
+                                  std::stod(cell[5])};  // given are those of a chunk, half a stage
     for (std::size_t column = 6; column < header.size(); ++column) {
       INFO(line << ": " << header[column]);
       const bool v = header[column] == "ZB-V";

@@ -15,7 +15,7 @@ inline Function delay(std::string name, double seconds) {
   Kernel kernel;
   kernel.kind = KernelKind::Delay;
   kernel.scalars[0] = seconds;
-  return {std::move(name), {}, {kernel}, {}};
+  return {std::move(name), {}, {kernel}};
 }
 
 /// Appends ops to a role; every add returns the new op's id.

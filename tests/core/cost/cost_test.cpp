@@ -41,7 +41,7 @@ TEST_CASE("launch overhead is paid once per kernel and not by a delay", "[core][
   delay.kind = KernelKind::Delay;
   delay.scalars[0] = 0.25;
   CHECK(kernel_time(delay, d).v == 0.25);
-  const Function f{"f", {}, {gemm(64, 64, 64), delay, delay}, {}};
+  const Function f{"f", {}, {gemm(64, 64, 64), delay, delay}};
   CHECK(function_time(f, d).v == Approx(bare.v + 1e-3 + 0.5));
 }
 

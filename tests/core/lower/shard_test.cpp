@@ -423,7 +423,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
   draft.model = {};  // only the units below
   draft.program = {};
   draft.program.mesh.dims = {{"pp", 1}, {"dp_replicate", 2}, {"dp_shard", 1}, {"tp", 1}};
-  draft.program.functions = {{"backward", {{"gw", Access::Write, Bytes{bytes}}}, {}, {}}};
+  draft.program.functions = {{"backward", {{"gw", Access::Write, Bytes{bytes}}}, {}}};
   draft.model.units.emplace_back();
   DraftRole out;
   Buffer buffer;

@@ -80,7 +80,7 @@ inline Operand operand(int formal, DType dtype, std::int64_t offset = 0) {
 /// Adds a function of one kernel per entry; returns its id.
 inline std::int32_t add_function(Program& program, std::string name, std::vector<Formal> formals,
                                  std::vector<Kernel> kernels) {
-  program.functions.push_back({std::move(name), std::move(formals), std::move(kernels), {}});
+  program.functions.push_back({std::move(name), std::move(formals), std::move(kernels)});
   return static_cast<std::int32_t>(program.functions.size()) - 1;
 }
 

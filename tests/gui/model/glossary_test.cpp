@@ -4,8 +4,8 @@
 #include <cctype>
 #include <string>
 
-#include "gui/model/look.hpp"
-#include "gui/model/summary_model.hpp"
+#include "gui/model/run/look.hpp"
+#include "gui/model/run/summary_model.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::gui {

@@ -184,7 +184,7 @@ TEST_CASE("two different functions of one name are a fault that names both", "[c
     kernel.kind = KernelKind::Fill;
     kernel.dims = {elements};
     kernel.out = {{0, DType::F32, 0}};
-    return Function{"zero", {{"y", Access::Write, Bytes{4 * elements}}}, {kernel}, {}};
+    return Function{"zero", {{"y", Access::Write, Bytes{4 * elements}}}, {kernel}};
   };
   const FunctionId first = build.function(fill(8));
   CHECK(build.function(fill(8)) == first);
