@@ -22,10 +22,10 @@ Meaning Values::expected(const FormalRole& formal, int layer, Microbatch mb) con
   meaning.id = formal.name;
   if (formal.what == FormalRole::X) {
     --meaning.layer;
-    meaning.id = name_ids_.at("y");
+    meaning.id = kOutput;
   } else if (formal.what == FormalRole::Dy) {
     ++meaning.layer;
-    meaning.id = name_ids_.at("dx");
+    meaning.id = kInputGradient;
   } else if (formal.what == FormalRole::Data) {
     meaning.what = Means::Data;
     meaning.id = static_cast<std::int32_t>(formal.data);
@@ -126,13 +126,10 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
                    (found.origin == 0 ? "" : " from its beginning"));
 }
 
-bool Values::overlaps(const RoleRun& run, OpId id) {
-  const Op& op = run.role.op(id);
-  const auto& formals = program_.function(op.function()).formals;
-  touches_.clear();
-  for (std::size_t f = 0; f < formals.size(); ++f) touches_.push_back(run.ranges.touch(op, f));
+/// A formal that the call at hand writes shares bytes with another.
+bool Values::overlaps(const Function& function) const {
   for (std::size_t a = 0; a < touches_.size(); ++a) {
-    if (formals[a].access == Access::Read) continue;
+    if (function.formals[a].access == Access::Read) continue;
     for (std::size_t b = 0; b < touches_.size(); ++b) {
       if (a != b && touches_[a].root == touches_[b].root && touches_[a].begin < touches_[b].end &&
           touches_[b].begin < touches_[a].end) {
@@ -148,8 +145,10 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   const FunctionRole& function = functions_[static_cast<std::size_t>(op.target)];
   const Function& body = program_.function(op.function());
   const std::size_t count = body.formals.size();
-  std::vector<Content> contents(count);
-  std::vector<PatternId> found(count);
+  contents_.assign(count, {});
+  found_.assign(count, 0);
+  touches_.clear();
+  for (std::size_t f = 0; f < count; ++f) touches_.push_back(run.ranges.touch(op, f));
   for (const BufferId arg : run.role.args_of(op)) {
     if (!run.role.buffer(arg).piece_of.valid()) continue;
     return fault(run, id,
@@ -157,26 +156,26 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   }
   for (std::size_t f = 0; f < count; ++f) {  // before anything is noted: it may have to wait
     if (function.formals[f].adds()) continue;
-    if (!content(run, run.ranges.touch(op, f), contents[f])) return false;
+    if (!content(run, touches_[f], contents_[f])) return false;
   }
   if (!function.own && !in_order(run, id, function)) return true;
   for (std::size_t f = 0; f < count; ++f) {
     const FormalRole& formal = function.formals[f];
     if (formal.adds()) {
-      found[f] = -1;
+      found_[f] = -1;
       continue;
     }
     if (body.formals[f].access != Access::Write) {
-      if (!check_read(run, id, function, f, contents[f])) return true;
-      found[f] = contents[f].pattern;
-    } else if (contents[f].meaning == expected(formal, op.layer, op.microbatch) &&
-               contents[f].origin == 0) {
-      found[f] = contents[f].pattern;  // other parts of it stay
+      if (!check_read(run, id, function, f, contents_[f])) return true;
+      found_[f] = contents_[f].pattern;
+    } else if (contents_[f].meaning == expected(formal, op.layer, op.microbatch) &&
+               contents_[f].origin == 0) {
+      found_[f] = contents_[f].pattern;  // other parts of it stay
     }
   }
-  const Summary& summary = summaries_.of(op.function(), found);
+  const Summary& summary = summaries_.of(op.function(), found_);
   if (!summary.fault.empty()) return fault(run, id, summary.fault);
-  if (!function.own && overlaps(run, id)) {
+  if (!function.own && overlaps(body)) {
     return fault(run, id, "is given one buffer for two tensors, one of which it writes");
   }
   for (std::size_t f = 0; f < count; ++f) {
@@ -186,7 +185,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
         expected({FormalRole::Tensor, function.formals[f].name, -1, {}}, op.layer, op.microbatch);
     made.meaning.own = function.own;
     made.pattern = summary.after[f];
-    const Touch touch = run.ranges.touch(op, f);
+    const Touch& touch = touches_[f];
     put(run, touch, {{0, touch.end - touch.begin, made}});
   }
   if (!summary.terms.empty()) add_terms(run, id, function, summary);
@@ -218,7 +217,7 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
       made.what = Means::Statistics;
       made.microbatch = op.microbatch;
     }
-    Touch touch = run.ranges.touch(op, term.formal);
+    Touch touch = touches_[term.formal];
     const std::int64_t start = touch.begin;
     touch.end = start + term.end;
     touch.begin = start + term.begin;

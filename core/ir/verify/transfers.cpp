@@ -49,6 +49,12 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
+  const auto [known, fresh] = moved_.try_emplace(
+      {held.content.pattern, op.kind, op.target, dtype, flat, what == Means::Zeros}, 0);
+  if (!fresh) {
+    held.content.pattern = known->second;
+    return true;
+  }
   Pattern after = patterns_.at(held.content.pattern);
   for (Pattern::Piece& piece : after.pieces) {
     if (adds && what != Means::Zeros && piece.as.dtype != dtype) {
@@ -70,7 +76,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
       piece.as.placement.set(axis, *along);
     }
   }
-  held.content.pattern = patterns_.intern(std::move(after));
+  held.content.pattern = known->second = patterns_.intern(std::move(after));
   return true;
 }
 
@@ -82,21 +88,15 @@ bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
     return fault(run, id, "communicates " + text(meaning));
   }
   const std::int32_t label = run.role.buffer(args.back()).name;
-  const std::string_view made =
-      label < 0 ? std::string_view() : program_.names[static_cast<std::size_t>(label)];
+  const std::int32_t made = label < 0 ? -1 : labels_[static_cast<std::size_t>(label)];
   if (meaning.own || op.layer < 0) {
-    if (args.size() > 1) meaning.id = name(made);
+    if (args.size() > 1 && made >= 0) meaning.id = made;
     return true;
   }
-  for (const Exchange* e : run.exchanges[static_cast<std::size_t>(op.layer)]) {
-    if (e->kind != op.kind) continue;
-    FormalRole formal{FormalRole::Tensor, name(e->in), -1, {}};
-    if (e->in == "x") formal.what = FormalRole::X;
-    if (e->in == "dy") formal.what = FormalRole::Dy;
-    if (expected(formal, op.layer, op.microbatch) != meaning) continue;
-    if (e->in == e->out) return true;
-    if (e->out != made) continue;
-    meaning = expected({FormalRole::Tensor, name(e->out), -1, {}}, op.layer, op.microbatch);
+  for (const NamedExchange& e : run.exchanges[static_cast<std::size_t>(op.layer)]) {
+    if (e.kind != op.kind || (e.in.name != e.out.name && e.out.name != made)) continue;
+    if (expected(e.in, op.layer, op.microbatch) != meaning) continue;
+    if (e.in.name != e.out.name) meaning = expected(e.out, op.layer, op.microbatch);
     return true;
   }
   return fault(run, id,
@@ -170,10 +170,13 @@ bool Values::collective(RoleRun& run, OpId id) {
 /// Where members have other roles, all their parts must be there: ranks at other places along "pp"
 /// add terms of their own, the others hold the same.
 bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held) {
+  std::int8_t& others = run.meets_others[static_cast<std::size_t>(run.role.op(id).target)];
+  if (others == 0) return true;
   const std::vector<Rank> ranks = members(program_.mesh, group, run.rank);
   std::set<std::int32_t> roles;
   for (const Rank r : ranks) roles.insert(program_.role_of_rank[static_cast<std::size_t>(r)].v);
-  if (roles.size() < 2) return true;
+  others = roles.size() < 2 ? 0 : 1;
+  if (others == 0) return true;
   const Op& op = run.role.op(id);
   Meeting& meeting =
       meetings_[{op.target, *std::min_element(ranks.begin(), ranks.end()), run.met[op.target]}];
@@ -284,7 +287,9 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
       const bool ids = data != HostData::Images;
       if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
       if (ids && differs(TableKind::Order, axis)) along = Along::Tokens;
-      if (in(program_.input.samples.over, axis)) along = Along::Samples;
+      // A program that does not say which samples are read leaves each rank to its own.
+      const Samples& samples = program_.input.samples;
+      if (samples.kind == SampleKind::None || in(samples.over, axis)) along = Along::Samples;
     } else if (data == HostData::Positions) {
       if (differs(TableKind::Positions, axis)) along = Along::Tokens;
     } else if (data == HostData::Starts) {

@@ -104,14 +104,6 @@ bool Values::sum_loss(RoleRun& run, OpId id) {
   return true;
 }
 
-/// Index of a unit among the role's; -1: it has none of that name.
-int Values::unit_at(const RoleRun& run, std::int32_t unit) const {
-  for (std::size_t u = 0; u < run.role.units.size(); ++u) {
-    if (run.role.units[u].name == unit_name(unit)) return static_cast<int>(u);
-  }
-  return -1;
-}
-
 /// That a gradient is all of its unit's shard, and later that it has all terms.
 bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                             std::int32_t version) {
@@ -122,7 +114,7 @@ bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std:
   if (meaning.what != Means::Gradient) {
     return fault(run, id, "reads " + text(meaning) + " as a gradient");
   }
-  const int u = unit_at(run, meaning.id);
+  const int u = run.units[static_cast<std::size_t>(meaning.id)];
   if (u < 0 || gradient.origin != 0 ||
       run.role.units[static_cast<std::size_t>(u)].shard_elements != elements) {
     return fault(run, id, "reads a part of " + text(meaning));
@@ -222,7 +214,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                  "updates " + (of(w) ? text(of(w)->meaning) : "several tensors") + " as weights");
   }
   const Meaning weights = of(w)->meaning;
-  const int u = unit_at(run, weights.id);
+  const int u = run.units[static_cast<std::size_t>(weights.id)];
   if (u < 0) return fault(run, id, "updates a unit that its rank does not have");
   const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
   if (!unit.adam_m.valid() || unit.shard_elements != elements ||

@@ -16,16 +16,28 @@ RoleRun::RoleRun(const Program& program, const Role& r)
   versions.assign(static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches), -1);
   kind_of_layer.assign(static_cast<std::size_t>(layers), -1);
   exchanges.resize(static_cast<std::size_t>(layers));
-  std::vector<bool> seen(static_cast<std::size_t>(layers) * program.functions.size());
-  for (const Op& op : r.ops) {
+  meets_others.assign(program.groups.size(), -1);
+}
+
+/// What the functions of a role's layers say of their communications.
+void Values::read_exchanges(RoleRun& run) {
+  std::vector<bool> seen(static_cast<std::size_t>(run.layers) * program_.functions.size());
+  for (const Op& op : run.role.ops) {
     if (op.kind != OpKind::Call || op.layer < 0) continue;
-    const Function& function = program.function(op.function());
+    const Function& function = program_.function(op.function());
     if (function.exchanges.empty()) continue;
     const auto layer = static_cast<std::size_t>(op.layer);
-    const auto pair = layer * program.functions.size() + static_cast<std::size_t>(op.target);
+    const auto pair = layer * program_.functions.size() + static_cast<std::size_t>(op.target);
     if (seen[pair]) continue;
     seen[pair] = true;
-    for (const Exchange& e : function.exchanges) exchanges[layer].push_back(&e);
+    for (const Exchange& e : function.exchanges) {
+      NamedExchange named{e.kind,
+                          {FormalRole::Tensor, name(e.in), -1, {}},
+                          {FormalRole::Tensor, name(e.out), -1, {}}};
+      if (e.in == "x") named.in.what = FormalRole::X;
+      if (e.in == "dy") named.in.what = FormalRole::Dy;
+      run.exchanges[layer].push_back(named);
+    }
   }
 }
 
@@ -62,6 +74,7 @@ void Values::read_names() {
   name("y");
   name("dx");
   for (const Function& function : program_.functions) functions_.push_back(role_of(function));
+  for (const std::string& label : program_.names) labels_.push_back(name(label));
   for (const FunctionRole& f : functions_) {
     if (f.kind < 0) continue;
     int& count = segment_counts_[{f.kind, f.phase}];
@@ -187,11 +200,13 @@ std::string Values::text(PatternId pattern) const {
 
 /// What the units' persistent buffers hold when a step begins.
 void Values::place_units(RoleRun& run) {
-  for (const Unit& unit : run.role.units) {
+  run.units.assign(unit_names_.size(), -1);
+  for (std::size_t u = 0; u < run.role.units.size(); ++u) {
+    const Unit& unit = run.role.units[u];
     const std::int32_t id = unit_ids_.at(unit.name);
-    for (const GroupId group : {unit.shard_group}) {
-      if (!group.valid()) continue;
-      for (const int axis : program_.group(group).dims) {
+    run.units[static_cast<std::size_t>(id)] = static_cast<int>(u);
+    if (unit.shard_group.valid()) {
+      for (const int axis : program_.group(unit.shard_group).dims) {
         const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
         if (spread || program_.mesh.dims[static_cast<std::size_t>(axis)].size == 1) continue;
         faults_.add("rank " + number(run.rank) + ": unit " + unit.name +
@@ -399,7 +414,11 @@ void Values::check() {
   }
   if (all_units_.count == 0) return;  // nothing is trained
   runs_.reserve(program_.roles.size());
-  for (const Role& role : program_.roles) place_units(runs_.emplace_back(program_, role));
+  for (const Role& role : program_.roles) {
+    RoleRun& run = runs_.emplace_back(program_, role);
+    read_exchanges(run);
+    place_units(run);
+  }
   run_roles();
   if (!failed_) finish();
 }

@@ -34,6 +34,12 @@ struct FunctionRole {
   std::vector<FormalRole> formals;
 };
 
+/// Exchange, its tensors by the numbers of their names.
+struct NamedExchange {
+  OpKind kind;
+  FormalRole in, out;
+};
+
 /// One role under way.
 struct RoleRun {
   RoleRun(const Program& program, const Role& r);
@@ -48,9 +54,11 @@ struct RoleRun {
   std::vector<std::array<std::uint8_t, 5>> segments;  // done, by layer and microbatch, by phase
   std::vector<std::int32_t> versions;                 // of the weights, by stage and microbatch
   std::vector<std::int32_t> kind_of_layer;
-  std::vector<std::vector<const Exchange*>> exchanges;  // by layer
-  std::map<std::int32_t, int> met;                      // by group: collectives done
-  std::map<ChannelEnd, int> sent, received;
+  std::vector<std::vector<NamedExchange>> exchanges;  // by layer
+  std::map<std::int32_t, int> met;                    // by group: collectives done
+  std::map<ChannelEnd, int> received;
+  std::vector<std::int8_t> meets_others;  // by group: members have other roles; -1: not known
+  std::vector<int> units;                 // index among the role's, by unit; -1: not here
   OpId loss, norm;  // ops that make them and whose results must leave the rank; none: none
   bool loss_copied = false, norm_copied = false;
 
@@ -70,6 +78,7 @@ class Values {
   void read_names();
   FunctionRole role_of(const Function& function);
   std::int32_t name(std::string_view text);
+  void read_exchanges(RoleRun& run);
   void place_units(RoleRun& run);
   void run_roles();
   bool step(RoleRun& run);  // false: it waits
@@ -99,7 +108,7 @@ class Values {
   // layer_calls.cpp: functions of layers
   bool layer_call(RoleRun& run, OpId id);
   bool in_order(RoleRun& run, OpId id, const FunctionRole& function);
-  bool overlaps(const RoleRun& run, OpId id);
+  bool overlaps(const Function& function) const;
   bool check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t formal,
                   const Content& found);
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
@@ -117,7 +126,6 @@ class Values {
   bool update(RoleRun& run, OpId id, const Kernel& kernel);
   bool whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                       std::int32_t version);
-  int unit_at(const RoleRun& run, std::int32_t unit) const;
 
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
@@ -131,6 +139,8 @@ class Values {
   bool host_copy(RoleRun& run, OpId id);
   PatternId placed_data(const Op& op, DType dtype);
 
+  static constexpr std::int32_t kOutput = 0, kInputGradient = 1;  // names "y" and "dx"
+
   const Program& program_;
   Faults& faults_;
   const std::vector<int> axes_;
@@ -141,11 +151,18 @@ class Values {
   std::map<std::string, std::int32_t, std::less<>> name_ids_;
   std::map<std::string, std::int32_t> unit_ids_;
   std::vector<FunctionRole> functions_;
+  std::vector<std::int32_t> labels_;                              // names of Program::names
   std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer
   std::map<std::pair<int, std::int32_t>, int> bound_units_;       // by layer and suffix
   std::vector<PatternId> whole_units_;  // by unit: as a function reads its parameters
-  std::vector<Touch> touches_;          // of the call at hand
+  // Of the call at hand, by formal:
+  std::vector<Touch> touches_;
+  std::vector<Content> contents_;
+  std::vector<PatternId> found_;
   bool failed_ = false;
+
+  /// What a collective over a group has made of a pattern: of whole units or not, of zeros or not.
+  std::map<std::tuple<PatternId, OpKind, std::int32_t, DType, bool, bool>, PatternId> moved_;
 
   struct Use {  // a forward pass of a layer reads a unit
     std::int32_t unit;
