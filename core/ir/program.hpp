@@ -74,8 +74,9 @@ struct Function {
   std::string name;  // "block.F"
   std::vector<Formal> formals;
   std::vector<Kernel> kernels;
-  std::vector<Exchange> exchanges = {};  // that follow it; of a part that begins with one, its first
-  std::uint64_t emitted = 0;        // fingerprint() when the library made it; 0: the user's own
+  /// Communications that follow it. Those that begin a part of a layer stand with its first.
+  std::vector<Exchange> exchanges = {};
+  std::uint64_t emitted = 0;  // fingerprint() when the library made it; 0: the user's own
   bool operator==(const Function&) const = default;
 };
 Work work(const Function& function);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 
 #include "core/ir/program.hpp"
 
@@ -12,9 +13,12 @@ namespace lockstep::test {
 
 /// Where the fault is.
 enum class MutantClass : std::uint8_t {
-  Op,         // deleted, doubled, moved
+  Order,      // an op deleted, doubled or moved
   Reduction,  // a collective deleted, doubled, of another kind or over another group, everywhere
+  Message,    // another peer, another message's data, another order, lost
+  Result,     // on the way to loss or norm: a sum, squares, a copy to the host
   Operand,    // another buffer of equal size
+  Data,       // the same tensor of another microbatch or layer
   Tag,        // microbatch, layer, stage, phase, host data
   Function,   // arithmetic
   Buffer,     // type, kind, place in its parent, names
@@ -23,7 +27,7 @@ enum class MutantClass : std::uint8_t {
   Parameter,  // shape, initial values: there is nothing to compare them with
 };
 inline constexpr int kNumMutantClasses = static_cast<int>(MutantClass::Parameter) + 1;
-std::string to_string(MutantClass which);
+std::string_view to_string(MutantClass which);
 
 struct Mutant {
   Program program;
