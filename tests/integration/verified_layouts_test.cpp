@@ -97,9 +97,10 @@ bool lowers(Architecture architecture, const test::ParityRow& row, DType dtype) 
   if (!validate(*scenario).empty()) return false;
   INFO(row.keys);
   const auto program = lower(*scenario);  // verifies
-  if (!program) UNSCOPED_INFO(to_string(program.error()));
-  CHECK(program.ok());
-  return true;
+  if (program) return true;
+  // A schedule whose blocking messages wait in a circle is the user's to mend, a fault is ours.
+  if (program.error().kind == ErrorKind::Internal) FAIL_CHECK(to_string(program.error()));
+  return false;
 }
 
 }  // namespace

@@ -184,8 +184,10 @@ class Evaluation {
     };
     list(kernel.in, row.in, operands.in);
     list(kernel.out, row.out, operands.out);
-    return fault(kernel, "along " + program_.mesh.dims[static_cast<std::size_t>(axis)].name + " " +
-                             what + ": these do not go together");
+    const std::string& name = program_.mesh.dims[static_cast<std::size_t>(axis)].name;
+    const bool terms = std::count(operands.in.begin(), operands.in.end(), Along::Partial) > 0;
+    return fault(kernel, "along " + name + " " + what + ": these do not go together" +
+                             (terms ? "; a sum over " + name + " is missing before it" : ""));
   }
 
   void write(const Kernel& kernel, std::size_t i, Placement placement) {

@@ -128,7 +128,7 @@ bool Values::square(RoleRun& run, OpId id, const Kernel& kernel) {
   if (!holds(run, id, 0, held)) return false;
   if (kernel.accumulate && !holds(run, id, 1, before)) return false;
   const std::optional<Content> g = unite(held);
-  if (!g) return fault(run, id, "reads parts of unlike sums as one gradient");
+  if (!g) return fault(run, id, "reads as one gradient " + parts(run, held));
   if (!whole_gradient(run, id, *g, kernel.dims[0], -1) || failed_) return true;
   std::vector<PatternId> found = {g->pattern, 0};
   Content made;
@@ -195,10 +195,10 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const Function& function = program_.function(op.function());
   std::vector<std::optional<Content>> held(function.formals.size());
   std::vector<PatternId> found(function.formals.size());
-  std::vector<Held> parts;
+  std::vector<Held> parts_held;
   for (std::size_t i = 0; i < held.size(); ++i) {
-    if (!holds(run, id, i, parts)) return false;
-    held[i] = unite(parts);
+    if (!holds(run, id, i, parts_held)) return false;
+    held[i] = unite(parts_held);
     if (held[i]) found[i] = held[i]->pattern;
   }
   const auto operand = [&](const std::vector<Operand>& operands, std::size_t i) {
@@ -233,7 +233,10 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                        text({wanted, false, -1, -1, weights.id, 0, {}}));
     }
   }
-  if (!of(g)) return fault(run, id, "reads parts of unlike sums as one gradient");
+  if (!of(g)) {
+    holds(run, id, static_cast<std::size_t>(g), parts_held);
+    return fault(run, id, "reads as one gradient " + parts(run, parts_held));
+  }
   if (!of(g)->meaning.own && of(g)->meaning.what == Means::Gradient &&
       of(g)->meaning.id != weights.id) {
     return fault(run, id, "updates the weights of " + unit.name + " with " + text(of(g)->meaning));

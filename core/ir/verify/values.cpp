@@ -198,6 +198,31 @@ std::string Values::text(PatternId pattern) const {
   return result;
 }
 
+/// What an argument holds, part by part; of whole gradients with the parameters that begin there.
+std::string Values::parts(const RoleRun& run, const std::vector<Held>& held) const {
+  std::string all;
+  for (const Held& part : held) {
+    const Content& c = part.content;
+    const auto& pieces = patterns_.at(c.pattern).pieces;
+    const bool gradient = c.meaning.what == Means::Gradient && c.meaning.id >= 0;
+    const int u = gradient ? run.units[static_cast<std::size_t>(c.meaning.id)] : -1;
+    std::string names;
+    if (u >= 0 && !pieces.empty()) {
+      const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
+      for (const UnitParameter& p : unit.parameters) {
+        const std::int64_t at = p.offset * size_of(pieces[0].as.dtype);
+        if (unit.shard_group.valid() || at < part.begin || at >= part.end) continue;
+        names += (names.empty() ? " (" : ", ") +
+                 program_.parameters[static_cast<std::size_t>(p.parameter.v)].name;
+      }
+      if (!names.empty()) names += ")";
+    }
+    all += (all.empty() ? "bytes [" : "; bytes [") + number(part.begin) + ", " + number(part.end) +
+           ") of " + text(c.meaning) + names + ", " + text(c.pattern);
+  }
+  return all;
+}
+
 /// What the units' persistent buffers hold when a step begins.
 void Values::place_units(RoleRun& run) {
   run.units.assign(unit_names_.size(), -1);

@@ -87,6 +87,7 @@ class Values {
   bool fault(const RoleRun& run, OpId id, const std::string& what);
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;
+  std::string parts(const RoleRun& run, const std::vector<Held>& held) const;
   const std::string& unit_name(std::int32_t unit) const {
     return unit_names_[static_cast<std::size_t>(unit)];
   }
