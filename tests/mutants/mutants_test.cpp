@@ -16,6 +16,7 @@
 #include "tests/integration/kernel_conformance.hpp"
 #include "tests/integration/parity_table.hpp"
 #include "tests/mutants/mutations.hpp"
+#include "tests/mutants/relax.hpp"
 
 using namespace lockstep;
 using test::Mutant;
@@ -84,6 +85,20 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kResnet, "batch=4 pp=2 mb=2"},
 });
 
+Scenario scenario_of(const Layout& layout) {
+  test::ParityRow row = test::parity_row(layout.keys, layout.keys);
+  row.images = layout.architecture == Architecture::Resnet;
+  const Scenario scenario = test::parity_scenario(layout.architecture, row, DType::F64);
+  for (const Fault& fault : validate(scenario)) FAIL(fault.error.message);
+  return scenario;
+}
+
+Program lowered(const Layout& layout) {
+  auto program = lower(scenario_of(layout));
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
 /// What a run leaves: losses and norms of the steps, then all values of the final state.
 struct Results {
   bool failed = false;
@@ -143,21 +158,20 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
   std::array<Count, test::kNumMutantClasses> counts;
   std::vector<std::string> harmful;
   const int layouts = static_cast<int>(kLayouts.size());
+  int relaxing = 0;
   for (int l = 0; l < layouts; ++l) {
     if (only >= 0 && l != only) continue;
     const Layout& layout = kLayouts[static_cast<std::size_t>(l)];
     INFO(layout.keys);
-    test::ParityRow row = test::parity_row(layout.keys, layout.keys);
-    row.images = layout.architecture == Architecture::Resnet;
-    const Scenario scenario = test::parity_scenario(layout.architecture, row, DType::F64);
-    for (const Fault& fault : validate(scenario)) FAIL(fault.error.message);
-    const auto lowered = lower(scenario);
-    if (!lowered) FAIL(to_string(lowered.error()));
-    const auto program = parse_program(print(*lowered));  // mutants are of printed programs
+    const Scenario scenario = scenario_of(layout);
+    const auto program = parse_program(print(lowered(layout)));  // mutants are of printed programs
     REQUIRE(program.ok());
     REQUIRE(verify(*program).empty());
     const Results original = train(*program, scenario);
     REQUIRE_FALSE(original.failed);
+    const bool relaxes = verify(test::relaxed(*program)).empty();  // some schedules would wait
+    relaxing += relaxes ? 1 : 0;
+    if (relaxes) CHECK(alike(train(test::relaxed(*program), scenario), original));
     for (int n = l; n < wanted; n += layouts) {
       // Every mutant has its seed, so that one layout alone makes the same ones again.
       std::seed_seq seeds{seed, n};
@@ -170,6 +184,10 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
       if (!mutant) continue;
       Count& count = counts[static_cast<std::size_t>(which)];
       ++count.made;
+      if (relaxes && n / layouts / test::kNumMutantClasses % 2 == 0) {
+        mutant->program = test::relaxed(std::move(mutant->program));
+        mutant->what += ", relaxed";
+      }
       const auto parsed = parse_program(print(mutant->program));
       if (!parsed || !verify(*parsed).empty()) {
         ++count.refused;
@@ -183,6 +201,7 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
       }
     }
   }
+  std::printf("%d of %d layouts relax\n", relaxing, layouts);
   std::printf("seed %d\n%-10s %6s %8s %9s %8s\n", seed, "class", "made", "refused", "harmless",
               "harmful");
   Count all;
@@ -199,5 +218,23 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
     UNSCOPED_INFO(one);
   }
   CHECK(all.made > 0);
+  if (only < 0) CHECK(relaxing > layouts / 2);
   CHECK(harmful.empty());
+}
+
+TEST_CASE("whatever functions are declared the user's own, a sound program stays sound",
+          "[mutants]") {
+  for (const Layout& layout : kLayouts) {
+    INFO(layout.keys);
+    Program program = lowered(layout);
+    for (std::size_t f = 0; f <= program.functions.size(); ++f) {
+      Program own = program;
+      for (std::size_t g = 0; g < own.functions.size(); ++g) {
+        if (g == f || f == own.functions.size()) own.functions[g].emitted = 0;
+      }
+      const std::vector<Error> faults = verify(own);
+      INFO((f < own.functions.size() ? own.functions[f].name : "all"));
+      CHECK((faults.empty() ? "sound" : faults.front().message) == "sound");
+    }
+  }
 }

@@ -1,8 +1,8 @@
 // Faults in what ops do: their lists, collectives, messages, results, operands and tags.
 #include <algorithm>
 
+#include "tests/core/ir/op_list.hpp"
 #include "tests/mutants/mutator.hpp"
-#include "tests/mutants/op_list.hpp"
 
 namespace lockstep::test {
 
@@ -18,7 +18,7 @@ bool Mutator::change_list() {
       return true;
     case 1:
       say(role, i, "doubled");
-      repeat(role, i, i + 1);
+      repeat(role, i, i);  // what follows waits for the second
       return true;
     case 2: {
       const std::size_t to = i + 1 + pick(n - i);
@@ -69,7 +69,7 @@ bool Mutator::change_collective() {
       Op& op = role.ops[i];
       if (!is_collective(op.kind) || op.target != group || before(role, i) != which) continue;
       if (how == 0) erase(role, i);
-      if (how == 1) repeat(role, i, i + 1);
+      if (how == 1) repeat(role, i, i);  // what follows waits for the second
       if (how == 2) op.target = to_group;
       if (how == 3) op.kind = to_kind;
       break;
@@ -163,7 +163,7 @@ bool Mutator::change_result() {
                  : !leads(ops[n]) || ops[n].kind != op.kind || ops[n].target != op.target) {
         continue;
       }
-      twice ? repeat(p_.roles[k], n, n + 1) : erase(p_.roles[k], n);
+      twice ? repeat(p_.roles[k], n, n) : erase(p_.roles[k], n);
       break;
     }
   }

@@ -41,6 +41,7 @@ bool Values::in_order(RoleRun& run, OpId id, const FunctionRole& function) {
   if (function.kind < 0 || function.phase != op.phase || op.layer < 0 || op.microbatch < 0) {
     return fault(run, id, "its function is of another phase, or it names no layer or microbatch");
   }
+  if (run.own_layers[static_cast<std::size_t>(op.layer)]) return true;  // its user knows
   std::int32_t& kind = run.kind_of_layer[static_cast<std::size_t>(op.layer)];
   if (kind < 0) kind = function.kind;
   if (kind != function.kind) {
@@ -114,6 +115,10 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
   const std::string& name = names_[static_cast<std::size_t>(formal.name)];
   if (found.pattern == 0) return fault(run, id, "reads as " + name + " what nothing has written");
   if (function.own || found.meaning.own) {
+    const bool uses = found.meaning.what == Means::Weights && op.phase == Phase::F;
+    if (uses && op.layer >= 0 && op.microbatch >= 0) {
+      uses_.push_back({found.meaning.id, op.layer, op.microbatch});
+    }
     const Microbatch mb = found.meaning.microbatch;
     if (mb < 0 || op.microbatch < 0 || mb == op.microbatch) return true;
     return fault(run, id, "reads as " + name + " " + text(found.meaning));

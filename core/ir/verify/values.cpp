@@ -16,17 +16,19 @@ RoleRun::RoleRun(const Program& program, const Role& r)
   versions.assign(static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches), -1);
   kind_of_layer.assign(static_cast<std::size_t>(layers), -1);
   exchanges.resize(static_cast<std::size_t>(layers));
+  own_layers.assign(static_cast<std::size_t>(layers), false);
   meets_others.assign(program.groups.size(), -1);
 }
 
-/// What the functions of a role's layers say of their communications.
-void Values::read_exchanges(RoleRun& run) {
+/// What the functions of a role's layers say: whose they are, and how they communicate.
+void Values::read_layers(RoleRun& run) {
   std::vector<bool> seen(static_cast<std::size_t>(run.layers) * program_.functions.size());
   for (const Op& op : run.role.ops) {
     if (op.kind != OpKind::Call || op.layer < 0) continue;
     const Function& function = program_.function(op.function());
-    if (function.exchanges.empty()) continue;
     const auto layer = static_cast<std::size_t>(op.layer);
+    if (function.emitted == 0) run.own_layers[layer] = true;
+    if (function.exchanges.empty()) continue;
     const auto pair = layer * program_.functions.size() + static_cast<std::size_t>(op.target);
     if (seen[pair]) continue;
     seen[pair] = true;
@@ -381,7 +383,7 @@ void Values::finish(RoleRun& run) {
   }
   for (int l = 0; l < run.layers; ++l) {
     const std::int32_t kind = run.kind_of_layer[static_cast<std::size_t>(l)];
-    if (kind < 0) continue;
+    if (kind < 0 || run.own_layers[static_cast<std::size_t>(l)]) continue;
     const auto wanted = [&](Phase phase) {
       const auto found = segment_counts_.find({kind, phase});
       return found == segment_counts_.end() ? 0 : found->second;
@@ -441,7 +443,7 @@ void Values::check() {
   runs_.reserve(program_.roles.size());
   for (const Role& role : program_.roles) {
     RoleRun& run = runs_.emplace_back(program_, role);
-    read_exchanges(run);
+    read_layers(run);
     place_units(run);
   }
   run_roles();

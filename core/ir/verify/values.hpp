@@ -55,6 +55,7 @@ struct RoleRun {
   std::vector<std::int32_t> versions;                 // of the weights, by stage and microbatch
   std::vector<std::int32_t> kind_of_layer;
   std::vector<std::vector<NamedExchange>> exchanges;  // by layer
+  std::vector<bool> own_layers;                       // those with a function of the user's
   std::map<std::int32_t, int> met;                    // by group: collectives done
   std::map<ChannelEnd, int> received;
   std::vector<std::int8_t> meets_others;  // by group: members have other roles; -1: not known
@@ -78,7 +79,7 @@ class Values {
   void read_names();
   FunctionRole role_of(const Function& function);
   std::int32_t name(std::string_view text);
-  void read_exchanges(RoleRun& run);
+  void read_layers(RoleRun& run);
   void place_units(RoleRun& run);
   void run_roles();
   bool step(RoleRun& run);  // false: it waits

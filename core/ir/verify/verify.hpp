@@ -22,11 +22,10 @@ namespace lockstep {
 ///    arena are never alive together;
 ///  - every parameter of a unit with optimizer state has its gradient computed before its update;
 ///  - ranks of a data-parallel group run equally many microbatches;
-///  - every value is what its reader takes it for, on all ranks together (docs/verify.md):
-///  functions
-///    are the model library's or declared as the user's own; layers read their own parameters,
-///    microbatch and neighbours; partial sums are taken exactly once, splits are gathered before
-///    they are read whole; gradients, losses and norms have every term once.
+///  - every value is what its reader takes it for, on all ranks together: functions are the model
+///    library's or declared as the user's own; layers read their own parameters, microbatch and
+///    neighbours; partial sums are taken exactly once, splits are gathered before they are read
+///    whole; gradients, losses and norms have every term once (docs/verify.md).
 /// Messages name ranks and ops.
 std::vector<Error> verify(const Program& program);
 

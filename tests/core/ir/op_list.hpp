@@ -1,21 +1,22 @@
-#include "tests/mutants/op_list.hpp"
+// Edits of a role's list of ops that keep `after` and lifetimes in step with it.
+#pragma once
 
 #include <utility>
 #include <vector>
 
-namespace lockstep::test {
-namespace {
+#include "core/ir/program.hpp"
 
-std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+namespace lockstep::test {
 
 /// New index of every old op (-1: deleted), then the ops in their new order.
-void reorder(Role& role, const std::vector<Op>& ops, const std::vector<std::int32_t>& moved) {
+inline void reorder(Role& role, const std::vector<Op>& ops,
+                    const std::vector<std::int32_t>& moved) {
   std::vector<Op> renewed = ops;
   std::vector<OpId> after;
   for (Op& op : renewed) {
     std::vector<OpId> kept;
     for (std::uint32_t i = 0; i < op.after_count; ++i) {
-      const std::int32_t to = moved[index(role.after[op.after_begin + i].v)];
+      const std::int32_t to = moved[static_cast<std::size_t>(role.after[op.after_begin + i].v)];
       if (to >= 0) kept.push_back({to});
     }
     op.after_begin = static_cast<std::uint32_t>(after.size());
@@ -25,9 +26,11 @@ void reorder(Role& role, const std::vector<Op>& ops, const std::vector<std::int3
   const auto place = [&](OpId& id, int step) {
     if (!id.valid()) return;
     std::int32_t v = id.v;
-    while (v >= 0 && index(v) < moved.size() && moved[index(v)] < 0) v += step;
-    if (v < 0 || index(v) >= moved.size()) return;
-    id = {moved[index(v)]};
+    while (v >= 0 && static_cast<std::size_t>(v) < moved.size() &&
+           moved[static_cast<std::size_t>(v)] < 0)
+      v += step;
+    if (v < 0 || static_cast<std::size_t>(v) >= moved.size()) return;
+    id = {moved[static_cast<std::size_t>(v)]};
   };
   for (Buffer& buffer : role.buffers) {
     place(buffer.first, 1);
@@ -37,9 +40,8 @@ void reorder(Role& role, const std::vector<Op>& ops, const std::vector<std::int3
   role.after = std::move(after);
 }
 
-}  // namespace
-
-void erase(Role& role, std::size_t which) {
+/// Without op `which`: what waited for it waits no more, what lived from or to it lives less.
+inline void erase(Role& role, std::size_t which) {
   std::vector<std::int32_t> moved(role.ops.size());
   std::vector<Op> ops;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
@@ -49,7 +51,8 @@ void erase(Role& role, std::size_t which) {
   reorder(role, ops, moved);
 }
 
-void repeat(Role& role, std::size_t which, std::size_t to) {
+/// With a second one in front of the op that is now at `to`.
+inline void repeat(Role& role, std::size_t which, std::size_t to) {
   std::vector<std::int32_t> moved(role.ops.size());
   std::vector<Op> ops;
   for (std::size_t i = 0; i <= role.ops.size(); ++i) {
@@ -61,7 +64,8 @@ void repeat(Role& role, std::size_t which, std::size_t to) {
   reorder(role, ops, moved);
 }
 
-void exchange(Role& role, std::size_t a, std::size_t b) {
+/// With two ops in each other's place.
+inline void exchange(Role& role, std::size_t a, std::size_t b) {
   std::vector<std::int32_t> moved(role.ops.size());
   for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = static_cast<std::int32_t>(i);
   std::swap(moved[a], moved[b]);
