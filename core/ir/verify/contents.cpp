@@ -112,9 +112,14 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
   std::optional<Content> all;
   for (const Held& part : held) {
     if (part.content.meaning.what == Means::Zeros) continue;
-    const bool own = all && all->meaning.own && part.content.meaning.own &&
-                     all->pattern == part.content.pattern;  // their user knows how they lie
-    if (own) continue;
+    const Meaning& other = part.content.meaning;
+    const bool both = all && all->meaning.own && other.own;
+    const bool alike = all && (all->meaning.own || other.own) && all->meaning.what == other.what &&
+                       all->meaning.id == other.id;
+    if ((both || alike) && all->pattern == part.content.pattern) {
+      all->meaning.own = true;  // their user knows how they lie
+      continue;
+    }
     if (all && !(part.content == *all)) return std::nullopt;
     if (held.size() > 1 && !patterns_.is_uniform(part.content.pattern)) return std::nullopt;
     all = part.content;

@@ -108,6 +108,16 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
   return true;
 }
 
+/// A function of the user's reads weights, as whose the layer's other functions then know them.
+void Values::note_weights(const Op& op, const FormalRole& formal, std::int32_t unit) {
+  if (op.layer < 0) return;
+  if (formal.what == FormalRole::Weights) {
+    int& bound = bound_unit(op.layer, formal.suffix);
+    if (bound < 0) bound = unit;
+  }
+  if (op.phase == Phase::F && op.microbatch >= 0) uses_.push_back({unit, op.layer, op.microbatch});
+}
+
 bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t f,
                         const Content& found) {
   const Op& op = run.role.op(id);
@@ -115,10 +125,7 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
   const std::string& name = names_[static_cast<std::size_t>(formal.name)];
   if (found.pattern == 0) return fault(run, id, "reads as " + name + " what nothing has written");
   if (function.own || found.meaning.own) {
-    const bool uses = found.meaning.what == Means::Weights && op.phase == Phase::F;
-    if (uses && op.layer >= 0 && op.microbatch >= 0) {
-      uses_.push_back({found.meaning.id, op.layer, op.microbatch});
-    }
+    if (found.meaning.what == Means::Weights) note_weights(op, formal, found.meaning.id);
     const Microbatch mb = found.meaning.microbatch;
     if (mb < 0 || op.microbatch < 0 || mb == op.microbatch) return true;
     return fault(run, id, "reads as " + name + " " + text(found.meaning));
@@ -173,9 +180,12 @@ bool Values::layer_call(RoleRun& run, OpId id) {
     if (body.formals[f].access != Access::Write) {
       if (!check_read(run, id, function, f, contents_[f])) return true;
       found_[f] = contents_[f].pattern;
-    } else if (contents_[f].meaning == expected(formal, op.layer, op.microbatch) &&
-               contents_[f].origin == 0) {
-      found_[f] = contents_[f].pattern;  // other parts of it stay
+    } else {
+      Meaning before = contents_[f].meaning;
+      before.own = false;
+      if (before == expected(formal, op.layer, op.microbatch) && contents_[f].origin == 0) {
+        found_[f] = contents_[f].pattern;  // other parts of it stay
+      }
     }
   }
   const Summary& summary = summaries_.of(op.function(), found_);
@@ -188,7 +198,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
     Content made;
     made.meaning =
         expected({FormalRole::Tensor, function.formals[f].name, -1, {}}, op.layer, op.microbatch);
-    made.meaning.own = function.own;
+    made.meaning.own = function.own || (found_[f] > 0 && contents_[f].meaning.own);
     made.pattern = summary.after[f];
     const Touch& touch = touches_[f];
     put(run, touch, {{0, touch.end - touch.begin, made}});

@@ -113,6 +113,7 @@ class Values {
   bool overlaps(const Function& function) const;
   bool check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t formal,
                   const Content& found);
+  void note_weights(const Op& op, const FormalRole& formal, std::int32_t unit);
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
   bool add_terms(RoleRun& run, OpId id, const FunctionRole& function, const Summary& summary);
   Meaning expected(const FormalRole& formal, int layer, Microbatch mb) const;
