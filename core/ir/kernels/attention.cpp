@@ -4,9 +4,12 @@
 namespace lockstep {
 namespace {
 
-/// Each rank of a divided sequence holds two pieces of equal length, one from either half.
-std::string_view uneven_pieces(const Kernel& kernel) {
+/// Equally many query heads share each head of keys. Each rank of a divided sequence holds two
+/// pieces of equal length, one from either half.
+std::string_view bad_shares(const Kernel& kernel) {
   const std::int64_t seq = kernel.dims[1], parts = kernel.dims[5];
+  const std::int64_t heads = kernel.dims[2], kv_heads = kernel.dims[3];
+  if (kv_heads < 1 || heads % kv_heads != 0) return "kv_heads does not divide heads";
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
@@ -41,7 +44,7 @@ std::vector<KernelRow> rows::attention() {
                .given_if = "parts"}},
        .out = {{"o", "batch seq heads head_dim"}, {"lse", "batch heads seq", Sums}},
        .flops = "2 head_dim batch heads seq (seq (parts + !parts) + 1)",
-       .fault = uneven_pieces},
+       .fault = bad_shares},
       // The gradient of attention_forward, for do the gradient of o; scores are computed again.
       // With kv, dqkv holds gradients of the queries only, what lies behind them stays as it is,
       // and those of all ranks' keys and values are in dkv (as kv).
@@ -69,7 +72,7 @@ std::vector<KernelRow> rows::attention() {
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
        .flops = "5 head_dim batch heads seq (seq (parts + !parts) + 1)",
-       .fault = uneven_pieces},
+       .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
       // position's angles, whose base is theta. Halves are paired (i, i + head_dim / 2), as in
       // Hugging Face's models. inverse 1: by the negative angles.

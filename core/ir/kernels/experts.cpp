@@ -2,6 +2,16 @@
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
+namespace {
+
+/// A token's choices are different experts, and every expert has room.
+std::string_view bad_routing(const Kernel& kernel) {
+  const std::int64_t experts = kernel.dims[1], choices = kernel.dims[2], capacity = kernel.dims[3];
+  if (choices > experts) return "more choices than experts";
+  return capacity < 1 ? "no capacity" : "";
+}
+
+}  // namespace
 
 std::vector<KernelRow> rows::experts() {
   const auto routing = words("tokens experts choices capacity");
@@ -42,7 +52,8 @@ std::vector<KernelRow> rows::experts() {
                {"gates", "tokens choices", Mixed},
                {"slots", "tokens choices", Index},
                {"sources", "experts capacity", Index}},
-       .flops = "tokens experts (4 + choices)"},
+       .flops = "tokens experts (4 + choices)",
+       .fault = bad_routing},
       // dlogits: the gradient of route_forward, after adding to each dprobs balance × experts ×
       // (the
       // part of all choices that is the expert's): the gradient of the auxiliary loss of Fedus et
@@ -55,7 +66,8 @@ std::vector<KernelRow> rows::experts() {
               {"probs", "tokens experts", Mixed},
               {"slots", "tokens choices", Index}},
        .out = {{"dlogits", "tokens experts", Mixed}},
-       .flops = "tokens (5 experts + 4 choices)"},
+       .flops = "tokens (5 experts + 4 choices)",
+       .fault = bad_routing},
       // y[t] = resid[t] + sum over the choices of t of gates × x[slot], of x [places, cols]; a
       // choice
       // without a place adds nothing

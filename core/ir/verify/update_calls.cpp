@@ -133,7 +133,7 @@ bool Values::square(RoleRun& run, OpId id, const Kernel& kernel) {
   std::vector<PatternId> found = {g->pattern, 0};
   Content made;
   made.meaning.what = Means::Squares;
-  made.meaning.own = g->meaning.own;
+  made.meaning.own = g->meaning.own && (g->meaning.what != Means::Gradient || g->meaning.id < 0);
   made.meaning.terms = Terms::of(static_cast<std::uint64_t>(g->meaning.id));
   if (kernel.accumulate) {
     const std::optional<Content> b = unite(before);
