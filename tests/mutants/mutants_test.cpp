@@ -165,7 +165,7 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
     INFO(layout.keys);
     const Scenario scenario = scenario_of(layout);
     Program given = lowered(layout);
-    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {
+    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {  // what verify can say of a user's own functions
       given.emitted = 0;
       for (Function& f : given.functions) f.emitted = 0;
     }

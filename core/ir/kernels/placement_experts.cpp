@@ -29,9 +29,23 @@ bool route_forward(const Kernel& k, AxisOperands& o) {
   if (logits == Along::Split || !has_values(logits)) return false;
   return results(k, o, {{logits, logits, indices(logits), indices(logits)}});
 }
+/// The ranks' parts of a sequence are balanced together, by route_balance.
 bool route_backward(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
+  if (probs == Along::Tokens && k.scalars[0] != 0) return false;
   return has_values(probs) && o.in[0] == probs && o.in[2] == indices(probs) &&
+         results(k, o, {{probs}});
+}
+bool route_load(const Kernel& k, AxisOperands& o) {
+  const Along slots = o.in[0];
+  if (slots != Along::Same && slots != Along::Own) return false;
+  return results(k, o, {{slots == Along::Own ? Along::Partial : slots}});
+}
+/// Of a microbatch's tokens all are counted, of other ranks' samples none.
+bool route_balance(const Kernel& k, AxisOperands& o) {
+  const Along probs = o.in[1];
+  const Along load = probs == Along::Samples ? Along::Partial : Along::Same;
+  return has_values(probs) && probs != Along::Split && o.in[0] == probs && o.in[2] == load &&
          results(k, o, {{probs}});
 }
 bool combine_forward(const Kernel& k, AxisOperands& o) {
@@ -57,6 +71,10 @@ bool place_experts(const Kernel& kernel, AxisOperands& operands) {
       return route_forward(kernel, operands);
     case KernelKind::RouteBackward:
       return route_backward(kernel, operands);
+    case KernelKind::RouteLoad:
+      return route_load(kernel, operands);
+    case KernelKind::RouteBalance:
+      return route_balance(kernel, operands);
     case KernelKind::CombineForward:
       return combine_forward(kernel, operands);
     case KernelKind::CombineBackward:

@@ -166,6 +166,22 @@ PatternId Values::changed(PatternId pattern, const Group& group, Change&& change
   return patterns_.intern(std::move(result));
 }
 
+/// Zeros, as those that fill up a flat unit, fit what stands beside them: the pattern of what is
+/// not zero, if it is one and nothing in [0, bytes) is unwritten.
+PatternId Values::with_zeros_filled(PatternId pattern, std::int64_t bytes) {
+  if (axes_.empty() || patterns_.is_uniform(pattern)) return pattern;
+  std::optional<PlacedAs> one;
+  std::int64_t written = 0;
+  for (const Pattern::Piece& piece : patterns_.at(pattern).pieces) {
+    if (piece.begin != written) return pattern;
+    written = piece.end;
+    if (piece.as.placement.along(axes_[0]) == Along::Zero) continue;
+    if (one && *one != piece.as) return pattern;
+    one = piece.as;
+  }
+  return one && written >= bytes ? patterns_.uniform(*one) : pattern;
+}
+
 PatternId Values::piece_of_whole(PatternId whole, const Group& group) {
   if (!patterns_.is_uniform(whole)) return 0;
   return changed(whole, group, [](Along a) -> std::optional<Along> {

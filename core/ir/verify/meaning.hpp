@@ -104,6 +104,30 @@ struct Held {
   Content content;
 };
 
+/// What a formal of a function is, by its name (see FunctionBuilder).
+struct FormalRole {
+  enum What : std::uint8_t { Tensor, Weights, Gradient, Statistics, Loss, X, Dy, Data };
+  What what = Tensor;
+  std::int32_t name = -1;    // of the formal
+  std::int32_t suffix = -1;  // weights, gradient: name of what follows "w" and "gw"
+  HostData data = HostData::Tokens;
+  bool adds() const { return what == Gradient || what == Statistics || what == Loss; }
+};
+
+struct FunctionRole {
+  bool own = false;
+  std::int32_t kind = -1;  // of its layer, by name: "block"
+  Phase phase = Phase::None;
+  int segment = 0;
+  std::vector<FormalRole> formals;
+};
+
+/// Exchange, its tensors by the numbers of their names.
+struct NamedExchange {
+  OpKind kind;
+  FormalRole in, out;
+};
+
 /// What a function makes of the placements that it finds.
 struct Summary {
   std::string fault;             // not empty: of a kernel, in words

@@ -128,6 +128,7 @@ bool Values::collective(RoleRun& run, OpId id) {
   }
   if (!in_place) {
     std::optional<Content> all = unite(held);
+    if (all) all->pattern = with_zeros_filled(all->pattern, held.back().end);
     if (!all || !patterns_.is_uniform(all->pattern) || all->origin != 0) {
       return fault(run, id,
                    "communicates parts of several tensors, " + text(held.front().content.meaning) +

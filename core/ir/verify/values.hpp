@@ -16,30 +16,6 @@
 
 namespace lockstep::verification {
 
-/// What a formal of a function is, by its name (see FunctionBuilder).
-struct FormalRole {
-  enum What : std::uint8_t { Tensor, Weights, Gradient, Statistics, Loss, X, Dy, Data };
-  What what = Tensor;
-  std::int32_t name = -1;    // of the formal
-  std::int32_t suffix = -1;  // weights, gradient: name of what follows "w" and "gw"
-  HostData data = HostData::Tokens;
-  bool adds() const { return what == Gradient || what == Statistics || what == Loss; }
-};
-
-struct FunctionRole {
-  bool own = false;
-  std::int32_t kind = -1;  // of its layer, by name: "block"
-  Phase phase = Phase::None;
-  int segment = 0;
-  std::vector<FormalRole> formals;
-};
-
-/// Exchange, its tensors by the numbers of their names.
-struct NamedExchange {
-  OpKind kind;
-  FormalRole in, out;
-};
-
 /// One role under way.
 struct RoleRun {
   RoleRun(const Program& program, const Role& r);
@@ -101,6 +77,7 @@ class Values {
   std::optional<Content> unite(const std::vector<Held>& held) const;
   void put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held);
   void put(RoleRun& run, const Touch& touch, const std::vector<Held>& held);
+  PatternId with_zeros_filled(PatternId pattern, std::int64_t bytes);
   /// A view of each rank's own piece of a whole buffer, and back.
   PatternId piece_of_whole(PatternId whole, const Group& group);
   PatternId whole_of_piece(PatternId piece, const Group& group);
