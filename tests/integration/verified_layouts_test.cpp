@@ -31,9 +31,10 @@ class RandomLayouts {
     number("batch",
            ranks * (microbatches > 1 ? microbatches : passes) * static_cast<int>(1 + pick(2)));
     number("tp", often_one(2));
-    sometimes({"accumulate_sharded_gradients=true", "overlap_param_gather=true",
-               "fsdp_reshard_degree=2", "fsdp_persistence_threshold=1700", "offload=optimizer",
-               "offload=parameters", "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
+    sometimes({"accumulate_sharded_gradients=always", "accumulate_sharded_gradients=never",
+               "overlap_param_gather=true", "fsdp_reshard_degree=2",
+               "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
+               "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
     sometimes({"training.max_norm=0", "training.mixed_precision_param=bfloat16"});
     if (images) {
       sometimes({"sync_batch_norm=true", "optimizer.name=AdamW"});

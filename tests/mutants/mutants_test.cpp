@@ -40,7 +40,7 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kGpt2, "batch=4 dp_replicate=2 dp_shard=2 zero_stage=1"},
     {kGpt2, "batch=4 dp_shard=2 zero_stage=2 offload=optimizer"},
     {kLlama, "batch=4 dp_shard=2 accumulation=2 offload=parameters"},
-    {kLlama, "batch=4 dp_shard=2 accumulation=2 accumulate_sharded_gradients=true"},
+    {kLlama, "batch=4 dp_shard=2 accumulation=2 accumulate_sharded_gradients=never"},
     {kGpt2, "batch=4 dp_shard=4 fsdp_reshard_degree=2"},
     {kGpt2, "batch=4 dp_replicate=2 dp_shard=2"},
     {kLlama, "batch=2 dp_shard=2 activation_checkpoint.mode=full"},
