@@ -45,6 +45,7 @@ Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_p
   }
   Program program = std::move(draft.program);
   for (DraftRole& out : draft.roles) program.roles.push_back(std::move(out.role));
+  program.emitted = model_fingerprint(program);
   return program;
 }
 

@@ -55,6 +55,7 @@ class StepAssembly {
         ++segment;
       }
     }
+    note_exchanges(steps);
     return steps;
   }
 
@@ -79,6 +80,22 @@ class StepAssembly {
     bool reads = false;
     bool writes = false;
   };
+
+  /// Functions say which communications follow them: what a program must do between them.
+  static void note_exchanges(std::vector<LayerStep>& steps) {
+    Function* last = nullptr;
+    std::vector<Exchange> ahead;  // of the first function
+    for (LayerStep& step : steps) {
+      if (auto* function = std::get_if<Function>(&step)) {
+        if (last == nullptr) function->exchanges = ahead;
+        last = function;
+      } else {
+        const auto& c = std::get<Communication>(step);
+        (last == nullptr ? ahead : last->exchanges)
+            .push_back({c.kind, c.axis, c.in.name, c.out.name});
+      }
+    }
+  }
 
   const TensorInfo& info_of(TensorId t) const {
     return builder_.tensors_[static_cast<std::size_t>(t.v)];

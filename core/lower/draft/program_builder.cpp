@@ -46,7 +46,7 @@ FunctionId ProgramBuilder::function(const Function& function) {
   const auto found = functions_.find(function.name);
   if (found != functions_.end()) {
     const Function& known = program.function(found->second);
-    if (known != function && !fault_) {
+    if (known.emitted != fingerprint(function) && !fault_) {
       fault_ = Error{ErrorKind::Internal,
                      "two different functions have one name: " + signature(known) + " and " +
                          signature(function),
@@ -56,6 +56,7 @@ FunctionId ProgramBuilder::function(const Function& function) {
   }
   const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
   program.functions.push_back(function);
+  program.functions.back().emitted = fingerprint(function);
   functions_.emplace(function.name, id);
   return id;
 }

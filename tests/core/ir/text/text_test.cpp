@@ -258,10 +258,10 @@ TEST_CASE("the hand-written step prints as it was written", "[core][ir]") {
   const auto annotate = [&](const std::string& line, const std::string& work) {
     Sample::replace(expected, line + "\n", line + "  # " + work + "\n");
   };
-  annotate("function fwd", "16 flop, 48 bytes");
-  annotate("function bwd", "32 flop, 96 bytes");
-  annotate("function update", "32 flop, 56 bytes");
-  annotate("function zero", "0 flop, 16 bytes");
+  annotate("function fwd own", "16 flop, 48 bytes");
+  annotate("function bwd own", "32 flop, 96 bytes");
+  annotate("function update own", "32 flop, 56 bytes");
+  annotate("function zero own", "0 flop, 16 bytes");
   CHECK(printed == expected);
 }
 
@@ -320,7 +320,7 @@ TEST_CASE("ranks are printed as ranges", "[core][ir]") {
 TEST_CASE("an ambiguous name is referred to by its index", "[core][ir]") {
   const std::string text =
       "lockstep_program 2\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
-      "function f  # 0 flop, 0 bytes\nfunction f  # 0 flop, 0 bytes\n"
+      "function f own  # 0 flop, 0 bytes\nfunction f own  # 0 flop, 0 bytes\n"
       "role 0 ranks=0 arena=0\n  %0 call @1 stream=compute\n";
   CHECK(print(sample::parse(text)) == text);
   std::string plain = text;
