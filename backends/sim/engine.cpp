@@ -8,11 +8,13 @@
 #include "backends/sim/event_heap.hpp"
 #include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
+#include "backends/sim/port_shares.hpp"
 
 namespace lockstep::sim {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
+constexpr std::uint32_t kPortsOfRank = 4;
 
 /// One stream of one simulated rank.
 struct Cell {
@@ -29,7 +31,8 @@ struct Cell {
 
 /// Progress of a running op whose rate can change.
 struct Activity {
-  double remaining = 0;  // ps at rate 1
+  std::int64_t started = 0, work = 0;  // ps; `work` at rate 1
+  double remaining = 0;                // ps at rate 1
   double rate = 1;
   std::int64_t since = 0;  // when `remaining` was true
   std::uint32_t version = 0;
@@ -45,6 +48,7 @@ struct SimRank {
   std::uint32_t device = 0;
   int running_calls = 0;
   int running_transfers = 0;
+  std::int64_t slowed = 0;  // ps that calls took longer because of transfers beside them
 };
 
 /// A collective that not all members have reached.
@@ -52,6 +56,12 @@ struct Meeting {
   std::int32_t seq = 0;
   std::uint32_t arrivals = 0;
   std::uint32_t last = kNone;  // newest arrival; the others follow by Cell::next
+};
+
+struct KnownDuration {
+  OpKind kind;
+  Bytes full;
+  std::int64_t duration;
 };
 
 class Engine {
@@ -65,7 +75,10 @@ class Engine {
         meetings_(plan.instances.size()),
         num_pp_(static_cast<std::size_t>(program.mesh.size_of("pp"))),
         overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
-        fluid_(plan.crowded_devices || overlap_ > 1) {
+        fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
+        shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
+                plan.shared_ports ? plan.folding.representatives.size() * kNumStreams : 0),
+        known_durations_(plan.instances.size()) {
     set_up(timeline);
   }
 
@@ -95,6 +108,11 @@ class Engine {
   }
 
   std::int64_t makespan() const { return makespan_; }
+  std::vector<SimTime> slowed() const {
+    std::vector<SimTime> times;
+    for (const SimRank& r : ranks_) times.emplace_back(r.slowed);
+    return times;
+  }
 
  private:
   void set_up(Timeline& timeline) {
@@ -189,16 +207,21 @@ class Engine {
     if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
     *meeting = open.back();
     open.pop_back();
-    start(c, collective_duration(ranks_[cell.rank], op, plan_.instances[instance]));
+    start(c, collective_duration(ranks_[cell.rank], op, instance));
   }
 
-  std::int64_t collective_duration(const SimRank& r, const Op& op,
-                                   const GroupInstance& instance) const {
+  /// A group has few collectives that differ: their durations are computed once.
+  std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t instance) {
     if (what_if_.ideal_network) return 0;
     const Bytes full = payload_bytes(program_, *r.role, op);
-    return to_sim_time(
-               collective_time(op.kind, full, instance.size, instance.links.of(op.kind)).total())
-        .count();
+    std::vector<KnownDuration>& known = known_durations_[instance];
+    for (const KnownDuration& k : known) {
+      if (k.kind == op.kind && k.full == full) return k.duration;
+    }
+    const GroupInstance& group = plan_.instances[instance];
+    const CollectiveTime chosen = collective_time(op.kind, full, group.size, group.links, cluster_);
+    known.push_back({op.kind, full, to_sim_time(chosen.time.total()).count()});
+    return known.back().duration;
   }
 
   /// A message starts when the peer's opposite stream has its other end in front. Streams are in
@@ -249,9 +272,12 @@ class Engine {
       return;
     }
     Activity& activity = activities_[leader];
+    activity.started = now_;
+    activity.work = duration;
     activity.remaining = static_cast<double>(duration);
     activity.since = now_;
     activity.rate = 0;  // set below, with the event
+    use_ports(leader);
     count(leader, 1);
     retime(leader);
   }
@@ -262,8 +288,13 @@ class Engine {
       activities_[leader].rate = 0;
       ++activities_[leader].version;
       count(leader, -1);
+      if (plan_.shared_ports) retime_all(shares_.remove(leader));
     }
     const OpKind kind = front_op(cells_[leader]).kind;
+    if (fluid_ && kind == OpKind::Call && !plan_.crowded_devices) {
+      const Activity& activity = activities_[leader];
+      ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
+    }
     if (kind == OpKind::Send) {
       const std::int64_t latency = message_time(cells_[leader]).first;
       const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
@@ -351,6 +382,41 @@ class Engine {
     }
   }
 
+  /// A rank's four ports: into and out of the device, inside the node and to the network.
+  void use_ports(std::uint32_t leader) {
+    const Op& op = front_op(cells_[leader]);
+    if (!plan_.shared_ports || op.kind == OpKind::Call || is_copy(op.kind)) return;
+    used_.clear();
+    const auto use = [this](std::uint32_t rank, bool network, bool out) {
+      used_.push_back(rank * kPortsOfRank + (network ? 2u : 0u) + (out ? 1u : 0u));
+    };
+    if (is_p2p(op.kind)) {
+      const std::uint32_t from = cells_[leader].rank, to = cells_[cells_[leader].next].rank;
+      const bool network = !same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
+      use(from, network, true);
+      use(to, network, false);
+    } else {
+      const std::uint32_t instance =
+          plan_.instance_of[cells_[leader].rank * program_.groups.size() +
+                            static_cast<std::size_t>(op.target)];
+      for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+        for (const bool network : {false, true}) {
+          const GroupInstance& group = plan_.instances[instance];
+          if (!(network ? group.in_network : group.in_node)) continue;
+          use(cells_[c].rank, network, false);
+          use(cells_[c].rank, network, true);
+        }
+      }
+    }
+    retime_all(shares_.add(leader, used_));
+  }
+
+  void retime_all(const std::vector<std::uint32_t>& leaders) {
+    for (const std::uint32_t c : leaders) {
+      if (cells_[c].state == Cell::Active) retime(c);
+    }
+  }
+
   void retime_calls(const SimRank& r) {
     retime_if(r, [](OpKind kind) { return kind == OpKind::Call; });
   }
@@ -379,10 +445,11 @@ class Engine {
               : 1.0;
       return r.running_transfers > 0 ? share / overlap_ : share;
     }
+    const double share = plan_.shared_ports ? shares_.share(leader) : 1.0;
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-      if (ranks_[cells_[c].rank].running_calls > 0) return 1 / overlap_;
+      if (ranks_[cells_[c].rank].running_calls > 0) return share / overlap_;
     }
-    return 1;
+    return share;
   }
 
   void retime(std::uint32_t leader) {
@@ -440,6 +507,9 @@ class Engine {
   std::size_t num_pp_;
   double overlap_;
   bool fluid_;
+  PortShares shares_;                                        // by leader
+  std::vector<Port> used_;                                   // by the transfer that begins
+  std::vector<std::vector<KnownDuration>> known_durations_;  // by group instance
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
   std::int64_t unfinished_ = 0;
@@ -472,6 +542,7 @@ Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
   Engine engine(program, changed, what_if, *plan, timeline);
   if (const Result<void> ran = engine.run(); !ran) return ran.error();
   timeline.makespan = SimTime{engine.makespan()};
+  timeline.slowed = engine.slowed();
   return timeline;
 }
 

@@ -22,8 +22,10 @@ struct Timeline {
   std::vector<Rank> ranks;                   // simulated ones, ascending
   std::vector<Rank> same_as;                 // by rank: the simulated rank that stands for it
   std::vector<std::vector<OpTiming>> times;  // by position in `ranks`, then by op
-  SimTime makespan{};                        // the last end
-  std::int64_t num_ops = 0;                  // over the simulated ranks
+  std::vector<SimTime> slowed;  // by position in `ranks`: what calls took longer because of
+                                // transfers beside them
+  SimTime makespan{};           // the last end
+  std::int64_t num_ops = 0;     // over the simulated ranks
 };
 
 struct EngineOptions {
@@ -40,8 +42,11 @@ std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& 
 ///   streams or of several ranks, more than
 ///   concurrent_ranks of them, progress at concurrent_ranks / running each; not with given times
 ///   (program.p2p_latency given), which hold whatever shares the device.
-/// - collective: active when all members are ready, then latency + transfer over the slowest link;
+/// - collective: active when all members are ready, then its collective_time();
 ///   matched within a group by sequence number in op order.
+/// - With NCCL a rank has a port into and out of the device inside its node, and two to the
+/// network;
+///   transfers that use a port at one time divide it by max-min fairness (PortShares).
 /// - message: active when both sides are ready; occupies both streams for `transfer` and arrives
 ///   `latency` later, in order, so that latencies of consecutive messages overlap.
 ///   program.p2p_latency, where given, is the latency, with transfer 0.

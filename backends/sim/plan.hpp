@@ -6,6 +6,7 @@
 
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
+#include "core/cost/collective.hpp"
 #include "core/cost/cost.hpp"
 #include "core/ir/program.hpp"
 
@@ -25,6 +26,7 @@ struct GroupInstance {
   std::uint32_t arrivals = 0;  // simulated members: so many must arrive
   int size = 0;                // all members
   GroupLinks links;
+  bool in_node = true, in_network = false;  // what its transfers use
 };
 
 struct Plan {
@@ -39,6 +41,7 @@ struct Plan {
   std::vector<std::int64_t> host_duration;  // by function, computed by the host
   bool crowded_devices = false;             // one may run more calls than it does at full rate
   bool shared_devices = false;              // and they are of several ranks
+  bool shared_ports = false;                // transfers at one time divide a rank's ports
 };
 
 /// The cluster as `what_if` changes it: links with scaled bandwidth.
