@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/sim/collective_durations.hpp"
 #include "backends/sim/event_heap.hpp"
 #include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
@@ -14,7 +15,6 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
-constexpr std::uint32_t kPortsOfRank = 4;
 
 /// One stream of one simulated rank.
 struct Cell {
@@ -58,12 +58,6 @@ struct Meeting {
   std::uint32_t last = kNone;  // newest arrival; the others follow by Cell::next
 };
 
-struct KnownDuration {
-  OpKind kind;
-  Bytes full;
-  std::int64_t duration;
-};
-
 class Engine {
  public:
   Engine(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
@@ -78,7 +72,7 @@ class Engine {
         fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
         shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
                 plan.shared_ports ? plan.folding.representatives.size() * kNumStreams : 0),
-        known_durations_(plan.instances.size()) {
+        durations_(cluster, plan.instances) {
     set_up(timeline);
   }
 
@@ -210,18 +204,9 @@ class Engine {
     start(c, collective_duration(ranks_[cell.rank], op, instance));
   }
 
-  /// A group has few collectives that differ: their durations are computed once.
   std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t instance) {
     if (what_if_.ideal_network) return 0;
-    const Bytes full = payload_bytes(program_, *r.role, op);
-    std::vector<KnownDuration>& known = known_durations_[instance];
-    for (const KnownDuration& k : known) {
-      if (k.kind == op.kind && k.full == full) return k.duration;
-    }
-    const GroupInstance& group = plan_.instances[instance];
-    const CollectiveTime chosen = collective_time(op.kind, full, group.size, group.links, cluster_);
-    known.push_back({op.kind, full, to_sim_time(chosen.time.total()).count()});
-    return known.back().duration;
+    return durations_.of(instance, op.kind, payload_bytes(program_, *r.role, op));
   }
 
   /// A message starts when the peer's opposite stream has its other end in front. Streams are in
@@ -382,33 +367,19 @@ class Engine {
     }
   }
 
-  /// A rank's four ports: into and out of the device, inside the node and to the network.
   void use_ports(std::uint32_t leader) {
     const Op& op = front_op(cells_[leader]);
     if (!plan_.shared_ports || op.kind == OpKind::Call || is_copy(op.kind)) return;
-    used_.clear();
-    const auto use = [this](std::uint32_t rank, bool network, bool out) {
-      used_.push_back(rank * kPortsOfRank + (network ? 2u : 0u) + (out ? 1u : 0u));
-    };
+    const std::uint32_t from = cells_[leader].rank;
     if (is_p2p(op.kind)) {
-      const std::uint32_t from = cells_[leader].rank, to = cells_[cells_[leader].next].rank;
-      const bool network = !same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
-      use(from, network, true);
-      use(to, network, false);
-    } else {
-      const std::uint32_t instance =
-          plan_.instance_of[cells_[leader].rank * program_.groups.size() +
-                            static_cast<std::size_t>(op.target)];
-      for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-        for (const bool network : {false, true}) {
-          const GroupInstance& group = plan_.instances[instance];
-          if (!(network ? group.in_network : group.in_node)) continue;
-          use(cells_[c].rank, network, false);
-          use(cells_[c].rank, network, true);
-        }
-      }
+      const std::uint32_t to = cells_[cells_[leader].next].rank;
+      const bool near = same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
+      retime_all(shares_.add(leader, {port_of(from, near, true), port_of(to, near, false)}));
+      return;
     }
-    retime_all(shares_.add(leader, used_));
+    const std::uint32_t instance =
+        plan_.instance_of[from * program_.groups.size() + static_cast<std::size_t>(op.target)];
+    retime_all(shares_.add(leader, plan_.instances[instance].ports));
   }
 
   void retime_all(const std::vector<std::uint32_t>& leaders) {
@@ -507,29 +478,14 @@ class Engine {
   std::size_t num_pp_;
   double overlap_;
   bool fluid_;
-  PortShares shares_;                                        // by leader
-  std::vector<Port> used_;                                   // by the transfer that begins
-  std::vector<std::vector<KnownDuration>> known_durations_;  // by group instance
+  PortShares shares_;  // by leader
+  CollectiveDurations durations_;
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
   std::int64_t unfinished_ = 0;
 };
 
 }  // namespace
-
-std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times) {
-  std::vector<SimTime> begin(role.ops.size());
-  SimTime stream_end[kNumStreams] = {};
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    SimTime& previous_end = stream_end[static_cast<int>(role.ops[i].stream)];
-    begin[i] = previous_end;
-    for (const OpId dependency : role.after_of(role.ops[i])) {
-      begin[i] = std::max(begin[i], times[static_cast<std::size_t>(dependency.v)].end);
-    }
-    previous_end = times[i].end;
-  }
-  return begin;
-}
 
 Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
                           const WhatIfSpec& what_if, const EngineOptions& options) {

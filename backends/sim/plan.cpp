@@ -87,6 +87,17 @@ std::vector<std::uint32_t> simulated_index(const Folding& folding) {
   return index;
 }
 
+std::vector<Port> ports_of(const GroupLinks& links, const std::vector<std::uint32_t>& ranks) {
+  std::vector<Port> ports;
+  for (const std::uint32_t rank : ranks) {
+    for (const bool out : {false, true}) {
+      if (links.per_node > 1) ports.push_back(port_of(rank, true, out));
+      if (links.nodes > 1) ports.push_back(port_of(rank, false, out));
+    }
+  }
+  return ports;
+}
+
 void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& plan) {
   const Mesh& mesh = program.mesh;
   const std::vector<std::uint32_t> index = simulated_index(plan.folding);
@@ -109,8 +120,8 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
       if (inserted) {
         const GroupLinks links = group_links(cluster, ranks);
         plan.instances.push_back({static_cast<std::uint32_t>(simulated.size()),
-                                  static_cast<int>(ranks.size()), links, links.per_node > 1,
-                                  links.nodes > 1});
+                                  static_cast<int>(ranks.size()), links,
+                                  ports_of(links, simulated)});
       }
       plan.instance_of[i * num_groups + static_cast<std::size_t>(g.v)] = it->second;
     }

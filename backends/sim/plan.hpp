@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/sim/port_shares.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
 #include "core/cost/collective.hpp"
@@ -26,7 +27,7 @@ struct GroupInstance {
   std::uint32_t arrivals = 0;  // simulated members: so many must arrive
   int size = 0;                // all members
   GroupLinks links;
-  bool in_node = true, in_network = false;  // what its transfers use
+  std::vector<Port> ports;  // of the simulated members, that its transfers use
 };
 
 struct Plan {

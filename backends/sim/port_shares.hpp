@@ -8,6 +8,12 @@ namespace lockstep::sim {
 
 using Port = std::uint32_t;
 
+/// A simulated rank's: into and out of its device, inside the node and to the network.
+constexpr std::uint32_t kPortsOfRank = 4;
+constexpr Port port_of(std::uint32_t rank, bool inside_node, bool out) {
+  return rank * kPortsOfRank + (inside_node ? 2u : 0u) + (out ? 1u : 0u);
+}
+
 /// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over the transfers that are
 /// connected with the changed one through ports: the port that leaves its transfers least is
 /// divided evenly, its transfers keep that, and so on with what remains of the others. Every port
