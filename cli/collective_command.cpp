@@ -116,7 +116,7 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
                     {"algorithm", to_string(last.chosen.algorithm)},
                     {"protocol", to_string(last.chosen.protocol)},
                     {"latency_s", last.chosen.time.latency.v},
-                    {"pipeline_fill_s", last.chosen.fill.v},
+                    {"library_estimate_s", last.chosen.estimate.v},
                     {"formula", last.formula},
                     {"over", last.over},
                     {"link_bytes_per_s", last.link.bandwidth.v},

@@ -56,8 +56,8 @@ std::vector<CollectiveTime> collective_choices(OpKind kind, Bytes full, int grou
   }
   const auto algorithm =
       kind == OpKind::AllToAll ? CollectiveAlgorithm::Pairwise : CollectiveAlgorithm::Ring;
-  return {{algorithm, CollectiveProtocol::Plain, ring_time(kind, full, group_size, links.of(kind)),
-           Seconds{}}};
+  const TransferTime time = ring_time(kind, full, group_size, links.of(kind));
+  return {{algorithm, CollectiveProtocol::Plain, time, time.total()}};
 }
 
 CollectiveTime collective_time(OpKind kind, Bytes full, int group_size, const GroupLinks& links,
@@ -68,9 +68,8 @@ CollectiveTime collective_time(OpKind kind, Bytes full, int group_size, const Gr
   if (!std::all_of(choices.begin(), choices.end(), other)) {
     choices.erase(std::remove_if(choices.begin(), choices.end(), other), choices.end());
   }
-  return *std::min_element(choices.begin(), choices.end(), [](const auto& a, const auto& b) {
-    return a.time.total() - a.fill < b.time.total() - b.fill;
-  });
+  return *std::min_element(choices.begin(), choices.end(),
+                           [](const auto& a, const auto& b) { return a.estimate < b.estimate; });
 }
 
 }  // namespace lockstep

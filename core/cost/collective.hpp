@@ -25,7 +25,7 @@ struct CollectiveTime {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::Ring;
   CollectiveProtocol protocol = CollectiveProtocol::Plain;
   TransferTime time;
-  Seconds fill;  // of `time`: until the pipeline of chunks is full; no part of the choice
+  Seconds estimate;  // the library's own, by which it chooses
 };
 
 /// Rings of plain steps over a link of the group (Thakur, Rabenseifner, Gropp 2005): all-reduce
@@ -36,8 +36,8 @@ TransferTime ring_time(OpKind kind, Bytes full, int group_size, const LinkSpec& 
 /// Every way in which the cluster's library may carry a collective out; one of the ring library.
 std::vector<CollectiveTime> collective_choices(OpKind kind, Bytes full, int group_size,
                                                const GroupLinks& links, const ClusterSpec& cluster);
-/// The one that the library takes: the least time without `fill`, which NCCL's own model does not
-/// know. `only`: of this algorithm, if there are any.
+/// The one that the library takes, of the least estimate. `only`: of this algorithm, if there are
+/// any.
 CollectiveTime collective_time(OpKind kind, Bytes full, int group_size, const GroupLinks& links,
                                const ClusterSpec& cluster,
                                std::optional<CollectiveAlgorithm> only = std::nullopt);

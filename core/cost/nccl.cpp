@@ -108,17 +108,22 @@ class Choices {
     return kLlBetweenNodes[links_.nodes == 2 ? 0 : 1];
   }
 
-  /// `bandwidth`: bytes of the whole buffer per second; 0: not modelled.
-  void add(Algorithm algorithm, Protocol p, Seconds latency, double bandwidth) {
-    Seconds transfer, fill;
+  /// `steps`: the latency of all steps; `bandwidth`: bytes of the whole buffer per second, 0: not
+  /// modelled.
+  void add(Algorithm algorithm, Protocol p, Seconds call, Seconds steps, double bandwidth) {
+    Seconds data, transfer;
     if (bandwidth > 0) {
       const double bytes = static_cast<double>(full_.v);
-      const double held = kChannelBytes * cluster_.network.channels;
-      transfer = {bytes / bandwidth};
-      if (p == Protocol::Simple) fill = {held * bytes / (held + bytes) / bandwidth};
+      transfer = data = {bytes / bandwidth};
+      if (p == Protocol::Simple) {  // until the pipeline of chunks is full
+        const double held = kChannelBytes * cluster_.network.channels;
+        const double small = held / bytes;  // whose chunks are smaller
+        transfer += {held / (1 + small * small) / bandwidth};
+      }
+      if (p == Protocol::LL) transfer = {std::sqrt(steps.v * steps.v + data.v * data.v) - steps.v};
     }
-    choices_.push_back(
-        {algorithm, p, {cluster_.device.launch_overhead + latency, transfer + fill}, fill});
+    const Seconds latency = cluster_.device.launch_overhead + call + steps;
+    choices_.push_back({algorithm, p, {latency, transfer}, latency + data});
   }
 
   void ring(Protocol p) {
@@ -128,25 +133,25 @@ class Choices {
     const Seconds floor = spans() ? kNetworkPost.of(p) : Seconds{};
     // With one member a node nothing hides a step's latency: NCCL takes the tree's.
     const Latencies& far = links_.per_node == 1 ? kTree : kRing;
-    const Seconds latency = kRing.call.of(p) +
-                            (steps - between) * std::max(step_inside(kRing, p), floor) +
-                            between * step_between(far, p);
+    const Seconds latency =
+        (steps - between) * std::max(step_inside(kRing, p), floor) + between * step_between(far, p);
     double bus = links_.ring.bandwidth.v;
     if (p == Protocol::LL) bus = std::min(bus / 2, low_latency_limit());
     if (p == Protocol::LL128) bus *= kLl128Part;
-    add(Algorithm::Ring, p, latency, kind_ == OpKind::Broadcast ? bus : bus * n_ / steps);
+    add(Algorithm::Ring, p, kRing.call.of(p), latency,
+        kind_ == OpKind::Broadcast ? bus : bus * n_ / steps);
   }
 
   /// Up to the root and down again: a member passes the whole buffer on twice, and over the network
   /// in two trees of which it is an inner node of one only; with two nodes once.
   void tree(Protocol p) {
     const double levels = std::log2(static_cast<double>(links_.nodes));
-    const Seconds latency = kTree.call.of(p) + 2 * ((links_.per_node - 1) * step_inside(kTree, p) +
-                                                    levels * step_between(kTree, p));
+    const Seconds latency =
+        2 * ((links_.per_node - 1) * step_inside(kTree, p) + levels * step_between(kTree, p));
     double bandwidth = kTreePart * tree_bandwidth(links_.inside.v / 2);
     if (p == Protocol::LL) bandwidth = std::min(bandwidth / 3.8, low_latency_limit() / 2);
     if (p == Protocol::LL128) bandwidth *= spans() ? 120.0 / 128.0 : 7.0 / 9.0;
-    add(Algorithm::Tree, p, latency, bandwidth * tree_dip(full_, p));
+    add(Algorithm::Tree, p, kTree.call.of(p), latency, bandwidth * tree_dip(full_, p));
   }
 
   /// Of the whole buffer, by what a node and what the network carries.
@@ -159,11 +164,11 @@ class Choices {
   void reduction_in_switches() {
     const double bandwidth = cluster_.network.in_switch_reduction.v;
     if (!spans()) {
-      add(Algorithm::Nvls, Protocol::Simple, kSwitchReduction, bandwidth);
+      add(Algorithm::Nvls, Protocol::Simple, {}, kSwitchReduction, bandwidth);
       return;
     }
     const double levels = std::log2(static_cast<double>(links_.nodes));
-    add(Algorithm::NvlsTree, Protocol::Simple,
+    add(Algorithm::NvlsTree, Protocol::Simple, {},
         kSwitchReduction + (2 * levels) * (kSwitchTreeStep + links_.ring.latency),
         tree_bandwidth(bandwidth));
   }
@@ -171,9 +176,8 @@ class Choices {
   void pairwise() {
     const Seconds step =
         spans() ? step_between(kRing, Protocol::Simple) : step_inside(kRing, Protocol::Simple);
-    add(Algorithm::Pairwise, Protocol::Simple,
-        kRing.call.of(Protocol::Simple) + step + (n_ - 1) * kPeerPost,
-        links_.exchange.bandwidth.v * n_ / (n_ - 1));
+    add(Algorithm::Pairwise, Protocol::Simple, kRing.call.of(Protocol::Simple),
+        step + (n_ - 1) * kPeerPost, links_.exchange.bandwidth.v * n_ / (n_ - 1));
   }
 
   OpKind kind_;

@@ -49,13 +49,11 @@ constexpr std::array<SizeClass, 5> kClasses = {{
     {"above 256 MiB", std::int64_t{1} << 62},
 }};
 
-constexpr Seconds kPyTorchIssue{26e-6};
+constexpr Seconds kIssue{26e-6};
 constexpr double kEfaLatencyUs = 65;
 
 Seconds issue_of(const CollectiveRow& row) {
-  const bool pytorch = row.source.find("stas00/ml-engineering") != std::string::npos &&
-                       row.notes.find("nccl-tests") == std::string::npos;
-  return pytorch ? kPyTorchIssue : Seconds{};
+  return row.source.find("stas00/ml-engineering") != std::string::npos ? kIssue : Seconds{};
 }
 
 /// Keys of the scenario that say what the row's text says of its network.
@@ -153,7 +151,6 @@ CollectiveRows read_collective_rows(const CsvTable& table) {
     row.hw = read.needed("hw");
     row.collective = read.needed("collective");
     row.algorithm = read.text("algorithm");
-    row.notes = read.text("notes");
     row.nodes = static_cast<int>(read.count("nodes").value_or(1));
     row.ranks = static_cast<int>(read.count("ranks").value_or(0));
     if (const auto bytes = read.count("payload_bytes")) row.payload = Bytes{*bytes};

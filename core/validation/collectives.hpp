@@ -40,7 +40,7 @@ CollectiveEstimate estimate_collective(const ClusterSpec& cluster, OpKind kind, 
 
 /// A line of validation/collectives.csv.
 struct CollectiveRow {
-  std::string source, hw, collective, algorithm, notes;
+  std::string source, hw, collective, algorithm;
   int nodes = 1, ranks = 0;
   std::optional<Bytes> payload;
   std::optional<double> time_ms;
@@ -61,10 +61,10 @@ struct ValidatedCollective {
   std::optional<double> error() const;  // of the time: simulated / measured - 1
 };
 /// A row whose algorithm is named, "NVLS" or "Ring (NVLS off)", is estimated by that algorithm.
-/// PyTorch's all_reduce_bench.py measures one call from an idle device between two events, with the
-/// host's time to issue it, which nccl-tests hides: 26 us, fitted to the sizes up to 512 KiB of its
-/// tables of 8 H200 and 8 B200. EFA adds 65 us to a step, fitted to the table of 32 B200 (the AWS
-/// plugin tells NCCL 35 to 75).
+/// Where each call is measured with the host's time to issue it (stas00/ml-engineering: PyTorch's
+/// call between two events on an idle device, or nccl-tests that launch on eight GPUs from one
+/// thread), that is 26 us, fitted to its rows of up to 512 KiB on 8 H200 and 8 B200. EFA adds 65 us
+/// to a step, fitted to the table of 32 B200 (the AWS plugin tells NCCL 35 to 75).
 std::vector<ValidatedCollective> validate_collectives(const std::vector<CollectiveRow>& rows);
 
 struct CollectiveClass {
