@@ -47,7 +47,8 @@ TEST_CASE("slices of a sequence are exchanged over the links of the node that ho
             .time.total()
             .v;
     CHECK(double(picoseconds) * 1e-12 >= seconds * (1 - 1e-6));
-    CHECK(double(picoseconds) * 1e-12 < 1.2 * seconds);  // computation beside it slows it down
+    // Computation beside it slows it down, and up to two gathers and scatters divide its ports.
+    CHECK(double(picoseconds) * 1e-12 < 3 * 1.2 * seconds);
   }
   CHECK(sizes == std::set<std::int64_t>{result, qkv});
 }
