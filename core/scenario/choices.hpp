@@ -59,6 +59,13 @@ constexpr auto choices(Offload) {
                               {"optimizer", Offload::Optimizer},
                               {"parameters", Offload::Parameters}}};
 }
+constexpr auto choices(CollectiveLibrary) {
+  return Choices<CollectiveLibrary, 2>{
+      {{"ring", CollectiveLibrary::Ring}, {"nccl", CollectiveLibrary::Nccl}}};
+}
+constexpr auto choices(NodeLink) {
+  return Choices<NodeLink, 2>{{{"nvlink", NodeLink::Nvlink}, {"pcie", NodeLink::Pcie}}};
+}
 constexpr auto choices(JitterDistribution) {
   return Choices<JitterDistribution, 3>{{{"normal", JitterDistribution::Normal},
                                          {"uniform", JitterDistribution::Uniform},

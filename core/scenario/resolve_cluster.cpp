@@ -75,6 +75,16 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     positive(table, "bandwidth_gb_s", link.bandwidth.v);
     not_negative(table, "latency_us", link.latency.v);
   }
+  const NetworkSpec& n = c.network;
+  not_negative("network", "in_switch_reduction_gb_s", n.in_switch_reduction.v);
+  positive("network", "low_latency_gb_s", n.low_latency.v);
+  at_least_one("network", "channels", n.channels);
+  not_negative("network", "ports_per_node", n.ports_per_node);
+  not_negative("network", "leaf_ports", n.leaf_ports);
+  if (!(n.oversubscription >= 1)) {
+    fault("network", "oversubscription", "oversubscription must be at least 1");
+  }
+  not_negative("network", "spine_latency_us", n.spine_latency.v);
 }
 
 bool read_profile(std::string_view text, const std::string& file, const std::string& name,

@@ -153,6 +153,21 @@ void describe(V& v, LinkSpec& l) {
 }
 
 template <class V>
+void describe(V& v, NetworkSpec& n) {
+  v.field("library", n.library);
+  v.field("node_link", n.node_link);
+  v.field("switched", n.switched);
+  v.field("in_switch_reduction_gb_s", n.in_switch_reduction, UnitPrefix::Giga);
+  v.field("low_latency_gb_s", n.low_latency, UnitPrefix::Giga);
+  v.field("channels", n.channels);
+  v.field("ports_per_node", n.ports_per_node);
+  v.field("leaf_ports", n.leaf_ports);
+  v.field("rails", n.rails);
+  v.field("oversubscription", n.oversubscription);
+  v.field("spine_latency_us", n.spine_latency, UnitPrefix::Micro);
+}
+
+template <class V>
 void describe(V& v, DeviceSpec& d) {
   v.field("name", d.name);
   v.field("memory_gb", d.memory, UnitPrefix::Giga);
@@ -183,6 +198,7 @@ void describe(V& v, ClusterSpec& c) {
   v.table("device", c.device);
   v.table("intra_node", c.intra_node);
   v.table("inter_node", c.inter_node);
+  v.table("network", c.network);
 }
 
 }  // namespace lockstep

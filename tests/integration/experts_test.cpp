@@ -5,7 +5,7 @@
 #include <set>
 
 #include "backends/backends.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/collective.hpp"
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
@@ -148,7 +148,10 @@ TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[int
   // 8192 tokens choose two of eight experts, with a quarter more room: bfloat16 values.
   const std::int64_t bytes = 8 * 2560 * std::int64_t{4096} * 2;
   const double seconds =
-      collective_time(OpKind::AllToAll, Bytes{bytes}, 8, s.cluster.intra_node).total().v;
+      collective_time(OpKind::AllToAll, Bytes{bytes}, 8,
+                      group_links(s.cluster, {0, 1, 2, 3, 4, 5, 6, 7}), s.cluster)
+          .time.total()
+          .v;
   int count = 0;
   for (const Span& span : run->trace.spans) {
     const Role& role = program.role_of(span.rank);
