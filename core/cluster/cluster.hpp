@@ -6,6 +6,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/units.hpp"
+#include "core/cluster/framework.hpp"
 
 namespace lockstep {
 
@@ -36,7 +37,11 @@ struct DeviceSpec {
   Bytes memory;                     // capacity
   std::vector<PeakRate> peaks;      // dense peak, matrix units included, per compute unit
   BytesPerSecond memory_bandwidth;  // per compute unit
+  FlopsPerSecond fp8_rate;          // dense peak of 8-bit products; 0: there are none
   Seconds launch_overhead;          // fixed cost of one kernel
+  double compute_capability = 0;    // NVIDIA's number of the generation; 0: another maker's
+  int compute_units = 0;            // streaming multiprocessors; 0: products by their curve
+  double matmul_efficiency = 1;     // part of the peak that large products reach in a run
   int concurrent_ranks = 1;         // ranks that compute at full rate together (cores of a CPU);
                                     // above that they share the device's throughput fairly
   std::vector<EfficiencyCurve> efficiency;
@@ -63,6 +68,7 @@ struct ClusterSpec {
   DeviceSpec device;
   LinkSpec intra_node;
   LinkSpec inter_node;
+  FrameworkSpec framework;  // what runs on it
   int ranks_per_node() const { return devices_per_node * ranks_per_device; }
   int capacity() const { return nodes * ranks_per_node(); }  // ranks
   bool operator==(const ClusterSpec&) const = default;

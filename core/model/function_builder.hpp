@@ -60,6 +60,10 @@ class FunctionBuilder {
   TensorId tensor(std::int64_t elements, std::string name = {});
   TensorId tensor(std::int64_t elements, DType dtype, std::string name = {});
 
+  /// Room for `bytes` that another's kernels keep from forward to backward where those here do not:
+  /// it lives wherever, and as long as, `beside` does. No kernel touches it.
+  void keep(std::int64_t bytes, TensorId beside);
+
   struct Call {
     std::vector<std::int64_t> dims;
     std::vector<double> scalars;
@@ -111,6 +115,7 @@ class FunctionBuilder {
     bool dropped = false;      // not kept after forward
     unsigned used_in = 0;      // bits of Part
     unsigned produced_in = 0;  // bits of Part: written there before anything reads it
+    TensorId beside;           // of keep(): the tensor that the above four are taken from
   };
   struct Emitted {
     Part part;

@@ -29,6 +29,8 @@ struct LayerShape {
   int tensor_parallel = 1;         // ranks that share every layer
   bool sequence_parallel = false;  // and, between its linear layers, the rows
   int expert_parallel = 1;         // ranks that divide the experts
+  int score_bytes = 0;             // that another's attention keeps of every score (FrameworkSpec)
+  int float32_logits = 0;          // copies of the logits that another's loss keeps
   std::int64_t expert_shard_count = 1;  // shard_count of units that hold experts
   std::int64_t rows() const { return batch * seq; }
   /// Rows of "x", "y", "dx", "dy": all, or this rank's share.

@@ -86,6 +86,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
   const TensorId logits = f.tensor(n * vocab);  // becomes its own gradient in place
   linear.forward(h, logits);
+  f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
   if (tp.active()) {
     // Of every row a rank knows the largest logit, the sum of exponentials and perhaps the target.
     const TensorId columns =

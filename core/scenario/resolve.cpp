@@ -22,6 +22,7 @@ const std::vector<std::string>& section_names() {
                                                  "activation_checkpoint",
                                                  "checkpoint",
                                                  "cluster",
+                                                 "framework",
                                                  "costs",
                                                  "what_if",
                                                  "sweep",
@@ -68,6 +69,8 @@ class Resolver {
     s_.model = std::move(model.model);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
+    resolve_framework(section("framework"), diagnostics_, s_.cluster.framework);
+    if (section("framework") != nullptr) take_ways_of_framework();
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
@@ -76,6 +79,10 @@ class Resolver {
     read("parallelism", s_.strategy);
     read_schedule();
     read("training", s_.training);
+    if (s_.cluster.framework.gradients_as_parameters &&
+        !given("training", "mixed_precision_reduce")) {
+      s_.training.mixed_precision_reduce = s_.training.mixed_precision_param;
+    }
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
@@ -211,6 +218,12 @@ class Resolver {
   bool given(std::string_view table, std::string_view key) const {
     const Node* at = root_.find(table);
     return at && at->is_table() && at->find(key);
+  }
+
+  /// Before [parallelism] is read, which may say otherwise.
+  void take_ways_of_framework() {
+    s_.strategy.overlap_grad_reduce = s_.cluster.framework.overlap_grad_reduce;
+    s_.strategy.overlap_param_gather = s_.cluster.framework.overlap_param_gather;
   }
 
   /// Defaults that depend on other values.

@@ -23,6 +23,9 @@ Scenario resolve(const Node& root, const std::string& file, ProfileCache& profil
 bool resolve_cluster(const Node* section, const std::string& directory, ProfileCache& profiles,
                      Diagnostics& diagnostics, ClusterSpec& out);
 
+/// [framework]: preset, then the keys written beside it. Faults are noted.
+void resolve_framework(const Node* section, Diagnostics& diagnostics, FrameworkSpec& out);
+
 /// [model]: preset or hf_config or sizes, with what follows from the sizes given. False likewise.
 bool resolve_model(const Node* section, const std::string& directory, const Location& missing,
                    Diagnostics& diagnostics, HfModel& out);

@@ -25,9 +25,10 @@ struct SourceConvention {
   std::string_view prefix;  // of TrainingRow::group()
   FlopConvention flops = FlopConvention::Model;
   DataParallelOverlap overlap = DataParallelOverlap::Gradients;
-  bool distributed_optimizer = false;    // ZeRO-1 where fsdp_or_zero is empty
-  bool sequence_parallel = false;        // with tensor parallelism, where sp is empty
-  bool gradients_as_parameters = false;  // added up and reduced in 16 bits, not in float32
+  bool distributed_optimizer = false;         // ZeRO-1 where fsdp_or_zero is empty
+  bool sequence_parallel = false;             // with tensor parallelism, where sp is empty
+  bool gradients_as_parameters = false;       // added up and reduced in 16 bits, not in float32
+  std::string_view framework = "fsdp-eager";  // preset (frameworks/*.toml)
 };
 
 /// The line with the longest prefix that begins the row's group; PyTorch's ways without one.

@@ -216,7 +216,7 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
 /// What keeps a row from a scenario, found in its columns; none: it can be written.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
   const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp8") || contains(precision, "fp4")) {
+  if (contains(precision, "fp4")) {
     return {{Unexpressed::LowPrecision, row.precision}};
   }
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
@@ -339,6 +339,9 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   write_training(row, layout, out);
   write_parallelism(row, layout, out);
   write_cluster(row, out);
+  out.section("framework");
+  out.key("preset", convention_of(row).framework);
+  if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;
