@@ -45,8 +45,10 @@ struct FrameworkSpec {
   bool fused_gradient_accumulation = true;  // false: products write gradients that are then added
   bool fused_optimizer = true;              // false: an elementwise kernel for every operation
   Fp8Recipe fp8 = Fp8Recipe::None;
-  double hopper_matmul_rate = 1;  // of products on compute capability 9, as a part of the
-                                  // profile's: of libraries that were not yet written for it
+  // Libraries in the first year of a card: on this compute capability and later ones, products
+  // reach only this part of what the profile says.
+  double new_capability = 100;
+  double new_matmul_rate = 1;
 
   Seconds host_kernel;  // the host launches no kernel sooner than this after the one before
   Seconds layer;        // of a transformer block's forward or backward pass, beside its kernels
@@ -56,7 +58,12 @@ struct FrameworkSpec {
   bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = false;
+  bool waits_for_messages = false;  // pipeline_parallel_p2p of 1F1B: "fused", not "async"
 
+  /// Of products: new_matmul_rate where the card is new, else 1.
+  double matmul_rate(double capability) const {
+    return capability >= new_capability ? new_matmul_rate : 1.0;
+  }
   bool stores_scores() const { return attention == AttentionKernel::Unfused; }
   /// Of every score that backward needs, in elements of `size` bytes: the softmax, and with dropout
   /// its mask (a byte) and its result (Korthikanti et al. 2022, 5 a s² b bytes).

@@ -120,7 +120,7 @@ Seconds body_time(const Kernel& kernel, const DeviceSpec& device, const Framewor
   }
   if (kernel.kind == KernelKind::Gemm) {
     if (const auto time = product_time(kernel, device, framework)) return *time;
-    const double rate = device.compute_capability >= 9 ? framework.hopper_matmul_rate : 1.0;
+    const double rate = framework.matmul_rate(device.compute_capability);
     return Seconds{roofline(kernel, device).v / rate};
   }
   return roofline(kernel, device);

@@ -15,9 +15,9 @@ struct Tile {
 };
 constexpr std::array<Tile, 5> kTiles = {
     {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {128, 64, 0.8}, {64, 64, 0.62}}};
-/// Elements of the sum that are in flight before the first product, and of the result after the
-/// last: a tile takes as long as its sum and so many elements more.
-constexpr double kPrologue = 192;
+/// What a tile of 256 × 128 takes beside its products: the first operands come from memory, the
+/// result goes there. It is as long on a faster card, where it weighs more.
+constexpr double kTileSeconds = 6e-6;
 
 double ceiling(double value) {
   const auto whole = static_cast<std::int64_t>(value);
@@ -58,21 +58,22 @@ std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& devi
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
   const double units = device.compute_units;
-  const double software = device.compute_capability >= 9 ? framework.hopper_matmul_rate : 1.0;
   // fp8: stas00/ml-engineering, achievable matmul FLOPS on H100: 1402.6 of 1979 TFLOP/s, where
   // bfloat16 reaches 794.5 of 989.
   constexpr double kFp8Part = 0.88;
   const bool fp8 = framework.fp8 != Fp8Recipe::None && device.fp8_rate.v > 0;
   const double peak = fp8 ? device.fp8_rate.v * kFp8Part : peak_rate(device, kernel.dtype).v;
-  const double unit_rate =
-      peak / units * device.matmul_efficiency * software * alignment_rate(kernel);
+  const double unit_rate = peak / units * device.matmul_efficiency *
+                           framework.matmul_rate(device.compute_capability) *
+                           alignment_rate(kernel);
   double best = 0;
   for (const Tile& tile : kTiles) {
     const double tiles = ceiling(m / tile.rows) * ceiling(n / tile.columns);
     for (double parts = 1; parts <= 8; parts *= 2) {  // of the sum
       const double waves = ceiling(tiles * parts / units);
-      const double sum = k / parts + kPrologue;
-      double time = waves * 2 * tile.rows * tile.columns * sum / (unit_rate * tile.rate);
+      const double area = tile.rows * tile.columns;
+      const double products = 2 * area * k / parts / (unit_rate * tile.rate);
+      double time = waves * (products + kTileSeconds * area / (256 * 128));
       if (parts > 1) time += m * n * 4 * (parts + 1) / copy_rate(device).v;
       if (best == 0 || time < best) best = time;
     }

@@ -70,19 +70,15 @@ class Resolver {
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
     resolve_framework(section("framework"), diagnostics_, s_.cluster.framework);
-    if (section("framework") != nullptr) take_ways_of_framework();
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
     read("checkpoint", s_.checkpoint);
     read("what_if", s_.what_if);
     read("parallelism", s_.strategy);
-    read_schedule();
     read("training", s_.training);
-    if (s_.cluster.framework.gradients_as_parameters &&
-        !given("training", "mixed_precision_reduce")) {
-      s_.training.mixed_precision_reduce = s_.training.mixed_precision_param;
-    }
+    if (section("framework") != nullptr) take_ways_of_framework();
+    read_schedule();
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
@@ -220,10 +216,22 @@ class Resolver {
     return at && at->is_table() && at->find(key);
   }
 
-  /// Before [parallelism] is read, which may say otherwise.
+  /// What a framework does unless [parallelism] and [training] say otherwise.
   void take_ways_of_framework() {
-    s_.strategy.overlap_grad_reduce = s_.cluster.framework.overlap_grad_reduce;
-    s_.strategy.overlap_param_gather = s_.cluster.framework.overlap_param_gather;
+    const FrameworkSpec& f = s_.cluster.framework;
+    StrategySpec& p = s_.strategy;
+    const bool gathers = p.state_shards() > 1 && p.zero_stage > 0 && p.zero_stage < 3;
+    if (!given("parallelism", "overlap_grad_reduce")) p.overlap_grad_reduce = f.overlap_grad_reduce;
+    if (!given("parallelism", "overlap_param_gather") && gathers) {
+      p.overlap_param_gather = f.overlap_param_gather;
+    }
+    if (f.waits_for_messages && !given("parallelism", "pipeline_parallel_p2p") &&
+        p.pipeline_parallel_schedule == PipelineSchedule::OneFOneB) {
+      p.pipeline_parallel_p2p = P2pPosting::Fused;
+    }
+    if (f.gradients_as_parameters && !given("training", "mixed_precision_reduce")) {
+      s_.training.mixed_precision_reduce = s_.training.mixed_precision_param;
+    }
   }
 
   /// Defaults that depend on other values.

@@ -14,9 +14,9 @@ void check_figures(const FrameworkSpec& f, const Reader& in, Diagnostics& diagno
   not_negative("layer_us", f.layer.v);
   not_negative("step_us", f.step.v);
   not_negative("float32_logits", f.float32_logits);
-  const Node* rate = in.node("hopper_matmul_rate");
-  if (rate != nullptr && !(f.hopper_matmul_rate > 0)) {
-    diagnostics.add(rate->at, "hopper_matmul_rate must be positive", ErrorKind::InvalidSpec);
+  const Node* rate = in.node("new_matmul_rate");
+  if (rate != nullptr && !(f.new_matmul_rate > 0)) {
+    diagnostics.add(rate->at, "new_matmul_rate must be positive", ErrorKind::InvalidSpec);
   }
 }
 

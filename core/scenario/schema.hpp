@@ -182,13 +182,15 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("fused_gradient_accumulation", f.fused_gradient_accumulation);
   v.field("fused_optimizer", f.fused_optimizer);
   v.field("fp8", f.fp8);
-  v.field("hopper_matmul_rate", f.hopper_matmul_rate);
+  v.field("new_capability", f.new_capability);
+  v.field("new_matmul_rate", f.new_matmul_rate);
   v.field("host_kernel_us", f.host_kernel, UnitPrefix::Micro);
   v.field("layer_us", f.layer, UnitPrefix::Micro);
   v.field("step_us", f.step, UnitPrefix::Micro);
   v.field("gradients_as_parameters", f.gradients_as_parameters);
   v.field("overlap_grad_reduce", f.overlap_grad_reduce);
   v.field("overlap_param_gather", f.overlap_param_gather);
+  v.field("waits_for_messages", f.waits_for_messages);
 }
 
 template <class V>

@@ -265,7 +265,7 @@ void compute_at_float16_rate(DeviceSpec& device) {
 std::string_view to_string(Unexpressed reason) {
   switch (reason) {
     case Unexpressed::LowPrecision:
-      return "fp8 or fp4";
+      return "fp4";
     case Unexpressed::NoProfile:
       return "no profile of the card";
     case Unexpressed::Unsaid:
