@@ -33,9 +33,8 @@ enum class Fp8Recipe {
 struct FrameworkSpec {
   std::string preset = "lockstep";
   AttentionKernel attention = AttentionKernel::Profile;
-  // Of unfused attention.
-  bool fused_softmax = true;       // scale, mask and softmax are one kernel, in 16 bits
-  bool attention_dropout = false;  // of the probabilities, whose mask is stored
+  bool fused_softmax = true;       // of unfused attention: scale, mask and softmax are one kernel
+  bool attention_dropout = false;  // of the probabilities; of unfused attention its mask is stored
 
   bool fused_residual = true;    // bias and residual ride in the product; false: a kernel of their
                                  // own, with dropout and its mask

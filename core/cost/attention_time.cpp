@@ -100,7 +100,11 @@ Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
   constexpr double kHalfSpeedKeys = 300;
   const double head = compiled_head(shape.head_dim);
   const double short_head = head < 96 ? 0.85 : 1.0;  // Dao 2023, heads of 64 beside 128
-  const double fraction = flash_fraction(framework.attention, device.compute_capability, backward) *
+  // flash-attn, csrc: with dropout the tiles of wide heads are halved, and random numbers are
+  // drawn; fitted to vocabpp.
+  constexpr double kDropoutPart = 0.65;
+  const double fraction = (framework.attention_dropout ? kDropoutPart : 1.0) *
+                          flash_fraction(framework.attention, device.compute_capability, backward) *
                           short_head * (shape.head_dim / head) *
                           (shape.keys / (shape.keys + kHalfSpeedKeys));
   return std::max(moved, Seconds{w.flops.v / (peak * fraction)});

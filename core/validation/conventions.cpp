@@ -17,7 +17,7 @@ constexpr std::array kConventions = {
     SourceConvention{"mlm2020", Narayanan, None, false, false, false, "megatron-2020"},
     SourceConvention{"mtnlg", Narayanan, None, false, false, false, "megatron-2021"},
     SourceConvention{"zb", Narayanan, None, false, false, false, "megatron-2023"},
-    SourceConvention{"vocabpp", Model, None, false, false, false, "megatron-core"},
+    SourceConvention{"vocabpp", Model, None, false, false, false, "megatron-2024"},
     SourceConvention{"vtrain", Narayanan, None, false, false, false,
                      "megatron-2021"},  // says so itself
     // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
