@@ -14,11 +14,11 @@ using Colours = std::vector<std::uint64_t>;  // by rank
 
 constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return mix64(a ^ mix64(b)); }
 
-/// A group's sets of ranks that meet.
+/// The sets of ranks of one group that meet in its collectives.
 struct Sets {
   std::vector<std::vector<Rank>> ranks;
-  std::vector<std::uint64_t> links;    // by set; equal numbers are equal links
-  std::vector<std::uint32_t> of_rank;  // of ranks whose role uses the group
+  std::vector<std::uint64_t> links;    // by set; equal numbers stand for equal links
+  std::vector<std::uint32_t> of_rank;  // the set of each rank whose role uses the group
 };
 
 const RolePlan& role_of(const Program& program, const std::vector<RolePlan>& roles, Rank rank) {
@@ -57,14 +57,15 @@ std::vector<Sets> sets_of_groups(const Program& program, const ClusterSpec& clus
   return groups;
 }
 
-/// What tells ranks apart that have one colour: whom they meet, and over which links.
+/// Refines the colours once: ranks of one colour get different ones if they meet ranks of different
+/// colours, or meet them over different links.
 Colours refined(const Program& program, const ClusterSpec& cluster,
                 const std::vector<RolePlan>& roles, const std::vector<Sets>& groups,
                 const Colours& colours) {
   std::vector<Colours> met(groups.size());  // by group and set
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (std::size_t s = 0; s < groups[g].ranks.size(); ++s) {
-      std::uint64_t sum = 0;  // of any order
+      std::uint64_t sum = 0;  // does not depend on the order of the ranks
       for (const Rank r : groups[g].ranks[s]) sum += mix64(colours[static_cast<std::size_t>(r)]);
       met[g].push_back(joined(sum, groups[g].links[s]));
     }

@@ -1,4 +1,5 @@
-// The index of a container's element from an id's number, a rank or another signed integer.
+// at: turns an id's number, a rank or another signed integer into the index of a container's
+// element.
 #pragma once
 
 #include <cstddef>

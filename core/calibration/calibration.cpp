@@ -48,6 +48,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::GroupedGemmWeight, {4, 2, expert_rows, 4 * width, width}},
       {K::RouteForward, {tokens, 8, 2, expert_rows}},
       {K::RouteBackward, {tokens, 8, 2, expert_rows}, {0.0}},
+      {K::RouteLoad, {tokens, 8, 2, expert_rows}},
+      {K::RouteBalance, {tokens, 8}, {0.0}},
       {K::CombineForward, {tokens, width, 2, 8 * expert_rows}, {}, 1},
       {K::CombineBackward, {tokens, width, 2, 8 * expert_rows}},
       {K::Add, {tokens, width}, {}, 1},
@@ -60,7 +62,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
   };
 }
 
-/// Kernels of a residual network on images of as many positions as `tokens`, `width` channels.
+/// Kernels of a residual network with `width` channels on images of as many positions as `tokens`.
 std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
   using K = KernelKind;
   std::int64_t side = 1;

@@ -115,6 +115,16 @@ class MixtureOfExperts final : public FeedForward {
 
   void backward(TensorId dy, TensorId dx) override {
     const DType wide = sum_type(shape_.dtype);
+    const double balance = spec_.router_aux_loss_coef * shape_.loss_scale;
+    const std::vector<std::string> axes = balance > 0 ? axes_of_rows() : std::vector<std::string>{};
+    TensorId load;  // how often each expert is chosen, of all tokens of the microbatch
+    if (!axes.empty()) {
+      load = f_.tensor(spec_.experts, wide, "load");
+      f_.emit(Part::InputGrad, KernelKind::RouteLoad, {routing_, {}, {slots_}, {load}});
+      for (const std::string& axis : axes) {
+        f_.communicate(Part::InputGrad, OpKind::AllReduce, axis, load, load);
+      }
+    }
     const TensorId dreturned = f_.tensor(places_ * hidden_, "dreturned");
     const TensorId dgates = f_.tensor(tokens_ * spec_.experts_per_token, wide);
     f_.emit(Part::InputGrad, KernelKind::CombineBackward,
@@ -128,12 +138,15 @@ class MixtureOfExperts final : public FeedForward {
     const TensorId through_experts = f_.tensor(tokens_ * hidden_);
     f_.emit(Part::InputGrad, KernelKind::EmbeddingBackward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, dgiven}, {through_experts, {}}});
-    const TensorId dlogits = f_.tensor(tokens_ * spec_.experts, wide);
+    TensorId dlogits = f_.tensor(tokens_ * spec_.experts, wide);
     f_.emit(Part::InputGrad, KernelKind::RouteBackward,
-            {routing_,
-             {spec_.router_aux_loss_coef * shape_.loss_scale},
-             {dgates, probs_, slots_},
-             {dlogits}});
+            {routing_, {axes.empty() ? balance : 0}, {dgates, probs_, slots_}, {dlogits}});
+    if (!axes.empty()) {
+      const TensorId balanced = f_.tensor(tokens_ * spec_.experts, wide);
+      f_.emit(Part::InputGrad, KernelKind::RouteBalance,
+              {{tokens_, spec_.experts}, {balance}, {dlogits, probs_, load}, {balanced}});
+      dlogits = balanced;
+    }
     f_.emit(Part::InputGrad, KernelKind::Gemm,
             {{tokens_, hidden_, spec_.experts, 0, 0},
              {},
@@ -149,6 +162,14 @@ class MixtureOfExperts final : public FeedForward {
     const TensorId there = f_.tensor(places_ * hidden_, name);
     f_.communicate(part, OpKind::AllToAll, "ep", x, there);
     return there;
+  }
+
+  /// Axes whose ranks route other tokens of the same microbatch, which are balanced as one.
+  std::vector<std::string> axes_of_rows() const {
+    std::vector<std::string> axes;
+    if (shape_.sequence_parallel && shape_.tensor_parallel > 1) axes.emplace_back("tp");
+    if (shape_.context_parallel > 1) axes.emplace_back("cp");
+    return axes;
   }
 
   FunctionBuilder& f_;

@@ -10,6 +10,7 @@
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
+#include "tests/integration/parity_runs.hpp"
 #include "tests/integration/parity_table.hpp"
 
 using namespace lockstep;
@@ -160,4 +161,27 @@ TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[int
     ++count;
   }
   CHECK(count == 32 * 6);  // to the experts and back: forward, again, backward
+}
+
+TEST_CASE("the auxiliary loss balances the tokens of a microbatch together, on whatever ranks",
+          "[integration]") {
+  // A part of the tokens has other shares of the choices: balanced by themselves, parts train
+  // otherwise, by about 1e-4 of the loss.
+  const std::string balanced =
+      " model.experts=4 model.capacity_factor=0 model.router_aux_loss_coef=0.1";
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    test::References references(architecture, DType::F64);
+    for (const std::string keys :
+         {"tp=2 enable_sequence_parallel=true", "cp=2", "tp=2 enable_sequence_parallel=true cp=2",
+          "dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true", "dp_shard=2 ep=2 cp=2",
+          "pp=2 mb=3 tp=2 enable_sequence_parallel=true activation_checkpoint.mode=full",
+          "pp=2 mb=3 pipeline_parallel_schedule=ZB-H1 cp=2"}) {
+      INFO(keys);
+      const test::ParityRow row = parity_row("", keys + balanced);
+      const test::Distance d = test::distance(
+          test::train(parity_scenario(architecture, row, DType::F64)), references.of(row));
+      CHECK(d.loss < 1e-11);
+      CHECK(d.weights < 1e-11);
+    }
+  }
 }

@@ -149,7 +149,7 @@ class DelayedTraining {
     Scenario s = single_;
     s.optimizer.lr = 0;
     s.optimizer.weight_decay = 0;
-    return weights_of(train(program_, s, 1, nullptr).state, "");
+    return weights_of(train(lowered(s), s, 1, nullptr).state, "");
   }
 
   RunResult gradient_run(const Weights& at, int sequence) {

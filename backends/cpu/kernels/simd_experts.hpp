@@ -21,7 +21,7 @@ void run_grouped_gemm(const KernelArgs& args) {
   }
 }
 
-/// Chunks are added in order, each to what is there.
+/// Chunks are added in order, each to the sum of those before.
 template <class T>
 void run_grouped_gemm_weight(const KernelArgs& args) {
   const int64_t groups = args.dims[0], chunks = args.dims[1], rows = args.dims[2];
@@ -68,7 +68,7 @@ void softmax_row(const T* x, int64_t n, T* y) {
                  [&](int64_t i, auto width) { store(y + i, load(y + i, width) / sum, width); });
 }
 
-/// The most probable experts, of equals the first, and their gates.
+/// Chooses the most probable experts (of equals the first), and computes their gates.
 template <class T>
 void choose(const T* probs, int64_t experts, int64_t choices, std::int32_t* chosen, T* gates) {
   T sum = 0;
@@ -118,7 +118,40 @@ void run_route_forward(const KernelArgs& args) {
   }
 }
 
-/// Through the softmax, and for several choices through their share of the sum.
+template <class T>
+void run_route_load(const KernelArgs& args) {
+  const int64_t tokens = args.dims[0], experts = args.dims[1];
+  const int64_t choices = args.dims[2], capacity = args.dims[3];
+  const std::int32_t* const slots = input<std::int32_t>(args, 0);
+  T* const load = output<T>(args, 0);
+  for (int64_t e = 0; e < experts; ++e) load[e] = 0;
+  for (int64_t i = 0; i < tokens * choices; ++i) {
+    const int64_t e = slots[i] < 0 ? -1 - int64_t{slots[i]} : slots[i] / capacity;
+    load[e < experts ? e : experts - 1] += 1;
+  }
+}
+
+template <class T>
+void run_route_balance(const KernelArgs& args) {
+  const int64_t tokens = args.dims[0], experts = args.dims[1];
+  const T* const load = input<T>(args, 2);
+  T all = 0;
+  for (int64_t e = 0; e < experts; ++e) all += load[e];
+  const T balance = static_cast<T>(args.scalars[0] * static_cast<double>(experts)) / all;
+  parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const T* const d = input<T>(args, 0) + t * experts;
+      const T* const p = input<T>(args, 1) + t * experts;
+      T* const y = output<T>(args, 0) + t * experts;
+      T mean = 0;
+      for (int64_t e = 0; e < experts; ++e) mean += p[e] * (balance * load[e]);
+      for (int64_t e = 0; e < experts; ++e) y[e] = d[e] + p[e] * (balance * load[e] - mean);
+    }
+  });
+}
+
+/// The gradient goes through the softmax and, with several choices, through their division by the
+/// sum.
 template <class T>
 void run_route_backward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], experts = args.dims[1];
@@ -202,7 +235,7 @@ void run_combine_backward(const KernelArgs& args) {
         Vec<T> sums{};
         for_vectors<T>(0, cols, [&](int64_t i, auto width) {
           const Vec<T> d = load(dy + i, width);
-          sums += d * load(x + i, width);  // beyond a part both are zero
+          sums += d * load(x + i, width);  // both are zero beyond the end of a row
           store(dx + slot * cols + i, gate * d, width);
         });
         dgate = sum_lanes<T>(sums);

@@ -69,11 +69,13 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::GroupedGemmWeight) = run_grouped_gemm_weight<T>;
   at(KernelKind::RouteForward) = run_route_forward<T>;
   at(KernelKind::RouteBackward) = run_route_backward<T>;
+  at(KernelKind::RouteLoad) = run_route_load<T>;
+  at(KernelKind::RouteBalance) = run_route_balance<T>;
   at(KernelKind::CombineForward) = run_combine_forward<T>;
   at(KernelKind::CombineBackward) = run_combine_backward<T>;
 }
 
-inline constexpr int kFmaChains = 12;  // latency times issue width, at least
+inline constexpr int kFmaChains = 12;  // at least an FMA's latency times how many start per cycle
 
 template <class T>
 T fma_rounds(int64_t iterations) {

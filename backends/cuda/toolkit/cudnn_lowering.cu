@@ -62,7 +62,7 @@ cudnnPointwiseMode_t pointwise_of(Operation::Kind kind) {
   }
 }
 
-/// Operations of a graph, one cuDNN descriptor each.
+/// Makes a cuDNN descriptor of each operation of a graph.
 class Lowering {
  public:
   Lowering(CudnnBuilder& build, const Graph& graph) : build_(build) {
@@ -139,7 +139,8 @@ class Lowering {
     return made;
   }
 
-  /// Names: of both operands, the result, the convolution and the two factors.
+  /// `names` are those of the attributes for both operands, the result, the convolution and the two
+  /// factors.
   cudnnBackendDescriptor_t convolution(const Operation& operation,
                                        cudnnBackendDescriptorType_t type,
                                        const std::array<cudnnBackendAttributeName_t, 6>& names) {

@@ -63,6 +63,8 @@ void grouped_gemm(Operands& k);
 void grouped_gemm_weight(Operands& k);
 void route_forward(Operands& k);
 void route_backward(Operands& k);
+void route_load(Operands& k);
+void route_balance(Operands& k);
 void combine_forward(Operands& k);
 void combine_backward(Operands& k);
 

@@ -111,6 +111,10 @@ Definition definition_of(KernelKind kind) {
       return route_forward;
     case KernelKind::RouteBackward:
       return route_backward;
+    case KernelKind::RouteLoad:
+      return route_load;
+    case KernelKind::RouteBalance:
+      return route_balance;
     case KernelKind::CombineForward:
       return combine_forward;
     case KernelKind::CombineBackward:

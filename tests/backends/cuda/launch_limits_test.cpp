@@ -65,6 +65,8 @@ std::vector<Shape> shapes() {
       {K::GroupedGemmWeight, {256, 64, 4096, 2048, 7168}, {}, 0, 1},
       {K::RouteForward, {kTokens, 256, 8, 81920}},
       {K::RouteBackward, {kTokens, 256, 8, 81920}, {0.01}},
+      {K::RouteLoad, {kTokens, 256, 8, 81920}},
+      {K::RouteBalance, {kTokens, 256}, {0.01}},
       {K::CombineForward, {kTokens, 7168, 8, 256 * 81920}},
       {K::CombineBackward, {kTokens, 7168, 8, 256 * 81920}},
   };

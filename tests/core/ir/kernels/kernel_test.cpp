@@ -229,6 +229,8 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7}, {120, 168}, {140, 20}},
       {KernelKind::RouteForward, {9, 4, 2, 3}, {36}, {36, 18, 18, 12}},
       {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18}, {36}},
+      {KernelKind::RouteLoad, {9, 4, 2, 3}, {18}, {4}},
+      {KernelKind::RouteBalance, {9, 4}, {36, 36, 4}, {36}},
       {KernelKind::CombineForward, {9, 5, 2, 12}, {60, 18, 18, 45}, {45}},
       {KernelKind::CombineBackward, {9, 5, 2, 12}, {45, 60, 18, 18}, {60, 18}},
       {KernelKind::Delay, {}, {}, {}},
