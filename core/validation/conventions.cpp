@@ -59,9 +59,11 @@ const SourceConvention& convention_of(const TrainingRow& row) {
 }
 
 long vocabulary(const TrainingRow& row) {
-  if (row.vocab) return *row.vocab;
+  const std::string_view framework = convention_of(row).framework;
+  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed");
+  if (row.vocab && !pads) return *row.vocab;
   const bool bloom = row.notes.find("250k") != std::string::npos;
-  const long words = bloom ? 250680 : 50257;
+  const long words = row.vocab.value_or(bloom ? 250680 : 50257);
   const long multiple = 128 * row.tp.value_or(1);
   return (words + multiple - 1) / multiple * multiple;
 }

@@ -43,7 +43,7 @@ std::optional<double> measured_step_time(const TrainingRow& row);
 
 /// The row's vocabulary; where a GPT's is not given, GPT-2's 50,257 words; "vocab 250k class" of
 /// the notes is BLOOM's 250,680. Padded as Megatron-LM does, to a multiple of 128 × tensor parallel
-/// degree, where it is not given.
+/// degree, where it is not given, and where the row ran on Megatron-LM or what grew from it.
 long vocabulary(const TrainingRow& row);
 
 }  // namespace lockstep
