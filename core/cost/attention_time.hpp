@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/cluster/cluster.hpp"
-#include "core/ir/kernels/kernel.hpp"
+#include "core/ir/program.hpp"
 
 namespace lockstep {
 

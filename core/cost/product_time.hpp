@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/cluster/cluster.hpp"
-#include "core/ir/kernels/kernel.hpp"
+#include "core/ir/program.hpp"
 
 namespace lockstep {
 
