@@ -167,7 +167,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   }
   const DeviceSpec host = host_of(cluster.device);
   for (const Function& function : program.functions) {
-    const Seconds time = function_time(function, cluster.device);
+    const Seconds time = function_time(function, cluster.device, cluster.framework);
     plan.duration.push_back(to_sim_time(time).count());
     plan.slow_duration.push_back(to_sim_time(what_if.straggler_slowdown * time).count());
     plan.host_duration.push_back(to_sim_time(function_time(function, host)).count());

@@ -8,7 +8,7 @@
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
 #include "core/cost/collective.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep::sim {

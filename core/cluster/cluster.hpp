@@ -7,6 +7,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/units.hpp"
+#include "core/cluster/framework.hpp"
 
 namespace lockstep {
 
@@ -38,7 +39,11 @@ struct DeviceSpec {
   Bytes memory;                     // capacity; 0: unknown, and no limit
   std::vector<PeakRate> peaks;      // dense peak, matrix units included, per compute unit
   BytesPerSecond memory_bandwidth;  // per compute unit
+  FlopsPerSecond fp8_rate;          // dense peak of 8-bit products; 0: there are none
   Seconds launch_overhead;          // fixed cost of one kernel
+  double compute_capability = 0;    // NVIDIA's number of the generation; 0: another maker's
+  int compute_units = 0;            // streaming multiprocessors; 0: products by their curve
+  double matmul_efficiency = 1;     // part of the peak that large products reach in a run
   /// How many ranks compute at full rate together: compute units, such as the cores of a CPU. More
   /// ranks share the device's throughput fairly.
   int concurrent_ranks = 1;
@@ -93,6 +98,7 @@ struct ClusterSpec {
   LinkSpec intra_node;
   LinkSpec inter_node;  // one port
   NetworkSpec network;
+  FrameworkSpec framework;  // the software that runs on it
   int ranks_per_node() const { return devices_per_node * ranks_per_device; }
   int capacity() const { return nodes * ranks_per_node(); }  // ranks
   bool operator==(const ClusterSpec&) const = default;

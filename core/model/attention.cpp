@@ -24,6 +24,8 @@ TensorId Attention::forward(TensorId qkv) {
   lse_ = f_.tensor(rows * heads_, sum_type(shape_.dtype));
   f_.emit(Part::Forward, KernelKind::AttentionForward,
           {dims(), {}, {qkv_, all_, starts_}, {result_, lse_}});
+  const std::vector<std::int64_t> d = dims();
+  f_.keep(d[0] * d[2] * d[1] * parts() * shape_.seq * shape_.score_bytes, lse_);
   return exchanges() ? to_tokens(Part::Forward, result_, share_of_result(), "att") : result_;
 }
 

@@ -63,6 +63,10 @@ class FunctionBuilder {
   TensorId tensor(std::int64_t elements, std::string name = {});
   TensorId tensor(std::int64_t elements, DType dtype, std::string name = {});
 
+  /// Room for `bytes` that another's kernels keep from forward to backward where those here do not:
+  /// it lives wherever, and as long as, `beside` does. No kernel touches it.
+  void keep(std::int64_t bytes, TensorId beside);
+
   struct Call {
     std::vector<std::int64_t> dims;
     std::vector<double> scalars;
@@ -117,6 +121,7 @@ class FunctionBuilder {
     bool dropped = false;      // not kept after forward
     unsigned used_in = 0;      // bits of the parts that use it
     unsigned produced_in = 0;  // bits of the parts that write it before they read it
+    TensorId beside;           // of keep(): the tensor that the above four are taken from
   };
   struct Emitted {
     Part part;

@@ -27,8 +27,10 @@ struct LayerShape {
   int context_parallel = 1;      // ranks that hold equally many tokens of the same sequences
   bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
   int tensor_parallel = 1;       // ranks that share every layer
-  bool sequence_parallel = false;       // they also share the rows between its linear layers
-  int expert_parallel = 1;              // ranks that divide the experts
+  bool sequence_parallel = false;  // they also share the rows between its linear layers
+  int expert_parallel = 1;         // ranks that divide the experts
+  int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
+  int float32_logits = 0;               // copies of the logits that another framework's loss keeps
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
   std::int64_t rows() const { return batch * seq; }
   /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.

@@ -137,13 +137,12 @@ class StepAssembly {
         continue;
       }
       if (tensor.communicated) continue;
+      const TensorInfo& life = tensor.beside.valid() ? info_of(tensor.beside) : tensor;
       // Parts that use it without writing it first get it from an earlier part.
-      const unsigned given = tensor.used_in & ~tensor.produced_in;
-      const bool from_forward = (tensor.produced_in & bits(Part::Forward)) != 0;
+      const unsigned given = life.used_in & ~life.produced_in;
+      const bool from_forward = (life.produced_in & bits(Part::Forward)) != 0;
       if (from_forward && (given & bits(Part::Backward)) != 0) {
-        home_[t] = !tensor.dropped                    ? Saved
-                   : parts == Part::Forward && !again ? Scratch
-                                                      : Recomputed;
+        home_[t] = !life.dropped ? Saved : parts == Part::Forward && !again ? Scratch : Recomputed;
         if (home_[t] == Scratch) continue;
       } else if (!both && given == bits(Part::WeightGrad)) {
         home_[t] = Stash;

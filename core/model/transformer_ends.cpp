@@ -87,6 +87,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
+  f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
   if (tp.active()) {
     // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
     // logit of the target if that is there.

@@ -71,6 +71,21 @@ constexpr auto choices(JitterDistribution) {
                                          {"uniform", JitterDistribution::Uniform},
                                          {"exponential", JitterDistribution::Exponential}}};
 }
+constexpr auto choices(AttentionKernel) {
+  return Choices<AttentionKernel, 7>{{{"profile", AttentionKernel::Profile},
+                                      {"unfused", AttentionKernel::Unfused},
+                                      {"flash1", AttentionKernel::Flash1},
+                                      {"triton", AttentionKernel::Triton},
+                                      {"flash2", AttentionKernel::Flash2},
+                                      {"flash3", AttentionKernel::Flash3},
+                                      {"cudnn", AttentionKernel::Cudnn}}};
+}
+constexpr auto choices(Fp8Recipe) {
+  return Choices<Fp8Recipe, 4>{{{"none", Fp8Recipe::None},
+                                {"delayed", Fp8Recipe::Delayed},
+                                {"current", Fp8Recipe::Current},
+                                {"block", Fp8Recipe::Block}}};
+}
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
 }

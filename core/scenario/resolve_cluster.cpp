@@ -174,6 +174,10 @@ bool resolve_cluster(const Node* section, const std::string& directory, ProfileC
                                                suggest_and_list(preset, cluster_preset_names()));
   }
   describe(in, out);
+  // What somebody measured goes before what the shape of products would say.
+  const Node* device = in.node("device");
+  const bool units = device != nullptr && device->find("compute_units") != nullptr;
+  if (in.given("efficiency") && !units) out.device.compute_units = 0;
   in.finish();
   if (known && section) check_figures(out, section, section->at, diagnostics);
   return known;

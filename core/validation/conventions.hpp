@@ -25,9 +25,10 @@ struct SourceConvention {
   std::string_view prefix;  // with which TrainingRow::group() begins
   FlopConvention flops = FlopConvention::Model;
   DataParallelOverlap overlap = DataParallelOverlap::Gradients;
-  bool distributed_optimizer = false;    // ZeRO-1 if fsdp_or_zero is empty
-  bool sequence_parallel = false;        // with tensor parallelism, if sp is empty
-  bool gradients_as_parameters = false;  // gradients are summed in 16 bits, not in float32
+  bool distributed_optimizer = false;         // ZeRO-1 if fsdp_or_zero is empty
+  bool sequence_parallel = false;             // with tensor parallelism, if sp is empty
+  bool gradients_as_parameters = false;       // gradients are summed in 16 bits, not in float32
+  std::string_view framework = "fsdp-eager";  // preset (frameworks/*.toml)
 };
 
 /// The line with the longest prefix with which the row's group begins; PyTorch's conventions if
@@ -42,8 +43,9 @@ std::optional<double> counted_flops(const TrainingRow& row, FlopConvention conve
 std::optional<double> measured_step_time(const TrainingRow& row);
 
 /// The row's vocabulary. For a GPT without one it is the 50,257 words of GPT-2, or BLOOM's 250,680
-/// if the notes say "vocab 250k class". One that is not given is padded as in Megatron-LM, to a
-/// multiple of 128 × the tensor parallel degree.
+/// if the notes say "vocab 250k class". It is padded as in Megatron-LM, to a multiple of 128 × the
+/// tensor parallel degree, where it is not given, and where the row ran on Megatron-LM or what grew
+/// from it.
 long vocabulary(const TrainingRow& row);
 
 }  // namespace lockstep

@@ -136,6 +136,16 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
+bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
+
+/// As the row says. Paxml's configurations (paxml/contrib/gpu/scripts_gpu/configs.py) recompute
+/// all, but for GPT 5B, which keeps the products with weights.
+std::string recompute_of(const TrainingRow& row) {
+  if (!row.recompute.empty() || !is_paxml(row)) return row.recompute;
+  return contains(lower_case(row.model), "5b") && !contains(row.model, "175") ? "selective"
+                                                                              : "full";
+}
+
 void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& out) {
   out.section("training");
   out.key("seq_len", *row.seq);
@@ -149,10 +159,11 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
       out.key("mixed_precision_reduce", "bfloat16");
     }
   }
-  if (row.recompute != "full" && row.recompute != "selective") return;
+  const std::string recompute = recompute_of(row);
+  if (recompute != "full" && recompute != "selective") return;
   out.section("activation_checkpoint");
-  out.key("mode", row.recompute);
-  if (row.recompute == "selective") out.key("selective_ac_option", "attention");
+  out.key("mode", recompute);
+  if (recompute == "selective") out.key("selective_ac_option", "attention");
 }
 
 void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out) {
@@ -215,7 +226,7 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
 /// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
   const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp8") || contains(precision, "fp4")) {
+  if (contains(precision, "fp4")) {
     return {{Unexpressed::LowPrecision, row.precision}};
   }
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
@@ -264,7 +275,7 @@ void compute_at_float16_rate(DeviceSpec& device) {
 std::string_view to_string(Unexpressed reason) {
   switch (reason) {
     case Unexpressed::LowPrecision:
-      return "fp8 or fp4";
+      return "fp4";
     case Unexpressed::NoProfile:
       return "no profile of the card";
     case Unexpressed::Unsaid:
@@ -338,6 +349,9 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   write_training(row, layout, out);
   write_parallelism(row, layout, out);
   write_cluster(row, out);
+  out.section("framework");
+  out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
+  if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;

@@ -6,7 +6,7 @@
 #include "backends/cuda/cuda_backend.hpp"
 #include "cli/cli.hpp"
 #include "core/calibration/calibration.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"

@@ -49,6 +49,9 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.expert_parallel = strategy.expert_parallel_degree;
   shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
+  const FrameworkSpec& framework = s.cluster.framework;
+  shape.score_bytes = framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)));
+  shape.float32_logits = framework.float32_logits;
   LayerShape whole = shape;  // the shape that a single rank would compute
   shape.seq = s.own_seq_len();
   shape.context_parallel = strategy.context_parallel_degree;

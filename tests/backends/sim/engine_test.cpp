@@ -1,6 +1,6 @@
 #include "backends/sim/engine.hpp"
 
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "tests/backends/sim/programs.hpp"
 #include "tests/catch.hpp"
 

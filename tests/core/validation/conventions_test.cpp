@@ -71,4 +71,9 @@ TEST_CASE("a vocabulary that is not given is GPT-2's, padded for tensor parallel
   CHECK(vocabulary(training_row({{"vocab", ""}, {"notes", "vocab 250k class"}, {"tp", "4"}})) ==
         250880);  // BLOOM's padded one
   CHECK(vocabulary(training_row()) == 51200);
+  const auto given = [](const char* id) {
+    return vocabulary(training_row({{"id", id}, {"vocab", "131073"}, {"tp", "4"}}));
+  };
+  CHECK(given("mlm-golden-004") == 131584);  // 257 × 512
+  CHECK(given("mosaic-001") == 131073);
 }

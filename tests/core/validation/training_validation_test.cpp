@@ -55,7 +55,7 @@ TEST_CASE("sources are apart, in file order, and their sum is all", "[validation
       validate_rows({with_heads("b-1", "16", {{"iter_time_s", "1.6"}}),
                      with_heads("a-1", "16", {{"iter_time_s", "3.2"}}),
                      with_heads("b-2", "16", {{"iter_time_s", "1.6"}}), with_heads("b-3", "64"),
-                     with_heads("c-1", "16", {{"precision", "fp8"}})},
+                     with_heads("c-1", "16", {{"precision", "fp4"}})},
                     by_heads, {2, {}, {}});
   const ValidationSummary summary = summarize(rows);
   REQUIRE(summary.sources.size() == 3);

@@ -1,7 +1,6 @@
-#include "core/cost/cost.hpp"
-
 #include <cmath>
 
+#include "core/cost/kernel_time.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep {
