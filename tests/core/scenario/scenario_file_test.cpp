@@ -247,7 +247,6 @@ TEST_CASE("files that a scenario names are found from its folder", "[core][scena
   fs::remove_all(folder);
 }
 
-
 TEST_CASE("without a type, a device with units for bfloat16 trains in it over float32 masters",
           "[core][scenario]") {
   const auto types = [](const std::string& cluster, const std::vector<std::string>& set = {}) {
