@@ -26,7 +26,8 @@ double ceiling(double value) {
 }
 
 /// Dimensions along which operands are contiguous: 16 bytes are loaded at a time where they are
-/// multiples of 8, else 4 or 2 (NVIDIA, Matrix Multiplication Background User's Guide).
+/// multiples of 8, else 4 or 2 (NVIDIA, Matrix Multiplication Background User's Guide). That 8 does
+/// not divide GPT-2's vocabulary costs nanoGPT's 124M a fifth of the step, its author found.
 double alignment_rate(const Kernel& kernel) {
   const std::int64_t m = kernel.dims[0], n = kernel.dims[1], k = kernel.dims[2];
   const std::int64_t a = kernel.dims[3] != 0 ? m : k, b = kernel.dims[4] != 0 ? k : n;
