@@ -8,7 +8,7 @@
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/base/at.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/ir/ring.hpp"
 
 namespace lockstep {
@@ -275,6 +275,9 @@ class Analyzer {
       return b > SimTime{} ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0.0;
     };
     report_.exposed_comm = (1.0 / world) * mean(exposed);
+    SimTime slowed{};
+    for (const std::int64_t of_rank : trace_.slowed) slowed += SimTime{of_rank};
+    report_.slowed_compute = (1.0 / world) * mean(slowed);
     report_.bubble_fraction = ratio(bubble, report_.world_size * makespan);
     report_.bubble_over_ideal = ratio(makespan - busiest, busiest);
   }

@@ -90,7 +90,10 @@ struct Trace {
   std::vector<std::string> memory_kinds;
   std::vector<MemorySample> memory;       // of the first traced step, sorted by (rank, time)
   std::vector<std::int64_t> peak_memory;  // by rank: bytes of the arena as allocated
-  std::vector<StepResult> steps;          // of every step, traced or not; real backends only
+  /// By rank, ps: what its calls took longer because of transfers beside them. Empty: not known
+  /// (real backends see only how long things took), or nothing.
+  std::vector<std::int64_t> slowed;
+  std::vector<StepResult> steps;  // of every step, traced or not; real backends only
   bool operator==(const Trace&) const = default;
 };
 

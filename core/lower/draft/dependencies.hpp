@@ -1,5 +1,5 @@
-// Dependencies: collects the ops that each op waits for, and keeps only those that stream order
-// and earlier waits do not already imply (vector clocks over streams).
+// Dependencies: collects the ops that each op waits for, and keeps only the waits that the order of
+// streams and earlier waits do not already imply. It uses vector clocks over streams.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 namespace lockstep {
 
-/// Use: for each op in order begin(id), add(op)…, end(); then store(), which replaces the role's
-/// `after` lists. Waits that the role already has are kept.
+/// For each op in order, call begin(id), add(op) for each op that it waits for, and end(). Then
+/// call store(), which replaces the `after` lists of the role. Waits that the role already has are
+/// kept.
 class Dependencies {
  public:
   explicit Dependencies(Role& role) : role_(role) {
@@ -28,13 +29,13 @@ class Dependencies {
   void add(OpId earlier) {
     if (earlier != op_) wanted_.push_back(earlier.v);
   }
-  /// Keeps those of the op's waits that nothing implies.
+  /// Keeps those waits of the op that nothing else implies.
   void end() {
     const std::size_t stream = index(role_.op(op_).stream);
     Clock clock = last_on_stream_[stream] >= 0 ? clocks_[at(last_on_stream_[stream])] : Clock{};
     if (last_on_stream_[stream] < 0) clock.fill(-1);
     begins_.push_back(static_cast<std::uint32_t>(after_.size()));
-    // Newest first: what it implies needs no wait of its own.
+    // The newest wait comes first, because those that it implies are not needed.
     std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
     for (std::int32_t earlier : wanted_) {
       if (clock[index(role_.ops[at(earlier)].stream)] >= earlier) continue;
@@ -57,8 +58,8 @@ class Dependencies {
   }
 
  private:
-  // By stream, the newest op that is known to have ended. At most one wait per other stream
-  // survives, so after_count fits its byte.
+  // By stream, the newest op that is known to have ended. At most one wait for each other stream is
+  // kept, so that after_count fits its byte.
   using Clock = std::array<std::int32_t, kNumStreams>;
   static std::size_t index(Stream s) { return static_cast<std::size_t>(s); }
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }

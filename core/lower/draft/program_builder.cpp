@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-/// "norm_squared.64(g, squares: norm_squared float32)": enough to tell two functions apart.
+/// A short text that tells functions apart: "norm_squared.64(g, squares: norm_squared float32)".
 std::string signature(const Function& function) {
   std::string text = function.name + "(";
   for (const Formal& formal : function.formals) {

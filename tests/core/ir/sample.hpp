@@ -90,7 +90,7 @@ inline constexpr std::string_view kStage1 =
   %6 call update phase=O stream=compute after=%5 args=%b8,%b0,%b1,%b2
 )";
 
-/// The text in parts, to be broken in one place and put together.
+/// The text in parts, so that a test can change one place of it.
 struct Sample {
   std::string head{kHead};
   std::vector<std::string> roles = {std::string(kStage0), std::string(kStage0),
@@ -101,7 +101,7 @@ struct Sample {
     replace(roles[rank], from, to);
     return *this;
   }
-  /// The same on both ranks of a stage.
+  /// Does the same on both ranks of a stage.
   Sample& edit_stage(std::size_t stage, std::string_view from, std::string_view to) {
     return edit(2 * stage, from, to).edit(2 * stage + 1, from, to);
   }

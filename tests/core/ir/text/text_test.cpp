@@ -19,7 +19,8 @@ std::string error_of(const std::string& text) {
   return result.ok() ? "" : to_string(result.error());
 }
 
-/// Any value a field can hold, whether it makes sense or not: text must not lose it.
+/// Makes programs with any values that fields can hold, whether or not they make sense; the text
+/// must not lose them.
 class RandomProgram {
  public:
   explicit RandomProgram(unsigned seed) : random_(seed) {}
