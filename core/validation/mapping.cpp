@@ -153,7 +153,9 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
   // accumulated over them.
   out.key("local_batch_size", layout.micro_batch * (layout.pp > 1 ? layout.microbatches : 1));
   out.key("global_batch_size", layout.micro_batch * layout.microbatches * layout.dp);
-  if (!row.precision.starts_with("fp32")) {
+  if (row.precision.starts_with("fp32")) {
+    out.key("dtype", "float32");
+  } else {
     out.key("mixed_precision_param", "bfloat16");
     if (convention_of(row).gradients_as_parameters) {
       out.key("mixed_precision_reduce", "bfloat16");

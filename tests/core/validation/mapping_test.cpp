@@ -167,6 +167,11 @@ TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   CHECK_THAT(refused.detail, ContainsSubstring("blocks"));
 }
 
+TEST_CASE("a row in float32 is simulated in float32, on cards with bfloat16 too", "[validation]") {
+  CHECK(mapped({{"precision", "fp32"}}).training.param_dtype() == DType::F32);
+  CHECK(mapped({{"precision", "bf16"}}).training.param_dtype() == DType::BF16);
+}
+
 TEST_CASE("overrides change every scenario, and what is mapped can be saved", "[validation]") {
   const MappedRow row = map_row(training_row(), {"training.seq_len=1024"});
   REQUIRE(row.scenario);
