@@ -41,11 +41,12 @@ TEST_CASE("a field offers exactly the values that leave the scenario free of fau
           "[gui][model]") {
   const auto states = states_of(kPipeline);
   REQUIRE(states.size() == form_fields().size());
-  // Microbatches divide the local batch of 8; four blocks make one to four stages.
+  // Microbatches divide the local batch of 8; four blocks make one to four stages, and
+  // two more where the embedding and the output layer are stages of their own.
   CHECK(state_of(states, "parallelism.pipeline_parallel_microbatches").values ==
         std::vector<std::string>{"1", "2", "4", "8"});
   const FieldState& stages = state_of(states, "parallelism.pipeline_parallel_degree");
-  CHECK(stages.values == std::vector<std::string>{"1", "2", "3", "4"});
+  CHECK(stages.values == std::vector<std::string>{"1", "2", "3", "4", "5", "6"});
   CHECK(stages.values[static_cast<std::size_t>(stages.at)] == "2");
   for (std::size_t i = 0; i < states.size(); ++i) {
     INFO(form_fields()[i].key);
