@@ -61,7 +61,7 @@ void simulate_scenario(benchmark::State& state, const std::string& name) {
   count_ops(state, *program);
 }
 
-[[maybe_unused]] const int registered = [] {
+[[maybe_unused]] const int kRegistered = [] {
   for (const std::string name :
        {"llama2-70b-tp8-pp4-dp2-64xh100", "gpt3-175b-1024xa100", "llama3-405b-16384xh100"}) {
     benchmark::RegisterBenchmark(("lower/" + name).c_str(), lower_scenario, name)

@@ -54,7 +54,8 @@ void PortShares::fill_from(std::uint32_t transfer) {
   };
   changed_.clear();
   reach(transfer);
-  for (std::size_t next = 0; next < changed_.size(); ++next) {
+  // What is reached is appended while the list is read.
+  for (std::size_t next = 0; next < changed_.size(); ++next) {  // NOLINT(modernize-loop-convert)
     for (const Port port : ports_of_[changed_[next]]) {
       if (ports_[port].waiting > 0) continue;  // seen
       ports_[port] = {1, static_cast<int>(transfers_at_[port].size())};

@@ -80,7 +80,6 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
       return f.fused_norm ? 0 : elements(kernel) * (72 - 3 * size);
     case KernelKind::GeluForward:
     case KernelKind::SwigluForward:
-      return f.fused_activation ? 0 : elements(kernel) * 2 * size;
     case KernelKind::GeluBackward:
     case KernelKind::SwigluBackward:
       return f.fused_activation ? 0 : elements(kernel) * 2 * size;
