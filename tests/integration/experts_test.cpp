@@ -160,7 +160,7 @@ TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[int
     CHECK(payload_bytes(program, role, op).v == bytes);
     const double took = double((span.end - span.active).count()) * 1e-12;
     CHECK(took > 0.999 * seconds);
-    CHECK(took < 1.2 * seconds);  // computation beside it slows it down
+    CHECK(took < 2.1 * seconds);  // gathers of parameters beside it take half of its links
     ++count;
   }
   CHECK(count == 32 * 6);  // to the experts and back: forward, again, backward
@@ -175,7 +175,8 @@ TEST_CASE("the auxiliary loss balances the tokens of a microbatch together, on w
   for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     test::References references(architecture, DType::F64);
     for (const std::string keys :
-         {"tp=2 enable_sequence_parallel=true", "cp=2", "tp=2 enable_sequence_parallel=true cp=2",
+         {"tp=2 enable_sequence_parallel=true", "cp=2",
+          "tp=2 enable_sequence_parallel=true cp=2 model.kv_heads=4",
           "dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true", "dp_shard=2 ep=2 cp=2",
           "pp=2 mb=3 tp=2 enable_sequence_parallel=true activation_checkpoint.mode=full",
           "pp=2 mb=3 pipeline_parallel_schedule=ZB-H1 cp=2"}) {

@@ -16,6 +16,7 @@ preset = "gpt2-124m"
 [training]
 seq_len = 256
 max_norm = 0.0
+dtype = "float32"
 [cluster]
 preset = "a100-80"
 )";

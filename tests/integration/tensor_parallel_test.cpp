@@ -68,9 +68,9 @@ TEST_CASE("tensor parallel groups inside a node use the node's links, wider ones
     const double seconds =
         collective_time(OpKind::AllReduce, Bytes{rows}, 8, links, cluster).time.total().v;
     CHECK(double(found.begin()->second) * 1e-12 == Approx(seconds).epsilon(1e-6));
-    for (const auto& [bytes, picoseconds] : found) {  // computation beside it slows it down
+    for (const auto& [bytes, picoseconds] : found) {  // others take links beside it
       CHECK(bytes == rows);
-      CHECK(double(picoseconds) * 1e-12 < 1.2 * seconds);
+      CHECK(double(picoseconds) * 1e-12 < 2.5 * seconds);
     }
   }
 }
