@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/device.hpp"
 #include "core/run/run_context.hpp"
@@ -70,7 +71,7 @@ class CpuDevice final : public Device {
 
   CpuDevice(const Program& program, Rank rank, int threads, RunContext& context, Arena arena,
             Arena host_arena);
-  Queue& queue(Stream stream) { return *queues_[static_cast<std::size_t>(stream)]; }
+  Queue& queue(Stream stream) { return *queues_[stream]; }
   Result<void> push(Stream stream, Item item);
   void work(Queue& queue);
   OpTime run(const Item& item);
@@ -83,11 +84,12 @@ class CpuDevice final : public Device {
 
   std::mutex mutex_;  // guards all below but the queues' teams
   std::condition_variable idle_;
-  std::vector<OpState> states_;  // by op
-  std::vector<OpTime> times_;    // in the order of enqueueing
-  std::size_t in_flight_ = 0;    // items queued or running
+  IndexVector<OpId, OpState> states_;  // by op
+  std::vector<OpTime> times_;          // in the order of enqueueing
+  std::size_t in_flight_ = 0;          // items queued or running
   bool stop_ = false;
-  std::array<std::unique_ptr<Queue>, kNumStreams> queues_;  // null: stream not used by the role
+  IndexArray<Stream, std::unique_ptr<Queue>, kNumStreams>
+      queues_;  // null: stream not used by the role
 };
 
 }  // namespace lockstep::cpu

@@ -38,7 +38,7 @@ class Mover {
   }
 
  private:
-  const Party& party(std::int64_t i) const { return members_[static_cast<std::size_t>(i)].party; }
+  const Party& party(std::int64_t i) const { return members_[to_size(i)].party; }
 
   /// Everyone's bytes [offset, offset + bytes), added up in order, to all targets or to `one`.
   Result<void> add(std::int64_t offset, std::int64_t bytes, bool to_all, std::int64_t one) const {
@@ -130,7 +130,7 @@ LocalCommunicator::Place LocalCommunicator::place(const Op& op) const {
 
 Result<void> LocalCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                         std::span<const std::int64_t> bytes, DType dtype) {
-  const Place& place = places_[static_cast<std::size_t>(id.v)];
+  const Place& place = places_[id];
   if (place.meeting == nullptr) return no_route(rank_, id, op);
   if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
     return Error{ErrorKind::Unsupported,
@@ -151,7 +151,7 @@ Result<void> LocalCommunicator::arrive(const Place& place, std::int64_t number,
                                        const Member& member) {
   std::vector<Member>& members = place.meeting->waiting[number];
   members.resize(place.route.members.size());
-  members[static_cast<std::size_t>(place.route.position)] = member;
+  members[to_size(place.route.position)] = member;
   std::vector<Party> parties;
   for (const Member& other : members) {
     if (other.device == nullptr) return {};

@@ -13,6 +13,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/nccl.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/run/process.hpp"
 
 namespace lockstep::cuda {
@@ -93,7 +94,7 @@ class NcclCommunicator final : public Communicator {
   Rank rank_;
   CudaDevice& device_;
   NcclWorld& world_;
-  std::vector<Place> places_;  // by op; no members: not a transfer
+  IndexVector<OpId, Place> places_;  // by op; no members: not a transfer
 };
 
 }  // namespace lockstep::cuda

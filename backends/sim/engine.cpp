@@ -8,6 +8,7 @@
 #include "backends/sim/event_heap.hpp"
 #include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::sim {
 namespace {
@@ -63,7 +64,7 @@ class Engine {
         what_if_(what_if),
         plan_(plan),
         meetings_(plan.instances.size()),
-        num_pp_(static_cast<std::size_t>(program.mesh.size_of("pp"))),
+        num_pp_(to_size(program.mesh.size_of("pp"))),
         overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
         fluid_(plan.crowded_devices || overlap_ > 1) {
     set_up(timeline);
@@ -105,8 +106,7 @@ class Engine {
     if (fluid_) activities_.resize(cells_.size());
     for (std::uint32_t i = 0; i < ranks.size(); ++i) {
       SimRank& r = ranks_[i];
-      const auto role =
-          static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(ranks[i])].v);
+      const RoleId role = program_.role_of_rank[ranks[i]];
       r.role = &program_.roles[role];
       r.plan = &plan_.roles[role];
       r.rank = ranks[i];
@@ -151,9 +151,8 @@ class Engine {
       }
     }
     if (op.kind == OpKind::Call) {
-      const std::int64_t duration = op.stream == Stream::Host
-                                        ? plan_.host_duration[static_cast<std::size_t>(op.target)]
-                                        : r.duration[op.target];
+      const std::int64_t duration =
+          op.stream == Stream::Host ? plan_.host_duration[op.function()] : r.duration[op.target];
       start(c, what_if_.jitter > 0 ? jittered(duration, r.rank, cell.order[cell.front]) : duration);
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
@@ -178,7 +177,7 @@ class Engine {
     Cell& cell = cells_[c];
     const std::int32_t seq = ranks_[cell.rank].plan->seq[cell.order[cell.front]];
     const std::uint32_t instance =
-        plan_.instance_of[cell.rank * program_.groups.size() + static_cast<std::size_t>(op.target)];
+        plan_.instance_of[cell.rank * program_.groups.size() + to_size(op.group())];
     std::vector<Meeting>& open = meetings_[instance];
     auto meeting =
         std::find_if(open.begin(), open.end(), [seq](const Meeting& m) { return m.seq == seq; });
@@ -206,15 +205,13 @@ class Engine {
   void reach_peer(std::uint32_t c, const Op& op) {
     Cell& cell = cells_[c];
     const bool sends = op.kind == OpKind::Send;
-    const std::uint32_t peer_rank =
-        plan_.peer_of[cell.rank * num_pp_ + static_cast<std::size_t>(op.peer())];
+    const std::uint32_t peer_rank = plan_.peer_of[cell.rank * num_pp_ + to_size(op.peer())];
     const std::uint32_t other =
         peer_rank * kNumStreams + (sends ? stream_of(c) + 1 : stream_of(c) - 1);
     Cell& peer = cells_[other];
     cell.state = Cell::Waiting;
     if (peer.state != Cell::Waiting || !is_p2p(front_op(peer).kind)) return;
-    const std::uint32_t back =
-        plan_.peer_of[peer_rank * num_pp_ + static_cast<std::size_t>(front_op(peer).peer())];
+    const std::uint32_t back = plan_.peer_of[peer_rank * num_pp_ + to_size(front_op(peer).peer())];
     if (back != cell.rank) return;
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;
@@ -447,14 +444,14 @@ class Engine {
 
 }  // namespace
 
-std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times) {
-  std::vector<SimTime> begin(role.ops.size());
+IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId, OpTiming>& times) {
+  IndexVector<OpId, SimTime> begin(role.ops.size());
   SimTime stream_end[kNumStreams] = {};
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     SimTime& previous_end = stream_end[static_cast<int>(role.ops[i].stream)];
     begin[i] = previous_end;
     for (const OpId dependency : role.after_of(role.ops[i])) {
-      begin[i] = std::max(begin[i], times[static_cast<std::size_t>(dependency.v)].end);
+      begin[i] = std::max(begin[i], times[dependency].end);
     }
     previous_end = times[i].end;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/cluster/what_if.hpp"
@@ -19,11 +20,11 @@ struct OpTiming {
 };
 
 struct Timeline {
-  std::vector<Rank> ranks;                   // simulated ones, ascending
-  std::vector<Rank> same_as;                 // by rank: the simulated rank that stands for it
-  std::vector<std::vector<OpTiming>> times;  // by position in `ranks`, then by op
-  SimTime makespan{};                        // the last end
-  std::int64_t num_ops = 0;                  // over the simulated ranks
+  std::vector<Rank> ranks;                         // simulated ones, ascending
+  IndexVector<Rank, Rank> same_as;                 // by rank: the simulated rank that stands for it
+  std::vector<IndexVector<OpId, OpTiming>> times;  // by position in `ranks`, then by op
+  SimTime makespan{};                              // the last end
+  std::int64_t num_ops = 0;                        // over the simulated ranks
 };
 
 struct EngineOptions {
@@ -33,7 +34,7 @@ struct EngineOptions {
 /// When each op of a simulated rank was in front of its stream with its dependencies met: not later
 /// than `active`. Not stored, since it follows from the ends: the latest of the op before on the
 /// stream and of the ops in `after`.
-std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times);
+IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId, OpTiming>& times);
 
 /// Runs every stream's ops in id order from time 0:
 /// - call: function_time × straggler factor. Calls that run together on one device, of one rank's

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
 #include "core/cost/cost.hpp"
@@ -28,17 +29,17 @@ struct GroupInstance {
 };
 
 struct Plan {
-  Folding folding;              // of ranks that do the same at the same time
-  std::vector<RolePlan> roles;  // by role
+  Folding folding;                      // of ranks that do the same at the same time
+  IndexVector<RoleId, RolePlan> roles;  // by role
   std::vector<GroupInstance> instances;
   std::vector<std::uint32_t> instance_of;   // [simulated rank][group]
   std::vector<std::uint32_t> peer_of;       // [simulated rank][pp coordinate]: simulated rank
   std::vector<std::int64_t> duration;       // by function, in ps
   Rank straggler = -1;                      // -1: none
   std::vector<std::int64_t> slow_duration;  // the straggler's
-  std::vector<std::int64_t> host_duration;  // by function, computed by the host
-  bool crowded_devices = false;             // one may run more calls than it does at full rate
-  bool shared_devices = false;              // and they are of several ranks
+  IndexVector<FunctionId, std::int64_t> host_duration;  // by function, computed by the host
+  bool crowded_devices = false;  // one may run more calls than it does at full rate
+  bool shared_devices = false;   // and they are of several ranks
 };
 
 /// The cluster as `what_if` changes it: links with scaled bandwidth.

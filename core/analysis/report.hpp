@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/analysis/causes.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
@@ -62,11 +63,11 @@ struct Report {
   /// (makespan - busy) / busy of the busiest rank: the convention of Megatron-LM's papers.
   double bubble_over_ideal = 0;
   Seconds exposed_comm;  // mean over ranks
-  std::vector<RankReport> ranks;
+  IndexVector<Rank, RankReport> ranks;
   std::map<std::string, KindTime> kinds;  // by TraceOp::kind
   Causes causes;
-  std::vector<double> losses;  // by step; real backends only
-  std::vector<double> grad_norms;
+  IndexVector<int, double> losses;  // by step; real backends only
+  IndexVector<int, double> grad_norms;
 };
 
 /// RankReport::number; of a report without figures of ranks, their order.
@@ -75,7 +76,7 @@ Rank number_in_job(const Report& report, std::size_t rank);
 /// What is wrong with `losses`, the first of which is that of step 1: "not finite since step 7"
 /// from the first that is NaN or infinite, "not finite from step 7 to 9" if later ones are finite
 /// again. Empty: all are finite.
-std::string losses_remark(const std::vector<double>& losses);
+std::string losses_remark(const IndexVector<int, double>& losses);
 
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
 /// take the times of the rank that stands for them.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/ids.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/phase.hpp"
 #include "core/ir/input.hpp"
 #include "core/ir/kernels/kernel.hpp"
@@ -24,7 +25,7 @@ struct MeshDim {
 
 /// Ranks as a grid, outermost dimension first: the last one varies fastest with the rank.
 struct Mesh {
-  std::vector<MeshDim> dims;
+  IndexVector<int, MeshDim> dims;
   int world_size() const;
   int index_of(std::string_view name) const;  // -1: no such dimension
   int size_of(std::string_view name) const;   // 1 if there is no such dimension
@@ -62,7 +63,7 @@ struct Formal {
 /// A compute segment between communication points: a kernel list over formal buffers.
 struct Function {
   std::string name;  // "block.F"
-  std::vector<Formal> formals;
+  IndexVector<int, Formal> formals;
   std::vector<Kernel> kernels;
   bool operator==(const Function&) const = default;
 };
@@ -202,8 +203,8 @@ enum class InitKind : std::uint8_t { Zeros, Ones, Normal };
 /// A model parameter, known to all ranks by name; initial values are a function of (seed, name,
 /// element index) alone, never of the rank.
 struct Parameter {
-  std::string name;                 // "blocks.3.attn.wqkv"
-  std::vector<std::int64_t> shape;  // full, before any sharding
+  std::string name;                      // "blocks.3.attn.wqkv"
+  IndexVector<int, std::int64_t> shape;  // full, before any sharding
   InitKind init = InitKind::Normal;
   double init_scale = 0.02;  // standard deviation
   int split_dim = -1;        // dimension that units with a split group divide; -1: none
@@ -254,11 +255,11 @@ struct Unit {
 /// What a set of ranks does: same ops, same buffers; peers and groups are relative to the rank.
 struct Role {
   std::vector<Rank> ranks;  // ascending
-  std::vector<Op> ops;
-  std::vector<Buffer> buffers;
+  IndexVector<OpId, Op> ops;
+  IndexVector<BufferId, Buffer> buffers;
   std::vector<OpId> after;     // pool
   std::vector<BufferId> args;  // pool
-  std::vector<Unit> units;
+  IndexVector<int, Unit> units;
   Bytes arena;       // peak memory: every buffer lies in [0, arena)
   Bytes host_arena;  // likewise of the buffers in host memory
   std::span<const OpId> after_of(const Op& op) const {
@@ -267,8 +268,8 @@ struct Role {
   std::span<const BufferId> args_of(const Op& op) const {
     return {args.data() + op.args_begin, op.args_count};
   }
-  const Buffer& buffer(BufferId id) const { return buffers[static_cast<std::size_t>(id.v)]; }
-  const Op& op(OpId id) const { return ops[static_cast<std::size_t>(id.v)]; }
+  const Buffer& buffer(BufferId id) const { return buffers[id]; }
+  const Op& op(OpId id) const { return ops[id]; }
   /// Absolute offset in the arena: parent offsets added up; of a piece, where the first one lies.
   std::int64_t arena_offset(BufferId id) const;
   BufferId root(BufferId id) const;          // the buffer itself, or the last parent of a view
@@ -279,25 +280,21 @@ struct Program {
   Mesh mesh;
   Training training;
   Input input;
-  std::vector<Group> groups;
-  std::vector<Function> functions;
-  std::vector<Parameter> parameters;
-  std::vector<std::string> names;
-  std::vector<Role> roles;
-  std::vector<RoleId> role_of_rank;  // world_size entries
-  std::int64_t tokens_per_step = 0;  // all ranks; 0: synthetic
+  IndexVector<GroupId, Group> groups;
+  IndexVector<FunctionId, Function> functions;
+  IndexVector<ParameterId, Parameter> parameters;
+  IndexVector<std::int32_t, std::string> names;
+  IndexVector<RoleId, Role> roles;
+  IndexVector<Rank, RoleId> role_of_rank;  // world_size entries
+  std::int64_t tokens_per_step = 0;        // all ranks; 0: synthetic
   int updates_per_step = 1;  // of the weights; "microbatch" of an update's ops counts them. AdamW's
                              // t is step × this + update + 1, and the loss of the step is the mean
   Flops model_flops_per_step;  // all ranks, without recompute: the numerator of MFU
   DType dtype = DType::F32;
   Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative: none given
-  const Role& role_of(Rank rank) const {
-    return roles[static_cast<std::size_t>(role_of_rank[static_cast<std::size_t>(rank)].v)];
-  }
-  const Function& function(FunctionId id) const {
-    return functions[static_cast<std::size_t>(id.v)];
-  }
-  const Group& group(GroupId id) const { return groups[static_cast<std::size_t>(id.v)]; }
+  const Role& role_of(Rank rank) const { return roles[role_of_rank[rank]]; }
+  const Function& function(FunctionId id) const { return functions[id]; }
+  const Group& group(GroupId id) const { return groups[id]; }
   bool operator==(const Program&) const = default;
 };
 
@@ -327,8 +324,8 @@ std::string describe(const Program& program, const Role& role, OpId id);
 /// Ranks that stand for all: mesh dimensions along which the role never changes are folded to
 /// coordinate 0. members_of(r) = ranks that do exactly what representative r does.
 struct Folding {
-  std::vector<Rank> representatives;    // ascending
-  std::vector<Rank> representative_of;  // by rank
+  std::vector<Rank> representatives;          // ascending
+  IndexVector<Rank, Rank> representative_of;  // by rank
 };
 Folding fold(const Program& program);
 

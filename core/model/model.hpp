@@ -72,12 +72,12 @@ struct Layer {
 };
 
 struct Model {
-  std::vector<Layer> layers;  // in forward order
-  std::vector<LayerKind> kinds;
-  std::vector<UnitLayout> units;
-  std::vector<UnitLayout> statistics;  // "statistics" of a layer: its forward updates them, no
-                                       // gradient and no optimizer does
-  int tied_unit = -1;                  // the embedding that the first and the last layer share
+  IndexVector<int, Layer> layers;  // in forward order
+  IndexVector<int, LayerKind> kinds;
+  IndexVector<int, UnitLayout> units;
+  IndexVector<int, UnitLayout> statistics;  // "statistics" of a layer: its forward updates them, no
+                                            // gradient and no optimizer does
+  int tied_unit = -1;                       // the embedding that the first and the last layer share
   Flops forward_flops() const;
   std::int64_t parameter_count() const;  // without statistics
   /// Those that a token meets: of experts, as many as it chooses.

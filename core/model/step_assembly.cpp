@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/free_list.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/model/function_builder.hpp"
 
 namespace lockstep {
@@ -25,7 +26,7 @@ std::size_t formal_rank(std::string_view name) {
       name = unit;
   }
   const auto found = std::find(kFormalOrder.begin(), kFormalOrder.end(), name);
-  return std::min(static_cast<std::size_t>(found - kFormalOrder.begin()), kFormalOrder.size() - 1);
+  return std::min(to_size(found - kFormalOrder.begin()), kFormalOrder.size() - 1);
 }
 
 }  // namespace
@@ -79,9 +80,7 @@ class StepAssembly {
     bool writes = false;
   };
 
-  const TensorInfo& info_of(TensorId t) const {
-    return builder_.tensors_[static_cast<std::size_t>(t.v)];
-  }
+  const TensorInfo& info_of(TensorId t) const { return builder_.tensors_[t]; }
   static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
   /// The layer's type; that of the operands if none of them has it, as where statistics meet.
   DType arithmetic_type(const Entry& entry) const {
@@ -100,7 +99,7 @@ class StepAssembly {
   static void each_tensor(const Entry& entry, Visit&& visit) {
     for (const auto* list : {&entry.in, &entry.out}) {
       for (TensorId t : *list) {
-        if (t.valid()) visit(static_cast<std::size_t>(t.v));
+        if (t.valid()) visit(to_size(t));
       }
     }
   }
@@ -180,7 +179,7 @@ class StepAssembly {
 
   /// Drops the kernels and communications whose results backward does not need, or has.
   void keep_needed() {
-    std::vector<bool> needed(home_.size(), false);
+    IndexVector<TensorId, bool> needed(home_.size(), false);
     const auto missing = [&](std::size_t t) {
       const TensorInfo& tensor = builder_.tensors_[t];
       if (home_[t] != OwnFormal) return home_[t] != Saved;
@@ -194,13 +193,12 @@ class StepAssembly {
     std::vector<Entry> kept;
     for (std::size_t e = entries_.size(); e-- > 0;) {
       Entry& entry = entries_[e];
-      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
-        return t.valid() && needed[static_cast<std::size_t>(t.v)];
-      });
+      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(),
+                                      [&](TensorId t) { return t.valid() && needed[t]; });
       if (!wanted) continue;
       for (TensorId t : entry.in) {
-        if (t.valid() && missing(static_cast<std::size_t>(t.v))) {
-          needed[static_cast<std::size_t>(t.v)] = true;
+        if (t.valid() && missing(to_size(t))) {
+          needed[t] = true;
         }
       }
       kept.push_back(std::move(entry));
@@ -279,7 +277,7 @@ class StepAssembly {
   Communication communication(std::size_t e) const {
     const Entry& entry = entries_[e];
     const auto formal = [&](TensorId id, Access access) {
-      const auto t = static_cast<std::size_t>(id.v);
+      const std::size_t t = to_size(id);
       return Formal{formal_of(t), access, Bytes{formal_bytes(t)}};
     };
     const bool in_place = entry.in[0].v == entry.out[0].v;
@@ -292,7 +290,7 @@ class StepAssembly {
   std::vector<Use> uses_of(const std::vector<std::size_t>& kernels) const {
     std::vector<Use> uses;
     const auto use_of = [&](TensorId id) -> Use& {
-      const auto t = static_cast<std::size_t>(id.v);
+      const std::size_t t = to_size(id);
       const std::string formal = formal_of(t);
       const auto found =
           std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.name == formal; });
@@ -300,18 +298,18 @@ class StepAssembly {
       uses.push_back({formal, formal_bytes(t)});
       return uses.back();
     };
-    std::vector<bool> written(home_.size(), false);
+    IndexVector<TensorId, bool> written(home_.size(), false);
     for (std::size_t e : kernels) {
       for (TensorId t : entries_[e].in) {
-        if (t.valid()) use_of(t).reads |= !written[static_cast<std::size_t>(t.v)];
+        if (t.valid()) use_of(t).reads |= !written[t];
       }
       for (TensorId t : entries_[e].out) {
         if (!t.valid()) continue;
         Use& use = use_of(t);
         use.writes = true;
-        use.reads |= (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel)) &&
-                     !written[static_cast<std::size_t>(t.v)];
-        written[static_cast<std::size_t>(t.v)] = true;
+        use.reads |=
+            (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel)) && !written[t];
+        written[t] = true;
       }
     }
     std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
@@ -335,7 +333,7 @@ class StepAssembly {
     function.name = std::move(name) + added;
     const auto operand = [&](TensorId id) -> Operand {
       if (!id.valid()) return {};
-      const auto t = static_cast<std::size_t>(id.v);
+      const std::size_t t = to_size(id);
       const std::string formal = formal_of(t);
       const auto found = std::find_if(function.formals.begin(), function.formals.end(),
                                       [&](const Formal& f) { return f.name == formal; });

@@ -55,7 +55,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
   if (positions.valid()) {
     // Positions beyond the sequence get no gradient: zeroed with the padding behind them.
-    const UnitLayout& unit = model.units[static_cast<std::size_t>(units.front().unit)];
+    const UnitLayout& unit = model.units[units.front().unit];
     const std::int64_t begin = unit.offsets.back();
     const TensorId used = f.inside("gw", begin, shape.seq * c, unit.padded());
     f.emit(Part::WeightGrad, KernelKind::ColumnSum,

@@ -14,7 +14,7 @@ namespace lockstep::gui {
 struct Theme {
   bool dark = false;
   std::array<QColor, kNumInks> colors;
-  const QColor& color(Ink ink) const { return colors[static_cast<std::size_t>(ink)]; }
+  const QColor& color(Ink ink) const { return colors[ink]; }
   /// Black or white, whichever reads better on `ink`.
   QColor text_on(Ink ink) const;
 };

@@ -31,13 +31,12 @@ std::vector<Look> looks_of(const RunView& run) {
   const Trace& trace = run.trace;
   for (const TraceRole& role : trace.roles) {
     for (const TraceOp& op : role.ops) {
-      occurs[static_cast<std::size_t>(
-          look_of_kind(trace.names[static_cast<std::size_t>(op.kind)]))] = true;
+      occurs[look_of_kind(trace.names[op.kind])] = true;
     }
   }
   std::vector<Look> looks;
   for (int i = 0; i < kNumLooks; ++i) {
-    if (occurs[static_cast<std::size_t>(i)]) looks.push_back(static_cast<Look>(i));
+    if (occurs[i]) looks.push_back(static_cast<Look>(i));
   }
   return looks;
 }

@@ -59,8 +59,8 @@ TEST_CASE("the host reads 4 bytes per parameter for the norm and moves 28 to upd
     if (op.moves_memory()) (op.kind == OpKind::HostToDevice ? up : down) += time;
   }
   // hardware/a100-80.toml: a DGX's host has 51.2 GB/s for each GPU, the bus 31.5 GB/s each way.
-  // Norm: the float32 gradient. AdamW: it reads weight, gradient and two moments, and writes all but
-  // the gradient (Ren et al. 2021).
+  // Norm: the float32 gradient. AdamW: it reads weight, gradient and two moments, and writes all
+  // but the gradient (Ren et al. 2021).
   CHECK(update.v == Approx((4 + 28) * parameters / 51.2e9));
   CHECK(up.v == Approx(4 * parameters / 31.5e9));
   CHECK(down.v == Approx(4 * parameters / 31.5e9));

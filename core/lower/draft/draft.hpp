@@ -33,7 +33,7 @@ struct DraftUpdate {
 
 struct DraftRole {
   Role role;
-  std::vector<DraftUnit> units;      // parallel to role.units
+  IndexVector<int, DraftUnit> units;  // parallel to role.units
   std::vector<Unit> statistics;      // appended to role.units once nothing else is parallel to them
   BufferId losses;                   // one per microbatch; last stage only
   std::vector<DraftUpdate> updates;  // none: one update, when the pipeline has drained
@@ -51,9 +51,10 @@ struct Draft : ProgramBuilder {
   explicit Draft(const Scenario& s);
   const Scenario& scenario;
   Model model;
-  std::vector<StageLayers> stages;  // from the pass "pipeline" on, of every copy of the model
+  IndexVector<Stage, StageLayers>
+      stages;  // from the pass "pipeline" on, of every copy of the model
   Schedule schedule;
-  std::vector<DraftRole> roles;  // by coordinate along "pp"; moved into the program at the end
+  IndexVector<int, DraftRole> roles;  // by coordinate along "pp"; moved into the program at the end
 
   /// Element type of buffers of a kind, by what training says of it (tokens are int32).
   DType dtype_of(BufferKind kind) const;
@@ -69,7 +70,7 @@ struct Draft : ProgramBuilder {
   Program finished() const;
 
  private:
-  std::vector<FunctionOrigin> origins_;  // by function; shorter where the rest has none
+  IndexVector<FunctionId, FunctionOrigin> origins_;  // by function; shorter where the rest has none
 };
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 
@@ -44,7 +45,7 @@ struct Insertion {
   std::vector<BufferId> args;
 };
 /// Returns where each op of the list has moved to; behind the last of them, the new length.
-std::vector<OpId> insert_ops(Role& role, std::vector<Insertion> insertions);
+IndexVector<OpId, OpId> insert_ops(Role& role, std::vector<Insertion> insertions);
 
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
 /// A copy between host memory and the device.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
@@ -20,26 +21,25 @@ std::vector<int> balance(const std::vector<double>& cost, int stages) {
     }
   };
   const int n = static_cast<int>(cost.size());
-  std::vector<double> sum(cost.size() + 1, 0);
+  IndexVector<int, double> sum(cost.size() + 1, 0);
   for (std::size_t i = 0; i < cost.size(); ++i) sum[i + 1] = sum[i] + cost[i];
-  const auto at = [](int i) { return static_cast<std::size_t>(i); };
   // best[s][i]: the first i layers on s stages
-  std::vector<std::vector<Best>> best(at(stages + 1), std::vector<Best>(at(n + 1)));
+  IndexVector<int, IndexVector<int, Best>> best(stages + 1, IndexVector<int, Best>(n + 1));
   best[0][0] = {0, 0, 0};
   for (int s = 1; s <= stages; ++s) {
     for (int i = s; i <= n; ++i) {
       for (int j = s - 1; j < i; ++j) {
-        const Best& before = best[at(s - 1)][at(j)];
-        const double mine = sum[at(i)] - sum[at(j)];
+        const Best& before = best[s - 1][j];
+        const double mine = sum[i] - sum[j];
         const Best candidate{std::max(before.largest, mine), before.squares + mine * mine, j};
-        if (candidate < best[at(s)][at(i)]) best[at(s)][at(i)] = candidate;
+        if (candidate < best[s][i]) best[s][i] = candidate;
       }
     }
   }
-  std::vector<int> ends(at(stages));
+  IndexVector<int, int> ends(stages);
   for (int s = stages, i = n; s >= 1; --s) {
-    ends[at(s - 1)] = i;
-    i = best[at(s)][at(i)].from;
+    ends[s - 1] = i;
+    i = best[s][i].from;
   }
   return ends;
 }
@@ -57,19 +57,19 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     return found;
   }
   // Blocks are divided; the embedding goes with the first and the head with the last of them.
-  std::vector<int> ends;
+  IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {
     for (int blocks : given) ends.push_back((ends.empty() ? 0 : ends.back()) + blocks);
   } else {
     std::vector<double> cost;
-    for (int l = 1; l + 1 < n; ++l) cost.push_back(layers[static_cast<std::size_t>(l)].balance);
+    for (int l = 1; l + 1 < n; ++l) cost.push_back(layers[l].balance);
     cost.front() += layers.front().balance;
     cost.back() += layers.back().balance;
     ends = balance(cost, stages);
   }
   for (int s = 0, first = 0; s < stages; ++s) {
-    const int last = s + 1 == stages ? n : ends[static_cast<std::size_t>(s)] + 1;
+    const int last = s + 1 == stages ? n : ends[s] + 1;
     found.push_back({first, last});
     first = last;
   }

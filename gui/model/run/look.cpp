@@ -43,7 +43,7 @@ constexpr std::pair<std::string_view, Look> kForeign[] = {
     {"send_recv", Look::OtherTransfer},
 };
 
-const Names& names(Look look) { return kNames[static_cast<std::size_t>(look)]; }
+const Names& names(Look look) { return kNames[look]; }
 
 }  // namespace
 

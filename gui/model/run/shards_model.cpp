@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
 /// Elements before each parameter, in the order of the program; the last entry is the whole.
 std::vector<std::int64_t> starts_of(const Program& program) {
-  std::vector<std::int64_t> starts = {0};
+  IndexVector<ParameterId, std::int64_t> starts = {0};
   for (const Parameter& parameter : program.parameters) {
     starts.push_back(starts.back() + parameter.elements());
   }
@@ -23,12 +25,12 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
   if (!model.run || !model.run->program || model.run->steps.empty()) return model;
   const Program& program = *model.run->program;
   const StepGraph& step = model.run->steps.front().graph;
-  const std::vector<std::int64_t> starts = starts_of(program);
+  const IndexVector<ParameterId, std::int64_t> starts = starts_of(program);
   model.parameters = starts.back();
   if (model.parameters == 0) return model;  // given times: no parameters
   const auto whole = static_cast<double>(model.parameters);
   // Ranks that do the same at the same time still keep different parts.
-  const std::vector<Rank>& same_as = model.run->trace.same_as;
+  const IndexVector<Rank, Rank>& same_as = model.run->trace.same_as;
   std::vector<Rank> ranks = step.ranks();
   for (const Rank rank : ranks) model.lives[rank] = buffer_lives(step, rank);
   if (same_as.size() <= ShardsModel::kMostRanks) {
@@ -39,11 +41,11 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
     if (cancelled) return model;
     RankStates states;
     states.rank = rank;
-    states.acts_as = same_as[static_cast<std::size_t>(rank)];
+    states.acts_as = same_as[rank];
     const Role& role = program.role_of(rank);
     for (const UnitShard& shard : shards_of(program, rank).units) {
       const Unit& unit = role.units[shard.unit];
-      const auto first = static_cast<std::size_t>(unit.parameters.front().parameter.v);
+      const ParameterId first = unit.parameters.front().parameter;
       const double start = static_cast<double>(starts[first]) / whole;
       // A part of a unit that tensor parallelism splits is drawn where its turn is: the split goes
       // through every matrix, which no straight line can show.
@@ -53,9 +55,8 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
       const auto own = [&](StateKind kind, const ElementRange& range) {
         if (range.size() <= 0 || shard.elements == 0) return;
         const double scale = length / static_cast<double>(shard.elements);
-        states.owned[static_cast<std::size_t>(kind)].push_back(
-            {begin + static_cast<double>(range.begin) * scale,
-             begin + static_cast<double>(range.end) * scale});
+        states.owned[kind].push_back({begin + static_cast<double>(range.begin) * scale,
+                                      begin + static_cast<double>(range.end) * scale});
       };
       own(StateKind::Parameters, shard.parameters);
       own(StateKind::Gradients, shard.gradients);

@@ -137,11 +137,11 @@ TEST_CASE("every edge of a program is kept, on any timing of the GPU", "[backend
       REQUIRE(times->size() == (step == 1 ? kOps : 0));
       if (step == 0) continue;
       for (int i = 0; i < kOps; ++i) {
-        CHECK((*times)[index(i)].op.v == i);
-        CHECK((*times)[index(i)].begin < (*times)[index(i)].end);
+        CHECK((*times)[i].op.v == i);
+        CHECK((*times)[i].begin < (*times)[i].end);
       }
       for (const auto& [before, after] : numbers.edges) {
-        CHECK((*times)[index(before)].end < (*times)[index(after)].begin);
+        CHECK((*times)[before].end < (*times)[after].begin);
       }
     }
   }

@@ -63,13 +63,13 @@ TEST_CASE("streams keep their order and a wait holds one until the op has ended"
     REQUIRE(times.ok());
     REQUIRE(times->size() == kOps);
     for (int i = 0; i < kOps; ++i) {
-      const OpTime& time = (*times)[index(i)];
+      const OpTime& time = (*times)[i];
       CHECK(time.op.v == i);
       CHECK(time.begin <= time.active);
       CHECK(time.active <= time.end);
     }
     for (const auto& [before, after] : edges) {
-      CHECK((*times)[index(before)].end <= (*times)[index(after)].begin);
+      CHECK((*times)[before].end <= (*times)[after].begin);
     }
   }
 }

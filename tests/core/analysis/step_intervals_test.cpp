@@ -57,7 +57,7 @@ void add(Trace& t, int step, Rank rank, int stream, std::int32_t kind, std::int6
 
 void sort(Trace& t) {
   const auto key = [&](const Span& s) {
-    return std::tuple(s.step, s.rank, t.roles[at(s.rank)].ops[at(s.op.v)].stream, s.begin);
+    return std::tuple(s.step, s.rank, t.roles[s.rank].ops[s.op].stream, s.begin);
   };
   std::stable_sort(t.spans.begin(), t.spans.end(),
                    [&](const Span& a, const Span& b) { return key(a) < key(b); });
@@ -96,7 +96,7 @@ SimTime sum(const TimeByCause& times) {
 SimTime busy(const Trace& t, Rank rank, bool compute, bool transfers) {
   std::vector<Interval> intervals;
   for (const Span& s : t.spans) {
-    const OpClass what = op_class(t.names[at(t.roles[at(rank)].ops[at(s.op.v)].kind)]);
+    const OpClass what = op_class(t.names[t.roles[rank].ops[s.op].kind]);
     const bool wanted = (compute && what == OpClass::Compute) || (transfers && is_transfer(what));
     if (s.rank == rank && wanted) intervals.push_back({s.active, s.end});
   }
@@ -180,7 +180,7 @@ TEST_CASE("the parts of overlapping steps add up to the steps, and these to the 
         }
         REQUIRE(p.computation + p.overlapping + p.communication + p.waiting + p.other == whole);
         REQUIRE(sum(bubbles.by_rank[r]) == whole - p.computation - p.overlapping);
-        REQUIRE(bubbles.by_rank[r][at(static_cast<int>(BubbleCause::Communication))] ==
+        REQUIRE(bubbles.by_rank[r][static_cast<int>(BubbleCause::Communication)] ==
                 p.communication);
         computing[r] += p.computation + p.overlapping;
         transferring[r] += p.transfers();

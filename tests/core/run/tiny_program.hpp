@@ -60,7 +60,7 @@ class RoleBuilder {
   /// Transient buffers live all through the step.
   Role finish(std::vector<Rank> ranks) {
     for (const BufferId id : transient_) {
-      Buffer& b = role_.buffers[index(id.v)];
+      Buffer& b = role_.buffers[id];
       b.first = {0};
       b.last = {static_cast<std::int32_t>(role_.ops.size()) - 1};
     }

@@ -119,18 +119,18 @@ BatchNormValues batch_norm(const Columns& s, const Values& x, const Values& w, c
     const double scale = 1 / std::sqrt(variance + kEps);
     double sum = 0, sum_xhat = 0;
     for (std::int64_t k = 0; k < s.rows; ++k) {
-      r.y[i(k)] = (x[i(k)] - mean) * scale * w[at(c)] + b[at(c)];
+      r.y[i(k)] = (x[i(k)] - mean) * scale * w[c] + b[c];
       sum += dy[i(k)];
       sum_xhat += dy[i(k)] * (x[i(k)] - mean) * scale;
     }
     for (std::int64_t k = 0; k < s.rows; ++k) {
       const double xhat = (x[i(k)] - mean) * scale;
-      r.dx[i(k)] = w[at(c)] * scale * (dy[i(k)] - sum / n - xhat * sum_xhat / n);
+      r.dx[i(k)] = w[c] * scale * (dy[i(k)] - sum / n - xhat * sum_xhat / n);
     }
-    r.stats[at(c)] = mean;
-    r.stats[at(s.cols + c)] = variance;
-    r.sums[at(c)] = sum;
-    r.sums[at(s.cols + c)] = sum_xhat;
+    r.stats[c] = mean;
+    r.stats[s.cols + c] = variance;
+    r.sums[c] = sum;
+    r.sums[s.cols + c] = sum_xhat;
     r.dw.push_back(sum_xhat);
     r.db.push_back(sum);
   }
