@@ -1,4 +1,4 @@
-// backends: the list of what is built.
+// Backends: the list of those that this binary has, and how to make one by its name.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,21 @@
 
 namespace lockstep {
 
-/// GPUs and NCCL of this machine, and the CPU's kernels for what is offloaded.
+/// The GPUs and the NCCL of this machine, and the CPU's kernels for what is offloaded to the host.
 CudaPlatform cuda_platform();
 
-/// What one backend or another takes beside RunOptions.
+/// What a backend takes beside RunOptions. Each backend reads only what it needs.
 struct BackendOptions {
-  Process* process = nullptr;  // one of several; outlives the backend. Null: it is on its own
-  int threads_per_rank = 1;    // of the host that compute: "cpu", and of "cuda" what is offloaded
-  WhatIfSpec what_if = {};     // "sim"
-  CudaOptions cuda = {};       // "cuda"; its host_threads are threads_per_rank
+  /// This process among several, which must outlive the backend; null if there is only one process.
+  Process* process = nullptr;
+  /// Host threads that compute for a rank: all its work for "cpu", what is offloaded for "cuda".
+  int threads_per_rank = 1;
+  WhatIfSpec what_if = {};  // for "sim"
+  CudaOptions cuda = {};    // for "cuda"; host_threads is overwritten by threads_per_rank
 };
 
-/// "sim", "cpu", "cuda", "reference": error with the nearest name, or with why it is not available
-/// here, or not to a process that is one of several.
+/// Makes the backend "sim", "cpu", "cuda" or "reference". The error for another name says the
+/// nearest one; for a backend that is not available here, or not in several processes, it says why.
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name,
                                               const BackendOptions& options = {});
 std::vector<std::string> backend_names();

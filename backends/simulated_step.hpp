@@ -1,4 +1,4 @@
-// One step of a scenario on the simulator, for who compares many.
+// Simulated step: one step of a scenario on the simulator, for those who compare many scenarios.
 #pragma once
 
 #include "core/analysis/report.hpp"
@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// Requires validate(scenario).empty(). Errors: those of lower_to_fit() and of the simulator.
-/// Thread-safe.
+/// Lowers the scenario and simulates one step of it. Requires validate(scenario).empty(). Errors:
+/// those of lower_to_fit() and of the simulator. Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
 
-/// Of the rank that needs most.
+/// The peak memory of the rank that needs most.
 Bytes fullest_rank(const Report& report);
 
-/// By what a report says of it, a layout is compared with others.
+/// The figures of a report by which layouts are compared.
 LayoutFigures layout_figures(const Report& report);
 
-/// The oracle of a search: the figures of simulated_step.
+/// The oracle of a search: the figures of simulated_step().
 Result<LayoutFigures> simulated_layout(const Scenario& scenario);
 
 }  // namespace lockstep

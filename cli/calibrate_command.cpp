@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Of a device with several cores, figures are those of one.
+/// What to write after figures: those of a device with several cores are of one core.
 const char* each(const DeviceSpec& device) {
   return device.concurrent_ranks > 1 ? " per thread" : "";
 }

@@ -12,12 +12,12 @@
 namespace lockstep {
 namespace {
 
-constexpr double kWorthTelling = 0.001;     // of the step: less is noise
-constexpr std::size_t kMostStragglers = 5;  // rows
+constexpr double kWorthTelling = 0.001;     // of the step; less is noise
+constexpr std::size_t kMostStragglers = 5;  // rows of the table
 
 using Parts = std::vector<std::pair<std::string, Seconds>>;
 
-/// "backward 60.1 %, forward 30 %": largest first, without those that are not worth telling.
+/// "backward 60.1 %, forward 30 %": the parts by size, without those that are not worth telling.
 std::string shares_text(Parts parts, Seconds whole) {
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -43,7 +43,7 @@ std::string bubble_table(const Report& r) {
   return table.text();
 }
 
-/// Of the step: which transfers are exposed, and what its length consists of.
+/// Lines about the step: which transfers are exposed, and what its critical path consists of.
 std::string shares_lines(const Report& r) {
   const auto& path = r.causes.critical_path;
   const auto& exposed = r.causes.exposed_comm;
@@ -55,7 +55,7 @@ std::string shares_lines(const Report& r) {
              crossings > 0 ? fmt::format("; {:.4g} times from rank to rank", crossings) : "");
 }
 
-/// Those who made others wait longest; empty if nobody did for long.
+/// A table of the ranks for which others waited longest; empty if nobody waited long.
 std::string straggler_table(const Report& r) {
   std::vector<std::size_t> order(r.causes.ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// Why the time of a step goes where it goes, as tables.
+// Causes text: what the time of a step is spent on and why, as tables.
 #pragma once
 
 #include <string>

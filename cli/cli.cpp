@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& names, const char* separator)
   return text;
 }
 
-/// The subcommands of `lockstep`; `command` becomes what to do.
+/// Parses the subcommands of `lockstep` and their arguments, and remembers what to do.
 class Parser {
  public:
   explicit Parser(const Console& console) : console_(console) {
@@ -50,9 +50,9 @@ class Parser {
       return kUsageError;
     }
     try {
-      std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+      std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the last argument first
       app_.parse(std::move(arguments));
-    } catch (const CLI::Success& e) {  // --help, --version
+    } catch (const CLI::Success& e) {  // thrown by --help and --version
       return app_.exit(e, console_.out, console_.err);
     } catch (const CLI::ExtrasError&) {
       console_.err << "error: " << unexpected(given) << "\n";
@@ -76,7 +76,8 @@ class Parser {
            (near.empty() ? "; there are " + joined(names, ", ") : "; did you mean '" + near + "'?");
   }
 
-  /// CLI11 says which arguments are left over; this says what was meant.
+  /// The message for arguments that are left over, with the nearest valid name, which CLI11 does
+  /// not say.
   std::string unexpected(const std::vector<std::string>& arguments) const {
     const CLI::App* sub = app_.get_subcommand(arguments.front());
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// The command line: arguments -> command -> exit code.
+// Command line: parses the arguments, runs the command that they name, and returns its exit code.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// Runs `arguments` (without the program's name). Exit codes: 0 fine, 2 the user's input, 3 does
-/// not fit in memory, 4 device or communication failure, 5 an [expect] failed, 70 our bug.
+/// Runs `arguments` (without the program's name). Exit codes: 0 for success, 2 for wrong input, 3
+/// if something does not fit in memory, 4 for a failure of a device or of communication, 5 if an
+/// [expect] failed, 70 for a fault of Lockstep.
 int run_cli(const std::vector<std::string>& arguments, const Console& console);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// lockstep collective: what the cost model says of one collective, as nccl-tests prints it.
+// lockstep collective: prints what the cost model says of a collective, in the form of nccl-tests.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,10 +15,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kLeastSize = 8;                        // of --all-sizes, as nccl-tests' -b 8
-constexpr std::int64_t kLargestSize = std::int64_t{8} << 30;  // -e 8G
+constexpr std::int64_t kLeastSize = 8;                        // of --all-sizes; -b 8 of nccl-tests
+constexpr std::int64_t kLargestSize = std::int64_t{8} << 30;  // -e 8G of nccl-tests
 
-/// "256MiB", "64KB", "4096": powers of 1,024 with an i, of 1,000 without.
+/// Parses "256MiB", "64KB" or "4096". Units with an i are powers of 1,024, those without of 1,000.
 Result<Bytes> parse_bytes(const std::string& text) {
   const auto fault = [&] {
     return invalid("--bytes '" + text + "' is not a size: 4096, 64KiB, 256MiB, 1GB");
@@ -45,7 +45,7 @@ Result<Bytes> parse_bytes(const std::string& text) {
   return Bytes{std::llround(value)};
 }
 
-/// A cluster by preset name or profile file.
+/// The cluster of a preset's name or of a profile's file.
 Result<ClusterSpec> cluster_of(const CollectiveArguments& arguments) {
   const bool preset = find_cluster_preset(arguments.cluster).has_value();
   if (!preset && !std::filesystem::exists(arguments.cluster)) {

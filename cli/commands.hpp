@@ -1,4 +1,5 @@
-// The commands: their arguments as plain values, and what they do. Each returns the exit code.
+// Commands: their arguments as plain values, and the functions that run them. Each function returns
+// the exit code.
 #pragma once
 
 #include <optional>
@@ -10,41 +11,41 @@
 namespace lockstep {
 
 struct RunArguments {
-  std::string scenario;  // or a program's text
+  std::string scenario;  // file of a scenario, or of a program's text
   std::string backend = "sim";
   std::vector<std::string> set;
   std::optional<int> steps;
-  std::string resume, out;  // empty: not given
+  std::string resume, out;  // empty if not given
   bool json = false, timeline = false, quiet = false;
-  int threads = 1;                          // of each rank
-  std::string communicator;                 // backend cuda
-  bool cuda_graphs = false, cudnn = false;  // likewise
+  int threads = 1;                          // per rank
+  std::string communicator;                 // of the backend cuda
+  bool cuda_graphs = false, cudnn = false;  // of the backend cuda
   std::optional<int> trace_from, trace_steps;
-  // Of a program's text alone, where there is no scenario to say them.
-  std::string cluster, data;            // empty: preset "cpu", synthetic data
-  std::optional<int> checkpoint_every;  // steps
+  // The next two lines are for a program's text only, because it has no scenario to say them.
+  std::string cluster, data;            // empty: the preset "cpu", and synthetic data
+  std::optional<int> checkpoint_every;  // in steps
 };
 int run_command(const RunArguments& arguments, const Console& console);
 
 struct ReportArguments {
-  std::string run;  // as open_run takes it
+  std::string run;  // a path as open_run() takes it
   bool json = false, timeline = false;
 };
 int report_command(const ReportArguments& arguments, const Console& console);
 
 struct CompareArguments {
-  std::string a, b;  // as open_run takes them
+  std::string a, b;  // paths as open_run() takes them
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 
 struct ShowArguments {
-  std::string what;  // program, schedule, memory, model
+  std::string what;  // "program", "schedule", "memory" or "model"
   std::string scenario;
   std::vector<std::string> set;
   std::optional<int> rank;
-  std::string after;           // pass; empty: the finished program
-  bool csv = false;            // of a schedule: PyTorch's file format
-  bool communication = false;  // with csv: its second level
+  std::string after;           // name of a pass; empty: the finished program
+  bool csv = false;            // print a schedule in PyTorch's file format
+  bool communication = false;  // with csv: the second level of that format
 };
 int show_command(const ShowArguments& arguments, const Console& console);
 
@@ -65,33 +66,33 @@ struct SearchArguments {
   std::string scenario;
   std::vector<std::string> set;
   int top = 10;         // layouts shown
-  double seconds = 60;  // after which no further ones are tried
+  double seconds = 60;  // after this time no further layouts are tried
   int threads = 0;      // 0: one for each core
   bool json = false, quiet = false;
-  std::string write;  // scenario file for the fastest; empty: none
+  std::string write;  // scenario file to write for the fastest layout; empty: none
 };
 int search_command(const SearchArguments& arguments, const Console& console);
 
 struct ValidateArguments {
   std::string file;              // CSV of training runs or of collectives
-  std::string source, row;       // pattern of sources, id; empty: all
-  std::vector<std::string> set;  // of every scenario
+  std::string source, row;       // a pattern of sources, and an id; empty: all
+  std::vector<std::string> set;  // overrides of every scenario
   int threads = 0;               // 0: one for each core
   bool json = false, markdown = false, rows = false, scenario = false, quiet = false;
-  std::string svg;  // file for the diagram; empty: none
+  std::string svg;  // file to which the diagram is written; empty: none
 };
 int validate_command(const ValidateArguments& arguments, const Console& console);
 
 struct CollectiveArguments {
   std::string kind = "all_reduce", bytes = "256MiB", cluster = "h100";
-  int nodes = 1, ranks = 0;  // 0: all of the nodes
+  int nodes = 1, ranks = 0;  // ranks 0: all ranks of the nodes
   bool all_sizes = false, json = false;
 };
 int collective_command(const CollectiveArguments& arguments, const Console& console);
 
 struct CalibrateArguments {
   std::string backend, out;
-  std::string dtype;  // of kernels, on a GPU; empty: bfloat16
+  std::string dtype;  // in which kernels are measured on a GPU; empty: bfloat16
   bool quick = false;
 };
 int calibrate_command(const CalibrateArguments& arguments, const Console& console);

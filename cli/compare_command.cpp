@@ -1,4 +1,4 @@
-// lockstep compare.
+// lockstep compare: tells in what two runs differ.
 #include "cli/commands.hpp"
 #include "cli/open_run.hpp"
 #include "cli/report_text.hpp"

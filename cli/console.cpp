@@ -33,7 +33,7 @@ Console standard_console() {
   console.width = width_of(STDOUT_FILENO);
   const char* term = std::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
-  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: set and not empty
+  const char* no_color = std::getenv("NO_COLOR");  // no colors if set and not empty (no-color.org)
   console.live = isatty(STDERR_FILENO) && !dumb;
   console.color = console.live && (no_color == nullptr || *no_color == '\0');
   return console;

@@ -1,4 +1,4 @@
-// Console: where a command writes, and what the place can do.
+// Console: the streams to which a command writes, and what they can do.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,21 @@ namespace lockstep {
 
 struct Console {
   std::ostream& out;   // results
-  std::ostream& err;   // errors, progress
+  std::ostream& err;   // errors and progress
   int width = 100;     // characters of a line of `out`
-  bool live = false;   // `err` is a terminal: a progress line may rewrite itself
+  bool live = false;   // `err` is a terminal, so that a progress line may rewrite itself
   bool color = false;  // `err` is a terminal and NO_COLOR is not set
-  const std::atomic<bool>* cancel = nullptr;  // set: stop after the current step
+  const std::atomic<bool>* cancel = nullptr;  // once it is true, a run stops after its step
 };
 
-/// The process's own streams; width, live and color by what they are connected to, COLUMNS,
-/// NO_COLOR and TERM.
+/// The process's own streams. Width, live and color follow from what they are connected to, and
+/// from COLUMNS, NO_COLOR and TERM.
 Console standard_console();
 
-/// Prints "error: file:line:column: message" for each; the exit code of the first.
+/// Prints "error: file:line:column: message" for each error, and returns the exit code of the
+/// first.
 int report_errors(const Console& console, const std::vector<Error>& errors);
-/// "warning: file:line:column: message" for each.
+/// Prints "warning: file:line:column: message" for each warning.
 void report_warnings(const Console& console, const std::vector<Error>& warnings);
 int report_error(const Console& console, const Error& error);
 

@@ -1,4 +1,5 @@
-// lockstep: see cli.hpp. Ctrl-C ends a run after its current step; a second one ends the program.
+// lockstep: the command-line program (see cli.hpp). Ctrl-C ends a run after its current step; a
+// second Ctrl-C ends the program.
 #include <atomic>
 #include <csignal>
 

@@ -25,12 +25,12 @@ std::string buffer_label(const Program& program, const Buffer& b) {
   return text;
 }
 
-/// Buffers that are alive while op `at` runs; persistent ones always are.
+/// Whether a buffer is alive while op `at` runs. Persistent buffers always are.
 bool alive(const Buffer& b, std::int32_t at) {
   return b.persistent() || (b.first.v <= at && at <= b.last.v);
 }
 
-/// The op, in list order, at which most bytes are alive in one of the memories.
+/// The first op of the list at which most bytes are alive, in the host's memory or the device's.
 std::int32_t fullest_op(const Role& role, bool on_host) {
   IndexVector<OpId, std::int64_t> change(role.ops.size() + 1, 0);
   for (const Buffer& b : role.buffers) {
@@ -92,10 +92,10 @@ std::string role_memory(const Program& program, const Role& role) {
   return role.host_arena.v > 0 ? device + "\n" + role_memory(program, role, true) : device;
 }
 
-/// What the ZeRO paper's formula says of this model's states, to stand beside the plan: per rank,
-/// without pipeline or tensor parallelism, GB of 10^9 bytes.
+/// What the ZeRO paper's formula says of this model's states, for comparison with the plan: per
+/// rank, without pipeline or tensor parallelism, in GB of 10^9 bytes.
 std::string model_states_text(const Program& program, int ranks) {
-  std::set<std::int32_t> trained;  // with optimizer state: not running statistics
+  std::set<std::int32_t> trained;  // parameters with optimizer state; running statistics have none
   for (const Role& role : program.roles) {
     for (const Unit& unit : role.units) {
       if (!unit.adam_m.valid()) continue;
@@ -127,7 +127,8 @@ std::string model_states_text(const Program& program, int ranks) {
          table.text();
 }
 
-/// What Korthikanti et al. 2022 say of a GPT of these sizes, whatever of it the scenario asks for.
+/// What the formulas of Korthikanti et al. 2022 say of a GPT of these sizes, for all their
+/// variants, whichever the scenario uses.
 std::string activations_text(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
   if (model.architecture != Architecture::Gpt2 || model.ffn_hidden != 4 * model.hidden ||

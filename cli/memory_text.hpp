@@ -1,4 +1,5 @@
-// What `lockstep show memory` says: the plan of every role, and beside it the published formulas.
+// Memory text: what `lockstep show memory` prints: the memory plan of every role, and beside it the
+// formulas from the literature.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,7 @@
 
 namespace lockstep {
 
-/// Of all roles, or of one rank's without the formulas.
+/// The text for all roles; or, if `rank` is given, for its role only, without the formulas.
 std::string memory_text(const Scenario& scenario, const Program& program, std::optional<Rank> rank);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// open_run with what a console can show of it: progress, cancel, remarks.
+// open_run for a console, which shows progress and remarks and may cancel.
 #pragma once
 
 #include "cli/console.hpp"
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Remarks go to `console.err` as notes.
+/// Opens a run, and prints its remarks to `console.err` as notes.
 Result<Run> open_run(const std::string& path, const Console& console);
 
 }  // namespace lockstep

@@ -38,7 +38,7 @@ LoadedProgram load_program(const std::string& path) {
   }
   loaded.program = std::move(*program);
   loaded.errors = verify(loaded.program);
-  for (Error& fault : loaded.errors) {  // of a text that a user has written, not of ours
+  for (Error& fault : loaded.errors) {  // the user may have written the text, so they are not ours
     fault.kind = ErrorKind::InvalidSpec;
     fault.where = SourceSpan{path, 0, 0};
   }

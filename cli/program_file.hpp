@@ -1,4 +1,4 @@
-// Programs as files: the text that `lockstep show program` prints, edited, or written by hand.
+// Program files: the text that `lockstep show program` prints, perhaps edited, or written by hand.
 #pragma once
 
 #include <string>
@@ -10,17 +10,20 @@
 
 namespace lockstep {
 
-/// True for a file whose name ends in ".program", or whose first word is that of a program's text.
+/// Whether a file is a program: its name ends in ".program", or its first word is that of a
+/// program's text.
 bool is_program_file(const std::string& path);
 
 struct LoadedProgram {
-  Program program;            // meaningful only without errors
-  std::vector<Error> errors;  // of reading, of spelling (with line and column), or all of verify()
+  Program program;  // meaningful only if there are no errors
+  /// An error of reading the file, one of its text (with line and column), or all errors of
+  /// verify().
+  std::vector<Error> errors;
 };
 LoadedProgram load_program(const std::string& path);
 
-/// InvalidSpec if the cluster has no place for all ranks, OutOfMemory if what a rank needs does not
-/// fit into its part of a device.
+/// Checks that a program fits a cluster. Errors: InvalidSpec if the cluster has fewer places than
+/// there are ranks, OutOfMemory if what a rank needs does not fit into its part of a device.
 Result<void> check_fits(const Program& program, const ClusterSpec& cluster);
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 namespace {
-constexpr int kLines = 20;  // about as many where lines cannot rewrite themselves
+constexpr int kLines = 20;  // about how many lines a run prints where they cannot be rewritten
 }
 
 Progress::Progress(const Console& console, int first_step, int steps, std::int64_t samples_per_step,

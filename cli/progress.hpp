@@ -1,5 +1,5 @@
-// Progress of a training run: one line that rewrites itself on a terminal, else a line now and
-// then.
+// Progress: shows how far a training run has come, by one line that rewrites itself on a terminal,
+// else by a line now and then.
 #pragma once
 
 #include "cli/console.hpp"
@@ -9,8 +9,8 @@ namespace lockstep {
 
 class Progress {
  public:
-  /// `first_step`: 0-based, of `steps` this run does; `samples_per_step` of all ranks, in
-  /// `unit`: "tok" or "img".
+  /// The run does `steps` steps from the 0-based `first_step` on. `samples_per_step` are those of
+  /// all ranks, in `unit`, which is "tok" or "img".
   Progress(const Console& console, int first_step, int steps, std::int64_t samples_per_step,
            const char* unit);
   ~Progress();  // ends the line

@@ -1,4 +1,5 @@
-// lockstep recommend: the rules of thumb, each under its name, beside what the simulator says.
+// lockstep recommend: prints the rules of thumb, each with its name, and beside them what the
+// simulator says.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// "125M", "7B", "1.3e9": a count of parameters.
+/// Parses a count of parameters: "125M", "7B", "1.3e9".
 std::optional<double> parse_count(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -56,7 +57,8 @@ std::string simulated_text(const RuleQuestion& question) {
   const SimulatedChoice* best = fastest(choices);
   return fmt::format("{:<20}{}\n{:<20}{}\n\n", "simulated answer",
                      best == nullptr ? "nothing fits" : best->strategy, "",
-                     "the fastest that fits: a decoder of this size in bfloat16 on A100s, 8 "
+                     "the fastest that fits: a decoder of this size on A100s, in bfloat16 with "
+                     "float32 masters, 8 "
                      "sequences of 2048 tokens per GPU") +
          table.text();
 }

@@ -33,9 +33,12 @@ std::string name_of(const Degrees& d) {
   return name.empty() ? "one GPU" : name;
 }
 
-/// Divisors of the GPUs, as the rules name them, in powers of two; each once.
+/// The strategies that the rules of thumb name, with degrees that are powers of two and divide the
+/// GPUs; each once.
 std::vector<Degrees> candidates(int gpus) {
-  int tensor = 1, pipeline = 1, both = 1;  // the largest: alone, alone, and beside all of `tensor`
+  // The largest degrees: of tensor and of pipeline parallelism alone, and of the latter with
+  // `tensor`.
+  int tensor = 1, pipeline = 1, both = 1;
   for (const RankDegrees& d : divide_ranks(gpus, {kGpusPerNode, 1, 4})) {
     const auto power_of_two = [](int n) { return (n & (n - 1)) == 0; };
     if (!power_of_two(d.tensor) || !power_of_two(d.pipeline)) continue;
@@ -60,13 +63,15 @@ std::vector<Degrees> candidates(int gpus) {
   return distinct;
 }
 
-/// 12 L C² of the blocks and V C of the embedding, with L = C / `width_per_layer`.
+/// Parameters of a model of this width: 12 L C² in the blocks and V C in the embedding, with L = C
+/// / `width_per_layer`.
 double parameters_of(double width, double width_per_layer) {
   return 12 / width_per_layer * width * width * width + kVocab * width;
 }
 
-/// The proportions of GPT-2 below 1 B (heads of 64, a width of 64 per layer: 768 and 12), those of
-/// GPT-3 above (128 of each, and as many heads as tensor parallelism can divide).
+/// A model of about that many parameters. Below 1 B it has GPT-2's proportions (heads of 64, and a
+/// width of 64 per layer, as 768 and 12); above, those of GPT-3 (128 of each, and a number of heads
+/// that tensor parallelism can divide).
 std::string model_text(double parameters) {
   const bool small = parameters < 1e9;
   const int head_dim = small ? 64 : 128;
@@ -83,7 +88,7 @@ std::string model_text(double parameters) {
 }
 
 std::string cluster_text(const RuleQuestion& q) {
-  const bool alone = q.interconnect == Interconnect::InfiniBand;  // a node of its own for each GPU
+  const bool alone = q.interconnect == Interconnect::InfiniBand;  // each GPU is a node
   return fmt::format(
       "[cluster]\npreset = \"{}\"\nnodes = {}\ndevices_per_node = {}\n[cluster.device]\n"
       "memory_gb = {}\n",
@@ -93,23 +98,25 @@ std::string cluster_text(const RuleQuestion& q) {
 }
 
 std::string scenario_text(const RuleQuestion& q, const Degrees& d, bool recompute) {
-  // A microbatch has a sequence for every rank that shares its activations. A pipeline takes its
-  // share of the batch as microbatches, the others as accumulation.
+  // A microbatch has a sequence for every rank that shares its activations. A pipeline cuts its
+  // share of the batch into microbatches; the other strategies accumulate gradients over as many
+  // passes.
   const int microbatches = d.pipeline > 1 ? kSequencesPerGpu * d.pipeline : 1;
   return model_text(q.parameters) +
          fmt::format(
              "[training]\nseq_len = 2048\nlocal_batch_size = {}\nglobal_batch_size = {}\n"
-             "dtype = \"bfloat16\"\n[parallelism]\ndata_parallel_replicate_degree = {}\n"
-             "data_parallel_shard_degree = {}\naccumulate_sharded_gradients = {}\n"
+             "mixed_precision_param = \"bfloat16\"\n[parallelism]\ndata_parallel_replicate_degree "
+             "= {}\n"
+             "data_parallel_shard_degree = {}\n"
              "tensor_parallel_degree = {}\nenable_sequence_parallel = {}\n"
              "pipeline_parallel_degree = {}\npipeline_parallel_microbatches = {}\n"
              "[activation_checkpoint]\nmode = \"{}\"\n",
-             microbatches * d.tensor, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.shard > 1,
-             d.tensor, d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
+             microbatches * d.tensor, kSequencesPerGpu * q.gpus, d.replicate, d.shard, d.tensor,
+             d.tensor > 1, d.pipeline, microbatches, recompute ? "full" : "none") +
          cluster_text(q);
 }
 
-/// Without recomputation where that fits.
+/// Simulates a strategy, with recomputation only if it does not fit without.
 SimulatedChoice simulate(const RuleQuestion& q, const Degrees& d) {
   SimulatedChoice choice{name_of(d), std::nullopt, ""};
   for (const bool recompute : {false, true}) {

@@ -1,4 +1,4 @@
-// What the simulator says of the strategies that the rules of thumb choose between.
+// Recommend simulation: simulates the strategies between which the rules of thumb choose.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@ namespace lockstep {
 
 struct SimulatedChoice {
   std::string strategy;          // "FSDP 8", "TP 4 + FSDP 2, full recomputation"
-  std::optional<Report> report;  // none: see `failure`
-  std::string failure;           // "does not fit", or why it cannot be
+  std::optional<Report> report;  // empty if it cannot be simulated; `failure` says why
+  std::string failure;           // "does not fit", or another reason
 };
 
-/// A decoder transformer of about as many parameters, bfloat16 throughout, on A100s of the memory
-/// and interconnect asked for. Every strategy takes the same eight sequences of 2048 tokens per GPU
-/// and step, in microbatches of one per GPU; tensor parallelism comes with sequence parallelism,
-/// sharding adds gradients up in shards, and what does not fit otherwise recomputes its
-/// activations.
+/// Simulates a decoder transformer of about as many parameters, in bfloat16 with float32
+/// masters, on A100s with the memory and the interconnect that the question names. Every strategy
+/// takes the same eight sequences of 2048 tokens per GPU and step, in microbatches of one per GPU.
+/// Tensor parallelism comes with sequence parallelism, and activations are recomputed if the model
+/// does not fit otherwise.
 std::vector<SimulatedChoice> simulate_choices(const RuleQuestion& question);
 
-/// The fastest of those that fit; null: none does.
+/// The fastest of those that fit; null if none does.
 const SimulatedChoice* fastest(const std::vector<SimulatedChoice>& choices);
 
-/// Most GPUs that simulate_choices is asked about.
+/// The most GPUs for which simulate_choices() is called.
 inline constexpr int kMostSimulatedGpus = 512;
 
 }  // namespace lockstep

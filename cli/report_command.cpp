@@ -1,4 +1,4 @@
-// lockstep report.
+// lockstep report: prints the report of a run or a trace.
 #include <filesystem>
 
 #include "cli/commands.hpp"

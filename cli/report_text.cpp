@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kWorstOffenders = 10;
 constexpr std::size_t kWidestRanges = 24;  // characters
 
-/// Lines of a name, a value and a note.
+/// Lines that have a name, a value and a note.
 class Summary {
  public:
   void add(std::string name, std::string value, std::string note = "") {
@@ -32,7 +32,7 @@ class Summary {
   std::optional<TextTable> table_;
 };
 
-/// Ranks worth a row: all, or the ones with the least and the most of each column.
+/// The ranks that get a row: all of them, or those with the least and the most of each column.
 std::vector<const RankReport*> rows_of(const Report& report) {
   std::vector<const RankReport*> rows;
   for (const RankReport& rank : report.ranks) rows.push_back(&rank);
@@ -53,7 +53,7 @@ std::vector<const RankReport*> rows_of(const Report& report) {
   return extremes;
 }
 
-/// Ranks with equal figures, which a large world mostly has, as one row.
+/// One row for several ranks with equal figures, as there are in most large worlds.
 struct RankRow {
   const RankReport* report;
   std::vector<Rank> ranks;
@@ -73,7 +73,7 @@ std::vector<RankRow> groups_of(const Report& report) {
     } else if (groups.size() < std::size_t{kMaxRankRows}) {
       groups.push_back({&rank, {rank.number}});
     } else {
-      return {};  // too many to show
+      return {};  // there are too many rows to show
     }
   }
   return groups;
@@ -101,7 +101,7 @@ std::string rank_table(const Report& report) {
   if (rows.empty()) {
     for (const RankReport* r : rows_of(report)) rows.push_back({r, {r->number}});
   }
-  const bool whole = !report.model.empty();  // else from a trace alone
+  const bool whole = !report.model.empty();  // otherwise the report was made from a trace alone
   std::vector<std::string> columns{single ? "rank" : "ranks", "compute", "exposed comm", "idle"};
   if (whole) columns.insert(columns.end(), {"sent", "peak memory", "in flight"});
   const bool stale = std::any_of(report.ranks.begin(), report.ranks.end(),
@@ -162,7 +162,7 @@ std::string memory_by_kind(const RankReport& rank) {
   return text;
 }
 
-/// Years where days would be many.
+/// A time in days, or in years if the days would be very many.
 std::string training_time_text(Seconds time) {
   constexpr double kDay = 86400, kYear = 365.25 * kDay;
   if (time.v >= 2 * kYear) return fmt::format("{:.1f} years", time.v / kYear);
@@ -179,7 +179,7 @@ Rate rate_of(const Report& r) {
   return {r.tokens_per_s, "tokens/s"};
 }
 
-/// `scenario`: null of a trace alone.
+/// The figures of a report; `scenario` is null for a trace alone.
 std::string figures_text(Summary summary, const Report& r, const Scenario* scenario) {
   summary.add("step time", time_text(r.step_time),
               rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");

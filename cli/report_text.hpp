@@ -1,4 +1,4 @@
-// Reports and comparisons as tables.
+// Report text: reports and comparisons as tables.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,16 @@
 
 namespace lockstep {
 
-inline constexpr int kMaxRankRows = 16;  // above that, ranks with equal figures share a row, or
-                                         // only those with the extremes are shown
+/// With more ranks than this, ranks with equal figures share a row, or only those with extreme
+/// figures are shown.
+inline constexpr int kMaxRankRows = 16;
 
 std::string report_text(const Report& report, const Scenario& scenario);
-/// Without a scenario: of a program's text or of a trace alone, named `name`; of a trace without
-/// what only a program tells.
+/// The report of a run without a scenario: of a program's text, or of a trace alone, which lacks
+/// what only a program tells. `name` is its title.
 std::string report_text(const Report& report, const std::string& name);
 
-/// One point of a sweep: its report, or what became of it ("does not fit").
+/// One point of a sweep: its report, or why it has none ("does not fit").
 struct SweepRow {
   std::string label;
   std::optional<Report> report;
@@ -29,7 +30,7 @@ std::string sweep_text(const std::vector<SweepRow>& rows);
 
 std::string comparison_text(const std::string& name_a, const Report& a, const std::string& name_b,
                             const Report& b, const Comparison& comparison);
-/// "pp 2 × dp_shard 4"; "1 rank".
+/// The mesh of a strategy: "pp 2 × dp_shard 4", or "1 rank".
 std::string mesh_text(const StrategySpec& strategy);
 
 }  // namespace lockstep

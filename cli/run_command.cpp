@@ -1,5 +1,5 @@
-// lockstep run: scenario -> program -> backend -> trace -> report, for every point of a sweep; or
-// from a program's text on.
+// lockstep run: lowers a scenario, runs the program on a backend, and makes a report of the trace,
+// for every point of a sweep; or runs a program's text.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "backends/backends.hpp"
 #include "backends/mpi/mpi_process.hpp"
+#include "backends/simulated_step.hpp"
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/program_file.hpp"
@@ -23,6 +24,7 @@
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
+#include "core/plan/remedies.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
@@ -32,21 +34,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A real backend's first steps pay for cold caches and first touches: traced are later ones.
+/// The first steps of a backend that computes take longer, because of cold caches and memory that
+/// is touched for the first time; so later steps are traced.
 constexpr int kWarmupSteps = 2;
 constexpr int kTracedSteps = 5;
 
-/// What is run, and what a program does not say: where, on what data, what is kept of it.
+/// What is run, and what a program does not say: on which cluster, on which data, and what is kept
+/// of the run.
 struct Subject {
   std::function<Result<Program>()> program;
   ClusterSpec cluster;
   WhatIfSpec what_if;
   std::string dataset;
   CheckpointSpec checkpoint;
-  std::string scenario;  // resolved; empty: none
+  std::string scenario;  // resolved text; empty if there is none
 };
 
-/// `scenario` outlives it.
+/// The subject of a scenario, which must outlive it.
 Subject subject_of(const Scenario& scenario) {
   return {[&scenario] { return lower(scenario); },
           scenario.cluster,
@@ -56,7 +60,7 @@ Subject subject_of(const Scenario& scenario) {
           print_scenario(scenario)};
 }
 
-/// One point of a sweep, or the only one.
+/// Runs one point of a sweep, or the only one.
 class PointRun {
  public:
   PointRun(const RunArguments& arguments, const Console& console, const Subject& subject,
@@ -67,7 +71,7 @@ class PointRun {
         process_(process),
         out_(std::move(out)) {}
 
-  /// The report is the leader's; of another process there is none.
+  /// Returns the report in the leader, and none in other processes.
   Result<std::optional<Report>> run() {
     Result<Program> program = subject_.program();
     if (!program) return program.error();
@@ -125,7 +129,8 @@ class PointRun {
     return options;
   }
 
-  /// `training_steps`: of the whole training; 0: not said.
+  /// Decides which steps to run and to trace. `training_steps` are those of the whole training; 0
+  /// if they are not known.
   Result<void> plan_steps(int training_steps) {
     first_step_ = state_ ? state_->step : 0;
     const int rest = training_steps > 0 ? training_steps - first_step_ : 1;
@@ -155,9 +160,11 @@ class PointRun {
     return {};
   }
 
-  /// Rows of logits that begin at any address are read by parts of the vectors tensor cores want.
+  /// Prints a hint if the vocabulary is not a multiple of what tensor cores read at a time: rows of
+  /// logits then begin at unaligned addresses, and are read in smaller parts.
   void advise(const Program& program) {
-    constexpr std::int64_t kRow = 8, kPadded = 64;  // bfloat16 in 16 bytes; as nanoGPT and llm.c
+    // 8 bfloat16 values are 16 bytes; nanoGPT and llm.c pad the vocabulary to a multiple of 64.
+    constexpr std::int64_t kRow = 8, kPadded = 64;
     const Samples& samples = program.input.samples;
     const std::int64_t vocab = samples.kind == SampleKind::Tokens ? samples.classes : 0;
     const bool narrow = program.dtype == DType::BF16;
@@ -230,7 +237,7 @@ class PointRun {
   int last_saved_ = -1;
 };
 
-/// {"label": …, "report": …} for every point of a sweep; null where it failed.
+/// A list of {"label": …, "report": …} for the points of a sweep; the report is null if one failed.
 std::string sweep_json(const std::vector<SweepRow>& rows) {
   using nlohmann::ordered_json;
   ordered_json list = ordered_json::array();
@@ -242,7 +249,8 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-/// Sets the scaling efficiency of a sweep's next point, itself the first if none has run yet.
+/// Sets the scaling efficiency of a sweep's next point, relative to the first one that has run, or
+/// to itself if there is none.
 void compare_with_first(Report& report, const std::vector<SweepRow>& rows) {
   const auto rate_per_rank = [](const Report& r) {
     return (r.tokens_per_s + r.images_per_s) / r.world_size;
@@ -253,7 +261,7 @@ void compare_with_first(Report& report, const std::vector<SweepRow>& rows) {
   if (base > 0) report.scaling_efficiency = rate_per_rank(report) / base;
 }
 
-/// A program's text: what a scenario says beside it are options here.
+/// Runs a program's text. What a scenario would say besides comes from options.
 std::vector<Error> run_program(const RunArguments& arguments, const Console& console,
                                Process& process) {
   if (!arguments.set.empty()) {
@@ -266,7 +274,7 @@ std::vector<Error> run_program(const RunArguments& arguments, const Console& con
   std::vector<Error> errors;
   subject.cluster = load_cluster(arguments.cluster.empty() ? "cpu" : arguments.cluster, errors);
   if (!errors.empty()) return errors;
-  ClusterSpec& cluster = subject.cluster;  // of as many nodes as it takes, where it says fewer
+  ClusterSpec& cluster = subject.cluster;  // gets as many nodes as the program needs
   cluster.nodes = std::max<int>(cluster.nodes,
                                 static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
                                                           std::max(1, cluster.ranks_per_node()))));
@@ -323,8 +331,11 @@ std::vector<Error> run_points(const RunArguments& arguments, const Console& cons
       row.report = std::move(*report);
       if (row.report && sweep) compare_with_first(*row.report, rows);
       if (row.report) errors = check_expectations(*row.report, point.scenario.expect);
-    } else {  // a point that does not fit is an answer too: the others go on
+    } else {  // that a point does not fit is an answer, too, so the others go on
       errors.push_back(report.error());
+      if (!sweep && report.error().kind == ErrorKind::OutOfMemory) {
+        errors.back().message += "\n" + remedies_text(remedies(point.scenario, simulated_layout));
+      }
       row.failure = report.error().kind == ErrorKind::OutOfMemory ? "does not fit" : "failed";
     }
     rows.push_back(std::move(row));
@@ -351,7 +362,7 @@ std::vector<Error> run_file(const RunArguments& arguments, const Console& consol
                  : run_points(arguments, console, process);
 }
 
-/// One of several processes: the leader alone writes, and an error of any of them ends all.
+/// Runs as one of several processes. Only the leader writes, and an error of any process ends all.
 int run_together(const RunArguments& arguments, const Console& console, Process& process) {
   if (process.index() != 0) {
     std::ostream nowhere(nullptr);
@@ -377,7 +388,8 @@ int run_together(const RunArguments& arguments, const Console& console, Process&
 }  // namespace
 
 int run_command(const RunArguments& arguments, const Console& console) {
-  // A launcher that says where process 0 listens wants no MPI, whoever started it.
+  // If the launcher says where process 0 listens, TCP is used, even if MPI's variables are set,
+  // too.
   const Result<std::optional<TcpLaunch>> tcp = find_tcp_launch();
   if (!tcp) return report_error(console, tcp.error());
   const std::optional<Launch> mpi = *tcp ? std::nullopt : find_launch();

@@ -1,4 +1,4 @@
-// lockstep search: the layouts of a scenario's cluster, simulated, fastest first.
+// lockstep search: simulates the layouts that a scenario's cluster allows, and prints the fastest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
 
   const fs::path folder = fs::path(arguments.write).parent_path();
   std::error_code ignored;
-  if (!folder.empty() && !fs::is_directory(folder, ignored)) {  // before the work, not after it
+  if (!folder.empty() && !fs::is_directory(folder, ignored)) {  // checked before the work begins
     return invalid("--write " + arguments.write + ": there is no folder " + folder.string());
   }
   const std::string unit = trained_on(base);

@@ -1,4 +1,4 @@
-// lockstep show: what a scenario means, without running it.
+// lockstep show: prints what a scenario means, without running it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/memory_text.hpp"
 #include "core/base/nearest.hpp"
@@ -17,6 +18,7 @@
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/model/model.hpp"
+#include "core/plan/remedies.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/schedule/communication.hpp"
 
@@ -31,8 +33,8 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   return ": there are " + all;
 }
 
-/// The stage-by-stage order of a pipeline rank in torch.distributed.pipelining's notation: 0F0 0B0.
-/// Layers of one action follow each other on the compute stream.
+/// The order of a pipeline rank's actions in the notation of torch.distributed.pipelining: 0F0 0B0.
+/// The layers of an action follow each other on the compute stream.
 std::string actions_of(const Role& role) {
   std::string text;
   std::tuple<Phase, int, int> last{Phase::None, -1, -1};
@@ -50,7 +52,7 @@ std::string actions_of(const Role& role) {
 std::string schedule_text(const Program& program, std::optional<Rank> rank) {
   const int pp = program.mesh.index_of("pp");
   std::string text;
-  int next = 0;  // ranks of one pipeline coordinate share the order
+  int next = 0;  // the next pipeline coordinate; its ranks share one order
   for (Rank r = 0; r < program.mesh.world_size(); ++r) {
     const int coordinate = pp < 0 ? 0 : program.mesh.coordinate(r, pp);
     if (rank ? r != *rank : coordinate != next) continue;
@@ -74,7 +76,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
     return fmt::format("{}: {} virtual stages of given times, no parameters\n", spec.name,
                        scenario.strategy.num_stages());
   }
-  LayerShape shape;  // one sequence, or image
+  LayerShape shape;  // of one sequence, or one image
   shape.seq = scenario.training.seq_len;
   shape.dtype = scenario.training.param_dtype();
   const Model model = build_layers(spec, shape);
@@ -124,7 +126,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   return text + layers.text() + "\n" + parameters.text();
 }
 
-/// What to print, or why it cannot be. A program that does not fit is shown, with a warning.
+/// The text to print. A program that does not fit is shown all the same, with a warning.
 Result<std::string> show(const ShowArguments& arguments, const Scenario& scenario,
                          const Console& console) {
   if (arguments.csv) {
@@ -147,11 +149,12 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
     };
   }
   const Result<Program> program = lower(scenario, observer);
-  if (!dump.empty()) return dump;  // also of a program that does not verify in the end
+  if (!dump.empty()) return dump;  // shown even if the finished program does not verify
   if (!program) return program.error();
   if (const auto fits = check_capacity(*program, scenario.cluster); !fits) {
     Error misfit = fits.error();
-    misfit.message = "does not fit: " + misfit.message;
+    misfit.message = "does not fit: " + misfit.message + "\n" +
+                     remedies_text(remedies(scenario, simulated_layout));
     report_warnings(console, {misfit});
   }
   std::optional<Rank> rank;

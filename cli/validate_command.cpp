@@ -1,4 +1,5 @@
-// lockstep validate: published runs and collectives, simulated and laid beside their measurements.
+// lockstep validate: simulates published runs and collectives, and compares the results with their
+// measurements.
 #include <fmt/format.h>
 #include <fnmatch.h>
 

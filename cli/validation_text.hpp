@@ -1,4 +1,4 @@
-// Validations as tables: for a terminal, and for docs/validation.md.
+// Validation text: validations as tables, for a terminal and for docs/validation.md.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ std::string validation_markdown(const ValidationSummary& summary);
 std::string collectives_text(const std::vector<ValidatedCollective>& rows, bool with_rows);
 std::string collectives_markdown(const std::vector<ValidatedCollective>& rows);
 
-/// "343 of 475 published step times: half of them within 12.0 %, nine in ten within 35 %, …": what
-/// the README quotes.
+/// The sentence that the README quotes: "343 of 475 published step times: half of them within 12.0
+/// %, nine in ten within 35 %, …".
 std::string validation_claim(const ValidationFigures& all);
 
 }  // namespace lockstep

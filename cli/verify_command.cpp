@@ -1,4 +1,4 @@
-// lockstep verify: what is wrong with a program's text, before any rank would hang on it.
+// lockstep verify: tells what is wrong with a program's text, before any rank would hang on it.
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"

@@ -1,4 +1,4 @@
-// lockstep-gui: the desktop application.
+// lockstep-gui: the main function of the desktop application.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QSettings>
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   window.resize(*window_size);
   QSettings settings;
   if (parser.isSet(screenshot)) {
-    window.set_theme(false);  // not what the last session happened to leave
+    window.set_theme(false);  // independent of what the last session left
     window.reset_layout();
   } else {
     window.remember(settings);

@@ -18,15 +18,14 @@
 namespace lockstep::cpu {
 namespace {
 
-/// The calling thread's processor time: other work on the machine that interrupts it does not
-/// count.
+/// The processor time of the calling thread, in which other work that interrupts it does not count.
 double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// Least time of one call: repeats for `budget` seconds, at least `least` times.
+/// The least time of one call; repeats it for `budget` seconds, and at least `least` times.
 template <class F>
 double best_time(double budget, int least, const F& call) {
   double best = 1e9, total = 0;
@@ -40,8 +39,8 @@ double best_time(double budget, int least, const F& call) {
   return best;
 }
 
-/// Rate of a loop of multiply-adds over windows long enough for the clock that heavy vector code
-/// settles at, not the one it starts with.
+/// The rate of a loop of multiply-adds. Windows are long enough that the processor's clock settles
+/// at the frequency that it holds under heavy vector code.
 template <class T>
 double fma_rate(T (*rounds)(std::int64_t), std::int64_t flops_per_round, double window,
                 int windows) {
@@ -58,7 +57,7 @@ double fma_rate(T (*rounds)(std::int64_t), std::int64_t flops_per_round, double 
   return static_cast<double>(iterations * flops_per_round) / best;
 }
 
-/// A kernel over memory of its own.
+/// A kernel with buffers of its own.
 class Subject {
  public:
   explicit Subject(Kernel kernel) : kernel_(std::move(kernel)) {
@@ -75,7 +74,8 @@ class Subject {
     }
   }
 
-  /// Least time of one run, of `batch` runs at a time: a clock costs more than the smallest kernel.
+  /// The least time of one run. `batch` runs are timed together, because reading the clock takes
+  /// longer than the smallest kernel.
   double measure(double budget, int least, ThreadTeam& team, int batch = 1) {
     std::vector<std::byte*> buffers;
     for (auto& block : memory_) buffers.push_back(reinterpret_cast<std::byte*>(block.data()));
@@ -88,7 +88,7 @@ class Subject {
   }
 
  private:
-  // Sixteenths below one; ids below any vocabulary.
+  // Values are sixteenths below one; ids are smaller than any vocabulary.
   void allocate(std::size_t formal, std::int64_t elements, DType dtype) {
     memory_.resize(formal + 1);
     std::vector<float>& block = memory_[formal];
@@ -106,7 +106,7 @@ class Subject {
   std::vector<std::vector<float>> memory_;
 };
 
-/// Seconds from waking a waiting thread to its answer, halved.
+/// Half the seconds from waking a waiting thread to its answer.
 double wake_latency(bool quick) {
   ThreadTeam team(2);
   const int rounds = quick ? 200 : 2000;
@@ -147,7 +147,7 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
     device.memory_bandwidth = {2 * copied};
     device.host_bandwidth = {copied};
     cluster.intra_node = {{copied}, {wake_latency(options.quick)}};
-    cluster.inter_node = cluster.intra_node;  // one node: never used
+    cluster.inter_node = cluster.intra_node;  // not used, because there is one node
   }
 
   ThreadTeam team(1);

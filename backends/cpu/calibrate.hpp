@@ -1,4 +1,4 @@
-// Calibration: measures this machine's cores and memory into the figures that the simulator reads.
+// Calibration: measures this machine's cores and memory, for the figures that the simulator reads.
 #pragma once
 
 #include "core/base/result.hpp"
@@ -7,8 +7,8 @@
 namespace lockstep::cpu {
 
 struct CalibrateOptions {
-  bool quick = false;         // about 3 seconds instead of about 20: fewer sizes and repetitions
-  int ranks_per_device = 64;  // logical ranks that the profile allows; they share the cores
+  bool quick = false;         // fewer sizes and repetitions: about 3 seconds instead of about 20
+  int ranks_per_device = 64;  // how many ranks the profile allows; they share the cores
 };
 
 /// This machine as a cluster of one node, measured on one thread in its processor time:
@@ -18,8 +18,8 @@ struct CalibrateOptions {
 ///    the launch overhead), at several sizes from one tile to the size of a real layer;
 ///  - launch_overhead: the smallest kernel; host_bandwidth and intra_node: copies within memory;
 ///    intra_node's latency: waking a waiting thread and being woken, halved.
-/// Other work on the machine still costs cache and memory bandwidth. Error: less than 1 GiB of
-/// memory is free.
+/// Other work on the machine still takes cache and memory bandwidth away. Error if less than 1 GiB
+/// of memory is free.
 Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options);
 
 }  // namespace lockstep::cpu

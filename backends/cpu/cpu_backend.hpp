@@ -1,6 +1,6 @@
-// The CPU backend: kernels are backends/cpu/kernels/kernels.hpp. Ranks are threads of this process
-// and transfers go through memory, or each rank is a process and transfers are messages; both give
-// the same bits.
+// The CPU backend, with the kernels of backends/cpu/kernels. Ranks are threads of this process and
+// transfers go through memory; or each rank is a process and transfers are messages. Both give the
+// same bits.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// Every rank computes with `threads_per_rank` threads. With a `process` among several, its index
-/// is the rank that it runs; run() returns InvalidSpec if there are more or fewer processes than
-/// ranks.
+/// Every rank computes with `threads_per_rank` threads. If options.process is one of several, each
+/// process runs the rank of its index, and run() returns InvalidSpec if there are more or fewer
+/// processes than ranks.
 std::unique_ptr<Backend> make_cpu_backend(const ExecutorOptions& options = {},
                                           int threads_per_rank = 1);
 

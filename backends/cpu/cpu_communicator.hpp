@@ -7,14 +7,14 @@
 
 namespace lockstep::cpu {
 
-/// One rank's end. Transfers run on the threads of the device's streams.
+/// The communicator of one rank. Transfers run on the threads of the device's streams.
 class CpuCommunicator final : public Communicator {
  public:
-  /// All three outlive the communicator; `device` is the one of `rank`.
+  /// `program`, `device` and `fabric` must outlive the communicator; `device` is that of `rank`.
   CpuCommunicator(const Program& program, Rank rank, CpuDevice& device, local::Fabric& fabric)
       : device_(device), fabric_(fabric), appointments_(program, rank, fabric) {}
 
-  /// Errors as of Appointments::next.
+  /// Errors are those of Appointments::next().
   Result<void> enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype) override;
   void abort(const Error& reason) override { fabric_.fail(reason); }

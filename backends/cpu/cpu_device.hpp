@@ -22,7 +22,8 @@ namespace lockstep::cpu {
 
 class CpuDevice final : public Device {
  public:
-  /// `program` and `context` outlive the device. Errors: OutOfMemory if the arena cannot be had.
+  /// `program` and `context` must outlive the device. Error OutOfMemory if the arena cannot be
+  /// allocated.
   static Result<std::unique_ptr<CpuDevice>> create(const Program& program, Rank rank, int threads,
                                                    RunContext& context);
   ~CpuDevice() override;  // runs what is still queued
@@ -44,23 +45,24 @@ class CpuDevice final : public Device {
   Result<void> wait(Stream waiter, OpId dependency) override;
   Result<std::vector<OpTime>> synchronize() override;
 
-  /// The body of an op, called on its stream's thread with the time at which that began; returns
-  /// when the op became active. Not called any more once the run has failed.
+  /// The body of an op. It is called on the thread of the op's stream with the time at which the op
+  /// began, and returns the time at which it became active. It is not called once the run has
+  /// failed.
   using Task = std::function<SimTime(SimTime begin)>;
   Result<void> enqueue_task(OpId id, Stream stream, Task task);
 
  private:
   enum class OpState : std::uint8_t { None, Queued, Done };
   struct Item {
-    OpId op;  // what runs, or what is waited for if there is no task
+    OpId op;  // the op that runs; without a task, the op that is waited for
     Task task;
-    std::size_t time = 0;  // into times_
+    std::size_t time = 0;  // index into times_
   };
   struct Queue {
     explicit Queue(int threads) : team(threads) {}
     ThreadTeam team;
     std::deque<Item> items;
-    std::condition_variable changed;  // an item has come, or the op waited for has ended
+    std::condition_variable changed;  // of a new item, or the end of the op waited for
     OpId waits_for;
     std::thread thread;
   };
@@ -81,15 +83,14 @@ class CpuDevice final : public Device {
   Arena arena_, host_arena_;
   std::int64_t arena_bytes_ = 0;
   StepContext context_;  // written between steps only
-
-  std::mutex mutex_;  // guards all below but the queues' teams
+  std::mutex mutex_;     // guards everything below except the queues' teams
   std::condition_variable idle_;
   IndexVector<OpId, OpState> states_;  // by op
   std::vector<OpTime> times_;          // in the order of enqueueing
   std::size_t in_flight_ = 0;          // items queued or running
   bool stop_ = false;
-  IndexArray<Stream, std::unique_ptr<Queue>, kNumStreams>
-      queues_;  // null: stream not used by the role
+  // null if the role has no such stream
+  IndexArray<Stream, std::unique_ptr<Queue>, kNumStreams> queues_;
 };
 
 }  // namespace lockstep::cpu

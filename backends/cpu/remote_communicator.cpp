@@ -10,9 +10,9 @@
 namespace lockstep::cpu {
 namespace {
 
-constexpr int kMessageLanes = 4;  // forward and backward, from the lower and the higher rank
+constexpr int kMessageLanes = 4;  // forward and backward, each from the lower or the higher rank
 
-/// What members tell each other before the data. The addresses mean nothing to others.
+/// What members send each other before the data. The addresses in it mean nothing to the others.
 struct Arrival {
   Party party;
   SimTime time{};
@@ -43,7 +43,7 @@ int RemoteCommunicator::next_tag(const Lane& route) {
                      : route.position == 0    ? route.members[1]
                                               : route.members[0];
   const std::int64_t sequence = sequence_[{route.lane, other}]++;
-  // Tags come round again only when thousands of transfers lie between.
+  // A tag is used again only after thousands of other transfers.
   const std::int64_t period = process_.max_tag() / lanes_;
   return static_cast<int>(1 + route.lane * period + sequence % period);
 }
@@ -82,7 +82,7 @@ bool RemoteCommunicator::meet(const Transfer& transfer, SimTime& active) {
     parties.push_back(arrival.party);
     active = std::max(active, arrival.time);
   }
-  active = std::min(active, process_.now());  // clocks of other machines are known inexactly
+  active = std::min(active, process_.now());  // the clocks of other machines are not known exactly
   if (const auto same = check_agreement(parties); !same) {
     process_.fail(same.error());
     return false;
@@ -116,7 +116,7 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
                            static_cast<std::int64_t>(i));
   };
   const auto bytes = [&](const local::Slice& s) { return (s.end - s.begin) * size; };
-  // Everyone's values of the own slice come here and are added …
+  // Every member's values of this member's slice come here and are added …
   const local::Slice own = slice(to_size(transfer.route->position));
   transfer.scratch->resize(members.size() * to_size(bytes(own)));
   std::vector<const std::byte*> sources;

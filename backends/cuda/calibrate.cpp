@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kPatternBytes = std::int64_t{16} << 20;
 
-/// Driver calls one after the other; after the first that fails the others do nothing.
+/// Makes driver calls one after the other. After one has failed, the others do nothing.
 class Bench {
  public:
   explicit Bench(Driver& gpu) : gpu_(gpu) {
@@ -40,7 +40,7 @@ class Bench {
   Driver& gpu() { return gpu_; }
   StreamHandle stream() { return stream_; }
   std::byte* pinned() { return pinned_; }
-  /// Whether the pattern of this type is there already; from now on it is.
+  /// Whether pinned() holds the pattern of this type already; afterwards it counts as holding it.
   bool pattern_is(DType dtype) { return std::exchange(pattern_, dtype) == dtype; }
   const Result<void>& state() const { return state_; }
   void keep(const Result<void>& result) {
@@ -53,11 +53,12 @@ class Bench {
     return otherwise;
   }
 
-  /// Least seconds of one call of `work`, of `times` in a row, among `rounds`.
+  /// Seconds of one call of `work`, as the mean of `times` calls in a row; the least of `rounds`
+  /// such means.
   template <class Work>
   double time(int rounds, int times, const Work& work) {
     double best = 1e9;
-    if (state_) keep(work());  // plans, caches and clocks warm
+    if (state_) keep(work());  // warms plans, caches and clocks
     for (int r = 0; r < rounds && state_; ++r) {
       keep(gpu_.record(begin_, stream_));
       for (int i = 0; i < times && state_; ++i) keep(work());
@@ -78,7 +79,7 @@ class Bench {
   std::optional<DType> pattern_;
 };
 
-/// A kernel with operands in the GPU's memory: random values in ±1, ids below 251.
+/// A kernel with operands in the GPU's memory: random values in [-1, 1], and ids below 251.
 class Subject {
  public:
   Subject(Bench& bench, Kernel kernel) : bench_(bench), kernel_(std::move(kernel)) {
@@ -104,8 +105,8 @@ class Subject {
   double measure(int rounds, int times) {
     return bench_.time(rounds, times, [&] { return bench_.gpu().launch(bench_.stream(), call_); });
   }
-  /// With `next` in the epilogue, whose first operand is then this product's result; nothing if the
-  /// GPU does not run the two as one.
+  /// Seconds of this product with `next` in its epilogue; the first operand of `next` is then the
+  /// product's result. Empty if the GPU does not run the two as one.
   std::optional<double> measure_with(const Subject& next, int rounds, int times) {
     KernelCall follows = next.call_;
     follows.in[0] = call_.out[0];
@@ -154,7 +155,7 @@ class Subject {
         const auto single = static_cast<float>(value);
         std::byte bytes[4];
         std::memcpy(bytes, &single, 4);
-        const std::int64_t size = size_of(dtype);  // of bfloat16, the upper half
+        const std::int64_t size = size_of(dtype);  // bfloat16 is the upper half of a float32
         std::memcpy(bench_.pinned() + at, bytes + (4 - size), static_cast<std::size_t>(size));
       }
     }
@@ -166,8 +167,8 @@ class Subject {
   std::vector<std::byte*> memory_;
 };
 
-/// What GELU, or its gradient, adds to the product that takes it along, as a step runs them;
-/// nothing if none does.
+/// Seconds that GELU, or its gradient, adds to the product that has it in its epilogue, as a step
+/// runs them; empty if no product does.
 std::optional<double> time_in_epilogue(Bench& bench, const Kernel& gelu, std::int64_t tokens,
                                        std::int64_t width, int rounds) {
   const bool forward = gelu.kind == KernelKind::GeluForward;
@@ -189,7 +190,7 @@ PeakRate peak(Bench& bench, DType dtype, std::int64_t n, int rounds) {
   return {dtype, {work(product).flops.v / subject.measure(rounds, 3)}};
 }
 
-/// Bytes per second of copies of `bytes` at a time.
+/// Bytes per second, when `bytes` are copied at a time.
 double copy_rate(Bench& bench, std::byte* to, const std::byte* from, std::int64_t bytes,
                  int rounds) {
   return static_cast<double>(bytes) /
@@ -218,7 +219,7 @@ Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& option
   const std::int64_t n = options.quick ? 2048 : 8192;
   device.peaks = {peak(bench, DType::BF16, n, rounds), peak(bench, DType::F32, n / 2, rounds),
                   peak(bench, DType::F64, n / 2, rounds)};
-  // First the one that efficiencies are told by.
+  // The peak to which efficiencies refer comes first.
   std::stable_partition(device.peaks.begin(), device.peaks.end(),
                         [&](const PeakRate& peak) { return peak.dtype == options.dtype; });
 
@@ -233,7 +234,7 @@ Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& option
     const double small =
         bench.time(rounds, 50, [&] { return gpu.copy(bench.stream(), memory + block, memory, 4); });
     cluster.intra_node = {{copied}, {small}};
-    cluster.inter_node = cluster.intra_node;  // one node: never used
+    cluster.inter_node = cluster.intra_node;  // not used, because there is one node
     gpu.release(Memory::Device, memory);
   }
   if (bench.state()) {

@@ -1,4 +1,4 @@
-// Calibration of a GPU into the figures that the simulator reads.
+// Calibration: measures a GPU, for the figures that the simulator reads.
 #pragma once
 
 #include "backends/cuda/driver.hpp"
@@ -6,25 +6,27 @@
 
 namespace lockstep::cuda {
 
-/// Seconds of one launch of `kernel` on random operands: the least among `rounds` of `times` in a
-/// row. Requires that the driver supports it. Errors: those of the driver.
+/// Seconds of one launch of `kernel` on random operands: the mean of `times` launches in a row, and
+/// the least of `rounds` such means. Requires that the driver supports the kernel. Errors: those of
+/// the driver.
 Result<Seconds> measure(Driver& gpu, const Kernel& kernel, int rounds, int times);
 
 struct GpuCalibrateOptions {
   bool quick = false;         // fewer sizes and repetitions
-  DType dtype = DType::BF16;  // that kernels are measured in; or F32, F64
-  int ranks_per_device = 64;  // logical ranks that the profile allows; they share the GPU
+  DType dtype = DType::BF16;  // the type in which kernels are measured; may be F32 or F64
+  int ranks_per_device = 64;  // how many ranks the profile allows; they share the GPU
 };
 
-/// The GPU as a cluster of one node and device, by events on an otherwise idle stream:
-///  - peaks: the best rate of a large matrix product in bfloat16, float32 and float64, on random
-///    values (equal ones cost less power, and so less time);
-///  - memory_bandwidth: a copy within the GPU, bytes read plus written; host_bandwidth: from pinned
-///    memory; launch_overhead: the smallest kernel, one after the other;
-///  - efficiency: per kernel kind in one type (tensor cores know only some), roofline time over
-///    measured time; of GELU and its gradient what they add to the product that takes them along,
-///    where one does;
-///  - intra_node: what logical ranks on one GPU see, a copy; no figure of a network.
+/// The GPU as a cluster of one node and one device, timed by events on an otherwise idle stream:
+/// - peaks: the best rate of a large matrix product in bfloat16, float32 and float64, on random
+///   values (equal values take less power, and so less time);
+/// - memory_bandwidth: a copy within the GPU, bytes read plus written;
+/// - host_bandwidth: a copy from pinned memory;
+/// - launch_overhead: the smallest kernel, one after the other;
+/// - efficiency: for each kind of kernel, in one type, roofline time over measured time; for GELU
+///   and its gradient, what they add to the product that has them in its epilogue, where one does;
+/// - intra_node: a copy, which is what ranks on one GPU see; it says nothing of a network.
+///
 /// Errors: those of the driver.
 Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& options);
 

@@ -18,7 +18,7 @@ Error unsupported(const std::string& message) {
   return {ErrorKind::Unsupported, message, std::nullopt};
 }
 
-/// Of this process among those of its machine, as launchers tell it.
+/// The rank of this process among those of its machine, as the launcher tells it.
 int local_rank(const Process& process) {
   for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
     if (const char* value = std::getenv(name)) return std::atoi(value);
@@ -26,7 +26,8 @@ int local_rank(const Process& process) {
   return process.index();
 }
 
-/// What runs the ranks of this process; freed in the order that each member needs the earlier ones.
+/// What runs the ranks of this process. Each member needs the earlier ones, so they are freed in
+/// the reverse order.
 struct Crew {
   Gpus gpus;
   std::unique_ptr<cuda::Nccl> nccl;
@@ -77,8 +78,9 @@ class CudaBackend final : public Backend {
                    std::nullopt};
     }
     const bool local = communicator == "local" || (communicator.empty() && world == 1);
-    // Before CUDA's first call. To load a kernel may wait for those that run, and NCCL's run until
-    // other ranks' have come: then all are loaded at the start.
+    // This has to be set before the first call of CUDA. Loading a kernel may wait for those that
+    // run, and NCCL's kernels run until those of other ranks have come; so all are loaded at the
+    // start.
     if (!local && world > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     auto gpus = platform_.open_gpus();
     if (!gpus) return gpus.error();

@@ -1,5 +1,5 @@
 // The CUDA backend: ranks on GPUs. With the communicator "nccl" every rank has a GPU of its own,
-// all in this process or one rank per process; with "local" all ranks are logical ranks of one GPU.
+// all in this process or one rank per process; with "local" all ranks share one GPU.
 #pragma once
 
 #include <functional>
@@ -14,26 +14,27 @@
 
 namespace lockstep {
 
-/// How the backend reaches the hardware; asked when a run begins.
+/// How the backend reaches the hardware. The functions are called when a run begins.
 struct CudaPlatform {
   std::function<Result<std::vector<std::unique_ptr<cuda::Driver>>>()> open_gpus;
   std::function<Result<std::unique_ptr<cuda::Nccl>>()> open_nccl;
-  /// Of one rank, with so many threads. None: what is offloaded to the host is refused.
+  /// Makes the host's part of one rank, with so many threads. If it is empty, programs that offload
+  /// to the host are refused.
   std::function<std::unique_ptr<cuda::HostCompute>(int threads)> make_host;
 };
 
 struct CudaOptions {
-  std::string communicator;  // "nccl" or "local"; empty: "nccl" for several ranks, of which one
-                             // needs none
-  bool graphs = false;       // untraced steps as one graph, recorded once
-  bool cudnn = false;        // attention and convolutions by cuDNN
-  int host_threads = 1;      // of each rank, for what is offloaded
+  /// "nccl" or "local". Empty means "nccl" if there are several ranks; a single rank needs none.
+  std::string communicator;
+  bool graphs = false;   // run steps that are not traced as one graph, which is recorded once
+  bool cudnn = false;    // compute attention and convolutions by cuDNN
+  int host_threads = 1;  // threads of each rank for what is offloaded
 };
 
-/// With a `process` among several, its index is the rank that it runs, on the GPU of its local rank
-/// (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID; otherwise its index). run() returns
-/// Unsupported if there are fewer GPUs than NCCL needs, naming "local"; InvalidSpec for an unknown
-/// communicator; Device if there is no GPU or driver.
+/// If executor.process is one of several, each process runs the rank of its index, on the GPU of
+/// its local rank (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID, else its index). Errors
+/// of run(): Unsupported if there are fewer GPUs than NCCL needs, naming "local"; InvalidSpec for
+/// an unknown communicator; Device if there is no GPU or driver.
 std::unique_ptr<Backend> make_cuda_backend(CudaPlatform platform, CudaOptions options = {},
                                            const ExecutorOptions& executor = {});
 

@@ -1,5 +1,5 @@
-// What a rank has on its GPU, from the arena to the events: made, filled, released. How a step is
-// issued: cuda_device_step.cpp.
+// Makes, fills and releases what a rank has on its GPU, from the arena to the events.
+// cuda_device_step.cpp issues the steps.
 #include "backends/cuda/cuda_device.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kTransitBytes = std::size_t{8} << 20;
 
-/// What others run beside compute should go first: it is what they wait for.
+/// Other streams than compute get priority, because peers wait for what they run.
 Priority priority_of(Stream stream) {
   return stream == Stream::Compute ? Priority::Normal : Priority::High;
 }
@@ -83,7 +83,7 @@ Result<void> CudaDevice::set_up() {
       fused_.emplace(id.v, std::move(fused));
     }
   }
-  // One byte more than nothing: an empty arena has an address, too.
+  // At least one byte is allocated, so that an empty arena has an address, too.
   const auto arena = driver_.allocate(Memory::Device, std::max<std::int64_t>(role_.arena.v, 1));
   if (!arena) return arena.error();
   arena_ = *arena;
@@ -120,8 +120,8 @@ Result<void> CudaDevice::set_up() {
   return make_staging();
 }
 
-/// Before the first step: an allocation may wait for the GPU, and the GPU for a transfer whose
-/// other members this rank has yet to serve.
+/// Allocates all staging memory before the first step: an allocation may wait for the GPU, which
+/// may wait for a transfer that needs this rank to go on.
 Result<void> CudaDevice::make_staging() {
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {
     const Op& op = role_.ops[i];

@@ -1,6 +1,6 @@
-// CudaDevice: one rank on a GPU. Streams and events are those of the program, one to one; the arena
-// is one allocation. Work is issued at once, unless its stream stands behind a transfer whose other
-// members have not come: then it waits on the host (backends/cuda/node.hpp).
+// CudaDevice: one rank on a GPU. Each stream and event of the program is one of CUDA, and the arena
+// is one allocation. Work is issued at once, unless its stream is behind a transfer whose other
+// members have not come; then it is held back on the host (backends/cuda/node.hpp).
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ namespace lockstep::cuda {
 
 class CudaDevice final : public Device {
  public:
-  /// Program, driver and node outlive the device. `host`: what runs Stream::Host; null: there is no
-  /// host memory for what is offloaded. Errors: OutOfMemory if arenas and scratch memory do not
-  /// fit, Unsupported if `host` lacks a kernel, Device.
+  /// Program, driver and node must outlive the device. `host` runs Stream::Host; if it is null,
+  /// there is no host memory for what is offloaded. Errors: OutOfMemory if arenas and scratch
+  /// memory do not fit, Unsupported if `host` lacks a kernel, Device.
   static Result<std::unique_ptr<CudaDevice>> create(const Program& program, Rank rank,
                                                     Driver& driver, Node& node,
                                                     std::unique_ptr<HostCompute> host = nullptr);
@@ -31,9 +31,10 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  /// From the second step on, steps that are not timed are launched as one graph, recorded in the
-  /// first of them. Before the first step; all transfers are NCCL's, which can be recorded, too.
-  /// Errors: Unsupported, if the host takes part in a step or a step updates weights several times.
+  /// Launches steps that are not timed as one graph, from the second step on. The graph is recorded
+  /// in the first such step. Call it before the first step, and only if all transfers are NCCL's,
+  /// which can be recorded, too. Error Unsupported if the host takes part in a step, or if a step
+  /// updates weights several times.
   Result<void> use_graphs();
 
   bool supports(const Kernel& kernel) const override { return driver_.supports(kernel); }
@@ -51,49 +52,50 @@ class CudaDevice final : public Device {
   Result<void> wait(Stream waiter, OpId dependency) override;
   Result<std::vector<OpTime>> synchronize() override;
 
-  /// The body of an op, called under the node's lock when all before it on its stream is issued.
+  /// The body of an op. It is called under the node's lock when everything before it on its stream
+  /// has been issued.
   using Issue = std::function<Result<void>()>;
   Result<void> enqueue_work(OpId id, Stream stream, Issue issue);
-  /// A transfer with others: `arrive` is called like an Issue; the stream's later work is held back
-  /// until go_on().
+  /// Enqueues a transfer with other ranks. `arrive` is called like an Issue; then the later work of
+  /// the stream is held back until go_on().
   Result<void> enqueue_transfer(OpId id, Stream stream, Issue arrive);
 
-  // Under the node's lock, for communicators.
+  // For communicators, which hold the node's lock.
   Driver& driver() { return driver_; }
   Node& node() { return node_; }
   StreamHandle handle(Stream stream) { return queue(stream).handle; }
   enum Moment : std::uint8_t { Begin, Active, End };
-  /// Stamps a moment of an op in its stream, if the step is timed; the end of an op that others
-  /// wait for in any case.
+  /// Records the event of a moment of an op in its stream if the step is timed; that of the end
+  /// also in other steps if another stream waits for the op.
   Result<void> mark(OpId id, Moment moment);
-  /// An event that is reached when the stream's work so far has ended; of this op alone.
+  /// An event of this op that is reached when the work that its stream has so far has ended.
   Result<EventHandle> arrival(OpId id);
-  /// The transfer that held the stream back is issued.
+  /// Says that the transfer which held the stream back has been issued.
   void go_on(Stream stream, OpId id);
   Result<void> issue_ready();
 
-  /// Called while synchronize() waits for the GPU; an error ends the run. Without one the wait
-  /// blocks in the driver.
+  /// Sets a function that is called while synchronize() waits for the GPU; its error ends the run.
+  /// Without one, synchronize() blocks in the driver.
   void set_watch(std::function<Result<void>()> watch) { watch_ = std::move(watch); }
-  /// Bytes of device memory beside the arena: scratch memory of kernels.
+  /// Bytes of device memory beside the arena, for the scratch memory of kernels.
   std::int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   enum class Kind : std::uint8_t { Wait, Work, Transfer };
   struct Item {
-    OpId op;  // what runs, or what is waited for
+    OpId op;  // the op that runs, or that is waited for
     Kind kind = Kind::Work;
     Issue issue;
   };
   struct Queue {
     StreamHandle handle = nullptr;
     std::byte* scratch = nullptr;
-    std::deque<Item> items;  // held back
-    bool held = false;       // behind a transfer
+    std::deque<Item> items;  // work that is held back
+    bool held = false;       // whether the stream is behind a transfer
   };
-  struct Staging {  // pinned side of a host copy
+  struct Staging {  // the pinned memory of a host copy
     std::byte* pinned = nullptr;
-    void* host = nullptr;  // of the step: where a DeviceToHost goes in the end
+    void* host = nullptr;  // where a DeviceToHost of this step goes in the end
     std::size_t bytes = 0;
   };
 
@@ -123,24 +125,24 @@ class CudaDevice final : public Device {
   std::unique_ptr<HostCompute> host_;
   FirstError host_failure_;
   std::byte* arena_ = nullptr;
-  std::byte* host_arena_ = nullptr;  // pinned; null: none is needed, or nothing computes there
-  std::byte* transit_ = nullptr;     // pinned, for write() and read()
+  std::byte* host_arena_ = nullptr;  // pinned; null if none is needed, or nothing computes there
+  std::byte* transit_ = nullptr;     // pinned memory for write() and read()
   StreamHandle control_ = nullptr;
   std::int64_t scratch_bytes_ = 0;
   StepContext context_;
-  std::unique_ptr<StepGraph> graph_;  // null: every step is issued op by op
-  bool replaying_ = false;            // this step is a launch of graph_
-  bool warm_ = false;                 // a step has been issued: plans and connections are made
+  std::unique_ptr<StepGraph> graph_;  // null if every step is issued op by op
+  bool replaying_ = false;            // whether this step is a launch of graph_
+  bool warm_ = false;                 // a step has been issued, so plans and connections exist
 
   IndexArray<Stream, Queue, kNumStreams> queues_;
   std::size_t held_back_ = 0;                            // items in the queues, and held transfers
   IndexVector<OpId, bool> issued_;                       // by op
-  std::vector<OpId> order_;                              // of issuing, in this step
-  IndexVector<OpId, EventHandle> ends_;                  // by op; null: nothing waits for it
+  std::vector<OpId> order_;                              // the ops in the order of issuing them
+  IndexVector<OpId, EventHandle> ends_;                  // by op; null if nothing waits for the op
   std::map<std::int32_t, EventHandle> arrivals_;         // by op
-  IndexVector<OpId, std::array<EventHandle, 3>> times_;  // by op and Moment; empty: never timed
+  IndexVector<OpId, std::array<EventHandle, 3>> times_;  // by op and Moment; empty if never timed
   std::map<std::int32_t, Staging> staging_;              // by op
-  std::map<std::int32_t, std::vector<int>> fused_;       // by op: epilogues(), where there are any
+  std::map<std::int32_t, std::vector<int>> fused_;       // by op: its epilogues(), if it has any
 };
 
 }  // namespace lockstep::cuda

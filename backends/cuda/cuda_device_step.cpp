@@ -1,4 +1,4 @@
-// How a step is given to the GPU, op by op or as a graph, and how its end is awaited.
+// Gives a step to the GPU, op by op or as a graph, and waits for its end.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -34,7 +34,7 @@ void CudaDevice::begin_step(const StepContext& context) {
   warm_ = true;
 }
 
-/// Before the step that they time: making them is no part of it.
+/// Makes the events before the step that they time, so that making them is no part of it.
 Result<void> CudaDevice::make_timers() {
   times_.resize(role_.ops.size());
   for (auto& moments : times_) {
@@ -53,7 +53,8 @@ Result<void> CudaDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte
   });
 }
 
-/// On memory that only copies and the host touch, while the GPU goes on with what does not wait.
+/// Runs a function on the host. Its memory is touched by copies and the host only, so that the GPU
+/// goes on with everything that does not wait for it.
 Result<void> CudaDevice::run_on_host(const Op& op, std::span<std::byte* const> args) {
   const Function& function = program_.function(op.function());
   const StepContext context = context_of(program_, op, context_);
@@ -62,7 +63,7 @@ Result<void> CudaDevice::run_on_host(const Op& op, std::span<std::byte* const> a
     try {
       for (const Kernel& kernel : function.kernels) host_->run(kernel, args, context);
     } catch (const std::exception& exception) {
-      // Not to the node: its lock is held by who gives work to the GPU, and may wait for it.
+      // It is not given to the node, because a thread that holds the node's lock may wait for this.
       host_failure_.set(Error{ErrorKind::Device,
                               function.name + " on the host: " + exception.what(), std::nullopt});
     }
@@ -85,7 +86,7 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
   };
   const std::vector<Kernel>& kernels = program_.function(op.function()).kernels;
   const auto fused = fused_.find(id.v);
-  std::vector<bool> done(kernels.size(), false);  // in an epilogue
+  std::vector<bool> done(kernels.size(), false);  // kernels that ran in an epilogue
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (done[i]) continue;
     const KernelCall call = call_of(kernels[i]);
@@ -111,7 +112,7 @@ Result<void> CudaDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, 
                                       std::size_t bytes) {
   const bool to_device = op.kind == OpKind::HostToDevice;
   auto* const at = static_cast<std::byte*>(host);
-  if (op.moves_memory()) {  // pinned already
+  if (op.moves_memory()) {  // both sides are pinned already
     return enqueue_work(id, op.stream, [this, &op, to_device, at, buffer, bytes] {
       return driver_.copy(handle(op.stream), to_device ? buffer : at, to_device ? at : buffer,
                           static_cast<std::int64_t>(bytes));
@@ -152,9 +153,9 @@ Result<void> CudaDevice::push(Stream stream, Item item) {
                      std::to_string(item.op.v) + ", which the program does not let it",
                  std::nullopt};
   }
-  if (replaying_) return {};  // the graph has it
+  if (replaying_) return {};  // the graph contains the op
   const std::lock_guard lock(node_.mutex());
-  if (node_.failure().is_set()) return {};  // synchronize() says why
+  if (node_.failure().is_set()) return {};  // synchronize() returns the error
   queue(stream).items.push_back(std::move(item));
   ++held_back_;
   node_.make_ready(*this);
@@ -218,7 +219,8 @@ Result<void> CudaDevice::mark(OpId id, Moment moment) {
     if (auto done = driver_.record(event, stream); !done) return done;
   }
   if (moment != End || ends_[id] == nullptr) return {};
-  return driver_.record(ends_[id], stream);  // last: nobody goes on before the time is taken
+  // This comes last, so that nobody goes on before the time is taken.
+  return driver_.record(ends_[id], stream);
 }
 
 Result<EventHandle> CudaDevice::arrival(OpId id) {
@@ -232,7 +234,7 @@ Result<EventHandle> CudaDevice::arrival(OpId id) {
   return event;
 }
 
-/// Ends the recording of this step, if it is recorded, and launches it.
+/// Ends the recording if this step is recorded, and launches the graph.
 Result<void> CudaDevice::launch_graph() {
   const bool well = !node_.failure().is_set();
   if (graph_->recording()) {
@@ -294,7 +296,7 @@ Result<std::vector<OpTime>> CudaDevice::read_times() {
     std::array<SimTime, 3> at{};
     for (const Moment moment : {Begin, Active, End}) {
       EventHandle event = times_[op][moment];
-      if (event == nullptr) event = times_[op][Begin];  // active from the beginning
+      if (event == nullptr) event = times_[op][Begin];  // the op was active from its begin
       const auto time = node_.time_of(event);
       if (!time) return time.error();
       at[moment] = *time;

@@ -6,7 +6,7 @@
 namespace lockstep::cuda {
 namespace {
 
-/// Bytes of a buffer.
+/// Bytes [begin, end) of a buffer.
 struct Range {
   std::int32_t buffer = -1;
   std::int64_t begin = 0, end = 0;
@@ -38,24 +38,24 @@ class OpKernels {
     const bool forward = next.kind == KernelKind::GeluForward;
     if (product.kind != KernelKind::Gemm || product.accumulate) return false;
     if (!forward && next.kind != KernelKind::GeluBackward) return false;
-    if (product.in.size() > 3 && product.in[3].present()) return false;  // a residual
+    if (product.in.size() > 3 && product.in[3].present()) return false;  // it has a residual
     const Range c = output(product, 0), y = output(next, 0);
     if (!(next.in[0] == product.out[0]) || next.dtype != product.dtype ||
         product.out[0].dtype != product.dtype ||
         next.dims[0] != product.dims[0] * product.dims[1]) {
       return false;
     }
-    // What the product reads while the epilogue writes.
+    // The product must not read what the epilogue writes.
     for (std::size_t k = 0; k < product.in.size(); ++k) {
       if (product.in[k].present() && input(product, k).overlaps(y)) return false;
     }
     if (forward) return !c.overlaps(y);
-    if (product.in.size() > 2 && product.in[2].present()) return false;  // a bias
+    if (product.in.size() > 2 && product.in[2].present()) return false;  // it has a bias
     const Range x = input(next, 1);
     return !x.overlaps(c) && !x.overlaps(y);
   }
 
-  /// Whether kernel j may run as early as right behind kernel i.
+  /// Whether kernel j may be moved up to directly after kernel i.
   bool moves_up(std::size_t i, std::size_t j) const {
     const Range c = output(kernels_[i], 0), y = output(kernels_[j], 0);
     for (std::size_t k = i + 1; k < j; ++k) {
@@ -74,8 +74,8 @@ class OpKernels {
     return true;
   }
 
-  /// Whether a kernel from `first` on, but for `except`, reads what is in `range`; `rewritten`: it
-  /// is overwritten before anything behind this op could.
+  /// Whether any kernel from `first` on, except `except`, reads what is in `range`. Sets
+  /// `rewritten` if the range is overwritten here, so that no later op can read it.
   bool reads(std::size_t first, std::size_t except, const Range& range, bool& rewritten) const {
     for (std::size_t i = first; i < kernels_.size() && !rewritten; ++i) {
       if (i == except) continue;
@@ -106,11 +106,11 @@ class OpKernels {
   const std::vector<Kernel>& kernels_;
 };
 
-/// The last op that may use a buffer; none: it lives on.
+/// The last op that may use a buffer; invalid if the buffer lives beyond the step.
 OpId end_of(const Role& role, std::int32_t buffer) { return role.buffer({buffer}).last; }
 
-/// Whether anything but kernel j of `id` reads `range` after kernel i of it, and before it is
-/// written again.
+/// Whether anything except kernel j of op `id` reads `range` after kernel i of that op and before
+/// the range is written again.
 bool is_read(const Program& program, const Role& role, OpId id, std::size_t i, std::size_t j,
              const Range& range) {
   bool rewritten = false;

@@ -6,7 +6,7 @@
 namespace lockstep::cuda {
 namespace {
 
-/// Moves the data of a transfer all of whose members have come, on one stream.
+/// Moves the data of a transfer on one stream, when all its members have come.
 class Mover {
  public:
   Mover(Driver& driver, StreamHandle stream, const std::vector<Member>& members)
@@ -40,7 +40,8 @@ class Mover {
  private:
   const Party& party(std::int64_t i) const { return members_[to_size(i)].party; }
 
-  /// Everyone's bytes [offset, offset + bytes), added up in order, to all targets or to `one`.
+  /// Adds up bytes [offset, offset + bytes) of all members in order, and writes the sums to all
+  /// targets or to `one`.
   Result<void> add(std::int64_t offset, std::int64_t bytes, bool to_all, std::int64_t one) const {
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
@@ -53,7 +54,7 @@ class Mover {
     return driver_.add_in_order(stream_, dtype, bytes / size_of(dtype), sources, targets);
   }
 
-  /// Part `from` of member `to` is what begins at offset(to) of member `from`.
+  /// Copies to part `from` of member `to` what begins at offset(to) of member `from`.
   template <class Offset>
   Result<void> exchange(const Offset& offset, std::int64_t part) const {
     for (std::int64_t to = 0; to < std::ssize(members_); ++to) {
@@ -65,7 +66,7 @@ class Mover {
     return {};
   }
 
-  /// In-place gathers pass a view of the same memory: nothing to copy then.
+  /// Copies, unless both addresses are the same, as they are in gathers in place.
   Result<void> copy(std::byte* to, const std::byte* from, std::int64_t bytes) const {
     if (to == from || bytes == 0) return {};
     return driver_.copy(stream_, to, from, bytes);

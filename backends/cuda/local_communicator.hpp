@@ -1,6 +1,6 @@
-// LocalCommunicator: transfers between logical ranks on one GPU: device-to-device copies, and sums
-// in rank order. No kernel ever waits for another, so any number of ranks fits a GPU, and the
-// results are those of the CPU's collectives bit for bit. Its times say nothing about a network.
+// LocalCommunicator: transfers between ranks that share one GPU, by copies within the device and
+// sums in rank order. No kernel ever waits for another, so that any number of ranks fits a GPU. The
+// results equal those of the CPU's collectives bit for bit. The times say nothing about a network.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 
 namespace lockstep::cuda {
 
-/// One rank's end. The n-th transfer that a rank enqueues on a group or channel meets the n-th of
-/// its peers; the last to come issues it, on the first member's stream, for all of them.
+/// The communicator of one rank. The n-th transfer that a rank enqueues on a group or channel meets
+/// the n-th of its peers. The last member to come issues it for all, on the first member's stream.
 class LocalCommunicator final : public Communicator {
  public:
-  /// Both outlive the communicator; `device` is the one of `rank`, its node that of all members.
+  /// `program` and `device` must outlive the communicator. `device` is that of `rank`; all members
+  /// have the same node.
   LocalCommunicator(const Program& program, Rank rank, CudaDevice& device);
 
   /// Errors: Internal if the rank is outside its group or the shards of a gather or scatter do not
@@ -29,7 +30,7 @@ class LocalCommunicator final : public Communicator {
  private:
   struct Place {
     Route route;
-    Meeting* meeting = nullptr;  // null: not a transfer
+    Meeting* meeting = nullptr;  // null if the op is no transfer
   };
   Place place(const Op& op) const;
   Result<void> arrive(const Place& place, std::int64_t number, const Member& member);

@@ -1,5 +1,6 @@
 // Nccl: the calls of libnccl that the communicator makes. The real ones are in
-// backends/cuda/toolkit; tests record them. Error kind Device, naming call and reason.
+// backends/cuda/toolkit; tests record them. Errors are of kind Device and name the call and the
+// reason.
 #pragma once
 
 #include <array>
@@ -13,26 +14,27 @@ namespace lockstep::cuda {
 using CommHandle = struct CommTag*;
 using NcclId = std::array<std::byte, 128>;
 
-/// Calls on one communicator come from one thread at a time. None blocks: communicators are of
-/// NCCL's non-blocking kind. A call, or the end of the group that it is in, may come back before it
-/// is taken: until ready() says so, nothing else may be called on the communicator, and nothing
-/// given to the stream lies behind the call.
+/// One thread at a time may make calls on a communicator. No call blocks, because communicators are
+/// of NCCL's non-blocking kind: a call, or the end of the group that it is in, may return before
+/// NCCL has taken it. Until ready() says that it has, nothing else may be called on the
+/// communicator, and what is given to the stream is not ordered after the call.
 struct Nccl {
   virtual ~Nccl() = default;
   virtual Result<NcclId> unique_id() = 0;
-  /// Begins to join; ready() says when all members have. `blocks`: most thread blocks of a kernel.
+  /// Begins to join a communicator; ready() says when all members have joined. `blocks` is the most
+  /// thread blocks that a kernel may have.
   virtual Result<CommHandle> join(Driver& gpu, const NcclId& id, int size, int position,
                                   int blocks) = 0;
-  /// Whether all calls so far are taken. Error: the communicator has failed, by a peer's or the
-  /// network's fault.
+  /// Whether NCCL has taken all calls so far. Error if the communicator has failed because of a
+  /// peer or the network.
   virtual Result<bool> ready(CommHandle comm) = 0;
-  virtual void abort(CommHandle comm) = 0;    // ends its kernels; then it is gone
-  virtual void destroy(CommHandle comm) = 0;  // of a communicator at rest
+  virtual void abort(CommHandle comm) = 0;    // ends its kernels and destroys it
+  virtual void destroy(CommHandle comm) = 0;  // requires that nothing is under way on it
 
   virtual Result<void> group_start() = 0;
   virtual Result<void> group_end() = 0;
-  /// `elements` are those of the whole buffer of an all-reduce, broadcast or message, and of one
-  /// member's part of the others.
+  /// `elements` counts the whole buffer of an all-reduce, broadcast or message, and one member's
+  /// part in the other collectives.
   virtual Result<void> all_reduce(CommHandle comm, StreamHandle stream, std::byte* buffer,
                                   std::int64_t elements, DType dtype) = 0;
   virtual Result<void> all_gather(CommHandle comm, StreamHandle stream, const std::byte* from,

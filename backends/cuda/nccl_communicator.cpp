@@ -12,8 +12,9 @@
 namespace lockstep::cuda {
 namespace {
 
-// Kernels of all communicators of a GPU must be able to run at once, or a rank could wait with what
-// it has for what it cannot start: few thread blocks each. A message of a channel needs less.
+// The kernels of all communicators of a GPU must be able to run at once: otherwise a rank could
+// wait in one for a peer that waits for another which this rank cannot start. So each has few
+// thread blocks; the messages of a channel need fewer than a group.
 constexpr int kGroupBlocks = 16;
 constexpr int kChannelBlocks = 4;
 constexpr std::chrono::milliseconds kPoll{1};
@@ -42,7 +43,7 @@ Result<void> refuse_shared_gpus(const std::vector<NcclRank>& ranks) {
 std::map<CommKey, CommMembers> communicators_of(const Program& program) {
   std::map<CommKey, CommMembers> all;
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
-    std::set<std::tuple<OpKind, int, Stream>> seen;  // a rank's ops repeat few transfers
+    std::set<std::tuple<OpKind, int, Stream>> seen;  // the ops of a rank repeat a few transfers
     for (const Op& op : program.role_of(rank).ops) {
       if (!is_collective(op.kind) && !is_p2p(op.kind)) continue;
       if (!seen.emplace(op.kind, op.target, op.stream).second) continue;
@@ -56,14 +57,15 @@ std::map<CommKey, CommMembers> communicators_of(const Program& program) {
   return all;
 }
 
-/// What every communicator of a process is joined with.
+/// What joining needs, the same for all communicators of a process.
 struct NcclWorld::Joining {
   using Clock = std::chrono::steady_clock;
   const std::vector<NcclRank>& ranks;  // of this process
   Process& process;
   Clock::time_point deadline;
 
-  /// Waits until `done` says so; errors: its own, the run's, `late` after the deadline.
+  /// Waits until `done` returns true. Errors: that of `done`, that of the run, and `late` after the
+  /// deadline.
   template <class Done>
   Result<void> until(const Done& done, const std::string& late) const {
     for (;;) {
@@ -84,7 +86,8 @@ Result<std::unique_ptr<NcclWorld>> NcclWorld::join(const Program& program,
   std::set<Rank> own;
   for (const NcclRank& r : ranks) own.insert(r.rank);
   const auto keys = communicators_of(program);
-  // The process of a communicator's first member makes its id; ids go to all, in the order of keys.
+  // The process of a communicator's first member makes its id. All processes get the ids, in the
+  // order of keys.
   struct Named {
     CommKey key;
     NcclId id;
@@ -145,16 +148,16 @@ Result<void> NcclWorld::join_one(const Joining& joining, const CommKey& key,
   return {};
 }
 
-/// A byte from each member to each that it will send to. NCCL connects two members when the first
-/// message is called, and the call is not taken before both have called it: in a step, where ranks
-/// make calls in different orders, they could wait for each other for ever.
+/// Sends a byte from each member to each to which it will send. NCCL connects two members at their
+/// first message, and does not take that call before both have made it. In a step, where ranks make
+/// calls in different orders, they could therefore wait for each other for ever.
 Result<void> NcclWorld::connect(const Joining& joining, const CommKey& key,
                                 const CommMembers& members) {
   if (key.kind == 0 && !members.exchange) return {};
   struct End {
     Driver& gpu;
     StreamHandle stream = nullptr;
-    std::byte* memory = nullptr;  // what is sent to each, then what each has sent
+    std::byte* memory = nullptr;  // the bytes to send to each, then those received from each
     ~End() {
       if (memory != nullptr) gpu.release(Memory::Device, memory);
       if (stream != nullptr) gpu.release(stream);
@@ -208,7 +211,7 @@ Result<void> NcclWorld::connect(const Joining& joining, const CommKey& key,
     };
     called = joining.until(arrived, late);
   }
-  // Memory that a message may still come to is freed after it has ended.
+  // A message may still write to the memory; it is aborted before the memory is freed.
   if (!called) abort();
   return called;
 }
@@ -264,7 +267,7 @@ NcclCommunicator::NcclCommunicator(const Program& program, Rank rank, CudaDevice
   }
   device.set_watch([this]() -> Result<void> {
     if (auto well = device_.node().failure().result(); !well) {
-      world_.abort();  // another rank, or process, has failed: kernels wait for it in vain
+      world_.abort();  // another rank or process has failed, and kernels would wait for it for ever
       return well;
     }
     return world_.check(rank_);
@@ -306,7 +309,7 @@ Result<void> NcclCommunicator::issue(Nccl& nccl, const Place& place, const Party
     default:
       break;
   }
-  // All to all: one group, in which no send waits for another.
+  // An all-to-all is one group of messages, in which no send waits for another.
   auto done = nccl.group_start();
   for (int peer = 0; peer < size && done; ++peer) {
     const std::int64_t at = peer * part_bytes;

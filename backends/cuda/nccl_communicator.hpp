@@ -1,6 +1,6 @@
 // NcclCommunicator: transfers between ranks that have a GPU each. Every group, and every channel of
-// messages, has a communicator of its own: NCCL runs the calls of one in order, whatever streams
-// they are on, and a receive posted early must not hold up what comes after it.
+// messages, has an NCCL communicator of its own: NCCL runs the calls of one communicator in order,
+// whatever streams they are on, and a receive that was posted early must not hold up later calls.
 #pragma once
 
 #include <compare>
@@ -18,8 +18,9 @@
 
 namespace lockstep::cuda {
 
-/// A group instance (kind 0: group, lowest member) or a channel (1 forward, 2 backward: from, to).
-/// The order of keys is that in which all ranks join.
+/// Names a communicator: that of a group instance (kind 0; first is the group, second the lowest
+/// member), or that of a channel (kind 1 forward, 2 backward; first is the sender, second the
+/// receiver). All ranks join in the order of keys.
 struct CommKey {
   int kind = 0, first = 0, second = 0;
   auto operator<=>(const CommKey&) const = default;
@@ -27,7 +28,7 @@ struct CommKey {
 
 struct CommMembers {
   std::vector<Rank> ranks;  // by position
-  bool exchange = false;    // each sends to each (all to all)
+  bool exchange = false;    // whether each member sends to each, in an all-to-all
   bool operator==(const CommMembers&) const = default;
 };
 
@@ -42,8 +43,8 @@ struct NcclRank {
 /// The communicators of the ranks of this process.
 class NcclWorld {
  public:
-  /// All processes call it together; blocks until all have joined, and those that send are
-  /// connected, or `seconds` have passed. Errors: Unsupported if two ranks share a GPU; Device.
+  /// All processes call it together. Blocks until all have joined and all senders are connected, or
+  /// `seconds` have passed. Errors: Unsupported if two ranks share a GPU; Device.
   static Result<std::unique_ptr<NcclWorld>> join(const Program& program,
                                                  const std::vector<NcclRank>& ranks, Nccl& nccl,
                                                  Process& process, double seconds = 120);
@@ -53,12 +54,13 @@ class NcclWorld {
 
   CommHandle comm(Rank rank, const CommKey& key) const;
   /// Makes `calls` on one communicator, from the thread of its rank, and waits until NCCL has taken
-  /// them. Errors: theirs; that of `run`, if it has failed meanwhile; Device after an abort.
+  /// them. Errors: those of the calls; that of `run` if it has failed meanwhile; Device after an
+  /// abort.
   Result<void> call(CommHandle comm, const RunContext& run,
                     const std::function<Result<void>(Nccl&)>& calls);
-  /// Error of the first communicator of `rank` that has failed.
+  /// Returns the error of the first communicator of `rank` that has failed, if any.
   Result<void> check(Rank rank);
-  /// Ends all transfers of this process. Thread-safe, and once is enough.
+  /// Ends all transfers of this process. Thread-safe; a second call does nothing.
   void abort();
 
  private:
@@ -69,15 +71,15 @@ class NcclWorld {
   Result<void> connect(const Joining& joining, const CommKey& key, const CommMembers& members);
 
   Nccl& nccl_;
-  std::shared_mutex mutex_;  // shared: calls of NCCL; alone: an abort
+  std::shared_mutex mutex_;  // held shared by calls of NCCL, exclusively by an abort
   std::map<std::pair<Rank, CommKey>, CommHandle> comms_;
   bool aborted_ = false;
 };
 
-/// One rank's end.
+/// The communicator of one rank.
 class NcclCommunicator final : public Communicator {
  public:
-  /// All outlive the communicator; `device` is the one of `rank`.
+  /// `program`, `device` and `world` must outlive the communicator; `device` is that of `rank`.
   NcclCommunicator(const Program& program, Rank rank, CudaDevice& device, NcclWorld& world);
 
   Result<void> enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
@@ -94,7 +96,7 @@ class NcclCommunicator final : public Communicator {
   Rank rank_;
   CudaDevice& device_;
   NcclWorld& world_;
-  IndexVector<OpId, Place> places_;  // by op; no members: not a transfer
+  IndexVector<OpId, Place> places_;  // by op; an op that is no transfer has no members
 };
 
 }  // namespace lockstep::cuda

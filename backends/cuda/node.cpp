@@ -23,7 +23,7 @@ void Node::fail_locked(const Error& error) {
 }
 
 void Node::fail(const Error& error) {
-  run_.fail(error);  // first: who holds the lock may wait for a peer, and then lets go
+  run_.fail(error);  // before the lock, whose holder may wait for a peer and is thus released
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
 }

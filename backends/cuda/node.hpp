@@ -1,6 +1,7 @@
-// Node: what the ranks that share one GPU share in issuing work to it: one lock, the transfers that
-// wait for members, the clock. A transfer between logical ranks can be given to the GPU only once
-// all members have brought theirs; until then the stream's later work waits here, on the host.
+// Node: what ranks that share a GPU have in common when they issue work to it: one lock, the
+// transfers that wait for members, and the clock. A transfer between such ranks can be given to the
+// GPU only when all members have come to it; until then the later work of the stream is held back
+// on the host.
 #pragma once
 
 #include <condition_variable>
@@ -19,38 +20,40 @@ namespace lockstep::cuda {
 
 class CudaDevice;
 
-/// A member of a transfer, waiting at the front of its stream.
+/// A member of a transfer, which waits at the front of its stream.
 struct Member {
   Party party;
   CudaDevice* device = nullptr;
   Stream stream = Stream::Compute;
 };
 
-/// One group instance or message channel: the n-th transfer of each member meets.
+/// The meeting place of one group instance or message channel, where the n-th transfers of all
+/// members meet.
 struct Meeting {
-  std::map<std::int64_t, std::vector<Member>> waiting;  // by number; device null: not yet there
+  std::map<std::int64_t, std::vector<Member>> waiting;  // by number; no device if not there yet
 };
 
-/// All but fail() and the clock's functions require the lock.
+/// All functions except fail() and those of the clock require the lock.
 class Node final : public RunContext {
  public:
-  /// Both outlive the node.
+  /// `driver` and `run` must outlive the node.
   Node(Driver& driver, RunContext& run) : driver_(driver), run_(run) {}
   ~Node() override;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
   std::mutex& mutex() { return mutex_; }
-  /// Notified when a device has nothing held back any more, or the run has failed.
+  /// Notified when a device has nothing held back any more, and when the run has failed.
   std::condition_variable& changed() { return changed_; }
 
-  /// The instance of a group whose lowest member is `first`; a channel of messages.
+  /// The meeting of the instance of a group whose lowest member is `first`, and that of a channel
+  /// of messages.
   Meeting& group(GroupId group, Rank first) { return meetings_[{0, group.v, first}]; }
   Meeting& channel(Rank from, Rank to, bool backward) {
     return meetings_[{backward ? 2 : 1, from, to}];
   }
 
-  /// `device` may be able to go on.
+  /// Says that `device` may be able to go on.
   void make_ready(CudaDevice& device) { ready_.push_back(&device); }
   /// Issues what can be issued on ready devices, until there is none.
   void pump();
@@ -60,8 +63,9 @@ class Node final : public RunContext {
   const FirstError& failure() const override { return run_.failure(); }
   SimTime now() const override { return run_.now(); }
 
-  /// The GPU's clock against now(): an event is reached on an idle stream, once per `step`, so that
-  /// times of all ranks of the GPU stand on one zero and float32 milliseconds keep their digits.
+  /// Compares the GPU's clock with now(), by an event on an idle stream, once per `step`. So the
+  /// times of all ranks of the GPU refer to one zero, which is near enough that CUDA's float32
+  /// milliseconds are precise.
   Result<void> start_clock(int step);
   Result<SimTime> time_of(EventHandle event);
 

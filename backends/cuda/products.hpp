@@ -1,5 +1,5 @@
-// Products: matrix products by a library, where there is one. Kernels ask for them
-// (backends/cuda/kernels); backends/cuda/toolkit has cuBLASLt's.
+// Products: matrix products by a library, where there is one. The kernels of backends/cuda/kernels
+// call it; backends/cuda/toolkit implements it by cuBLASLt.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace lockstep::cuda {
 
-/// Products of one shape, with elements from each operand of one to that of the next.
+/// A batch of `count` products of one shape. The other members say how many elements lie between an
+/// operand of one product and that of the next.
 struct Batch {
   std::int64_t count = 1;
   std::int64_t a = 0, b = 0, bias = 0, c = 0;
@@ -16,9 +17,9 @@ struct Batch {
 
 struct Products {
   virtual ~Products() = default;
-  /// `next`: a kernel to run in the epilogue (Driver::launch_fused), or null. `batch`: without a
-  /// residual or `next`. False: there is no algorithm for this Gemm, or for all of that; nothing is
-  /// launched.
+  /// Launches a product. `next` is a kernel to run in the epilogue (see Driver::launch_fused()), or
+  /// null. A batch of several products may have neither a residual nor a `next`. Returns false, and
+  /// launches nothing, if there is no algorithm for all of that.
   virtual Result<bool> multiply(const KernelCall& call, const KernelCall* next, const Batch& batch,
                                 StreamHandle stream, std::byte* workspace) = 0;
 };

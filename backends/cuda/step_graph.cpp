@@ -46,7 +46,7 @@ Result<void> StepGraph::end(bool keep) {
     joined = driver_.record(events_[i + 1], streams_[i]);
     if (joined) joined = driver_.wait(origin_, events_[i + 1]);
   }
-  const auto graph = driver_.end_capture(origin_);  // in any case: the streams are free again
+  const auto graph = driver_.end_capture(origin_);  // called in any case, to free the streams
   if (!joined) return joined;
   if (!graph) return graph.error();
   if (keep) {

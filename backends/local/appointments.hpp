@@ -1,4 +1,4 @@
-// Appointments: which transfer of which meeting each op of a rank is.
+// Appointments: says which transfer of which meeting each op of a rank is.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::local {
 
-/// One rank's part in one transfer: the arguments of Meeting::arrive or Meeting::post.
+/// One rank's part in one transfer: the arguments of Meeting::arrive() or Meeting::post().
 struct Appointment {
   Meeting* meeting = nullptr;
   std::int64_t sequence = 0;
@@ -20,16 +20,16 @@ struct Appointment {
   Party party;
 };
 
-/// Of one rank. The n-th transfer that it enqueues on a group or channel meets the n-th of its
-/// peers. Used from the thread that enqueues.
+/// The appointments of one rank. The n-th transfer that it enqueues on a group or channel meets the
+/// n-th of its peers. Used from the thread that enqueues.
 class Appointments {
  public:
-  /// Both outlive it.
+  /// `program` and `fabric` must outlive it.
   Appointments(const Program& program, Rank rank, Fabric& fabric);
 
-  /// The next transfer, which is `op`; arguments as of Communicator::enqueue. Errors: Internal if
-  /// the rank is outside its group, if a gather's or scatter's shards do not add up to its full
-  /// buffer; Unsupported for a sum of a type that is not computed with here.
+  /// The appointment of the next transfer, `op`; the arguments are those of
+  /// Communicator::enqueue(). Errors: Internal if the rank is outside the group of the op, and
+  /// those of party_of().
   Result<Appointment> next(OpId id, const Op& op, std::span<std::byte* const> args,
                            std::span<const std::int64_t> bytes, DType dtype);
 
@@ -44,7 +44,7 @@ class Appointments {
   const Program& program_;
   Rank rank_;
   Fabric& fabric_;
-  IndexVector<OpId, Place> places_;            // by op; no meeting: not a transfer
+  IndexVector<OpId, Place> places_;            // by op; an op that is no transfer has no meeting
   std::map<Meeting*, std::int64_t> sequence_;  // transfers enqueued so far
 };
 

@@ -12,7 +12,7 @@ namespace lockstep::local {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 8192;   // partial sums stay in the first-level cache
-constexpr std::int64_t kSliceMultiple = 64;  // bytes: two members never write one cache line
+constexpr std::int64_t kSliceMultiple = 64;  // bytes; no two members write the same cache line
 
 /// Adds elements [begin, end) of all sources and writes the sums to `targets`, which may be the
 /// sources themselves. Sums are taken in `Sum` and rounded once.
@@ -46,7 +46,7 @@ void all_reduce(const std::vector<Party>& parties, std::int64_t position) {
     sources.push_back(party.source);
     targets.push_back(party.target);
   }
-  // Each member adds its slice and hands it to everyone: all other slices are left to the others.
+  // Each member adds its own slice only and writes the sums to everyone's target.
   const DType dtype = parties[0].dtype;
   const std::int64_t elements = parties[0].bytes / size_of(dtype);
   add_in_order(dtype, sources,
@@ -135,7 +135,7 @@ void move_share(const std::vector<Party>& parties, int position) {
     case OpKind::Recv:
       return copy(own.target, parties[0].source, own.bytes);
     default:
-      return;  // a sender leaves its buffer to the receiver
+      return;  // a sender does nothing; the receiver copies
   }
 }
 

@@ -1,6 +1,7 @@
 // Fabric: where the ranks of one run in one process meet. The n-th transfer of a group or message
-// channel is one slot; members leave their buffers there, move the data and part together. Any
-// device whose memory the host reaches can use it (backends/cpu, backends/reference).
+// channel has a slot: each member leaves the addresses of its buffers there, moves its share of the
+// data, and leaves when all are done. Any device whose memory the host can reach may use it
+// (backends/cpu, backends/reference).
 #pragma once
 
 #include <condition_variable>
@@ -21,33 +22,34 @@ namespace lockstep::local {
 /// All parties of a transfer, by position.
 struct Gathering {
   std::vector<Party> parties;
-  SimTime complete{};  // when the last one arrived
+  SimTime complete{};  // when the last party arrived
 };
 
 class Fabric;
 
-/// One group instance or message channel. Thread-safe.
+/// The meeting place of one instance of a group, or of one message channel. Thread-safe.
 class Meeting {
  public:
   Meeting(Fabric& fabric, int size) : fabric_(fabric), size_(size) {}
 
-  // The transfers of a member are 0, 1, …: `sequence`. A device whose streams are threads makes the
-  // two calls that block; one that has one thread for all streams makes the four that do not.
+  // `sequence` numbers the transfers of a member 0, 1, …. A device whose streams are threads calls
+  // arrive() and part(), which block. A device that has one thread for all streams calls post(),
+  // complete(), leave() and over(), which do not.
 
-  /// Blocks until all members have arrived; the result is valid until part(). It is null if the
-  /// run has failed, which it does here if the parties do not agree on kind, type and size.
+  /// Blocks until all members have arrived. The result is valid until part(); it is null if the run
+  /// has failed. The run fails here if the parties do not agree on kind, type and size.
   const Gathering* arrive(std::int64_t sequence, int position, const Party& party);
-  /// Blocks until all members are done with each other's buffers.
+  /// Says that the member has moved its share, and blocks until all members have.
   void part(std::int64_t sequence);
 
   /// Says that the member has arrived. The run fails if the parties do not agree.
   void post(std::int64_t sequence, int position, const Party& party);
-  /// All parties; null as long as one is missing, and if they do not agree. The result is valid
-  /// until over() holds.
+  /// All parties; null while one is missing, or if they do not agree. The result is valid until
+  /// over() returns true.
   const Gathering* complete(std::int64_t sequence);
   /// Says that the member has moved its share.
   void leave(std::int64_t sequence);
-  /// True once all members have left; the member then does not ask again.
+  /// Whether all members have left. After the answer true, the member must not ask again.
   bool over(std::int64_t sequence);
   void wake_all();
 
@@ -63,7 +65,8 @@ class Meeting {
   std::map<std::int64_t, Slot> slots_;
 };
 
-/// Shared by the devices and communicators of all ranks of one run, which it outlives.
+/// The meetings of one run, shared by the devices and communicators of all its ranks, which it must
+/// outlive.
 class Fabric final : public RunContext {
  public:
   Fabric() = default;
@@ -72,8 +75,9 @@ class Fabric final : public RunContext {
 
   /// The instance of `group` whose lowest member is `first`.
   Meeting& group(GroupId group, Rank first, int size);
-  /// Messages from one rank to another; forward and backward ones never overtake each other's
-  /// counts, because they run on streams of their own.
+  /// The channel of messages from one rank to another. Forward and backward messages have channels
+  /// of their own, because they run on different streams and would otherwise be counted out of
+  /// order.
   Meeting& channel(Rank from, Rank to, bool backward);
 
   void fail(const Error& error) override;

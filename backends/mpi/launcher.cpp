@@ -7,8 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Only what the launchers of MPI set for each process. A batch system's variables (SLURM_NTASKS)
-/// are there in its scripts too, where a process is on its own.
+/// The variables that launchers of MPI set for each process. Those of a batch system (SLURM_NTASKS)
+/// are not used, because they are also set in its scripts, where a process is alone.
 constexpr const char* kLaunchers[][2] = {
     {"Open MPI", "OMPI_COMM_WORLD_SIZE"},
     {"MPICH", "PMI_SIZE"},

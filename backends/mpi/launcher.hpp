@@ -1,4 +1,5 @@
-// Launcher: whether mpirun, or what acts like it, has started this process as one of several.
+// Launcher: finds out whether mpirun, or a similar launcher, has started this process as one of
+// several.
 #pragma once
 
 #include <optional>
@@ -8,11 +9,11 @@ namespace lockstep {
 
 struct Launch {
   std::string launcher;  // "Open MPI"
-  std::string variable;  // of the environment, that told: "OMPI_COMM_WORLD_SIZE"
+  std::string variable;  // the environment variable that says so: "OMPI_COMM_WORLD_SIZE"
   int processes = 1;
 };
 
-/// None for a process on its own, also if mpirun has started just one.
+/// The launch that this process belongs to; nullopt if it is the only process, also under mpirun.
 std::optional<Launch> find_launch();
 
 }  // namespace lockstep

@@ -16,8 +16,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-constexpr std::int64_t kLargestMessage = 1 << 30;  // MPI counts in int
-constexpr std::size_t kLargestText = 1000;         // sent at once, without the receiver's help
+constexpr std::int64_t kLargestMessage = 1 << 30;  // bytes, because MPI counts in int
+constexpr std::size_t kLargestText = 1000;         // small enough to be sent without the receiver
 constexpr int kRoundsAwake = 64;                   // before the first sleep
 constexpr microseconds kShortestSleep{10}, kLongestSleep{200};
 constexpr std::chrono::seconds kFarewell{10};
@@ -29,7 +29,8 @@ std::string text_of(int code) {
   return {text, static_cast<std::size_t>(length)};
 }
 
-/// Open MPI's blocking calls keep a core busy, which ranks that compute need: wait by asking.
+/// Waits between two questions whether MPI is done. Open MPI's blocking calls would keep a core
+/// busy that ranks need to compute.
 class Pause {
  public:
   explicit Pause(Patience patience) : patience_(patience) {}
@@ -59,7 +60,7 @@ class MpiProcess final : public Process {
     if (found != 0) max_tag_ = *largest;
   }
 
-  /// The leader's clock, from about this moment on.
+  /// Makes now() the leader's clock, which begins at about this moment.
   Result<void> set_clock() {
     const auto shared = share_clock(*this, raw_clock);
     if (!shared) return shared.error();
@@ -109,7 +110,8 @@ class MpiProcess final : public Process {
       MPI_Request request = MPI_REQUEST_NULL;
       MPI_Isend(farewell_.data(), static_cast<int>(farewell_.size()), MPI_CHAR, peer, 0, failures_,
                 &request);
-      MPI_Request_free(&request);  // the text stays, and who does not get it is ended by end_all
+      // farewell_ outlives the request. A process that does not get the text is ended by end_all().
+      MPI_Request_free(&request);
     }
   }
 
@@ -123,11 +125,11 @@ class MpiProcess final : public Process {
   }
 
   void end_all(int exit_code) override {
-    // The leader hears of this process's failure, reports it and ends everything; only if it does
-    // not, this process has to.
+    // The leader learns of this process's failure, reports it and ends all processes. Only if it
+    // does not, this process ends them.
     const auto until = steady_clock::now() + kFarewell;
     while (index_ != 0 && steady_clock::now() < until) {
-      static_cast<void>(hear_failure());  // MPI sends the own one meanwhile
+      static_cast<void>(hear_failure());  // also lets MPI send this process's own failure
       std::this_thread::sleep_for(kLongestSleep);
     }
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -154,7 +156,7 @@ class MpiProcess final : public Process {
       if (done != 0) return !failure_.is_set();
       pause();
     }
-    for (MPI_Request& request : requests) {  // nothing is written into the buffers any more
+    for (MPI_Request& request : requests) {  // so that nothing is written into the buffers any more
       if (request == MPI_REQUEST_NULL) continue;
       MPI_Cancel(&request);
       MPI_Request_free(&request);
@@ -185,7 +187,7 @@ class MpiProcess final : public Process {
   SimTime clock_uncertainty_{};
   FirstError failure_;
   std::atomic_flag told_;  // this process has failed, or heard of another's failure
-  std::string farewell_;   // what it tells the others
+  std::string farewell_;   // the text of a failure that it sends to the others
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The processes that mpirun has started, as the Process of each.
+// MpiProcess: a Process for each of the processes that mpirun has started.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Initializes MPI: once in a process, from the main thread. All processes of the launch call it.
+/// Initializes MPI. All processes of the launch call it, each once and from its main thread.
 /// Errors: Unsupported if this binary was built without MPI, or if its MPI does not let several
 /// threads communicate; Device if the launcher belongs to another MPI than the binary.
 Result<std::unique_ptr<Process>> join_mpi(const Launch& launch);

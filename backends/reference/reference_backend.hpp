@@ -1,5 +1,5 @@
-// The reference backend: every kernel by its definition (backends/reference/kernels), one thread
-// per rank. It is slow by design, and what the other backends are compared with.
+// The reference backend: every kernel is computed by its definition (backends/reference/kernels),
+// with one thread per rank. It is slow by design. The other backends are compared with it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Trains on RunOptions::dataset, all ranks in this process.
+/// Makes the backend. It runs all ranks in this process.
 std::unique_ptr<Backend> make_reference_backend(const ExecutorOptions& options = {});
 
 }  // namespace lockstep

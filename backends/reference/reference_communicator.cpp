@@ -5,12 +5,12 @@
 namespace lockstep::reference {
 namespace {
 
-/// A transfer from its member's side, in the steps between which it waits for the others.
+/// One member's part in a transfer, divided into steps; between two steps it waits for the others.
 class Transfer {
  public:
   explicit Transfer(const local::Appointment& at) : at_(at) {}
 
-  /// Goes as far as the others let it; true at the end.
+  /// Takes as many steps as the others allow; returns true when the transfer has ended.
   bool operator()(OpTime& time) {
     if (next_ == Next::Post) {
       at_.meeting->post(at_.sequence, at_.position, at_.party);

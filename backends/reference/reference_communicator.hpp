@@ -8,15 +8,15 @@
 
 namespace lockstep::reference {
 
-/// One rank's end. A transfer is an op of the device's stream like any other.
+/// The communicator of one rank. A transfer is an op of the device's stream like any other.
 class ReferenceCommunicator final : public Communicator {
  public:
-  /// All three outlive the communicator; `device` is the one of `rank`.
+  /// `program`, `device` and `fabric` must outlive the communicator; `device` is that of `rank`.
   ReferenceCommunicator(const Program& program, Rank rank, ReferenceDevice& device,
                         local::Fabric& fabric)
       : device_(device), fabric_(fabric), appointments_(program, rank, fabric) {}
 
-  /// Errors as of Appointments::next.
+  /// Errors are those of Appointments::next().
   Result<void> enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype) override;
   void abort(const Error& reason) override { fabric_.fail(reason); }

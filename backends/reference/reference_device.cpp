@@ -104,7 +104,7 @@ Result<std::vector<OpTime>> ReferenceDevice::synchronize() {
       for (Queue& queue : queues_) queue.clear();
       return healthy.error();
     }
-    // Every stream waits for a peer, whose thread has the processor meanwhile.
+    // Every stream waits for a peer, so this thread leaves the processor to the peers' threads.
     if (!progress) std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   std::vector<OpTime> times;

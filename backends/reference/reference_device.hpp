@@ -1,5 +1,5 @@
-// ReferenceDevice: one rank on the thread that synchronizes it. It is as small as a device can be,
-// and the example of docs/device.md.
+// ReferenceDevice: one rank, run by the thread that calls synchronize(). It is as small as a device
+// can be, and the example of docs/device.md.
 #pragma once
 
 #include <array>
@@ -16,12 +16,13 @@
 
 namespace lockstep::reference {
 
-/// Streams are queues. Enqueueing only fills them; synchronize() runs whatever stands at the front
-/// of a queue and can go on, one op at a time, until all queues are empty. An op that has to wait
-/// (a transfer, whose peers are not there yet) therefore never holds up another stream.
+/// Streams are queues. Enqueueing only fills them; synchronize() runs what is at the front of a
+/// queue and can go on, one op at a time, until all queues are empty. An op that has to wait, such
+/// as a transfer whose peers are not there yet, therefore never holds up another stream.
 class ReferenceDevice final : public Device {
  public:
-  /// `program` and `context` outlive the device. Errors: OutOfMemory if the arena cannot be had.
+  /// `program` and `context` must outlive the device. Error OutOfMemory if the arena cannot be
+  /// allocated.
   static Result<std::unique_ptr<ReferenceDevice>> create(const Program& program, Rank rank,
                                                          RunContext& context);
 
@@ -40,8 +41,8 @@ class ReferenceDevice final : public Device {
   Result<void> wait(Stream waiter, OpId dependency) override;
   Result<std::vector<OpTime>> synchronize() override;
 
-  /// What an op does. It is called once the op is at the front of its stream and, as long as it
-  /// returns false, again: true says that the op has ended. It may move time.active.
+  /// What an op does. It is called when the op is at the front of its stream, and again until it
+  /// returns true, which says that the op has ended. It may change time.active.
   using Task = std::function<bool(OpTime& time)>;
   Result<void> enqueue_task(OpId id, Stream stream, Task task);
 
@@ -50,15 +51,15 @@ class ReferenceDevice final : public Device {
     std::byte bytes[64];
   };
   struct Item {
-    OpId op;    // what runs, or what is waited for
-    Task task;  // none: a wait
+    OpId op;    // the op that runs, or that is waited for
+    Task task;  // empty for a wait
     bool begun = false;
   };
   using Queue = std::deque<Item>;
   enum class State : std::uint8_t { NotEnqueued, Enqueued, Ended };
 
   ReferenceDevice(const Program& program, Rank rank, RunContext& context);
-  /// Lets the front of the queue go on; false if it cannot.
+  /// Lets the item at the front of the queue go on; false if it cannot.
   bool advance(Queue& queue);
   bool run(Item& item);
 

@@ -20,19 +20,19 @@ struct Cell {
   const std::uint32_t* order = nullptr;  // op ids of the stream
   std::uint32_t count = 0;
   std::uint32_t front = 0;       // the op that is next or running
-  std::uint32_t arrived = 0;     // receives only: [arrived, front) have left and not arrived
+  std::uint32_t arrived = 0;     // receives only: messages [arrived, front) are under way
   std::uint32_t rank = 0;        // simulated rank
-  std::uint32_t next = kNone;    // waiting or active in a collective: the member that came before
-  std::uint32_t leader = kNone;  // active: the cell that owns the activity's event
+  std::uint32_t next = kNone;    // in a collective: the member that came before this one
+  std::uint32_t leader = kNone;  // when active: the cell that owns the activity's event
   enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
-  std::int64_t last_arrival = 0;  // receives only: of the newest message under way
+  std::int64_t last_arrival = 0;  // receives only: when the newest message under way arrives
 };
 
 /// Progress of a running op whose rate can change.
 struct Activity {
-  double remaining = 0;  // ps at rate 1
+  double remaining = 0;  // in ps at rate 1
   double rate = 1;
-  std::int64_t since = 0;  // when `remaining` was true
+  std::int64_t since = 0;  // the time to which `remaining` refers
   std::uint32_t version = 0;
 };
 
@@ -40,8 +40,8 @@ struct SimRank {
   const Role* role = nullptr;
   const RolePlan* plan = nullptr;
   const std::int64_t* duration = nullptr;  // by function
-  OpTiming* times = nullptr;               // by op; end < 0: not ended
-  std::int32_t waits_for[16];              // by stream: op of this rank that its front waits for
+  OpTiming* times = nullptr;               // by op; end < 0 while the op has not ended
+  std::int32_t waits_for[16];              // by stream: the op of this rank its front op waits for
   Rank rank = 0;
   std::uint32_t device = 0;
   int running_calls = 0;
@@ -52,7 +52,7 @@ struct SimRank {
 struct Meeting {
   std::int32_t seq = 0;
   std::uint32_t arrivals = 0;
-  std::uint32_t last = kNone;  // newest arrival; the others follow by Cell::next
+  std::uint32_t last = kNone;  // the newest arrival; Cell::next leads to the others
 };
 
 class Engine {
@@ -139,7 +139,7 @@ class Engine {
   }
   std::uint32_t stream_of(std::uint32_t c) const { return c - cells_[c].rank * kNumStreams; }
 
-  /// The stream is free: starts its front op, or notes what it waits for.
+  /// Called when a stream is free: starts its front op, or notes what that op waits for.
   void advance(std::uint32_t c) {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
@@ -200,8 +200,8 @@ class Engine {
         .count();
   }
 
-  /// A message starts when the peer's opposite stream has its other end in front. Streams are in
-  /// order, so the front ops are the oldest unmatched messages of their channels.
+  /// A message starts when the other end of it is at the front of the peer's opposite stream.
+  /// Streams are in order, so the front ops are the oldest unmatched messages of their channels.
   void reach_peer(std::uint32_t c, const Op& op) {
     Cell& cell = cells_[c];
     const bool sends = op.kind == OpKind::Send;
@@ -218,7 +218,7 @@ class Engine {
     start(sender, message_time(cells_[sender]).second);
   }
 
-  /// Latency and transfer of the message in front of a sender, in ps.
+  /// Latency and time of transfer of the message at the front of a sender, in ps.
   std::pair<std::int64_t, std::int64_t> message_time(const Cell& sender) const {
     if (what_if_.ideal_network) return {0, 0};
     if (program_.p2p_latency.v >= 0) return {to_sim_time(program_.p2p_latency).count(), 0};
@@ -248,7 +248,7 @@ class Engine {
     Activity& activity = activities_[leader];
     activity.remaining = static_cast<double>(duration);
     activity.since = now_;
-    activity.rate = 0;  // set below, with the event
+    activity.rate = 0;  // retime() sets it, together with the event
     count(leader, 1);
     retime(leader);
   }
@@ -275,14 +275,15 @@ class Engine {
     }
   }
 
-  /// The front op of `c` has ended and so has its hold on the stream.
+  /// Called when the front op of `c` has ended, so that the stream is free.
   void finish(std::uint32_t c) {
     Cell& cell = cells_[c];
     end_op(ranks_[cell.rank], static_cast<std::int32_t>(cell.order[cell.front]));
     if (++cell.front < cell.count) ready_.push_back(c);
   }
 
-  /// A receive has its last byte on the way: the stream is free, the message is not yet there.
+  /// Called when the last byte of a receive's message has been sent: the stream is free, although
+  /// the message has not arrived yet.
   void leave(std::uint32_t c, std::int64_t latency) {
     Cell& cell = cells_[c];
     cell.last_arrival = std::max(cell.last_arrival, now_ + latency);
@@ -322,13 +323,15 @@ class Engine {
 
   // ------------------------------------------------ rates: shared devices and overlap
 
-  /// Work beside the device: neither slows it down nor is slowed by it. Where the device is its own
-  /// host and ranks share it, what the host computes counts like any computation.
+  /// Whether an op runs beside the device, so that neither slows the other. What the host computes
+  /// does, unless the device is its own host and ranks share it: then it counts like any
+  /// computation.
   bool is_aside(const Op& op) const {
     return is_copy(op.kind) || (op.stream == Stream::Host && !plan_.shared_devices);
   }
 
-  /// Adds `change` to what runs on the ranks of `leader`'s activity and re-times whom it slows.
+  /// Adds `change` to the count of what runs on the ranks of `leader`'s activity, and computes the
+  /// end of everything that it slows down or speeds up anew.
   void count(std::uint32_t leader, int change) {
     const OpKind kind = front_op(cells_[leader]).kind;
     if (is_aside(front_op(cells_[leader]))) return;

@@ -1,4 +1,4 @@
-// Engine: discrete-event run of one training step on a virtual clock; no trace, no files.
+// Engine: a discrete-event run of one training step on a virtual clock, without trace and files.
 #pragma once
 
 #include <cstdint>
@@ -12,49 +12,52 @@
 
 namespace lockstep::sim {
 
-/// active: the op is in front of its stream, its dependencies are met and its peers have arrived.
-/// [active, end) of the ops of one stream are disjoint: a message that travels while its
-/// predecessor on the stream is still under way has its `active` moved up to the predecessor's end.
+/// An op is active from when it is at the front of its stream, its dependencies have ended and its
+/// peers have arrived. The intervals [active, end) of the ops of one stream are disjoint: the
+/// `active` of a message that travels while its predecessor is still under way is the predecessor's
+/// end.
 struct OpTiming {
   SimTime active{}, end{};
 };
 
 struct Timeline {
-  std::vector<Rank> ranks;                         // simulated ones, ascending
+  std::vector<Rank> ranks;                         // the simulated ranks, ascending
   IndexVector<Rank, Rank> same_as;                 // by rank: the simulated rank that stands for it
   std::vector<IndexVector<OpId, OpTiming>> times;  // by position in `ranks`, then by op
-  SimTime makespan{};                              // the last end
-  std::int64_t num_ops = 0;                        // over the simulated ranks
+  SimTime makespan{};                              // the end of the op that ends last
+  std::int64_t num_ops = 0;                        // of all simulated ranks together
 };
 
 struct EngineOptions {
-  bool fold = true;  // simulate one rank of those that cannot differ
+  bool fold = true;  // simulate only one rank of those that cannot differ
 };
 
-/// When each op of a simulated rank was in front of its stream with its dependencies met: not later
-/// than `active`. Not stored, since it follows from the ends: the latest of the op before on the
-/// stream and of the ops in `after`.
+/// When each op of a simulated rank was at the front of its stream with its dependencies ended,
+/// which is not later than `active`. It is not stored, because it follows from the ends of other
+/// ops: it is the latest of those of the op before on the stream and of the ops in `after`.
 IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId, OpTiming>& times);
 
-/// Runs every stream's ops in id order from time 0:
-/// - call: function_time × straggler factor. Calls that run together on one device, of one rank's
-///   streams or of several ranks, more than
-///   concurrent_ranks of them, progress at concurrent_ranks / running each; not with given times
-///   (program.p2p_latency given), which hold whatever shares the device.
-/// - collective: active when all members are ready, then latency + transfer over the slowest link;
-///   matched within a group by sequence number in op order.
-/// - message: active when both sides are ready; occupies both streams for `transfer` and arrives
-///   `latency` later, in order, so that latencies of consecutive messages overlap.
-///   program.p2p_latency, where given, is the latency, with transfer 0.
-/// - host copy: bytes / host_bandwidth.
-/// - DeviceSpec::overlap_slowdown: calls of a rank that takes part in a running collective or
-///   transfer progress at 1 / slowdown, and so does a transfer one of whose ranks runs a call.
-///   Latency of messages and host copies are not slowed.
-/// Of ranks that do the same at the same time one is simulated, see fold_alike(); jitter, and ranks
-/// that share a device's throughput, tell all apart.
+/// Runs the ops of every stream in the order of their ids, from time 0. What an op takes:
+/// - A call takes function_time × the straggler's factor. If more than concurrent_ranks calls run
+///   on one device, whether of one rank's streams or of several ranks, each progresses at
+///   concurrent_ranks / running. Given times (program.p2p_latency is set) hold whatever shares the
+///   device.
+/// - A collective is active when all members are ready, and then takes latency + transfer over the
+///   slowest link. Collectives of a group are matched by their sequence number in op order.
+/// - A message is active when both sides are ready. It occupies both streams for the transfer and
+///   arrives the latency later, in order, so that latencies of consecutive messages overlap.
+///   program.p2p_latency, where set, is the latency; the transfer then takes no time.
+/// - A host copy takes bytes / host_bandwidth.
+/// - Calls of a rank that takes part in a running collective or message progress at
+///   1/overlap_slowdown (DeviceSpec), and so does a transfer of which a rank runs a call. Latencies
+///   of messages and host copies are not slowed down.
 ///
-/// Requires verify(program).empty(). Same input, same result, on any machine. Errors: Internal if
-/// the program gets stuck (names blocked ops) or a message is on a stream that is not for messages.
+/// Of the ranks that do the same at the same time only one is simulated (see fold_alike()). With
+/// jitter, or if ranks share a device's throughput, all are.
+///
+/// Requires verify(program).empty(). The same input gives the same result on any machine. Errors:
+/// Internal if the program gets stuck, naming the blocked ops, or if a message is on a stream that
+/// is not for messages.
 Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
                           const WhatIfSpec& what_if = {}, const EngineOptions& options = {});
 

@@ -11,13 +11,13 @@ namespace lockstep::sim {
 struct SimEvent {
   std::int64_t time = 0;      // ps
   std::uint32_t key = 0;      // 2 × cell + (1 for the arrival of a message)
-  std::uint32_t version = 0;  // of the cell's activity; an older one is stale
+  std::uint32_t version = 0;  // of the cell's activity; an event with an older version is stale
   friend bool operator<(const SimEvent& a, const SimEvent& b) {
     return a.time != b.time ? a.time < b.time : a.key < b.key;
   }
 };
 
-/// Binary min-heap. Equal events may be popped in any order.
+/// A binary min-heap. Equal events may be popped in any order.
 class EventHeap {
  public:
   bool empty() const { return events_.empty(); }

@@ -15,11 +15,11 @@ using Colours = IndexVector<Rank, std::uint64_t>;  // by rank
 
 constexpr std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return mix64(a ^ mix64(b)); }
 
-/// A group's sets of ranks that meet.
+/// The sets of ranks of one group that meet in its collectives.
 struct Sets {
   std::vector<std::vector<Rank>> ranks;
-  std::vector<std::uint64_t> links;          // by set; equal numbers are equal links
-  IndexVector<Rank, std::uint32_t> of_rank;  // of ranks whose role uses the group
+  std::vector<std::uint64_t> links;          // by set; equal numbers stand for equal links
+  IndexVector<Rank, std::uint32_t> of_rank;  // the set of each rank whose role uses the group
 };
 
 const RolePlan& role_of(const Program& program, const IndexVector<RoleId, RolePlan>& roles,
@@ -57,14 +57,15 @@ IndexVector<GroupId, Sets> sets_of_groups(const Program& program, const ClusterS
   return groups;
 }
 
-/// What tells ranks apart that have one colour: whom they meet, and over which links.
+/// Refines the colours once: ranks of one colour get different ones if they meet ranks of different
+/// colours, or meet them over different links.
 Colours refined(const Program& program, const ClusterSpec& cluster,
                 const IndexVector<RoleId, RolePlan>& roles,
                 const IndexVector<GroupId, Sets>& groups, const Colours& colours) {
   IndexVector<GroupId, std::vector<std::uint64_t>> met(groups.size());  // by group and set
   for (const GroupId g : groups.ids()) {
     for (std::size_t s = 0; s < groups[g].ranks.size(); ++s) {
-      std::uint64_t sum = 0;  // of any order
+      std::uint64_t sum = 0;  // does not depend on the order of the ranks
       for (const Rank r : groups[g].ranks[s]) sum += mix64(colours[r]);
       met[g].push_back(joined(sum, groups[g].links[s]));
     }

@@ -1,4 +1,4 @@
-// Folding of the simulator: ranks that cannot differ are simulated once.
+// Folding: finds ranks that cannot differ, so that the simulator runs only one of them.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,12 @@
 
 namespace lockstep::sim {
 
-/// The coarsest partition of the ranks in which those of one class have the same program and speed
-/// and, for each group and each peer, meet as many ranks of each class over equal links: what one
-/// of them does, all do at the same time. A straggler makes classes of its own, of those who wait
-/// for it, and of those who wait for them. (Colour refinement; Paige and Tarjan 1987. Colours are
-/// 64-bit hashes.) `roles`: by role of the program. Ranks must not share devices.
+/// Partitions the ranks into classes, as few as possible, so that the ranks of a class have the
+/// same program and speed and, for each group and each peer, meet equally many ranks of each class
+/// over equal links. Whatever one of them does, all do at the same time. A straggler is a class of
+/// its own, and those who wait for it are further classes, and those who wait for them. The method
+/// is colour refinement (Paige and Tarjan 1987); colours are 64-bit hashes. `roles` are by role of
+/// the program. Ranks must not share devices.
 Folding fold_alike(const Program& program, const ClusterSpec& cluster,
                    const IndexVector<RoleId, RolePlan>& roles, Rank straggler);
 

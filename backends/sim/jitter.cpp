@@ -9,7 +9,7 @@
 namespace lockstep::sim {
 namespace {
 
-/// Quantile of the distribution, scaled to mean 0 and variance 1; 0 < p < 1.
+/// The quantile of the distribution for 0 < p < 1, scaled to mean 0 and variance 1.
 double quantile(JitterDistribution distribution, double p) {
   switch (distribution) {
     case JitterDistribution::Uniform:

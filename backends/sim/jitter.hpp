@@ -1,4 +1,4 @@
-// Jitter: computation that does not take the same time twice.
+// Jitter: random variation of the time that computation takes.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lockstep::sim {
 
-/// What a call takes of its time: max(0, 1 + jitter z), z of mean 0 and variance 1, independent for
-/// every rank and op; a function of (seed, rank, op) alone.
+/// The factor by which the time of a call is multiplied: max(0, 1 + jitter z), where z has mean 0
+/// and variance 1 and is independent for every rank and op. It depends on (seed, rank, op) alone.
 double jitter_factor(const WhatIfSpec& what_if, Rank rank, std::uint32_t op);
 
 }  // namespace lockstep::sim

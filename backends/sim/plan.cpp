@@ -76,7 +76,7 @@ Folding identity(int world_size) {
   return folding;
 }
 
-/// Position of each rank's representative among the representatives.
+/// For each rank, the position of its representative among the representatives.
 IndexVector<Rank, std::uint32_t> simulated_index(const Folding& folding) {
   IndexVector<Rank, std::uint32_t> index(folding.representative_of.size());
   for (std::size_t i = 0; i < folding.representatives.size(); ++i) {
@@ -118,7 +118,7 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
   }
 }
 
-/// Most streams on which a rank's device has calls.
+/// On how many streams a rank's device has calls; the most of all roles.
 int computing_streams(const Program& program) {
   std::ptrdiff_t most = 0;
   for (const Role& role : program.roles) {
@@ -159,7 +159,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   if (what_if.straggler_rank < world_size && what_if.straggler_slowdown != 1) {
     plan.straggler = what_if.straggler_rank;
   }
-  // Given times (the synthetic model) hold whatever shares a device.
+  // The given times of the synthetic model hold whatever shares a device.
   const int ranks = std::min(cluster.ranks_per_device, world_size);
   plan.crowded_devices =
       program.p2p_latency.v < 0 &&

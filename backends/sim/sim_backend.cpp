@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Spans of one rank, by stream and then in op order, which is the order of begin.
+/// Adds the spans of one rank, by stream and then in op order, which is the order in which they
+/// begin.
 void add_spans(Trace& trace, Rank rank, const Role& role,
                const IndexVector<OpId, sim::OpTiming>& times) {
   std::array<std::size_t, kNumStreams + 1> next{};

@@ -1,4 +1,4 @@
-// SimBackend: runs a program on a cost model and a virtual clock.
+// SimBackend: runs a program on a virtual clock, with times from a cost model.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// One step is simulated whatever RunOptions::steps says (all steps are alike); the trace has no
-/// StepResults, and ranks that cannot differ share spans (Trace::same_as). The state of the result
-/// is empty. Deterministic to the byte.
+/// Simulates one step, whatever RunOptions::steps says, because all steps are alike. The trace has
+/// no StepResults, and ranks that cannot differ share spans (Trace::same_as). The state of the
+/// result is empty. The result is deterministic to the byte.
 class SimBackend final : public Backend {
  public:
   explicit SimBackend(const WhatIfSpec& what_if = {}) : what_if_(what_if) {}

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kHighestPort = 65535;
 
-/// The variable as a number of [least, most].
+/// The value of an environment variable, which must be a number in [least, most].
 Result<int> number(const char* name, int least, int most) {
   const char* text = std::getenv(name);
   if (text == nullptr) {

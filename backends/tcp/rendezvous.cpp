@@ -16,18 +16,18 @@ using std::chrono::steady_clock;
 
 constexpr std::array<char, 8> kMagic = {'l', 'o', 'c', 'k', 's', 't', 'e', 'p'};
 constexpr std::uint32_t kVersion = 1;
-constexpr std::chrono::seconds kForHello{5};  // a connection that says nothing is somebody else's
+constexpr std::chrono::seconds kForHello{5};  // a connection silent for so long is not one of ours
 constexpr std::uint32_t kLongestRefusal = 4096;
 
 struct Hello {
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;
   std::int32_t world_size = 0, rank = 0;
-  std::uint32_t port = 0;  // where it listens
+  std::uint32_t port = 0;  // at which it listens
   std::uint64_t run = 0;
 };
 
-/// Where a process listens: an IPv6 address, of IPv4 as ::ffff:a.b.c.d.
+/// Where a process listens, as an IPv6 address; an IPv4 address is written ::ffff:a.b.c.d.
 struct Place {
   std::array<std::uint8_t, 16> address{};
   std::uint32_t port = 0;
@@ -119,7 +119,7 @@ class Meeting {
             std::nullopt};
   }
 
-  /// Those above this one, in any order.
+  /// Accepts a connection from every process above this one, in whatever order they come.
   Result<void> accept_all() {
     for (int missing = launch_.world_size - 1 - launch_.rank; missing > 0;) {
       auto socket = accept_from(listener_, deadline_);
@@ -142,7 +142,7 @@ class Meeting {
     return {};
   }
 
-  /// Empty: welcome.
+  /// Why a process is refused; empty if it is welcome.
   std::string refusal_of(const Hello& hello) const {
     if (hello.version != kVersion) return "it is another version of this program";
     if (hello.run != hash_of(launch_.run)) return "it belongs to another launch";
@@ -192,11 +192,11 @@ class Meeting {
     if (!socket) return apart(0, socket.error());
     if (auto welcome = say_hello(*socket); !welcome) return apart(0, welcome.error());
     const auto bytes = std::as_writable_bytes(std::span(places_));
-    // The leader has a little longer than this process: it says who is missing.
+    // This process waits a little longer than the leader, which then can still say who is missing.
     if (auto got = socket->receive(bytes, deadline_ + kForHello); !got) {
       return apart(0, got.error());
     }
-    // Who reached the leader by its loopback is on its machine.
+    // A process that reached the leader by a loopback address is on the leader's machine.
     for (Place& place : places_) {
       if (address_of(place).is_loopback()) place.address = place_of(socket->peer(), 0).address;
     }

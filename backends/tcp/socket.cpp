@@ -25,7 +25,7 @@ constexpr milliseconds kLongestAttempt{2000};
 
 std::string reason() { return std::strerror(errno); }
 
-/// False once the deadline has passed without it.
+/// Waits for `event` on `fd`; false if the deadline passes first.
 bool wait_for(int fd, short event, Deadline deadline) {
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
@@ -46,7 +46,7 @@ const sockaddr* as_sockaddr(const Address& address) {
   return reinterpret_cast<const sockaddr*>(&address.bytes);
 }
 
-/// One attempt; not open if nobody listens there.
+/// Tries once to connect; the result is not open if nobody listens there.
 Socket try_connect(const Address& address, Deadline deadline) {
   Socket socket(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.open()) return {};
@@ -160,7 +160,7 @@ Result<Socket> listen_at(int port) {
   const auto fail = [port] {
     return device("cannot listen at port " + std::to_string(port) + ": " + reason());
   };
-  // IPv6 takes both; where it is switched off, IPv4.
+  // An IPv6 socket also accepts IPv4. Where IPv6 is switched off, an IPv4 socket is made.
   Address any;
   Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.open()) {
@@ -174,7 +174,7 @@ Result<Socket> listen_at(int port) {
     any.bytes.ss_family = AF_INET;
     any.length = sizeof(sockaddr_in);
   }
-  const int on = 1;  // a port whose last connections are still winding down
+  const int on = 1;  // lets a port be taken whose last connections have not quite ended
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   any.set_port(static_cast<std::uint16_t>(port));
   if (::bind(socket.fd(), as_sockaddr(any), any.length) != 0) return fail();

@@ -16,7 +16,7 @@ namespace lockstep::tcp {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// An address with its port, as the system calls take it.
+/// An address with a port, in the form that system calls take.
 struct Address {
   sockaddr_storage bytes{};
   socklen_t length = 0;
@@ -26,7 +26,7 @@ struct Address {
   std::string text() const;  // "10.0.0.3:29500"
 };
 
-/// ErrorKind::Device.
+/// An error of kind Device.
 Error device(const std::string& message);
 
 class Socket {
@@ -45,7 +45,7 @@ class Socket {
   Address local() const;  // requires open()
   Address peer() const;   // requires a connection
 
-  /// All bytes. Error Device: the deadline has passed, or the connection is gone.
+  /// Send or receive all of `bytes`. Error Device if the deadline passes or the connection ends.
   Result<void> send(std::span<const std::byte> bytes, Deadline deadline);
   Result<void> receive(std::span<std::byte> bytes, Deadline deadline);
 
@@ -54,12 +54,13 @@ class Socket {
   int fd_ = -1;
 };
 
-/// On all of this machine's addresses; port 0: any. Error Device, naming the port.
+/// A socket that listens at `port` on all addresses of this machine; port 0 lets the system choose
+/// one. Error Device, naming the port.
 Result<Socket> listen_at(int port);
-/// The next connection; none is open if the deadline passes. Error Device.
+/// Accepts the next connection; the result is not open if the deadline passes first. Error Device.
 Result<Socket> accept_from(const Socket& listener, Deadline deadline);
-/// Tries again until something listens there. Error Device after the deadline, naming the address;
-/// InvalidSpec for a name that stands for no address.
+/// Connects, and tries again until somebody listens there. Errors: Device after the deadline,
+/// naming the address; InvalidSpec for a name that stands for no address.
 Result<Socket> connect_to(const std::string& host, int port, Deadline deadline);
 Result<Socket> connect_to(const Address& address, Deadline deadline);
 

@@ -26,15 +26,15 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using tcp::Socket;
 
-constexpr milliseconds kLook{50};         // how often who waits for the network looks for a failure
+constexpr milliseconds kLook{50};         // between two looks for a failure while waiting
 constexpr std::int64_t kBlock = 1 << 18;  // bytes that are received at a time
 constexpr std::chrono::seconds kFarewell{10};
 
 enum class Kind : std::int32_t {
   Data,
-  Failure,  // of the sender's: kind and text
-  Bye,      // the sender has finished; nothing else comes
-  End,      // the leader's: exit with this code
+  Failure,  // the sender has failed: kind and text of its error
+  Bye,      // the sender has finished and sends nothing else
+  End,      // the leader tells the receiver to exit with this code
 };
 
 struct Header {
@@ -43,12 +43,12 @@ struct Header {
   std::int64_t bytes = 0;
 };
 
-/// Somebody waits for a message.
+/// A receive that waits for its message.
 struct Posted {
   std::byte* data = nullptr;
   std::int64_t bytes = 0;
   bool done = false;
-  bool busy = false;  // the reader writes into `data`
+  bool busy = false;  // the reader thread is writing into `data`
 };
 
 bool ready(int fd, short event) {
@@ -62,10 +62,10 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 struct Peer {
   Socket socket;
   std::string name;     // "process 2 (10.0.0.3:40112)"
-  std::thread reader;   // the only one to receive
-  std::mutex writing;   // one message at a time
-  bool broken = false;  // under `writing`: a message was cut off, nothing can follow it
-  std::mutex mutex;     // of what follows
+  std::thread reader;   // the only thread that receives
+  std::mutex writing;   // held while a message is sent
+  bool broken = false;  // guarded by `writing`: a message was cut off, so nothing can follow it
+  std::mutex mutex;     // guards what follows
   std::condition_variable changed;
   std::map<std::int32_t, std::deque<Posted*>> posted;  // by tag
   std::map<std::int32_t, std::deque<std::vector<std::byte>>> arrived;
@@ -136,7 +136,7 @@ class TcpProcess final : public Process {
     for (auto& peer : peers_) {
       if (!peer->socket.open()) continue;
       ::shutdown(peer->socket.fd(), SHUT_WR);
-      peer->reader.join();  // the other one does the same
+      peer->reader.join();  // it ends, because the other process shuts down its side, too
     }
     return {};
   }
@@ -150,8 +150,8 @@ class TcpProcess final : public Process {
         if (peer->socket.open()) ::shutdown(peer->socket.fd(), SHUT_WR);
       }
     }
-    // The leader hears of a failure, reports it and ends the others: those wait for its word, it
-    // for their leaving.
+    // The leader learns of a failure, reports it and ends the others. They wait for its message,
+    // and it waits until they have left.
     const auto until = steady_clock::now() + kFarewell;
     for (auto& peer : peers_) {
       if (!peer->socket.open() || (index_ != 0 && peer != peers_.front())) continue;
@@ -173,7 +173,8 @@ class TcpProcess final : public Process {
 
   // ---------------------------------------------------------------- sending
 
-  /// Data stop at a failure, which is what the connection is for then.
+  /// Sends bytes. A message of data is cut off at a failure, because the connection is then needed
+  /// to tell of the failure.
   bool send_bytes(Peer& peer, const void* from, std::int64_t bytes, bool data) {
     const auto* at = static_cast<const std::byte*>(from);
     const auto until = steady_clock::now() + kFarewell;
@@ -248,7 +249,7 @@ class TcpProcess final : public Process {
     std::unique_lock lock(from.mutex);
     from.changed.wait(lock, [&] { return posted.done || failure_.is_set(); });
     if (posted.done) return true;
-    from.changed.wait(lock, [&] { return !posted.busy; });  // it lets go: the run has failed
+    from.changed.wait(lock, [&] { return !posted.busy; });  // the reader stops after a failure
     auto& all = from.posted[tag];
     all.erase(std::remove(all.begin(), all.end(), &posted), all.end());
     return posted.done;
@@ -261,7 +262,7 @@ class TcpProcess final : public Process {
     }
   }
 
-  /// False: the connection has ended, and `why`.
+  /// Reads bytes; false if the connection has ended, and `why` then says the reason.
   bool read_bytes(Peer& peer, void* to, std::int64_t bytes, std::string& why) {
     auto* at = static_cast<std::byte*>(to);
     while (bytes > 0) {
@@ -318,7 +319,7 @@ class TcpProcess final : public Process {
     wake_all();
   }
 
-  /// Into the buffer of who waits for it, or else into one of its own.
+  /// Reads a message into the buffer of the receive that waits for it, or else into one of its own.
   bool read_data(Peer& peer, const Header& header, std::string& why) {
     std::unique_lock lock(peer.mutex);
     auto& waiting = peer.posted[header.tag];
@@ -335,7 +336,7 @@ class TcpProcess final : public Process {
     std::vector<std::byte> bytes(static_cast<std::size_t>(header.bytes));
     if (!read_bytes(peer, bytes.data(), header.bytes, why)) return false;
     lock.lock();
-    // Somebody may have come for it meanwhile.
+    // A receive may have been posted meanwhile.
     auto& come = peer.posted[header.tag];
     if (come.empty() || failure_.is_set()) {
       peer.arrived[header.tag].push_back(std::move(bytes));
@@ -351,7 +352,8 @@ class TcpProcess final : public Process {
     return true;
   }
 
-  /// Once the run has failed nothing is written any more: the rest is dropped.
+  /// Reads a message into the buffer of `posted`. Once the run has failed, nothing more is written
+  /// there, and the rest of the message is dropped.
   bool read_posted(Peer& peer, std::int64_t bytes, Posted& posted, std::string& why) {
     std::int64_t at = 0;
     bool well = true;
@@ -380,7 +382,7 @@ class TcpProcess final : public Process {
   }
 
   int index_ = 0;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by index; the own one is never connected
+  std::vector<std::unique_ptr<Peer>> peers_;  // by index; this process's own is not connected
   SimTime zero_{};                            // raw_clock() of this process when now() is 0
   SimTime clock_uncertainty_{};
   FirstError failure_;
@@ -395,8 +397,8 @@ Result<std::unique_ptr<Process>> join_tcp(const TcpLaunch& launch) {
   auto sockets = tcp::meet(launch);
   if (!sockets) return sockets.error();
   auto process = std::make_unique<TcpProcess>(launch, std::move(*sockets));
-  // Where another process has failed already, this one has joined all the same: it is the run that
-  // ends, by end_all(), with one exit code.
+  // If another process has failed already, this one still counts as joined: the run then ends by
+  // end_all(), with one exit code for all.
   const Result<void> set = process->set_clock();
   if (!set && !process->failure().is_set()) return set.error();
   return std::unique_ptr<Process>(std::move(process));

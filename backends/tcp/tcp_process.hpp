@@ -1,4 +1,5 @@
-// The processes that torchrun has started, as the Process of each: connected by TCP, no MPI.
+// TcpProcess: a Process for each of the processes that torchrun has started; they are connected by
+// TCP and need no MPI.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 
 namespace lockstep {
 
-/// Blocks until all processes of the launch are connected. Errors as tcp::meet.
+/// Blocks until all processes of the launch are connected. Errors are those of tcp::meet().
 Result<std::unique_ptr<Process>> join_tcp(const TcpLaunch& launch);
 
 }  // namespace lockstep

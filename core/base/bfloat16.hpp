@@ -1,4 +1,4 @@
-// bfloat16: storage only; arithmetic is done in float.
+// bfloat16: a type for storage only; arithmetic is done in float.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@ struct bfloat16 {
   std::uint16_t bits = 0;
 
   bfloat16() = default;
-  /// Round to nearest, ties to even, as hardware does; infinities and NaNs stay what they are.
+  /// Rounds to nearest, ties to even, as hardware does; infinities and NaNs stay what they are.
   explicit bfloat16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const bool is_nan = (wide & 0x7fffffffU) > 0x7f800000U;

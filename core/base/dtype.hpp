@@ -1,4 +1,4 @@
-// DType: element types of tensors.
+// DType: the element type of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ constexpr std::int64_t size_of(DType t) {
   return 0;
 }
 
-/// Type of sums and statistics over elements of type `t`: never narrower than float32.
+/// The type of sums and statistics over elements of type `t`; never narrower than float32.
 constexpr DType sum_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
 /// torchtitan's spelling ("float32", "bfloat16", …).

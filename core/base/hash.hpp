@@ -1,5 +1,5 @@
-// 64-bit FNV-1a (Fowler, Noll, Vo): the one hash of texts. Stable on every machine, not
-// cryptographic.
+// fnv1a: the project's hash of texts, 64-bit FNV-1a (Fowler, Noll, Vo). It is the same on every
+// machine, and not cryptographic.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Ids: indices into the pools of a program. Two kinds of id never mix.
+// Ids: indices into the lists of a program, each kind a type of its own, so that they cannot be
+// mixed up.
 #pragma once
 
 #include <compare>

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// Functions that GPU kernels call, too.
+// Marks functions that GPU kernels call, too.
 #if defined(__CUDACC__)
 #define LOCKSTEP_ANYWHERE __host__ __device__
 #else

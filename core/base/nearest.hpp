@@ -1,4 +1,4 @@
-// Nearest valid name for a misspelt one, for error messages.
+// nearest: finds the valid name that a misspelt one probably means, for error messages.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 namespace lockstep {
 
 /// The candidate with the least edit distance (Damerau-Levenshtein, case-insensitive) to `name`;
-/// empty when nothing is close (distance above max(2, half the length)). Ties: the first.
+/// empty when nothing is close (distance above max(2, half the length)). Of equally near candidates
+/// the first is taken.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace lockstep

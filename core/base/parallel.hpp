@@ -1,4 +1,4 @@
-// parallel_for: independent pieces of work on a few threads.
+// parallel_for: runs independent pieces of work on a few threads.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// Calls body(i) once for every i in [0, count) on `threads` threads, the caller's among them, in
-/// the order of i; returns when all have returned. `body` is called by several threads at once.
+/// Calls body(i) once for every i in [0, count) on `threads` threads, of which the caller's is one;
+/// returns when all calls have returned. The calls begin in the order of i, but several run at
+/// once.
 template <class Body>
 void parallel_for(std::size_t count, int threads, const Body& body) {
   std::atomic<std::size_t> next = 0;

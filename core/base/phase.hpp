@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Forward, full backward, backward for input, backward for weight, recompute, optimizer, anything
-/// else. The first letters are those of torch.distributed.pipelining.
+/// Forward, full backward, backward for input, backward for weight, recompute, optimizer, and
+/// anything else. The letters F, B, I and W are those of torch.distributed.pipelining.
 enum class Phase : std::uint8_t { F, B, I, W, R, O, None };
 
 constexpr std::string_view to_string(Phase phase) {

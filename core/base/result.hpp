@@ -1,5 +1,6 @@
-// Result: a value or an Error. Library code never exits, aborts or returns a null pointer for a
-// fault of the user's; an error names the user's line if the user can fix it, ours if not.
+// Result: a value or an Error. For a mistake of the user, library code never exits, aborts or
+// returns a null pointer. An error names the line of the user's file if the user can mend it, else
+// the line of this code.
 #pragma once
 
 #include <optional>
@@ -34,15 +35,15 @@ struct Error {
   int raised_line = __builtin_LINE();
 };
 
-/// A fault of the user's that stands in no line of a file: ErrorKind::InvalidSpec.
+/// The Error (ErrorKind::InvalidSpec) for a mistake of the user that stands in no line of a file.
 Error invalid(std::string message, const char* file = __builtin_FILE(),
               int line = __builtin_LINE());
 
 /// "file:line:column: message"; internal errors also say where they were raised.
 std::string to_string(const Error& error);
 
-/// The documented exit code of the command line: 2 user input, 3 out of memory, 4 device,
-/// 5 an [expect] failed, 70 our bug.
+/// The exit code of the command line, as documented: 2 for user input, 3 out of memory, 4 device,
+/// 5 an [expect] that failed, 70 a fault of Lockstep.
 int exit_code(ErrorKind kind);
 
 template <class T>

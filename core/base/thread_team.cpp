@@ -15,7 +15,7 @@ struct ThreadTeam::State {
   std::atomic<std::uint32_t> generation{0};
   std::atomic<int> busy{0};
   bool stop = false;
-  // What is under way; written before `generation` moves, read after.
+  // The body that is running. It is written before `generation` changes and read after that.
   const std::function<void(int)>* body = nullptr;
 
   void work(int member) {
@@ -71,7 +71,7 @@ void ThreadTeam::parallel_for(std::int64_t n, std::int64_t grain,
     body(0, n);
     return;
   }
-  // By one reference, so that the function below needs no memory of its own.
+  // The loop is captured by one reference below, so that std::function allocates no memory.
   const auto part_of_loop = [this, n, grain, &body](int part) {
     const std::int64_t chunks = (n + grain - 1) / grain;
     const std::int64_t begin = std::min(n, chunks * part / size() * grain);

@@ -1,5 +1,5 @@
-// ThreadTeam: threads that live as long as the team and work together when they are asked to: the
-// ranks of a run, the threads of a rank's kernels, those of a search.
+// ThreadTeam: threads that live as long as the team and work together when they are asked to. A run
+// has a team for its ranks, a rank one for its kernels, a search one for its layouts.
 #pragma once
 
 #include <cstdint>

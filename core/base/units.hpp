@@ -1,4 +1,4 @@
-// Units: one type per dimension; only operators that mean something exist.
+// Units: one type per physical dimension. Only operators that mean something exist.
 #pragma once
 
 #include <chrono>

@@ -62,7 +62,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
   };
 }
 
-/// Kernels of a residual network on images of as many positions as `tokens`, `width` channels.
+/// Kernels of a residual network with `width` channels on images of as many positions as `tokens`.
 std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
   using K = KernelKind;
   std::int64_t side = 1;

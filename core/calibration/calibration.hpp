@@ -1,4 +1,4 @@
-// Calibration: which kernels a real backend measures, and how measurements become the efficiency
+// Calibration: says which kernels a backend measures, and makes of the measurements the efficiency
 // curves that the cost model reads.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// A kernel whose i-th operand, inputs first, is all of formal i; optional operands are absent but
-/// for the first `optional_inputs` and `optional_outputs`.
+/// A kernel whose i-th operand, inputs first, is the whole of formal buffer i. Of the optional
+/// operands only the first `optional_inputs` and `optional_outputs` are present.
 Kernel calibration_kernel(KernelKind kind, DType dtype, const std::vector<std::int64_t>& dims,
                           const std::vector<double>& scalars = {}, int optional_inputs = 0,
                           int optional_outputs = 0);
@@ -21,9 +21,9 @@ Kernel calibration_kernel(KernelKind kind, DType dtype, const std::vector<std::i
 /// images of as many positions with `width` channels.
 std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::int64_t width);
 
-/// Adds what was measured for a kernel: `seconds` for one run, launch included. Requires the
-/// device's first peak, memory bandwidth and launch overhead. Points of a curve closer than 20 %
-/// become one (their geometric neighbours say the same, and a curve needs ascending times).
+/// Adds a measurement of `kernel` to its curve: one run took `seconds`, launch included. Requires
+/// the device's first peak, memory bandwidth and launch overhead. Points of a curve that are closer
+/// than 20 % become one, because near neighbours say the same and a curve needs ascending times.
 void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds);
 
 }  // namespace lockstep

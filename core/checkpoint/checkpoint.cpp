@@ -22,7 +22,7 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kLatestFile = "latest";
 constexpr std::string_view kStepPrefix = "step-";
 
-/// "adam_m.x" -> "x"; empty: not an optimizer tensor.
+/// The parameter of an optimizer tensor: "adam_m.x" gives "x"; empty if `name` is another tensor's.
 std::string_view parameter_of(std::string_view name) {
   for (std::string_view prefix : {"adam_m.", "adam_v."}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
@@ -30,7 +30,7 @@ std::string_view parameter_of(std::string_view name) {
   return {};
 }
 
-/// A decimal count and nothing else.
+/// The number that `text` is; nullopt unless it is a decimal count and nothing else.
 std::optional<int> parse_step(std::string_view text) {
   int step = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), step);
@@ -54,7 +54,8 @@ Result<void> write_latest(const fs::path& directory, const std::string& name) {
   return {};
 }
 
-/// The folder with model.safetensors that `directory` means.
+/// The folder with model.safetensors that `directory` means: itself, or the one that its `latest`
+/// names.
 Result<fs::path> resolve(const fs::path& directory) {
   std::error_code code;
   if (fs::exists(directory / kModelFile, code)) return directory;
@@ -154,7 +155,7 @@ Result<TrainingState> load_checkpoint(const std::string& directory) {
   if (!model) return model.error();
   TrainingState state;
   state.tensors = std::move(model->tensors);
-  if (!model->metadata.contains("step")) return state;  // weights of another tool
+  if (!model->metadata.contains("step")) return state;  // the weights come from another tool
   const Result<int> step = step_of(*model, model_path);
   if (!step) return step.error();
   state.step = *step;

@@ -1,11 +1,10 @@
-// checkpoint: a TrainingState on disk. The state is whole (unsharded) and by parameter name, so any
-// mesh can resume what any other one saved.
+// Checkpoint: a TrainingState on disk. Its tensors are whole (unsharded) and named after
+// parameters, so that any mesh can resume what any other one saved.
 //
 //   DIRECTORY/step-120/model.safetensors       parameters
 //   DIRECTORY/step-120/optimizer.safetensors   adam_m.<parameter>, adam_v.<parameter>
 //   DIRECTORY/latest                           "step-120": the newest complete checkpoint
-//
-// Both files carry the step in their metadata; a pair that disagrees is refused.
+// Both files carry the step in their metadata; a pair whose steps differ is refused.
 #pragma once
 
 #include <string>
@@ -16,14 +15,15 @@
 namespace lockstep {
 
 /// Writes DIRECTORY/step-N, N = state.step, and makes it the latest; creates DIRECTORY if needed.
-/// Everything is written under another name and renamed when it is on the disk, so a crash leaves
-/// the previous checkpoint usable; an older step-N is kept as step-N.old until it is replaced.
-/// Error InvalidSpec: it cannot be written there.
+/// Everything is written under another name and renamed when it is on the disk, so that a crash
+/// leaves the previous checkpoint usable. An older step-N is kept as step-N.old until it is
+/// replaced.
+/// Error InvalidSpec if the folder cannot be written.
 Result<void> save_checkpoint(const TrainingState& state, const std::string& directory);
 
-/// `directory`: a step-N folder, or a folder that holds `latest`. Weights of another tool
-/// (model.safetensors without a step) load as step 0 without optimizer state. Errors as for
-/// read_safetensors; InvalidSpec if there is no checkpoint.
+/// Reads a step-N folder, or the newest checkpoint of a folder that holds `latest`. Weights of
+/// another tool (model.safetensors without a step) load as step 0 without optimizer state. Errors:
+/// those of read_safetensors; InvalidSpec if there is no checkpoint.
 Result<TrainingState> load_checkpoint(const std::string& directory);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// The reference implementation's limit: a longer header is a broken length, not a model.
+// The limit of the reference implementation. A header that claims to be longer has a broken length.
 constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 8;
@@ -59,7 +59,7 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;  // bytes from the end of the header
 };
 
-/// dtype size × shape; nullopt: a negative extent or a product beyond int64.
+/// The size of a tensor's data; nullopt if an extent is negative or the product exceeds int64.
 std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   auto bytes = static_cast<std::uint64_t>(size_of(dtype));
@@ -72,7 +72,7 @@ std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64
   return bytes;
 }
 
-/// One file being read; every fault names it.
+/// Reads one file; every error names it.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {}
@@ -80,7 +80,7 @@ class Reader {
   Result<SafetensorsFile> read() {
     in_.open(path_, std::ios::binary | std::ios::ate);
     const std::streamoff size = in_ ? static_cast<std::streamoff>(in_.tellg()) : -1;
-    // A folder opens, too, and reports the largest offset there is.
+    // A folder can be opened, too; it reports the largest possible offset as its size.
     if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {
       return Error{ErrorKind::InvalidSpec, path_ + ": cannot be read", {}};
     }
@@ -136,7 +136,7 @@ class Reader {
     return parse_header(text);
   }
 
-  /// nlohmann keeps the last of two equal keys; here a name that occurs twice is a fault.
+  /// Parses the header and refuses a name that occurs twice; nlohmann would keep the last of them.
   Result<json> parse_header(const std::string& text) const {
     std::vector<std::set<std::string>> keys;  // of the open objects
     std::string duplicate;
@@ -229,13 +229,13 @@ class Reader {
     return entry;
   }
 
-  /// `value[key]` as a list of integers >= 0; nullopt: it is something else.
+  /// `value[key]` as a list of integers >= 0; nullopt if it is anything else.
   static std::optional<std::vector<std::int64_t>> counts(const json& value, const char* key) {
     const auto list = value.find(key);
     if (list == value.end() || !list->is_array()) return std::nullopt;
     std::vector<std::int64_t> result;
     for (const json& item : *list) {
-      // The parser stores every integer without a sign as unsigned; "-0" is none of ours.
+      // The parser stores every integer without a sign as unsigned. "-0" is refused.
       if (!item.is_number_unsigned() ||
           item.get<std::uint64_t>() >
               static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
@@ -246,7 +246,7 @@ class Reader {
     return result;
   }
 
-  /// Sorts by offset; the data must be covered once, from its first byte to its last.
+  /// Sorts the entries by offset and checks that they cover each byte of the data exactly once.
   Result<void> check_layout(std::vector<Entry>& entries) const {
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
       return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -274,7 +274,8 @@ class Reader {
   std::uint64_t data_size_ = 0;
 };
 
-/// Closing a file only hands it to the kernel: a rename could reach the disk before the data.
+/// Waits until a file is on the disk. Closing a file only hands its data to the kernel, so that a
+/// later rename could reach the disk before them.
 bool sync_to_disk(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;

@@ -1,7 +1,8 @@
-// safetensors: tensors by name in one file, readable by everyone else's tools.
-// Format (github.com/huggingface/safetensors, README "Format"): u64 little-endian header length; a
-// JSON object name -> {dtype, shape, data_offsets [begin, end)}, with free text under
-// "__metadata__"; the data, without holes. Offsets count from the end of the header.
+// safetensors: tensors by name in one file, in a format that other tools read, too
+// (github.com/huggingface/safetensors, README "Format"). A file consists of the length of the
+// header (u64, little-endian); the header, a JSON object name -> {dtype, shape, data_offsets
+// [begin, end)} with free text under "__metadata__"; and the data, without holes. Offsets count
+// from the end of the header.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@ namespace lockstep {
 
 struct SafetensorsFile {
   std::map<std::string, Tensor> tensors;
-  std::map<std::string, std::string> metadata;  // "__metadata__"
+  std::map<std::string, std::string> metadata;  // the free text under "__metadata__"
 };
 
 struct NamedTensor {
@@ -25,13 +26,13 @@ struct NamedTensor {
 };
 
 /// Writes a new file, or over an old one, and waits until it is on the disk. The header is padded
-/// with spaces to a multiple of 8 bytes and wider types come first, so every tensor is aligned to
-/// its element. Requires distinct UTF-8 names and data as long as dtype and shape say. Error
-/// InvalidSpec: the file cannot be written.
+/// with spaces to a multiple of 8 bytes and wider types come first, so that every tensor is aligned
+/// to the size of its elements. Requires distinct UTF-8 names, and data as long as dtype and shape
+/// say. Error InvalidSpec if the file cannot be written.
 Result<void> write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                                const std::map<std::string, std::string>& metadata);
 
-/// Reads a whole file and trusts none of it. Errors name the file and the tensor: InvalidSpec if it
+/// Reads a whole file and checks all of it. Errors name the file and the tensor: InvalidSpec if it
 /// cannot be opened, Unsupported for an element type that DType lacks, Parse for everything else
 /// (no or bad header, duplicate names, offsets that overlap, leave holes, lie outside the file or
 /// disagree with the shape, a truncated file).

@@ -1,4 +1,5 @@
-// ClusterSpec: where to train. Devices, nodes and links, with the figures a cost model needs.
+// ClusterSpec: where to train, that is, devices, nodes and links with the figures that the cost
+// model needs.
 #pragma once
 
 #include <string>
@@ -17,8 +18,9 @@ struct EfficiencyPoint {
   bool operator==(const EfficiencyPoint&) const = default;
 };
 
-/// Measured efficiency of one kernel kind (its name in the program text, "gemm"), by roofline
-/// time, ascending. Between points: linear in log(ideal); outside: the nearest point.
+/// Measured efficiency of one kind of kernel, named as in the program text ("gemm"), by ascending
+/// roofline time. Between two points the efficiency is linear in log(ideal); outside them it is
+/// that of the nearest point.
 struct EfficiencyCurve {
   std::string kernel;
   std::vector<EfficiencyPoint> points;
@@ -33,22 +35,26 @@ struct PeakRate {
 
 struct DeviceSpec {
   std::string name;
-  Bytes memory;                     // capacity
+  Bytes memory;                     // capacity; 0: unknown, and no limit
   std::vector<PeakRate> peaks;      // dense peak, matrix units included, per compute unit
   BytesPerSecond memory_bandwidth;  // per compute unit
   Seconds launch_overhead;          // fixed cost of one kernel
-  int concurrent_ranks = 1;         // ranks that compute at full rate together (cores of a CPU);
-                                    // above that they share the device's throughput fairly
+  /// How many ranks compute at full rate together: compute units, such as the cores of a CPU. More
+  /// ranks share the device's throughput fairly.
+  int concurrent_ranks = 1;
   std::vector<EfficiencyCurve> efficiency;
-  double overlap_slowdown = 1.0;  // compute and communication that overlap both take this factor
-  BytesPerSecond host_bandwidth;  // device <-> host copies, in each direction
-  BytesPerSecond host_memory_bandwidth;  // a device's part of its host's memory bandwidth, for what
-                                         // the host computes; 0: the device is the host
-  double dollars_per_hour = 0;           // 0: unknown
+  /// Compute and communication that overlap both take this times as long.
+  double overlap_slowdown = 1.0;
+  BytesPerSecond host_bandwidth;  // of copies between device and host, in each direction
+  /// A device's part of its host's memory bandwidth, which limits what the host computes for it.
+  /// 0 if the device is the host.
+  BytesPerSecond host_memory_bandwidth;
+  double dollars_per_hour = 0;  // 0: unknown
   bool operator==(const DeviceSpec&) const = default;
 };
 
-/// A link as one rank sees it: alpha-beta.
+/// A link as one rank sees it. A transfer takes the latency plus its bytes over the bandwidth (the
+/// alpha-beta model).
 struct LinkSpec {
   BytesPerSecond bandwidth;  // one direction
   Seconds latency;
@@ -59,7 +65,7 @@ struct ClusterSpec {
   std::string name;
   int nodes = 1;
   int devices_per_node = 1;
-  int ranks_per_device = 1;  // above 1: logical ranks share a device (threads on one CPU)
+  int ranks_per_device = 1;  // above 1, several ranks share a device (threads on one CPU)
   DeviceSpec device;
   LinkSpec intra_node;
   LinkSpec inter_node;

@@ -1,4 +1,4 @@
-// WhatIfSpec: counterfactuals about a cluster that the simulator applies, and no other backend.
+// WhatIfSpec: changes to a cluster, to ask what would be if. Only the simulator applies them.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@ enum class JitterDistribution { Normal, Uniform, Exponential };
 
 struct WhatIfSpec {
   bool ideal_network = false;     // transfers take no time
-  double bandwidth_factor = 1;    // every link's bandwidth times this
+  double bandwidth_factor = 1;    // multiplies the bandwidth of every link
   int straggler_rank = -1;        // -1: none
-  double straggler_slowdown = 1;  // that rank's kernels take this factor
-  // Every call of every rank takes max(0, 1 + jitter z) of its time, z of mean 0 and variance 1.
+  double straggler_slowdown = 1;  // that rank's kernels take this times as long
+  // Every call of every rank takes max(0, 1 + jitter z) times as long, where z is random with mean
+  // 0 and variance 1.
   double jitter = 0;
   JitterDistribution jitter_distribution = JitterDistribution::Normal;
   std::uint64_t jitter_seed = 0;

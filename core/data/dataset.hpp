@@ -11,13 +11,14 @@
 
 namespace lockstep {
 
-/// Of a global sample, its inputs and targets, Samples::inputs() and Samples::targets() of them:
-/// tokens and the tokens that follow, or the intensities of an image and its class. Thread-safe.
+/// Fills in one sample, by its global index: Samples::inputs() inputs and Samples::targets()
+/// targets. They are tokens and the tokens that follow them, or the intensities of an image and its
+/// class. Thread-safe.
 using SampleSource = std::function<void(std::int64_t sample, std::span<std::int32_t> inputs,
                                         std::span<std::int32_t> targets)>;
 
-/// The data at `path`, or if it is empty synthetic ones, in the order of `seed`. Errors:
-/// InvalidSpec without samples of a kind; as those of open_token_source and open_image_source.
+/// Opens the data at `path`, or synthetic data if it is empty, in the order that `seed` gives.
+/// Errors: InvalidSpec if `samples` has no kind; those of open_token_source and open_image_source.
 Result<SampleSource> open_dataset(const Samples& samples, std::uint64_t seed,
                                   const std::string& path);
 

@@ -1,4 +1,4 @@
-// EpochOrder: which of a data set's samples the s-th sample of training is.
+// EpochOrder: tells which sample of a data set is the s-th sample of training.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Sample s is number permutation(s mod size) of epoch s / size; the permutation is another one in
-/// every epoch, unless `reshuffle` is false.
+/// Sample s of training belongs to epoch s / size and is number permutation(s mod size) of the data
+/// set. Every epoch has another permutation, unless `reshuffle` is false.
 class EpochOrder {
  public:
   EpochOrder(std::int64_t size, std::uint64_t seed, bool reshuffle)

@@ -42,8 +42,8 @@ class CifarSource final : public ImageSource {
   EpochOrder order_;
 };
 
-/// Every class has a grid of 4 × 4 colours; an image is its class's grid, enlarged, dimmed towards
-/// grey, plus uniform noise of every element.
+/// Every class has a grid of 4 × 4 colours. An image is the grid of its class, enlarged and dimmed
+/// towards grey, plus uniform noise on every element.
 class SyntheticImages final : public ImageSource {
  public:
   SyntheticImages(int size, int classes, std::uint64_t seed, bool reshuffle)
@@ -78,7 +78,7 @@ class SyntheticImages final : public ImageSource {
   EpochOrder order_;
 };
 
-/// data_batch_*.bin of a folder in the order of their names, or the file itself.
+/// The files data_batch_*.bin of a folder in the order of their names; or `path` if it is a file.
 Result<std::vector<fs::path>> files_of(const std::string& path) {
   std::error_code code;
   if (fs::is_regular_file(path, code)) return std::vector<fs::path>{path};

@@ -6,8 +6,9 @@
 
 namespace lockstep {
 namespace {
-constexpr int kRounds = 6;  // four are a pseudorandom permutation; small domains mix slower
-}
+// Four rounds make a pseudorandom permutation; small domains mix more slowly and need more.
+constexpr int kRounds = 6;
+}  // namespace
 
 Permutation::Permutation(std::int64_t size, std::uint64_t key)
     : size_(static_cast<std::uint64_t>(size)),

@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// Balanced Feistel network over the smallest even number of bits that holds `size`, with cycle
-/// walking back into [0, size) (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002):
-/// constant memory however many samples an epoch has, and fewer than four rounds of walking on
-/// average.
+/// A balanced Feistel network over the smallest even number of bits that holds `size`; a result
+/// outside [0, size) is permuted again until it lies inside (cycle walking; Black and Rogaway,
+/// "Ciphers with arbitrary finite domains", 2002). It needs constant memory, however many samples
+/// an epoch has, and on average fewer than four rounds of walking.
 class Permutation {
  public:
   Permutation(std::int64_t size, std::uint64_t key);  // requires size >= 1

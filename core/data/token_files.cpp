@@ -46,7 +46,8 @@ class TextTokens final : public TokenFiles {
   char largest_;
 };
 
-/// Well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF), no NUL.
+/// Whether `s` is well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above
+/// U+10FFFF) without NUL.
 bool is_text(std::string_view s) {
   for (std::size_t i = 0; i < s.size();) {
     const auto at = [&](std::size_t k) {

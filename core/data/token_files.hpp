@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Tokens of all files one after the other; random access, const and thread-safe.
+/// The tokens of all files, one file after the other. Reading is const and thread-safe.
 struct TokenFiles {
   virtual ~TokenFiles() = default;
   virtual std::int64_t size() const = 0;
@@ -19,11 +19,12 @@ struct TokenFiles {
   virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
 };
 
-/// A `.bin` file, or the .bin files that lie directly in a folder, are llm.c shards (256 int32 of
-/// header: magic 20240520, version 1, number of tokens; then uint16 tokens), read through a memory
-/// map. Anything else is text: one token per byte. Files of a folder are taken recursively in the
-/// order of their paths; hidden files and folders, folders named `build` or `runs`, symbolic
-/// links, and files that are not UTF-8 text or hold a NUL are passed over.
+/// Opens llm.c shards or text. A `.bin` file, or the .bin files that lie directly in a folder, are
+/// shards (256 int32 of header: magic 20240520, version 1, number of tokens; then uint16 tokens)
+/// and are read through a memory map. Anything else is text, with one token per byte: the files of
+/// a folder are taken recursively in the order of their paths. Hidden files and folders, folders
+/// named `build` or `runs`, symbolic links, and files that are not UTF-8 text or hold a NUL are
+/// skipped.
 Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path);
 
 }  // namespace lockstep

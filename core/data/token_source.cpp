@@ -36,8 +36,8 @@ class FileSource final : public TokenSource {
   EpochOrder order_;
 };
 
-/// A random walk over a fixed cycle of the vocabulary: seven tokens of eight follow from the one
-/// before, the eighth is uniform. The best loss is the walk's entropy, about
+/// A random walk over a fixed cycle of the vocabulary: with probability 7/8 a token is the
+/// successor of the one before, else it is uniform. The best loss is the walk's entropy, about
 /// H(1/8) + log(vocab)/8 nats, far below log(vocab).
 class SyntheticSource final : public TokenSource {
  public:

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Characters on the screen: UTF-8 continuation bytes take no room.
+/// The width of a text on the screen, in characters: continuation bytes of UTF-8 take no room.
 std::size_t columns(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

@@ -1,4 +1,4 @@
-// Numbers and tables as people read them.
+// Format: numbers and tables as people read them.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ std::string bytes_text(Bytes bytes);          // "14.2 MiB"
 std::string count_text(double count);         // "124,439,808", rounded
 std::string flops_text(Flops flops);          // "1.23 TFLOP"
 std::string percent_text(double fraction);    // "11.1 %"
-std::string change_text(double a, double b);  // b relative to a: "+3.2 %"; "-" without a
+std::string change_text(double a, double b);  // b relative to a: "+3.2 %"; "-" if a is 0
 
-/// Columns as wide as their widest cell, two spaces apart: the first `left` of them to the left,
-/// the others to the right. The first row is the heading.
+/// A table whose columns are as wide as their widest cells and two spaces apart. The first `left`
+/// columns are aligned to the left, the others to the right. The first row is the heading.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> heading, std::size_t left = 1);

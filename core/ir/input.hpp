@@ -1,5 +1,6 @@
-// Input: what a program says beside its ops of the training it is a step of: which samples a rank
-// reads, the tables of integers that the host gives to its ranks, seed and learning rate.
+// Input: what a program says beside its ops of the training of which it is a step: the samples that
+// a rank reads, the tables of integers that the host gives to ranks, the seed and the learning
+// rate.
 #pragma once
 
 #include <array>
@@ -19,61 +20,62 @@ enum class SampleKind : std::uint8_t { None, Tokens, Images };
 inline constexpr int kNumSampleKinds = 3;
 std::string_view to_string(SampleKind kind);
 
-/// The samples of a step and how the ranks divide them. Row r of microbatch m of global step s is,
-/// on a rank at position d of D over the mesh dimensions `over` (in the order listed, the last one
-/// varies fastest), global sample
+/// The samples of a step and how the ranks divide them. On a rank at position d of D over the mesh
+/// dimensions `over` (in the order listed, of which the last varies fastest), row r of microbatch m
+/// of global step s is global sample
 ///     s × per_step + d × (per_step / D) + m × microbatch + r.
 /// Data are a function of (seed, global sample) alone, never of the rank.
 struct Samples {
   SampleKind kind = SampleKind::None;  // None: the program reads no data
-  std::int64_t length = 0;    // tokens of a sequence, with as many targets; of images their height
-                              // and width, with one target, the class
-  std::int64_t classes = 0;   // size of the vocabulary; or of images, their classes
-  std::int64_t per_step = 0;  // of all ranks
+  /// Tokens of a sequence, which has as many targets; or height and width of an image, which has
+  /// one target, its class.
+  std::int64_t length = 0;
+  std::int64_t classes = 0;     // size of the vocabulary, or number of classes of images
+  std::int64_t per_step = 0;    // samples of a step on all ranks together
   std::int64_t microbatch = 0;  // samples of one microbatch on one rank
   std::vector<int> over;        // mesh dimensions whose members read different samples
-  bool shuffled = true;         // another order of the data set's samples every epoch
+  bool shuffled = true;         // every epoch has another order of the data set's samples
   // An intensity i of 0 … 255 in channel c (red, green, blue) is given to the model as
   // (i / 255 - mean[c]) / deviation[c].
   std::array<double, 3> mean{}, deviation{};
 
   std::int64_t targets() const { return kind == SampleKind::Tokens ? length : 1; }
-  /// Integers that a data source gives for the input of one sample: ids, or intensities.
+  /// How many integers a data source gives for the input of one sample: ids, or intensities.
   std::int64_t inputs() const { return kind == SampleKind::Tokens ? length : length * length * 3; }
   bool operator==(const Samples&) const = default;
 };
 
-/// Consecutive integers.
+/// A range of consecutive integers.
 struct IndexRange {
   std::int32_t first = 0, last = 0;  // inclusive; first <= last
   bool operator==(const IndexRange&) const = default;
 };
 
-/// A list of integers as ranges: 0-31,96-127.
+/// A list of integers, kept as ranges: 0-31,96-127.
 struct IndexList {
   std::vector<IndexRange> ranges;
   std::int64_t size() const;
-  /// All of `to`; a list that is shorter begins again at its end. Requires size() > 0.
+  /// Fills all of `to`; a list that is shorter is repeated. Requires size() > 0.
   void fill(std::span<std::int32_t> to) const;
   bool operator==(const IndexList&) const = default;
 };
-/// Adds one more integer at the end, to the last range if it follows on it.
+/// Adds one more integer at the end; the last range is extended if the integer follows it.
 void append(IndexList& list, std::int32_t value);
 
-/// What a table says, and what it is for if there is none.
+/// What a table says, and what is assumed if there is none.
 enum class TableKind : std::uint8_t {
-  Order,      // which tokens of a sample a rank takes, in its order; none: all of them
-  Shift,      // one integer, subtracted from ids of tokens and targets: the first one of the rank's
-              // part of the vocabulary; none: 0
-  Positions,  // what copies of `positions`, `starts` and `columns` bring; see HostData
+  Order,      // the tokens of a sample that a rank takes, in its order; without a table, all
+  Shift,      // one integer, subtracted from ids of tokens and targets: the first id of the
+              // rank's part of the vocabulary; without a table, 0
+  Positions,  // the last three: what copies of these names bring (see HostData)
   Starts,
   Columns,
 };
 inline constexpr int kNumTableKinds = static_cast<int>(TableKind::Columns) + 1;
 std::string_view to_string(TableKind kind);
 
-/// Lists of integers that depend on a rank's coordinates along `dims`: one for each, the last
-/// dimension varies fastest. Without dimensions: one list, the same for all ranks.
+/// Lists of integers, one for each position along `dims`, of which the last varies fastest. Without
+/// dimensions there is one list, the same for all ranks.
 struct IndexTable {
   TableKind kind = TableKind::Order;
   std::vector<int> dims;  // of the mesh
@@ -83,24 +85,24 @@ struct IndexTable {
 
 struct Input {
   Samples samples;
-  std::vector<IndexTable> tables;                 // of each kind at most one
-  const IndexTable* table(TableKind kind) const;  // null: there is none
+  std::vector<IndexTable> tables;                 // at most one of each kind
+  const IndexTable* table(TableKind kind) const;  // null if there is none
   bool operator==(const Input&) const = default;
 };
 
 /// The training that the program is one step of.
 struct Training {
-  std::string model;       // its name, for reports; empty: none
-  int steps = 0;           // of the whole training; 0: not said
-  double tokens = 0;       // likewise, tokens or images; 0: not said
-  std::uint64_t seed = 0;  // of initial values, of the order of the data, of rounding at random
+  std::string model;       // name of the model, for reports; may be empty
+  int steps = 0;           // of the whole training; 0 if not said
+  double tokens = 0;       // tokens or images of the whole training; 0 if not said
+  std::uint64_t seed = 0;  // for initial values, the order of the data, and rounding at random
   LearningRate learning_rate;
   bool operator==(const Training&) const = default;
 };
 
-/// Position of `rank` over some dimensions of the mesh, the last of which varies fastest.
+/// The position of `rank` over some dimensions of the mesh, of which the last varies fastest.
 int position_over(const Mesh& mesh, std::span<const int> dims, std::int32_t rank);
-/// Positions over these dimensions.
+/// How many positions there are over these dimensions.
 std::int64_t size_over(const Mesh& mesh, std::span<const int> dims);
 
 }  // namespace lockstep

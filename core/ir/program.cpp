@@ -16,9 +16,8 @@ constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
-    "compute",       "tp",           "gather",       "reduce",
-    "replicate",     "send_forward", "recv_forward", "send_backward",
-    "recv_backward", "copy",         "copy_back",    "host"};
+    "compute",      "layer",         "gather",        "reduce", "replicate", "send_forward",
+    "recv_forward", "send_backward", "recv_backward", "copy",   "copy_back", "host"};
 
 constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
     "tokens", "targets", "images", "positions", "starts", "columns", "loss", "grad_norm", "memory"};
@@ -29,7 +28,7 @@ std::string_view name_of(const Names& names, Enum value) {
   return i < names.size() ? names[i] : "?";
 }
 
-// Ranks from one coordinate along `dim` to the next.
+// The difference of the ranks of two neighbours along `dim`.
 std::int64_t stride(const Mesh& mesh, int dim) {
   std::int64_t result = 1;
   for (std::size_t d = to_size(dim) + 1; d < mesh.dims.size(); ++d) {
@@ -70,8 +69,8 @@ bool role_changes_along(const Program& program, int dim) {
   return false;
 }
 
-// Groups that keep some coordinates only, and peers, which are absolute along "pp", tell ranks of
-// one role apart.
+// Whether ranks of one role differ in what they do along `dim`: groups that keep some coordinates
+// only tell them apart, and so do peers, which are absolute coordinates along "pp".
 bool ops_look_along(const Program& program, int dim) {
   for (const Group& group : program.groups) {
     if (!group.only.empty() && !group.dims.empty() && group.dims[0] == dim) return true;
@@ -118,7 +117,7 @@ Rank Mesh::with_coordinate(Rank rank, int dim, int coordinate) const {
 
 std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank) {
   std::vector<Rank> ranks = {rank};
-  // Outermost dimension first, so that the product of coordinates comes out in rank order.
+  // The outermost dimension comes first, so that the product of coordinates is in rank order.
   for (const int dim : sorted_dims(group)) {
     const bool filtered = dim == group.dims[0];
     std::vector<Rank> next;

@@ -18,7 +18,7 @@ namespace lockstep {
 // ---------------------------------------------------------------- mesh and groups
 
 struct MeshDim {
-  std::string name;  // "pp", "dp_replicate", "dp_shard", "cp", "tp"
+  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp" or "tp"
   int size = 1;
   bool operator==(const MeshDim&) const = default;
 };
@@ -27,16 +27,17 @@ struct MeshDim {
 struct Mesh {
   IndexVector<int, MeshDim> dims;
   int world_size() const;
-  int index_of(std::string_view name) const;  // -1: no such dimension
+  int index_of(std::string_view name) const;  // -1 if there is no such dimension
   int size_of(std::string_view name) const;   // 1 if there is no such dimension
   int coordinate(Rank rank, int dim) const;
   Rank with_coordinate(Rank rank, int dim, int coordinate) const;
   bool operator==(const Mesh&) const = default;
 };
 
-/// Mesh-relative group: a rank's own group holds the ranks that differ from it in `dims` only,
-/// in rank order. `only`, if not empty, keeps the ranks whose coordinate along dims[0] is listed
-/// (the first and last pipeline stage that share a tied embedding, say).
+/// A group, relative to a rank's place in the mesh: a rank's own group holds the ranks that differ
+/// from it in `dims` only, in rank order. If `only` is not empty, the group keeps only ranks whose
+/// coordinate along dims[0] is listed, such as the first and last pipeline stage, which share a
+/// tied embedding.
 struct Group {
   std::string name;
   std::vector<int> dims;
@@ -45,7 +46,7 @@ struct Group {
 };
 std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank);
 int group_size(const Mesh& mesh, const Group& group);
-/// Position of `rank` among members(); -1 if it is outside its own group (see Group::only).
+/// The position of `rank` among members(); -1 if it is outside its own group (see Group::only).
 int position(const Mesh& mesh, const Group& group, Rank rank);
 
 // ---------------------------------------------------------------- functions
@@ -60,7 +61,7 @@ struct Formal {
   bool operator==(const Formal&) const = default;
 };
 
-/// A compute segment between communication points: a kernel list over formal buffers.
+/// The compute between two points of communication, as a list of kernels over formal buffers.
 struct Function {
   std::string name;  // "block.F"
   IndexVector<int, Formal> formals;
@@ -72,7 +73,7 @@ Work work(const Function& function);
 // ---------------------------------------------------------------- buffers
 
 enum class BufferKind : std::uint8_t {
-  Param,      // what a rank owns: its shard, or all of it
+  Param,      // the parameters that a rank owns: a shard of them, or all
   ParamFull,  // gathered parameters
   Grad,
   Master,
@@ -81,23 +82,23 @@ enum class BufferKind : std::uint8_t {
   Boundary,    // activations and gradients between layers and stages
   Comm,
   Workspace,
-  Input,         // tokens, targets
-  Metric,        // loss, norm
-  ParamVersion,  // parameters as they were before an update, for passes under way
+  Input,         // tokens and targets
+  Metric,        // loss and norm
+  ParamVersion,  // parameters as they were before an update, for microbatches in flight
 };
 inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::ParamVersion) + 1;
 std::string_view to_string(BufferKind kind);
 
-/// A buffer, or a view: a byte range of its parent. Views have no lifetime of their own.
-/// `on_host`: in host memory, where the host's own computations (Stream::Host) and copies reach it.
-/// A view with `piece_of` is each rank's own piece: member i of that group sees the bytes from
-/// offset + i × bytes (ZeRO updates its piece of parameters that it holds whole).
+/// A buffer, or a view, which is a byte range of its parent. Views have no lifetime of their own. A
+/// buffer `on_host` is in host memory, where the host's own computations (Stream::Host) and copies
+/// can reach it. A view with `piece_of` is a piece: member i of that group sees the bytes from
+/// offset + i × bytes on. ZeRO updates its piece of parameters that it holds whole.
 struct Buffer {
   Bytes bytes;
-  std::int64_t offset = 0;  // in the rank's arena of its memory; of a view: in its parent
-  OpId first, last;         // ops of its lifetime, inclusive; both none: persistent, whole step
-  BufferId parent;          // none: not a view
-  GroupId piece_of;         // of a view: every member of the group sees another piece
+  std::int64_t offset = 0;  // in the arena of its memory; that of a view is in its parent
+  OpId first, last;         // ops of its lifetime, inclusive; both invalid if it is persistent
+  BufferId parent;          // invalid unless it is a view
+  GroupId piece_of;         // valid if it is a piece: each member of the group sees another one
   BufferKind kind = BufferKind::Activation;
   DType dtype = DType::F32;
   bool on_host = false;
@@ -119,9 +120,10 @@ enum class OpKind : std::uint8_t {
   AllToAll,       // args: source, destination
   Send,           // args: one buffer (read)
   Recv,           // args: one buffer (written)
-  HostToDevice,   // args: one buffer (written), target says with what; or one in host memory
+  HostToDevice,   // args: one buffer (written), with what `target` says; or one in host memory
                   // (read) and one on the device (written)
-  DeviceToHost,   // likewise: one buffer (read); or one on the device (read), one in host memory
+  DeviceToHost,   // args: one buffer (read); or one on the device (read) and one in host memory
+                  // (written)
 };
 inline constexpr int kNumOpKinds = static_cast<int>(OpKind::DeviceToHost) + 1;
 std::string_view to_string(OpKind kind);
@@ -129,12 +131,13 @@ constexpr bool is_collective(OpKind k) { return k >= OpKind::AllReduce && k <= O
 constexpr bool is_p2p(OpKind k) { return k == OpKind::Send || k == OpKind::Recv; }
 constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 
-/// Ordered queues of a rank: CUDA streams, CPU worker queues and simulator lanes alike. Receiving
-/// has streams of its own so that a receive posted early never holds up a send behind it, and the
-/// all-reduce between replicas one, so that it runs beside the next unit's reduce-scatter.
+/// The ordered queues of a rank, on every backend: CUDA streams, queues of CPU threads, lanes of
+/// the simulator. Receives have streams of their own, so that a receive that is posted early never
+/// holds up a send behind it. The all-reduce between replicas has one, so that it runs beside the
+/// next unit's reduce-scatter.
 enum class Stream : std::uint8_t {
   Compute,
-  Tp,
+  Layer,  // collectives inside a layer: over "tp", "cp" or "ep"
   Gather,
   Reduce,
   Replicate,
@@ -143,17 +146,19 @@ enum class Stream : std::uint8_t {
   SendBackward,
   RecvBackward,
   Copy,
-  CopyBack,  // to the host: both directions of the bus at once
-  Host,      // calls that the host computes, on buffers in its memory
+  CopyBack,  // copies to the host, so that both directions of the bus are used at once
+  Host,      // calls that the host computes on buffers in its memory
 };
 inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
 std::string_view to_string(Stream stream);
 
-/// Target of a host copy. Tokens, targets and images are the rank's samples (Samples); of tokens
-/// and targets those that the table Order lists, less the table Shift. Positions (ids of the rank's
-/// own rows), starts (see attention_forward) and columns (how many of the rank's part of the
-/// vocabulary stand for tokens, the rest being padding) are the tables of these names. Memory: what
-/// the copy's two buffers hold.
+/// The target of a host copy: what it brings.
+/// - Tokens, targets and images are those of the rank's samples (Samples). Of tokens and targets,
+///   it is those that the table Order lists, less the table Shift.
+/// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how
+///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
+///   padding) come from the tables of these names.
+/// - Memory stands for a copy between two buffers.
 enum class HostData : std::int32_t {
   Tokens,
   Targets,
@@ -168,10 +173,10 @@ enum class HostData : std::int32_t {
 inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
 
-/// What one rank does next on one stream. An op's id is its index; ops on one stream run in id
-/// order, and `after` names ops of lower id on other streams that must have ended.
-/// `target`: FunctionId of a call, GroupId of a collective, the peer's coordinate along "pp" of a
-/// send or receive, HostData of a copy.
+/// What a rank does next on one stream. The id of an op is its index. Ops on one stream run in the
+/// order of their ids; `after` names ops of lower id on other streams that must have ended.
+/// `target` is the FunctionId of a call, the GroupId of a collective, the peer's coordinate along
+/// "pp" of a send or receive, or the HostData of a copy.
 struct Op {
   OpKind kind = OpKind::Call;
   Stream stream = Stream::Compute;
@@ -189,79 +194,84 @@ struct Op {
   GroupId group() const { return {target}; }
   int peer() const { return target; }
   HostData host() const { return static_cast<HostData>(target); }
-  /// A copy between two buffers.
+  /// Whether the op is a copy between two buffers.
   bool moves_memory() const { return is_copy(kind) && host() == HostData::Memory; }
 };
 static_assert(sizeof(Op) <= 64);
-/// Does not compare where the slices begin, nor what they hold: Role's == does.
+/// Compares neither where the slices begin nor what they hold; operator== of Role compares the
+/// content.
 bool operator==(const Op& a, const Op& b);
 
 // ---------------------------------------------------------------- parameters
 
 enum class InitKind : std::uint8_t { Zeros, Ones, Normal };
 
-/// A model parameter, known to all ranks by name; initial values are a function of (seed, name,
-/// element index) alone, never of the rank.
+/// A parameter of the model, which all ranks know by its name. Its initial values are a function of
+/// (seed, name, element index) alone, never of the rank.
 struct Parameter {
   std::string name;                      // "blocks.3.attn.wqkv"
-  IndexVector<int, std::int64_t> shape;  // full, before any sharding
+  IndexVector<int, std::int64_t> shape;  // of the whole parameter, before it is split or sharded
   InitKind init = InitKind::Normal;
   double init_scale = 0.02;  // standard deviation
-  int split_dim = -1;        // dimension that units with a split group divide; -1: none
-  std::vector<std::int64_t> sections =
-      {};  // of that dimension, divided one by one (q, k, v); sum: all
+  int split_dim = -1;        // the dimension that units with a split group divide; -1: none
+  /// Sections of that dimension (such as q, k, v), each of which is divided; their sum is its size.
+  std::vector<std::int64_t> sections = {};
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;
 };
 
-/// Elements that one of `parts` ranks holds of a split parameter: ceil(section / parts) of every
-/// section, one after the other; where a section does not divide, the last ranks have fewer and
-/// then padding. With one part, or no split: all.
+/// How many elements one of `parts` ranks holds of a split parameter: ceil(section / parts) of
+/// every section, one after the other. If a section cannot be divided evenly, the last ranks have
+/// fewer, then padding. With one part, or without a split, it is all elements.
 std::int64_t held_elements(const Parameter& parameter, int parts);
 
 struct UnitParameter {
   ParameterId parameter;
-  std::int64_t offset = 0;  // elements of a rank's own, from the start of the unit
+  std::int64_t offset = 0;  // in elements that a rank holds, from the start of the unit
   bool operator==(const UnitParameter&) const = default;
 };
 
-/// Parameters that are gathered, reduced and updated together (a wrapped module), laid out flat.
-/// Split (tensor, expert parallel): member i of `split_group` holds part i of each parameter with a
-/// split dimension, as if it were a smaller parameter.
-/// Sharded: member i of `shard_group` owns elements [i, i+1) × shard_elements. With `whole_param`
-/// it keeps the moments of these only, but the parameters of all members (ZeRO-1 and ZeRO-2).
+/// An FSDP unit: parameters that are gathered, reduced and updated together (as a wrapped module),
+/// laid out flat.
+/// - A unit may be split, by tensor or expert parallelism: member i of `split_group` holds part i
+///   of each parameter with a split dimension, as if it were a smaller parameter.
+/// - It may be sharded: member i of `shard_group` owns elements [i, i+1) × shard_elements. With
+///   `whole_param` a member keeps the moments of its shard only, but the parameters of all members
+///   (ZeRO-1 and ZeRO-2).
 struct Unit {
   std::string name;
   std::vector<UnitParameter> parameters;
   std::int64_t elements = 0;        // without padding
-  std::int64_t shard_elements = 0;  // = elements when not sharded; × group size covers elements
-  GroupId split_group;              // none: not split
-  GroupId shard_group;              // none: not sharded
-  BufferId param;                   // persistent: shard_elements; whole_param: × group size
-  BufferId master;                  // persistent: shard_elements, what the optimizer updates and
-                                    // `param` is rounded from; none: it updates `param` itself
-  BufferId adam_m, adam_v;  // persistent: shard_elements; SGD has its momentum in adam_m alone
+  std::int64_t shard_elements = 0;  // times the group's size, at least `elements`
+  GroupId split_group;              // invalid if it is not split
+  GroupId shard_group;              // invalid if it is not sharded
+  // The next buffers are persistent and have shard_elements, except as said.
+  BufferId param;           // with whole_param, shard_elements × the group's size
+  BufferId master;          // if valid, the optimizer updates it, and `param` is rounded from it
+  BufferId adam_m, adam_v;  // SGD has its momentum in adam_m, and no adam_v
   bool whole_param = false;
-  bool gathered_late = false;  // whole_param: a step ends with its own piece updated and begins
-                               // with an all-gather of the others
-  bool tied_copy = false;      // a second copy of a tied parameter: not counted in norms
-  /// What the optimizer updates.
+  /// With whole_param: a step ends when a rank's own piece is updated, and the next step begins
+  /// with an all-gather of the others.
+  bool gathered_late = false;
+  bool tied_copy = false;  // a second copy of a tied parameter, which is not counted in norms
+  /// The buffer that the optimizer updates.
   BufferId updated() const { return master.valid() ? master : param; }
   bool operator==(const Unit&) const = default;
 };
 
 // ---------------------------------------------------------------- roles and the program
 
-/// What a set of ranks does: same ops, same buffers; peers and groups are relative to the rank.
+/// What a set of ranks does. They have the same ops and buffers; peers and groups are relative to
+/// the rank.
 struct Role {
   std::vector<Rank> ranks;  // ascending
   IndexVector<OpId, Op> ops;
   IndexVector<BufferId, Buffer> buffers;
-  std::vector<OpId> after;     // pool
-  std::vector<BufferId> args;  // pool
+  std::vector<OpId> after;     // the lists of all ops, one after the other (after_of)
+  std::vector<BufferId> args;  // likewise (args_of)
   IndexVector<int, Unit> units;
-  Bytes arena;       // peak memory: every buffer lies in [0, arena)
-  Bytes host_arena;  // likewise of the buffers in host memory
+  Bytes arena;       // peak memory: every buffer on the device lies in [0, arena)
+  Bytes host_arena;  // likewise for the buffers in host memory
   std::span<const OpId> after_of(const Op& op) const {
     return {after.data() + op.after_begin, op.after_count};
   }
@@ -270,10 +280,11 @@ struct Role {
   }
   const Buffer& buffer(BufferId id) const { return buffers[id]; }
   const Op& op(OpId id) const { return ops[id]; }
-  /// Absolute offset in the arena: parent offsets added up; of a piece, where the first one lies.
+  /// The absolute offset in the arena, with the offsets of parents added; for a piece, that of the
+  /// first member's.
   std::int64_t arena_offset(BufferId id) const;
   BufferId root(BufferId id) const;          // the buffer itself, or the last parent of a view
-  bool operator==(const Role& other) const;  // slices by content, wherever they lie in the pools
+  bool operator==(const Role& other) const;  // compares lists by content, wherever they lie
 };
 
 struct Program {
@@ -286,43 +297,46 @@ struct Program {
   IndexVector<std::int32_t, std::string> names;
   IndexVector<RoleId, Role> roles;
   IndexVector<Rank, RoleId> role_of_rank;  // world_size entries
-  std::int64_t tokens_per_step = 0;        // all ranks; 0: synthetic
-  int updates_per_step = 1;  // of the weights; "microbatch" of an update's ops counts them. AdamW's
-                             // t is step × this + update + 1, and the loss of the step is the mean
-  Flops model_flops_per_step;  // all ranks, without recompute: the numerator of MFU
+  std::int64_t tokens_per_step = 0;        // of all ranks; 0 for the synthetic model
+  /// Updates of the weights in a step. The microbatch of an update's ops is the number of the
+  /// update. AdamW's t is step × updates_per_step + update + 1, and the loss of the step is the
+  /// mean.
+  int updates_per_step = 1;
+  Flops model_flops_per_step;  // of all ranks, without recompute; the numerator of MFU
   DType dtype = DType::F32;
-  Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative: none given
+  Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative if none is given
   const Role& role_of(Rank rank) const { return roles[role_of_rank[rank]]; }
   const Function& function(FunctionId id) const { return functions[id]; }
   const Group& group(GroupId id) const { return groups[id]; }
   bool operator==(const Program&) const = default;
 };
 
-/// Parts that a unit's split parameters are divided into.
+/// Into how many parts a unit's split parameters are divided.
 int split_parts(const Program& program, const Unit& unit);
 std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part);
 
-/// Where `rank` finds a buffer in its arena: a piece at its own place.
+/// Where a buffer of `rank` lies in its arena; a piece lies at the rank's own place.
 std::int64_t arena_offset(const Program& program, Rank rank, BufferId id);
 
-/// Bytes of the parent that the ranks of a role touch together: of a piece, all pieces; otherwise
-/// the buffer itself. Requires a piece's group to exist.
+/// How many bytes of the parent the ranks of a role touch together: those of all pieces if the
+/// buffer is a piece, otherwise its own. Requires that the group of a piece exists.
 Bytes span_of(const Program& program, const Buffer& buffer);
 
-/// Access of argument `index` of `op`: what the op does to that buffer.
+/// What `op` does to its argument `index`.
 Access access(const Program& program, const Op& op, std::size_t index);
 
-/// Bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call.
+/// The bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call.
 Bytes payload_bytes(const Program& program, const Role& role, const Op& op);
 
-/// True if a rank is given data by the host: tokens and targets.
+/// Whether the host gives data to a rank, such as tokens and targets.
 bool reads_host_data(const Program& program);
 
-/// "block.F s0 mb3 L2", "all_reduce dp L5", "send F s0 mb1 -> pp1": for traces and messages.
+/// An op in words, for traces and messages: "block.F s0 mb3 L2", "all_reduce dp L5", "send F s0 mb1
+/// -> pp1".
 std::string describe(const Program& program, const Role& role, OpId id);
 
-/// Ranks that stand for all: mesh dimensions along which the role never changes are folded to
-/// coordinate 0. members_of(r) = ranks that do exactly what representative r does.
+/// Representatives that stand for all ranks: mesh dimensions along which ranks do the same are
+/// folded to coordinate 0.
 struct Folding {
   std::vector<Rank> representatives;          // ascending
   IndexVector<Rank, Rank> representative_of;  // by rank

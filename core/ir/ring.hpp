@@ -1,5 +1,5 @@
-// Ring algorithms: how many bytes a collective moves. Every figure of it, in the cost model and in
-// reports, comes from here.
+// Ring: how many bytes a collective moves by a ring algorithm. The cost model and reports take all
+// such figures from here.
 #pragma once
 
 #include "core/base/units.hpp"
@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// How often a member passes (n-1)/n of the unsharded size on: a reduce-scatter once, an all-gather
-/// once, an all-reduce as one after the other (Patarasuk and Yuan, Bandwidth optimal all-reduce
-/// algorithms, 2009). Broadcast: the mean over the members, all but the last of which pass the
-/// whole on. 0: no collective.
+/// How often a member passes on (n-1)/n of the unsharded size: once in a reduce-scatter or
+/// all-gather, and twice in an all-reduce, which is one after the other (Patarasuk and Yuan,
+/// Bandwidth optimal all-reduce algorithms, 2009). For a broadcast it is the mean over the members,
+/// of which all but the last pass on the whole. 0 if `kind` is no collective.
 constexpr int ring_rounds(OpKind kind) {
   switch (kind) {
     case OpKind::AllReduce:
@@ -25,8 +25,8 @@ constexpr int ring_rounds(OpKind kind) {
   }
 }
 
-/// What one of `n` members sends in a collective of the unsharded size `full`: 2(n-1)/n S of an
-/// all-reduce, (n-1)/n S of the others.
+/// How much one of `n` members sends in a collective of the unsharded size `full`, S: 2(n-1)/n S in
+/// an all-reduce, (n-1)/n S in the others.
 constexpr Bytes ring_bytes(OpKind kind, Bytes full, int n) {
   return {ring_rounds(kind) * (n - 1) * full.v / n};
 }

@@ -1,5 +1,5 @@
 // TrainingState: the values of a program's parameters and optimizer states, whole (unsharded) and
-// by name, so that any layout can start from any other.
+// by name, so that any layout can continue what any other began.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-/// Keys: "<parameter>", "adam_m.<parameter>", "adam_v.<parameter>".
+/// The keys of `tensors` are "<parameter>", "adam_m.<parameter>" and "adam_v.<parameter>".
 struct TrainingState {
   int step = 0;  // optimizer steps done
   std::map<std::string, Tensor> tensors;

@@ -69,7 +69,7 @@ RuleAnswer flow_chart(const RuleQuestion& q) {
 
 RuleAnswer by_size_and_gpus(const RuleQuestion& q) {
   struct Row {
-    double from, to;  // billions of parameters, half open
+    double from, to;  // billions of parameters, [from, to)
     int min_gpus, max_gpus;
     const char* strategy;
   };
@@ -91,7 +91,7 @@ RuleAnswer by_size_and_gpus(const RuleQuestion& q) {
                                                               std::to_string(row.max_gpus);
     covered += (covered.empty() ? "" : ", ") + range;
     if (q.gpus < row.min_gpus || q.gpus > row.max_gpus) continue;
-    answer.strategy = row.strategy;  // a later row is for larger models: it wins
+    answer.strategy = row.strategy;  // a later row wins, because it is for larger models
     answer.because = size_text(q) + " on " + range + " GPUs";
   }
   if (answer.strategy.empty()) {

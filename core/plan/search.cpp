@@ -14,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int kLargestMicrobatch = 16;         // sequences
-constexpr std::int64_t kShortestPiece = 4096;  // tokens of a sequence that a rank has
+constexpr int kLargestMicrobatch = 16;         // in sequences
+constexpr std::int64_t kShortestPiece = 4096;  // fewest tokens of a sequence on one rank
 
 struct PipelineChoice {
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
@@ -34,7 +34,7 @@ std::vector<PipelineChoice> pipelines(int degree, std::int64_t layers) {
   return choices;
 }
 
-/// The mean over ranks of what they keep of the model from step to step.
+/// The bytes that a rank keeps of the model from step to step, as the mean over ranks.
 double state_bytes(const Scenario& s, double parameters) {
   const StrategySpec& p = s.strategy;
   const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
@@ -50,7 +50,7 @@ double state_bytes(const Scenario& s, double parameters) {
           size(s.training.reduce_dtype()) / (p.zero_stage >= 2 ? shards : 1) + optimizer);
 }
 
-/// The scenario's model and batch in a layout of which the degrees are given.
+/// Makes layout families for the model and the batch of a scenario.
 class FamilyBuilder {
  public:
   explicit FamilyBuilder(const Scenario& base)
@@ -58,7 +58,7 @@ class FamilyBuilder {
         batch_(base.global_batch_size()),
         parameters_(static_cast<double>(build_layers(base.model, {}).parameter_count())) {}
 
-  /// `strategy`: all but the microbatches.
+  /// Adds the family of `strategy`, in which everything is given but the microbatches.
   void add(const StrategySpec& strategy) {
     LayoutFamily family;
     for (int size = 1; size <= kLargestMicrobatch; size *= 2) {
@@ -83,13 +83,12 @@ class FamilyBuilder {
     s.training.global_batch_size = batch_;
     s.expect.clear();
     s.activation_checkpoint = {};
-    // A pipeline takes its share of the batch as microbatches, the others as accumulation.
+    // A pipeline cuts its share of the batch into microbatches; without a pipeline, ranks
+    // accumulate gradients over as many passes.
     const bool pipeline = strategy.pipeline_parallel_degree > 1;
     s.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
     s.training.local_batch_size = pipeline ? microbatches * size : size;
-    s.strategy.accumulate_sharded_gradients =
-        !pipeline && microbatches > 1 && strategy.zero_stage >= 2 && strategy.state_shards() > 1;
-    // Ranks that share a device share its memory; none given is no limit.
+    // Ranks that share a device share its memory. Without a figure for it there is no limit.
     const double memory = static_cast<double>(s.cluster.device.memory.v);
     const double states = state_bytes(s, parameters_) * s.cluster.ranks_per_device;
     if ((memory > 0 && states > memory) || !validate(s).empty()) return std::nullopt;
@@ -102,7 +101,8 @@ class FamilyBuilder {
   std::vector<LayoutFamily> families_;
 };
 
-/// The ways to share states among `ranks` data-parallel ranks.
+/// The ways to share states among `ranks` data-parallel ranks: DDP, ZeRO-1 and FSDP, the last two
+/// also with experts divided.
 std::vector<StrategySpec> shared_states(const StrategySpec& strategy, int ranks, int experts) {
   std::vector<StrategySpec> result;
   for (const int stage : {0, 1, 3}) {
@@ -113,7 +113,7 @@ std::vector<StrategySpec> shared_states(const StrategySpec& strategy, int ranks,
     s.overlap_param_gather = stage == 1;
     const bool alone = ranks * s.context_parallel_degree == 1;
     if (stage > 0 && alone) continue;                           // nothing to share
-    if (stage == 0 && s.context_parallel_degree > 1) continue;  // shares them anyhow
+    if (stage == 0 && s.context_parallel_degree > 1) continue;  // context parallel shares states
     const int parts = stage == 0 ? 1 : ranks;
     for (const int expert : divisors(parts, experts > 0 ? experts : 1)) {
       s.expert_parallel_degree = expert;
@@ -152,7 +152,8 @@ std::vector<LayoutFamily> layout_families(const Scenario& scenario) {
       }
     }
   }
-  // What divides layers and sequences least exposes least: first, for who has little time.
+  // A layout that divides layers and sequences less exposes less communication. Such layouts come
+  // first, so that a search that is stopped early has probably seen the best.
   std::vector<LayoutFamily> families = builder.take();
   const auto divided = [](const LayoutFamily& family) {
     const StrategySpec& s = family.kept.front().strategy;
@@ -216,7 +217,7 @@ Result<SearchResult> search(const std::vector<LayoutFamily>& families, const Lay
     bool tried = false;
   };
   std::vector<Outcome> outcomes(families.size());
-  std::mutex mutex;  // of all below, and of the options' functions
+  std::mutex mutex;  // guards everything below, and calls of the options' functions
   std::size_t next = 0;
   SearchProgress progress;
   progress.families = families.size();

@@ -1,5 +1,5 @@
-// Search: the layouts that a cluster allows for a model and a batch, and the fastest of them by
-// what an oracle, the simulator, says of a step.
+// Search: lists the layouts that a cluster allows for a model and a batch, and finds the fastest of
+// them. An oracle, usually the simulator, tells how long a step takes.
 #pragma once
 
 #include <cstddef>
@@ -13,44 +13,51 @@
 
 namespace lockstep {
 
-/// Layouts that differ in the size of a microbatch only, ascending: if one does not fit, no later
-/// one does.
+/// Layouts that differ only in the size of a microbatch, which ascends: if one of them does not fit
+/// into memory, no later one does.
 struct LayoutFamily {
-  std::vector<Scenario> kept;        // activations kept, whatever the scenario does
-  std::vector<Scenario> recomputed;  // the same, all blocks recomputed
+  /// Layouts that keep all activations, even if the scenario recomputes them.
+  std::vector<Scenario> kept;
+  /// The same layouts with all blocks recomputed; empty for a vision model.
+  std::vector<Scenario> recomputed;
 };
 
-/// Every way to divide the ranks of the scenario's cluster among tensor (inside a node), context
-/// (pieces of 4,096 tokens or more), pipeline and data parallelism, the last as DDP, ZeRO-1 or
-/// FSDP, and experts among the last; pipelines as 1F1B, interleaved by 2 and 4, and ZB-V; in
-/// microbatches of 1, 2, 4, 8 and 16 sequences. All validate, and train the same global batch with
-/// everything else as the scenario has it, but for [expect], which speaks of its own layout. Those
-/// whose states alone exceed the device's memory are left out. Those that divide layers and
-/// sequences least come first. Empty: the cluster or the batch allows none.
+/// Every way to divide the ranks of the scenario's cluster among four kinds of parallelism:
+/// - tensor parallel inside a node;
+/// - context parallel in pieces of 4,096 tokens or more;
+/// - pipeline parallel as 1F1B, interleaved by 2 and 4, and ZB-V;
+/// - data parallel as DDP, ZeRO-1 or FSDP; with the last two, experts are divided among its ranks.
+/// Each comes in microbatches of 1, 2, 4, 8 and 16 sequences.
+///
+/// All layouts validate and train the same global batch; everything else is as in the scenario,
+/// except that [expect] is dropped, because it speaks of the scenario's own layout. Layouts whose
+/// states alone exceed the device's memory are left out. Families that divide layers and sequences
+/// least come first. The result is empty if the cluster or the batch allows no layout.
 std::vector<LayoutFamily> layout_families(const Scenario& scenario);
 
-/// "tp 8 · pp 4 Interleaved1F1B v 2 · dp 8 ZeRO-1 · 64 × 2 · full recomputation": microbatches of
-/// a rank and step, and the sequences of each.
+/// A short name such as "tp 8 · pp 4 Interleaved1F1B v 2 · dp 8 ZeRO-1 · 64 × 2 · full
+/// recomputation", where a rank has 64 microbatches in a step, of 2 sequences each.
 std::string layout_name(const Scenario& layout);
 
-/// The layout's scenario as a file, which says in its first line where it is from.
+/// The layout as a scenario file, whose first line says where it comes from.
 std::string layout_file(const Scenario& layout);
 
-/// What all layouts share: "llama3-70b on h100, 256 sequences of 8192 tokens a step".
+/// What all layouts of a search share: "llama3-70b on h100, 256 sequences of 8192 tokens a step".
 std::string search_task(const Scenario& scenario);
 
-/// What its throughput counts: "tokens", of a vision model "images".
+/// What a model's throughput counts: "tokens", or "images" for a vision model.
 std::string trained_on(const Scenario& scenario);
 
-/// What the oracle says of a layout that fits.
+/// What the oracle says of a layout that fits into memory.
 struct LayoutFigures {
-  double throughput = 0;  // tokens/s; images/s of a vision model
+  double throughput = 0;  // tokens/s, or images/s for a vision model
   double mfu = 0;
   Seconds step_time, exposed_comm;
   double bubble_fraction = 0;
-  Bytes peak_memory;  // of the fullest rank
+  Bytes peak_memory;  // of the rank that needs most
 };
-/// Error OutOfMemory: does not fit. Called by several threads at once.
+/// Predicts a step of a layout. Error OutOfMemory if the layout does not fit. Several threads call
+/// it at once.
 using LayoutOracle = std::function<Result<LayoutFigures>(const Scenario&)>;
 
 struct FoundLayout {
@@ -59,32 +66,35 @@ struct FoundLayout {
 };
 
 struct SearchProgress {
-  std::size_t families = 0, done = 0;  // of them
-  int asked = 0, too_large = 0;        // layouts that the oracle was asked about; do not fit
-  const FoundLayout* best = nullptr;   // so far
-  const std::vector<FoundLayout>* found = nullptr;  // of the family that was tried last
+  std::size_t families = 0, done = 0;  // all families, and those that were tried
+  int asked = 0, too_large = 0;  // layouts the oracle was asked about, and those that do not fit
+  const FoundLayout* best = nullptr;                // the best so far
+  const std::vector<FoundLayout>* found = nullptr;  // layouts of the family that was tried last
 };
 
 struct SearchOptions {
   int threads = 1;
-  std::function<void(const SearchProgress&)> progress;  // after each family, by one at a time
-  std::function<bool()> stop;  // asked before each layout, by one at a time
+  /// Called after each family, by one thread at a time.
+  std::function<void(const SearchProgress&)> progress;
+  /// Called before each layout, by one thread at a time; the search ends when it returns true.
+  std::function<bool()> stop;
 };
 
 struct SearchResult {
   std::vector<FoundLayout> found;  // fastest first
-  int asked = 0, too_large = 0;    // layouts
+  int asked = 0, too_large = 0;    // layouts, as in SearchProgress
   std::size_t families = 0;
-  std::size_t not_tried = 0;  // of them, or not to the end, because of `stop`
+  std::size_t not_tried = 0;  // families that `stop` kept from being tried to the end
 };
 
-/// Of each family the microbatches that fit are tried with activations kept; recomputed only if
-/// none does. Errors of the oracle other than OutOfMemory end the search. The result depends on
-/// the number of threads only if it is stopped.
+/// Asks the oracle about the layouts of each family that keep activations, by ascending microbatch
+/// until one does not fit; and about those that recompute only if none of the former fits. Errors
+/// of the oracle other than OutOfMemory end the search. The result depends on the number of threads
+/// only if `stop` ended the search.
 Result<SearchResult> search(const std::vector<LayoutFamily>& families, const LayoutOracle& oracle,
                             const SearchOptions& options);
 
-/// The same of the scenario's families. Errors besides: InvalidSpec for the synthetic model;
+/// Searches layout_families(scenario). Further errors: InvalidSpec for the synthetic model, and
 /// OutOfMemory if no layout is found.
 Result<SearchResult> search(const Scenario& scenario, const LayoutOracle& oracle,
                             const SearchOptions& options);

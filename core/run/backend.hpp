@@ -21,15 +21,16 @@ struct RunOptions {
   int steps = 1;
   int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
-  std::string dataset;  // path of the data (open_dataset); empty: synthetic ones. Not of "sim"
-  const TrainingState* initial_state = nullptr;  // instead of the seed: weights, and moments if it
-                                                 // holds them; its step continues the step count,
-                                                 // the data and the learning-rate schedule
-  bool return_state = false;                     // RunResult::state
-  int checkpoint_every = 0;                      // steps; 0: never
-  std::function<Result<void>(const TrainingState&)> on_checkpoint;  // an error ends the run
+  /// Path of the data, for open_dataset; empty: synthetic data. The simulator reads none.
+  std::string dataset;
+  /// If given, weights (and moments, if it holds them) come from here instead of from the seed, and
+  /// its step continues the count of steps, the data and the learning rate's schedule.
+  const TrainingState* initial_state = nullptr;
+  bool return_state = false;  // fill RunResult::state
+  int checkpoint_every = 0;   // steps from one on_checkpoint to the next; 0: never
+  std::function<Result<void>(const TrainingState&)> on_checkpoint;  // its error ends the run
   std::function<void(const StepResult&)> on_step;  // called from the caller's thread
-  const std::atomic<bool>* cancel = nullptr;       // set: stop after the current step
+  const std::atomic<bool>* cancel = nullptr;       // once it is true, the run stops after its step
 };
 
 struct RunResult {
@@ -39,9 +40,9 @@ struct RunResult {
 
 struct Backend {
   virtual ~Backend() = default;
-  virtual std::string_view name() const = 0;  // "sim", "cpu", "cuda"
-  /// Requires verify(program).empty(). The simulator takes the times of `cluster`; backends that
-  /// compute do so wherever they are.
+  virtual std::string_view name() const = 0;  // "sim", "cpu", "cuda" or "reference"
+  /// Requires verify(program).empty(). The simulator computes times from `cluster`; the backends
+  /// that compute take the time that they need on this machine and ignore it.
   virtual Result<RunResult> run(const Program& program, const ClusterSpec& cluster,
                                 const RunOptions& options) = 0;
 };

@@ -105,7 +105,7 @@ class Execution {
     return {};
   }
 
-  /// Processes are given their programs one by one, so they may differ.
+  /// Each process was given its program by its own command line, so the programs may differ.
   Result<void> check_same_program() {
     const std::string& own = result_.trace.program_hash;
     const auto hashes = all_gather(process_, std::as_bytes(std::span(own)));
@@ -120,7 +120,8 @@ class Execution {
     return {};
   }
 
-  /// All processes agree, so that none of them waits in a step that another does not take.
+  /// Whether any process was cancelled. All get the same answer, so that none of them waits in a
+  /// step that another does not take.
   Result<bool> cancelled() {
     const bool own = options_.cancel != nullptr && options_.cancel->load();
     const auto any = all_gather_values(process_, std::vector<char>{static_cast<char>(own)});
@@ -128,7 +129,8 @@ class Execution {
     return std::count(any->begin(), any->end(), 0) < std::ssize(*any);
   }
 
-  /// body(i) on every rank's thread; the first error ends the others' transfers and is returned.
+  /// Calls body(i) on the thread of every rank i of this process. The first error ends the
+  /// transfers of the others and is returned.
   template <class Body>
   Result<void> on_all_ranks(const Body& body) {
     FirstError failure;
@@ -177,7 +179,7 @@ class Execution {
     return {value.value_or(0), value.has_value()};
   }
 
-  /// Loss and norm of every rank, by rank.
+  /// Loss and gradient norm of every rank of all processes, by rank.
   Result<std::vector<std::array<Metric, 2>>> gather_metrics(const std::vector<RankStep>& ranks) {
     std::vector<std::array<Metric, 2>> own;
     for (const RankStep& rank : ranks) own.push_back({metric(rank.loss), metric(rank.grad_norm)});

@@ -23,34 +23,36 @@ struct RankPort {
   Communicator* communicator = nullptr;
 };
 
-/// Inputs and targets of a global sample, Samples::inputs() and Samples::targets() of them: tokens
-/// and the tokens that follow; or the intensities 0 … 255 of an image, channels last, and its
-/// class. Thread-safe.
+/// Fills in one sample of the data, by its global index: Samples::inputs() inputs and
+/// Samples::targets() targets. They are tokens and the tokens that follow them, or the intensities
+/// 0 … 255 of an image, channels last, and its class. Thread-safe.
 using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
                                        std::span<std::int32_t> targets)>;
 
 struct ExecutorOptions {
-  /// Fill the arena with 0xFF (NaN in every floating type) before the first step, and all but its
-  /// persistent buffers before every step, so that a read before the write shows in the loss.
+  /// Fill the arena with 0xFF bytes (NaN in every floating type) before the first step, and all but
+  /// its persistent buffers before every step, so that a value that is read before it is written
+  /// shows in the loss.
   bool poison = false;
-  Process* process = nullptr;  // null: this process runs all ranks
+  Process* process = nullptr;  // null if this process runs all ranks
 };
 
-/// Runs options.steps steps, from the step of options.initial_state or 0 on; trace_from counts from
-/// the first of them, Span::step and StepResult::step from the start of training. Which samples a
-/// rank reads, in which order and less what, the program says (Input).
+/// Runs options.steps steps, beginning with the step of options.initial_state, or 0 without one.
+/// options.trace_from counts from the first step of this run, Span::step and StepResult::step from
+/// the start of training. The program's Input says which samples a rank reads, in which order, and
+/// what is subtracted from token ids.
 /// Spans of the first traced step begin at time 0. The loss and the norm of a step are those of the
 /// lowest rank that copies them to the host, 0 if none does; a non-finite loss is reported, not
 /// hidden and not fatal.
 /// The first error of any rank ends the run of all of them and is returned: Unsupported (a kernel
 /// that a device lacks, before any op runs), InvalidSpec (initial state does not fit), Device, or
 /// what on_checkpoint returned.
-/// Several processes call it together, with the same program and options: spans and state
-/// are in the leader's result, which alone calls on_step and on_checkpoint; any of them may cancel.
-/// An error in the middle of a step reaches the others by itself, any other by Process::fail or
-/// Process::end_all of the caller.
-/// Requires one port per rank of this process, by ascending rank; every rank in one process, higher
-/// ranks in later ones; verify(program).empty().
+/// Several processes call it together, with the same program and options. Spans and state are in
+/// the result of the leader (process 0), which alone calls on_step and on_checkpoint; any process
+/// may cancel. An error in the middle of a step reaches the other processes by itself; for any
+/// other error the caller tells them by Process::fail or Process::end_all.
+/// Requires verify(program).empty(), and one port for each rank of this process, by ascending rank.
+/// Every rank belongs to one process, and higher ranks to later processes.
 Result<RunResult> execute(const Program& program, const RunOptions& options,
                           const std::string& backend, std::span<const RankPort> ports,
                           const BatchSource& batches, const ExecutorOptions& executor_options = {});

@@ -1,4 +1,5 @@
-// FirstError: of several ranks that fail because one did, the one that began it.
+// FirstError: the error that came first. When one rank fails the others fail after it; the user
+// wants to see the cause.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// Initial values of parameters: functions of (seed, name, element index), never of rank or layout.
+// Initial values of parameters. They depend on seed, name and element index only, never on rank or
+// layout, so that every layout begins with the same model.
 #pragma once
 
 #include <cstdint>

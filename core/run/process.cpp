@@ -42,7 +42,7 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
   return all;
 }
 
-/// The leader's side of the round trips with one peer.
+/// The leader's side of compare_clocks: answers each question of `peer` with the time.
 bool answer(Process& process, int peer, const std::function<SimTime()>& clock) {
   for (int i = 0; i < kRoundTrips; ++i) {
     std::byte question{};

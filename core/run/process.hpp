@@ -17,40 +17,40 @@
 namespace lockstep {
 
 struct Outgoing {
-  int to = 0;  // index of a process, not one's own
+  int to = 0;  // index of another process
   const std::byte* data = nullptr;
   std::int64_t bytes = 0;
 };
 struct Incoming {
-  int from = 0;
+  int from = 0;  // index of another process
   std::byte* data = nullptr;
   std::int64_t bytes = 0;
 };
 
-/// Whether the peers of an exchange may be busy elsewhere (sleep meanwhile) or are in it already
-/// (stay awake, but let other threads run).
+/// How a process waits in an exchange. Sleep: its peers may be busy elsewhere, so it sleeps. Awake:
+/// they are in the exchange already, so it stays awake, but lets other threads run.
 enum class Patience { Sleep, Awake };
 
 struct Process : RunContext {
-  virtual int index() const = 0;  // 0 leads: it reports and writes files
+  virtual int index() const = 0;  // process 0 is the leader, which reports and writes files
   virtual int size() const = 0;
-  /// Tags are 0 … max_tag(), at least 32767; 0 is for the functions below.
+  /// Tags are 0 … max_tag(), and max_tag() is at least 32767. The functions below use tag 0.
   virtual int max_tag() const = 0;
   /// How far the now() of two processes may differ.
   virtual SimTime clock_uncertainty() const = 0;
-  /// Sends and receives all; blocks until that is done, or returns false once any process has
-  /// failed. Messages with one tag from one process to another arrive in the order of sending.
-  /// Thread-safe: exchanges with different tags do not wait for each other.
+  /// Sends all of `out` and receives all of `in`. Blocks until that is done; returns false as soon
+  /// as any process has failed. Messages with one tag from one process to another arrive in the
+  /// order of sending. Thread-safe: exchanges with different tags do not wait for each other.
   virtual bool exchange(int tag, std::span<const Outgoing> out, std::span<const Incoming> in,
                         Patience patience) = 0;
   /// Keeps the first error and sends it to all other processes, whose exchanges then end.
   void fail(const Error& error) override = 0;
 
-  /// The last two calls, of the main thread. The first blocks until all have called it; an error is
-  /// that of a process which did not come so far.
+  /// The last calls of the main thread are finish() and end_all(). finish() blocks until all
+  /// processes have called it; if one failed before it came so far, finish() returns that error.
   virtual Result<void> finish() = 0;
-  /// The leader ends all processes at once, which then have this exit code; another process waits
-  /// for that. Returns only if there is no other process.
+  /// In the leader, ends all processes at once with this exit code; in another process, waits for
+  /// the leader to do so. Returns only if there is no other process.
   virtual void end_all(int exit_code) = 0;
 };
 
@@ -77,14 +77,16 @@ class SoleProcess final : public Process {
   FirstError failure_;
 };
 
-/// Every process's bytes, by index. Blocks until all have called; the error is the run's.
+/// The bytes that each process gave, by index. Blocks until all processes have called it. Error:
+/// the failure of any process.
 Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
                                                        std::span<const std::byte> own);
-/// The same in the leader; the others get nothing and go on once theirs are sent.
+/// Returns the bytes of all processes, by index, to the leader. The others get nothing and go on
+/// once theirs are sent.
 Result<std::vector<std::vector<std::byte>>> gather(Process& process,
                                                    std::span<const std::byte> own);
 
-/// Every process's values, one after the other by index.
+/// The values of all processes, one process's after the other's, by index.
 template <class T>
 Result<std::vector<T>> concatenated(const Result<std::vector<std::vector<std::byte>>>& gathered) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -106,18 +108,20 @@ Result<std::vector<T>> gather_values(Process& process, const std::vector<T>& own
   return concatenated<T>(gather(process, std::as_bytes(std::span(own))));
 }
 
-/// Leader's clock = own clock + offset ± uncertainty.
+/// What to add to a process's clock: leader's clock = own clock + offset ± uncertainty.
 struct ClockOffset {
   SimTime offset{}, uncertainty{};
 };
-/// Half the shortest of some round trips to the leader is the uncertainty. An offset below it is
-/// taken for zero: the processes of one machine share their clock. All processes call it together.
+/// Compares `clock` with the leader's by several round trips. The uncertainty is half the shortest
+/// of them. An offset below the uncertainty is taken for zero, because the processes of one machine
+/// share their clock. All processes call it together.
 Result<ClockOffset> compare_clocks(Process& process, const std::function<SimTime()>& clock);
 
-/// A clock for all processes, from about this moment on: clock() - zero.
+/// A clock that all processes share, which begins at about the moment of the call: its time is
+/// clock() - zero.
 struct SharedClock {
   SimTime zero{};
-  SimTime uncertainty{};  // of two processes against each other
+  SimTime uncertainty{};  // how far the shared clocks of two processes may differ
 };
 Result<SharedClock> share_clock(Process& process, const std::function<SimTime()>& clock);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint8_t kPoison = 0xff;
 
-/// The arena without its persistent buffers.
+/// The ranges of the arena in which no persistent buffer lies.
 std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
   std::vector<std::pair<std::int64_t, std::int64_t>> kept;
   for (const Buffer& buffer : role.buffers) {
@@ -32,7 +32,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& 
   return ranges;
 }
 
-/// One image's intensities as the model sees them, channels last (Samples::mean and deviation).
+/// Writes the intensities of one image as the model reads them: channels last, normalized by
+/// Samples::mean and deviation.
 void write_image(const Samples& samples, const std::vector<std::int32_t>& pixels, DType dtype,
                  std::byte* to) {
   for (std::size_t i = 0; i < pixels.size(); ++i) {
@@ -96,7 +97,8 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
 }
 
 Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptions& options) {
-  // Also without poison: the pages of the arena are touched here and not in the first step.
+  // The arena is filled even if it is not poisoned, so that its pages are touched here and not in
+  // the first step.
   if (auto filled = port_.device->fill(0, role_.arena.v, options.poison ? kPoison : 0); !filled) {
     return filled.error();
   }
@@ -113,7 +115,7 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, const Executor
   }
   port_.device->begin_step(context);
   if (auto enqueued = enqueue_all(context); !enqueued) {
-    // What is already enqueued may wait for peers, and they for this rank: let go of both.
+    // What is already enqueued may wait for peers, and they for this rank; both must end.
     port_.communicator->abort(enqueued.error());
     static_cast<void>(port_.device->synchronize());
     return enqueued.error();

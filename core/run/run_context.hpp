@@ -1,5 +1,5 @@
-// RunContext: what all devices and communicators of a run in one process share: its clock and the
-// error that ended it.
+// RunContext: what all devices and communicators of a run in one process share, that is, the clock
+// of the run and the error that ended it.
 #pragma once
 
 #include "core/base/units.hpp"
@@ -10,10 +10,10 @@ namespace lockstep {
 /// Thread-safe.
 struct RunContext {
   virtual ~RunContext() = default;
-  /// Keeps the first error and lets go of everyone who waits for a peer.
+  /// Keeps the first error and wakes everyone who waits for a peer.
   virtual void fail(const Error& error) = 0;
   virtual const FirstError& failure() const = 0;
-  /// The clock of all ranks, from some moment before the run on.
+  /// The time on the clock that all ranks share; it began at some moment before the run.
   virtual SimTime now() const = 0;
 };
 

@@ -28,7 +28,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// On as many threads as there is work for: a billion values take one of them half a minute.
+/// Writes a piece's initial values on as many threads as there is work for: one thread alone would
+/// take half a minute for a billion values.
 template <class T, class Round>
 void write_values(const InitialValues& values, const ShardPiece& piece, std::byte* to,
                   Round round) {
@@ -66,7 +67,8 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
   }
 }
 
-/// `kept`: the type of the tensor in the state, from which copies in another one are rounded.
+/// Copies a piece from the tensor `key` of `state`, whose type must be `kept`, and rounds it to
+/// `dtype` where that is another type.
 Result<void> copy_from_state(const TrainingState& state, const std::string& key,
                              const Parameter& parameter, const ShardPiece& piece, DType kept,
                              DType dtype, std::byte* to) {
@@ -107,17 +109,17 @@ Result<void> copy_from_state(const TrainingState& state, const std::string& key,
   return {};
 }
 
-/// The three tensors that a unit keeps of every parameter: how their names begin, and the buffers
-/// that hold them.
+/// The three tensors that an FSDP unit keeps of every parameter: the prefixes of their names in a
+/// TrainingState, and the buffers that hold them.
 constexpr IndexArray<std::int32_t, const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
 std::array<BufferId, 3> kept_buffers(const Unit& unit) {
   return {unit.updated(), unit.adam_m, unit.adam_v};
 }
 
-/// Where values belong in the whole state; also how they travel between processes.
+/// Says where values belong in the whole state; sent before them from one process to another.
 struct PieceHeader {
   ParameterId parameter;
-  std::int32_t slot = 0;  // of kPrefixes
+  std::int32_t slot = 0;  // index into kPrefixes
   DType dtype = DType::F32;
   std::int64_t begin = 0, count = 0;
   std::int64_t bytes() const { return count * size_of(dtype); }
@@ -142,8 +144,10 @@ bool holds_moments(const TrainingState& state) {
          (first->first.starts_with("adam_m.") || first->first.starts_with("adam_v."));
 }
 
-/// Calls visit(begin, count, at) for the runs of elements of `parameter` that lie in elements
-/// [from, to) of the part that member `member` of `parts` holds; `at`: in that part.
+/// Visits what lies in elements [from, to) of the part of `parameter` that member `member` of
+/// `parts` tensor-parallel members holds. Calls visit(begin, count, at) for every run of elements
+/// that is contiguous in the whole parameter: `begin` is its place there, `at` its place in the
+/// part.
 template <class Visit>
 void each_run(const Parameter& parameter, int parts, int member, std::int64_t from, std::int64_t to,
               Visit&& visit) {
@@ -180,7 +184,7 @@ void each_run(const Parameter& parameter, int parts, int member, std::int64_t fr
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
                                      BufferId buffer) {
   const bool has_room = !unit.shard_group.valid() || (unit.whole_param && buffer == unit.param);
-  const bool whole = has_room && !unit.gathered_late;  // else only its own piece is up to date
+  const bool whole = has_room && !unit.gathered_late;  // else only the rank's own piece is current
   const int shard = whole ? 0 : position(program.mesh, program.group(unit.shard_group), rank);
   const std::int64_t held = whole ? unit.elements : unit.shard_elements;
   const std::int64_t shard_begin = shard * held;
@@ -244,14 +248,15 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
   TrainingState state;
   state.step = step;
   const bool leads = process.index() == 0;
-  std::vector<std::byte> sent;  // to the leader: headers, each with its values
+  std::vector<std::byte> sent;  // what goes to the leader: headers, each with its values
   const auto keep = [&](const PieceHeader& header, const std::byte* values) {
     if (leads) return place(program, state, header, values);
     const auto* bytes = reinterpret_cast<const std::byte*>(&header);
     sent.insert(sent.end(), bytes, bytes + sizeof header);
     sent.insert(sent.end(), values, values + header.bytes());
   };
-  // Slot, parameter and first element of the pieces of lower ranks, also of other processes.
+  // Slot, parameter and first element of each piece that a lower rank, here or in another process,
+  // has given already.
   std::set<std::tuple<std::int32_t, ParameterId, std::int64_t>> done;
   std::vector<std::byte> shard;
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {

@@ -59,7 +59,8 @@ std::string kind_of(const Op& op) {
   return std::string(to_string(op.kind));
 }
 
-/// Channel of a message of a rank at pipeline coordinate `pp`.
+/// The channel (see make_trace_skeleton) of a message that a rank at pipeline coordinate `pp` sends
+/// or receives.
 std::int32_t message_channel(const Op& op, int pp, int num_pp) {
   const int from = op.kind == OpKind::Send ? pp : op.peer();
   const int to = op.kind == OpKind::Send ? op.peer() : pp;
@@ -77,7 +78,7 @@ TraceRole trace_role(const Program& program, const Role& role, NameTable& names)
   result.ops.reserve(role.ops.size());
   for (const Op& op : role.ops) {
     TraceOp t;
-    if (op.kind == OpKind::Call) {  // the common case, without building a string per op
+    if (op.kind == OpKind::Call) {  // looked up by function, so that no string is built for each op
       std::int32_t& name = function_names[op.function()];
       if (name < 0) name = names.id(name_of(program, op));
       t.name = name;
@@ -113,10 +114,10 @@ std::string rank_label(const Mesh& mesh, Rank rank) {
 struct MemoryEvent {
   SimTime time{};
   BufferKind kind{};
-  std::int64_t bytes = 0;  // negative: freed
+  std::int64_t bytes = 0;  // negative if the buffer is freed
 };
 
-/// Samples of one rank; `spans` are its spans of one step, by op.
+/// Adds the memory samples of one rank; `spans` are its spans of one step, by op.
 void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_begin,
                       const IndexVector<OpId, const Span*>& spans) {
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
@@ -135,7 +136,8 @@ void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_be
   }
   std::sort(events.begin(), events.end(),
             [](const MemoryEvent& a, const MemoryEvent& b) { return a.time < b.time; });
-  // What is freed and allocated at one time was never alive together: one sample per time.
+  // There is one sample per time, because what is freed and what is allocated at one time was never
+  // live together.
   SimTime time = step_begin;
   const auto sample = [&] {
     trace.memory.push_back({rank, time, std::vector<std::int64_t>(live.begin(), live.end())});

@@ -1,6 +1,6 @@
-// Trace builder: the part of a trace that follows from the program alone, and the memory curve that
-// follows from program and spans. Every backend fills its trace through these two functions, so
-// that traces of different backends differ in times and in nothing else.
+// Trace builder: makes the part of a trace that follows from the program alone, and the memory
+// curve that follows from program and spans. Every backend fills its trace by these two functions,
+// so that traces of different backends differ in times and in nothing else.
 #pragma once
 
 #include <string>
@@ -31,9 +31,9 @@ inline constexpr std::int32_t kFirstMessageChannel = 1'000'000;
 Trace make_trace_skeleton(const Program& program, std::string backend);
 
 /// Fills trace.memory from the spans of the first traced step, for every rank that has its own
-/// spans: a buffer is live from the begin of its first op to the end of its last, a persistent one
-/// always; views count as their parent. One sample per rank at the begin of the step and at every
-/// later time at which something is allocated or freed.
+/// spans. A buffer is live from the begin of its first op to the end of its last; a persistent one
+/// is always live; a view counts as its parent. A rank has one sample at the begin of the step and
+/// one at every later time at which something is allocated or freed.
 /// Requires that the spans are those of `program`, sorted as Trace::spans says.
 void add_memory_samples(Trace& trace, const Program& program);
 

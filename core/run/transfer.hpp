@@ -1,5 +1,5 @@
 // Transfer: what the members of a collective, or the two ends of a message, must agree on before
-// any data moves; shared by the communicators of all real backends.
+// any data moves. The communicators of all backends that compute use it.
 #pragma once
 
 #include <cstddef>
@@ -12,36 +12,39 @@
 
 namespace lockstep {
 
-/// What one member brings to a transfer. Its owner leaves the buffers alone until it has ended.
+/// What one member brings to a transfer. The member leaves the buffers alone until the transfer has
+/// ended.
 struct Party {
   Rank rank = 0;
   OpId op;
   OpKind kind = OpKind::AllReduce;
   DType dtype = DType::F32;
-  std::int64_t bytes = 0;             // unsharded size of a collective, size of a message
+  std::int64_t bytes = 0;             // size of a message, or of a collective's unsharded buffer
   const std::byte* source = nullptr;  // what the member gives
   std::byte* target = nullptr;        // where it wants the result
 };
 
-/// What `rank` brings to `op` in a group of `size`; `args` and `bytes` as in Communicator::enqueue.
-/// Error Internal if the shards of a gather or scatter do not add up to its full buffer.
+/// What `rank` brings to `op` in a group of `size` ranks; `args` and `bytes` are those of
+/// Communicator::enqueue. Error Internal if the two buffers of the op do not fit the group: the
+/// shards of a gather or scatter must add up to the full buffer, those of an all-to-all be equal.
 Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                          std::span<const std::int64_t> bytes, DType dtype, int size);
 
 /// Error Internal if the parties do not all mean the same transfer.
 Result<void> check_agreement(const std::vector<Party>& parties);
 
-/// Who meets in `op`: the group's members, or sender and receiver of a message, which is one of a
-/// lane of its own when it goes against the pipeline. No members: not a transfer, or the rank is
-/// outside the group.
+/// Who meets in a transfer: the members of the group, or the sender and the receiver of a message.
+/// A message of the backward pass is marked, because the two directions are matched separately.
 struct Route {
   std::vector<Rank> members;
-  int position = -1;  // of the rank among the members
+  int position = -1;  // of the asking rank among the members
   bool backward = false;
 };
+/// The route of `op` on `rank`. It has no members if the op is no transfer, or if the rank is not
+/// in the group.
 Route route_of(const Program& program, Rank rank, const Op& op);
 
-/// The error of an op without members.
+/// The error to report for a transfer whose route has no members.
 Error no_route(Rank rank, OpId id, const Op& op);
 
 }  // namespace lockstep

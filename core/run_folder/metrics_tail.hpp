@@ -18,13 +18,13 @@ struct StepMetrics {
 class MetricsTail {
  public:
   explicit MetricsTail(std::string path) : path_(std::move(path)) {}
-  /// The lines that are whole since the last call; none if the file is not there yet. A file that
-  /// became shorter (a run that was resumed) is read anew, and `restarted` is set.
+  /// The lines that were completed since the last call; none if the file does not exist yet. A file
+  /// that became shorter, because the run was resumed, is read anew, and `restarted` is set.
   std::vector<StepMetrics> poll(bool& restarted);
 
  private:
   std::string path_;
-  std::int64_t read_ = 0;  // bytes of whole lines
+  std::int64_t read_ = 0;  // bytes of the whole lines that were read
 };
 
 }  // namespace lockstep

@@ -130,7 +130,7 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
 }
 
 void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
-  // What is not finite becomes null: JSON has no such numbers.
+  // JSON has no numbers that are not finite; null stands for them.
   nlohmann::ordered_json line;
   line["step"] = step.step + 1;
   line["loss"] = step.loss;

@@ -1,8 +1,7 @@
 // Run folders: what `lockstep run --out` leaves behind and `compare` reads.
-//
-//   scenario.toml     resolved, every key written out; not of a run of a program's text
+// scenario.toml     resolved, every key written out; missing if a program's text was run
 //   program.txt       what every rank did
-//   trace.json.gz     Chrome/Perfetto
+// trace.json.gz     the spans, in the format of Chrome and Perfetto
 //   metrics.jsonl     one line per step, written as it happens
 //   report.json
 //   checkpoints/      if [checkpoint] interval is set (or the folder named there)
@@ -19,37 +18,40 @@
 
 namespace lockstep {
 
-/// Creates `directory`, or takes one that is empty or a run folder. Error InvalidSpec: it holds
-/// anything else, or (not `resuming`) another run's checkpoints, which a new run must not mix with.
+/// Creates `directory`, or takes one that is empty or a run folder. Error InvalidSpec if it holds
+/// anything else, or, unless `resuming`, the checkpoints of another run, with which those of a new
+/// run must not mix.
 Result<void> prepare_run_folder(const std::string& directory, const std::string& checkpoint_folder,
                                 bool resuming);
 
-/// The file appears whole or not at all. Error Device.
+/// Writes a file so that it appears whole or not at all. Error Device.
 Result<void> write_file(const std::string& path, const std::string& text);
 Result<std::string> read_file(const std::string& path);  // Error InvalidSpec
 
 struct Run {
   Report report;
   Trace trace;
-  std::vector<std::string> remarks;  // of a trace from elsewhere: ImportedTrace's
+  std::vector<std::string> remarks;  // those of ImportedTrace, for a trace from elsewhere
 };
 Result<Run> read_run(const std::string& directory);
 
-/// What there is to look at: a run folder, a trace file of ours or Kineto's, or a folder of Kineto
-/// files, one per rank. The report of a mere trace has what its spans tell. Errors: as read_run and
-/// read_any_trace.
+/// Opens whatever can be looked at: a run folder, a trace file of Lockstep or Kineto, or a folder
+/// of Kineto files, one per rank. The report of a trace without a run folder says what its spans
+/// tell. Errors are those of read_run and read_any_trace.
 Result<Run> open_run(const std::string& path, const ImportOptions& options = {});
 
-/// The checkpoint folder that `--resume DIRECTORY` means: a checkpoint, a folder of checkpoints, or
-/// those of a run folder. Error InvalidSpec.
+/// The folder that `--resume DIRECTORY` means: DIRECTORY itself if it is a checkpoint or a folder
+/// of checkpoints, or the checkpoints of the run folder DIRECTORY. Error InvalidSpec if there are
+/// none.
 Result<std::string> find_checkpoints(const std::string& directory,
                                      const std::string& checkpoint_folder);
 
-/// metrics.jsonl. Steps count from 1, as in checkpoint names and on the screen; names are
-/// torchtitan's.
+/// Writes metrics.jsonl. Steps count from 1, as in checkpoint names and on the screen; the names of
+/// the values are torchtitan's.
 class MetricsLog {
  public:
-  /// Keeps the lines of `path` for steps up to `first_step` (0-based: the first to be logged).
+  /// Opens `path` and keeps its lines for the steps before `first_step`, the first step (0-based)
+  /// that will be logged.
   static Result<MetricsLog> open(const std::string& path, int first_step);
   void append(const StepResult& step, std::int64_t tokens_per_step);
 

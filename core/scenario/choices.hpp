@@ -1,4 +1,5 @@
-// Names of enumerators in a scenario file: choices(E{}) lists them in the order they are offered.
+// Choices: the names of enumerators in a scenario file. choices(E{}) lists them in the order in
+// which messages offer them.
 #pragma once
 
 #include <array>
@@ -28,6 +29,11 @@ constexpr auto choices(PipelineSchedule) {
 constexpr auto choices(ContextParallelMethod) {
   return Choices<ContextParallelMethod, 2>{{{"ulysses", ContextParallelMethod::Ulysses},
                                             {"allgather", ContextParallelMethod::AllGather}}};
+}
+constexpr auto choices(AccumulateShards) {
+  return Choices<AccumulateShards, 3>{{{"default", AccumulateShards::Default},
+                                       {"always", AccumulateShards::Always},
+                                       {"never", AccumulateShards::Never}}};
 }
 constexpr auto choices(ReshardAfterForward) {
   return Choices<ReshardAfterForward, 3>{{{"default", ReshardAfterForward::Default},

@@ -1,7 +1,8 @@
 #include "core/scenario/document.hpp"
 
-// toml++ asserts that a header's key begins as one may, then reports that it does not: "[.a]" must
-// not end the program, nor, as NDEBUG has it, be taken for impossible.
+// toml++ asserts that the key of a header begins with a valid character before it checks that. Its
+// assertion is switched off, so that "[.a]" becomes an error message: neither may it end the
+// program, nor may the compiler assume that it cannot happen, as it does under NDEBUG.
 #undef NDEBUG
 #define TOML_ASSERT(expr) static_cast<void>(0)
 #include <toml++/toml.h>

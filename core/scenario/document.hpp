@@ -1,5 +1,5 @@
-// Document: TOML text as a tree of values that know their line and column. The only folder-internal
-// door to toml++, which is slow to compile: everything else in core/scenario reads this tree.
+// Document: TOML text as a tree of values that know their line and column. Only document.cpp
+// includes toml++, which is slow to compile; everything else in core/scenario reads this tree.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Where a value was written: a place in a file, or an override of the command line (file "--set",
-/// line 0, and the override's text).
+/// Where a value was written: a place in a file, or an override on the command line, which has the
+/// file "--set", line 0, and the text of the override.
 struct Location {
   SourceSpan span;
   std::string override_text;
@@ -25,12 +25,12 @@ struct Node {
   bool boolean = false;
   std::int64_t integer = 0;
   double number = 0;           // Integer and Float
-  std::string text;            // String; for an override also the raw text of any value
+  std::string text;            // String; for an override, the raw text of a value of any kind
   bool inline_table = false;   // written { … }, as opposed to a [header] or a dotted key
   std::vector<Node> children;  // Array: elements; Table: values in the order written
-  std::string key;             // in a table
-  Location at;                 // of the value
-  Location key_at;             // of the key
+  std::string key;             // the key of a value in a table
+  Location at;                 // where the value is
+  Location key_at;             // where the key is
 
   const Node* find(std::string_view name) const;
   Node* find(std::string_view name);
@@ -38,16 +38,18 @@ struct Node {
   bool is_number() const { return kind == Kind::Integer || kind == Kind::Float; }
 };
 
-/// "an integer", "a table", …: for messages.
+/// The kind as messages say it: "an integer", "a table", ….
 std::string_view describe_kind(Node::Kind kind);
 
-/// The value as TOML text (labels of sweep points).
+/// The value as TOML text, for the labels of sweep points.
 std::string to_text(const Node& node);
 
-/// toml++ stops at the first syntax error; its place and description are the Error.
+/// Parses a TOML file. toml++ stops at the first syntax error; the Error has its place and
+/// description.
 Result<Node> parse_document(std::string_view text, const std::string& file);
 
-/// "section.key=value" as a document of one value. A value that is no TOML is a bare string.
+/// Parses "section.key=value" as a document of one value. A value that is not TOML is a bare
+/// string.
 Result<Node> parse_override(const std::string& text);
 
 /// Puts every value of `from` into `into`; tables merge, other values replace.
@@ -56,10 +58,10 @@ void merge(Node& into, const Node& from);
 /// Sets the value at a dotted `path`, creating tables; false if the path runs through a non-table.
 bool set_value(Node& root, std::string_view path, const Node& value);
 
-/// TOML basic string with quotes and escapes.
+/// `text` as a TOML basic string, with quotes and escapes.
 std::string quote(std::string_view text);
 
-/// Shortest decimal that reads back as the same double, always a TOML float.
+/// The shortest decimal that reads back as the same double; always written as a TOML float.
 std::string format_number(double value);
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads members of one object; remembers the first fault.
+/// Reads the members of one JSON object and remembers the first fault.
 class Members {
  public:
   Members(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
@@ -70,7 +70,7 @@ void read_llama(Members& in, const Json& config, ModelSpec& m) {
   m.norm_eps = in.number("rms_norm_eps", 1e-6);
   m.rope_theta = in.number("rope_theta", 10000.0);
   if (const auto rope = config.find("rope_parameters");
-      rope != config.end() && rope->is_object()) {  // transformers 5
+      rope != config.end() && rope->is_object()) {  // as transformers 5 writes it
     m.rope_theta = Members(*rope, "rope_parameters").number("rope_theta", m.rope_theta);
   }
   if (const std::string act = in.text("hidden_act", "silu"); act != "silu") {

@@ -46,7 +46,7 @@ ModelSpec llama(const char* name, const LlamaShape& shape) {
   return m;
 }
 
-/// The Llama kind with a mixture of experts in every block.
+/// A model of Llama's architecture with a mixture of experts in every block.
 ModelSpec mixtral(const char* name, const LlamaShape& shape, std::int64_t experts) {
   ModelSpec m = llama(name, shape);
   m.experts = experts;
@@ -64,7 +64,7 @@ ModelSpec resnet(const char* name, std::vector<int> blocks, bool bottleneck) {
   return m;
 }
 
-/// For CPUs and images of CIFAR's size: three stages of one block.
+/// A network for CPUs and images of CIFAR's size, with three stages of one block each.
 ModelSpec resnet_tiny() {
   ModelSpec m = resnet("resnet-tiny", {1, 1, 1}, false);
   m.width = 8;
@@ -81,10 +81,15 @@ ModelSpec synthetic() {
   return m;
 }
 
-/// Shapes: GPT-2 from openai/gpt-2 hparams; GPT-3 (175B, 6.7B as gpt-7b) from Brown et al. 2020,
-/// table 2.1; gpt-1.3b with 16 heads as Megatron-LM's 1.3B example; Llama from the config.json of
-/// the released weights, and so Mixtral (mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024); ResNet
-/// from He et al. 2015, table 1. Byte-level ones are for CPUs.
+/// Sources of the shapes:
+/// - GPT-2: hparams of openai/gpt-2;
+/// - GPT-3 (175B, and 6.7B as gpt-7b): Brown et al. 2020, table 2.1;
+/// - gpt-1.3b, with 16 heads: the 1.3B example of Megatron-LM;
+/// - Llama and Mixtral (mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024): config.json of the
+///   released weights;
+/// - ResNet: He et al. 2015, table 1.
+///
+/// The byte-level models are our own, small enough for CPUs.
 const std::vector<ModelSpec>& model_presets() {
   static const std::vector<ModelSpec> list = {
       gpt2("gpt2-tiny", 4, 64, 4, 128, 256),

@@ -12,11 +12,11 @@
 
 namespace lockstep {
 
-/// The preset of this name, but for case.
+/// The preset of this name; case does not matter.
 std::optional<ModelSpec> find_model_preset(std::string_view name);
 
 struct EmbeddedProfile {
-  std::string_view name;  // file stem
+  std::string_view name;  // the file's name without .toml
   std::string_view text;  // TOML
 };
 /// hardware/*.toml, sorted by name; generated at build time (cmake/LockstepHardware.cmake).
@@ -25,10 +25,11 @@ std::optional<EmbeddedProfile> find_cluster_preset(std::string_view name);
 
 struct HfModel {
   ModelSpec model;
-  std::int64_t sliding_window = 0;  // tokens a query sees; 0: all
+  std::int64_t sliding_window = 0;  // how many tokens a query sees; 0: all
 };
-/// Model types llama, mistral and gpt2, in the spellings of transformers 4 and 5. `path` names the
-/// model and starts the message of an error, which has no place in the scenario.
+/// Reads a config.json of the model types llama, mistral and gpt2, in the spellings of transformers
+/// 4 and 5. `path` becomes the name of the model and begins the message of an error, because the
+/// error has no place in the scenario.
 Result<HfModel> read_hf_config(const std::string& path);
 Result<HfModel> parse_hf_config(std::string_view json, const std::string& path);
 

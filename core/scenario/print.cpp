@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Spec fields -> the lines of one table: the inverse of Reader.
+/// Writes the fields of a spec as the lines of one table; the inverse of Reader.
 class Writer {
  public:
   explicit Writer(std::string path) : path_(std::move(path)) {}
@@ -16,7 +16,7 @@ class Writer {
   void field(const char* key, int value) { line(key, std::to_string(value)); }
   void field(const char* key, std::int64_t value) { line(key, std::to_string(value)); }
   void field(const char* key, std::uint64_t value) {
-    line(key, std::to_string(static_cast<std::int64_t>(value)));  // as Reader reads it
+    line(key, std::to_string(static_cast<std::int64_t>(value)));  // signed, as Reader reads it
   }
   void field(const char* key, double value, UnitPrefix prefix = UnitPrefix::One) {
     line(key, format_number(from_si(prefix, value)));
@@ -114,7 +114,8 @@ std::string print_expectations(const std::vector<Expectation>& list) {
 }  // namespace
 
 std::string print_scenario(const Scenario& s) {
-  // The printed file lives elsewhere: in the folder of its run.
+  // The printed file will lie in another folder, that of its run, so relative paths become
+  // absolute.
   const auto absolute = [&](std::string& path) {
     if (path.empty() || std::filesystem::path(path).is_absolute()) return;
     path = std::filesystem::absolute(std::filesystem::path(s.directory) / path)

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Collects the keys of a section: the third visitor of describe().
+/// Collects the keys of a section. It is the third visitor of describe(), after Reader and Writer.
 class KeyLister {
  public:
   template <class T>
@@ -68,7 +68,7 @@ void Diagnostics::note(std::vector<Note>& notes, const Location& at, std::string
                        ErrorKind kind) {
   if (at.from_override()) message += " (--set " + at.override_text + ")";
   Note note{at.span, kind, std::move(message)};
-  // Points of a sweep repeat what is wrong in all of them.
+  // What is wrong in all points of a sweep is found once for each of them, but noted once.
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
 }
 
@@ -195,7 +195,7 @@ void Reader::field(const char* key, std::int64_t& out) {
 }
 
 void Reader::field(const char* key, std::uint64_t& out) {
-  // TOML has signed integers only: a negative seed stands for its two's complement.
+  // TOML has signed integers only; a negative seed stands for its two's complement.
   auto value = static_cast<std::int64_t>(out);
   field(key, value);
   out = static_cast<std::uint64_t>(value);
@@ -215,7 +215,7 @@ void Reader::field(const char* key, double& out, UnitPrefix prefix) {
 }
 
 void Reader::field(const char* key, std::string& out) {
-  // An override's value is its text: `--set training.dataset=2024` names a file.
+  // For a string, the value of an override is its text: `--set training.dataset=2024` names a file.
   if (const Node* n = node(key); n && n->at.from_override() && !n->is_table()) {
     known_.emplace_back(key);
     out = n->text;
@@ -264,7 +264,7 @@ void Reader::field(const char* key, Bytes& out, UnitPrefix prefix) {
   const double before = bytes;
   field(key, bytes, prefix);
   if (bytes == before) return;
-  if (std::abs(bytes) < 9e15) {  // exact integers in a double
+  if (std::abs(bytes) < 9e15) {  // below it, a double is exact for every integer
     out.v = std::llround(bytes);
   } else {
     add(*node(key), key, std::string(key) + " is out of range");

@@ -1,5 +1,5 @@
-// Reader: one table of a scenario file -> spec fields. Notes every fault, keeps the default, and
-// goes on, so that one look at a file reports all of them.
+// Reader: reads one table of a scenario file into the fields of a spec. It notes a fault, keeps the
+// default of the field and goes on, so that the user sees all faults at once.
 #pragma once
 
 #include <cmath>
@@ -15,13 +15,14 @@ namespace lockstep {
 class Diagnostics {
  public:
   void add(const Location& at, std::string message, ErrorKind kind = ErrorKind::Parse);
-  /// The fault is one of a dotted key too: what validate() says of that key then follows from it.
+  /// Also remembers that the dotted `key` has a fault: what validate() says of that key then
+  /// follows from this fault, and is not reported.
   void add_for_key(const std::string& key, const Location& at, std::string message,
                    ErrorKind kind = ErrorKind::Parse);
   bool has_key(const std::string& key) const;
   bool empty() const { return notes_.empty(); }
-  std::vector<Error> take();  // in file order, overrides last, each once
-  /// Something legal that is rarely meant.
+  std::vector<Error> take();  // in file order, those of overrides last, each once
+  /// Notes something that is legal but rarely meant.
   void warn(const Location& at, std::string message);
   std::vector<Error> take_warnings();
 
@@ -39,14 +40,14 @@ class Diagnostics {
   std::vector<std::string> keys_;
 };
 
-/// "; did you mean 'x'?" or, when nothing is near, "; valid: a, b, c".
+/// The end of a message: "; did you mean 'x'?", or "; valid: a, b, c" if no valid name is near.
 std::string suggest(std::string_view name, const std::vector<std::string>& valid);
-/// Also lists the valid names when one is near: for short lists.
+/// The same, but lists the valid names even if one is near; for short lists.
 std::string suggest_and_list(std::string_view name, const std::vector<std::string>& valid);
 
 class Reader {
  public:
-  /// `table` may be null: an absent section, every field keeps its value.
+  /// `table` is null for an absent section; every field then keeps its value.
   Reader(const Node* table, std::string path, Diagnostics& diagnostics);
 
   void field(const char* key, bool& out);
@@ -56,7 +57,7 @@ class Reader {
   void field(const char* key, double& out, UnitPrefix prefix = UnitPrefix::One);
   void field(const char* key, std::string& out);
   void field(const char* key, std::vector<int>& out);
-  void field(const char* key, std::vector<double>& out);  // or one number
+  void field(const char* key, std::vector<double>& out);  // a list, or one number
   void field(const char* key, Bytes& out, UnitPrefix prefix);
   void field(const char* key, std::vector<PeakRate>& out);
   void field(const char* key, std::vector<EfficiencyPoint>& out);
@@ -105,17 +106,17 @@ class Reader {
 
   bool given(std::string_view key) const { return table_ && table_->find(key); }
   const Node* node(std::string_view key) const { return table_ ? table_->find(key) : nullptr; }
-  /// The node if present and of `kind`; notes a wrong type.
+  /// The value of `key` if it is present and of `kind`, else null; notes a value of another kind.
   const Node* expect(const char* key, Node::Kind kind);
   void add(const Node& at, const std::string& key, std::string message);
-  /// Every key of the table that no field() asked for is a fault.
+  /// Notes a fault for every key of the table that no field() asked for.
   void finish();
 
  private:
   std::string inner_path(const std::string& key) const {
     return path_.empty() ? key : path_ + "." + key;
   }
-  static bool same_name(std::string_view a, std::string_view b);  // but for case
+  static bool same_name(std::string_view a, std::string_view b);  // equal except for case
   bool integer(const char* key, const Node& node, std::int64_t low, std::int64_t high,
                std::int64_t& out);
   bool number(const char* key, const Node& node, double& out);

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-constexpr double kExactRelative = 1e-9;  // of `key = 57.0`: room for the decimal text alone
+// The tolerance of an expectation without one, as `key = 57.0`: the error of writing a decimal.
+constexpr double kExactRelative = 1e-9;
 
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> names = {"name",
@@ -29,7 +30,7 @@ const std::vector<std::string>& section_names() {
   return names;
 }
 
-/// The deepest part of a dotted key that the user wrote.
+/// The place of the deepest part of a dotted key that the user wrote; `otherwise` if there is none.
 const Location& locate(const Node& root, std::string_view key, const Location& otherwise) {
   const Node* at = &root;
   const Location* found = &otherwise;
@@ -120,7 +121,8 @@ class Resolver {
     in.finish();
   }
 
-  /// The user's own schedule: PyTorch's CSV, at a path from the scenario's folder.
+  /// Reads the user's own schedule, a CSV file of PyTorch. Its path is relative to the scenario's
+  /// folder.
   void read_schedule() {
     const std::string key = "parallelism.pipeline_parallel_schedule_csv";
     const std::string& name = s_.strategy.pipeline_parallel_schedule_csv;
@@ -155,7 +157,8 @@ class Resolver {
     }
   }
 
-  /// Dotted keys and sub-sections make one path; { value = … } is a tolerance.
+  /// Collects the expected values. Dotted keys and sub-sections make up the key of an expectation;
+  /// an inline table { value = … } is a value with its tolerance.
   void read_expectations(const Node& table, const std::string& prefix) {
     for (const Node& child : table.children) {
       const std::string key = prefix + child.key;
@@ -213,7 +216,7 @@ class Resolver {
     return at && at->is_table() && at->find(key);
   }
 
-  /// Defaults that depend on other values.
+  /// Fills in defaults that depend on other values.
   void fill_defaults() {
     const ModelSpec& m = s_.model;
     if (m.is_vision() && !given("training", "seq_len")) s_.training.seq_len = 1;
@@ -229,17 +232,19 @@ class Resolver {
     }
   }
 
-  /// data_parallel_shard_degree = -1, as in torchtitan: what the other degrees leave.
+  /// Resolves data_parallel_shard_degree = -1, which, as in torchtitan, takes the ranks that the
+  /// other degrees leave.
   void take_rest_of_cluster() {
     StrategySpec& p = s_.strategy;
     if (p.data_parallel_shard_degree != -1) return;
     const ClusterSpec& c = s_.cluster;
-    if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > 1e9) return;  // likewise below
+    // validate() reports so many ranks, and degrees below 1.
+    if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > 1e9) return;
     const std::int64_t capacity = c.capacity();
     std::int64_t others = 1;
     for (const int degree : {p.data_parallel_replicate_degree, p.context_parallel_degree,
                              p.tensor_parallel_degree, p.pipeline_parallel_degree}) {
-      if (degree < 1 || capacity < 1) return;  // validate() has the message
+      if (degree < 1 || capacity < 1) return;
       others = std::min(others * degree, capacity + 1);
     }
     const std::string key = "parallelism.data_parallel_shard_degree";
@@ -262,7 +267,7 @@ class Resolver {
       }
     }
     for (Fault& fault : faults) {
-      // What follows from a fault already noted would mislead.
+      // A fault that follows from one already noted would mislead.
       if (diagnostics_.has_key(fault.key)) continue;
       if (!model_known && fault.key.starts_with("model.")) continue;
       if (!model_known && fault.key == "costs") continue;

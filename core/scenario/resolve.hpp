@@ -1,4 +1,4 @@
-// resolve: the tree of one scenario -> Scenario, presets and defaults filled in, validated.
+// resolve: makes a Scenario from the tree of one, fills in presets and defaults, and validates it.
 #pragma once
 
 #include <map>
@@ -10,20 +10,23 @@
 
 namespace lockstep {
 
-/// Sound profiles by file, shared by the points of a sweep, which mostly name the same one.
+/// Profiles without faults, by file. The points of a sweep share them, because most name the same
+/// one.
 using ProfileCache = std::map<std::string, ClusterSpec>;
 
-/// Notes every fault; the result is meaningful only if none was noted. `file` locates what is
-/// missing, and its folder is where relative paths start.
+/// Notes every fault; the result is meaningful only if none was noted. `file` is the place of
+/// faults about what is missing, and relative paths start in its folder.
 Scenario resolve(const Node& root, const std::string& file, ProfileCache& profiles,
                  Diagnostics& diagnostics);
 
-/// [cluster] of a scenario: preset or profile, then the keys written beside it. False if preset or
-/// profile could not be read, so that faults about the cluster would mislead.
+/// Resolves [cluster] of a scenario: the preset or profile first, then the keys beside it, which
+/// win. Returns false if preset or profile could not be read, so that faults about the cluster
+/// would mislead.
 bool resolve_cluster(const Node* section, const std::string& directory, ProfileCache& profiles,
                      Diagnostics& diagnostics, ClusterSpec& out);
 
-/// [model]: preset or hf_config or sizes, with what follows from the sizes given. False likewise.
+/// Resolves [model]: a preset, hf_config or sizes, and what follows from the sizes given. Returns
+/// false if preset or hf_config could not be read.
 bool resolve_model(const Node* section, const std::string& directory, const Location& missing,
                    Diagnostics& diagnostics, HfModel& out);
 

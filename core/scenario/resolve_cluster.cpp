@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Figures that would make every duration meaningless; the key names the user's line.
+/// Notes figures that would make every duration meaningless, at the line of their key.
 void check_figures(const ClusterSpec& c, const Node* section, const Location& otherwise,
                    Diagnostics& diagnostics) {
   const auto fault = [&](const std::string& table, const char* key, const std::string& message) {
@@ -20,7 +20,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     const Node* value = at && at->is_table() ? at->find(key) : nullptr;
     if (value) {
       diagnostics.add(value->at, message, ErrorKind::InvalidSpec);
-    } else {  // presets are whole, so this is a profile
+    } else {  // presets have all keys, so this is a profile
       diagnostics.add(at ? at->at : otherwise, "[" + table + "] needs '" + key + "'",
                       ErrorKind::InvalidSpec);
     }

@@ -8,10 +8,11 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // products below stay in range
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // keeps the products below in range
 
-/// What the user left open once a size is given: heads as wide as they fit, as many key/value
-/// heads as query heads if the base had that, the feed-forward width of the architecture.
+/// Derives what the user left open where another size is given: the width of a head, which is
+/// hidden / heads; as many key/value heads as query heads if the base had that; and the
+/// feed-forward width, as the architecture has it.
 void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnostics, ModelSpec& m) {
   if (m.is_vision()) {
     if (!in.given("layers") && in.given("blocks")) {
@@ -20,7 +21,7 @@ void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnost
     return;
   }
   const bool in_range = m.hidden > 0 && m.hidden < kLargestSize && m.heads > 0;
-  if (!in_range) return;  // validate() has the message
+  if (!in_range) return;  // validate() reports it
   if (!in.given("head_dim") && (in.given("hidden") || in.given("heads"))) {
     if (m.hidden % m.heads != 0) {
       const Node* at = in.given("hidden") ? in.node("hidden") : in.node("heads");
@@ -35,7 +36,8 @@ void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnost
     m.kv_heads = m.heads;
   }
   if (!in.given("ffn_hidden") && in.given("hidden")) {
-    // Llama: 2/3 of 4C, to the next 256 (Touvron et al. 2023, and the released configs).
+    // Llama has 2/3 of 4 × hidden, up to the next multiple of 256 (Touvron et al. 2023, and the
+    // configs of the released weights).
     m.ffn_hidden = m.architecture == Architecture::Llama ? round_up(ceil_div(8 * m.hidden, 3), 256)
                                                          : 4 * m.hidden;
   }

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxPoints = 4096;
 struct SweepAxis {
   std::string path;
   const Node* values;
-  const Node* fixed = nullptr;  // what --set gives instead of the list; null: nothing
+  const Node* fixed = nullptr;  // the value that --set gives instead of the list; null without one
   std::size_t size() const { return values->children.size(); }
 };
 
@@ -31,7 +31,7 @@ const Node* find_path(const Node& root, std::string_view path) {
   return nullptr;
 }
 
-/// Which value of its list a fixed axis has; none: another one.
+/// The index of a fixed axis's value in its list; nullopt if the value is not in the list.
 std::optional<std::size_t> place_of_fixed(const SweepAxis& axis) {
   const auto same = [&](const Node& value) {
     if (value.is_number() && axis.fixed->is_number()) return value.number == axis.fixed->number;
@@ -44,7 +44,8 @@ std::optional<std::size_t> place_of_fixed(const SweepAxis& axis) {
   return static_cast<std::size_t>(it - values.begin());
 }
 
-/// Two keys of which a section has one: an override of either replaces both.
+/// Removes from `root` what an override replaces. Of `keys`, a section has only one, so that an
+/// override of one also removes the other.
 void replace_alternative(Node& root, const Node& overrides, std::string_view section,
                          const std::array<std::string_view, 2>& keys) {
   Node* table = root.find(section);
@@ -56,7 +57,7 @@ void replace_alternative(Node& root, const Node& overrides, std::string_view sec
   }
 }
 
-/// The axes of [sweep] in file order.
+/// Collects the axes of [sweep] in file order.
 void read_axes(const Node& table, const std::string& prefix, const Node& overrides,
                Diagnostics& diagnostics, std::vector<SweepAxis>& axes) {
   for (const Node& child : table.children) {
@@ -73,9 +74,10 @@ void read_axes(const Node& table, const std::string& prefix, const Node& overrid
   }
 }
 
-/// An expectation of a sweep may be a list: one value per point of the file's sweep. Leaves the
-/// value of `point`. No point: --set gives a key a value that is not in its list, and expectations
-/// with lists go. True: there were some.
+/// In a sweep, an expected value may be a list with one value for each of the sweep's `points`
+/// points, counted as the file has them, before --set fixes an axis. Replaces each list by its
+/// value for `point`. `point` is empty if --set gave an axis a value that is not in its list;
+/// expectations with lists are removed then. Returns whether there were lists.
 bool pick_expectations(Node& expect, std::optional<std::size_t> point, std::size_t points,
                        Diagnostics& diagnostics) {
   bool lists = false;
@@ -107,7 +109,8 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
                                const std::string& file, Diagnostics& diagnostics) {
   std::vector<SweepPoint> points;
   ProfileCache profiles;
-  std::vector<std::optional<std::size_t>> index;  // of every axis; none: --set's own value
+  // The index of each axis's value in its list; empty if --set gave it a value that is not there.
+  std::vector<std::optional<std::size_t>> index;
   std::size_t count = 1;
   for (const SweepAxis& axis : axes) {
     index.push_back(axis.fixed ? place_of_fixed(axis) : 0);
@@ -116,7 +119,7 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
   while (true) {
     Node instance = root;
     SweepPoint point;
-    std::optional<std::size_t> place = 0;  // in the product of all lists
+    std::optional<std::size_t> place = 0;  // of the point in the product of all lists
     for (std::size_t i = 0; i < axes.size(); ++i) {
       place = place && index[i] ? std::optional(*place * axes[i].size() + *index[i]) : std::nullopt;
       if (axes[i].fixed) continue;
@@ -156,7 +159,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
   if (Result<Node> parsed = parse_document(text, file)) {
     root = std::move(*parsed);
   } else {
-    return {{}, {parsed.error()}, {}};  // no tree to look for more faults in
+    return {{}, {parsed.error()}, {}};  // there is no tree in which to look for more faults
   }
   for (const std::string& override_text : overrides) {
     if (const Result<Node> parsed = parse_override(override_text)) {

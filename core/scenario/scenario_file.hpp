@@ -1,5 +1,6 @@
-// Scenario files: TOML text -> Scenario, every fault at once with file:line:column and the nearest
-// valid name; and back. Keys: docs/scenario.md.
+// Scenario files: reads TOML text as a Scenario, and prints a Scenario as text. All faults of a
+// file are reported at once, with file:line:column and the nearest valid name. docs/scenario.md
+// describes the keys.
 #pragma once
 
 #include <string>
@@ -12,7 +13,8 @@
 
 namespace lockstep {
 
-/// A scenario, or one per point of its [sweep] table (the product of its lists), in order.
+/// One point of the [sweep] table, which stands for the product of its lists; or the one scenario
+/// of a file without [sweep].
 struct SweepPoint {
   std::string label;  // "parallelism.pipeline_parallel_degree=4 …"; empty without [sweep]
   Scenario scenario;
@@ -21,26 +23,27 @@ struct SweepPoint {
 struct LoadedScenario {
   std::vector<SweepPoint> points;  // empty exactly if there are errors
   std::vector<Error> errors;       // all faults, in file order
-  std::vector<Error>
-      warnings;  // of core/spec/validate/warnings.hpp, in file order; none if there are errors
+  /// Those of core/spec/validate/warnings.hpp, in file order; none if there are errors.
+  std::vector<Error> warnings;
   bool ok() const { return errors.empty(); }
 };
 
-/// `overrides`: "section.key=value" with a TOML value, or a bare string where a string is meant.
+/// Loads a scenario. An override is "section.key=value" with a TOML value, or a bare string where a
+/// string is meant.
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides);
 
-/// The resolved scenario, every key written out; parse_scenario(print_scenario(s)) gives s, but for
-/// a relative dataset, which becomes absolute, and the folder, which is that of the new file.
+/// The text of a resolved scenario, with every key written out. parse_scenario(print_scenario(s))
+/// gives s, except that relative paths become absolute and the folder is that of the new file.
 std::string print_scenario(const Scenario& scenario);
 
-/// A cluster profile: the keys of [cluster] at top level, then [device] and the links (what
-/// `lockstep calibrate` writes; cluster.profile reads it).
+/// The text of a cluster profile: the keys of [cluster] at top level, then [device] and the links.
+/// `lockstep calibrate` writes it; the key cluster.profile reads it.
 std::string print_cluster_profile(const ClusterSpec& cluster);
 
-/// A cluster by itself: a preset's name, or a file, which is a profile or a scenario ([cluster] of
-/// it). `errors` takes all faults; the result is meaningful only if there are none.
+/// Loads a cluster alone: from a preset's name, from a profile, or from [cluster] of a scenario
+/// file. All faults are added to `errors`; the result is meaningful only if there are none.
 ClusterSpec load_cluster(const std::string& preset_or_file, std::vector<Error>& errors);
 
 std::vector<std::string> model_preset_names();

@@ -1,6 +1,7 @@
-// The keys of a scenario file, once: each section's describe() is walked by Reader, Writer and the
-// list of valid names, so that what is printed is what is parsed. Text: docs/scenario.md.
-// Within a section, plain values come before sub-tables (TOML's own order).
+// Schema: the keys of a scenario file, each in one place. Reader, Writer and the list of valid
+// names walk the describe() of each section, so that what is printed is what is parsed.
+// docs/scenario.md explains the keys. Within a section, plain values come before sub-tables, as
+// TOML requires.
 #pragma once
 
 #include "core/scenario/choices.hpp"

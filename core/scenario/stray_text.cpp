@@ -50,13 +50,14 @@ class Scanner {
     while (!end() && text_[at_] != '\n') ++at_;
   }
 
-  /// False: the scan is over, with stray_ set or not (an open string is toml++'s to report).
+  /// Skips the rest of a string. Returns false if the scan is over: stray_ is set if there is a
+  /// stray character; a string without an end is left for toml++ to report.
   bool skip_single_line(char quote) {
     while (!end() && text_[at_] != '\n') {
       const char c = text_[at_++];
       if (c == quote) return true;
       if (c == '\\' && quote == '"' && !end() && text_[at_] != '\n') {
-        if (is_stray(text_[at_])) return false;  // no such escape: toml++ says so
+        if (is_stray(text_[at_])) return false;  // toml++ reports that there is no such escape
         ++at_;
       }
     }

@@ -1,6 +1,6 @@
-// Stray text: characters that TOML allows in strings and comments only. toml++ up to 3.3 runs into
-// undefined behaviour on some of them (is_non_ascii_horizontal_whitespace), so they are found
-// first.
+// Stray text: non-ASCII characters outside strings and comments, where TOML does not allow them.
+// toml++ up to 3.3 runs into undefined behaviour on some of them
+// (is_non_ascii_horizontal_whitespace), so they are found before it parses.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// Units of scenario files: the only place where a written number becomes a quantity in SI units.
+// Units of scenario files. This is the only place where a written number becomes a quantity in SI
+// units.
 #pragma once
 
 #include <cmath>
@@ -6,7 +7,7 @@
 
 namespace lockstep {
 
-/// Of the unit that a number is written in.
+/// The prefix of the unit in which a number is written.
 enum class UnitPrefix {
   One,    // plain number
   Giga,   // GB, GB/s: 10^9
@@ -31,8 +32,8 @@ inline double to_si(UnitPrefix prefix, double written) {
   return written;
 }
 
-/// The number whose to_si is `si`, exactly if any double is (so of every value that was read from
-/// a file); else the nearest.
+/// The number to write for `si`: if there is a double whose to_si is exactly `si`, as there is for
+/// every value that was read from a file, that double; else the nearest.
 inline double from_si(UnitPrefix prefix, double si) {
   const double near = prefix == UnitPrefix::Micro ? si * 1e6 : si / to_si(prefix, 1.0);
   double down = near, up = near;

@@ -11,11 +11,11 @@ namespace lockstep {
 
 enum class ActivationCheckpoint { None, Selective, Full };
 
-/// Results of a block's forward pass that backward gets from a second computation.
+/// Which results of a block's forward pass are computed again for the backward pass.
 struct Recompute {
-  bool everything = false;  // all: only the block's input is kept
+  bool everything = false;  // all results, so that only the block's input is kept
   bool norms = false;
-  bool activations = false;  // GELU, SwiGLU
+  bool activations = false;  // GELU and SwiGLU
   bool attention = false;    // core attention (Korthikanti et al. 2022)
   bool any() const { return everything || norms || activations || attention; }
   bool operator==(const Recompute&) const = default;
@@ -23,14 +23,16 @@ struct Recompute {
 
 struct ActivationCheckpointSpec {
   ActivationCheckpoint mode = ActivationCheckpoint::None;
-  std::string selective_ac_option = "2";  // a number k: every k-th block wholly; or an option below
-  /// None if the option means nothing.
+  /// In selective mode: a number k, for everything in every k-th block; or one of
+  /// selective_options().
+  std::string selective_ac_option = "2";
+  /// What the block recomputes; nullopt if the option is not valid.
   std::optional<Recompute> of_block(std::int64_t block) const;
   bool operator==(const ActivationCheckpointSpec&) const = default;
 };
 
-/// Options beside numbers: "op" (what is cheap: norms and activation functions), "norm",
-/// "activation", "attention".
+/// The options that are not numbers: "op" (norms and activation functions, which are cheap),
+/// "norm", "activation" and "attention".
 const std::vector<std::string>& selective_options();
 
 }  // namespace lockstep

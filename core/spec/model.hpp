@@ -18,7 +18,7 @@ enum class Architecture {
 struct ModelSpec {
   std::string name;
   Architecture architecture = Architecture::Gpt2;
-  std::int64_t layers = 0;       // transformer blocks; residual blocks, the sum of `blocks`
+  std::int64_t layers = 0;       // transformer blocks; or residual blocks, the sum of `blocks`
   std::int64_t hidden = 0;       // C
   std::int64_t heads = 0;        // query heads; head size D = head_dim
   std::int64_t kv_heads = 0;     // key/value heads; divides heads
@@ -26,31 +26,35 @@ struct ModelSpec {
   std::int64_t ffn_hidden = 0;   // F
   std::int64_t vocab = 0;        // V
   std::int64_t max_seq_len = 0;  // rows of the position table (GPT-2 kind)
-  bool tied_embeddings = false;  // output layer shares the token embedding
+  bool tied_embeddings = false;  // the output layer shares the token embedding
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;  // Llama kind
 
-  // Mixtures of experts in place of feed-forward networks.
-  std::int64_t experts = 0;            // of a block; 0: none, the model is dense
-  std::int64_t experts_per_token = 2;  // the most probable ones: choices of a token
-  std::int64_t expert_period = 1;      // every so many blocks, the last of these has experts
-  double capacity_factor = 1.25;       // room of an expert over its even share; 0: for all tokens
+  // Mixtures of experts, which take the place of feed-forward networks.
+  std::int64_t experts = 0;            // of a block; 0 for a dense model
+  std::int64_t experts_per_token = 2;  // how many experts a token chooses: the most probable
+  std::int64_t expert_period = 1;      // the last of every so many blocks has experts
+  double capacity_factor = 1.25;       // an expert's room over its even share; 0: for all tokens
   double router_aux_loss_coef = 0;     // weight of the loss that balances the experts
 
-  // ResNet kind. A stage is a run of blocks of one image size and width.
+  // ResNet kind. A stage is a row of blocks with the same image size and width.
   std::vector<int> blocks;  // residual blocks of each stage
-  bool bottleneck = false;  // blocks of 1×1, 3×3 and 1×1, four times as wide outside; else two 3×3
-  std::int64_t width = 64;        // channels of the first stage; twice as many in every next one
+  /// A block is 1×1, 3×3 and 1×1, and four times as wide outside as inside; otherwise it is two
+  /// 3×3.
+  bool bottleneck = false;
+  std::int64_t width = 64;        // channels of the first stage; each next stage has twice as many
   std::int64_t image_size = 224;  // height and width of an image, 3 channels
   std::int64_t classes = 1000;
-  bool small_stem = false;     // 3×3, stride 1, no pooling (images of 32×32); else 7×7, stride 2
+  /// The first convolution is 3×3 with stride 1 and without pooling, for images of 32×32; otherwise
+  /// it is 7×7 with stride 2.
+  bool small_stem = false;
   double norm_momentum = 0.1;  // of the running statistics of batch norm
 
   bool is_vision() const { return architecture == Architecture::Resnet; }
   bool has_experts(std::int64_t block) const {
     return experts > 0 && (block + 1) % expert_period == 0;
   }
-  /// Tokens that an expert has room for, of `tokens` of a microbatch on a rank: capacity_factor ×
+  /// For how many of the `tokens` of a microbatch on a rank an expert has room: capacity_factor ×
   /// tokens × experts_per_token / experts, rounded up (Fedus et al. 2021, equation 3).
   std::int64_t expert_capacity(std::int64_t tokens) const;
   /// Elements of one image.
@@ -58,15 +62,15 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-/// Given times instead of a cost model, for the synthetic model: seconds per virtual stage and
-/// microbatch. One value for all stages, or one per stage.
+/// The times of the synthetic model, which are given instead of computed by a cost model: seconds
+/// per virtual stage and microbatch. Each list has one value for all stages, or one per stage.
 struct CostsSpec {
   std::vector<double> forward;
   std::vector<double> backward_input;
   std::vector<double> backward_weight;
-  double p2p = 0;  // latency of one stage-boundary transfer between two ranks
-  double pair_factor =
-      1;  // a forward and a backward pass that run as one take their sum times this
+  double p2p = 0;  // latency of one message between two stages on different ranks
+  /// A forward and a backward pass that run as one take the sum of their times, times this.
+  double pair_factor = 1;
   bool operator==(const CostsSpec&) const = default;
 };
 

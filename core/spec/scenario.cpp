@@ -21,6 +21,18 @@ int Scenario::microbatches_per_update() const {
   if (strategy.pipeline_parallel_update_every > 0) return strategy.pipeline_parallel_update_every;
   return versions == WeightVersions::Double ? strategy.pipeline_parallel_degree : 1;
 }
+bool Scenario::accumulates_shards() const {
+  switch (strategy.accumulate_sharded_gradients) {
+    case AccumulateShards::Always:
+      return true;
+    case AccumulateShards::Never:
+      return false;
+    case AccumulateShards::Default:
+      break;
+  }
+  return strategy.zero_stage >= 2 && strategy.state_shards() > 1 && num_microbatches() > 1 &&
+         strategy.pipeline_parallel_degree == 1;
+}
 int Scenario::microbatch_size() const {
   return training.local_batch_size / strategy.pipeline_parallel_microbatches;
 }

@@ -1,4 +1,4 @@
-// Scenario: model + cluster + strategy + training, and what the user expects of the result.
+// Scenario: model, cluster, strategy and training, and what the user expects of the result.
 #pragma once
 
 #include <map>
@@ -18,20 +18,20 @@
 namespace lockstep {
 
 struct CheckpointSpec {
-  int interval = 0;  // steps between checkpoints; 0: none
+  int interval = 0;  // steps from one checkpoint to the next; 0: none
   std::string folder = "checkpoints";
   bool operator==(const CheckpointSpec&) const = default;
 };
 
-/// One line of [expect]: report.json's `key` (dotted path, "losses.0", "step_time_s") must lie
-/// within tolerance of `value`.
+/// One line of [expect]: the value of report.json at `key` (a dotted path such as "losses.0" or
+/// "step_time_s") must be `value`, within a tolerance.
 struct Expectation {
   std::string key;
   double value = 0;
   double relative = 0;  // |measured - value| <= relative * |value| + absolute
   double absolute = 0;
-  std::optional<double> min, max;  // instead of value ± tolerance
-  SourceSpan where;                // for messages; equal expectations may stand in different files
+  std::optional<double> min, max;  // given instead of a value with a tolerance
+  SourceSpan where;                // for messages; not compared by operator==
   bool operator==(const Expectation& other) const {
     return key == other.key && value == other.value && relative == other.relative &&
            absolute == other.absolute && min == other.min && max == other.max;
@@ -40,7 +40,7 @@ struct Expectation {
 
 struct Scenario {
   std::string name;
-  std::string directory;  // of the scenario file; relative paths in it start here
+  std::string directory;  // the folder of the scenario file, in which relative paths start
   ModelSpec model;
   ClusterSpec cluster;
   StrategySpec strategy;
@@ -49,28 +49,33 @@ struct Scenario {
   OptimizerSpec optimizer;
   LrSchedulerSpec lr_scheduler;
   CheckpointSpec checkpoint;
-  std::optional<CostsSpec> costs;  // exactly for the synthetic model
+  std::optional<CostsSpec> costs;  // given exactly if the model is the synthetic one
   WhatIfSpec what_if;
   std::vector<Expectation> expect;
 
-  /// Passes of gradient accumulation: global_batch / (local_batch * dp).
+  /// Passes of gradient accumulation: global_batch_size / (local_batch_size × data-parallel ranks).
   int accumulation_steps() const;
   /// Microbatches of one step and data-parallel rank: accumulation × pipeline microbatches.
   int num_microbatches() const;
-  /// Microbatches between two updates of the weights: all, where the pipeline drains first.
+  /// Microbatches from one update of the weights to the next: all of a step, except in PipeDream's
+  /// schedules, which update without draining the pipeline.
   int microbatches_per_update() const;
   int updates_per_step() const { return num_microbatches() / microbatches_per_update(); }
-  int microbatch_size() const;           // sequences
-  int global_batch_size() const;         // sequences, resolved
-  std::int64_t tokens_per_step() const;  // targets: tokens, or images
-  /// Tokens that a rank holds of every sequence: its slice, where context parallelism divides it.
+  /// Gradients are scattered after every microbatch (StrategySpec::accumulate_sharded_gradients).
+  bool accumulates_shards() const;
+  int microbatch_size() const;           // in sequences
+  int global_batch_size() const;         // in sequences, also if the file does not give it
+  std::int64_t tokens_per_step() const;  // targets of a step: tokens, or images
+  /// Tokens of every sequence that a rank holds; with context parallelism, its part of them.
   std::int64_t own_seq_len() const;
-  /// Where in the sequence the i-th token stands that rank `cp` of "cp" holds: in its slice; where
-  /// ranks attend with own tokens only, in the cp-th piece of 2 P from the front or the back, so
-  /// that all have as many earlier tokens to attend to.
+  /// The position in the sequence of the i-th token that a rank with coordinate `cp` along "cp"
+  /// holds. A rank holds one contiguous slice of the sequence. Only if keys are gathered
+  /// (AllGather) is the sequence cut into 2 P pieces for P ranks, of which the rank holds the cp-th
+  /// from the front and the cp-th from the back, so that the queries of all ranks see equally many
+  /// earlier tokens.
   std::int64_t position(int cp, std::int64_t i) const;
   LearningRate learning_rate() const;
-  /// TrainingSpec::dataset as a path that does not depend on `directory`; empty: synthetic data.
+  /// TrainingSpec::dataset as a path that does not depend on `directory`; empty for synthetic data.
   std::string dataset_path() const;
   bool operator==(const Scenario&) const = default;
 };

@@ -10,85 +10,106 @@
 
 namespace lockstep {
 
-/// When FSDP drops a unit's gathered parameters after forward (torchtitan's names).
+/// Whether FSDP drops the gathered parameters of a unit after its forward pass (torchtitan's
+/// names).
 enum class ReshardAfterForward {
-  Default,  // always without pipeline parallelism, never with it
+  Default,  // as Always without pipeline parallelism, as Never with it
+  Always,
+  Never,
+};
+
+/// Whether gradients are scattered after every microbatch, and their shards added up: more is sent,
+/// and whole gradients of one unit at a time are kept.
+enum class AccumulateShards {
+  Default,  // as FSDP and DeepSpeed do: with zero_stage 2 or 3, and without pipeline parallelism
   Always,
   Never,
 };
 
 /// When pipeline ranks post their messages, and who waits for them (core/lower/passes/post.cpp).
 enum class P2pPosting { Async, Preposted, Fused, Blocking };
-/// What lies in host memory between its uses, and is updated there.
+/// What lies in the host's memory between its uses, and is updated there.
 enum class Offload {
   None,
-  Optimizer,   // optimizer states and gradients at the step (ZeRO-Offload)
-  Parameters,  // parameters too: FSDP's CPUOffload, DeepSpeed's offload_param
+  Optimizer,   // optimizer states, and the gradients for the update (ZeRO-Offload)
+  Parameters,  // parameters, too (FSDP's CPUOffload, DeepSpeed's offload_param)
 };
 
-/// What ranks that divide the tokens of a sequence do about attention (core/model/attention.hpp).
+/// How ranks that divide the tokens of a sequence compute attention (core/model/attention.hpp).
 enum class ContextParallelMethod {
-  Ulysses,    // exchange tokens for heads
-  AllGather,  // bring the keys and values of all tokens together
+  Ulysses,    // an all-to-all gives each rank all tokens of some heads
+  AllGather,  // each rank gathers the keys and values of all tokens
 };
 
 struct StrategySpec {
-  // Degrees of the mesh, outermost first: pp, dp_replicate, dp_shard, cp, tp; tp varies fastest.
-  int data_parallel_replicate_degree = 1;  // DDP: gradients all-reduced
-  int data_parallel_shard_degree = 1;      // ranks that share what zero_stage says
-  int zero_stage = 3;                      // 0: nothing (more replicas); 1: optimizer states;
-                                           // 2: gradients too; 3: parameters too (FSDP)
-  int context_parallel_degree = 1;         // ranks that divide the tokens of every sequence
+  // The dimensions of the mesh, outermost first, are pp, dp_replicate, dp_shard, cp, tp; tp varies
+  // fastest with the rank.
+  int data_parallel_replicate_degree = 1;  // ranks that hold replicas, as in DDP
+  int data_parallel_shard_degree = 1;      // ranks that shard what zero_stage says
+  /// What is sharded: 0 nothing (all ranks are replicas); 1 optimizer states; 2 gradients, too; 3
+  /// parameters, too (FSDP).
+  int zero_stage = 3;
+  int context_parallel_degree = 1;  // ranks that divide the tokens of every sequence
   ContextParallelMethod context_parallel_method = ContextParallelMethod::Ulysses;
   int tensor_parallel_degree = 1;
-  bool enable_sequence_parallel = false;  // rows between linear layers divided over tp, too
-  int expert_parallel_degree = 1;         // ranks, of those of dp_shard, that divide the experts
+  bool enable_sequence_parallel = false;  // divide norms and residuals over tp by tokens, too
+  int expert_parallel_degree = 1;         // how many of the dp_shard ranks divide the experts
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   int pipeline_parallel_microbatches = 1;    // per local batch
-  int pipeline_parallel_virtual_stages = 1;  // model chunks per rank
-  // Interleaved1F1B: microbatches of one chunk that follow each other; 0: m / max(1, m/p) (torch)
+  int pipeline_parallel_virtual_stages = 1;  // virtual stages (chunks of the model) per rank
+  /// Interleaved1F1B: how many microbatches of one chunk follow each other. 0: m / max(1, m / p),
+  /// as in PyTorch, for m microbatches and p ranks.
   int pipeline_parallel_microbatch_group_size = 0;
-  // ZB-1p, ZB-2p: part of an activation that lives on from I to W, in (0, 1]
+  /// ZB-1p, ZB-2p, ZB-V: the part of an activation that is kept from I to W, in (0, 1].
   double pipeline_parallel_kept_after_input = 1;
-  std::vector<int> pipeline_parallel_layers_per_stage;  // blocks; empty: balanced by flops
+  std::vector<int> pipeline_parallel_layers_per_stage;  // in blocks; empty: balanced by flops
   P2pPosting pipeline_parallel_p2p = P2pPosting::Async;
-  // PipeDream, PipeDream-2BW: microbatches from update to update; 0: one, or the pipeline degree
+  /// PipeDream, PipeDream-2BW: microbatches from one update of the weights to the next. 0: one for
+  /// PipeDream, the pipeline degree for PipeDream-2BW.
   int pipeline_parallel_update_every = 0;
-  std::string pipeline_parallel_schedule_csv;   // file; given, it replaces the schedule by name
-  Schedule pipeline_parallel_schedule_actions;  // what that file holds
+  std::string pipeline_parallel_schedule_csv;   // file that, if given, replaces the schedule's name
+  Schedule pipeline_parallel_schedule_actions;  // the content of that file
 
   ReshardAfterForward fsdp_reshard_after_forward = ReshardAfterForward::Default;
-  int fsdp_reshard_degree = 0;                  // ranks that share a copy after forward; 0: all
-  int fsdp_prefetch = 1;                        // units gathered ahead of the one in use
-  int fsdp_backward_prefetch = -1;              // the same in backward; -1: as in forward
-  std::int64_t fsdp_min_num_params = 0;         // blocks of fewer stay gathered, as root units do
-  std::int64_t fsdp_persistence_threshold = 0;  // units of at most this many: parameters whole
-  int fsdp_max_active_stages = 3;               // virtual stages gathered at a time; 0: all
-  bool accumulate_sharded_gradients = false;    // scatter gradients after every microbatch
+  int fsdp_reshard_degree = 0;      // ranks that share the parameters after forward; 0: all
+  int fsdp_prefetch = 1;            // how many units are gathered ahead of the one in use
+  int fsdp_backward_prefetch = -1;  // the same in the backward pass; -1: as in forward
+  /// Blocks of fewer parameters are no units of their own: they stay gathered, as embedding and
+  /// head do.
+  std::int64_t fsdp_min_num_params = 0;
+  /// Units of at most this many parameters keep them whole on every rank.
+  std::int64_t fsdp_persistence_threshold = 0;
+  int fsdp_max_active_stages = 3;  // virtual stages gathered at a time; 0: all
+  AccumulateShards accumulate_sharded_gradients = AccumulateShards::Default;
   Offload offload = Offload::None;
-  Bytes bucket_cap{25 << 20};           // DDP: a bucket closes when it reaches this size
-  Bytes first_bucket_cap{1 << 20};      // DDP: the bucket that is reduced first
-  bool gradient_as_bucket_view = true;  // false: copied into buckets and back (PyTorch's default)
-  bool overlap_param_gather = false;    // ZeRO-1, ZeRO-2: gather what the last step updated during
-                                        // forward instead of after the update
-  bool overlap_grad_reduce = true;      // false: reduce after the whole backward
-  bool sync_batch_norm = false;         // statistics over all data-parallel ranks
+  Bytes bucket_cap{25 << 20};       // DDP: a bucket closes when it reaches this size
+  Bytes first_bucket_cap{1 << 20};  // DDP: the bucket that is reduced first
+  /// DDP: gradients are computed in the bucket. If false, they are copied into buckets and back,
+  /// which is PyTorch's default.
+  bool gradient_as_bucket_view = true;
+  /// ZeRO-1, ZeRO-2: gather the updated parameters during the next forward pass, instead of
+  /// directly after the update.
+  bool overlap_param_gather = false;
+  bool overlap_grad_reduce = true;  // false: reduce gradients after the whole backward pass
+  bool sync_batch_norm = false;     // compute statistics over all data-parallel ranks
 
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;
   }
-  /// Ranks whose gradients of the same parameters add up: each has seen its own tokens.
+  /// Over how many ranks the gradients of a parameter are summed; each of them has seen other
+  /// tokens.
   int gradient_ranks() const { return data_parallel_degree() * context_parallel_degree; }
-  /// Ranks over which optimizer states, and by stage gradients and parameters, are sharded.
+  /// Over how many ranks optimizer states are sharded, and by ZeRO's stage gradients and
+  /// parameters.
   int state_shards() const {
     return zero_stage >= 1 ? data_parallel_shard_degree * context_parallel_degree : 1;
   }
-  /// Likewise those of the experts that a rank holds.
+  /// The same for the experts that a rank holds.
   int expert_shards() const {
     return zero_stage >= 1 ? shards_beside_experts() * context_parallel_degree : 1;
   }
-  /// True: gathered parameters are dropped after forward to what fewer ranks share.
+  /// Whether gathered parameters are resharded after forward over fewer ranks than before it.
   bool reshards_to_fewer() const {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
            fsdp_reshard_degree < state_shards();
@@ -98,9 +119,9 @@ struct StrategySpec {
            context_parallel_method == ContextParallelMethod::AllGather;
   }
   bool sequence_parallel() const { return enable_sequence_parallel && tensor_parallel_degree > 1; }
-  /// Ranks that hold copies of the same states.
+  /// How many ranks hold copies of the same states.
   int state_replicas() const { return gradient_ranks() / state_shards(); }
-  /// Of the ranks of dp_shard, those that hold the same experts.
+  /// How many of the ranks of dp_shard hold the same experts.
   int shards_beside_experts() const { return data_parallel_shard_degree / expert_parallel_degree; }
   int world_size() const {
     return gradient_ranks() * tensor_parallel_degree * pipeline_parallel_degree;

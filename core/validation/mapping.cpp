@@ -61,7 +61,6 @@ struct Layout {
   long micro_batch = 1, microbatches = 1;  // of a rank and step
   int zero_stage = 0;
   long shard = 1;  // ranks that share states
-  bool accumulates_shards() const { return zero_stage >= 2 && microbatches > 1; }
 };
 
 /// Fills `layout`; the name of what is missing, or empty.
@@ -180,7 +179,6 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
     if (!blocks.empty()) out.list("pipeline_parallel_layers_per_stage", blocks);
   }
   const bool sharded = layout.shard * layout.cp > 1;
-  if (sharded && layout.accumulates_shards()) out.flag("accumulate_sharded_gradients", true);
   const bool noted = contains(row.fsdp_or_zero, "overlapped");
   out.flag("overlap_grad_reduce", noted || convention.overlap != DataParallelOverlap::None);
   if (sharded && layout.zero_stage < 3 && layout.zero_stage > 0) {

@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr std::size_t kFullRows = 64;  // more of them get thinner
+constexpr std::size_t kFullRows = 64;  // with more rows, rows get thinner
 constexpr double kLeastRow = 3;
 constexpr double kRight = 8;  // margin
 
@@ -41,7 +41,7 @@ DisplayList draw_parts_bar(const TimeParts& parts, Seconds whole, QRectF rect,
     if (text.width_of(share) + 6 < width && rect.height() >= text.line_height - 2) {
       const double plate = text.width_of(share) + 6;
       const Ink under = style.ink == Ink::Idle ? Ink::Background : style.ink;
-      if (style.hatch != Hatch::None) {  // words on a pattern are hard to read
+      if (style.hatch != Hatch::None) {  // a plate, because words on a pattern are hard to read
         list.fill({box.center().x() - plate / 2, box.y() + 1, plate, box.height() - 2}, under);
       }
       list.texts.push_back({box, share, under, true, Align::Center});
@@ -88,7 +88,7 @@ BreakdownFrame BreakdownFrame::fitting(const SummaryModel& model, double width,
   frame.row_height = frame.rows <= kFullRows
                          ? full
                          : std::max(kLeastRow, std::floor(full * kFullRows / double(frame.rows)));
-  frame.rows_top = 3 * text.line_height + 6;  // heading, two lines of legend
+  frame.rows_top = 3 * text.line_height + 6;  // below a heading and two lines of legend
   const double rows_end = frame.rows_top + double(frame.rows) * frame.row_height;
   frame.bubbles_top = rows_end + text.line_height + 12;
   frame.height = frame.bubbles_top + kNumBubbleCauses * full + 4;

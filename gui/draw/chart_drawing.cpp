@@ -78,7 +78,7 @@ DisplayList draw_chart(const Chart& chart, QRectF rect, const TextSize& text) {
   list.text(below, "step " + number(first_x), Ink::Faint, Align::Left);
   list.text(below, number(chart.points.back().x()), Ink::Faint, Align::Right);
 
-  // Per pixel the first, lowest, highest and last point; a hole ends the line.
+  // For each pixel the first, lowest, highest and last point are drawn. A hole ends the line.
   Polyline curve;
   curve.ink = chart.ink;
   curve.width = 1.5F;

@@ -33,7 +33,7 @@ DisplayList draw_comparison(const ComparisonModel& model, double width, const Te
   const SimTime step = nice_step(axis.span_of(std::max(text.width_of("1000.0 ms") + 16, 70.0)));
   for (SimTime t{}; t <= axis.end; t += step) {
     const double x = frame.a.x() + axis.x_of(t);
-    list.fill({x, frame.a.top() - 2, 1, frame.axis + 6 - frame.a.top()}, Ink::Grid);  // below bars
+    list.fill({x, frame.a.top() - 2, 1, frame.axis + 6 - frame.a.top()}, Ink::Grid);  // under bars
     list.text({x + 3, frame.axis, text.width_of("1000.0 ms") + 10, text.line_height},
               tick_text(t, step), Ink::Faint);
   }

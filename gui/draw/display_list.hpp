@@ -13,12 +13,12 @@
 
 namespace lockstep::gui {
 
-/// A box. The commonest thing by far, hence small.
+/// A box. It is small, because most of a picture consists of boxes.
 struct Fill {
   float x = 0, y = 0, width = 0, height = 0;
   Ink ink = Ink::Background;
-  Hatch hatch = Hatch::None;     // over the ink, drawn where the box is wide enough to show it
-  std::uint32_t stands_for = 0;  // spans that this box shows; 0: it shows none
+  Hatch hatch = Hatch::None;     // drawn over the ink if the box is wide enough to show it
+  std::uint32_t stands_for = 0;  // how many spans this box shows
   bool operator==(const Fill&) const = default;
 };
 
@@ -27,11 +27,11 @@ struct Line {
   Ink ink = Ink::Grid;
   float width = 1;
   bool dashed = false;
-  bool arrow = false;  // a head at `to`
+  bool arrow = false;  // with a head at `to`
   bool operator==(const Line&) const = default;
 };
 
-/// Connected points; closed and filled if `fill`.
+/// Points connected by lines; closed and filled if `fill`.
 struct Polyline {
   std::vector<QPointF> points;
   Ink ink = Ink::Text;
@@ -47,7 +47,7 @@ struct Text {
   QRectF rect;
   std::string text;
   Ink ink = Ink::Text;
-  bool on_ink = false;  // `ink` is what it stands on: black or white, whichever reads better
+  bool on_ink = false;  // `ink` is the background; the text is black or white, as reads better
   Align align = Align::Left;
   bool bold = false;
   bool small = false;
@@ -61,7 +61,7 @@ struct Outline {
   bool operator==(const Outline&) const = default;
 };
 
-/// Drawn in the order of the members, and within each in the order of the list.
+/// A picture. It is drawn in the order of the members, and within each in the order of the list.
 struct DisplayList {
   std::vector<Fill> fills;
   std::vector<Polyline> polylines;
@@ -83,16 +83,16 @@ struct DisplayList {
   bool operator==(const DisplayList&) const = default;
 };
 
-/// One primitive per line, coordinates to a tenth of a pixel: for golden files and failure
-/// messages.
+/// The picture as text for golden files and messages of failed tests, with one primitive per line
+/// and coordinates to a tenth of a pixel.
 std::string print(const DisplayList& list);
 
-/// Sizes of letters that a drawing needs to know whether a text fits.
+/// The sizes of letters, from which a drawing knows whether a text fits.
 struct TextSize {
   double char_width = 7;
   double line_height = 16;
-  std::array<float, 128> ascii{};  // of each; 0: as char_width
-  /// Of UTF-8 text: continuation bytes take no room.
+  std::array<float, 128> ascii{};  // width of each ASCII character; 0: as char_width
+  /// The width of a UTF-8 text. Continuation bytes take no room.
   double width_of(const std::string& text) const;
 };
 

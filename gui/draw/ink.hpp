@@ -1,4 +1,4 @@
-// Ink: what a colour means. Pictures are made of inks; a theme says which colours they are.
+// Ink: the meaning of a colour. Pictures are made of inks; a theme says which colours these are.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 namespace lockstep::gui {
 
 enum class Ink : std::uint8_t {
-  Background,  // of a picture
-  Band,        // every other row, headings
+  Background,  // the background of a picture
+  Band,        // every other row, and headings
   Grid,        // lines that guide the eye
   Text,
   Faint,   // text and lines of second rank
   Accent,  // selection, cursor, focus
-  Wash,    // translucent accent: an area
+  Wash,    // a translucent accent, for an area
   Idle,    // the hatch of a bubble
-  Fault,   // errors, capacity, critical path
+  Fault,   // errors, the capacity, the critical path
   Ok,      // improvements
-  Look0,   // the Looks follow, then the memory kinds
+  Look0,   // the Looks follow, then the kinds of memory
   Memory0 = Look0 + kNumLooks,
   End = Memory0 + kNumBufferKinds,
 };
@@ -28,14 +28,16 @@ inline constexpr int kNumInks = static_cast<int>(Ink::End);
 constexpr Ink ink_of(Look look) {
   return static_cast<Ink>(static_cast<int>(Ink::Look0) + static_cast<int>(look));
 }
-/// `kind`: BufferKind's number, index into Trace::memory_kinds.
+/// The ink of a kind of memory; `kind` is the number of a BufferKind, an index into
+/// Trace::memory_kinds.
 constexpr Ink memory_ink(int kind) {
   return static_cast<Ink>(static_cast<int>(Ink::Memory0) + kind % kNumBufferKinds);
 }
 
 enum class Hatch : std::uint8_t { None, Rising, Falling, Cross, Upright, Dots };
 
-/// The pattern that says the same as the colour. Computation has none: its boxes carry letters.
+/// The pattern that says the same as the colour. Computation has none, because its boxes have
+/// letters.
 constexpr Hatch hatch_of(Look look) {
   switch (look) {
     case Look::AllReduce:
@@ -53,7 +55,8 @@ constexpr Hatch hatch_of(Look look) {
   }
 }
 
-/// Copies of parameters have a pattern, so that none is taken for the parameters themselves.
+/// The pattern of a kind of memory. Old versions of parameters have one, so that they are not taken
+/// for the parameters themselves.
 constexpr Hatch memory_hatch(int kind) {
   return kind == static_cast<int>(BufferKind::ParamVersion) ? Hatch::Upright : Hatch::None;
 }

@@ -8,14 +8,14 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kCapacityNear = 4;  // times the peak: a capacity above is not drawn
+constexpr double kCapacityNear = 4;  // a capacity above this times the peak is not drawn
 constexpr std::size_t kMarkedNext = 3;
 
 std::int64_t largest(const MemoryModel& model) {
   return std::max(model.curve.peak, model.curve.arena);
 }
 
-/// For each pixel column the sample with the largest total among those that hold in it.
+/// For each column of pixels, the sample with the largest total among those that are valid in it.
 std::vector<const MemorySample*> columns(const MemoryModel& model, const TimeAxis& axis) {
   const auto& samples = model.curve.samples;
   std::vector<const MemorySample*> out(static_cast<std::size_t>(std::max(axis.width, 0.0)));
@@ -45,7 +45,8 @@ void for_each_run(const std::vector<const MemorySample*>& columns, Visit visit) 
 }
 
 void draw_scale(DisplayList& list, const MemoryFrame& frame, const TextSize& text) {
-  // Steps of 1, 2 or 5 powers of ten of a power of 1024, so that labels are short.
+  // Steps are 1, 2 or 5 times a power of ten, in units of a power of 1024, so that labels are
+  // short.
   const double least = static_cast<double>(frame.top) * 44 / std::max(frame.plot.height(), 1.0);
   double unit = 1;
   while (unit * 1024 <= least * 4) unit *= 1024;
@@ -173,7 +174,7 @@ ArenaPicture arena_picture(const MemoryModel& model, SimTime t, QRectF rect, con
 
 namespace {
 
-/// Calls visit(rect, is_first) for the parts of [offset, offset + bytes) on each line.
+/// Calls visit(rect, is_first) for the part of [offset, offset + bytes) on each line.
 template <class Visit>
 void for_each_part(const ArenaPicture& picture, std::int64_t offset, std::int64_t bytes,
                    Visit visit) {

@@ -1,4 +1,4 @@
-// Memory's pictures: bytes of each kind against time, and the arena at one moment.
+// Memory drawing: the bytes of each kind over time, and the arena at one moment.
 #pragma once
 
 #include <optional>
@@ -10,38 +10,39 @@
 
 namespace lockstep::gui {
 
-/// Where the curve stands: the plot, and what its edges mean.
+/// Where the curve is: the plot, and what its edges mean.
 struct MemoryFrame {
   QRectF plot;
-  TimeAxis axis;         // width = plot's
-  std::int64_t top = 1;  // bytes at the plot's upper edge
+  TimeAxis axis;         // as wide as the plot
+  std::int64_t top = 1;  // bytes at the upper edge of the plot
   double y_of(std::int64_t bytes) const {
     return plot.bottom() - plot.height() * static_cast<double>(bytes) / static_cast<double>(top);
   }
 };
-/// `others` are drawn on the same axes: the top suits all. The capacity is shown if it is near.
+/// The frame for `model` and for `others`, which are drawn on the same axes. The capacity is in it
+/// if it is not far above the peak.
 MemoryFrame memory_frame(const MemoryModel& model, const std::vector<MemoryModel>& others,
                          QRectF rect, const TextSize& text);
 
-/// Kinds stacked in BufferKind's order; of the samples that share a pixel, the one with the largest
-/// total. The peak is marked, the capacity is a line; of `others` the totals are lines, each laid
-/// over the step's length.
+/// Draws the bytes of each kind, stacked in the order of BufferKind. Of samples that share a pixel,
+/// the one with the largest total is drawn. The peak is marked, and the capacity is a line. The
+/// totals of `others` are lines, each stretched over the length of the step.
 DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<MemoryModel>& others,
                               const MemoryFrame& frame, const TextSize& text);
 
-/// The kinds that are in use at `t`, with their bytes: a legend that tells numbers.
+/// Draws a legend of the kinds that are in use at `t`, with their bytes.
 DisplayList draw_memory_legend(const MemoryModel& model, SimTime t, QRectF rect,
                                const TextSize& text);
 
-/// The arena in lines of equal bytes, address 0 at the top left. What is freed next has an outline;
-/// holes are hatched.
+/// The arena as lines of equally many bytes, with address 0 at the top left. Buffers that are freed
+/// next have an outline; holes are hatched.
 struct ArenaPicture {
   ArenaState state;
   QRectF rect;
   int lines = 1;
   double line_height = 0;
   std::int64_t bytes_per_line() const { return (state.arena + lines - 1) / lines; }
-  /// The live buffer under a point.
+  /// The live buffer under a point; null if there is none.
   const BufferLife* at(QPointF point) const;
 };
 ArenaPicture arena_picture(const MemoryModel& model, SimTime t, QRectF rect, const TextSize& text);

@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr float kNarrowestHatch = 5;  // pixels: below, a pattern is noise
+constexpr float kNarrowestHatch = 5;  // pixels; narrower patterns cannot be recognized
 
 Qt::BrushStyle brush_style(Hatch hatch) {
   switch (hatch) {
@@ -33,7 +33,7 @@ QColor hatch_color(const Fill& f, const Theme& theme) {
   return f.ink == Ink::Idle ? theme.color(f.ink) : theme.color(f.ink).darker(125);
 }
 bool shows_hatch(const Fill& f) { return f.hatch != Hatch::None && f.width >= kNarrowestHatch; }
-/// The hatch of a bubble lies on what is below it; any other on its own ink.
+/// The hatch of a bubble is drawn on what is below it, any other hatch on its own ink.
 bool shows_ink(const Fill& f) { return f.ink != Ink::Idle || f.hatch == Hatch::None; }
 
 void paint_line(QPainter& painter, const Line& line, const Theme& theme) {
@@ -88,7 +88,7 @@ class TextPainter {
   QFont plain_, bold_, small_;
 };
 
-/// Everything but the insides of boxes.
+/// Paints everything except the insides of boxes.
 void paint_rest(QPainter& painter, const DisplayList& list, const Theme& theme, const QFont& font) {
   for (const Polyline& p : list.polylines) paint_polyline(painter, p, theme);
   for (const Line& line : list.lines) paint_line(painter, line, theme);
@@ -104,8 +104,8 @@ void paint_rest(QPainter& painter, const DisplayList& list, const Theme& theme, 
   for (const Text& t : list.texts) text.paint(t);
 }
 
-/// Boxes into rows of pixels. A box covers the pixels whose centres it covers, and at least one
-/// column, so that nothing vanishes.
+/// Writes boxes into rows of pixels. A box covers the pixels whose centres it covers, and at least
+/// one column, so that none vanishes.
 class PixelRows {
  public:
   PixelRows(QImage& image, const Theme& theme)
@@ -176,7 +176,7 @@ class PixelRows {
   std::ptrdiff_t stride_;
   int width_, height_;
   float scale_;
-  int period_;  // of patterns, in device pixels
+  int period_;  // period of patterns, in device pixels
   std::array<QRgb, kNumInks> colors_;
 };
 
@@ -204,7 +204,7 @@ void rasterize(QImage& image, const DisplayList& list, const Theme& theme, const
 TextSize text_size(const QFont& font) {
   thread_local QFont known;
   thread_local TextSize size{0, 0, {}};
-  if (size.line_height > 0 && font == known) return size;  // asked for with every picture
+  if (size.line_height > 0 && font == known) return size;  // kept, as every picture asks for it
   known = font;
   const QFontMetricsF metrics(font);
   size = {metrics.averageCharWidth() * 1.15, metrics.height(), {}};

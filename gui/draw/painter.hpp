@@ -1,4 +1,4 @@
-// Painter: draws display lists, on screen, into a picture or into a vector file.
+// Painter: draws display lists on the screen, into a picture, or into a vector file.
 #pragma once
 
 #include <QFont>
@@ -11,15 +11,15 @@ class QPainter;
 
 namespace lockstep::gui {
 
-/// With any painter: SVG, PDF, overlays.
+/// Draws with any painter, for SVG, PDF and overlays.
 void paint(QPainter& painter, const DisplayList& list, const Theme& theme, const QFont& font);
 
-/// Into `image` (Format_RGB32 or ARGB32_Premultiplied, its device-pixel ratio respected): boxes are
-/// written straight into the rows of pixels, which is ten times faster than QPainter where there
-/// are a hundred thousand of them.
+/// Draws into `image` (Format_RGB32 or ARGB32_Premultiplied), at its device-pixel ratio. Boxes are
+/// written straight into the rows of pixels, which for a hundred thousand boxes is ten times faster
+/// than QPainter.
 void rasterize(QImage& image, const DisplayList& list, const Theme& theme, const QFont& font);
 
-/// What `font` takes, for drawings that ask whether a text fits.
+/// The sizes of `font`, for drawings that ask whether a text fits.
 TextSize text_size(const QFont& font);
 
 }  // namespace lockstep::gui

@@ -15,11 +15,11 @@ namespace {
 constexpr int kComputeStream = static_cast<int>(Stream::Compute);
 constexpr double kToken = 12;  // pixels
 constexpr double kLeastBoxHeight = 22;
-constexpr std::size_t kMostOnStage = 16;  // ranks, before those that do the same share a box
+constexpr std::size_t kMostOnStage = 16;  // of more ranks, those that do the same share a box
 
 double length(QPointF v) { return std::hypot(v.x(), v.y()); }
 
-/// Where the line from the middle of `box` towards `to` leaves it.
+/// The point at which the line from the middle of `box` towards `to` leaves the box.
 QPointF edge(const QRectF& box, QPointF to) {
   const QPointF d = to - box.center();
   const double x = d.x() == 0 ? 1e9 : box.width() / 2 / std::abs(d.x());
@@ -39,7 +39,7 @@ QPointF point_on(const std::vector<QPointF>& way, double part) {
   return way.back();
 }
 
-/// The way, open where the token stands.
+/// Draws a way, with a gap where its token is.
 void draw_way(DisplayList& list, const std::vector<QPointF>& way, bool arrow, QPointF token) {
   for (std::size_t i = 1; i < way.size(); ++i) {
     const QPointF a = way[i - 1], b = way[i];
@@ -48,7 +48,7 @@ void draw_way(DisplayList& list, const std::vector<QPointF>& way, bool arrow, QP
     const double whole = length(along);
     if (whole == 0) continue;
     const QPointF unit = along / whole;
-    const double at = QPointF::dotProduct(token - a, unit);  // of the token, along this part
+    const double at = QPointF::dotProduct(token - a, unit);  // where the token is along this part
     const bool here = length(token - (a + unit * at)) < 1 && at > -kToken && at < whole + kToken;
     const double begin = here ? std::max(at - kToken * 0.7, 0.0) : whole;
     const double end = here ? std::min(at + kToken * 0.7, whole) : whole;
@@ -73,7 +73,7 @@ void draw_box(DisplayList& list, const RunView& run, const StepView& step, Rank 
     const Look look = run.lanes.look(span);
     list.fill(box, ink_of(look));
     words = label(run.lanes.op(span), look);
-    // How far the op is.
+    // The fraction of the op that has passed.
     const double length = static_cast<double>((span.end - span.begin).count());
     const double part = length > 0 ? static_cast<double>((t - span.begin).count()) / length : 1;
     list.fill({box.x(), box.bottom() - 4, box.width() * std::clamp(part, 0.0, 1.0), 4}, Ink::Text);
@@ -116,7 +116,7 @@ std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to) {
     return false;
   };
   if (std::none_of(stage.boxes.begin(), stage.boxes.end(), blocked)) return {begin, end};
-  if (std::abs(a.center().x() - b.center().x()) < 1) {  // of one column: beside it
+  if (std::abs(a.center().x() - b.center().x()) < 1) {  // in one column, the way goes beside it
     const double x = a.left() - 8;
     return {{a.left(), a.center().y()},
             {x, a.center().y()},
@@ -140,7 +140,7 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
     const std::string& name = run.trace.rank_labels[stage.ranks[i]];
     columns[std::max(coordinate(name, "pp"), 0)].push_back(i);
   }
-  if (columns.size() == 1) {  // no pipeline: side by side, in lines of eight
+  if (columns.size() == 1) {  // without a pipeline: side by side, in lines of eight
     const std::vector<std::size_t> all = columns.begin()->second;
     const std::size_t wide = std::min<std::size_t>(all.size(), 8);
     columns.clear();
@@ -197,7 +197,7 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
                           false,
                           true});
   }
-  // What is under way. Tokens are boxes: they come after those of the ranks.
+  // Draws what is under way. Tokens are boxes, too, and come after those of the ranks.
   std::vector<std::string> under_way;
   const bool over = t >= step.graph.end();
   const SimTime linger{
@@ -223,7 +223,7 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
     const std::size_t edges = flight.message || ranks.size() == 2 ? 1 : ranks.size();
     for (std::size_t i = 0; i < edges; ++i) {
       const auto way = way_between(stage, ranks[i], ranks[(i + 1) % ranks.size()]);
-      // Every rank passes a part on to the next, n-1 times in the length of a gather or scatter.
+      // In a gather or scatter among n ranks, every rank passes a part on to the next n-1 times.
       const double rounds =
           flight.message ? done : done * static_cast<double>(flight.ranks.size() - 1);
       const double part = flight.message ? done : rounds - std::floor(rounds);
@@ -245,7 +245,7 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
                           false,
                           true});
   }
-  // The strip fills up as time goes by.
+  // The strip is filled from the left as time passes.
   const TimeAxis axis{step.graph.begin(),
                       std::max(step.graph.end(), step.graph.begin() + TimeAxis::kShortest),
                       stage.strip.width()};
@@ -260,7 +260,7 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
     if (lane) draw_lane(list, run, *lane, axis, row, text);
     list.fill({now, row.y(), row.right() - now + 4, row.height() + 1}, Ink::Background);
   }
-  std::erase_if(list.texts, [&](const Text& words) {  // labels of spans that are yet to come
+  std::erase_if(list.texts, [&](const Text& words) {  // labels of spans that have not begun yet
     return stage.strip.contains(words.rect.center()) && words.rect.right() > now + 1;
   });
   list.line({now, stage.strip.top()}, {now, stage.strip.bottom()}, Ink::Accent, 2);

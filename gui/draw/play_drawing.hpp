@@ -1,5 +1,5 @@
-// Play's picture: ranks as boxes that work or wait, what moves between them, and the utilization
-// that has been filled up so far.
+// Play drawing: ranks as boxes that work or wait, what moves between them, and the utilization up
+// to the present moment.
 #pragma once
 
 #include <string>
@@ -11,31 +11,33 @@
 
 namespace lockstep::gui {
 
-/// Where the ranks stand: a column per pipeline stage, ranks of a stage below each other; without a
-/// pipeline side by side, every other line of eight from the right, so that a ring closes. Of more
-/// than sixteen ranks only those with spans of their own.
+/// Where the boxes of the ranks are. With a pipeline, each stage has a column, in which its ranks
+/// are below each other. Without one, ranks are side by side in lines of eight, every other line
+/// from right to left, so that a ring of ranks closes. Of more than sixteen ranks only those with
+/// spans of their own have boxes.
 struct Stage {
   std::vector<Rank> ranks;                // ascending
   std::vector<QRectF> boxes;              // by position in `ranks`
-  QRectF strip;                           // the utilization of all ranks
-  double below = 0;                       // y under the boxes where long ways go along
-  const QRectF* box_of(Rank rank) const;  // null: another rank stands for it
+  QRectF strip;                           // where the utilization of all ranks is drawn
+  double below = 0;                       // y below the boxes, along which long ways go
+  const QRectF* box_of(Rank rank) const;  // null if another rank stands for it
 };
 Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const TextSize& text);
 
-/// The way from the edge of one box to that of another: straight where no box stands between, else
-/// beside or below them.
+/// The way from the edge of one box to that of another: straight if no box is between, otherwise
+/// beside or below the boxes.
 std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to);
 
-/// Transfers shorter than this part of the step are shown for so long: nobody would see them.
+/// Transfers that are shorter than this fraction of the step are shown for this long, because
+/// nobody would see them otherwise.
 inline constexpr double kLeastFlight = 1.0 / 60;
 
-/// The moment `t`. A message is a token on its way from box to box; a collective's tokens go round
-/// the ring of its ranks.
+/// Draws the moment `t`. A message is a token on its way from box to box; the tokens of a
+/// collective go round the ring of its ranks.
 DisplayList draw_play(const RunView& run, const StepView& step, const Stage& stage, SimTime t,
                       const TextSize& text);
 
-/// Words broken into at most `lines` lines of `width`; the last one ends in "…" if there are more.
+/// Breaks words into at most `lines` lines of `width`. The last line ends in "…" if words are left.
 std::vector<std::string> wrap(const std::string& words, double width, int lines,
                               const TextSize& text);
 

@@ -72,7 +72,7 @@ DisplayList draw_schedule(const ScheduleGrid& grid, QSizeF size, const TextSize&
     list.fill(box, ink_of(look), Hatch::None, 1);
     std::string words(letters(look));
     words += std::to_string(cell.action.microbatch);
-    // With several stages on a rank, PyTorch's way of writing: stage, letter, microbatch.
+    // With several stages on a rank, an action is written as in PyTorch: stage, letter, microbatch.
     const std::string full = std::to_string(cell.action.stage) + words;
     if (grid.stages_per_rank > 1 && text.width_of(full) <= box.width()) words = full;
     if (text.width_of(words) <= box.width() && text.line_height - 3 <= box.height()) {

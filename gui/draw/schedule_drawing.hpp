@@ -1,4 +1,4 @@
-// The picture of a schedule: steps × ranks.
+// Schedule drawing: the picture of a schedule as a grid of steps × ranks.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace lockstep::gui {
 
-/// Where the grid's boxes stand; the same for drawing and for the mouse.
+/// Where the boxes of the grid are, for drawing and for the mouse.
 struct GridFrame {
   double gutter = 60, heading = 20, cell_width = 20, cell_height = 22;
   static GridFrame fitting(const ScheduleGrid& grid, QSizeF size, const TextSize& text);
@@ -17,7 +17,7 @@ struct GridFrame {
 
 DisplayList draw_schedule(const ScheduleGrid& grid, QSizeF size, const TextSize& text);
 
-/// Index of the cell at a point.
+/// The index of the cell at a point.
 std::optional<std::size_t> cell_at(const ScheduleGrid& grid, const GridFrame& frame, QPointF point);
 
 }  // namespace lockstep::gui

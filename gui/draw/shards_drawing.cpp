@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kRoomOfRank = 52;  // pixels of height that a rank likes to have
+constexpr double kRoomOfRank = 52;  // preferred height of a rank, in pixels
 constexpr std::array<const char*, kNumStateKinds> kLetters = {"P", "G", "O"};
 constexpr std::array<const char*, kNumStateKinds> kNames = {"parameters", "gradients",
                                                             "optimizer states"};
@@ -32,7 +32,8 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
   }
   if (columns.size() == 1) {
     const std::vector<std::size_t> all = columns.begin()->second;
-    // No pipeline: below each other, so that their parts make stairs, in as few columns as fit.
+    // Without a pipeline, ranks are below each other, so that their parts look like stairs, in as
+    // few columns as possible.
     const auto fitting = static_cast<std::size_t>(std::max(rect.height() / kRoomOfRank, 1.0));
     const std::size_t wide = (all.size() + fitting - 1) / fitting;
     const std::size_t deep = (all.size() + wide - 1) / wide;
@@ -47,7 +48,7 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
   const double height =
       std::min(rect.height() / static_cast<double>(deepest), 4 * (text.line_height + 4) + 12);
   const double label = height > 3 * text.line_height ? text.line_height : 0;
-  // Beside the bars: their letters or, of a rank without room for its name, its number.
+  // Beside the bars are their letters; or the number of the rank, if there is no room for its name.
   const double letter =
       text.width_of(label > 0 ? "P" : std::to_string(model.ranks.back().rank)) + 6;
   frame.ranks.resize(model.ranks.size());
@@ -124,7 +125,7 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
       const Ink ink = ink_of(static_cast<StateKind>(k));
       for (const Stretch& stretch : states.owned[k]) {
         QRectF rect = part_of(bar, stretch);
-        // What is owned stays visible under what is gathered: the lower half of the bar.
+        // What is gathered takes the lower half of the bar, so that what is owned stays visible.
         if (k == 0) rect.setTop(rect.center().y());
         list.fill(rect, ink);
       }

@@ -1,5 +1,5 @@
-// The device mesh as a picture: a box per rank, in it a bar per state, drawn to the scale of the
-// whole model.
+// Shards drawing: the mesh as a picture. Each rank is a box with a bar for each state, whose width
+// stands for the whole model.
 #pragma once
 
 #include "gui/draw/display_list.hpp"
@@ -7,7 +7,7 @@
 
 namespace lockstep::gui {
 
-/// Where the bars of each rank stand: a column per pipeline stage, as in a picture of the pipeline.
+/// Where the bars of each rank are. Each pipeline stage has a column.
 struct ShardsFrame {
   struct Place {
     QRectF box;
@@ -17,11 +17,12 @@ struct ShardsFrame {
 };
 ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& text);
 
-/// What each rank keeps, and at `t` has gathered besides (hatched while it arrives).
+/// Draws what each rank keeps, and what it has gathered besides at `t`, which is hatched while it
+/// arrives.
 DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimTime t,
                         const TextSize& text);
 
-/// Colours in words, and the largest part that a rank keeps of each state.
+/// Draws what the colours mean, and the largest part of each state that a rank keeps.
 DisplayList draw_shards_legend(const ShardsModel& model, QRectF rect, const TextSize& text);
 
 }  // namespace lockstep::gui

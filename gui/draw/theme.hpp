@@ -9,8 +9,8 @@
 
 namespace lockstep::gui {
 
-/// Colours of boxes are Okabe and Ito's eight, which stay apart under every colour blindness;
-/// collectives are shades of their purple and have a pattern each (Ink: hatch_of).
+/// Colours of boxes are the eight of Okabe and Ito, which people with any colour blindness can tell
+/// apart. Collectives are shades of their purple, and each has a pattern (see hatch_of()).
 struct Theme {
   bool dark = false;
   std::array<QColor, kNumInks> colors;
@@ -21,12 +21,12 @@ struct Theme {
 
 const Theme& light_theme();
 const Theme& dark_theme();
-/// The theme that suits a palette: Qt 6.4 does not tell, its window colour does.
+/// The theme that suits a palette, by the colour of its window, because Qt 6.4 does not tell.
 const Theme& theme_for(const QPalette& palette);
-/// What the widgets of the application wear.
+/// The palette of the application's widgets.
 QPalette palette_of(const Theme& theme);
 
-/// WCAG 2.1: from 1 (equal) to 21.
+/// The contrast of two colours by WCAG 2.1, from 1 (equal) to 21.
 double contrast(const QColor& a, const QColor& b);
 
 }  // namespace lockstep::gui

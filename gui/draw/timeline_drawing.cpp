@@ -9,25 +9,26 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kRulerTick = 110;  // pixels between labelled ticks, at least
+constexpr double kRulerTick = 110;  // at least so many pixels are between labelled ticks
 
-/// Where time lies in a row, and what is too narrow to be drawn alone there.
+/// Where times lie in a row, and which lengths are too narrow to be drawn alone.
 class Scale {
  public:
   Scale(const TimeAxis& axis, const QRectF& row) : axis_(axis), row_(row) {
-    // Cells of folding lie on a grid of absolute time: the picture does not shimmer while it is
-    // panned.
+    // The cells in which spans are folded lie on a grid of absolute time, so that the picture does
+    // not flicker while it is panned.
     cell_ =
         std::max<std::int64_t>(1, static_cast<std::int64_t>(kFoldBelow / axis.pixels_per_tick()));
   }
   bool is_wide(SimTime length) const { return length.count() >= cell_; }
-  /// Where the cell of `t` ends, or the window.
+  /// Where the cell of `t` ends, or the window if that ends first.
   SimTime cell_end(SimTime t) const {
     const std::int64_t ticks = t.count();
     const std::int64_t cell = ticks >= 0 ? ticks / cell_ : (ticks - cell_ + 1) / cell_;
     return std::min(SimTime{(cell + 1) * cell_}, axis_.end);
   }
-  /// Cut off a little outside the row, so that far ends stay exact numbers.
+  /// The box of an interval. It is cut off a little outside the row, so that coordinates stay
+  /// small.
   QRectF box(SimTime begin, SimTime end) const {
     const double x0 = std::max(row_.x() + axis_.x_of(begin), row_.left() - 4);
     const double x1 = std::min(row_.x() + axis_.x_of(end), row_.right() + 4);
@@ -66,12 +67,12 @@ class BubbleDrawing {
     const auto& all = step.bubbles.list;
     first_ = std::partition_point(all.begin(), all.end(), [&](auto& b) { return b.rank < rank; });
     last_ = std::partition_point(first_, all.end(), [&](auto& b) { return b.rank == rank; });
-    // Below everything: what is between narrow spans.
+    // This lies below everything, and shows between narrow spans.
     list.fill(scale.box(step.graph.begin(), step.graph.end()).intersected(row), Ink::Idle,
               Hatch::Rising);
   }
 
-  /// Those in [begin, end), where nothing computes.
+  /// Draws the bubbles in [begin, end), where nothing computes.
   void draw(SimTime begin, SimTime end) {
     if (!scale_.is_wide(end - begin)) return;
     auto b = std::partition_point(first_, last_, [&](auto& bubble) { return bubble.end <= begin; });
@@ -97,7 +98,7 @@ class BubbleDrawing {
   const Scale& scale_;
   const QRectF& row_;
   const TextSize& text_;
-  std::vector<Bubble>::const_iterator first_, last_;  // of the rank
+  std::vector<Bubble>::const_iterator first_, last_;  // the bubbles of the rank
 };
 
 /// Draws the spans of one lane, folding what is too narrow.
@@ -111,7 +112,7 @@ class LaneDrawing {
     draw_spans(segment, [](SimTime, SimTime) {});
   }
 
-  /// With what is between the spans.
+  /// Draws the spans, and the bubbles between them.
   void draw(const LaneSegment& segment, const StepView& step) {
     BubbleDrawing bubbles(list_, step, segment.spans().front().rank, scale_, row_, text_);
     SimTime idle_since = std::max(step.graph.begin(), axis_.begin);
@@ -136,7 +137,7 @@ class LaneDrawing {
         ++i;
         continue;
       }
-      // A wide span that begins in the cell also ends it, so it can only be the last one.
+      // A wide span that begins in the cell reaches beyond it, so it can only be the last one.
       std::size_t j = segment.first_beginning_at(scale_.cell_end(spans[i].begin), i + 1, guess - 1);
       guess = j - i;
       if (scale_.is_wide(spans[j - 1].end - spans[j - 1].begin)) --j;
@@ -147,15 +148,15 @@ class LaneDrawing {
     end_block();
   }
 
-  /// Neighbouring spans of one microbatch and phase: one label for all of them, or, where there is
-  /// room, one for each.
+  /// Neighbouring spans of one microbatch and phase. They have one label, or one label each where
+  /// there is room.
   struct Block {
     const TraceOp* op = nullptr;
-    int version = -1;  // of the weights that it reads, where that changes within a step
+    int version = -1;  // of the weights that it reads, if weights change within a step
     Look look = Look::Forward;
     double left = 0, right = 0;
     std::size_t spans = 0;
-    std::vector<std::pair<QRectF, int>> layers;  // spans drawn alone, with their layer
+    std::vector<std::pair<QRectF, int>> layers;  // spans that are drawn alone, with their layers
   };
 
   bool has_text_height() const { return row_.height() >= text_.line_height - 3; }
@@ -164,14 +165,14 @@ class LaneDrawing {
     const TraceOp& op = run_.lanes.op(span);
     const Look look = run_.lanes.look(span);
     const Ink ink = ink_of(look);
-    if (span.active > span.begin) {  // waits for a peer: a thread, not yet a box
+    if (span.active > span.begin) {  // while a span waits for a peer, it is a line and not a box
       QRectF thread = scale_.box(span.begin, span.active);
       thread.setTop(row_.center().y() - 1);
       thread.setHeight(2);
       list_.fill(thread, ink);
     }
     const QRectF rect = scale_.box(span.active, span.end);
-    // One pixel short: neighbours of one colour stay two boxes.
+    // A box is one pixel short, so that neighbours of one colour are two boxes.
     const double gap = rect.width() >= 4 ? 1 : 0;
     list_.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink, hatch_of(look), 1);
     extend_block(op, look, rect, 1);
@@ -229,7 +230,7 @@ class LaneDrawing {
     }
     const double left = std::max(block_.left, row_.left());
     const double width = std::min(block_.right, row_.right()) - left;
-    // What has no microbatch and no layer is told by its name, where that fits.
+    // A span that has neither microbatch nor layer shows its name, if that fits.
     const std::string& name = run_.trace.names[block_.op->name];
     const bool anonymous = block_.op->microbatch < 0 && block_.op->layer < 0;
     if (anonymous && text_.width_of(name) + 2 <= width) words = name;
@@ -240,7 +241,7 @@ class LaneDrawing {
     const double needed = text_.width_of(words) + 2;
     if (labelled || needed > width) return;
     const QRectF rect(left, row_.y(), width, row_.height());
-    if (block_.spans > 1) {  // on a plate: edges between spans do not cross the letters
+    if (block_.spans > 1) {  // on a plate, so that edges between spans do not cross the letters
       list_.fill({rect.center().x() - needed / 2, rect.y(), needed, rect.height()}, ink);
     }
     list_.texts.push_back({rect, words, ink, true, Align::Center});
@@ -296,7 +297,7 @@ class TimelineDrawing {
   }
 
   void draw_label(const Row& row, const QRectF& all) {
-    // What lies left of the axis belongs to the label.
+    // The area left of the axis belongs to the label.
     list_.fill({0, all.y(), frame_.gutter - 1, all.height() - 1},
                row.kind == Row::Kind::Group ? Ink::Band : Ink::Background);
     const double indent = row.kind == Row::Kind::Stream ? 30

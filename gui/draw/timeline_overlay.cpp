@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-/// Rows by what they show: the row of a stream or, where that is folded away, of its rank.
+/// Finds the row that shows a stream: its own or, if that is folded away, the one of its rank.
 class RowIndex {
  public:
   RowIndex(const RunView& run, const TimelineLayout& layout)
@@ -34,7 +34,7 @@ class RowIndex {
  private:
   std::size_t streams_;
   std::vector<const Row*> exact_;
-  IndexVector<Rank, const Row*> of_rank_;  // by the rank that has the spans
+  IndexVector<Rank, const Row*> of_rank_;  // indexed by the rank that has the spans
 };
 
 std::optional<QRectF> place(const RunView& run, const RowIndex& index, const TimelineLayout& layout,
@@ -79,7 +79,7 @@ class OverlayDrawing {
  private:
   double right() const { return frame_.gutter + frame_.axis.width; }
   bool in_sight(double x) const { return x >= frame_.gutter && x <= right(); }
-  /// The rows' part of the widget: what lies over labels and ruler is cut away.
+  /// The part of the widget that has the rows. What lies over labels and ruler is cut off.
   QRectF rows() const {
     return {frame_.gutter, frame_.ruler, frame_.axis.width, frame_.size.height() - frame_.ruler};
   }
@@ -92,8 +92,8 @@ class OverlayDrawing {
     if (!seen.isEmpty()) list_.outlines.push_back({seen, ink, width});
   }
 
-  /// A plate with words in the ruler, centred on `x` as far as the edges allow. Labels of the ruler
-  /// that it would cut are not shown at all.
+  /// Draws a plate with words in the ruler, centred on `x` as far as the edges allow. Labels of the
+  /// ruler that it would overlap are not shown at all.
   void tag(double x, const std::string& words, Ink ink) {
     const double width = text_.width_of(words) + 10;
     const double left =
@@ -113,7 +113,8 @@ class OverlayDrawing {
     tag(x, tick_text(overlay_.cursor - run_.lanes.begin(), frame_.axis.span_of(1)), Ink::Accent);
   }
 
-  /// A numbered flag in the ruler with a line down; of a stretch of time, a bar along the ruler.
+  /// Draws each mark as a numbered flag in the ruler with a line down, or, for a stretch of time,
+  /// with a bar along the ruler.
   void draw_marks() {
     for (std::size_t i = 0; i < overlay_.marks.size(); ++i) {
       const TimeRange& range = overlay_.marks[i].range;
@@ -180,7 +181,7 @@ class OverlayDrawing {
     const bool together = link.kind == Link::Kind::Collective;
     QPointF a(together ? from->left() : from->right(), from->center().y());
     QPointF b(to->left(), to->center().y());
-    // A message leaves where its transfer begins: both ends run at once.
+    // A message leaves where its transfer begins, because both ends run at the same time.
     if (link.kind == Link::Kind::Message) a.setX(from->left());
     const auto cut = [&](QPointF& p) { p.setX(std::clamp(p.x(), frame_.gutter, right())); };
     cut(a);
@@ -191,8 +192,8 @@ class OverlayDrawing {
     list_.lines.push_back(line);
   }
 
-  /// A bar under each span of the path, and a step between rows where it changes them. Stretches
-  /// narrower than a pixel in one row become one bar.
+  /// Draws the critical path: a bar under each of its spans, and a line between rows where it goes
+  /// to another. Stretches of one row that are narrower than a pixel become one bar.
   void draw_path() {
     std::optional<QRectF> bar;
     const auto flush = [&] {

@@ -1,11 +1,12 @@
-// The glossary: docs/glossary.md, compiled in, so that the binary has it anywhere.
+// Glossary: docs/glossary.md, compiled into the binary, so that it is there on any machine.
 #pragma once
 
 #include <string_view>
 
 namespace lockstep::gui {
 
-/// Markdown: a paragraph, then one section "### term" per term, in alphabetical order.
+/// The glossary as Markdown: a paragraph, then a section "### term" for each term, in alphabetical
+/// order.
 std::string_view glossary_text();
 
 }  // namespace lockstep::gui

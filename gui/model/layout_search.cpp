@@ -14,12 +14,12 @@ namespace {
 
 constexpr int kNewsMs = 150;
 
-/// One core stays for the window.
+/// The number of threads of a search. One core is left for the window.
 int search_threads() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1);
 }
 
-/// Differ in nothing but the layout.
+/// Whether two scenarios differ in their layouts only.
 bool same_task(const Scenario& a, Scenario b) {
   if (a.global_batch_size() != b.global_batch_size()) return false;
   b.name = a.name;
@@ -34,7 +34,7 @@ bool same_task(const Scenario& a, Scenario b) {
 
 }  // namespace
 
-/// What the threads of a search have to tell since it was last taken.
+/// What the threads of a search have found since the GUI thread last took it.
 struct LayoutSearch::News {
   std::mutex mutex;
   LayoutsFound found;
@@ -141,8 +141,8 @@ std::vector<LayoutRow> layout_rows(const LayoutsFound& found, const RunPtr& open
       !same_task(rows.front().layout->scenario, *open->scenario)) {
     return rows;
   }
-  // What two layouts of one name differ in (options that one of them has no use for) is told by
-  // their figures.
+  // Two layouts of one name differ in options that one of them does not use; their figures tell
+  // whether they are the same.
   LayoutRow own{std::make_shared<const FoundLayout>(
                     FoundLayout{*open->scenario, layout_figures(*open->report)}),
                 layout_name(*open->scenario), 0, true};

@@ -47,7 +47,7 @@ void Session::add(RunPtr run) {
 void Session::show(RunPtr run) { set_run(std::move(run)); }
 
 void Session::close(const RunPtr& run) {
-  const RunPtr closed = run;  // `run` may be a place in the list
+  const RunPtr closed = run;  // a copy, because `run` may refer to an element of the list
   RunPtr next = runs_.close(closed);
   emit runsChanged();
   if (run_ == closed) set_run(std::move(next));

@@ -1,4 +1,4 @@
-// Canvas: a widget that shows display lists. The picture is kept between paints; what moves with
+// Canvas: a widget that shows display lists. The picture is kept between paints; what changes with
 // the mouse or the clock is drawn over it.
 #pragma once
 
@@ -14,17 +14,17 @@ class Canvas : public QWidget {
  public:
   explicit Canvas(QWidget* parent = nullptr);
 
-  /// The picture as it is now, overlay included: for SVG and PNG files and for tests.
+  /// The picture as it is now, with the overlay, for SVG and PNG files and for tests.
   DisplayList picture() const;
   const Theme& theme() const;
 
  protected:
-  /// The picture for size(). Called when invalidate() or a resize asked for it.
+  /// Draws the picture for size(). It is called after invalidate() or a resize.
   virtual DisplayList draw() const = 0;
-  /// What lies over it. Called for every paint; cheap.
+  /// Draws what lies over the picture. It is called for every paint and must be fast.
   virtual DisplayList draw_overlay() const { return {}; }
   TextSize text() const;
-  /// The picture has changed; update() alone redraws the overlay.
+  /// Says that the picture has changed. update() alone redraws the overlay only.
   void invalidate();
 
   void paintEvent(QPaintEvent* event) override;

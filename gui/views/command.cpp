@@ -6,7 +6,7 @@
 namespace lockstep::gui {
 namespace {
 
-/// X11 and Wayland: evdev's key codes plus 8.
+/// The physical key of an event. On X11 and Wayland, the scan code is evdev's key code plus 8.
 int key_of(const QKeyEvent& event) {
   const QString platform = QGuiApplication::platformName();
   if (platform != "xcb" && platform != "wayland") return event.key();
@@ -30,7 +30,7 @@ bool run_command(const std::vector<Command>& commands, const QKeyEvent& event) {
   const int key = key_of(event);
   Qt::KeyboardModifiers modifiers = event.modifiers() & ~Qt::KeypadModifier;
   const bool letter = key >= Qt::Key_A && key <= Qt::Key_Z;
-  // "?" needs Shift on some keyboards and not on others.
+  // Shift is ignored for signs, because "?" needs it on some keyboards and not on others.
   if (!letter && key > Qt::Key_Space && key < Qt::Key_Escape) modifiers &= ~Qt::ShiftModifier;
   const QKeySequence pressed(QKeyCombination(modifiers, static_cast<Qt::Key>(key)));
   for (const Command& command : commands) {

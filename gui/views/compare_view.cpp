@@ -23,7 +23,7 @@
 namespace lockstep::gui {
 namespace {
 
-/// Open runs, then those that are only kept in a slot.
+/// The runs to choose from: the open ones, then those that only a slot keeps.
 std::vector<RunPtr> choices(const Session& session) {
   std::vector<RunPtr> runs = session.runs();
   for (const Slot slot : {Slot::A, Slot::B}) {
@@ -98,7 +98,7 @@ CompareView::CompareView(Session& session, QWidget* parent)
   line->addWidget(new QLabel("B"));
   line->addWidget(choose_b_, 1);
   line->addWidget(verdict_, 2);
-  verdict_->setMinimumWidth(40);  // cut off rather than widen the window
+  verdict_->setMinimumWidth(40);  // it is cut off, so that it does not widen the window
   tabs_->setAccessibleName("What is compared");
   tabs_->setDocumentMode(true);
   tabs_->setExpanding(false);
@@ -115,7 +115,7 @@ CompareView::CompareView(Session& session, QWidget* parent)
 
   const auto go = [this](const QModelIndex& index) { follow(index.row()); };
   connect(table_, &QTableView::clicked, this, go);
-  connect(table_, &QTableView::activated, this, go);  // Enter
+  connect(table_, &QTableView::activated, this, go);  // on Enter
   connect(tabs_, &QTabBar::currentChanged, this, [this] { show_table(); });
   for (const auto signal : {&Session::runsChanged, &Session::runChanged, &Session::slotsChanged}) {
     connect(&session, signal, this, [this] { on_runs(); });
@@ -131,7 +131,7 @@ QComboBox* CompareView::add_choice(Slot slot) {
   choice->setMinimumContentsLength(16);
   connect(choice, &QComboBox::activated, this, [this, slot](int index) {
     const std::vector<RunPtr> runs = choices(session_);
-    const std::size_t chosen = to_size(index) - 1;  // 0: as fits
+    const std::size_t chosen = to_size(index) - 1;  // index 0 leaves the choice open
     session_.store(slot, index > 0 && chosen < runs.size() ? runs[chosen] : nullptr);
   });
   return choice;
@@ -196,10 +196,10 @@ void CompareView::show_table() {
   table_->resizeColumnsToContents();
 }
 
-/// Shows the place in the run that is on screen, in B if neither of the two is.
+/// Shows the place of a row in the run that is shown, or in B if neither of the two is shown.
 void CompareView::follow(int row) {
   const int tab = tabs_->currentIndex();
-  const ComparisonPtr model = model_;  // showing another run may replace it
+  const ComparisonPtr model = model_;  // a copy, because showing another run may replace it
   if (!model || tab < 0 || row < 0) return;
   const DifferenceRow& chosen = model->tables[tab].rows[rows_->source(row)];
   const auto place_in = [&](const RunPtr& run) -> const std::optional<Place>& {
@@ -208,7 +208,7 @@ void CompareView::follow(int row) {
   const auto& open = session_.runs();
   for (const RunPtr& run : {session_.run(), model->b, model->a}) {
     if (!run || (run != model->a && run != model->b) || !place_in(run)) continue;
-    if (std::find(open.begin(), open.end(), run) == open.end()) continue;  // kept in a slot only
+    if (std::find(open.begin(), open.end(), run) == open.end()) continue;  // only a slot keeps it
     session_.show(run);
     const Place place = *place_in(run);
     if (place.cursor) session_.set_cursor(*place.cursor);

@@ -1,4 +1,4 @@
-// CompareView: two runs side by side, what differs most first.
+// CompareView: two runs side by side, beginning with what differs most.
 #pragma once
 
 #include <QWidget>
@@ -19,7 +19,7 @@ class CompareView final : public QWidget {
  public:
   explicit CompareView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {800, 320}; }
-  ComparisonPtr model() const { return model_; }  // null: there are not two runs
+  ComparisonPtr model() const { return model_; }  // null if there are not two runs
 
  private:
   class Picture;
@@ -40,7 +40,7 @@ class CompareView final : public QWidget {
   QTabBar* tabs_;
   QTableView* table_;
   TableModel* rows_;
-  Latest comparing_;  // last: it stops before the rest goes
+  Latest comparing_;  // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

@@ -1,4 +1,4 @@
-// DetailsView: everything about the selected span, and the way to its neighbours.
+// DetailsView: everything about the selected span, and links to its neighbours.
 #pragma once
 
 #include <QTreeWidget>

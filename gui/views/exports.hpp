@@ -1,5 +1,5 @@
-// Exports: what can be written to a file. One row per format; the File menu, the command palette
-// and the tests go through the list.
+// Exports: what can be written to a file. Each format is a row of a list, which the File menu, the
+// command palette and the tests use.
 #pragma once
 
 #include <QString>
@@ -15,12 +15,12 @@ class TimelineView;
 
 struct Export {
   const char* title;   // "Timeline as SVG"
-  const char* key;     // shortcut; empty: none
-  const char* file;    // suggested name
+  const char* key;     // shortcut; empty if it has none
+  const char* file;    // suggested name of the file
   const char* filter;  // of the file dialog
-  /// What writes the file; it touches no widget any more and may run on any thread.
-  /// Error InvalidSpec: there is nothing of the kind. The job's error: Device.
+  /// Writes the file. It uses no widget and may run on any thread. Its error is Device.
   using Job = std::function<Result<void>()>;
+  /// Makes the job. Error InvalidSpec if there is nothing to write.
   Result<Job> (*prepare)(const Session& session, TimelineView& timeline, const QString& path);
 };
 

@@ -18,7 +18,7 @@ GlossaryDialog::GlossaryDialog(QWidget* parent) : QDialog(parent), page_(new QTe
   page_->setAccessibleName("Glossary");
   page_->setOpenLinks(false);
   connect(page_, &QTextBrowser::anchorClicked, this, [this](const QUrl& link) {
-    if (link.isRelative()) {  // "#reduce-scatter", "#peak-memory"
+    if (link.isRelative()) {  // such as "#reduce-scatter" or "#peak-memory"
       const QString term = link.fragment();
       if (!show_term(term)) show_term(QString(term).replace('-', ' '));
     } else {
@@ -39,7 +39,7 @@ bool GlossaryDialog::show_term(const QString& term) {
   for (QTextBlock block = page_->document()->begin(); block.isValid(); block = block.next()) {
     if (block.blockFormat().headingLevel() != 3) continue;
     if (!block.text().startsWith(term, Qt::CaseInsensitive)) continue;
-    page_->moveCursor(QTextCursor::End);  // from below, so that the term comes to the top
+    page_->moveCursor(QTextCursor::End);  // scrolls up from there, so that the term is at the top
     page_->setTextCursor(QTextCursor(block));
     page_->ensureCursorVisible();
     return true;

@@ -6,12 +6,12 @@
 
 namespace lockstep::gui {
 
-/// Beside the window, not before it; deletes itself when it is closed.
+/// Does not block the window, and deletes itself when it is closed.
 class GlossaryDialog : public QDialog {
  public:
   explicit GlossaryDialog(QWidget* parent = nullptr);
 
-  /// Scrolls to the first term that begins with `term`, whatever its case; false: there is none.
+  /// Scrolls to the first term that begins with `term`, ignoring case; false if there is none.
   bool show_term(const QString& term);
   const QTextBrowser& page() const { return *page_; }
 

@@ -45,7 +45,7 @@ Legend::Legend(Session& session, QWidget* parent) : Canvas(parent) {
   setAccessibleName("Legend");
   setFocusPolicy(Qt::NoFocus);
   setFixedHeight(sizeHint().height());
-  setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);  // as wide as it needs, if there is room
+  setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);  // at most as wide as it needs
   const auto show = [this, &session] {
     looks_ = session.run() ? looks_of(*session.run()) : std::vector<Look>();
     updateGeometry();

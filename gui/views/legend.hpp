@@ -1,4 +1,5 @@
-// Legend: which colour, letter and pattern is which kind, of those that the run has.
+// Legend: says which colour, letter and pattern stand for which kind, for the kinds that the run
+// has.
 #pragma once
 
 #include "gui/model/session.hpp"
@@ -6,10 +7,10 @@
 
 namespace lockstep::gui {
 
-/// Boxes with their names from left to right, as many as fit into `size`.
+/// Draws boxes with their names from left to right, as many as fit into `size`.
 DisplayList draw_legend(const std::vector<Look>& looks, QSizeF size, const TextSize& text);
 
-/// Kinds that occur in the run, in the order of Look.
+/// The kinds that occur in the run, in the order of Look.
 std::vector<Look> looks_of(const RunView& run);
 
 class Legend final : public Canvas {

@@ -1,4 +1,4 @@
-// The main window's menus, and what they do with files. Every entry is a command too.
+// The menus of the main window, and what they do with files. Every entry is a command, too.
 #include <QDockWidget>
 #include <QFileDialog>
 #include <QMenuBar>

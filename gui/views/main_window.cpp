@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kMostRecent = 10;
 constexpr int kSideWidth = 360;
-constexpr int kBusyAfter = 200;  // ms: what is quicker shows no progress
+constexpr int kBusyAfter = 200;  // ms; work that takes less shows no progress
 
 }  // namespace
 
@@ -138,7 +138,7 @@ void MainWindow::size_docks() {
   }
 }
 
-/// Docks have sizes only in a window that has one.
+/// Docks get their sizes here, because they have none before the window has one.
 void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   if (!docks_restored_) size_docks();
@@ -185,7 +185,7 @@ void MainWindow::remember(QSettings& settings) {
   session_.set_views(std::move(views));
 }
 
-/// What was arranged and marked in the recent files.
+/// Saves what was arranged and marked in the recent files.
 void MainWindow::keep_views() {
   if (!settings_) return;
   const QStringList recent = recent_files();
@@ -202,7 +202,7 @@ QStringList MainWindow::recent_files() const {
 }
 
 void MainWindow::open(const QString& name) {
-  const QString path = QFileInfo(name).absoluteFilePath();  // recent files outlive the folder
+  const QString path = QFileInfo(name).absoluteFilePath();  // recent files need absolute paths
   message_bar_->hide();
   session_.open(path.toStdString());
   if (!settings_) return;

@@ -1,4 +1,4 @@
-// MainWindow: the views in docks, the menus, and what the window remembers.
+// MainWindow: the window with the views in docks and the menus, and what it remembers.
 #pragma once
 
 #include <QMainWindow>
@@ -21,23 +21,22 @@ namespace lockstep::gui {
 class MainWindow final : public QMainWindow {
  public:
   explicit MainWindow(Session& session);
-  /// Brings a view to the front and gives it the keyboard; false: no view of that name.
+  /// Brings a view to the front and gives it the keyboard; false if there is no view of that name.
   bool show_view(const std::string& name);
-  QWidget* view(const std::string& name) const;  // null: no view of that name
+  QWidget* view(const std::string& name) const;  // null if there is no view of that name
   void set_theme(bool dark);
-  void reset_layout();  // docks as they were at first
-
-  /// Size, docks, theme and recent files of the last time, and from now on kept in `settings`
-  /// (which outlives the window). Without it nothing is read and nothing kept.
+  void reset_layout();  // arranges the docks as they were at first
+  /// Restores size, docks, theme and recent files from `settings`, which must outlive the window,
+  /// and keeps them there from now on. Unless it is called, nothing is read and nothing is kept.
   void remember(QSettings& settings);
   QStringList recent_files() const;  // newest first, at most ten
 
   /// Everything that can be done by key or by name, for the palette and the keyboard sheet.
   std::vector<CommandGroup> commands();
-  void tell(const QString& message);  // stays until it is closed or the next file opens
+  void tell(const QString& message);  // shown until it is closed or the next file is opened
 
   void open(const QString& path);
-  /// Writes it in the background; tells what went wrong.
+  /// Writes a file in the background, and tells the user if that fails.
   void export_to(const Export& what, const QString& path);
 
  protected:
@@ -72,7 +71,7 @@ class MainWindow final : public QMainWindow {
   QProgressBar* busy_;
   QPushButton* cancel_;
   QTimer* busy_soon_;
-  Latest writing_;  // last: it stops before the rest goes
+  Latest writing_;  // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

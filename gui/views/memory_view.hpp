@@ -1,4 +1,4 @@
-// MemoryView: a rank's memory against time, and its arena at the cursor.
+// MemoryView: the memory of a rank over time, and its arena at the cursor.
 #pragma once
 
 #include <QWidget>
@@ -32,7 +32,7 @@ class MemoryView final : public QWidget {
   Picture* picture_;
   MemoryModel model_;
   std::vector<MemoryModel> others_;  // A and B, and other runs of the same program
-  Latest reading_;                   // last: it stops before the rest goes
+  Latest reading_;  // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

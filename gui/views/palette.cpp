@@ -87,7 +87,7 @@ void CommandPalette::run_current() {
   const int row = list_->currentRow();
   if (row < 0) return;
   const auto run = command_at(groups_, shown_[row]).run;
-  accept();  // first: the command may open a dialog of its own
+  accept();  // closes first, because the command may open a dialog of its own
   run();
 }
 

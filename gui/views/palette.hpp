@@ -1,4 +1,4 @@
-// CommandPalette: every command by name. KeySheet: every key, on one page.
+// CommandPalette: finds every command by its name. KeySheet: shows every key on one page.
 #pragma once
 
 #include <QDialog>
@@ -16,11 +16,11 @@ struct CommandGroup {
   std::vector<std::pair<QString, QString>> gestures;
 };
 
-/// Indices of the commands (counted through all groups) whose group and title contain every word of
-/// `words`, ignoring case; those that begin with the first word come first.
+/// The indices of the commands (counted through all groups) whose group and title contain every
+/// word of `words`, ignoring case. Those that begin with the first word come first.
 std::vector<std::size_t> matching(const std::vector<CommandGroup>& groups, const QString& words);
 
-/// `what` it finds: "command", "row".
+/// `what` says what it finds: "command" or "row".
 class CommandPalette final : public QDialog {
  public:
   CommandPalette(std::vector<CommandGroup> groups, QWidget* parent,

@@ -22,7 +22,7 @@ namespace {
 constexpr int kFrameMs = 33;
 constexpr int kScrubSteps = 10'000;
 constexpr int kCaptionLines = 3;
-constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // of playing a whole run
+constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // to play a whole run
 
 const StepView* step_at(const RunView& run, SimTime t) {
   for (const StepView& step : run.steps) {
@@ -31,8 +31,8 @@ const StepView* step_at(const RunView& run, SimTime t) {
   return run.steps.empty() ? nullptr : &run.steps.back();
 }
 
-/// Before a step of the scenario is played, what the scenario says of itself; after it, what it
-/// adds up to; else what happens and why.
+/// The words below the picture. Before a step is played, they are the scenario's own comment; after
+/// it, the sum of the step; between, what happens and why.
 std::string words_at_cursor(const Session& session, const StepView& step) {
   const RunPtr run = session.run();
   const bool paused = !session.playing();
@@ -191,7 +191,7 @@ void PlayView::step(int direction) {
     for (const LaneSegment& segment : lane.segments) {
       const std::size_t at = segment.first_ending_after(now);
       const auto spans = segment.spans();
-      // The next moment is of the span that holds `now` or of a neighbour.
+      // The next moment belongs to the span that contains `now`, or to a neighbour of it.
       for (std::size_t i = at > 0 ? at - 1 : 0; i < std::min(at + 2, spans.size()); ++i) {
         consider(spans[i].begin);
         consider(spans[i].end);

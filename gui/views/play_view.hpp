@@ -1,4 +1,4 @@
-// PlayView: a step as it happens. Space plays and pauses anywhere in the window.
+// PlayView: shows a step as it happens. Space plays and pauses anywhere in the window.
 #pragma once
 
 #include <QElapsedTimer>
@@ -18,7 +18,8 @@ class PlayView final : public QWidget {
   explicit PlayView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {800, 360}; }
   void toggle() { session_.set_playing(!session_.playing()); }
-  /// To the next moment at which a computation begins or ends; back if `direction` is below 0.
+  /// Moves the cursor to the next moment at which a computation begins or ends, or to the one
+  /// before if `direction` is below 0.
   void step(int direction);
 
  private:

@@ -1,4 +1,4 @@
-// UTF-8 text of the model as Qt's widgets take it.
+// qt: converts the model's UTF-8 text to what Qt's widgets take.
 #pragma once
 
 #include <QString>

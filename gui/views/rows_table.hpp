@@ -1,11 +1,13 @@
-// How every table of rows looks and is used: a row is chosen as a whole, columns sort.
+// Rows table: how all tables of rows look and are used: rows are selected as a whole, and columns
+// sort.
 #pragma once
 
 #include <QTableView>
 
 namespace lockstep::gui {
 
-/// `name`: for those who do not see it. How it is sorted at first is up to the view.
+/// Sets up a table. `name` is for screen readers. The view decides how the table is sorted at
+/// first.
 void set_up_rows(QTableView& table, QAbstractItemModel* rows, const char* name);
 
 }  // namespace lockstep::gui

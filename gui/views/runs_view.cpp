@@ -19,7 +19,7 @@
 #include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
-/// Loss and throughput, step by step.
+/// Charts of loss and throughput over the steps.
 class RunsView::Charts final : public Canvas {
  public:
   Charts() {
@@ -85,7 +85,7 @@ RunsView::RunsView(Session& session, QWidget* parent)
 
 QWidget* RunsView::make_buttons() {
   auto* page = new QWidget;
-  auto* lines = new QGridLayout(page);  // two: the panel may be narrow
+  auto* lines = new QGridLayout(page);  // of two lines, because the panel may be narrow
   lines->setContentsMargins(0, 0, 0, 0);
   int column = 0;
   const auto button = [&](const char* label, const char* tip, auto&& action) {
@@ -197,7 +197,8 @@ void RunsView::show_live() {
 
 // ---------------------------------------------------------------- what it shows
 
-/// Of the run that trains; else of the one that is shown, if it has trained; else of the last.
+/// Shows the charts of the run that trains now; else of the run that is shown, if it has trained;
+/// else of the last one.
 void RunsView::show_charts() {
   const RunPtr run = session_.run();
   const bool shown = !live_.active() && run && !run->metrics.empty();

@@ -1,4 +1,4 @@
-// RunsView: the runs that are open, and training for real: start, watch, stop, follow.
+// RunsView: lists the open runs, and starts, watches, stops and follows training.
 #pragma once
 
 #include <QWidget>
@@ -19,8 +19,8 @@ class RunsView final : public QWidget {
   explicit RunsView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {380, 500}; }
   const LiveRun& live() const { return live_; }
-  const std::vector<StepMetrics>& charted() const;  // whose curves are drawn
-  /// Where runs of this application are kept.
+  const std::vector<StepMetrics>& charted() const;  // the steps whose curves are drawn
+  /// Sets the folder in which runs of this application are kept.
   void set_folder(std::string folder) { folder_ = std::move(folder); }
 
  private:
@@ -44,8 +44,8 @@ class RunsView final : public QWidget {
   QLabel* state_ = nullptr;
   Charts* charts_ = nullptr;
   QListWidget* list_ = nullptr;
-  std::string opened_;  // folder of the last run that was opened at its end
-  LiveRun live_;        // last: it ends before what it calls back to
+  std::string opened_;  // folder of the last run that was opened when it ended
+  LiveRun live_;        // the last member, so that it ends before what it calls back
 };
 
 }  // namespace lockstep::gui

@@ -56,7 +56,8 @@ void ScheduleView::mouseMoveEvent(QMouseEvent* event) {
   setToolTip(cell ? QString::fromStdString(to_string(grid_.cells[*cell].action)) : QString());
 }
 
-/// Arrows go to the rank's next action, or to the cell nearest in time on the next rank.
+/// Arrows move to the next action of the rank, or to the cell that is nearest in time on the next
+/// rank.
 void ScheduleView::keyPressEvent(QKeyEvent* event) {
   const int along = (event->key() == Qt::Key_Right) - (event->key() == Qt::Key_Left);
   const int across = (event->key() == Qt::Key_Down) - (event->key() == Qt::Key_Up);

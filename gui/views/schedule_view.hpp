@@ -1,4 +1,5 @@
-// ScheduleView: the pipeline schedule of the run as steps × ranks. A click shows the span.
+// ScheduleView: the pipeline schedule of the run as a grid of steps × ranks. A click shows the
+// span.
 #pragma once
 
 #include "gui/draw/schedule_drawing.hpp"
@@ -26,8 +27,8 @@ class ScheduleView final : public Canvas {
 
   Session& session_;
   ScheduleGrid grid_;
-  std::optional<std::size_t> current_;  // cell
-  Latest scheduling_;                   // searched schedules take a while
+  std::optional<std::size_t> current_;  // index of the current cell
+  Latest scheduling_;                   // schedules that are found by a search take a while
 };
 
 }  // namespace lockstep::gui

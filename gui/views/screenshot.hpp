@@ -1,4 +1,4 @@
-// Screenshots without a display: for documentation, tests and scripts.
+// Screenshot: makes pictures of the window without a display, for documentation, tests and scripts.
 #pragma once
 
 #include <QString>
@@ -11,18 +11,19 @@
 namespace lockstep::gui {
 
 struct ScreenshotOptions {
-  QString file;      // PNG, or what the ending says
-  QStringList set;   // "section.key=value" over the scenario
-  QStringList open;  // opened one after the other, each when the one before is there
-  std::string view;  // only this one; empty: the whole window
+  QString file;      // PNG, or the format that the ending says
+  QStringList set;   // overrides of the scenario, "section.key=value"
+  QStringList open;  // files to open one after the other, each when the one before is loaded
+  std::string view;  // the only view to show; empty: the whole window
   std::string find;  // selects the first span that a search for these words finds
   bool critical_path = false;
-  bool search = false;  // the layouts of the scenario's cluster
-  std::string at;       // cursor: seconds from the run's begin, or "NN%" of it; empty: the begin
+  bool search = false;  // search the layouts of the scenario's cluster
+  /// The cursor: seconds from the begin of the run, or "NN%" of it; empty: the begin.
+  std::string at;
 };
 
-/// Puts "section.key=value" over the scenario that is open, as the sliders do; nothing if `file`,
-/// opened last, is none.
+/// Sets overrides "section.key=value" of the open scenario, as the sliders do. Does nothing if
+/// `file`, which was opened last, is not a scenario.
 void set_over_scenario(Session& session, const QString& file, const QStringList& values);
 
 /// Opens the files, waits for the background work and saves what the window shows. Errors: those of

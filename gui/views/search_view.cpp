@@ -108,7 +108,7 @@ void SearchView::start() {
   search_.start(session_.document(), session_.path().empty() ? "scenario.toml" : session_.path());
 }
 
-/// As a change of the text, that undo takes back.
+/// Opens a layout as a change of the document's text, which undo takes back.
 void SearchView::open(const QModelIndex& index) {
   const LayoutRow& row = rows_[model_->source(index.row())];
   if (row.open) return;
@@ -149,7 +149,7 @@ void SearchView::show_state() {
 }
 
 void SearchView::show_rows() {
-  // The table is made anew; the user's place in it is not.
+  // The table is made anew, but the user stays at the same row.
   const QModelIndex current = table_->currentIndex();
   const std::string chosen = current.isValid() ? rows_[model_->source(current.row())].name : "";
   const int scrolled = table_->verticalScrollBar()->value();
@@ -159,7 +159,7 @@ void SearchView::show_rows() {
   QHeaderView& header = *table_->horizontalHeader();
   table_->sortByColumn(header.sortIndicatorSection(), header.sortIndicatorOrder());
   if (first && !rows_.empty()) table_->resizeColumnsToContents();
-  table_->resizeColumnToContents(0);  // where the open scenario is
+  table_->resizeColumnToContents(0);  // the column that marks the open scenario
   for (int row = 0; row < model_->rowCount() && current.isValid(); ++row) {
     if (rows_[model_->source(row)].name != chosen) continue;
     table_->setCurrentIndex(model_->index(row, current.column()));

@@ -1,4 +1,5 @@
-// SearchView: the layouts of the open scenario's cluster, fastest first; each can be opened.
+// SearchView: searches the layouts of the open scenario's cluster, and lists them with the fastest
+// first; each can be opened.
 #pragma once
 
 #include <QWidget>
@@ -18,7 +19,7 @@ class SearchView final : public QWidget, public CommandSource {
  public:
   explicit SearchView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {800, 360}; }
-  void start();  // of the open scenario; nothing if none is open
+  void start();  // searches for the open scenario; does nothing if none is open
   const LayoutSearch& search() const { return search_; }
 
   QString commands_title() const override { return "Search"; }
@@ -41,8 +42,8 @@ class SearchView final : public QWidget, public CommandSource {
   QLabel* state_ = nullptr;
   QTableView* table_;
   TableModel* model_;
-  std::vector<LayoutRow> rows_;  // of the model
-  LayoutSearch search_;          // last: it ends before what it calls back to
+  std::vector<LayoutRow> rows_;  // the rows of model_
+  LayoutSearch search_;          // the last member, so that it ends before what it calls back
 };
 
 }  // namespace lockstep::gui

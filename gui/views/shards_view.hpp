@@ -1,4 +1,5 @@
-// ShardsView: the mesh, what each rank keeps of the model, and what it has gathered at the cursor.
+// ShardsView: shows what part of the model each rank of the mesh keeps, and what it has gathered at
+// the cursor.
 #pragma once
 
 #include "gui/model/run/latest.hpp"
@@ -24,7 +25,7 @@ class ShardsView final : public Canvas {
 
   Session& session_;
   ShardsModel model_;
-  Latest reading_;  // last: it stops before the rest goes
+  Latest reading_;  // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

@@ -17,10 +17,10 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kColumns = 3;  // of cards
+constexpr int kColumns = 3;  // of the grid of cards
 constexpr int kNumCards = 9;
 
-/// What a screen reader says, and what the tooltip shows where there is more than the bar tells.
+/// The words of a bar for screen readers and for tooltips, which say more than the bar shows.
 std::string words_of(const Report& report, const PartsRow& row) {
   std::string words = label_of(report, row.ranks) + ":";
   const double whole = sum(row.parts).v;
@@ -38,7 +38,7 @@ class SummaryView::Picture final : public Canvas {
  public:
   Picture(SummaryView& view, Session& session) : view_(view), session_(session) {
     setAccessibleName("Parts of each rank's step, and bubbles by cause");
-    setFocusPolicy(Qt::NoFocus);  // the table below says the same to the keyboard
+    setFocusPolicy(Qt::NoFocus);  // keyboards use the table below, which says the same
     setFixedHeight(10);
   }
   void refresh() {
@@ -115,7 +115,7 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
     }
   };
   connect(table_, &QTableView::clicked, this, go);
-  connect(table_, &QTableView::activated, this, go);  // Enter
+  connect(table_, &QTableView::activated, this, go);  // on Enter
 
   auto* inside = new QWidget;
   auto* column = new QVBoxLayout(inside);

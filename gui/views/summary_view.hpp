@@ -1,4 +1,5 @@
-// SummaryView: the numbers of the run shown, where its ranks' time goes, who holds others up.
+// SummaryView: the numbers of the run shown, what the time of its ranks is spent on, and which
+// ranks others wait for.
 #pragma once
 
 #include <QWidget>
@@ -17,7 +18,7 @@ class SummaryView final : public QWidget {
  public:
   explicit SummaryView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {460, 640}; }
-  SummaryPtr model() const { return model_; }  // null: no run
+  SummaryPtr model() const { return model_; }  // null if no run is shown
 
  private:
   class Picture;
@@ -33,7 +34,7 @@ class SummaryView final : public QWidget {
   QLabel *straggler_, *staleness_;
   QTableView* table_;
   TableModel* ranks_;
-  Latest reading_;  // last: it stops before the rest goes
+  Latest reading_;  // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

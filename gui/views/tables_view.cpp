@@ -63,7 +63,7 @@ void TablesView::add_page(const char* title, const char* name, decltype(Page::ma
   const std::size_t number = pages_.size();
   const auto go = [this, number](const QModelIndex& index) { follow(pages_[number], index.row()); };
   connect(page.view, &QTableView::clicked, this, go);
-  connect(page.view, &QTableView::activated, this, go);  // Enter
+  connect(page.view, &QTableView::activated, this, go);  // on Enter
   tabs_->addTab(page.view, title);
   pages_.push_back(std::move(page));
 }

@@ -1,5 +1,5 @@
-// TablesView: the timeline in rows, for keyboards, screen readers and sorting: spans, bubbles,
-// statistics of the selected area, the critical path, marks.
+// TablesView: the timeline as tables, for keyboards, screen readers and sorting: spans, bubbles,
+// statistics of the selected area, the critical path, and marks.
 #pragma once
 
 #include <QWidget>
@@ -35,8 +35,8 @@ class TablesView final : public QWidget {
   QTabWidget* tabs_;
   QLabel* scope_;
   std::vector<Page> pages_;
-  Selection area_;          // what the pages show: the selection without its span
-  bool following_ = false;  // the selection comes from here
+  Selection area_;          // the selection without its span, which the pages show
+  bool following_ = false;  // whether this view is the one that changes the selection
 };
 
 }  // namespace lockstep::gui

@@ -1,5 +1,5 @@
-// What the keyboard does in the timeline. Keys are those of Perfetto, Tracy and Nsight Systems
-// where these agree.
+// The commands of the timeline and their keys, which are those of Perfetto, Tracy and Nsight
+// Systems where these agree.
 #include <QKeyEvent>
 #include <QScrollBar>
 #include <algorithm>
@@ -122,8 +122,8 @@ void TimelineView::step_along_lane(int by) {
 void TimelineView::follow_link(bool forward) {
   const auto span = session_.selection().span;
   if (!run_ || !span) return;
-  // The neighbour in time that the span meets most closely: the last that it waited for, or the
-  // first that waits for it.
+  // The nearest neighbour in time: the last span for which this one waited, or the first that waits
+  // for it.
   std::optional<SpanId> best;
   for (const Link& link : overlay_.links) {
     if ((forward ? link.from : link.to) != *span) continue;
@@ -178,7 +178,7 @@ bool TimelineView::find(const std::string& words, bool forward) {
   if (!run_) return false;
   const SpanQuery query(*run_, words);
   auto found = query.next(session_.selection().span, forward);
-  if (!found) found = query.next(std::nullopt, forward);  // once around
+  if (!found) found = query.next(std::nullopt, forward);  // goes round at the end
   if (found) session_.point_at({found, std::nullopt, {}});
   return found.has_value();
 }

@@ -1,5 +1,5 @@
-// TimelinePanel: the timeline with its search and filter above it, and below it the legend and what
-// the mouse is over.
+// TimelinePanel: the timeline, with its search and filter above it, and below it the legend and a
+// description of what is under the mouse.
 #pragma once
 
 #include <QWidget>
@@ -26,7 +26,7 @@ class TimelinePanel final : public QWidget, public CommandSource {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
-  void keyPressEvent(QKeyEvent* event) override;  // what the timeline does not want
+  void keyPressEvent(QKeyEvent* event) override;  // gets keys that the timeline does not take
 
  private:
   std::vector<Command> own_commands();

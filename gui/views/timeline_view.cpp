@@ -17,7 +17,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kClickReach = 4;  // pixels: a shorter drag is a click
+constexpr double kClickReach = 4;  // pixels; a shorter drag counts as a click
 constexpr double kSnapReach = 7;
 constexpr double kWheelZoom = 0.8;
 constexpr double kNarrowestGutter = 90, kWidestGutter = 280;
@@ -49,7 +49,7 @@ TimelineView::TimelineView(Session& session, QWidget* parent)
 void TimelineView::on_run() {
   const RunPtr before = run_;
   run_ = session_.run();
-  // A new simulation of what is already on screen keeps the time that is looked at.
+  // A new simulation of what is already on the screen keeps the visible time.
   const bool same_world = before && run_ && before->trace.rank_labels == run_->trace.rank_labels;
   const bool whole = before && frame_.axis.begin <= before->lanes.begin() &&
                      frame_.axis.end >= before->lanes.end();

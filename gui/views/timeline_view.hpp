@@ -1,4 +1,5 @@
-// TimelineView: lanes against time; pan, zoom, select, measure, follow.
+// TimelineView: the lanes over time, in which the user can pan, zoom, select, measure and follow
+// links.
 #pragma once
 
 #include <optional>
@@ -20,17 +21,17 @@ class TimelineView final : public Canvas, public CommandSource {
   const TimelineFrame& frame() const { return frame_; }
   const TimelineLayout& layout_now() const { return layout_; }
   void show_time(SimTime begin, SimTime end);  // with a small margin
-  void fit();                                  // the whole run
-  /// Brings the selection to the middle; what already fills the window: the whole run.
+  void fit();                                  // shows the whole run
+  /// Shows the selection in the middle of the window, or the whole run if it already does.
   void focus_selection();
   bool critical_path() const { return overlay_.critical_path; }
   void show_critical_path(bool show);
-  /// Selects the next (or previous) span that `words` mean (SpanQuery); false: there is none.
+  /// Selects the next, or previous, span that `words` mean (see SpanQuery); false if there is none.
   bool find(const std::string& words, bool forward);
-  /// Unfolds and scrolls to a row, and tells it from the others until Escape.
+  /// Unfolds a row, scrolls to it, and highlights it until Escape is pressed.
   void show_row(const RowKey& key);
-  std::vector<Command> row_commands();  // show_row of each, by name
-  /// Called with what the mouse is over, in words, as it moves.
+  std::vector<Command> row_commands();  // a command show_row() for each row, by its name
+  /// Sets a function that is called with a description of what is under the mouse when it moves.
   void on_hover(std::function<void(const QString&)> tell) { tell_hover_ = std::move(tell); }
 
   QString commands_title() const override { return "Timeline"; }
@@ -61,7 +62,7 @@ class TimelineView final : public Canvas, public CommandSource {
   void zoom(double factor);
   void zoom(double factor, double x);
   void pan(double share);
-  void reveal();  // the selection, with as little motion as possible
+  void reveal();  // brings the selection into view with as little motion as possible
   void finish_click(QPointF at);
   void select_area(QPointF at, bool exact);
   void drag_row(QPointF at);
@@ -70,7 +71,7 @@ class TimelineView final : public Canvas, public CommandSource {
   void step_along_lane(int by);
   void follow_link(bool forward);
   void range_of_selection();
-  const Row* active_row() const;  // of the selected span, or under the mouse
+  const Row* active_row() const;  // the row of the selected span, or the row under the mouse
   void pin_active_row();
   void move_active_rank(int by);
   void fold_all(bool fold);

@@ -1,4 +1,5 @@
-// The list of views: what the main window docks. A new view is a file of its own and one row here.
+// View list: the views that the main window shows in docks. A new view is a file of its own and one
+// row of this list.
 #pragma once
 
 #include <QWidget>
@@ -10,14 +11,14 @@
 namespace lockstep::gui {
 
 struct ViewEntry {
-  const char* name;   // of --view and of saved window states: "timeline"
-  const char* title;  // on the dock: "Timeline"
+  const char* name;   // "timeline", for --view and saved states of the window
+  const char* title;  // "Timeline", on the dock
   Qt::DockWidgetArea area;
-  bool shown;                              // in the window's first arrangement
+  bool shown;                              // whether it is shown at first
   std::function<QWidget*(Session&)> make;  // the caller owns the widget; the session outlives it
 };
 
-/// In the order of tabs and menus. The first is the central one.
+/// All views, in the order of tabs and menus. The first is the central one.
 const std::vector<ViewEntry>& view_list();
 
 }  // namespace lockstep::gui

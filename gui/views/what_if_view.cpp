@@ -127,7 +127,7 @@ QWidget* WhatIfView::make_text() {
   editor_->setAccessibleName("Scenario text");
   editor_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
   editor_->setLineWrapMode(QPlainTextEdit::NoWrap);
-  editor_->setUndoRedoEnabled(false);  // the session undoes text and sliders alike
+  editor_->setUndoRedoEnabled(false);  // the session undoes changes of both text and sliders
   connect(editor_, &QPlainTextEdit::textChanged, this, [this] {
     session_.edit({editor_->toPlainText().toStdString(), session_.document().overrides}, "text");
   });
@@ -157,7 +157,7 @@ QWidget* WhatIfView::make_buttons() {
   changes_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   changes_->setAccessibleName("Changes to the scenario");
   layout->addWidget(changes_);
-  auto* grid = new QGridLayout;  // two lines: the panel may be narrow
+  auto* grid = new QGridLayout;  // of two lines, because the panel may be narrow
   layout->addLayout(grid);
   const auto button = [&](const char* label, const char* tip, auto&& action) {
     auto* b = new QPushButton(label);
@@ -221,10 +221,10 @@ void WhatIfView::on_document() {
 }
 
 void WhatIfView::show_fields(std::vector<FieldState> states) {
-  if (states.empty()) return;  // faults: the form stays as it was, and says so in the text
+  if (states.empty()) return;  // there are faults, so the form stays as it was
   for (std::size_t i = 0; i < controls_.size(); ++i) {
     Control& control = controls_[i];
-    if (control.slider && control.slider->isSliderDown()) continue;  // the hand is on its values
+    if (control.slider && control.slider->isSliderDown()) continue;  // the user is moving it
     control.state = std::move(states[i]);
     const FieldState& state = control.state;
     const bool free = state.values.size() > 1;
@@ -256,7 +256,7 @@ void WhatIfView::set(std::size_t field, int at) {
   if (at < 0 || at >= static_cast<int>(control.state.values.size())) return;
   const std::string& value = control.state.values[at];
   if (control.value) control.value->setText(qt(value));
-  const bool own = value == control.state.own;  // back to the text's: no override at all
+  const bool own = value == control.state.own;  // the value of the text needs no override
   session_.set_override(form_fields()[field].key, own ? std::nullopt : std::optional(value));
 }
 

@@ -1,4 +1,4 @@
-// WhatIfView: the scenario as sliders and as text. Every change is simulated at once.
+// WhatIfView: the scenario as sliders and as text. Every change is simulated immediately.
 #pragma once
 
 #include <QWidget>
@@ -23,16 +23,16 @@ class WhatIfView final : public QWidget {
  public:
   explicit WhatIfView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {380, 600}; }
-  bool busy() const { return fields_.busy(); }  // the values that fields can take are being tried
+  bool busy() const { return fields_.busy(); }  // whether values of fields are being tried
 
  private:
-  /// One row of the form: a slider, a list of names or a box to tick.
+  /// One row of the form: a slider, a list of names, or a check box.
   struct Control {
     QSlider* slider = nullptr;
     QComboBox* choice = nullptr;
     QCheckBox* toggle = nullptr;
     QLabel* value = nullptr;
-    QPushButton* reset = nullptr;  // back to the text's own value
+    QPushButton* reset = nullptr;  // goes back to the value of the text
     QWidget *row = nullptr, *label = nullptr;
     FieldState state;
   };
@@ -54,7 +54,7 @@ class WhatIfView final : public QWidget {
   QLabel* nothing_;
   QPlainTextEdit* editor_ = nullptr;
   QListWidget* errors_ = nullptr;
-  Latest fields_;  // last: it stops before the rest goes
+  Latest fields_;  // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

@@ -290,7 +290,7 @@ TEST_CASE("ranks of a large world that have equal figures share a row", "[cli]")
 }
 
 TEST_CASE("recommend names every rule with its answer", "[cli]") {
-  const CommandOutcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80", "--gpus",
+  const CommandOutcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "64", "--gpus",
                                      "8", "--interconnect", "nvlink"});
   REQUIRE(o.exit_code == 0);
   for (const char* text : {"decision function", "TP inside the node + FSDP across replicas",
@@ -306,14 +306,14 @@ TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
   for (const char* text : {"simulated answer", "  DDP 2", "  FSDP 2", "  PP 2", "tokens/s"}) {
     CHECK_THAT(o.out, ContainsSubstring(text));
   }
-  // Eight bytes of state for each of 7 B parameters do not fit 24 GB, over eight GPUs they do.
+  // 18 bytes of state for each of 7 B parameters do not fit 24 GB, over eight GPUs they do.
   const CommandOutcome tight = lockstep({"recommend", "--params", "7B", "--gpu-mem", "24", "--gpus",
                                          "8", "--interconnect", "nvlink"});
   REQUIRE(tight.exit_code == 0);
   CHECK_THAT(tight.out, ContainsSubstring("  DDP 8 ") && ContainsSubstring("does not fit"));
   CHECK_THAT(tight.out, !ContainsSubstring("nothing fits"));
-  // 70 B are 560 GB of states: one GPU never, many together, with gradients added up in shards.
-  const CommandOutcome large = lockstep({"recommend", "--params", "70B", "--gpu-mem", "80",
+  // 70 B are 1,260 GB of states: one GPU never, many together, with gradients added up in shards.
+  const CommandOutcome large = lockstep({"recommend", "--params", "70B", "--gpu-mem", "64",
                                          "--gpus", "64", "--interconnect", "nvlink"});
   REQUIRE(large.exit_code == 0);
   CHECK_THAT(large.out, !ContainsSubstring("nothing fits"));

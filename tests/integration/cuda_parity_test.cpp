@@ -324,7 +324,7 @@ TEST_CASE("residual networks with the GPU's kernels equal the CPU's to 1e-10, in
   };
   for (const char* keys :
        {"model.small_stem=false model.image_size=24", "dp_replicate=2 sync_batch_norm=true",
-        "dp_shard=2 zero_stage=1", "dp_shard=2 accumulate_sharded_gradients=true mb=2",
+        "dp_shard=2 zero_stage=1", "dp_shard=2 accumulate_sharded_gradients=always mb=2",
         "pp=2 mb=2 schedule=GPipe", "dp_replicate=2 pp=2 mb=2 sync_batch_norm=true"}) {
     check(keys, DType::F64, 1e-10);
   }

@@ -85,8 +85,9 @@ TEST_CASE("every strategy equals one rank in float32: losses 1e-5, weights 1e-4"
 TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the last bit",
           "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const std::string layout : {"2", "3", "4", "2 pp=2 mb=3", "3 accumulation=2",
-                                     "3 training.mixed_precision_param=bfloat16"}) {
+    for (const std::string layout :
+         {"2", "3", "4", "2 pp=2 mb=3", "3 accumulation=2 accumulate_sharded_gradients=never",
+          "3 training.mixed_precision_param=bfloat16"}) {
       INFO(layout);
       const auto run = [&](const std::string& keys) {
         return train(parity_scenario(architecture, parity_row("", keys), DType::F32));
@@ -111,7 +112,8 @@ TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the l
 
 TEST_CASE("weights rounded at random agree to the last bit, whatever divides them",
           "[integration]") {
-  for (const std::string layout : {"2", "3 accumulation=2", "2 pp=2 mb=3", "2 tp=2"}) {
+  for (const std::string layout :
+       {"2", "3 accumulation=2 accumulate_sharded_gradients=never", "2 pp=2 mb=3", "2 tp=2"}) {
     INFO(layout);
     const auto run = [&](const std::string& keys, const char* at_random) {
       return train(parity_scenario(

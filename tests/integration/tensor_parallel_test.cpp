@@ -34,13 +34,13 @@ Simulated simulate(const std::string& file, const std::vector<std::string>& over
   return s;
 }
 
-/// Transfer times of a kind of collective on the stream "tp", and the bytes they move.
+/// Transfer times of a kind of collective on the stream "layer", and the bytes they move.
 std::set<std::pair<std::int64_t, std::int64_t>> tp_transfers(const Simulated& s, OpKind kind) {
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const Span& span : s.run.trace.spans) {
     const Role& role = s.program.role_of(span.rank);
     const Op& op = role.op(span.op);
-    if (op.kind != kind || op.stream != Stream::Tp) continue;
+    if (op.kind != kind || op.stream != Stream::Layer) continue;
     found.emplace(payload_bytes(s.program, role, op).v, (span.end - span.active).count());
   }
   return found;

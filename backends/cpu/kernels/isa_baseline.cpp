@@ -1,4 +1,4 @@
-// The kernels for any machine: SSE2 on x86-64, whatever the compiler's default is elsewhere.
+// The kernels for any machine: with SSE2 on x86-64, elsewhere with what the compiler's default is.
 #include "backends/cpu/kernels/simd_table.hpp"
 
 namespace lockstep::cpu {

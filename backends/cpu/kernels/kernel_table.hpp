@@ -1,5 +1,6 @@
-// Between run_kernel and the code compiled once per instruction set. Only plain types cross: an
-// inline std template instantiated in a file built for AVX-512 could be the copy the linker keeps.
+// KernelTable: the interface between run_kernel() and the code that is compiled once per
+// instruction set. Only plain types cross it: an inline template of std that is instantiated in a
+// file built for AVX-512 could be the copy that the linker keeps for the whole program.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,14 @@ class ThreadTeam;
 
 namespace lockstep::cpu {
 
-/// A kernel with its operands resolved to addresses (null: absent). Addresses are aligned to their
-/// element size, no more.
+/// A kernel with the addresses of its operands; null for an absent one. Addresses are aligned to
+/// the size of an element, not more.
 struct KernelArgs {
   const std::int64_t* dims = nullptr;
   const double* scalars = nullptr;
   std::byte* in[8] = {};
   std::byte* out[8] = {};
-  bool in_f64[8] = {};  // the operand's own type: float64 (else float32 or int32)
+  bool in_f64[8] = {};  // whether the operand's own type is float64, else float32 or int32
   bool out_f64[8] = {};
   bool accumulate = false;
   double lr = 0;
@@ -28,7 +29,8 @@ struct KernelArgs {
 
 using KernelFunction = void (*)(const KernelArgs&);
 
-/// Entry points of one instruction set, indexed by KernelKind; null: not implemented.
+/// Entry points of one instruction set, indexed by KernelKind; null for a kind that is not
+/// implemented.
 struct KernelTable {
   const char* isa = "";
   KernelFunction f32[64] = {};
@@ -37,8 +39,8 @@ struct KernelTable {
   void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                    std::int64_t lda, const float* b, std::int64_t ldb, int beta, float* c,
                    std::int64_t ldc) = nullptr;
-  /// Multiply-adds per second of independent vector FMAs, for the roofline of this machine:
-  /// runs `iterations` rounds of 32 and returns a value that depends on all of them.
+  /// Runs `iterations` rounds of independent vector FMAs, to measure the peak of this machine, and
+  /// returns a value that depends on all of them. A round has fma_flops_per_round operations.
   float (*fma_rounds_f32)(std::int64_t iterations) = nullptr;
   double (*fma_rounds_f64)(std::int64_t iterations) = nullptr;
   std::int64_t fma_flops_per_round_f32 = 0;
@@ -49,7 +51,7 @@ KernelTable baseline_table();
 KernelTable v3_table();  // AVX2 and FMA; x86-64 only
 KernelTable v4_table();  // AVX-512; x86-64 only
 
-/// Tables that this machine can run, from the baseline to the best; chosen once.
+/// The tables that this machine can run, from the baseline to the best; found once.
 struct KernelTables {
   KernelTable tables[3];
   int count = 0;
@@ -62,10 +64,10 @@ void parallel_ranges(ThreadTeam& team, std::int64_t n, std::int64_t grain,
                      void (*body)(const void* context, std::int64_t begin, std::int64_t end),
                      const void* context);
 
-/// The calling thread's scratch memory number `slot`, at least `bytes` long and 64-byte aligned.
-/// Kept for reuse; contents undefined.
+/// The calling thread's scratch memory `slot`, at least `bytes` long and aligned to 64 bytes. It is
+/// kept for reuse; its contents are undefined.
 enum class Scratch : int { PackA, PackB, Tiles, Rows, Operands };
-inline constexpr int kScratchOperands = 16;  // slots from Operands on: of widened operands
+inline constexpr int kScratchOperands = 16;  // slots from Operands on, for widened operands
 void* scratch(Scratch slot, std::size_t bytes);
 
 }  // namespace lockstep::cpu

@@ -65,7 +65,7 @@ void* scratch(Scratch slot, std::size_t bytes) {
   Block& block = blocks[static_cast<int>(slot)];
   if (bytes > block.bytes || !block.memory) {
     const std::size_t rounded = (bytes / 4096 + 1) * 4096;
-    block.memory.reset();  // before the larger block is taken: the old contents are not needed
+    block.memory.reset();  // freed first, because the old contents are not needed
     block.memory.reset(std::aligned_alloc(4096, rounded));
     if (!block.memory) throw std::bad_alloc();
     block.bytes = rounded;
@@ -83,7 +83,8 @@ bool supports(const Kernel& kernel) {
 
 namespace {
 
-/// AdamW's new weights, still float32, to a bfloat16 each; the operands hold the old values, still.
+/// Rounds AdamW's new weights, which are still float32, to bfloat16. The operands in memory still
+/// hold the old values.
 template <class Address>
 void round_at_random(const Kernel& kernel, const Address& address, const KernelArgs& args,
                      const StepContext& context, ThreadTeam& team) {
@@ -122,7 +123,7 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   const auto address = [&](const Operand& operand) -> std::byte* {
     if (!operand.present()) return nullptr;
     assert(static_cast<std::size_t>(operand.formal) < buffers.size());
-    return buffers[static_cast<std::size_t>(operand.formal)] + operand.offset;
+    return buffers[operand.formal] + operand.offset;
   };
   KernelArgs args;
   args.dims = kernel.dims.data();

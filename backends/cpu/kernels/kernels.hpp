@@ -1,5 +1,5 @@
-// Kernels of the CPU backend: one entry for every KernelKind, float32 and float64;
-// bfloat16 by widening operands to float32 and rounding what is stored.
+// Kernels of the CPU backend. Every KernelKind has an entry for float32 and one for float64; a
+// bfloat16 kernel widens its operands to float32 and rounds what it stores.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace lockstep::cpu {
 
-/// Instruction set of the kernels in use, the best that this machine runs: "x86-64-v4" (AVX-512),
-/// "x86-64-v3" (AVX2, FMA) or "baseline".
+/// The instruction set of the kernels in use, which is the best that this machine runs: "x86-64-v4"
+/// (AVX-512), "x86-64-v3" (AVX2, FMA) or "baseline".
 std::string_view cpu_isa();
 
-/// False: this dtype or kind has no implementation here.
+/// Whether the kernel's kind and types are implemented here.
 bool supports(const Kernel& kernel);
 
-/// Runs `kernel` to the end. `buffers`: addresses of the function's actual buffers, by formal.
-/// Results do not depend on the number of threads of `team`.
+/// Runs `kernel` to the end. `buffers` are the addresses of the function's actual buffers, by
+/// formal. Results do not depend on the number of threads of `team`.
 void run_kernel(const Kernel& kernel, std::span<std::byte* const> buffers,
                 const StepContext& context, ThreadTeam& team);
 

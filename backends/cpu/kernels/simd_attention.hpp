@@ -8,7 +8,8 @@
 namespace lockstep::cpu {
 namespace {
 
-/// Queries and keys per tile. The key count fixes the order of sums, so it is one constant.
+/// Queries and keys per tile. The number of keys fixes the order of sums, so it is the same for all
+/// types.
 template <class T>
 inline constexpr int64_t kTileQueries = Tile<T>::kRows * 8;
 inline constexpr int64_t kTileKeys = 64;
@@ -20,10 +21,10 @@ template <class T>
 struct Attention {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t row;     // elements from one position to the next in qkv
-  int64_t kv_row;  // likewise where keys and values lie
+  int64_t kv_row;  // elements from one position to the next where keys and values lie
   int64_t group;   // query heads per key head
   int64_t query_pieces, key_pieces, piece;
-  const std::int32_t* starts;  // in the sequence: of the pieces of queries, then of keys; null: 0
+  const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   T scale;
   Attention(const KernelArgs& args, const std::int32_t* piece_starts)
       : batch(args.dims[0]),
@@ -42,7 +43,7 @@ struct Attention {
   int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
   }
-  /// Position s of a piece of keys; values lie kv_heads further.
+  /// The element at which position s of a piece of keys begins; its values lie values() further.
   int64_t key(int64_t b, int64_t kv, int64_t key_piece, int64_t s) const {
     if (!starts) return query(b, heads + kv, s);
     return ((key_piece / 2 * batch + b) * seq + key_piece % 2 * piece + s) * kv_row + kv * head_dim;
@@ -56,8 +57,8 @@ struct Attention {
   int64_t lse(int64_t b, int64_t h, int64_t s) const { return (b * heads + h) * seq + s; }
 };
 
-/// Turns one row of raw scores into exp(scale * score - m) for its first `valid` keys and 0 for
-/// the others; m and l, the running maximum and sum, move on; returns exp(old m - new m).
+/// Turns one row of raw scores into exp(scale * score - m) for its first `valid` keys and 0 for the
+/// others, and updates m and l, the running maximum and sum. Returns exp(old m - new m).
 template <class T>
 inline T softmax_step(T* scores, int64_t valid, int64_t keys, T scale, T& m, T& l) {
   const T lowest = -__builtin_huge_val();
@@ -149,8 +150,8 @@ void run_attention_forward(const KernelArgs& args) {
   });
 }
 
-/// One (batch, key head) at a time, so that the gradients of keys and values shared by a group of
-/// query heads are added in one order.
+/// Handles one (batch, key head) at a time, so that the gradients of keys and values that a group
+/// of query heads shares are always added in the same order.
 template <class T>
 void run_attention_backward(const KernelArgs& args) {
   const Attention<T> shape(args, input<std::int32_t>(args, 5));
@@ -168,7 +169,7 @@ void run_attention_backward(const KernelArgs& args) {
                 static_cast<std::size_t>(2 * kTileQueries<T> * kTileKeys + seq) * sizeof(T)));
     T* const d_scores = probs + kTileQueries<T> * kTileKeys;
     T* const delta = d_scores + kTileQueries<T> * kTileKeys;  // by query: sum of do * o
-    // Adds what the queries of one tile give to the keys of another, and these to them.
+    // Adds the gradients that the queries of one tile give to the keys of another, and the reverse.
     const auto tile = [&](int64_t b, int64_t h, int64_t s0, int64_t queries, int64_t first_valid,
                           const T* key, T* d_key, int64_t keys, bool add_to_keys,
                           bool add_to_queries) {
@@ -215,9 +216,9 @@ void run_attention_backward(const KernelArgs& args) {
           for (int64_t k0 = 0; k0 < shape.piece; k0 += kTileKeys) {
             const int64_t keys = least(kTileKeys, shape.piece - k0);
             const int64_t at = shape.key(b, kv, key_piece, k0);
-            bool add_to_keys = g > 0;  // the first tile of a gradient overwrites, later ones add
+            bool add_to_keys = g > 0;  // the first tile overwrites a gradient, later ones add to it
             for (int64_t query_piece = 0; query_piece < shape.query_pieces; ++query_piece) {
-              const int64_t ahead =  // of this piece's first query
+              const int64_t ahead =  // how far the keys are ahead of this piece's first query
                   shape.key_start(key_piece) + k0 - shape.query_start(query_piece);
               for (int64_t q0 = ahead > 0 ? ahead / kTileQueries<T> * kTileQueries<T> : 0;
                    q0 < shape.piece; q0 += kTileQueries<T>) {
@@ -228,7 +229,7 @@ void run_attention_backward(const KernelArgs& args) {
                 add_to_keys = true;
               }
             }
-            if (add_to_keys) continue;  // else later than all own queries
+            if (add_to_keys) continue;  // otherwise these keys are later than all own queries
             for (int64_t j = 0; j < keys; ++j) {
               T* const d_key = d_kv_base + at + j * shape.kv_row;
               for_vectors<T>(0, D, [&](int64_t d, auto n) {

@@ -1,5 +1,5 @@
-// Batch norm (Ioffe and Szegedy 2015) over columns: statistics, forward, both backwards. Included
-// by isa_*.cpp only.
+// Batch norm (Ioffe and Szegedy 2015) over columns: statistics, forward, and backward for input and
+// for weight. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/kernels/simd_gemm.hpp"
@@ -10,9 +10,9 @@ namespace {
 
 inline constexpr int64_t kRowsOfPartialSum = 512;
 
-/// out[s][c] = sum over rows of the s-th value of term(row, c, n): rows are summed by 8, those sums
-/// by 512, and these in order, so that a million rows keep the precision of a thousand and the team
-/// may split them.
+/// out[s][c] = sum over rows of the s-th value of term(row, c, n). Rows are summed in groups of 8,
+/// these sums in groups of 512, and those in order, so that a sum over a million rows is as precise
+/// as one over a thousand, and the team may share the work.
 template <class T, int kSums, class Term>
 void sum_columns(ThreadTeam& team, int64_t rows, int64_t cols, T* out, const Term& term) {
   constexpr int64_t kGroup = 8;
@@ -71,8 +71,8 @@ void run_batch_norm_statistics(const KernelArgs& args) {
   scale_columns(variance, cols, share);
 }
 
-/// Chan, Golub and LeVeque 1979, for parts of equal size: the variance of all is the mean of the
-/// variances plus the variance of the means.
+/// For parts of equal size, the variance of all is the mean of the variances plus the variance of
+/// the means (Chan, Golub and LeVeque 1979).
 template <class T>
 void run_batch_norm_combine(const KernelArgs& args) {
   const int64_t parts = args.dims[0], cols = args.dims[1];
@@ -113,7 +113,7 @@ inline Vec<T> inverse_deviation(const T* variance, int64_t c, T eps, N n) {
   return T(1) / square_root(load(variance + c, n) + eps);
 }
 
-/// body(begin, end) for blocks of rows that stay in cache while their columns are walked.
+/// Calls body(begin, end) for blocks of rows that stay in the cache while their columns are walked.
 template <class Body>
 void for_row_blocks(ThreadTeam& team, int64_t rows, int64_t cols, const Body& body) {
   const int64_t block = row_grain(cols);
@@ -188,7 +188,7 @@ void run_batch_norm_backward_input(const KernelArgs& args) {
 template <class T>
 void run_batch_norm_backward_weight(const KernelArgs& args) {
   const int64_t cols = args.dims[0];
-  T* const outputs[2] = {output<T>(args, 1), output<T>(args, 0)};  // sums: db, then dw
+  T* const outputs[2] = {output<T>(args, 1), output<T>(args, 0)};  // db first, then dw, as the sums
   for (int which = 0; which < 2; ++which) {
     const T* const sum = input<T>(args, 0) + which * cols;
     T* const to = outputs[which];

@@ -1,7 +1,7 @@
-// 2-D convolution over channels-last images as matrix products: patches of the image are gathered
-// into rows (im2col; Chellapilla et al. 2006), a block at a time, and multiplied by the weights, or
-// products are added back into the image. Where a patch is one position, the image is the matrix.
-// Included by isa_*.cpp only.
+// 2-D convolution over channels-last images as matrix products. Forward, patches of the image are
+// gathered into rows (im2col; Chellapilla et al. 2006), a block at a time, and multiplied by the
+// weights; backward, products are added back into the image. Where a patch is one position, the
+// image itself is the matrix. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/kernels/simd_gemm.hpp"
@@ -27,16 +27,16 @@ struct Convolution {
   int64_t rows() const { return batch * positions(); }
   int64_t depth() const { return kernel * kernel * in; }  // elements of a patch
   bool is_product() const { return kernel == 1 && stride == 1; }
-  /// Patches gathered at a time: some 256 K elements, and a multiple of every panel's depth, so
-  /// that the sums over rows do not depend on anything but the convolution.
+  /// How many patches are gathered at a time: about 256 K elements, and a multiple of every panel's
+  /// depth, so that the order of sums over rows depends on the convolution only.
   int64_t block() const {
     const int64_t fitting = (int64_t{1} << 18) / (depth() > 0 ? depth() : 1) / 256 * 256;
     return fitting > 256 ? fitting : 256;
   }
 };
 
-/// f(patch element, image element or -1 outside, count) for the runs of channels of patch elements
-/// [begin, end) of output position `row`.
+/// Calls f(patch element, image element, count) for each run of channels among patch elements
+/// [begin, end) of output position `row`. The image element is -1 outside the image.
 template <class F>
 inline void for_patch(const Convolution& s, int64_t row, int64_t begin, int64_t end, const F& f) {
   const int64_t image = row / s.positions(), position = row % s.positions();
@@ -52,7 +52,7 @@ inline void for_patch(const Convolution& s, int64_t row, int64_t begin, int64_t 
   }
 }
 
-/// Elements [begin, end) of the patches of output positions [first, last), row by row.
+/// Gathers elements [begin, end) of the patches of output positions [first, last), row by row.
 template <class T>
 inline void gather_patches(const Convolution& s, const T* image, int64_t first, int64_t last,
                            int64_t begin, int64_t end, T* out) {
@@ -96,7 +96,8 @@ void run_conv2d_forward(const KernelArgs& args) {
   });
 }
 
-/// dx of whole images, so that one thread adds all that falls on an element, in order of rows.
+/// Computes dx of a whole image, so that one thread adds everything that falls on an element, in
+/// the order of rows.
 template <class T>
 inline void scatter_input_gradient(const Convolution& s, const T* dy, const T* w, const T* resid,
                                    int64_t image, T* dx) {
@@ -148,7 +149,7 @@ void run_conv2d_backward_input(const KernelArgs& args) {
   });
 }
 
-/// The team splits the columns of dw; each sums over all rows, a block at a time.
+/// The team splits the columns of dw. Each thread sums over all rows, a block at a time.
 template <class T>
 void run_conv2d_backward_weight(const KernelArgs& args) {
   const Convolution s(args.dims);

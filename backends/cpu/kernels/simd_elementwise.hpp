@@ -8,8 +8,8 @@ namespace {
 
 inline constexpr int64_t kElementGrain = 16384;  // a multiple of every vector width
 
-/// Slope and argument of the sigmoid in gelu(x) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715
-/// x^3); equal to 0.5 x (1 + tanh u), without its cancellation for negative x.
+/// The constants of gelu(x) = x sigmoid(2 u), where u = sqrt(2/pi) (x + 0.044715 x^3). It equals
+/// 0.5 x (1 + tanh u), without the cancellation of that for negative x.
 template <class T>
 struct Gelu {
   static constexpr T kScale = T(1.5957691216057307117597842397375);  // 2 sqrt(2/pi)
@@ -109,7 +109,7 @@ void run_rope(const KernelArgs& args) {
   const double sign = args.dims[5] != 0 ? -1.0 : 1.0;
   T* const x = output<T>(args, 0);
   const std::int32_t* const starts = input<std::int32_t>(args, 1);
-  // By position, so that sines are computed once for all batches and heads.
+  // The team splits positions, so that sines are computed once for all batches and heads.
   parallel(*args.team, seq, 8, [&](int64_t begin, int64_t end) {
     T* const cosine = static_cast<T*>(
         scratch(Scratch::Rows, static_cast<std::size_t>(3 * half) * sizeof(double)));
@@ -171,8 +171,9 @@ void run_adamw(const KernelArgs& args) {
   });
 }
 
-/// PyTorch's SGD with momentum (torch/optim/sgd.py, no dampening): decay joins the gradient. Its
-/// first momentum is the gradient itself, which is what a buffer of zeros gives.
+/// PyTorch's SGD with momentum (torch/optim/sgd.py, without dampening). The decay is added to the
+/// gradient. In PyTorch, the first momentum is the gradient itself; a buffer of zeros gives the
+/// same.
 template <class T>
 void run_sgd(const KernelArgs& args) {
   const T momentum = static_cast<T>(args.scalars[0]), decay = static_cast<T>(args.scalars[1]);
@@ -214,7 +215,7 @@ void run_relu_backward(const KernelArgs& args) {
   });
 }
 
-/// A stretch of a row's section at a time.
+/// Copies one stretch of a section of a row at a time.
 template <class T>
 void run_regroup(const KernelArgs& args) {
   const int64_t rows = args.dims[0], parts = args.dims[1];

@@ -21,7 +21,7 @@ void run_grouped_gemm(const KernelArgs& args) {
   }
 }
 
-/// Chunks are added in order, each to what is there.
+/// Chunks are added in order, each to the sum of those before.
 template <class T>
 void run_grouped_gemm_weight(const KernelArgs& args) {
   const int64_t groups = args.dims[0], chunks = args.dims[1], rows = args.dims[2];
@@ -68,7 +68,7 @@ void softmax_row(const T* x, int64_t n, T* y) {
                  [&](int64_t i, auto width) { store(y + i, load(y + i, width) / sum, width); });
 }
 
-/// The most probable experts, of equals the first, and their gates.
+/// Chooses the most probable experts (of equals the first), and computes their gates.
 template <class T>
 void choose(const T* probs, int64_t experts, int64_t choices, std::int32_t* chosen, T* gates) {
   T sum = 0;
@@ -150,7 +150,8 @@ void run_route_balance(const KernelArgs& args) {
   });
 }
 
-/// Through the softmax, and for several choices through their share of the sum.
+/// The gradient goes through the softmax and, with several choices, through their division by the
+/// sum.
 template <class T>
 void run_route_backward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], experts = args.dims[1];
@@ -234,7 +235,7 @@ void run_combine_backward(const KernelArgs& args) {
         Vec<T> sums{};
         for_vectors<T>(0, cols, [&](int64_t i, auto width) {
           const Vec<T> d = load(dy + i, width);
-          sums += d * load(x + i, width);  // beyond a part both are zero
+          sums += d * load(x + i, width);  // both are zero beyond the end of a row
           store(dx + slot * cols + i, gate * d, width);
         });
         dgate = sum_lanes<T>(sums);

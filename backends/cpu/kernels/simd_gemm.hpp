@@ -1,6 +1,6 @@
 // Matrix product: packed panels and a register-blocked micro-kernel (Goto and van de Geijn, Anatomy
-// of High-Performance Matrix Multiplication, 2008). Every element of C is summed over k in one
-// fixed order, whatever its position, the matrix's other sizes and the number of threads.
+// of High-Performance Matrix Multiplication, 2008). Every element of C is summed over k in the same
+// order, whatever its position, the other sizes of the matrix and the number of threads.
 // Included by isa_*.cpp only.
 #pragma once
 
@@ -17,7 +17,7 @@ struct Tile {
   static constexpr int kRows = LOCKSTEP_VECTOR_BYTES == 64 ? 14 : 6;
   static constexpr int kVectors = 2;
   static constexpr int kCols = kVectors * kWidth<T>;
-  // Depth of a panel: enough that a tile of C is read and written rarely.
+  // The depth of a panel is large enough that a tile of C is read and written rarely.
   static constexpr int64_t kDepth = 1024 / sizeof(T);
   // A packed block of A stays in half of L2 (1 or 2 MB where AVX-512 is, at least 512 KB
   // elsewhere).
@@ -33,7 +33,7 @@ struct Epilogue {
   int64_t ld_resid = 0;
 };
 
-/// The sums of one tile of C over `depth`: the first kActive rows of a panel of A, a panel of B.
+/// Sums one tile of C over `depth`, from the first kActive rows of a panel of A and a panel of B.
 template <class T, int kActive>
 inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t ldc, Prefetch& next,
                      Vec<T> (&sum)[Tile<T>::kRows][Tile<T>::kVectors]) {
@@ -55,7 +55,7 @@ inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t 
   int64_t k = 0;
   for (; k + kStep <= depth; k += kStep) {
     next.step();
-    const int64_t line = k / kStep;  // of this tile of C, needed when the sums are done
+    const int64_t line = k / kStep;  // of this tile of C, which is needed when the sums are done
     if (line < kActive * kVectors) {
       __builtin_prefetch(c + line / kVectors * ldc + line % kVectors * kWidth<T>, 0, 2);
     }
@@ -64,7 +64,7 @@ inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t 
   for (; k < depth; ++k) multiply();
 }
 
-/// One tile of C from one panel of A and one of B; `rows` x `cols` of it exist.
+/// Computes one tile of C from one panel of A and one of B; `rows` x `cols` of the tile exist.
 template <class T, int kActive>
 inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
                           int cols, const Epilogue<T>& epilogue, const T* bias, const T* resid,
@@ -106,7 +106,7 @@ inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t l
   }
 }
 
-/// The same with as few sums as the rows need: the last tile of a block may be low.
+/// The same with only as many sums as the rows need, because the last tile of a block may have few.
 template <class T, class... Rest>
 inline void multiply_rows(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
                           Rest&... rest) {
@@ -123,7 +123,8 @@ inline void multiply_rows(int64_t depth, const T* a, const T* b, T* c, int64_t l
   }
 }
 
-/// Length of equal parts, multiples of `grain`, that cover n in as few parts of at most `most`.
+/// Divides n into as few parts as possible of at most `most` each, and returns their common length,
+/// a multiple of `grain`; n itself if one part is enough.
 inline int64_t part_length(int64_t n, int64_t most, int64_t grain) {
   const int64_t parts = (n + most - 1) / most;
   return parts < 2 ? n : ((n + parts - 1) / parts + grain - 1) / grain * grain;
@@ -136,7 +137,7 @@ inline void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, 
   using S = Tile<T>;
   const Lines<T> rows_of_a = ta ? Lines<T>{a, 1, lda} : Lines<T>{a, lda, 1};
   const Lines<T> cols_of_b = tb ? Lines<T>{b, ldb, 1} : Lines<T>{b, 1, ldb};
-  // A function of k alone: it fixes the order of sums.
+  // It depends on k alone, because it fixes the order of sums.
   const int64_t block_k = part_length(k > 0 ? k : 1, S::kDepth, kWidth<T>);
   const int64_t most_rows = S::kBlockBytes / static_cast<int64_t>(sizeof(T)) / S::kDepth;
   const int64_t block_m = part_length(m, most_rows / S::kRows * S::kRows, S::kRows);
@@ -167,7 +168,7 @@ inline void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a, 
   }
 }
 
-/// A product of dense matrices; the team splits the larger of m and n at tile borders, never k.
+/// A product of dense matrices. The team splits the larger of m and n at tile borders, and never k.
 template <class T>
 void team_gemm(ThreadTeam& team, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T* a,
                const T* b, T* c, const Epilogue<T>& whole) {

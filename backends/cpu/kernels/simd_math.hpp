@@ -6,7 +6,7 @@
 namespace lockstep::cpu {
 namespace {
 
-// The masked form with AVX-512: GCC 12 warns about its own header's plain one.
+// With AVX-512 the masked form is used, because GCC 12 warns about the plain one in its own header.
 inline Vec<float> square_root(Vec<float> v) {
 #if defined(__AVX512F__)
   return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
@@ -32,9 +32,10 @@ inline Vec<double> square_root(Vec<double> v) {
 #endif
 }
 
-/// exp, to about 1 ulp: x = n ln 2 + r with |r| <= ln(2)/2, Taylor series of exp(r) (remainder
-/// below half an ulp at the degree used), times 2^n. Below the smallest normal result: 0; the
-/// argument is clamped from above where 2^n would leave the exponent range.
+/// exp(x) to about 1 ulp. With x = n ln 2 + r and |r| <= ln(2)/2, it is the Taylor series of
+/// exp(r), whose remainder is below half an ulp at the degree used, times 2^n. Results below the
+/// smallest normal number are 0; the argument is clamped from above where 2^n would leave the
+/// exponent's range.
 inline Vec<float> exponential(Vec<float> x) {
   using V = Vec<float>;
   using I = IntVec<float>;

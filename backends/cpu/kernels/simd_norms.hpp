@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm, forward and both backwards, row-parallel (weight gradients: column-
-// parallel, rows in order). Included by isa_*.cpp only.
+// LayerNorm and RMSNorm, forward and backward. The team splits rows; for gradients of weights it
+// splits columns and takes the rows in order. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/kernels/simd_math.hpp"
@@ -120,8 +120,9 @@ void run_rms_norm_backward_input(const KernelArgs& args) {
 /// read the column sums rarely, few enough for the hardware's stream prefetchers.
 inline constexpr int64_t kRowsAtOnce = 8;
 
-/// y[c] (+)= sum over rows of term(row, c), columns split over the team, rows in order.
-/// `term(row, column, n)` returns a vector, `y` is one of `outputs` accumulators.
+/// Sums over rows to the first `outputs` outputs, which are cleared unless the kernel accumulates.
+/// The team splits columns; add(row, count, column, n) adds `count` rows from `row` on to the
+/// outputs, and is called in the order of rows.
 template <class T, class Add>
 void sum_rows(const KernelArgs& args, int64_t rows, int64_t cols, int outputs, const Add& add) {
   parallel(*args.team, cols, 4096 / static_cast<int64_t>(sizeof(T)),

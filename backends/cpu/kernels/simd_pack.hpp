@@ -6,8 +6,9 @@
 namespace lockstep::cpu {
 namespace {
 
-/// Element (i, k) of op(a) or (k, j) of op(b), seen as lines (rows of op(a), columns of op(b)) by
-/// depth: lines are `line_stride` apart, depth `depth_stride`; one of the two is 1.
+/// An operand as lines by depth. Lines are the rows of op(a) or the columns of op(b), `line_stride`
+/// elements apart; along the depth k, elements are `depth_stride` apart. One of the two strides is
+/// 1.
 template <class T>
 struct Lines {
   const T* p;
@@ -26,13 +27,13 @@ struct LanesUpTo<0, I...> {
   using type = Lanes<I...>;
 };
 
-/// a0 b0 a1 b1 … of the low halves, or of the high ones (kFrom = width / 2).
+/// Zips the low halves of two vectors to a0 b0 a1 b1 …; with kFrom = width / 2, the high halves.
 template <class T, int kFrom, int... I>
 inline Vec<T> zip(Vec<T> a, Vec<T> b, Lanes<I...>) {
   return __builtin_shufflevector(a, b, (kFrom + I / 2 + I % 2 * kWidth<T>)...);
 }
 
-/// Transposes a square of one vector width in registers: zipping the halves log2(width) times.
+/// Transposes a square of one vector width in registers, by zipping halves log2(width) times.
 template <class T>
 inline void transpose(Vec<T> (&rows)[kWidth<T>]) {
   constexpr int W = kWidth<T>;
@@ -50,8 +51,8 @@ inline void transpose(Vec<T> (&rows)[kWidth<T>]) {
   }
 }
 
-/// Packs one panel whose depth is contiguous. Writes whole vectors: up to a vector of zeros beyond
-/// the panel's end, before the next panel is packed.
+/// Packs one panel whose depth is contiguous. Writes whole vectors, so that up to a vector of zeros
+/// lies beyond the panel's end, which the next panel overwrites.
 template <class T, int kPanel, bool kFull>
 inline void pack_transposed(const T* from, int64_t stride, int64_t count, int64_t depth, T* out) {
   constexpr int W = kWidth<T>;
@@ -82,8 +83,8 @@ inline void pack_transposed(const T* from, int64_t stride, int64_t count, int64_
   }
 }
 
-/// Packs `lines` x `depth` into panels of kPanel lines, each depth-major, zeros beyond the last
-/// line.
+/// Packs `lines` x `depth` elements into depth-major panels of kPanel lines, with zeros beyond the
+/// last line.
 template <class T, int kPanel>
 inline void pack(Lines<T> source, int64_t lines, int64_t depth, T* out) {
   for (int64_t first = 0; first < lines; first += kPanel, out += kPanel * depth) {
@@ -107,9 +108,10 @@ inline void pack(Lines<T> source, int64_t lines, int64_t depth, T* out) {
   }
 }
 
-/// Asks for the source of the next panel of B, one cache line at a time, while the tiles of this
-/// one are computed: packing then finds it in L2. One line per few multiplications, because
-/// requests that wait for memory hold the buffers that the multiplications' own loads need.
+/// Prefetches the source of the next panel of B, one cache line at a time, while the tiles of this
+/// panel are computed, so that packing finds it in L2. It asks for one line per few
+/// multiplications, because requests that wait for memory hold the buffers that the
+/// multiplications' own loads need.
 class Prefetch {
  public:
   template <class T>

@@ -20,7 +20,8 @@ struct Pooling {
         out_height((d[1] + d[5] - 1) / d[5]),
         out_width((d[2] + d[5] - 1) / d[5]) {}
 
-  /// f(element) for the first channel of every input in the window of output (y, x), row by row.
+  /// Calls f(element) for every input in the window of output (y, x), row by row; `element` is its
+  /// first channel.
   template <class F>
   void for_window(int64_t image, int64_t y, int64_t x, const F& f) const {
     for (int64_t ky = 0; ky < kernel; ++ky) {
@@ -33,7 +34,8 @@ struct Pooling {
       }
     }
   }
-  /// f(image, y, x, first channel of the output), images split over the team.
+  /// Calls f(image, y, x, first channel of the output) for every output; the team splits the
+  /// images.
   template <class F>
   void for_outputs(ThreadTeam& team, const F& f) const {
     parallel(team, batch, 1, [&](int64_t begin, int64_t end) {
@@ -72,7 +74,7 @@ void run_max_pool_backward(const KernelArgs& args) {
     for_vectors<T>(0, s.channels, [&](int64_t c, auto n) {
       Vec<T> best = splat(T(-__builtin_huge_val()));
       s.for_window(image, y, x, [&](int64_t from) { best = max<T>(load(in + from + c, n), best); });
-      Vec<T> left = load(dy + at + c, n);  // for the first that equals the largest
+      Vec<T> left = load(dy + at + c, n);  // goes to the first element that equals the largest
       s.for_window(image, y, x, [&](int64_t from) {
         const auto wins = load(in + from + c, n) == best;
         store(dx + from + c, load(dx + from + c, n) + (wins ? left : Vec<T>{}), n);

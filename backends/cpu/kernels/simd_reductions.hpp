@@ -6,7 +6,8 @@
 namespace lockstep::cpu {
 namespace {
 
-/// Sum of term(x[i]) over n elements: 16 running sums by i modulo 16, added up at the end.
+/// The sum of term(x[i]) over n elements, in 16 running sums by i modulo 16 that are added up at
+/// the end.
 template <class T, class Term>
 double sum_of(const T* x, int64_t n, const Term& term) {
   constexpr int kSums = 16;

@@ -75,7 +75,7 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::CombineBackward) = run_combine_backward<T>;
 }
 
-inline constexpr int kFmaChains = 12;  // latency times issue width, at least
+inline constexpr int kFmaChains = 12;  // at least an FMA's latency times how many start per cycle
 
 template <class T>
 T fma_rounds(int64_t iterations) {

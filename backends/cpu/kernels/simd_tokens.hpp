@@ -30,7 +30,8 @@ void run_embedding_forward(const KernelArgs& args) {
   });
 }
 
-/// Columns are split over the team and tokens taken in order: deterministic without sorting ids.
+/// The team splits columns, and tokens are taken in order, so that sums are deterministic although
+/// ids are not sorted.
 template <class T>
 void run_embedding_backward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], cols = args.dims[1], seq = args.dims[2];
@@ -61,7 +62,8 @@ void run_embedding_backward(const KernelArgs& args) {
   });
 }
 
-/// Loss and gradient of one row: softmax(x)[i] * scale, minus scale at the target.
+/// Returns the loss of one row and writes its gradient: softmax(x)[i] * scale, minus scale at the
+/// target.
 template <class T>
 double cross_entropy_row(const T* x, int64_t cols, int64_t target, T scale, T* dx) {
   assert(target >= 0 && target < cols);
@@ -105,7 +107,7 @@ void run_cross_entropy(const KernelArgs& args) {
   write_scalar(args.out[1], args.out_f64[1], 0, loss);
 }
 
-/// Columns of this rank that stand for tokens; the rest is padding.
+/// How many of this rank's columns stand for tokens; the others are padding.
 template <class T>
 int64_t real_columns(const KernelArgs& args, int operand) {
   const std::int32_t* const columns = input<std::int32_t>(args, operand);

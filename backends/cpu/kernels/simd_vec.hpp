@@ -1,5 +1,6 @@
-// Vectors of the instruction set this file is compiled for, as GCC and Clang vector extensions:
-// one source for SSE2, AVX2, AVX-512 and any other machine. Included by isa_*.cpp only.
+// Vectors of the instruction set for which this file is compiled, as GCC's and Clang's vector
+// extensions, so that one source serves SSE2, AVX2, AVX-512 and any other machine. Included by
+// isa_*.cpp only.
 #pragma once
 
 #include <cstddef>
@@ -55,9 +56,10 @@ using IntVec = typename VecOf<T>::I;
 template <class T>
 inline constexpr int kWidth = LOCKSTEP_VECTOR_BYTES / static_cast<int>(sizeof(T));
 
-/// How many elements of a vector a load or store touches: all, or the first n of a row's tail. A
-/// tail goes through the same vector arithmetic, so that an element's value never depends on its
-/// position (a shard's last elements equal those of the whole tensor bit for bit).
+/// How many elements of a vector a load or store touches: all of them, or the first n at the tail
+/// of a row. A tail goes through the same vector arithmetic, so that the value of an element never
+/// depends on its position: the last elements of a shard equal those of the whole tensor bit for
+/// bit.
 struct Full {};
 struct Part {
   int n;
@@ -85,7 +87,7 @@ template <class T>
 inline void store(T* p, Vec<T> v, Part part) {
   __builtin_memcpy(p, &v, static_cast<std::size_t>(part.n) * sizeof(T));
 }
-/// `v` with the elements beyond the part replaced by `fill`.
+/// Returns `v` with the elements beyond the part replaced by `fill`.
 template <class T>
 inline Vec<T> keep(Vec<T> v, T, Full) {
   return v;
@@ -96,7 +98,7 @@ inline Vec<T> keep(Vec<T> v, T fill, Part part) {
   return v;
 }
 
-/// f(i, Full or Part) over [begin, end), one vector at a time.
+/// Calls f(i, Full or Part) over [begin, end), one vector at a time.
 template <class T, class F>
 inline void for_vectors(int64_t begin, int64_t end, const F& f) {
   int64_t i = begin;
@@ -124,7 +126,8 @@ inline Vec<T> max(Vec<T> a, Vec<T> b) {
   return a > b ? a : b;
 }
 
-/// ThreadTeam::parallel_for over a lambda, without a std::function in this file.
+/// ThreadTeam::parallel_for for a lambda, without a std::function in this file (see
+/// kernel_table.hpp).
 template <class F>
 inline void parallel(ThreadTeam& team, int64_t n, int64_t grain, const F& body) {
   parallel_ranges(
@@ -134,7 +137,7 @@ inline void parallel(ThreadTeam& team, int64_t n, int64_t grain, const F& body) 
       },
       &body);
 }
-/// Rows per parallel chunk so that a chunk is some 16 K elements.
+/// Rows per chunk of parallel work, so that a chunk has about 16 K elements.
 inline int64_t row_grain(int64_t cols) { return cols >= 16384 ? 1 : 16384 / (cols > 0 ? cols : 1); }
 
 template <class T>

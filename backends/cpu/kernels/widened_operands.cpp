@@ -8,7 +8,7 @@ namespace lockstep::cpu {
 namespace {
 
 static_assert(kScratchOperands >= 2 * kMaxOperands);
-constexpr std::int64_t kGrain = 1 << 14;  // elements: some microseconds
+constexpr std::int64_t kGrain = 1 << 14;  // elements; they take some microseconds
 
 void widen(ThreadTeam& team, const std::byte* from, float* to, std::int64_t n) {
   const auto* values = reinterpret_cast<const bfloat16*>(from);

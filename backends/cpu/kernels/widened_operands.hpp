@@ -1,5 +1,5 @@
-// WidenedOperands: lets a float32 kernel run on bfloat16 operands as hardware does: operands are
-// widened, arithmetic and sums are in float32, results are rounded once when stored.
+// WidenedOperands: lets a float32 kernel run on bfloat16 operands, as hardware does. Operands are
+// widened, arithmetic and sums are in float32, and results are rounded once when they are stored.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_table.hpp"
@@ -10,10 +10,10 @@ namespace lockstep::cpu {
 
 class WidenedOperands {
  public:
-  /// Lets `args` point to float32 copies of the kernel's bfloat16 operands, in the calling thread's
-  /// scratch memory; one that is updated in place has one copy.
+  /// Makes `args` point to float32 copies of the kernel's bfloat16 operands, in the calling
+  /// thread's scratch memory. An operand that is updated in place has one copy.
   WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team);
-  /// Rounds the outputs into their places.
+  /// Rounds the copies of outputs to bfloat16, into the operands' own memory.
   void store() const;
 
  private:

@@ -1,8 +1,8 @@
-// Causal attention with grouped queries (core/ir/kernels/attention.cpp) as the graphs in
-// which cuDNN recognises its flash attention (cuDNN developer guide, "Fused Flash Attention fprop"
-// and "bprop"). Queries, keys and values are read, and their gradients written, where they lie in
-// qkv. The gradient of the queries is one product, not a sum in a workspace that blocks add to as
-// they end: so every sum has one order.
+// Causal attention with grouped queries (core/ir/kernels/attention.cpp) as the graphs in which
+// cuDNN recognises its flash attention (cuDNN developer guide, "Fused Flash Attention fprop" and
+// "bprop"). Queries, keys and values are read, and their gradients written, where they lie in qkv.
+// The gradient of the queries is one product, and not a sum in a workspace to which blocks add when
+// they end, so that every sum has one order.
 #include <cmath>
 #include <limits>
 
@@ -36,7 +36,7 @@ struct Heads {
   Extents in_o() const { return {seq * heads * head_dim, head_dim, heads * head_dim, 1}; }
 };
 
-/// Scores, -infinity where a query does not see the key.
+/// The scores, with -infinity where a query does not see the key.
 int masked(Graph& graph, const Heads& shape, int scores) {
   const Extents dims = shape.scores();
   const int row = graph.add(Kind::Index, {scores}, dims, DType::I32);
@@ -86,7 +86,7 @@ int transposed(Graph& graph, const Heads& shape, int x) {
   return y;
 }
 
-/// to = weightsᵀ x, summed over the heads that share a key.
+/// Adds the operations for to = weightsᵀ x, summed over the heads that share a key.
 void add_key_gradient(Graph& graph, const Heads& shape, int weights, int x, int to) {
   const int across = transposed(graph, shape, weights);
   if (shape.heads == shape.kv_heads) {

@@ -1,6 +1,5 @@
-// 2-D convolutions (core/ir/kernels/vision.cpp) as single operations, with what is added to
-// their result behind them. Windows of one pixel without stride are matrix products, and left to
-// those.
+// 2-D convolutions (core/ir/kernels/vision.cpp) as single operations, followed by what is added to
+// their result. Windows of one pixel without stride are left to matrix products.
 #include "backends/cuda/cudnn/graph.hpp"
 
 namespace lockstep::cuda::cudnn {
@@ -8,7 +7,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-/// Channels last: as cuDNN counts them, the channels come second.
+/// Strides of channels-last images. In cuDNN's order of dimensions the channels come second.
 Extents channels_last(const Extents& dims) {
   return {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]};
 }
@@ -41,7 +40,7 @@ std::optional<Graph> convolution_graph(const Kernel& kernel) {
   const auto convolve = [&](Kind kind, std::initializer_list<int> in, const Extents& dims,
                             int added) {
     const int out = graph.output(0, out_type, dims, channels_last(dims));
-    // There are no engines that write float32 themselves.
+    // No engine writes float32 itself.
     const bool direct = added < 0 && out_type == DType::BF16;
     const int result = direct ? out : graph.virtual_tensor(DType::F32, dims, channels_last(dims));
     Operation& operation = graph.add_into(kind, in, result);
@@ -62,7 +61,7 @@ std::optional<Graph> convolution_graph(const Kernel& kernel) {
     }
     default: {
       const int dy = tensor_in(0, shape.y), x = tensor_in(1, shape.x);
-      // What dw holds already: read where it is written.
+      // What dw holds already is read where it is written.
       const int so_far =
           kernel.accumulate ? graph.output(0, out_type, shape.w, channels_last(shape.w)) : -1;
       convolve(Kind::ConvolutionWeight, {dy, x}, shape.w, so_far);

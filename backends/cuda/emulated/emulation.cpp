@@ -23,11 +23,12 @@ constexpr std::size_t kGuardBytes = 256;  // behind dynamic shared memory
 // CUDA Programming Guide, "Technical Specifications per Compute Capability".
 constexpr unsigned kMaxBlocksX = 0x7fffffff, kMaxBlocksYZ = 65535;
 constexpr unsigned kMaxThreads = 1024, kMaxThreadsZ = 64;
-constexpr std::size_t kMaxSharedBytes = std::size_t{163} << 10;  // of 8.0; of 9.0: 227 KiB
+constexpr std::size_t kMaxSharedBytes = std::size_t{163} << 10;  // that of 8.0; 9.0 has 227 KiB
 
 #if defined(__x86_64__)
-// swapcontext() asks the kernel for the signal mask on every switch; a grid switches millions of
-// times. Saves what the System V ABI has a function keep, swaps stacks and returns on the other.
+// Switches fibers: saves the registers that a function has to keep by the System V ABI, swaps the
+// stacks, and returns on the other. swapcontext() would ask the kernel for the signal mask on every
+// switch, and a grid switches millions of times.
 asm(R"(
 .text
 .type lockstep_switch_fiber, @function
@@ -54,7 +55,8 @@ extern "C" void lockstep_switch_fiber(void** save, void* load);
 struct Context {
   void* stack_pointer = nullptr;
   void prepare(std::byte* stack, void (*entry)()) {
-    // As if `entry` had been called: after the pops and the return, the stack is 8 off 16.
+    // The stack looks as if `entry` had been called: after the pops and the return, its address is
+    // 8 modulo 16.
     auto* top = reinterpret_cast<std::uint64_t*>(stack + kStackBytes - 64);
     *--top = 0;
     *--top = reinterpret_cast<std::uint64_t>(entry);
@@ -81,8 +83,8 @@ struct Context {
 struct Barrier {
   std::size_t size = 0, arrived = 0;
   long generation = 0;
-  SourceLine at;             // of who arrived first
-  bool is_exchange = false;  // which needs all lanes of a warp
+  SourceLine at;             // where the first thread arrived
+  bool is_exchange = false;  // an exchange needs all lanes of a warp
   void open_if_full() {
     if (arrived < size || size == 0) return;
     arrived = 0;
@@ -90,14 +92,14 @@ struct Barrier {
   }
 };
 
-/// Copies of a thread that it has not waited for.
+/// The copies for which a thread has not waited yet.
 struct Copies {
   struct Copy {
     void* to;
     const void* from;
     std::size_t bytes;
   };
-  std::vector<std::vector<Copy>> groups;  // committed
+  std::vector<std::vector<Copy>> groups;  // those that are committed
   std::vector<Copy> open;
 };
 
@@ -120,7 +122,7 @@ struct Warp {
   std::array<std::byte, kWarp * kSlotBytes> slots{};
 };
 
-/// The multiprocessor: one block at a time.
+/// The multiprocessor. It runs one block at a time.
 struct Machine {
   std::mutex mutex;
   Context scheduler;
@@ -130,7 +132,7 @@ struct Machine {
   std::vector<std::byte> shared;
   Fiber* running = nullptr;
   const std::function<void()>* body = nullptr;
-  std::string fault;  // what a thread has done wrong; empty: nothing
+  std::string fault;  // what a thread has done wrong; empty if nothing
   Order order = Order::Ascending;
   bool running_blocks = true;
 };
@@ -144,7 +146,7 @@ std::string text(SourceLine at) {
   return std::string(at.file.substr(at.file.rfind('/') + 1)) + ":" + std::to_string(at.line);
 }
 
-/// Of the thread that runs, which does not go on: its block is abandoned.
+/// Notes a fault of the running thread. The thread does not go on, and its block is abandoned.
 void fault(const std::string& what) {
   Machine& m = machine();
   const Place& own = m.running->place;
@@ -157,7 +159,7 @@ void fault(const std::string& what) {
 
 void run_body() {
   Machine& m = machine();
-  for (;;) {  // a finished fiber is begun anew for the next block
+  for (;;) {  // a fiber that has finished begins anew for the next block
     (*m.body)();
     Fiber& own = *m.running;
     own.done = true;
@@ -192,7 +194,7 @@ void wait_at(Barrier& barrier, SourceLine at, bool is_exchange = false) {
   own.waits_at = nullptr;
 }
 
-/// Until all its threads have ended, or one has done wrong.
+/// Runs a block until all its threads have ended, or one has a fault.
 void run_block(Machine& m, std::size_t threads, std::size_t shared_bytes) {
   m.block = {threads, 0, 0, {}, false};
   m.warps.assign((threads + kWarp - 1) / kWarp, {});
@@ -224,7 +226,7 @@ void run_block(Machine& m, std::size_t threads, std::size_t shared_bytes) {
   }
 }
 
-/// Why a GPU would not launch this; empty if it would.
+/// Why a GPU would refuse this launch; empty if it would not.
 std::string refusal(Dim3 grid, Dim3 block, std::size_t shared_bytes) {
   const auto size = [](Dim3 d) {
     return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);

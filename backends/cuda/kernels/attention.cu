@@ -1,7 +1,7 @@
 // Causal attention with grouped queries, tile by tile (Dao, FlashAttention-2, 2023): scores exist
-// only as one tile of shared memory. For any type and head size up to 256; every sum in a fixed
-// order: backward makes two passes, one over the keys' gradients and one over the queries', where a
-// single one would need atomic additions.
+// only as one tile of shared memory. It works for any type and head size up to 256. Every sum has a
+// fixed order: backward makes two passes, one for the keys' gradients and one for the queries',
+// because a single pass would need atomic additions.
 #include "backends/cuda/kernels/attention.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -9,13 +9,13 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kTile = 32;                      // queries and keys per tile
-constexpr int kRowThreads = kThreads / kTile;  // that share a row of a tile: 8
-constexpr int kScores = kTile / kRowThreads;   // of a row, per thread: 4
-/// float64 tiles of longer heads exceed the shared memory of a block.
+constexpr int kRowThreads = kThreads / kTile;  // 8 threads share a row of a tile
+constexpr int kScores = kTile / kRowThreads;   // 4 scores of a row for each thread
+/// The largest head. float64 tiles of longer heads exceed the shared memory of a block.
 template <class T>
 constexpr int kMaxHeadDim = sizeof(T) == 8 ? 128 : 256;
 
-/// Where a thread stands in a tile: row r, and every kRowThreads-th column from c.
+/// Which elements of a tile a thread has: in row r, every kRowThreads-th column from c on.
 struct Spot {
   int r, c;
   __device__ Spot()
@@ -23,7 +23,7 @@ struct Spot {
         c(static_cast<int>(threadIdx.x) % kRowThreads) {}
 };
 
-/// Over the threads that share a row: neighbours in a warp.
+/// The sum over the threads that share a row; they are neighbours in a warp.
 template <class A>
 __device__ __forceinline__ A row_sum(A x) {
   for (int mask = kRowThreads / 2; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
@@ -35,8 +35,8 @@ __device__ __forceinline__ A row_max(A x) {
   return x;
 }
 
-/// The first `present` rows of a matrix whose rows lie `stride` apart to shared memory
-/// [kTile, D + 1]; the others are zero.
+/// Reads the first `present` rows of a matrix, whose rows lie `stride` apart, to shared memory
+/// [kTile, D + 1]; the other rows become zero.
 template <class T>
 __device__ void read_tile(const T* from, int64_t stride, int64_t present, int64_t D, Acc<T>* to) {
   for (int64_t i = threadIdx.x; i < kTile * D; i += kThreads) {
@@ -45,7 +45,7 @@ __device__ void read_tile(const T* from, int64_t stride, int64_t present, int64_
   }
 }
 
-/// Where a block's tile lies.
+/// Where the tile of a block lies.
 struct Place {
   int64_t piece, first;
   __device__ Place(int64_t tile, int64_t length) {
@@ -98,7 +98,7 @@ std::size_t shared_bytes(int64_t D, int tiles, int score_tiles) {
          sizeof(A);
 }
 
-/// A block per (tile of queries, head, batch).
+/// There is a block for each (tile of queries, head, batch).
 template <class T, int kD>
 __global__ void attention_forward(Attention<T> a) {
   using A = Acc<T>;
@@ -129,7 +129,8 @@ __global__ void attention_forward(Attention<T> a) {
         scores[j] = k <= last && k < a.piece ? scores[j] * a.scale : -infinity<A>();
         most = greater(most, scores[j]);
       }
-      // Finite: the first tile of the first piece begins the sequence, and every query sees key 0.
+      // It is finite: the first tile of the first piece begins the sequence, and every query sees
+      // key 0.
       most = row_max(most);
       const A correction = exponential(top - most);
       A part = 0;
@@ -152,7 +153,7 @@ __global__ void attention_forward(Attention<T> a) {
   if (at.c == 0) a.lse.set(a.row_of(b, h, s), top + logarithm(total));
 }
 
-/// delta of every query: a warp each.
+/// Computes delta of every query, each by a warp.
 template <class T>
 __global__ void attention_delta(Attention<T> a) {
   const int64_t line = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.y;
@@ -167,7 +168,8 @@ __global__ void attention_delta(Attention<T> a) {
   a.delta[a.row_of(b, h, s)] = sum;
 }
 
-/// Weights p and gradients ds of a score, for the thread's spots: of the query at s, if it sees it.
+/// Computes the weights p and the gradients ds of the scores of a thread's spots; they are zero
+/// where the query at s does not see the key.
 template <class T>
 __device__ __forceinline__ void score_gradients(const Attention<T>& a, int64_t b, int64_t h,
                                                 int64_t s, bool seen, Acc<T> score, Acc<T> d_weight,
@@ -177,7 +179,7 @@ __device__ __forceinline__ void score_gradients(const Attention<T>& a, int64_t b
   ds = p * (d_weight - a.delta[line]) * a.scale;
 }
 
-/// A block per (tile of keys, key head, batch): rows of its tiles are keys.
+/// There is a block for each (tile of keys, key head, batch); the rows of its tiles are keys.
 template <class T, int kD>
 __global__ void attention_backward_keys(Attention<T> a) {
   using A = Acc<T>;
@@ -229,7 +231,7 @@ __global__ void attention_backward_keys(Attention<T> a) {
   write_rows<kD>(at, d_value, A(1), D, to + a.values());
 }
 
-/// A block per (tile of queries, head, batch).
+/// There is a block for each (tile of queries, head, batch).
 template <class T, int kD>
 __global__ void attention_backward_queries(Attention<T> a) {
   using A = Acc<T>;
@@ -281,7 +283,7 @@ unsigned key_tiles(const Attention<T>& a) {
   return static_cast<unsigned>(a.key_pieces) * blocks_of(a.piece, kTile);
 }
 
-/// f with the least register array that holds a head.
+/// Calls f with the smallest width of a register array that holds a head.
 template <class T, class F>
 void for_head_dim(int64_t head_dim, const F& f) {
   if (head_dim <= 64) return f(Width<64>{});

@@ -1,33 +1,33 @@
-// Shapes shared by the attention kernels (core/ir/kernels/attention.cpp).
+// Attention: the shapes that the attention kernels share (core/ir/kernels/attention.cpp).
 #pragma once
 
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// Queries come in pieces that are contiguous in the sequence, and so do keys: one piece of both,
-/// or, with keys gathered from several ranks, two of queries and two of keys for each rank. Places
-/// of queries and keys are counted in their piece.
+/// Queries and keys come in pieces that are contiguous in the sequence: one piece of each, or, with
+/// keys gathered from several ranks, two of queries, and two of keys for each rank. The place of a
+/// query or key is counted within its piece.
 template <class T>
 struct Attention {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t row;     // elements from one position to the next in qkv
-  int64_t kv_row;  // likewise where keys and values lie
+  int64_t kv_row;  // elements from one position to the next where keys and values lie
   int64_t group;   // query heads per key head
   int64_t query_pieces, key_pieces, piece;
-  const std::int32_t* starts;  // in the sequence: of the pieces of queries, then of keys; null: 0
+  const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   Acc<T> scale;
   const T *qkv, *kv, *o, *d_o;
-  T *out, *d_kv;  // o, or dqkv; where the gradients of keys and values go
+  T *out, *d_kv;  // out is o, or dqkv; the gradients of keys and values go to d_kv
   Ref lse;
   Acc<T>* delta;  // [batch, heads, seq]: sum of do * o
 
-  /// Of all own tokens.
+  /// The place of query q of a piece among all own tokens.
   __device__ int64_t place(int64_t query_piece, int64_t q) const { return query_piece * piece + q; }
   __device__ int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
   }
-  /// In kv and d_kv; the value lies values() further.
+  /// The element of kv and d_kv at which a key begins; its value lies values() further.
   __device__ int64_t key(int64_t b, int64_t head, int64_t key_piece, int64_t k) const {
     return ((key_piece / 2 * batch + b) * seq + key_piece % 2 * piece + k) * kv_row +
            head * head_dim;
@@ -43,7 +43,7 @@ struct Attention {
   __device__ int64_t ahead(int64_t query_piece, int64_t key_piece) const {
     return starts == nullptr ? 0 : starts[query_piece] - starts[2 + key_piece];
   }
-  /// Keys of a piece that the queries below `end` see, or some of them: the first so many.
+  /// How many keys at the front of a piece are seen by at least one of the queries below `end`.
   __device__ int64_t keys_seen(int64_t query_piece, int64_t end, int64_t key_piece) const {
     return smaller(piece, end + ahead(query_piece, key_piece));
   }
@@ -87,10 +87,11 @@ Attention<T> attention_of(const KernelCall& call) {
           reinterpret_cast<Acc<T>*>(call.scratch)};
 }
 
-/// On tensor cores; for bfloat16 heads of 64 or 128 elements that 16-byte reads reach.
+/// Whether the two functions below, which use tensor cores, can run the kernel: it needs bfloat16
+/// heads of 64 or 128 elements, aligned for reads of 16 bytes.
 bool on_tensor_cores(const KernelCall& call);
 void attention_forward_mma(const KernelCall& call, Queue& queue);
-/// Requires `delta` to be computed.
+/// Requires that `delta` has been computed.
 void attention_backward_mma(const KernelCall& call, Queue& queue);
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

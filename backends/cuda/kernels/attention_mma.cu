@@ -1,6 +1,6 @@
-// Attention of bfloat16 heads of 64 or 128 elements on tensor cores (Dao, FlashAttention-2, 2023):
-// a warp owns 16 rows of a tile; weights pass from the sums of one product to the operand of the
-// next in registers. Backward makes two passes, so that no sum needs atomic additions.
+// Attention of bfloat16 heads of 64 or 128 elements on tensor cores (Dao, FlashAttention-2, 2023).
+// A warp owns 16 rows of a tile. Weights, which are sums of one product and an operand of the next,
+// stay in registers. Backward makes two passes, so that no sum needs atomic additions.
 #include "backends/cuda/kernels/attention.hpp"
 #include "backends/cuda/kernels/mma.hpp"
 
@@ -12,7 +12,8 @@ constexpr int kTile = 64;  // rows of a block: 16 for each warp
 constexpr float kLog2E = 1.44269504088896340736f;
 constexpr float kLn2 = 0.69314718055994530942f;
 
-/// Rows of D elements, 16 bytes apart beyond that: ldmatrix then meets no bank twice.
+/// The stride of rows of D elements: 16 bytes lie between two rows, so that ldmatrix has no bank
+/// conflicts.
 template <int D>
 constexpr int kStride = D + 8;
 
@@ -26,7 +27,7 @@ struct Lane {
         warp(static_cast<int>(threadIdx.x) / kWarp) {}
 };
 
-/// kRows rows to shared memory; only the first `rows` are there, the others become zero.
+/// Reads kRows rows to shared memory. Only the first `rows` exist; the others become zero.
 template <int kRows, int D>
 __device__ __forceinline__ void read_tile(BF16* to, const BF16* from, int64_t stride,
                                           int64_t rows) {
@@ -63,7 +64,7 @@ __device__ __forceinline__ void row_products(const Lane& lane, const BF16* a, co
   }
 }
 
-/// c[16, D] += w[16, kRows] b[kRows, D]; w rounded to bfloat16, b in shared memory.
+/// c[16, D] += w[16, kRows] b[kRows, D], with w rounded to bfloat16 and b in shared memory.
 template <int kRows, int D>
 __device__ __forceinline__ void add_product(const Lane& lane, const float (&w)[kRows / 8][4],
                                             const BF16* b, float (&c)[D / 8][4]) {
@@ -84,7 +85,7 @@ __device__ __forceinline__ void add_product(const Lane& lane, const float (&w)[k
   }
 }
 
-/// Rows g and g + 8 of c[16, D], times a factor each; a null row is not stored.
+/// Stores rows g and g + 8 of c[16, D], each multiplied by its factor; a null row is not stored.
 template <int D>
 __device__ __forceinline__ void write_rows(const Lane& lane, const float (&c)[D / 8][4],
                                            float factor_low, float factor_high, BF16* low,
@@ -103,12 +104,12 @@ __device__ __forceinline__ void write_rows(const Lane& lane, const float (&c)[D 
   }
 }
 
-/// As a place in or beside a tile.
+/// Limits x to places in a tile or beside it, so that it fits an int.
 __device__ __forceinline__ int clamped(int64_t x) {
   return static_cast<int>(greater<int64_t>(smaller<int64_t>(x, 2 * kTile), -2 * kTile));
 }
 
-/// Over the four lanes that share a row.
+/// The sum over the four lanes that share a row.
 __device__ __forceinline__ float row_sum(float x) {
   x += shuffle_xor(x, 1);
   return x + shuffle_xor(x, 2);
@@ -118,7 +119,8 @@ __device__ __forceinline__ float row_max(float x) {
   return greater(x, shuffle_xor(x, 2));
 }
 
-/// A tile of queries, the last in the sequence first: those see most keys.
+/// The tile of queries of a block. The last tile in the sequence comes first, because its queries
+/// see most keys.
 struct QueryTile {
   int64_t piece, first;
   __device__ explicit QueryTile(int64_t length) {
@@ -129,8 +131,8 @@ struct QueryTile {
   }
 };
 
-/// The tiles of kKeys keys that a tile of queries sees, one after the other. Own keys are one piece
-/// (kGathered false): known when compiled, for the registers' sake.
+/// Walks the tiles of kKeys keys that a tile of queries sees. If keys are not gathered, they are
+/// one piece, which is known at compile time to save registers.
 template <bool kGathered, int kKeys>
 struct KeyTiles {
   int64_t piece = 0, k0 = 0;
@@ -151,13 +153,13 @@ struct KeyTiles {
   }
 };
 
-/// A block per (tile of queries, head, batch).
+/// There is a block for each (tile of queries, head, batch).
 template <int D, bool kGathered>
 __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>;
   BF16* const queries = reinterpret_cast<BF16*>(memory);
-  BF16* const keys = queries + kTileElements;     // two of them, in turn
+  BF16* const keys = queries + kTileElements;     // two tiles, used in turn
   BF16* const values = keys + 2 * kTileElements;  // likewise
   const Lane lane;
   const QueryTile tile(a.piece);
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     float s[kTile / 8][4];
     row_products<kTile, D>(lane, queries + lane.warp * 16 * kStride<D>,
                            keys + buffer * kTileElements, s);
-    // Of the tile's first query, the last key that it sees; of the tile, the last there is.
+    // The last key that the tile's first query sees, and the last key that exists.
     const int seen = clamped(tile.first + (kGathered ? a.ahead(tile.piece, at.piece) : 0) - at.k0);
     const int present = clamped(a.piece - 1 - at.k0);
     const bool edge = smaller(seen, present) < kTile - 1;
@@ -203,7 +205,8 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
           most = greater(most, x);
         }
       }
-      // Finite: the first tile of the first piece begins the sequence, and every query sees key 0.
+      // It is finite: the first tile of the first piece begins the sequence, and every query sees
+      // key 0.
       most = row_max(most);
       const float correction = power_of_two(top[half] - most);
       float part = 0;
@@ -216,7 +219,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
           part += x;
         }
       }
-      total[half] = total[half] * correction + part;  // the lane's own part; added up at the end
+      total[half] = total[half] * correction + part;  // the lane's part; lanes are added at the end
       top[half] = most;
       LOCKSTEP_UNROLL
       for (int n = 0; n < D / 8; ++n) {
@@ -225,7 +228,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
       }
     }
     add_product<kTile, D>(lane, s, values + buffer * kTileElements, out);
-    sync_block();  // the buffer is read: the next round but one may fill it
+    sync_block();  // the buffer has been read, so the round after the next may fill it
     at = next;
   }
   BF16* rows[2];
@@ -240,7 +243,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   write_rows<D>(lane, out, 1 / total[0], 1 / total[1], rows[0], rows[1]);
 }
 
-/// The tiles of kQueries queries that see a tile of keys, counted over both pieces of queries.
+/// Walks the tiles of kQueries queries that see a tile of keys, over both pieces of queries.
 template <bool kGathered, int kQueries>
 struct QueryTiles {
   int first[2], tiles[2];  // by piece of queries
@@ -261,14 +264,15 @@ struct QueryTiles {
   }
 };
 
-/// A block per (tile of keys, key head, batch): rows are keys, columns queries.
+/// There is a block for each (tile of keys, key head, batch); rows are keys and columns are
+/// queries.
 template <int D, int kQueries, bool kGathered>
 __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kQueryElements = kQueries * kStride<D>;
   BF16* const keys = reinterpret_cast<BF16*>(memory);
   BF16* const values = keys + kTileElements;
-  BF16* const queries = values + kTileElements;       // two of them, in turn
+  BF16* const queries = values + kTileElements;       // two tiles, used in turn
   BF16* const d_outs = queries + 2 * kQueryElements;  // likewise
   float* const lse = reinterpret_cast<float*>(d_outs + 2 * kQueryElements);
   float* const delta = lse + kQueries;
@@ -347,14 +351,14 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   write_rows<D>(lane, d_value, 1, 1, value_rows[0], value_rows[1]);
 }
 
-/// A block per (tile of queries, head, batch).
+/// There is a block for each (tile of queries, head, batch).
 template <int D, int kKeys, bool kGathered>
 __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kKeyElements = kKeys * kStride<D>;
   BF16* const queries = reinterpret_cast<BF16*>(memory);
   BF16* const d_outs = queries + kTileElements;
-  BF16* const keys = d_outs + kTileElements;     // two of them, in turn
+  BF16* const keys = d_outs + kTileElements;     // two tiles, used in turn
   BF16* const values = keys + 2 * kKeyElements;  // likewise
   const Lane lane;
   const QueryTile tile(a.piece);
@@ -433,7 +437,7 @@ void launch_forward(const Attention<BF16>& a, Queue& queue) {
 
 template <int D, bool kGathered>
 void launch_backward(const Attention<BF16>& a, Queue& queue) {
-  constexpr int kOther = D == 64 ? 64 : 32;  // what registers leave room for
+  constexpr int kOther = D == 64 ? 64 : 32;  // as many as there are registers for
   const auto batch = static_cast<unsigned>(a.batch);
   queue.launch({tiles(a, a.key_pieces), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
                tile_bytes<D>(2 * kTile + 4 * kOther) + 2 * kOther * sizeof(float),
@@ -442,7 +446,7 @@ void launch_backward(const Attention<BF16>& a, Queue& queue) {
                tile_bytes<D>(2 * kTile + 4 * kOther), backward_queries<D, kOther, kGathered>, a);
 }
 
-/// f(size of a head, whether keys are gathered), both known when compiled.
+/// Calls f(size of a head, whether keys are gathered), both known at compile time.
 template <class F>
 void for_shape(const Attention<BF16>& a, const F& f) {
   const auto with = [&](auto gathered) {

@@ -1,5 +1,5 @@
-// Batch norm (Ioffe and Szegedy 2015) over columns: statistics, of one rank or combined; forward;
-// both backwards.
+// Batch norm (Ioffe and Szegedy 2015) over columns: statistics, of one rank or combined over ranks;
+// forward; backward for input and for weight.
 #include "backends/cuda/kernels/columns.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -67,7 +67,7 @@ struct GradientTerm {
   }
 };
 
-/// Of the second sum: makes of x less its mean xhat.
+/// The factor of the second sum, which turns x less its mean into xhat.
 struct InverseDeviation {
   Ref variance;
   double eps;
@@ -79,15 +79,15 @@ struct InverseDeviation {
 
 // ---------------------------------------------------------------- along columns
 
-/// f(column) for every column.
+/// Calls f(column) for every column.
 template <class F>
 __global__ void for_columns(F f, int64_t cols) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (c < cols) f(c);
 }
 
-/// Chan, Golub and LeVeque 1979, for parts of equal size: the variance of all is the mean of the
-/// variances plus the variance of the means.
+/// For parts of equal size, the variance of all is the mean of the variances plus the variance of
+/// the means (Chan, Golub and LeVeque 1979).
 template <class A>
 struct Combine {
   Ref each, stats;
@@ -144,7 +144,7 @@ void launch_columns(const KernelCall& call, Queue& queue, int64_t cols, Argument
 
 constexpr int64_t kRowsOfThread = 16;
 
-/// f.column<N>(c) is what N columns have in common, f.row<N>(row, c, that) does a row of them.
+/// Calls f.column<N>(c) once for N columns, and f.row<N>(row, c, its result) for every row of them.
 template <int N, class F>
 __global__ void for_rows(F f, int64_t rows, int64_t cols) {
   const int64_t c = (static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * N;

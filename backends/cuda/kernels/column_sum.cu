@@ -1,4 +1,5 @@
-// Sums of a matrix's columns; of one row that is a copy, a cast, or an addition to what is there.
+// Sums of the columns of a matrix. For one row that is a copy, a cast, or an addition to what is
+// there.
 #include "backends/cuda/kernels/columns.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {

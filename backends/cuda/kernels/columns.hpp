@@ -8,14 +8,14 @@ namespace lockstep::cuda::LOCKSTEP_TARGET {
 
 inline constexpr int kColumnThreads = 256;
 
-/// Packs of columns that a block's threads stand side by side on; its other threads take further
-/// rows.
+/// How many packs of columns the threads of a block take side by side; its other threads take
+/// further rows.
 inline unsigned column_lanes(int64_t packs) {
   unsigned lanes = 1;
   while (lanes < kWarp && lanes < packs) lanes *= 2;
   return lanes;
 }
-/// Ranges that the rows are split into: as many as occupy a GPU, of at least 128 rows.
+/// Into how many ranges the rows are split: as many as occupy a GPU, of at least 128 rows each.
 inline int64_t row_ranges(int64_t rows, int64_t cols) {
   constexpr int64_t kBlocks = 512, kColumnsOfBlock = 256;
   const int64_t most = kBlocks / blocks_of(cols, kColumnsOfBlock);
@@ -25,13 +25,13 @@ inline int64_t column_scratch(const Kernel& kernel, int64_t rows, int64_t cols, 
   return row_ranges(rows, cols) * cols * outputs * (kernel.dtype == DType::F64 ? 8 : 4);
 }
 
-/// Term: kOutputs sums per column; column<N>(c) is what N columns have in common, add<N>(row, c,
-/// that, sums) adds a row's part of them.
+/// Sums each range of rows. A Term has kOutputs sums per column: column<N>(c) returns what N
+/// columns have in common, and add<N>(row, c, that, sums) adds the part of a row to their sums.
 template <int N, class A, class Term>
 __global__ void __launch_bounds__(kColumnThreads)
     sum_ranges(Term term, int64_t rows, int64_t cols, A* partial) {
   constexpr int kOutputs = Term::kOutputs;
-  // Padded so that neither writing nor reading it meets a bank twice.
+  // The tile is padded so that neither writing nor reading it has bank conflicts.
   __shared__ A tile[kOutputs * N][kColumnThreads + kWarp / N];
   const int lanes = static_cast<int>(blockDim.x);
   const int64_t c0 = static_cast<int64_t>(blockIdx.x) * lanes * N, c = c0 + threadIdx.x * N;
@@ -61,10 +61,10 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-/// No column has anything of its own.
+/// What Term::column() returns if columns have nothing in common.
 struct Nothing {};
 
-/// What the sums of a column are multiplied by.
+/// A factor by which the sums of a column are multiplied: here 1.
 struct Unscaled {
   template <class A>
   __device__ A get(int, int64_t) const {
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kColumnThreads)
       by_fours(threadIdx.y, ranges, blockDim.y,
                [&](int64_t r) { sum += partial[(r * outputs + o) * cols + c]; });
     }
-    sync_block();  // the last output's sums have been read
+    sync_block();  // the sums of the output before have been read
     tile[thread] = sum;
     sync_block();
     if (threadIdx.y != 0 || c >= cols) continue;
@@ -97,7 +97,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-/// first[c] (and second[c]) (+)= factor times sums; `addresses`: of all that `term` reads in packs.
+/// first[c] (and second[c]) (+)= factor × sums. `addresses` are those of everything that `term`
+/// reads in packs.
 template <class T, class Term, class Factor = Unscaled>
 void sum_columns(const KernelCall& call, Queue& queue, const Term& term, int64_t rows, int64_t cols,
                  std::initializer_list<const void*> addresses, Ref first, Ref second = {},

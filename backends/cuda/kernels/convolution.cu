@@ -1,14 +1,15 @@
-// 2-D convolution over channels-last images as matrix products: patches of some images at a time
-// are gathered into rows (im2col; Chellapilla et al. 2006) and multiplied by the weights, or
-// products are added up per pixel, in a fixed order. Where a patch is one pixel, the image is the
-// matrix.
+// 2-D convolution over channels-last images as matrix products. Forward, the patches of some images
+// at a time are gathered into rows (im2col; Chellapilla et al. 2006) and multiplied by the weights;
+// backward, products are added up for each pixel in a fixed order. Where a patch is one pixel, the
+// image itself is the matrix.
 #include "backends/cuda/kernels/gemm.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
 
 constexpr int kThreads = 256;
-// Gathered at a time, if one image allows it. In tests a few images are several blocks.
+// Bytes of patches that are gathered at a time, unless one image needs more. In tests it is so
+// small that a few images are several blocks.
 #if defined(__CUDACC__)
 constexpr int64_t kPatchBytes = int64_t{64} << 20;
 #else
@@ -30,10 +31,10 @@ struct Convolution {
         out_height((k.dims[1] + k.dims[6] - 1) / k.dims[6]),
         out_width((k.dims[2] + k.dims[6] - 1) / k.dims[6]) {}
   __host__ __device__ int64_t positions() const { return out_height * out_width; }
-  __host__ __device__ int64_t depth() const { return kernel * kernel * in; }  // of a patch
+  __host__ __device__ int64_t depth() const { return kernel * kernel * in; }  // size of a patch
   int64_t pixels() const { return height * width * in; }
   bool is_product() const { return kernel == 1 && stride == 1; }
-  /// Images whose patches, of elements this large, are there at a time.
+  /// How many images have their patches gathered at a time, if elements are this large.
   int64_t block(std::int64_t element_bytes) const {
     if (is_product()) return batch;
     const int64_t image = positions() * depth() * element_bytes;
@@ -62,7 +63,7 @@ __global__ void gather_patches(Convolution s, const T* images, int64_t n, T* pat
   store<N>(patches + at, v);
 }
 
-/// dx = resid + what the patches that a pixel lies in say of it, tap by tap.
+/// dx of a pixel = resid + its gradients in all patches in which it lies, tap by tap.
 template <class T, int N>
 __global__ void add_patches(Convolution s, const Acc<T>* patches, const T* resid, int64_t n,
                             T* dx) {
@@ -87,7 +88,7 @@ __global__ void add_patches(Convolution s, const Acc<T>* patches, const T* resid
   store<N>(dx + at, sum);
 }
 
-/// body(first image, images) for the blocks of the batch.
+/// Calls body(first image, images) for each block of the batch.
 template <class Body>
 void for_blocks(const Convolution& s, std::int64_t element_bytes, const Body& body) {
   const int64_t block = s.block(element_bytes);
@@ -96,7 +97,8 @@ void for_blocks(const Convolution& s, std::int64_t element_bytes, const Body& bo
   }
 }
 
-/// Patches of `images` images from `first` on; of a product the images themselves.
+/// The patches of `images` images from `first` on; where a patch is one pixel, the images
+/// themselves.
 template <class T>
 const T* patches_of(const Convolution& s, const T* x, int64_t first, int64_t images,
                     const KernelCall& call, Queue& queue) {
@@ -157,7 +159,8 @@ void run_backward_input(const KernelCall& call, Queue& queue) {
   });
 }
 
-/// A sum over several blocks is taken in float32 and rounded once.
+/// Whether the sums need memory of their own: a sum over several blocks is taken in float32 and
+/// rounded once.
 bool sums_apart(const Convolution& s, const Kernel& kernel) {
   return kernel.out[0].dtype == DType::BF16 && s.block(size_of(kernel.dtype)) < s.batch;
 }

@@ -1,33 +1,34 @@
 // Cross-entropy with the gradient of the logits in place, over the whole vocabulary or over one
-// rank's part of it: then the ranks first exchange three numbers per row.
+// rank's part of it. In the second case the ranks first exchange three numbers for each row.
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
 
 constexpr int kFewThreads = 256, kManyThreads = 1024;
-/// Columns from which on a row has work for many threads. Few rows are then under way at a time,
-/// and still in the cache at the second pass.
+/// From this many columns on, a row has work for many threads. Few rows are then under way at a
+/// time, and still in the cache at the second pass.
 constexpr int64_t kLongRow = 2048;
 
-/// Blocks of kThreads that a multiprocessor has registers for.
+/// For how many blocks of kThreads threads a multiprocessor has registers.
 template <class T, int kThreads>
 constexpr int kResident = (sizeof(T) == 8 ? 1024 : 2048) / kThreads;
 
-/// Of a row: the largest logit and the sum of exp(logit - largest).
+/// The largest logit of a row, and the sum of exp(logit - largest).
 template <class A>
 struct RowSum {
   A largest, sum;
 };
 
-/// Of the first `real` logits, by all threads of a block, in one pass. Without any: -inf and 0.
+/// The RowSum of the first `real` logits, by all threads of a block in one pass. For no logits it
+/// is -inf and 0.
 template <int kThreads, int N, class T>
 __device__ RowSum<Acc<T>> sum_row(const T* x, int real) {
   using A = Acc<T>;
   A top = -infinity<A>(), sum = 0;
   for (int c = static_cast<int>(threadIdx.x) * N; c < real; c += kThreads * N) {
     auto v = load<N>(x + c);
-    if (c + N > real) {  // padding within the pack
+    if (c + N > real) {  // the pack contains padding
       for (int j = 0; j < N; ++j) v[j] = c + j < real ? v[j] : -infinity<A>();
     }
     A most = -infinity<A>();
@@ -40,11 +41,11 @@ __device__ RowSum<Acc<T>> sum_row(const T* x, int real) {
   }
   const A largest = block_max<kThreads>(top);
   // A thread without elements has nothing to rescale, and -inf - -inf is not a number. A sum that
-  // is none stays none.
+  // is not a number stays so.
   return {largest, block_sum<kThreads>(sum == 0 ? A(0) : sum * exponential(top - largest))};
 }
 
-/// dx = factor exp(x - largest), less `scale` at the target; zero from `real` on.
+/// Writes dx = factor exp(x - largest), less `scale` at the target, and zero from `real` on.
 template <int kThreads, int N, class T>
 __device__ void write_gradient(const T* x, T* dx, int cols, int real, int target, Acc<T> largest,
                                Acc<T> factor, Acc<T> scale) {
@@ -65,7 +66,7 @@ __device__ __forceinline__ int real_columns(const std::int32_t* columns, int col
   return columns != nullptr ? columns[0] : cols;
 }
 
-/// A block per row; the row is in the cache at the second pass.
+/// There is a block for each row, which is in the cache at the second pass.
 template <class T, int N, int kThreads>
 __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
     cross_entropy(int cols, const T* logits, const std::int32_t* targets, T* out, Acc<T> scale,
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
   const int64_t row = blockIdx.x;
   const int target = targets[row];
   const T* const x = logits + row * cols;
-  const A at_target = value(x[target]);  // before it becomes a gradient
+  const A at_target = value(x[target]);  // read before it is overwritten by its gradient
   const RowSum<A> all = sum_row<kThreads, N>(x, cols);
   write_gradient<kThreads, N>(x, out + row * cols, cols, cols, target, all.largest, scale / all.sum,
                               scale);
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
   }
 }
 
-/// Three numbers per row: largest, sum, logit of the target.
+/// Writes three numbers for each row: the largest logit, the sum, and the logit of the target.
 template <class T, int N, int kThreads>
 __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
     cross_entropy_stats(int cols, const T* logits, const std::int32_t* targets,
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
   const int real = real_columns(columns, cols);
   const int target = targets[row] < real ? targets[row] : -1;
   A largest = -infinity<A>(), at_target = -infinity<A>(), sum = 0;
-  for (int64_t p = 0; p < parts; ++p) {  // few: every thread adds them all, in order
+  for (int64_t p = 0; p < parts; ++p) {  // parts are few; every thread adds them all, in order
     const int64_t at = (p * rows + row) * 3;
     largest = greater(largest, stats.get<A>(at));
     at_target = greater(at_target, stats.get<A>(at + 2));
@@ -144,7 +145,7 @@ void add_up(const KernelCall& call, Queue& queue) {
                call.kernel->accumulate, output_ref(call, 1));
 }
 
-/// launch(T{}, Width, threads of a block that has a row), both known when compiled.
+/// Calls launch(T{}, Width, threads of a block, which has one row), all known at compile time.
 template <class F>
 void for_rows(const KernelCall& call, const F& launch) {
   const int64_t cols = call.kernel->dims[1];

@@ -1,6 +1,6 @@
-// What kernels are written with: element types, packs of them, warp and block primitives, launches.
-// Sources of this folder are CUDA for nvcc, and C++ for any compiler, whose threads are then fibers
-// (backends/cuda/emulated).
+// What kernels are written with: element types, packs of them, primitives of warps and blocks, and
+// launches. The sources of this folder are CUDA for nvcc, and C++ for any other compiler; their
+// threads are then fibers (backends/cuda/emulated).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include "backends/cuda/products.hpp"
 #include "core/base/dtype.hpp"
 
-// Both builds may be linked into one binary: each has a namespace of its own.
+// Each build has a namespace of its own, because both may be linked into one binary.
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define LOCKSTEP_TARGET gpu
@@ -45,7 +45,7 @@ struct BF16 {
 __host__ __device__ __forceinline__ float to_float(BF16 x) {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16);
 }
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 __host__ __device__ __forceinline__ BF16 to_bf16(float x) {
 #if defined(__CUDA_ARCH__)
   BF16 y;
@@ -57,7 +57,7 @@ __host__ __device__ __forceinline__ BF16 to_bf16(float x) {
   return {static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
 #endif
 }
-/// Two of them as tensor cores want them: `low` in the lower half.
+/// Two bfloat16 values as tensor cores take them, with `low` in the lower half.
 __device__ __forceinline__ std::uint32_t pack_bf16(float low, float high) {
 #if defined(__CUDA_ARCH__)
   std::uint32_t packed;
@@ -68,7 +68,7 @@ __device__ __forceinline__ std::uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
-/// The type that elements are computed with.
+/// The type in which elements of type T are computed.
 template <class T>
 struct Computed {
   using Type = float;
@@ -99,8 +99,9 @@ __device__ __forceinline__ float power_of_two(float x) {
   return exp2f(x);
 #endif
 }
-/// On a GPU to about 2^-22 (1 + |x| / 4), in two instructions instead of expf's eight: kernels that
-/// call it for every element would otherwise be slower than the memory.
+/// exp(x); on a GPU with a relative error of about 2^-22 (1 + |x| / 4), in two instructions instead
+/// of the eight of expf, with which kernels that call it for every element would be slower than the
+/// memory.
 __device__ __forceinline__ float exponential(float x) {
   return power_of_two(x * 1.44269504088896340736f);
 }
@@ -122,8 +123,8 @@ __device__ __forceinline__ T infinity() {
   return static_cast<T>(__builtin_huge_val());
 }
 
-/// f(first), f(first + step), … below `last`, in order; four at a time without a branch between, so
-/// that what they read is under way together.
+/// Calls f(first), f(first + step), … below `last`, in order. Four calls at a time have no branch
+/// between them, so that their reads are under way together.
 template <class F>
 __device__ __forceinline__ void by_fours(int64_t first, int64_t last, int64_t step, const F& f) {
   int64_t i = first;
@@ -136,8 +137,8 @@ __device__ __forceinline__ void by_fours(int64_t first, int64_t last, int64_t st
 
 // ---------------------------------------------------------------- memory
 
-/// N values in registers, loaded and stored as one word where N > 1 (the address is then aligned to
-/// the whole).
+/// N values in registers. If N > 1 they are loaded and stored as one word, and the address has to
+/// be aligned to it.
 template <class A, int N>
 struct Values {
   A v[N];
@@ -173,11 +174,11 @@ __device__ __forceinline__ void store(T* to, const Values<Acc<T>, N>& values) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-/// Elements of T in a word of 16 bytes, or N if they are fewer.
+/// How many elements of T a word of 16 bytes has, or N if that is less.
 template <class T, int N>
 inline constexpr int kInWord = static_cast<int>(N * sizeof(T) > 16 ? 16 / sizeof(T) : N);
 
-/// N values of type A that lie there as T, in as many words as that takes.
+/// Loads N values that lie in memory as T, in as many words as that takes, and converts them to A.
 template <int N, class A, class T>
 __device__ __forceinline__ Values<A, N> load_words(const T* from) {
   constexpr int kPart = kInWord<T, N>;
@@ -202,8 +203,8 @@ __device__ __forceinline__ void store_words(T* to, const Values<A, N>& values) {
   }
 }
 
-/// Elements whose type is known at run time only: operands that may be of another type than the
-/// kernel's own (statistics, gradients, scalars). The branch is the same for all threads.
+/// Elements whose type is known at run time only, for operands that may be of another type than the
+/// kernel's own (statistics, gradients, scalars). All threads take the same branch.
 struct Ref {
   std::byte* at = nullptr;
   DType type = DType::F32;
@@ -232,7 +233,7 @@ struct Ref {
         reinterpret_cast<float*>(at)[i] = static_cast<float>(x);
     }
   }
-  /// N elements from i on, a multiple of N, as load_words() and store_words() do.
+  /// Reads N elements from i on, a multiple of N, as load_words() does.
   template <int N, class A>
   __device__ __forceinline__ Values<A, N> get_words(int64_t i) const {
     switch (type) {
@@ -287,7 +288,7 @@ A shuffle_xor(A x, int mask) {
 inline int lane_of_warp() { return emulation::lane(); }
 #endif
 
-/// The same on every lane. All lanes of the warp take part.
+/// The sum over the warp, which every lane gets. All lanes must take part.
 template <class A>
 __device__ __forceinline__ A warp_sum(A x) {
   LOCKSTEP_UNROLL
@@ -301,12 +302,12 @@ __device__ __forceinline__ A warp_max(A x) {
   return x;
 }
 
-/// Sum over a block of kThreads in one dimension, the same on every thread.
+/// The sum over a block of kThreads threads in one dimension, which every thread gets.
 template <int kThreads, class A>
 __device__ __forceinline__ A block_sum(A x) {
   __shared__ A sums[kThreads / kWarp];
   x = warp_sum(x);
-  sync_block();  // the last call's sums have been read
+  sync_block();  // the sums of the call before have been read
   if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = x;
   sync_block();
   A total = sums[0];
@@ -328,7 +329,7 @@ __device__ __forceinline__ A block_max(A x) {
 // ---------------------------------------------------------------- launches
 
 #if defined(__CUDACC__)
-/// Why a call failed. What a kernel does wrong shows in whatever is called next.
+/// Why a call failed. A fault of a kernel shows in whatever call comes next.
 inline std::string reason(cudaError_t status) {
   const bool late = status == cudaErrorIllegalAddress || status == cudaErrorMisalignedAddress ||
                     status == cudaErrorIllegalInstruction || status == cudaErrorLaunchFailure;
@@ -338,11 +339,11 @@ inline std::string reason(cudaError_t status) {
 }
 #endif
 
-/// Where kernels are launched; keeps the first error.
+/// Launches kernels on a stream, and keeps the first error.
 class Queue {
  public:
   Queue() = default;
-  /// `products`: null if there is no library. `workspace`: what it asks for.
+  /// `products` is null if there is no library; `workspace` is the memory that it asks for.
   Queue(StreamHandle stream, Products* products, std::byte* workspace)
       : stream_(stream), products_(products), workspace_(workspace) {}
 
@@ -364,7 +365,7 @@ class Queue {
     if (!ran) keep(ran.error());
 #endif
   }
-  /// Zeros, of any type.
+  /// Sets memory to zero bytes, which are zeros in every type.
   void clear(void* memory, int64_t bytes) {
 #if defined(__CUDACC__)
     keep(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes),
@@ -374,7 +375,7 @@ class Queue {
 #endif
   }
   bool has_products() const { return products_ != nullptr; }
-  /// False: the library has not taken this Gemm.
+  /// Lets the library compute a product; false if it has no algorithm for it.
   bool multiplied(const KernelCall& call, const Batch& batch) {
     if (products_ == nullptr) return false;
     const Result<bool> done = products_->multiply(call, nullptr, batch, stream_, workspace_);

@@ -20,8 +20,8 @@ void launch_map(Queue& queue, const F& f, int64_t n) {
   queue.launch({blocks_of(n, int64_t{kThreads} * N)}, {kThreads}, 0, map<N, F>, f, n);
 }
 
-/// Slope and argument of the sigmoid in gelu(x) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715
-/// x^3); equal to 0.5 x (1 + tanh u), without its cancellation for negative x.
+/// The argument 2 u of the sigmoid in gelu(x) = x sigmoid(2 u), where u = sqrt(2/pi) (x + 0.044715
+/// x^3). It equals 0.5 x (1 + tanh u), without the cancellation of that for negative x.
 template <class A>
 __device__ __forceinline__ A gelu_argument(A x) {
   return A(1.5957691216057307117597842397375) * (x + A(0.044715) * x * x * x);
@@ -51,7 +51,7 @@ struct GeluBackward {
     for (int j = 0; j < N; ++j) {
       const A e = exponential(-gelu_argument(v[j]));
       const A s = 1 / (1 + e);
-      // e s = 1 - s without cancellation; 0 where e overflows and s is 0.
+      // e s is 1 - s without cancellation. Where e overflows, s is 0 and 1 - s is 1.
       const A one_less_s = s > 0 ? e * s : A(1);
       const A slope = A(1.5957691216057307117597842397375) * (1 + A(3 * 0.044715) * v[j] * v[j]);
       d[j] *= s + v[j] * s * one_less_s * slope;
@@ -60,7 +60,7 @@ struct GeluBackward {
   }
 };
 
-/// Index i counts elements of y; x holds the gate and the other factor of a row after each other.
+/// Index i counts elements of y. A row of x holds the gate and then the other factor.
 template <class T>
 struct SwigluForward {
   const T* x;
@@ -125,7 +125,7 @@ struct ReluBackward {
   }
 };
 
-/// y = x + resid + bias, the same for every row.
+/// y = x + resid + bias, with the same bias for every row.
 template <class T>
 struct AddRows {
   const T *x, *resid, *bias;
@@ -174,8 +174,9 @@ struct Fill {
   }
 };
 
-/// Cosines and sines [2, seq, half] of the angles of every position and pair of a head. `starts`:
-/// of the two halves of the tokens in the sequence; null: they are its first.
+/// Computes cosines and sines [2, seq, half] of the angle of every position and pair of a head.
+/// `starts` says where in the sequence the two halves of the tokens start; null if the tokens are
+/// the first of the sequence.
 template <class A>
 __global__ void rope_angles(A* turns, const std::int32_t* starts, int64_t seq, int64_t half,
                             double theta, double sign) {
@@ -270,7 +271,7 @@ void regroup(const KernelCall& call, Queue& queue) {
     const auto& d = call.kernel->dims;
     const Regroup<T> f{input<T>(call, 0), output<T>(call, 0), d[0], d[1], d[2], d[3], d[4], d[6],
                        d[5] != 0};
-    // Packs stay inside a section.
+    // Packs must not cross the border of a section.
     const int64_t unit = std::gcd(std::gcd(d[2], d[6]), std::gcd(d[3], d[4]));
     for_width<T>(unit, {call.in[0], call.out[0]}, [&](auto w) {
       launch_map<w.kValue>(queue, f, d[0] * d[1] * (d[2] + d[3] + d[4]));

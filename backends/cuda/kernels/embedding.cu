@@ -1,4 +1,4 @@
-// Embedding forward and backward. Ids outside the table (another rank holds their rows) stand for
+// Embedding forward and backward. Ids outside the table, whose rows another rank holds, stand for
 // rows of zeros.
 #include "backends/cuda/kernels/registry.hpp"
 
@@ -23,9 +23,9 @@ __global__ void embedding_forward(int64_t tokens, int64_t cols, int64_t seq, int
   store<N>(y + at, v);
 }
 
-/// next[t]: the next token with the same id, or -1; follows[t]: whether there is an earlier one.
-/// Chains of equal ids in order, without sorting and without atomics: every thread looks ahead, at
-/// kLook tokens at once, which costs what looking at one does.
+/// Links the tokens of equal ids to chains: next[t] is the next token with the same id, or -1, and
+/// follows[t] says whether there is an earlier one. It needs neither sorting nor atomics: every
+/// thread looks ahead, at kLook tokens at once, which takes no longer than looking at one.
 __global__ void link_tokens(int64_t tokens, const std::int32_t* ids, std::int32_t* next,
                             std::int32_t* follows) {
   constexpr int kLook = 16;
@@ -56,9 +56,9 @@ __global__ void link_tokens(int64_t tokens, const std::int32_t* ids, std::int32_
   if (found >= 0) follows[found] = 1;
 }
 
-/// One block per chain: adds its rows in the order of the tokens to the row of the table. One
-/// thread walks along the chain, some links ahead of all, so that rows need not wait for each
-/// other.
+/// Each block takes a chain and adds its rows, in the order of the tokens, to the row of the table.
+/// One thread walks along the chain, some links ahead of the others, so that rows need not wait for
+/// each other.
 template <class T, int N>
 __global__ void add_chains(int64_t cols, int64_t vocab, const std::int32_t* ids,
                            const std::int32_t* next, const std::int32_t* follows, const T* dy,
@@ -73,7 +73,7 @@ __global__ void add_chains(int64_t cols, int64_t vocab, const std::int32_t* ids,
     Values<A, N> sum{};
     if (c < cols) sum = table.get_words<N, A>(at);
     for (auto t = static_cast<std::int32_t>(first); t >= 0;) {
-      sync_block();  // the last links have been read
+      sync_block();  // the links of the round before have been read
       if (threadIdx.x == 0) {
         for (count = 0; t >= 0 && count < kLinks; t = next[t]) links[count++] = t;
         onward = t;

@@ -1,5 +1,5 @@
-// Mixtures of experts: products by expert, routing of tokens to places, combination of what the
-// experts make of them.
+// Mixtures of experts: products by expert, routing of tokens to places, and combination of the
+// experts' results.
 #include "backends/cuda/kernels/columns.hpp"
 #include "backends/cuda/kernels/gemm.hpp"
 
@@ -15,8 +15,8 @@ Ref ref(std::byte* at, const Operand& operand, int64_t element) {
   return {at + element * size_of(operand.dtype), operand.dtype};
 }
 
-/// One batch of products: of the experts, or, where there are fewer of them than ranks whose tokens
-/// they have, of those ranks.
+/// Computes the products in batches over the experts; or, if there are fewer experts than ranks
+/// whose tokens they have, in batches over those ranks.
 void run_grouped_gemm(const KernelCall& call, Queue& queue) {
   const Kernel& kernel = *call.kernel;
   const auto& d = kernel.dims;
@@ -34,7 +34,7 @@ void run_grouped_gemm(const KernelCall& call, Queue& queue) {
   }
 }
 
-/// Chunks are added in order, each to what is there.
+/// Chunks are added in order, each to the sum of those before.
 void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
   const Kernel& kernel = *call.kernel;
   const auto& d = kernel.dims;
@@ -67,7 +67,8 @@ void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
 
 // ---------------------------------------------------------------- routing
 
-/// A thread per token: probabilities, the most probable experts, of equals the first, their gates.
+/// Each thread takes a token: it computes the probabilities, chooses the most probable experts (of
+/// equals the first), and computes their gates.
 template <class A>
 __global__ void choose(int64_t tokens, int64_t experts, int64_t choices, Ref logits, Ref probs,
                        Ref gates, std::int32_t* chosen) {
@@ -104,12 +105,12 @@ __global__ void choose(int64_t tokens, int64_t experts, int64_t choices, Ref log
   for (int64_t e = 0; e < experts; ++e) probs.set(t * experts + e, prob(e));
 }
 
-/// A block per expert gives its places to first choices in the order of tokens, then to second
-/// ones.
+/// Each block takes an expert and gives its places to first choices, in the order of tokens, then
+/// to second choices, and so on.
 __global__ void give_places(int64_t tokens, int64_t choices, int64_t capacity,
                             const std::int32_t* chosen, std::int32_t* slots,
                             std::int32_t* sources) {
-  __shared__ std::int32_t before[kThreads];  // and including: who wants this expert
+  __shared__ std::int32_t before[kThreads];  // how many threads up to this one want the expert
   const auto expert = static_cast<std::int32_t>(blockIdx.x);
   const int own = static_cast<int>(threadIdx.x);
   int64_t taken = 0;
@@ -146,7 +147,7 @@ __device__ __forceinline__ int64_t expert_of(std::int32_t slot, int64_t capacity
   return e < experts ? e : experts - 1;
 }
 
-/// A block per expert: factor times the choices that are its.
+/// Each block takes an expert and computes factor × the number of choices of it.
 __global__ void count_choices(int64_t n, int64_t capacity, int64_t experts,
                               const std::int32_t* slots, double factor, double* loads) {
   double sum = 0;
@@ -157,7 +158,8 @@ __global__ void count_choices(int64_t n, int64_t capacity, int64_t experts,
   if (threadIdx.x == 0) loads[blockIdx.x] = factor * sum;
 }
 
-/// A thread per token: through the softmax, and for several choices through their share of the sum.
+/// Each thread takes a token. The gradient goes through the softmax and, with several choices,
+/// through their division by the sum.
 template <class A>
 __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices, int64_t capacity,
                                Ref dgates, Ref probs, const std::int32_t* slots,
@@ -288,7 +290,7 @@ __global__ void combine(int64_t tokens, int64_t cols, int64_t choices, int64_t p
   store<N>(y + at, sum);
 }
 
-/// A warp per choice: no two have the same place.
+/// Each warp takes a choice. No two choices have the same place.
 template <class T>
 __global__ void combine_backward(int64_t n, int64_t cols, int64_t choices, int64_t places,
                                  const T* dy, const T* x, Ref gates, const std::int32_t* slots,

@@ -1,5 +1,5 @@
-// Matrix product: by the library that the queue knows (backends/cuda/toolkit: cuBLASLt), or by
-// tiles in shared memory, for shapes and types that it has no algorithm for, and without it.
+// Matrix product: by the queue's library (cuBLASLt, in backends/cuda/toolkit), or by tiles in
+// shared memory if there is no library, or none of its algorithms fits the shape and the types.
 #include "backends/cuda/kernels/gemm.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kTile = 16;
 
-/// The factors may have types of their own: a router's gradient is wider than its weights.
+/// A product. Its factors may have types of their own: a router's gradient is wider than its
+/// weights.
 struct Product {
   int64_t m, n, k;
   bool ta, tb, accumulate;
@@ -21,9 +22,9 @@ __global__ void multiply_tiles(Product p) {
   __shared__ A tile_a[kTile][kTile + 1];
   __shared__ A tile_b[kTile][kTile + 1];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
-  const int64_t i = blockIdx.z;  // of the batch
+  const int64_t i = blockIdx.z;  // index in the batch
   const int64_t a0 = i * p.batch.a, b0 = i * p.batch.b, c0 = i * p.batch.c;
-  const int64_t row0 = static_cast<int64_t>(blockIdx.x) * kTile;  // of tokens: there may be many
+  const int64_t row0 = static_cast<int64_t>(blockIdx.x) * kTile;  // rows may be very many: x
   const int64_t col0 = static_cast<int64_t>(blockIdx.y) * kTile;
   A sum = 0;
   for (int64_t k0 = 0; k0 < p.k; k0 += kTile) {
@@ -64,7 +65,7 @@ void run_batch(const KernelCall& call, const Batch& batch, Queue& queue) {
   const Kernel& kernel = *call.kernel;
   const bool of_one_type = kernel.in[0].dtype == kernel.dtype && kernel.in[1].dtype == kernel.dtype;
   if (of_one_type && queue.multiplied(call, batch)) return;
-  if (of_one_type && queue.has_products() && batch.count > 1) {  // one by one, then
+  if (of_one_type && queue.has_products() && batch.count > 1) {  // try the products one by one
     for (int64_t i = 0; i < batch.count; ++i) run_batch(one_of(call, batch, i), {}, queue);
     return;
   }

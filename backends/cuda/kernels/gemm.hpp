@@ -1,13 +1,13 @@
-// Matrix products as parts of other kernels.
+// gemm: matrix products as parts of other kernels.
 #pragma once
 
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + bias (each row) + resid, stored as gemm's row in
-/// core/ir/kernels says; `dtype`: of a and b. `batch`: so for each of several, in one launch where
-/// that can be; without a residual.
+/// c[m,n] (+)= op(a)[m,k] op(b)[k,n] + bias (to each row) + resid, with matrices stored as gemm's
+/// row in core/ir/kernels says. `dtype` is the type of a and b. With a `batch`, the same for each
+/// of its products, in one launch where possible; a batch has no residual.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool ta = false, tb = false;

@@ -1,6 +1,7 @@
-// Tensor cores, a warp at a time: mma.sync m16n8k16 on bfloat16 with float32 sums, ldmatrix, and
-// asynchronous copies to shared memory. Layouts: PTX ISA, "Matrix Fragments for mma.m16n8k16":
-// lane 4 g + t of a warp holds, of the sums, rows g and g + 8 at columns 2 t and 2 t + 1.
+// mma: tensor cores, used by a warp at a time: mma.sync m16n8k16 on bfloat16 with float32 sums,
+// ldmatrix, and asynchronous copies to shared memory. Layouts are those of the PTX ISA, "Matrix
+// Fragments for mma.m16n8k16": of the sums, lane 4 g + t of a warp holds rows g and g + 8 at
+// columns 2 t and 2 t + 1.
 #pragma once
 
 #include "backends/cuda/kernels/device.hpp"
@@ -19,8 +20,8 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four matrices [8, 8]; lane 8 i + r gives the address of row r of matrix i, 16-byte aligned. Lane
-/// 4 g + t receives elements 2 t and 2 t + 1 of row g of each.
+/// Loads four matrices [8, 8]. Lane 8 i + r gives the address of row r of matrix i, aligned to 16
+/// bytes. Lane 4 g + t receives elements 2 t and 2 t + 1 of row g of each matrix.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], const BF16* row) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -28,7 +29,7 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], const BF16*
                : "r"(at)
                : "memory");
 }
-/// The same of the transposed matrices: elements 2 t and 2 t + 1 of column g.
+/// Loads the transposed matrices: lane 4 g + t receives elements 2 t and 2 t + 1 of column g.
 __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&r)[4], const BF16* row) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -37,7 +38,8 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&r)[4], 
                : "memory");
 }
 
-/// 16 bytes to shared memory, or zeros; done after commit_copies() and wait_for_copies().
+/// Begins to copy 16 bytes, or zeros, to shared memory. The copy has ended after commit_copies()
+/// and wait_for_copies().
 __device__ __forceinline__ void copy_async(BF16* to, const BF16* from, bool present) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   const int bytes = present ? 16 : 0;
@@ -47,7 +49,7 @@ __device__ __forceinline__ void copy_async(BF16* to, const BF16* from, bool pres
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/// Until at most kPending of the committed groups of this thread are under way.
+/// Waits until at most kPending of the groups that this thread has committed are under way.
 template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

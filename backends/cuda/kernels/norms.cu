@@ -1,16 +1,17 @@
-// LayerNorm and RMSNorm: a warp per row for what goes along rows; column sums for the weights.
+// LayerNorm and RMSNorm. A warp takes a row for what goes along rows; gradients of weights are
+// column sums.
 #include "backends/cuda/kernels/columns.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
 
-constexpr int kRows = 8;  // per block, a warp each
+constexpr int kRows = 8;  // of a block, one for each warp
 
 template <class T>
 struct Norm {
   int64_t rows, cols;
   const T *dy, *x, *w, *b, *resid;
-  T* out;  // y or dx
+  T* out;  // y, or dx
   Acc<T>* stats;
   Acc<T> eps;
 };
@@ -91,7 +92,7 @@ __global__ void norm_backward_input(Norm<T> n) {
   }
 }
 
-/// dw, and db of LayerNorm.
+/// The sums for dw, and for db of LayerNorm.
 template <class T, bool kCentered>
 struct WeightTerm {
   static constexpr int kOutputs = kCentered ? 2 : 1;

@@ -1,4 +1,4 @@
-// AdamW and SGD over a shard: weights and moments in the kernel's type, gradients in any.
+// AdamW and SGD over a shard. Weights and moments have the kernel's type, gradients any type.
 #include "backends/cuda/kernels/registry.hpp"
 #include "core/base/random_rounding.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Rounded, before anything is added to it: the same on host and GPU.
+/// The product, rounded before anything is added to it, so that it is the same on host and GPU.
 __host__ __device__ __forceinline__ double times(double x, double y) {
 #if defined(__CUDA_ARCH__)
   return __dmul_rn(x, y);
@@ -23,11 +23,11 @@ __host__ __device__ __forceinline__ double power(double x, int n) {
   return result;
 }
 
-/// What AdamW makes of a step's numbers.
+/// What AdamW computes from the numbers of a step.
 template <class A>
 struct AdamWStep {
   A keep_weight, step_size, inverse_root;
-  std::uint64_t rounding;  // its key, where weights are rounded at random
+  std::uint64_t rounding;  // the key of the step, for weights that are rounded at random
   static __host__ __device__ AdamWStep of(const StepContext& context, double beta1, double beta2,
                                           double decay) {
     const int t = context.step + 1;
@@ -45,7 +45,7 @@ struct AdamW {
   Ref grad, coefficient;
   T *w, *m, *v;
   AdamWStep<A> step;
-  const AdamWStep<A>* step_at;  // null: `step` is known
+  const AdamWStep<A>* step_at;  // where to read `step` from on the GPU; null if it is known
   A eps, b1, c1, b2, c2;
   bool stochastic;
   __device__ void begin() {
@@ -83,7 +83,7 @@ struct Sgd {
   Ref grad, coefficient;
   T *w, *v;
   A momentum, decay, lr;
-  const StepContext* step_at;  // null: `lr` is known
+  const StepContext* step_at;  // where to read `lr` from on the GPU; null if it is known
   __device__ void begin() {
     if (step_at != nullptr) lr = static_cast<A>(step_at->lr);
   }

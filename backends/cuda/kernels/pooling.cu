@@ -1,5 +1,6 @@
-// Max pooling and global average pooling over channels-last images: a thread per output element and
-// pack of channels; gradients are gathered by the element that gets them, never scattered.
+// Max pooling and global average pooling over channels-last images. A thread takes an output
+// element and a pack of channels. Gradients are gathered by the element that gets them, never
+// scattered.
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -23,7 +24,7 @@ struct Window {
   __host__ __device__ int64_t inputs() const { return batch * height * width * channels; }
   __host__ __device__ int64_t outputs() const { return batch * out_height * out_width * channels; }
 
-  /// f(first channel of an input) for the inputs of a window, row by row.
+  /// Calls f(first channel of an input) for the inputs of a window, row by row.
   template <class F>
   __device__ void for_inputs(int64_t image, int64_t out_y, int64_t out_x, const F& f) const {
     for (int64_t ky = 0; ky < kernel; ++ky) {
@@ -61,7 +62,8 @@ __global__ void max_pool_backward(Window s, const T* dy, const T* x, T* dx) {
   const int64_t c = at % s.channels, pixel = at / s.channels;
   const int64_t own_x = pixel % s.width, own_y = pixel / s.width % s.height;
   const int64_t image = pixel / s.width / s.height;
-  // Windows from the first that reaches this pixel to the last that begins before its end.
+  // The windows that contain this pixel: from the first that reaches it to the last that begins
+  // before its end.
   const auto first = [&](int64_t own) {
     const int64_t begin = own + s.pad - s.kernel + 1;
     return begin > 0 ? (begin + s.stride - 1) / s.stride : int64_t{0};

@@ -1,4 +1,4 @@
-// Sums to scalars, in float64 and in a fixed order; sums over ranks.
+// Sums to scalars, in float64 and in a fixed order; and sums over ranks.
 #include <numeric>
 
 #include "backends/cuda/kernels/registry.hpp"
@@ -16,7 +16,8 @@ struct Square {
   __device__ double operator()(double v) const { return v * v; }
 };
 
-/// Block (part, b) adds up part of block b of the input: `length` elements each.
+/// The input is divided into blocks of `length` elements. Block (part, b) of the grid adds up one
+/// part of block b.
 template <class T, class Term, int N>
 __global__ void sum_parts(const T* x, int64_t n, int64_t length, double* partial) {
   const int64_t begin = blockIdx.y * length, end = smaller(n, begin + length);
@@ -47,7 +48,7 @@ __global__ void clip_coefficient(Ref squares, int64_t n, double max_norm, Ref co
     if (base + threadIdx.x < n) tile[threadIdx.x] = squares.get<double>(base + threadIdx.x);
     sync_block();
     const int64_t count = smaller<int64_t>(kThreads, n - base);
-    for (int64_t i = 0; i < count; ++i) sum += tile[i];  // in order; every thread does the same
+    for (int64_t i = 0; i < count; ++i) sum += tile[i];  // in order, the same on every thread
   }
   if (threadIdx.x != 0) return;
   const double root = sqrt(sum), ratio = max_norm / (root + 1e-6);

@@ -1,5 +1,5 @@
-// Registry: the kernels that are built, one launcher per KernelKind. A kind without one is refused
-// before a run, by name.
+// Registry: the kernels that are built, with one launcher per KernelKind. A kind without a launcher
+// is refused by its name before a run.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// How a kernel is launched; what it is says its row in core/ir/kernels.
+/// How a kernel is launched. Its row in core/ir/kernels says what it computes.
 struct Launcher {
-  void (*launch)(const KernelCall& call, Queue& queue) = nullptr;  // null: not built
-  std::int64_t (*scratch_bytes)(const Kernel& kernel) = nullptr;   // null: none
-  bool (*accepts)(const Kernel& kernel) = nullptr;                 // null: every shape
-  bool multiplies = false;  // asks Queue::multiplied, which wants its workspace
+  void (*launch)(const KernelCall& call, Queue& queue) = nullptr;  // null if it is not built
+  std::int64_t (*scratch_bytes)(const Kernel& kernel) = nullptr;   // null if it needs none
+  bool (*accepts)(const Kernel& kernel) = nullptr;                 // null if it takes every shape
+  bool multiplies = false;  // it asks Queue::multiplied(), whose library needs a workspace
 };
 
 class Registry {
  public:
   Registry();
-  Launcher& operator[](KernelKind kind) { return rows_[static_cast<std::size_t>(kind)]; }
+  Launcher& operator[](KernelKind kind) { return rows_[kind]; }
   const Launcher& operator[](KernelKind kind) const {
-    return rows_[static_cast<std::size_t>(kind)];
+    return rows_[kind];
   }
   bool supports(const Kernel& kernel) const;
   std::int64_t scratch_bytes(const Kernel& kernel) const;  // without a library's workspace
@@ -34,7 +34,7 @@ class Registry {
 };
 const Registry& registry();
 
-// One per file of kernels.
+// Each file of kernels has one of these.
 void add_elementwise(Registry& rows);
 void add_norms(Registry& rows);
 void add_column_sum(Registry& rows);
@@ -49,7 +49,7 @@ void add_batch_norm(Registry& rows);
 void add_pooling(Registry& rows);
 void add_experts(Registry& rows);
 
-/// Driver::add_in_order; at most kMaxSummands sources.
+/// Driver::add_in_order() for at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;
 void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte* const> sources,
                   std::span<std::byte* const> targets, Queue& queue);
@@ -58,13 +58,13 @@ void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte*
 
 template <class T>
 T* input(const KernelCall& call, int i) {
-  return reinterpret_cast<T*>(call.in[static_cast<std::size_t>(i)]);
+  return reinterpret_cast<T*>(call.in[i]);
 }
 template <class T>
 T* output(const KernelCall& call, int i) {
-  return reinterpret_cast<T*>(call.out[static_cast<std::size_t>(i)]);
+  return reinterpret_cast<T*>(call.out[i]);
 }
-/// An operand whose type is its own; nothing if absent.
+/// An operand with a type of its own; an empty Ref if it is absent.
 inline Ref input_ref(const KernelCall& call, int i) {
   const auto at = static_cast<std::size_t>(i);
   return at < call.kernel->in.size() ? Ref{call.in[at], call.kernel->in[at].dtype} : Ref{};
@@ -74,12 +74,12 @@ inline Ref output_ref(const KernelCall& call, int i) {
   return at < call.kernel->out.size() ? Ref{call.out[at], call.kernel->out[at].dtype} : Ref{};
 }
 
-/// What begins `elements` further on.
+/// The Ref that begins `elements` elements further on.
 inline Ref behind(Ref ref, int64_t elements) {
   return {ref.at + elements * size_of(ref.type), ref.type};
 }
 
-/// f(T{}) with T the element type of the kernel.
+/// Calls f(T{}), where T is the element type of the kernel.
 template <class F>
 void for_type(DType dtype, const F& f) {
   switch (dtype) {
@@ -96,8 +96,8 @@ template <int N>
 struct Width {
   static constexpr int kValue = N;
 };
-/// f(Width<16 bytes of T>) if lines of `cols` elements can be read so from all addresses, else
-/// f(Width<1>).
+/// Calls f(Width<16 bytes of T>) if lines of `cols` elements can be read in such words from all
+/// addresses, else f(Width<1>).
 template <class T, class F>
 void for_width(int64_t cols, std::initializer_list<const void*> addresses, const F& f) {
   constexpr int kWide = 16 / static_cast<int>(sizeof(T));

@@ -1,4 +1,4 @@
-// CublasLt: the calls of libcublasLt that the multiplier makes; tests stand in for them.
+// CublasLt: the calls of libcublasLt that the multiplier makes. Tests replace them.
 #pragma once
 
 #include <cublasLt.h>

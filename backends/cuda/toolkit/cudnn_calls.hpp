@@ -1,5 +1,5 @@
-// What cuDNN is called by: its functions, found at run time, and descriptors of its backend API
-// that are built together.
+// cuDNN calls: the functions of cuDNN, which are found at run time, and a builder of descriptors of
+// its backend API.
 #pragma once
 
 #ifdef LOCKSTEP_HAVE_CUDNN
@@ -50,7 +50,7 @@ inline Error cudnn_error(const std::string& why) {
   return {ErrorKind::Unsupported, "cuDNN: " + why, std::nullopt};
 }
 
-/// Keeps the first error of the calls that build descriptors; after it they do nothing.
+/// Builds descriptors. It keeps the first error; after it, calls do nothing.
 class CudnnBuilder {
  public:
   explicit CudnnBuilder(const CudnnCalls& calls) : calls_(calls) {}
@@ -89,9 +89,9 @@ class CudnnBuilder {
   void finalize(cudnnBackendDescriptor_t descriptor) {
     if (!error_) check(calls_.finalize(descriptor), "cudnnBackendFinalize");
   }
-  /// Takes over what was made elsewhere.
+  /// Takes ownership of a descriptor that was made elsewhere.
   void keep(cudnnBackendDescriptor_t descriptor) { made_.push_back(descriptor); }
-  /// Of an attribute that is a list of descriptors.
+  /// The value of an attribute that is a list of descriptors.
   std::vector<cudnnBackendDescriptor_t> get(cudnnBackendDescriptor_t from,
                                             cudnnBackendAttributeName_t name,
                                             cudnnBackendDescriptorType_t type) {

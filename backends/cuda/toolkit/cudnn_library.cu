@@ -20,7 +20,7 @@ using cudnn::Tensor;
 /// Takes -infinity for what is masked; clears what it adds to.
 constexpr std::size_t kOldest = 91000;
 
-/// The library, opened once for all GPUs; its path is searched as for every program.
+/// The functions of the library, which is opened once for all GPUs, on the system's search path.
 Result<const CudnnCalls*> calls() {
   static SharedLibrary library({"libcudnn.so.9"});
   static CudnnCalls loaded{};
@@ -35,9 +35,9 @@ Result<const CudnnCalls*> calls() {
 
 struct Plan {
   Graph graph;
-  CudnnBuilder made;  // owns what `plan` stands on
+  CudnnBuilder made;  // owns what `plan` refers to
   cudnnBackendDescriptor_t plan = nullptr;
-  std::int64_t workspace = 0;  // the engine's, behind the graph's
+  std::int64_t workspace = 0;  // bytes of the engine's workspace, which lies after the graph's
 };
 
 /// What plans depend on.
@@ -60,7 +60,7 @@ Key key_of(const Kernel& kernel) {
 struct CudnnLibrary::State {
   const CudnnCalls& calls;
   cudnnHandle_t handle = nullptr;
-  std::mutex mutex;  // the handle has one stream at a time
+  std::mutex mutex;  // guards the handle, which has one stream at a time
   std::map<Key, std::optional<Plan>> plans;
 
   explicit State(const CudnnCalls& all) : calls(all) {}
@@ -76,7 +76,7 @@ struct CudnnLibrary::State {
     const auto operation_graph = lower(build, *graph, handle);
     for (const cudnnBackendDescriptor_t engine : engines(calls, build, operation_graph, nullptr)) {
       if (build.error()) break;
-      // An engine that does not compile here is passed over.
+      // An engine that does not compile here is skipped.
       cudnnBackendDescriptor_t plan = nullptr;
       if (calls.descriptor_create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) !=
           CUDNN_STATUS_SUCCESS) {
@@ -130,7 +130,7 @@ std::optional<std::int64_t> CudnnLibrary::workspace_bytes(const Kernel& kernel) 
 
 Result<bool> CudnnLibrary::launch(const KernelCall& call, StreamHandle stream,
                                   std::byte* workspace) {
-  if (!cudnn::may_have_graph(call.kernel->kind)) return false;  // most launches: nothing to look up
+  if (!cudnn::may_have_graph(call.kernel->kind)) return false;  // most launches need no look-up
   const std::lock_guard lock(state_->mutex);
   const std::optional<Plan>& plan = state_->plan_of(*call.kernel);
   if (!plan) return false;

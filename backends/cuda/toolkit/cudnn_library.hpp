@@ -1,6 +1,6 @@
-// CudnnLibrary: kernels of one GPU by cuDNN, as the graphs of backends/cuda/cudnn; libcudnn_graph
-// is opened at run time. A plan is made once per kernel and kept; only engines whose sums have one
-// order are taken.
+// CudnnLibrary: runs kernels on one GPU by cuDNN, as the graphs of backends/cuda/cudnn. The library
+// is opened at run time. A plan is made once per kernel and kept. Only engines whose sums have one
+// order are used.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,16 @@ namespace lockstep::cuda {
 
 class CudnnLibrary {
  public:
-  /// For the current GPU. Error Unsupported: the library is not found, or older than 9.10, or this
-  /// binary was built without its header; Device: it does not come up.
+  /// Opens the library for the current GPU. Errors: Unsupported if the library is not found or is
+  /// older than 9.10, or if this binary was built without its header; Device if it does not start.
   static Result<std::unique_ptr<CudnnLibrary>> open();
   ~CudnnLibrary();
 
-  /// None: there is no engine for this kernel, or none that does with kMostWorkspace.
+  /// The workspace that the kernel needs; nullopt if there is no engine for it, or none that needs
+  /// at most kMostWorkspace.
   std::optional<std::int64_t> workspace_bytes(const Kernel& kernel);
-  /// False: as above, or an address is not aligned to 16 bytes; nothing is launched.
+  /// Launches a kernel. Returns false, and launches nothing, if there is no such engine, or if an
+  /// address is not aligned to 16 bytes.
   Result<bool> launch(const KernelCall& call, StreamHandle stream, std::byte* workspace);
 
   static constexpr std::int64_t kMostWorkspace = std::int64_t{4} << 30;
@@ -31,9 +33,9 @@ class CudnnLibrary {
   std::unique_ptr<State> state_;
 };
 
-/// How many engines cuDNN has for the kernel on a GPU that need not be there: `device` describes it
-/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Errors as of open(), and Unsupported if cuDNN takes
-/// the graph not at all, with its reason.
+/// How many engines cuDNN has for the kernel on a GPU that need not be there; `device` describes it
+/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Errors: those of open(), and Unsupported, with
+/// cuDNN's reason, if it does not accept the graph at all.
 Result<int> cudnn_engines(const Kernel& kernel, const std::string& device);
 
 }  // namespace lockstep::cuda

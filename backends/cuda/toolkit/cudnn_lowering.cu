@@ -62,7 +62,7 @@ cudnnPointwiseMode_t pointwise_of(Operation::Kind kind) {
   }
 }
 
-/// Operations of a graph, one cuDNN descriptor each.
+/// Makes a cuDNN descriptor of each operation of a graph.
 class Lowering {
  public:
   Lowering(CudnnBuilder& build, const Graph& graph) : build_(build) {
@@ -84,7 +84,7 @@ class Lowering {
 
  private:
   cudnnBackendDescriptor_t tensor(int index) const {
-    return tensors_[static_cast<std::size_t>(index)];
+    return tensors_[index];
   }
 
   cudnnBackendDescriptor_t lower_one(const Operation& operation) {
@@ -139,7 +139,8 @@ class Lowering {
     return made;
   }
 
-  /// Names: of both operands, the result, the convolution and the two factors.
+  /// `names` are those of the attributes for both operands, the result, the convolution and the two
+  /// factors.
   cudnnBackendDescriptor_t convolution(const Operation& operation,
                                        cudnnBackendDescriptorType_t type,
                                        const std::array<cudnnBackendAttributeName_t, 6>& names) {

@@ -17,7 +17,8 @@ cudaStream_t of(StreamHandle stream) { return reinterpret_cast<cudaStream_t>(str
 cudaEvent_t of(EventHandle event) { return reinterpret_cast<cudaEvent_t>(event); }
 cudaGraphExec_t of(GraphHandle graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
 
-/// What a failed call leaves for cudaGetLastError() is not the next kernel's.
+/// The error of a failed call. Clears what the call left for cudaGetLastError(), so that the next
+/// kernel does not get it.
 Error error_of(cudaError_t status, const std::string& call) {
   static_cast<void>(cudaGetLastError());
   const bool memory = status == cudaErrorMemoryAllocation;
@@ -29,14 +30,15 @@ Result<void> check(cudaError_t status, const char* call) {
   return error_of(status, call);
 }
 
-/// Of this thread. All that chooses a GPU goes through here, or a thread would take the wrong one.
+/// Chooses the GPU of this thread. Everything that chooses a GPU calls it; otherwise `current`
+/// would be wrong.
 void choose(int ordinal) {
   thread_local int current = -1;
   if (current == ordinal) return;
   if (cudaSetDevice(ordinal) == cudaSuccess) current = ordinal;
 }
 
-/// Compiled for the same GPUs as every kernel.
+/// An empty kernel, which is compiled for the same GPUs as every other.
 __global__ void nothing() {}
 
 class GpuDriver final : public Driver {
@@ -126,7 +128,7 @@ class GpuDriver final : public Driver {
   }
   Result<void> begin_capture(StreamHandle origin) override {
     use();
-    // Other ranks' threads may do anything meanwhile.
+    // ThreadLocal, so that the threads of other ranks may do anything meanwhile.
     return check(cudaStreamBeginCapture(of(origin), cudaStreamCaptureModeThreadLocal),
                  "cudaStreamBeginCapture");
   }
@@ -156,7 +158,7 @@ class GpuDriver final : public Driver {
     const cudaError_t status = cudaStreamQuery(of(stream));
     if (status == cudaSuccess) return true;
     if (status != cudaErrorNotReady) return error_of(status, "cudaStreamQuery");
-    static_cast<void>(cudaGetLastError());  // it counts as one, and a launch would find it
+    static_cast<void>(cudaGetLastError());  // clears it, or the next launch would find it
     return false;
   }
   Result<void> synchronize(StreamHandle stream) override {
@@ -222,7 +224,7 @@ class GpuDriver final : public Driver {
   }
 
  private:
-  /// The library's workspace lies behind what the kernel itself needs.
+  /// The scratch memory that the kernel itself needs; the library's workspace lies after it.
   static std::int64_t own_scratch(const Kernel& kernel) {
     return (gpu::registry().scratch_bytes(kernel) + 255) / 256 * 256;
   }
@@ -234,14 +236,14 @@ class GpuDriver final : public Driver {
   int greatest_ = 0;
   GpuInfo info_;
   Multiplier multiplier_;
-  std::unique_ptr<CudnnLibrary> cudnn_;  // null: not asked for
+  std::unique_ptr<CudnnLibrary> cudnn_;  // null unless use_cudnn() was called
 };
 
 }  // namespace
 
 Result<std::vector<std::unique_ptr<Driver>>> open_gpus() {
-  // Before the first call: a program has up to ten streams per rank, and those that share one of
-  // the default 8 hardware queues would wait for each other.
+  // This has to be set before the first call. A rank has more streams than the default 8 hardware
+  // queues, and streams that share a queue would wait for each other.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -261,8 +263,8 @@ Result<std::vector<std::unique_ptr<Driver>>> open_gpus() {
     }
     cudaFuncAttributes attributes{};
     choose(i);
-    if (cudaFuncGetAttributes(&attributes, nothing) !=
-        cudaSuccess) {  // no code for it in this binary
+    // This binary has no code for the GPU if the empty kernel cannot be found.
+    if (cudaFuncGetAttributes(&attributes, nothing) != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
       passed_over += (passed_over.empty() ? "" : ", ") + std::string(properties.name);
       continue;

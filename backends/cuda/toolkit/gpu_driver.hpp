@@ -1,4 +1,4 @@
-// GpuDriver: a Driver over the CUDA runtime.
+// GpuDriver: a Driver that calls the CUDA runtime.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace lockstep::cuda {
 
-/// All GPUs of this machine that this binary has code for. Error Device: no driver, no GPU, or none
-/// new enough.
+/// All GPUs of this machine for which this binary has code. Error Device if there is no driver, no
+/// GPU, or none that is new enough.
 Result<std::vector<std::unique_ptr<Driver>>> open_gpus();
 
-/// Makes the GPU of a Driver that open_gpus() has made this thread's current device.
+/// Makes the GPU of `gpu`, a Driver from open_gpus(), the current device of this thread.
 void make_current(const Driver& gpu);
 
 }  // namespace lockstep::cuda

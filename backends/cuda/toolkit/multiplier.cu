@@ -33,21 +33,21 @@ cudaDataType_t type_of(DType dtype) {
   return dtype == DType::F64 ? CUDA_R_64F : dtype == DType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// Largest power of two up to 256 that divides the address, and the bytes from one matrix of a
-/// batch to the next: algorithms ask for alignments.
+/// The largest power of two up to 256 that divides the address, and the bytes from one matrix of a
+/// batch to the next, because algorithms ask for alignments.
 std::uint32_t alignment(const void* address, std::int64_t step = 0) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uintptr_t>(step) |
                     std::uintptr_t{256};
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
-/// Addresses of a product, as cuBLASLt names its matrices; null: absent.
+/// The addresses of a product, by cuBLASLt's names for its matrices; null for what is absent.
 struct Addresses {
   const void *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr, *auxiliary = nullptr;
   void* d = nullptr;
 };
 
-/// What an algorithm is chosen for.
+/// The properties of a product on which the choice of an algorithm depends.
 struct Key {
   std::array<std::int64_t, 5> dims;
   DType in, out;
@@ -58,7 +58,8 @@ struct Key {
   bool operator<(const Key& other) const { return order() < other.order(); }
 };
 
-/// GELU keeps its argument in the auxiliary output, GELU's gradient reads it there.
+/// The epilogue of a product. GELU keeps its argument in the auxiliary output, and GELU's gradient
+/// reads it there.
 cublasLtEpilogue_t epilogue_of(bool bias, const KernelCall* next) {
   if (next == nullptr) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (next->kernel->kind == KernelKind::GeluBackward) return CUBLASLT_EPILOGUE_DGELU;
@@ -141,7 +142,7 @@ struct Multiplier::State {
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &batch.bias,
                      sizeof batch.bias);
     }
-    set_pointers(plan, at);  // the choice depends on their alignment, too
+    set_pointers(plan, at);  // the choice also depends on their alignment
     cublasLtMatmulPreference_t preference = nullptr;
     calls.preference_create(&preference);
     const auto workspace = static_cast<std::size_t>(kWorkspaceBytes);
@@ -149,7 +150,7 @@ struct Multiplier::State {
       calls.preference_set(preference, what, &value, sizeof value);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
-    // Sums stay in the compute type until they are whole, also where they are split along k.
+    // Sums stay in the compute type until they are complete, also if they are split along k.
     const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.aligned[0]);
@@ -198,10 +199,11 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   Addresses at{call.in[1], call.in[0], resid ? call.in[3] : result, call.in[2], nullptr, result};
   const cublasLtEpilogue_t epilogue = epilogue_of(bias, next);
   if (next != nullptr) {
-    // How exact its GELU is the library does not say, and float32 is what results are compared in.
+    // The library does not say how exact its GELU is, so it is not used in float32, in which
+    // results are compared.
     if (kernel.dtype != DType::BF16 || resid || kernel.accumulate) return false;
     at.auxiliary = epilogue == CUBLASLT_EPILOGUE_DGELU ? next->in[1] : call.out[0];
-    // What cuBLASLt asks of the auxiliary matrix.
+    // cuBLASLt requires this of the auxiliary matrix.
     if (kernel.dims[1] % 8 != 0 || alignment(at.auxiliary) < 16) return false;
   }
   const std::int64_t in_bytes = size_of(kernel.dtype), out_bytes = size_of(out);
@@ -232,7 +234,7 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
       reinterpret_cast<cudaStream_t>(stream));
   if (status == CUBLAS_STATUS_SUCCESS) return true;
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) return state.failed("cublasLtMatmul", status);
-  plan.has_algorithm = false;  // nothing was launched
+  plan.has_algorithm = false;  // nothing was launched, and it will not be tried again
   return false;
 }
 

@@ -50,7 +50,8 @@ bool load(SharedLibrary& library, Calls& calls) {
          library.get(calls.receive, "ncclRecv");
 }
 
-/// A handle is where the communicator stands: NCCL may write there until all members have joined.
+/// A handle is the address of NCCL's communicator, where NCCL may write until all members have
+/// joined.
 ncclComm_t of(CommHandle comm) { return *reinterpret_cast<ncclComm_t*>(comm); }
 cudaStream_t of(StreamHandle stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
@@ -155,7 +156,8 @@ class NcclLibrary final : public Nccl {
   }
 
  private:
-  /// In progress is how a call on a non-blocking communicator may begin.
+  /// The error of a call, if any. ncclInProgress is none: calls on a non-blocking communicator may
+  /// return it.
   Result<void> check(ncclResult_t status, const char* call) {
     if (status == ncclSuccess || status == ncclInProgress) return {};
     std::string message = std::string(call) + ": " + calls_.error_string(status);
@@ -167,13 +169,14 @@ class NcclLibrary final : public Nccl {
 
   Calls calls_;
   std::mutex mutex_;
-  std::deque<ncclComm_t> comms_;  // addresses stay
+  std::deque<ncclComm_t> comms_;  // a deque, because addresses must not change
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Nccl>> open_nccl() {
-  // Before NCCL's first call: rings and trees are connected as ranks join, too, not in a step.
+  // This has to be set before NCCL's first call. Rings and trees are then connected when ranks
+  // join, and not in a step.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   SharedLibrary library({"libnccl.so.2"});
   Calls calls{};

@@ -1,4 +1,4 @@
-// NcclLibrary: Nccl over libnccl.so.2, opened at run time.
+// NcclLibrary: Nccl by libnccl.so.2, which is opened at run time.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace lockstep::cuda {
 
-/// Error Unsupported: the library is not found, lacks a function, or this binary was built without
-/// its header.
+/// Error Unsupported if the library is not found or lacks a function, or if this binary was built
+/// without its header.
 Result<std::unique_ptr<Nccl>> open_nccl();
 
 }  // namespace lockstep::cuda

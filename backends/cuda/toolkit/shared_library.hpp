@@ -28,7 +28,7 @@ class SharedLibrary {
   }
 
  private:
-  void* handle_ = nullptr;  // never closed: libraries of CUDA do not survive it
+  void* handle_ = nullptr;  // never closed, because libraries of CUDA cannot be closed safely
   std::string error_;
 };
 

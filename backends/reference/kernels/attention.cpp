@@ -1,5 +1,5 @@
-// Attention: softmax(q kᵀ / sqrt(head_dim)) v, of every head, over the keys that are no later than
-// the query (Vaswani et al. 2017, section 3.2.1), and rotary positions (Su et al. 2021).
+// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over the keys that are not later than
+// the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
 #include <cmath>
 #include <limits>
 
@@ -9,7 +9,8 @@
 namespace lockstep::reference {
 namespace {
 
-/// The positions in the sequence of `seq` tokens, or of two pieces of them that begin at `starts`.
+/// The positions of `seq` tokens in the sequence: 0, 1, …, or those of two pieces of seq / 2 tokens
+/// each that begin at `starts`.
 Column positions(Index seq, const double* starts = nullptr) {
   const Column all = Column::LinSpaced(seq, 0, static_cast<double>(seq - 1));
   if (starts == nullptr) return all;
@@ -20,7 +21,7 @@ Column positions(Index seq, const double* starts = nullptr) {
 
 class Attention {
  public:
-  /// kv: the position of that operand; starts is the next.
+  /// `kv` is the index of the operand with keys and values; the operand `starts` is the next.
   Attention(Operands& k, std::size_t kv)
       : batch(k.dim(0)),
         seq(k.dim(1)),
@@ -39,7 +40,7 @@ class Attention {
     return all.block(b * seq, h * dim, seq, dim);
   }
   auto queries(Index b, Index h) const { return head(k_.in(0, batch * seq), b, h); }
-  /// Keys of all heads, then values, that the queries of sequence b may look at.
+  /// Keys of all heads, then values, to which the queries of sequence b may attend.
   Matrix keys_and_values(Index b) const {
     const Index width = 2 * kv_heads * dim;
     if (parts == 0) return k_.in(0, batch * seq).block(b * seq, heads * dim, seq, width);
@@ -109,7 +110,8 @@ void attention_backward(Operands& k) {
       const auto lse = k.in(2, a.batch * a.heads).row(b * a.heads + h).transpose();
       const Matrix weights = (a.scores(b, h, kv).colwise() - lse).exp();
       const Matrix d_o = a.head(k.in(3, rows), b, h);
-      // Through the softmax: ds = p (dp - sum of p dp), and that sum is the one of o do.
+      // The gradient goes through the softmax: ds = p (dp - sum of p dp). That sum equals the sum
+      // of o do.
       const Matrix dp = product(d_o, kv.middleCols(a.value_column(h), a.dim).transpose());
       const Column along = (a.head(k.in(1, rows), b, h) * d_o).rowwise().sum();
       const Matrix ds = weights * (dp.colwise() - along) * a.scale();

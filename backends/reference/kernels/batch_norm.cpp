@@ -1,4 +1,4 @@
-// Batch norm (Ioffe and Szegedy 2015) of columns; row 0 of statistics is the mean, row 1 the
+// Batch norm (Ioffe and Szegedy 2015) of columns. Row 0 of the statistics is the mean, row 1 the
 // variance.
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
@@ -22,7 +22,7 @@ void batch_norm_statistics(Operands& k) {
   stats.row(1) = (x.rowwise() - stats.row(0)).square().colwise().mean();
 }
 
-/// The variance of all is the mean of the variances and the variance of the means.
+/// The variance of all is the sum of the mean of the variances and the variance of the means.
 void batch_norm_combine(Operands& k) {
   const Index parts = k.dim(0), cols = k.dim(1);
   const View each = k.in(0, parts);  // a mean and a variance of every column

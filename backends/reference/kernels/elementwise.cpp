@@ -58,7 +58,7 @@ void regroup(Operands& k) {
   const Index widths[] = {k.dim(2), k.dim(3), k.dim(4)};
   const bool inverse = k.dim(5) != 0;
   for (Index p = 0; p < parts; ++p) {
-    Index section = skip, column = 0;  // where a section begins in a row of x, and a part in y
+    Index section = skip, column = 0;  // where a section begins in a row of x, and its part in y
     for (const Index width : widths) {
       auto in_x = inverse ? k.out(0, rows).middleCols(section + p * width, width)
                           : k.in(0, rows).middleCols(section + p * width, width);

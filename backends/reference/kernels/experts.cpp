@@ -1,4 +1,4 @@
-// Mixtures of experts: products by expert, routing, combination.
+// Mixtures of experts: products by expert, routing of tokens, and combination of the results.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -41,7 +41,7 @@ void grouped_gemm_weight(Operands& k) {
 
 namespace {
 
-/// The expert of a slot: its place, or -1 - expert where that was full.
+/// The expert of a slot. A slot is a place of an expert, or -1 - expert if the expert was full.
 Index expert_of(double slot, Index capacity) {
   const auto at = static_cast<Index>(slot);
   return at < 0 ? -1 - at : at / capacity;
@@ -85,11 +85,11 @@ void route_backward(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
   const View dgates = k.in(0, tokens), probs = k.in(1, tokens), slots = k.in(2, tokens);
   const double all = static_cast<double>(tokens * choices);
-  Row load = Row::Zero(experts);  // the part of all choices that is the expert's
+  Row load = Row::Zero(experts);  // the fraction of all choices that went to each expert
   for (Index i = 0; i < tokens * choices; ++i) load(expert_of(k.in(2)(i), capacity)) += 1 / all;
   for (Index t = 0; t < tokens; ++t) {
     Row dprobs = k.scalar(0) * static_cast<double>(experts) * load;
-    Row p(choices);  // of the chosen; the gates are p / sum, of one choice p
+    Row p(choices);  // probabilities of the chosen; gates are p / sum, or p with one choice
     for (Index c = 0; c < choices; ++c) p(c) = probs(t, expert_of(slots(t, c), capacity));
     const double along = (dgates.row(t) * p / p.sum()).sum();
     for (Index c = 0; c < choices; ++c) {

@@ -1,5 +1,5 @@
-// Kernels of the reference backend: every KernelKind as its definition in core/ir/kernels, written
-// down once, in float64. They are what the kernels of all other backends are compared with.
+// Kernels of the reference backend: every KernelKind by its definition in core/ir/kernels, computed
+// in float64. The kernels of all other backends are compared with them.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace lockstep::reference {
 
-/// False: an operand has a type that is not computed with here (float16).
+/// Whether all operands have types that this backend computes with; float16 is not one of them.
 bool supports(const Kernel& kernel);
 
 /// Runs `kernel` to the end on the calling thread. Operands of every type are widened to float64,
-/// arithmetic is in float64, and results are rounded once, to the types of the outputs.
-/// `buffers`: addresses of the function's actual buffers, by formal. Requires supports(kernel).
+/// arithmetic is in float64, and results are rounded once, to the types of the outputs. `buffers`
+/// are the addresses of the function's actual buffers, by formal. Requires supports(kernel).
 void run_kernel(const Kernel& kernel, std::span<std::byte* const> buffers,
                 const StepContext& context);
 

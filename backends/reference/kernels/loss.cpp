@@ -14,7 +14,7 @@ Index real_columns(Operands& k, std::size_t columns) {
   return k.has_in(columns) ? static_cast<Index>(k.in(columns)(0)) : k.dim(1);
 }
 
-/// Of row r: d of the loss by its logits, and log sum exp of all logits.
+/// Writes the gradient of the loss by the logits of row r; `lse` is log sum exp of all its logits.
 void gradient_of_row(Operands& k, Index r, double lse, Index real) {
   const Index rows = k.dim(0), cols = k.dim(1), target = static_cast<Index>(k.in(1)(r));
   auto d = k.out(0, rows).row(r);

@@ -5,14 +5,14 @@
 namespace lockstep::reference {
 namespace {
 
-/// (x - mean) × rstd with the saved statistics; of RMS norm the mean counts as zero.
+/// (x - mean) × rstd with the saved statistics. For RMS norm the mean counts as zero.
 Matrix normalized(const View& x, const View& stats, bool centered) {
   const auto rstd = stats.col(stats.cols() - 1);
   if (!centered) return x.colwise() * rstd;
   return (x.colwise() - stats.col(0)).colwise() * rstd;
 }
 
-/// With g = dy w: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) for RMS norm.
+/// dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w; for RMS norm without mean(g).
 void backward_input(Operands& k, bool centered) {
   const Index rows = k.dim(0);
   const View stats = k.in(3, rows);

@@ -1,8 +1,8 @@
-// Operands: the operands of one kernel as matrices of float64, and what the definitions share. For
-// the files of this folder alone, because it includes Eigen.
+// Operands: the operands of one kernel as matrices of float64, and what the definitions share. Only
+// files of this folder include it, because it includes Eigen.
 #pragma once
 
-#define EIGEN_DONT_VECTORIZE  // exp and its like are the C library's, and NaN stays NaN
+#define EIGEN_DONT_VECTORIZE  // so that exp and the like are the C library's, and NaN stays NaN
 #include <Eigen/Core>
 #include <span>
 #include <vector>
@@ -18,13 +18,13 @@ using Column = Eigen::Array<double, Eigen::Dynamic, 1>;
 using Row = Eigen::Array<double, 1, Eigen::Dynamic>;
 using View = Eigen::Map<Matrix>;
 
-/// Copies of the operands: what a kernel reads never changes while it writes, wherever operands lie
-/// in memory. Indices of kernels' operands, dims and scalars are positions in their table
-/// (core/ir/kernels/kernel.hpp).
+/// Copies of the operands, so that what a kernel reads does not change while it writes, wherever
+/// operands lie in memory. Operands, dims and scalars are indexed by their positions in the
+/// kernel's row (core/ir/kernels/kernel.hpp).
 class Operands {
  public:
   Operands(const Kernel& kernel, std::span<std::byte* const> buffers, const StepContext& context);
-  /// Rounds the outputs into their places.
+  /// Rounds the outputs to their types and writes them to memory.
   void store() const;
 
   Index dim(std::size_t i) const { return kernel_.dims[i]; }
@@ -34,11 +34,12 @@ class Operands {
 
   bool has_in(std::size_t i) const { return i < in_.size() && in_[i].address != nullptr; }
   bool has_out(std::size_t i) const { return i < out_.size() && out_[i].address != nullptr; }
-  /// All elements of an operand that is present, in `rows` rows of equal length. Integers are
-  /// float64, too. An output holds what is in memory until it is written.
+  /// All elements of a present operand as `rows` rows of equal length. Integers are converted to
+  /// float64, too. An output has the values that are in memory until it is written.
   View in(std::size_t i, Index rows = 1) { return view(in_[i], rows); }
   View out(std::size_t i, Index rows = 1) { return view(out_[i], rows); }
-  /// The "(+)=" of the table: adds to an output, or overwrites it.
+  /// The "(+)=" of the kernels' rows: adds to an output if the kernel accumulates, else overwrites
+  /// it.
   template <class Output, class Value>
   void set(Output&& output, const Value& value) const {
     if (kernel_.accumulate) {
@@ -50,7 +51,7 @@ class Operands {
 
  private:
   struct Copy {
-    std::byte* address = nullptr;  // null: absent
+    std::byte* address = nullptr;  // null for an absent operand
     DType dtype = DType::F32;
     std::vector<double> values;
   };
@@ -61,7 +62,7 @@ class Operands {
   std::vector<Copy> in_, out_;
 };
 
-/// a b, of matrices.
+/// The matrix product a b.
 Matrix product(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b);
 
 /// 1 / (1 + exp(-x))

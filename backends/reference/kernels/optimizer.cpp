@@ -9,7 +9,7 @@
 namespace lockstep::reference {
 namespace {
 
-/// Of many elements, as exactly as float64 can say it.
+/// The sum of many elements, as exact as float64 can express it.
 template <class Values>
 double total(const Values& values) {
   return static_cast<double>(values.template cast<long double>().sum());
@@ -36,7 +36,8 @@ void clip_coefficient(Operands& k) {
   k.out(1) = norm;
 }
 
-/// Loshchilov and Hutter 2019, algorithm 2, with the learning rate as torch.optim.AdamW has it.
+/// AdamW (Loshchilov and Hutter 2019, algorithm 2), with the learning rate applied as in
+/// torch.optim.AdamW.
 void adamw(Operands& k) {
   const double beta1 = k.scalar(0), beta2 = k.scalar(1), eps = k.scalar(2), decay = k.scalar(3);
   const double lr = k.context().lr, t = k.context().step + 1;
@@ -59,7 +60,7 @@ void adamw(Operands& k) {
   k.out(2) = v;
 }
 
-/// torch.optim.SGD: the decay is part of the gradient.
+/// SGD as in torch.optim.SGD, where the decay is part of the gradient.
 void sgd(Operands& k) {
   const double momentum = k.scalar(0), decay = k.scalar(1);
   const Row w = k.out(0).row(0);

@@ -7,7 +7,7 @@
 namespace lockstep::reference {
 namespace {
 
-/// The row of the table; -1 for an id that is not in it.
+/// The row of the table for an id; -1 if the id is not in it.
 Index row_of(double id, Index vocab) {
   const auto row = static_cast<Index>(id);
   return row < vocab ? std::max<Index>(row, -1) : -1;

@@ -1,5 +1,5 @@
-// Convolution and pooling. A window is walked tap by tap: under each of its elements lies one row
-// of x, the channels of one pixel, or padding.
+// Convolution and pooling. A window is walked tap by tap: under each of its elements lies a row of
+// x, which holds the channels of one pixel, or padding.
 #include <limits>
 #include <vector>
 
@@ -23,8 +23,8 @@ class Window {
   Index pixels() const { return batch_ * height_ * width_; }
   Index positions() const { return batch_ * out(height_) * out(width_); }
 
-  /// For every position of the result the row of x, [pixels, channels], that lies under element
-  /// (dy, dx) of its window; -1 in the padding.
+  /// For every position of the result, the row of x [pixels, channels] that lies under element (dy,
+  /// dx) of its window; -1 in the padding.
   std::vector<Index> under(Index dy, Index dx) const {
     std::vector<Index> rows;
     for (Index image = 0; image < batch_; ++image) {
@@ -40,7 +40,7 @@ class Window {
     return rows;
   }
 
-  /// body(tap, under) for every element of the window, row by row.
+  /// Calls body(tap, under) for every element of the window, row by row.
   template <class Body>
   void for_each_tap(const Body& body) const {
     for (Index tap = 0; tap < kernel * kernel; ++tap) body(tap, under(tap / kernel, tap % kernel));
@@ -51,7 +51,7 @@ class Window {
   Index batch_, height_, width_, stride_;
 };
 
-/// The rows of x that are listed; `padding` for -1.
+/// The listed rows of x; a row of `padding` for -1.
 Matrix rows_of(const View& x, const std::vector<Index>& rows, double padding = 0) {
   Matrix out = Matrix::Constant(static_cast<Index>(rows.size()), x.cols(), padding);
   for (Index i = 0; i < out.rows(); ++i) {
@@ -61,7 +61,7 @@ Matrix rows_of(const View& x, const std::vector<Index>& rows, double padding = 0
   return out;
 }
 
-/// The other way: adds every row of `from` to the row of x that is listed.
+/// The reverse: adds every row of `from` to the row of x that is listed for it.
 void add_to_rows(const Matrix& from, const std::vector<Index>& rows, View x) {
   for (Index i = 0; i < from.rows(); ++i) {
     const Index row = rows[to_size(i)];
@@ -116,7 +116,7 @@ void max_pool_forward(Operands& k) {
   });
 }
 
-/// To the first element of the window, row by row, that no other exceeds.
+/// The gradient goes to the first element of the window, row by row, that no other exceeds.
 void max_pool_backward(Operands& k) {
   const Window window(k, 4);
   const View dy = k.in(0, window.positions()), x = k.in(1, window.pixels());
@@ -127,7 +127,7 @@ void max_pool_backward(Operands& k) {
   window.for_each_tap([&](Index, const std::vector<Index>& under) {
     largest = largest.max(rows_of(x, under, kLowest));
   });
-  Matrix left = dy;  // what has not found its place yet
+  Matrix left = dy;  // the gradients that have not found their elements yet
   window.for_each_tap([&](Index, const std::vector<Index>& under) {
     const Matrix seen = rows_of(x, under, kLowest);
     add_to_rows((seen == largest).select(left, 0), under, dx);

@@ -4,7 +4,8 @@
 namespace lockstep {
 namespace {
 
-/// Each rank of a divided sequence holds two pieces of equal length, one from either half.
+/// The fault of a `seq` that cannot be two pieces: each rank of a divided sequence holds two pieces
+/// of equal length, one from each half of the sequence.
 std::string_view uneven_pieces(const Kernel& kernel) {
   const std::int64_t seq = kernel.dims[1], parts = kernel.dims[5];
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
@@ -20,10 +21,11 @@ std::vector<KernelRow> rows::attention() {
       //   qkv [batch, seq, heads + 2 kv_heads, head_dim]: query heads, then keys, then values
       //   o [batch, seq, heads, head_dim]
       //   lse [batch, heads, seq]: logarithm of the sum of exp of a row's scores
-      // parts > 0: seq are the tokens of one of so many ranks, in two pieces of equal length. Keys
-      // and values are those of all ranks, kv [parts, batch, seq, 2 kv_heads, head_dim], and those
-      // in qkv are not read. starts [parts + 1, 2] says where the pieces begin in the sequence: the
-      // own ones first, then by part; the very first of these begins at 0.
+      // If parts > 0, seq counts the tokens of one of that many ranks, in two pieces of equal
+      // length. Keys and values are those of all ranks, kv [parts, batch, seq, 2 kv_heads,
+      // head_dim]; those in qkv are not read. starts [parts + 1, 2] says where the pieces begin in
+      // the sequence: first the rank's own, then those of each part, of which the very first begins
+      // at 0.
       // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
       // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many.
       {.kind = K::AttentionForward,
@@ -42,9 +44,10 @@ std::vector<KernelRow> rows::attention() {
        .out = {{"o", "batch seq heads head_dim"}, {"lse", "batch heads seq", Sums}},
        .flops = "2 head_dim batch heads seq (seq (parts + !parts) + 1)",
        .fault = uneven_pieces},
-      // The gradient of attention_forward, for do the gradient of o; scores are computed again.
-      // With kv, dqkv holds gradients of the queries only, what lies behind them stays as it is,
-      // and those of all ranks' keys and values are in dkv (as kv).
+      // The gradient of attention_forward, where do is the gradient of o; scores are computed
+      // again. If there is kv, dqkv gets the gradients of the queries only, and the rest of it
+      // stays as it is; the gradients of all ranks' keys and values are in dkv, which is laid out
+      // as kv.
       // Flops: 10 head_dim a score, as every implementation that never stores scores must.
       {.kind = K::AttentionBackward,
        .name = "attention_backward",
@@ -71,9 +74,9 @@ std::vector<KernelRow> rows::attention() {
        .flops = "5 head_dim batch heads seq (seq (parts + !parts) + 1)",
        .fault = uneven_pieces},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
-      // position's angles, whose base is theta. Halves are paired (i, i + head_dim / 2), as in
-      // Hugging Face's models. inverse 1: by the negative angles.
-      // starts: the positions at which the two halves of seq begin; absent: 0 and seq / 2.
+      // position's angles, whose base is theta. Elements i and i + head_dim / 2 are a pair, as in
+      // Hugging Face's models. If inverse is 1, the angles are negative. starts has the positions
+      // at which the two halves of seq begin; if absent, these are 0 and seq / 2.
       {.kind = K::Rope,
        .name = "rope",
        .dims = words("batch seq heads head_dim row_heads inverse"),

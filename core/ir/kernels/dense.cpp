@@ -1,4 +1,4 @@
-// Matrix products, and the sum over rows that is their bias's gradient.
+// Matrix products, and the sum over rows, which is the gradient of their bias.
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -6,8 +6,8 @@ namespace lockstep {
 std::vector<KernelRow> rows::dense() {
   return {
       // c (+)= op(a) [m, k] op(b) [k, n] + bias (to each row) + resid
-      // ta: a is stored [k, m]; tb: b is stored [n, k]. Bias and residual ride in the epilogue of
-      // the product and are not counted as flops, as in every published count.
+      // If ta, a is stored [k, m]; if tb, b is stored [n, k]. Bias and residual are added in the
+      // epilogue of the product and are not counted as flops, as in every published count.
       {.kind = K::Gemm,
        .name = "gemm",
        .dims = words("m n k ta tb"),

@@ -54,9 +54,10 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"x", "rows cols"}, {"resid", "rows cols"}, {"[bias]", "cols"}},
        .out = {{"y", "rows cols"}},
        .flops = "(1 + [bias]) rows cols"},
-      // x [rows, skip + parts (a + b + c)]: behind `skip` columns, sections of parts × a, parts × b
-      // and parts × c columns. y [parts, rows, a + b + c]: of every section its p-th part, p by p.
-      // inverse 1: the other way, y has the columns of x, and its first `skip` stay as they are.
+      // x [rows, skip + parts (a + b + c)] has, behind `skip` columns, sections of parts × a, parts
+      // × b and parts × c columns. y [parts, rows, a + b + c] has, for each p, the p-th part of
+      // every section. If inverse is 1, it is the other way round: y has the columns of x, and its
+      // first `skip` columns stay as they are.
       {.kind = K::Regroup,
        .name = "regroup",
        .dims = words("rows parts a b c inverse skip"),
@@ -74,7 +75,7 @@ std::vector<KernelRow> rows::elementwise() {
        .dims = words("n"),
        .scalars = words("value"),
        .out = {{"y", "n"}}},
-      // Nothing, for so many seconds: layers of which only the time is known.
+      // Does nothing for so many seconds; for layers of which only the time is known.
       {.kind = K::Delay, .name = "delay", .scalars = words("seconds")},
   };
 }

@@ -9,7 +9,7 @@ std::vector<KernelRow> rows::experts() {
   return {
       // c[chunk, g] = a[chunk, g] op(b[g]) + bias[g] for every group g and chunk
       //   a [chunks, groups, m, k], c [chunks, groups, m, n], bias [groups, n]
-      // tb: b is stored [groups, n, k], else [groups, k, n].
+      // If tb, b is stored [groups, n, k], else [groups, k, n].
       {.kind = K::GroupedGemm,
        .name = "grouped_gemm",
        .dims = words("groups chunks m n k tb"),
@@ -28,12 +28,14 @@ std::vector<KernelRow> rows::experts() {
        .out = {{"dw", "groups m n", Mixed, Accumulate}, {"[dbias]", "groups m", Mixed, Accumulate}},
        .flops = "groups chunks rows m (2 n + [dbias])",
        .efficiency_as = "gemm"},
-      // probs [tokens, experts] = softmax(logits). A token chooses the most probable experts, of
-      // equals the first; gates [tokens, choices]: their probabilities over the sum of these, or of
-      // one choice as it is. Places go to first choices in the order of tokens, then to second ones
-      // and so on; slots [tokens, choices]: expert × capacity + place, or -1 - expert where that is
-      // full; sources [experts, capacity]: the token in each place, -1: none (Lepikhin et al. 2020,
-      // algorithm 1). Flops: softmax, and a comparison per expert and choice.
+      // probs [tokens, experts] = softmax(logits). A token chooses the most probable experts, and
+      // of equals the first. Places go to first choices in the order of tokens, then to second
+      // choices, and so on (Lepikhin et al. 2020, algorithm 1).
+      //   gates [tokens, choices]: the probabilities of the chosen experts over their sum; with
+      //   one choice, the probability itself
+      //   slots [tokens, choices]: expert × capacity + place, or -1 - expert if the expert is full
+      //   sources [experts, capacity]: the token in each place, or -1
+      // Flops: softmax, and a comparison per expert and choice.
       {.kind = K::RouteForward,
        .name = "route_forward",
        .dims = routing,
@@ -43,10 +45,9 @@ std::vector<KernelRow> rows::experts() {
                {"slots", "tokens choices", Index},
                {"sources", "experts capacity", Index}},
        .flops = "tokens experts (4 + choices)"},
-      // dlogits: the gradient of route_forward, after adding to each dprobs balance × experts ×
-      // (the
-      // part of all choices that is the expert's): the gradient of the auxiliary loss of Fedus et
-      // al. 2021, equation 4
+      // dlogits: the gradient of route_forward, after balance × experts × (the expert's fraction of
+      // all choices) is added to each dprobs, which is the gradient of the auxiliary loss of Fedus
+      // et al. 2021, equation 4
       {.kind = K::RouteBackward,
        .name = "route_backward",
        .dims = routing,
@@ -66,8 +67,8 @@ std::vector<KernelRow> rows::experts() {
        .flops = "tokens choices"},
       // y = dlogits + the gradient of the auxiliary loss alone, where route_backward has balance 0
       // because its tokens are a part of those that are balanced: through the softmax of each
-      // token,
-      // balance × experts × load / (sum of load) for each dprobs (Fedus et al. 2021, equation 4)
+      // token, balance × experts × load / (sum of load) for each dprobs (Fedus et al. 2021,
+      // equation 4)
       {.kind = K::RouteBalance,
        .name = "route_balance",
        .dims = words("tokens experts"),
@@ -77,9 +78,8 @@ std::vector<KernelRow> rows::experts() {
               {"load", "experts", Mixed}},
        .out = {{"y", "tokens experts", Mixed}},
        .flops = "5 tokens experts"},
-      // y[t] = resid[t] + sum over the choices of t of gates × x[slot], of x [places, cols]; a
-      // choice
-      // without a place adds nothing
+      // y[t] = resid[t] + sum over the choices of t of gates × x[slot], with x [places, cols]; a
+      // choice without a place adds nothing
       {.kind = K::CombineForward,
        .name = "combine_forward",
        .dims = combination,

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMaxDepth = 16;  // of the values that wait for an operator
+constexpr std::size_t kMaxDepth = 16;  // how many values may wait for an operator
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name(char c) { return (c >= 'a' && c <= 'z') || c == '_' || is_digit(c); }

@@ -16,7 +16,7 @@ using saturating::plus;
 using saturating::times;
 using Table = std::array<KernelRow, kNumKernelKinds>;
 
-/// Reads the brackets off the names of optional operands.
+/// Removes the brackets from the names of optional operands, and notes that they are optional.
 std::vector<std::string_view> take_names(std::vector<OperandRow>& operands) {
   std::vector<std::string_view> names;
   for (OperandRow& operand : operands) {
@@ -40,7 +40,8 @@ void compile(KernelRow& row) {
   }
 }
 
-/// Every kind has exactly one row; anything else is a fault of this program, found at its start.
+/// Makes the table of all rows. Every kind must have exactly one row; anything else is a fault of
+/// this program, which is found when it starts.
 Table make_table() {
   Table table;
   for (const auto& family :
@@ -59,7 +60,7 @@ Table make_table() {
   return table;
 }
 
-/// The row of a present operand; null if it is absent, or beyond those that the kernel has.
+/// The row of operand i; null if the operand is absent, or beyond those that the kernel has.
 const OperandRow* row_of(const std::vector<Operand>& operands, const std::vector<OperandRow>& rows,
                          std::size_t i) {
   const bool present = i < operands.size() && i < rows.size() && operands[i].present();

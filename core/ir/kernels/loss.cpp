@@ -14,19 +14,18 @@ std::vector<KernelRow> rows::losses() {
        .in = {{"logits", "rows cols"}, {"targets", "rows", Index}},
        .out = {{"dlogits", "rows cols"}, {"loss", "1", Real, Accumulate}},
        .flops = "6 rows cols"},
-      // Of one part of the vocabulary, stats [rows, 3]: the largest logit, the sum of exp(logit -
-      // largest), and the logit of the target, or -infinity where the target lies outside [0,
-      // cols).
-      //   columns [1]: only so many of cols count; absent: all
+      // stats [rows, 3] of one part of the vocabulary: the largest logit, the sum of exp(logit -
+      // largest), and the logit of the target, or -infinity if the target lies outside [0, cols).
+      //   columns [1]: how many of the cols count; all if it is absent
       {.kind = K::CrossEntropyStats,
        .name = "cross_entropy_stats",
        .dims = words("rows cols"),
        .in = {{"logits", "rows cols"}, {"targets", "rows", Index}, {"[columns]", "1", Index}},
        .out = {{"stats", "rows 3", Sums}},
        .flops = "4 rows cols"},
-      // loss and dlogits as of cross_entropy over the whole vocabulary, dlogits of this part, from
-      // stats [parts, rows, 3] of all parts; dlogits is zero from `columns` on, and may alias
-      // logits
+      // The loss of cross_entropy over the whole vocabulary, and dlogits of this part of it, from
+      // stats [parts, rows, 3] of all parts. dlogits is zero from `columns` on, and may alias
+      // logits.
       {.kind = K::CrossEntropyParallel,
        .name = "cross_entropy_parallel",
        .dims = words("rows cols parts"),

@@ -6,8 +6,8 @@ namespace {
 
 using namespace rows;
 
-// xhat below is the normalized input: (x - mean) / sqrt(variance + eps), or x / sqrt(mean of x² +
-// eps) of RMS norm.
+// Below, xhat is the normalized input: (x - mean) / sqrt(variance + eps), or, for RMS norm, x /
+// sqrt(mean of x² + eps).
 
 std::vector<KernelRow> layer_norms() {
   const auto dims = words("rows cols");
@@ -69,27 +69,28 @@ std::vector<KernelRow> layer_norms() {
   };
 }
 
-// Statistics of batch norm are [2, cols]: of every column the mean, then the variance, over the
-// rows and divided by their number.
+// Statistics of batch norm are [2, cols]: the means of all columns, then their variances, over the
+// rows and divided by the number of rows.
 std::vector<KernelRow> batch_norms() {
   const auto dims = words("rows cols");
   return {
-      // stats: of x [rows, cols]
+      // stats: the statistics of x [rows, cols]
       {.kind = K::BatchNormStatistics,
        .name = "batch_norm_statistics",
        .dims = dims,
        .in = {{"x", "rows cols"}},
        .out = {{"stats", "2 cols", Sums}},
        .flops = "4 rows cols"},
-      // stats: of all rows, from each [parts, 2, cols], the statistics of as many rows each
+      // stats: those of all rows, from each [parts, 2, cols], which are statistics of equally many
+      // rows
       {.kind = K::BatchNormCombine,
        .name = "batch_norm_combine",
        .dims = words("parts cols"),
        .in = {{"each", "parts 2 cols", Sums}},
        .out = {{"stats", "2 cols", Sums}},
        .flops = "5 parts cols"},
-      // running += momentum (stats - running), the variance of stats times correction first: n /
-      // (n - 1) makes it the unbiased one of n rows
+      // running += momentum (stats - running), after the variance of stats is multiplied by
+      // correction, which is n / (n - 1) for the unbiased variance of n rows
       {.kind = K::BatchNormRunning,
        .name = "batch_norm_running",
        .dims = words("cols"),
@@ -109,7 +110,7 @@ std::vector<KernelRow> batch_norms() {
               {"[resid]", "rows cols"}},
        .out = {{"y", "rows cols"}},
        .flops = "(4 + [resid]) rows cols"},
-      // sums: over the rows, of dy, then of dy xhat
+      // sums: the sums over rows of dy, then those of dy xhat
       {.kind = K::BatchNormBackwardSums,
        .name = "batch_norm_backward_sums",
        .dims = dims,
@@ -118,7 +119,7 @@ std::vector<KernelRow> batch_norms() {
        .out = {{"sums", "2 cols", Sums}},
        .flops = "5 rows cols"},
       // dx = w / sqrt(variance + eps) (dy - (sums[0] + xhat sums[1]) / count); dx may alias dy
-      //   count: the rows that stats and sums are of
+      //   count: how many rows stats and sums are of
       {.kind = K::BatchNormBackwardInput,
        .name = "batch_norm_backward_input",
        .dims = dims,

@@ -19,8 +19,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"x", "n"}},
        .out = {{"y", "blocks", Real, Accumulate}},
        .flops = "2 n"},
-      // norm = sqrt(sum of sq, in order); coef = min(1, max_norm / (norm + 1e-6)), 1 if max_norm is
-      // 0
+      // norm = sqrt(sum of sq, in order); coef = min(1, max_norm / (norm + 1e-6)), or 1 if max_norm
+      // is 0
       {.kind = K::ClipCoefficient,
        .name = "clip_coefficient",
        .dims = words("blocks"),

@@ -1,8 +1,7 @@
-// The rows of kernels by family. A family's file holds, for each kernel, its definition as a
-// comment and its row; kernel.cpp joins them into the table behind info().
-//
-// An operand is written {name, extent, type, effect}: "[name]" may be absent; the type is the
-// kernel's own and the effect on an output is to overwrite it unless something else is said.
+// Rows: the rows of kernels, by family. The file of a family holds, for each kernel, its definition
+// as a comment and its row; kernel.cpp joins them to the table behind info().
+// An operand is written {name, extent, type, effect}. One that is written "[name]" may be absent.
+// Unless something else is said, the type is the kernel's own, and an output is overwritten.
 // Extents, counts and conditions are formulas in the row's dimensions (formula.hpp).
 #pragma once
 

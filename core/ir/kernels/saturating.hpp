@@ -1,4 +1,4 @@
-// Arithmetic of sizes: they come from program text too, where they may be anything.
+// Saturating arithmetic for sizes, which also come from program texts, where they may be anything.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Embeddings: rows of a table by token.
+// Embeddings: rows of a table by the ids of tokens.
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -17,8 +17,8 @@ std::vector<KernelRow> rows::tokens() {
               {"[positions]", "seq cols"}},
        .out = {{"y", "tokens cols"}},
        .flops = "[positions] tokens cols"},
-      // dtable[ids[t]] += dy[t], but for ids outside [0, vocab); dpositions[t % seq] += dy[t]; both
-      // are set to zero first unless the kernel accumulates
+      // dtable[ids[t]] += dy[t], except for ids outside [0, vocab); dpositions[t % seq] += dy[t];
+      // both are set to zero first unless the kernel accumulates
       {.kind = K::EmbeddingBackward,
        .name = "embedding_backward",
        .dims = dims,

@@ -1,10 +1,11 @@
-// Convolutions and pooling over images, channels last.
+// Convolutions and pooling over images whose channels come last.
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
 namespace {
 
-/// The window is centred: (kernel - 1) / 2 positions of padding on either side.
+/// The fault of a window that cannot be centred, with (kernel - 1) / 2 positions of padding on each
+/// side.
 template <std::size_t kKernel>
 std::string_view bad_window(const Kernel& kernel) {
   const std::int64_t size = kernel.dims[kKernel], stride = kernel.dims[kKernel + 1];
@@ -21,7 +22,8 @@ std::vector<KernelRow> rows::vision() {
       // y = the convolution of x with w, two-dimensional
       //   x [batch, height, width, in], w [out, kernel, kernel, in], y [batch, height', width',
       //   out]
-      // Padded by (kernel - 1) / 2, of an odd kernel, so that height' = ceil(height / stride).
+      // The kernel is odd and the padding is (kernel - 1) / 2, so that height' = ceil(height /
+      // stride).
       {.kind = K::Conv2dForward,
        .name = "conv2d_forward",
        .dims = convolution,
@@ -50,8 +52,8 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .fault = bad_window<5>},
-      // y = the largest input of each window, of each channel; padded as a convolution, and padding
-      // never is the largest. Flops: a comparison for each input of a window.
+      // y = the largest input of each window and channel. Images are padded as for a convolution,
+      // and padding never is the largest. Flops: a comparison for each input of a window.
       {.kind = K::MaxPoolForward,
        .name = "max_pool_forward",
        .dims = pooling,
@@ -60,8 +62,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "batch height/stride width/stride channels kernel kernel",
        .fault = bad_window<4>},
       // dx: dy goes to the first of the largest inputs of its window, row by row. Flops: the
-      // largest
-      // is found again, then added to.
+      // largest input is found again, then dy is added to it.
       {.kind = K::MaxPoolBackward,
        .name = "max_pool_backward",
        .dims = pooling,

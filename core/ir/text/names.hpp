@@ -1,4 +1,4 @@
-// Spelling of names in the program text, shared by its printer and its parser.
+// Names: how names are written in the program text, shared by its printer and its parser.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace lockstep::text {
 inline constexpr std::string_view kMagic = "lockstep_program";
 inline constexpr int kFormatVersion = 2;
 
-/// A name that needs no quotes: a letter or '_', then letters, digits, '_' and '.'.
+/// A name needs no quotes if it is a letter or '_', then letters, digits, '_' and '.'.
 constexpr bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -20,11 +20,11 @@ constexpr bool is_name_char(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9') || c == '.';
 }
 
-/// Of all kernel kinds, in their order.
+/// The names of all kinds of kernels, in their order.
 std::vector<std::string> kernel_names();
 
-/// Names of one table and where each stands first. A name that stands twice is ambiguous, and is
-/// referred to by its index ("@3").
+/// The names of one table, with the index of each. A name that occurs twice is ambiguous, and its
+/// rows are referred to by their indices ("@3").
 class NameTable {
  public:
   static constexpr int kNone = -1;

@@ -14,11 +14,12 @@ using text::NameTable;
 using text::ParserState;
 using text::Scanner;
 
-// More ranks than any cluster has; bounds what a short text like "mesh dp=2000000000" can ask for.
+// More ranks than any cluster has. It limits what a short text like "mesh dp=2000000000" can ask
+// for.
 constexpr std::int64_t kMaxWorld = 1 << 20;
 constexpr std::size_t kMaxMeshDims = 8;
 
-/// Sections of the text, in their order.
+/// The sections of the text, in their order.
 enum class Section { Start, Head, Tables, Functions, Roles };
 
 class Parser {
@@ -95,7 +96,7 @@ class Parser {
     return (this->*row.parse)();
   }
 
-  // In the order of line()'s table; then what may follow some of them only.
+  // The names are in the order of the table in line(), then those that may follow some lines only.
   const std::vector<std::string>& known_lines() {
     if (lines_.empty()) {
       lines_ = {"mesh",
@@ -304,7 +305,7 @@ class Parser {
   bool operands(const std::vector<OperandRow>& rows, DType usual, std::vector<Operand>& out) {
     for (const OperandRow& row : rows) {
       const char* start = s_.in.mark();
-      if (s_.in.line_ends() || *start == '-') return true;  // the rest is absent
+      if (s_.in.line_ends() || *start == '-') return true;  // the other operands are absent
       if (!s_.in.expect_word(row.name) || !s_.in.expect('=')) return false;
       Operand operand;
       if (!s_.in.take('-')) {

@@ -1,5 +1,5 @@
-// Parser of the lines that say what a program is given beside its ops: the learning rate, samples
-// and tables of integers.
+// Parses the lines that say what a program is given beside its ops: the learning rate, samples and
+// tables of integers.
 #include <algorithm>
 
 #include "core/base/index_vector.hpp"
@@ -8,7 +8,7 @@
 namespace lockstep::text {
 namespace {
 
-/// A key of "samples", and the kind of samples that alone has it (None: both).
+/// A key of "samples", and the only kind of samples that has it, or None if both have it.
 struct SampleKey {
   std::string name;
   SampleKind of;
@@ -148,7 +148,7 @@ class InputParser {
                           : key == "length" || key == "size" ? out.length
                                                              : out.classes;
     if (!s_.in.number(value)) return false;
-    const int bits = key == "size" ? 15 : 31;  // products of all of them fit into 64 bits
+    const int bits = key == "size" ? 15 : 31;  // so that the product of all fits into 64 bits
     return (value >= 1 && value < std::int64_t{1} << bits) ||
            s_.in.fail(start, "\"" + key + "\" must lie in 1 … 2^" + std::to_string(bits) + " - 1");
   }

@@ -1,4 +1,5 @@
-// What the parsers of the program text share: the scanner, the tables read so far, list pieces.
+// Parser state: what the parsers of the program text share: the scanner, the tables read so far,
+// and parts of lists.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct ParserState {
     return true;
   }
 
-  /// Keys of one line: each at most once, in any order.
+  /// Reads a key of a line. Each key may occur once, in any order.
   bool key(const std::vector<std::string>& words, std::uint32_t& seen, int& out) {
     const char* start = in.mark();
     const std::string_view word = in.word();
@@ -80,16 +81,17 @@ struct ParserState {
   const std::vector<std::string> host_data = spellings<HostData>(kNumHostData);
 };
 
-/// Lines of what the program is given: each is called behind its first word, as those of a role
-/// are.
+/// Parse the lines that say what the program is given. Each is called after the first word of its
+/// line.
 bool parse_learning_rate(ParserState& state);
 bool parse_samples(ParserState& state);
 bool parse_table(ParserState& state);
 
-/// Lines of a role: each is called behind its first word, and leaves the scanner behind its last.
+/// Parse the lines of a role. Each is called after the first word of its line, and leaves the
+/// scanner after the last.
 bool parse_role(ParserState& state);
 bool parse_unit(ParserState& state);
-/// Behind "%b" and "%"; `start` is where the line starts.
+/// These two are called after "%b" and "%"; `start` is where the line starts.
 bool parse_buffer(ParserState& state, const char* start);
 bool parse_op(ParserState& state, const char* start);
 

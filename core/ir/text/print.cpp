@@ -32,7 +32,7 @@ std::string in_quotes(std::string_view name) {
   return result + '"';
 }
 
-/// References to the rows of one table, as they are written.
+/// The references to the rows of one table, as they are written.
 std::vector<std::string> references(const std::vector<std::string>& names) {
   NameTable table;
   for (const std::string& name : names) table.add(name);
@@ -99,7 +99,7 @@ class Printer {
   template <class T>
   requires std::is_arithmetic_v<T>
   void one(T number) {
-    std::array<char, 32> digits;  // shortest form that reads back to the same value
+    std::array<char, 32> digits;  // for the shortest form that reads back as the same value
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
     out_.append(digits.data(), end);
   }
@@ -112,7 +112,7 @@ class Printer {
     if (value != absent) put(" ", key, "=", value);
   }
 
-  // An index outside its table is printed as such: faulty programs are printed too.
+  // An index outside its table is printed as such, because faulty programs are printed, too.
   void put_reference(const std::vector<std::string>& table, std::int32_t index) {
     if (index >= 0 && to_size(index) < table.size()) {
       put(table[index]);

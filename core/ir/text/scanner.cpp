@@ -7,7 +7,7 @@
 namespace lockstep::text {
 namespace {
 
-// Bounds for the search for a similar name, so that no text makes an error message slow.
+// These limit the search for a similar name, so that no text makes an error message slow.
 constexpr std::size_t kMaxComparedLength = 64;
 constexpr std::size_t kMaxCandidates = 1000;
 

@@ -12,8 +12,8 @@
 
 namespace lockstep::text {
 
-/// Reads tokens from left to right. Every function that returns bool has recorded an error when it
-/// returns false; only the first error is kept. Blanks before a token are skipped.
+/// Reads tokens from left to right and skips blanks before them. A function that returns bool has,
+/// unless said otherwise, recorded an error when it returns false. Only the first error is kept.
 class Scanner {
  public:
   Scanner(std::string_view text, std::string_view file)
@@ -27,11 +27,11 @@ class Scanner {
 
   /// Goes to the first token of the next line that has one; false at the end of the text.
   bool next_line();
-  /// True at the end of the line or at a comment.
+  /// Whether the line ends here, or a comment begins.
   bool line_ends();
   bool expect_line_end();
 
-  /// Takes `c` if it is next.
+  /// Takes `c` if it comes next, without an error otherwise.
   bool take(char c) {
     if (mark() == end_ || *at_ != c) return false;
     ++at_;
@@ -43,7 +43,7 @@ class Scanner {
   /// A word of name characters; empty if there is none.
   std::string_view word();
   bool expect_word(std::string_view expected);
-  /// A name as print() writes it: plain or in quotes.
+  /// Reads a name as print() writes it, plain or in quotes.
   bool name(std::string& out);
 
   template <class T>
@@ -59,9 +59,9 @@ class Scanner {
     return check_finite(start, out);
   }
 
-  /// Index of a row of `table`: its name, or '@' and its index.
+  /// Reads a reference to a row of `table`, which is a name, or '@' and an index.
   bool reference(const NameTable& table, std::string_view what, int& out);
-  /// Position of `word`, read at `start`, in a fixed list of names.
+  /// Finds the position of `word`, which was read at `start`, in a fixed list of names.
   bool choose(const char* start, std::string_view word, const std::vector<std::string>& names,
               std::string_view what, int& out);
 
@@ -70,7 +70,7 @@ class Scanner {
   Error error() const { return *error_; }
   bool failed() const { return error_.has_value(); }
 
-  /// What stands at the current position, in quotes, for messages.
+  /// The text at the current position, in quotes, for messages.
   std::string next_text() const;
   static std::string shown(std::string_view text);
   static std::string suggestion(std::string_view name, const std::vector<std::string>& names);
@@ -81,7 +81,7 @@ class Scanner {
   }
   template <class T>
   bool check_finite(const char* start, T value) {
-    if (value - value == T{}) return true;  // false for infinities and NaN
+    if (value - value == T{}) return true;  // not so for infinities and NaN
     return fail(start, "the number must be finite");
   }
 

@@ -1,5 +1,5 @@
-// Program text: one line per op, stable, parseable; parse_program(print(p)) == p.
-// Grammar: docs/program-text.md.
+// Program text: a program as text with one line per op, such that parse_program(print(p)) == p.
+// docs/program-text.md has the grammar.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace lockstep {
 
-std::string print(const Program& program);  // same program, same bytes, on any machine
+std::string print(const Program& program);  // the same bytes for a program on any machine
 std::string print_role(const Program& program, RoleId role);
-/// `file` names the text in errors.
+/// Parses a program; `file` names the text in errors.
 Result<Program> parse_program(std::string_view text, std::string_view file = "program.txt");
 
-/// 64-bit FNV-1a of print(program), as 16 hex digits: the identity of a program.
+/// The identity of a program: the 64-bit FNV-1a of print(program), as 16 hex digits.
 std::string program_hash(const Program& program);
 
 }  // namespace lockstep

@@ -363,7 +363,7 @@ class RoleExpander {
       for (const Formal& formal : step.formals) {
         args_.push_back(actual(formal, l, action.microbatch, bindings));
       }
-      const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Tp;
+      const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Layer;
       op(step.kind, stream, step.target, action, l, args_, begin_after_);
       begin_after_ = {};
     }

@@ -1,5 +1,5 @@
-// partition: layers -> virtual stages. Contiguous, balanced by cost (embedding and output layer
-// count), or as given.
+// partition: layers -> virtual stages. The stages are contiguous, and balanced by cost (embedding
+// and output layer count) or as given.
 #include <algorithm>
 #include <limits>
 
@@ -56,17 +56,27 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     for (int s = 0; s < stages; ++s) found.push_back({s, s + 1});
     return found;
   }
-  // Blocks are divided; the embedding goes with the first and the head with the last of them.
+  // What is before the first and after the last block goes with them. Only where there are more
+  // stages than blocks, or as given, is the embedding or the output layer a stage of its own.
   IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {
-    for (int blocks : given) ends.push_back((ends.empty() ? 0 : ends.back()) + blocks);
+    int end = 1;
+    for (int blocks : given) ends.push_back(end += blocks);
   } else {
     std::vector<double> cost;
-    for (int l = 1; l + 1 < n; ++l) cost.push_back(layers[l].balance);
-    cost.front() += layers.front().balance;
-    cost.back() += layers.back().balance;
+    for (const Layer& layer : layers) cost.push_back(layer.balance);
+    const bool alone = stages > n - 2;
+    if (!alone) {
+      cost[1] += cost.front();
+      cost[cost.size() - 2] += cost.back();
+      cost.pop_back();
+      cost.erase(cost.begin());
+    }
     ends = balance(cost, stages);
+    if (!alone) {
+      for (int& end : ends) ++end;
+    }
   }
   for (int s = 0, first = 0; s < stages; ++s) {
     const int last = s + 1 == stages ? n : ends[s] + 1;

@@ -16,7 +16,7 @@ class Scatterer {
   void run() {
     const std::vector<std::size_t> ready = last_gradient_write(draft_.program, out_);
     if (strategy_.zero_stage == 1) lay_out_gradients();
-    if (strategy_.accumulate_sharded_gradients) {
+    if (draft_.scenario.accumulates_shards()) {
       reduce_each_microbatch();
     } else {
       for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);

@@ -211,7 +211,8 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "(parameters too), got " +
                    std::to_string(p.zero_stage));
   }
-  if (p.accumulate_sharded_gradients && (p.zero_stage < 2 || p.state_shards() == 1)) {
+  if (p.accumulate_sharded_gradients == AccumulateShards::Always &&
+      (p.zero_stage < 2 || p.state_shards() == 1)) {
     faults.add("parallelism.accumulate_sharded_gradients",
                "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
                "data_parallel_shard_degree above 1");
@@ -316,17 +317,22 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
     if (layout.size() != static_cast<std::size_t>(p.num_stages())) {
       faults.add(layout_key, "layers_per_stage has " + std::to_string(layout.size()) +
                                  " values for " + std::to_string(p.num_stages()) + " stages");
-    } else if (*std::min_element(layout.begin(), layout.end()) < 1) {
-      faults.add(layout_key, "every stage needs at least one layer");
+    } else if (*std::min_element(layout.begin(), layout.end()) < 0 ||
+               std::any_of(layout.begin() + 1, layout.end() - (layout.size() > 1 ? 1 : 0),
+                           [](int blocks) { return blocks == 0; })) {
+      faults.add(layout_key,
+                 "a stage between the first, which has the embedding, and the last, which has the "
+                 "output layer, needs at least one block");
     } else if (std::accumulate(layout.begin(), layout.end(), std::int64_t{0}) != s.model.layers) {
       faults.add(layout_key,
                  "layers_per_stage does not add up to layers=" + std::to_string(s.model.layers));
     }
-  } else if (s.model.layers >= 1 && p.num_stages() > s.model.layers) {
+  } else if (s.model.layers >= 1 && p.num_stages() > s.model.layers + 2) {
     faults.add("parallelism.pipeline_parallel_degree",
-               std::to_string(p.num_stages()) +
-                   " stages need at least as many layers; the model has " +
-                   std::to_string(s.model.layers));
+               std::to_string(p.num_stages()) + " stages need at least " +
+                   std::to_string(p.num_stages() - 2) + " blocks; the model has " +
+                   std::to_string(s.model.layers) +
+                   ", beside an embedding and an output layer that can be stages of their own");
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// Document: the scenario that is being edited, its history, and where it is kept.
+// Document: the scenario that is being edited, its history, and the file in which it is kept.
 #pragma once
 
 #include <optional>
@@ -10,34 +10,34 @@
 
 namespace lockstep::gui {
 
-/// A scenario's text, and what the sliders put over it.
+/// The text of a scenario, and the values that sliders override.
 struct Document {
   std::string text;
   std::vector<std::string> overrides;  // "section.key=value", one per key
   bool operator==(const Document&) const = default;
 };
-/// Adds "section.key=value", in the place of one of the same key.
+/// Adds "section.key=value", and replaces an override of the same key.
 void put_override(std::vector<std::string>& overrides, const std::string& entry);
 
-/// The document that is open, if any. What changes it says whether anything changed.
+/// The open document, if any. Functions that change it return whether anything changed.
 class EditedDocument {
  public:
   bool is_open() const { return is_open_; }
   const Document& now() const { return history_.now(); }
-  const std::string& path() const { return path_; }  // empty: it is not saved yet
-  /// For messages: the path, or a name.
+  const std::string& path() const { return path_; }  // empty if it is not saved yet
+  /// The path, or a name, for messages.
   std::string file_name() const { return path_.empty() ? "scenario.toml" : path_; }
   bool is_modified() const { return is_open_ && now().text != saved_text_; }
 
-  /// A scenario's file, or a schedule's (.csv), which becomes a scenario that is not saved yet.
-  /// Error: it cannot be read, or is no schedule; what was open stays.
+  /// Opens the file of a scenario, or of a schedule (.csv), which becomes a scenario that is not
+  /// saved yet. Error if the file cannot be read or is not a schedule; what was open stays.
   Result<void> open(const std::string& path);
-  /// Writes the text. Error: Device.
+  /// Writes the text to a file. Error Device.
   Result<void> save(const std::string& path);
 
-  /// Changes of the same non-empty `merge` in a row are one step of undo.
+  /// Successive changes with the same non-empty `merge` are one step of undo.
   bool edit(Document document, const std::string& merge = {});
-  /// No value: takes the override away.
+  /// Sets an override, or removes it if there is no value.
   bool set_override(const std::string& key, const std::optional<std::string>& value);
   bool can_undo() const { return is_open_ && history_.can_undo(); }
   bool can_redo() const { return is_open_ && history_.can_redo(); }

@@ -8,8 +8,8 @@
 
 namespace lockstep::gui {
 
-/// States that the user went through. Changes that carry the same non-empty `merge` name as the one
-/// before become one step (a slider that is dragged, a word that is typed).
+/// The states that the user went through. Successive changes with the same non-empty `merge` name
+/// become one step, such as the drag of a slider, or a word that is typed.
 template <class T>
 class History {
  public:
@@ -18,7 +18,7 @@ class History {
   bool can_undo() const { return at_ > 0; }
   bool can_redo() const { return at_ + 1 < states_.size(); }
 
-  /// False: nothing changed. What was undone is forgotten.
+  /// Changes the value, and forgets what was undone. Returns whether anything changed.
   bool change(T value, const std::string& merge = {}) {
     if (value == now()) return false;
     states_.resize(at_ + 1);

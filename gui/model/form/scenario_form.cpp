@@ -22,7 +22,7 @@ std::vector<std::string> integers(int first, int last) {
   return out;
 }
 
-/// 1, 2, 4, … and, up to 64, all numbers that people divide work by.
+/// 1, 2, 4, …, and up to 64 all numbers by which people divide work.
 std::vector<std::string> degrees(int largest) {
   std::vector<std::string> out;
   for (int i : {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024}) {
@@ -54,7 +54,7 @@ std::string name_of(E value) {
 
 constexpr double kMebi = 1 << 20;
 
-/// Adds fields one by one, group by group.
+/// Collects the fields one by one, group by group.
 class FieldList {
  public:
   using Value = std::string (*)(const Scenario&);
@@ -136,9 +136,10 @@ void add_data_parallel(FieldList& f) {
            "ZeRO-1, ZeRO-2: what a step updated is gathered during the next forward pass, not "
            "after the update.",
            [](const Scenario& s) { return text(s.strategy.overlap_param_gather); });
-  f.toggle("Scatter each", "parallelism.accumulate_sharded_gradients",
-           "Gradients are scattered after every microbatch: more is sent, less is kept.",
-           [](const Scenario& s) { return text(s.strategy.accumulate_sharded_gradients); });
+  f.names("Scatter each", "parallelism.accumulate_sharded_gradients",
+          "Whether gradients are scattered after every microbatch: more is sent, less is kept.",
+          names_of<AccumulateShards>(),
+          [](const Scenario& s) { return name_of(s.strategy.accumulate_sharded_gradients); });
   f.toggle("Shared norms", "parallelism.sync_batch_norm",
            "Residual networks: batch norm has the statistics of all data-parallel ranks.",
            [](const Scenario& s) { return text(s.strategy.sync_batch_norm); });

@@ -1,6 +1,6 @@
-// ScenarioForm: what people vary of a scenario, each key with the values it can take while the rest
-// stays as it is. What a scenario is about (sizes of the model, optimizer, data, costs, the numbers
-// of a device) and rarely used keys are left to the text: docs/gui.md.
+// ScenarioForm: the keys of a scenario that people vary, each with the values that it can take
+// while the rest stays as it is. What defines a scenario (sizes of the model, optimizer, data,
+// costs, figures of a device) and rarely used keys are edited in the text (docs/gui.md).
 #pragma once
 
 #include <string>
@@ -14,31 +14,31 @@ namespace lockstep::gui {
 enum class FormKind {
   Numbers,  // ascending
   Names,
-  Switch,  // false, true
+  Switch,  // false or true
 };
 
 struct FormField {
   std::string key;    // "parallelism.pipeline_parallel_degree"
   std::string group;  // "Pipeline"
   std::string label;  // "Stages"
-  std::string help;   // one sentence
+  std::string help;   // a sentence that explains it
   FormKind kind = FormKind::Numbers;
-  std::vector<std::string> values;  // as in TOML, without quotes
+  std::vector<std::string> values;  // as TOML has them, without quotes
   std::string (*value)(const Scenario&);
 };
 const std::vector<FormField>& form_fields();
 
-/// A field in one document.
+/// The state of a field in one document.
 struct FieldState {
-  std::vector<std::string> values;  // those that keep the scenario free of faults, and the one now
-  int at = -1;                      // the one now
-  bool overridden = false;          // its key is
-  std::string own;                  // the value without that override; empty: a fault
+  std::vector<std::string> values;  // the values without faults, and the present one
+  int at = -1;                      // index of the present value
+  bool overridden = false;          // whether the key is overridden
+  std::string own;                  // the value without the override; empty if that has a fault
   bool operator==(const FieldState&) const = default;
 };
 
-/// By form_fields(). Tries every value of every field; empty: the document itself has faults, or
-/// `cancelled` was set.
+/// The states of all form_fields(). Tries every value of every field. Empty if the document itself
+/// has faults, or if `cancelled` was set.
 std::vector<FieldState> form_state(const std::string& text, const std::string& file,
                                    const std::vector<std::string>& overrides,
                                    const Cancelled& cancelled);

@@ -1,4 +1,5 @@
-// A schedule file of PyTorch's, opened by itself: it becomes a scenario without a model.
+// Schedule file: a schedule file of PyTorch that is opened alone becomes a scenario without a
+// model.
 #pragma once
 
 #include <string>
@@ -7,8 +8,9 @@
 
 namespace lockstep::gui {
 
-/// A scenario text that runs the schedule `csv` holds, one second for every F, I and W. The text
-/// names the file by its absolute path. Error: Parse, InvalidSpec where the rows are no schedule.
+/// The text of a scenario that runs the schedule in `csv`, with one second for every F, I and W.
+/// The text names the file by its absolute path. Errors: Parse; InvalidSpec if the rows are not a
+/// schedule.
 Result<std::string> scenario_of_schedule(const std::string& csv, const std::string& path);
 
 }  // namespace lockstep::gui

@@ -42,7 +42,8 @@ class GridBuilder {
   }
 
  private:
-  /// Places the actions from `at` that run as one; how many: 0 if they must wait, or none is left.
+  /// Places the actions from `at` on that run as one. Returns their number; 0 if they must wait, or
+  /// if none is left.
   int place(std::size_t rank, std::size_t at, int& free_at, std::vector<GridCell>& cells) {
     const Actions& actions = schedule_.actions[rank];
     if (at >= actions.size()) return 0;
@@ -65,7 +66,7 @@ class GridBuilder {
     return parts;
   }
 
-  /// First step in which the action may run; -1: not known yet.
+  /// The first step in which the action may run; -1 if that is not known yet.
   int ready_at(const Action& a) const {
     switch (a.phase) {
       case Phase::F:

@@ -1,5 +1,5 @@
-// ScheduleGrid: a pipeline schedule as steps × ranks, every action one step long: its shape without
-// the times.
+// ScheduleGrid: a pipeline schedule as a grid of steps × ranks, in which every action is one step
+// long. It shows the shape of the schedule without times.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ struct GridCell {
   int rank = 0;  // coordinate along "pp"
   int step = 0;
   Action action;
-  int part = 0, parts = 1;  // of actions that run as one: this is the part-th
+  int part = 0, parts = 1;  // of `parts` actions that run as one, this is number `part`
   bool operator==(const GridCell&) const = default;
 };
 
@@ -20,13 +20,14 @@ struct ScheduleGrid {
   std::vector<GridCell> cells;  // by rank, then in the rank's order
   int ranks = 0, steps = 0;
   int stages_per_rank = 1;
-  int idle() const;  // steps of ranks without an action
+  int idle() const;  // how many cells, steps of ranks, have no action
   bool operator==(const ScheduleGrid&) const = default;
 };
 
-/// Each action in the first step after its rank's previous one and after what it needs: F the F of
-/// the stage before; B and I the B or I of the stage after (of the last: its own F); W its own I.
-/// Actions that can never run (a schedule that waits in a circle) are left out.
+/// Places each action in the first step after the previous action of its rank and after what it
+/// needs. An F needs the F of the stage before; a B or I needs the B or I of the stage after, or,
+/// on the last stage, its own F; a W needs its own I. Actions that can never run, because the
+/// schedule waits in a circle, are left out.
 ScheduleGrid grid_of(const Schedule& schedule);
 
 }  // namespace lockstep::gui

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kWaits = ", waiting for peers";
 
-/// Where things are first seen in a run, by name.
+/// Finds where things first occur in a run, by their names.
 class Finder {
  public:
   explicit Finder(const RunView& run) : run_(run) {
@@ -34,7 +34,7 @@ class Finder {
   std::optional<Place> operation(const std::string& name) const { return place(names_, name); }
   std::optional<Place> stream(const std::string& name) const { return place(streams_, name); }
 
-  /// The rank's first compute span.
+  /// The first compute span of a rank.
   std::optional<Place> computes(Rank rank) const {
     for (const StepView& step : run_.steps) {
       const StepGraph::Range range = step.graph.of_rank(run_.trace.same_as[rank]);
@@ -44,7 +44,7 @@ class Finder {
     }
     return std::nullopt;
   }
-  /// The rank's longest bubble, of those that communication causes or of the others.
+  /// The longest bubble of a rank, among those that communication causes or among the others.
   std::optional<Place> stands_still(Rank rank, bool communicates) const {
     const Bubble* longest = nullptr;
     for (const StepView& step : run_.steps) {
@@ -57,7 +57,7 @@ class Finder {
     if (!longest) return std::nullopt;
     return Place{{{}, TimeRange{longest->begin, longest->end}, {rank}}, {}};
   }
-  /// Where most bytes of a kind are in use, at first.
+  /// The first moment at which most bytes of a kind are in use.
   std::optional<Place> memory(const std::string& kind) const {
     const Trace& trace = run_.trace;
     const auto found = std::find(trace.memory_kinds.begin(), trace.memory_kinds.end(), kind);
@@ -84,7 +84,7 @@ class Finder {
  private:
   using Places = std::map<std::string, SpanId>;
 
-  /// Per name, the first span, and the first that waits.
+  /// For each name, the first span, and the first span that waits.
   class First {
    public:
     explicit First(std::size_t names) : first_(2 * names) {}
@@ -117,7 +117,8 @@ class Finder {
   Places kinds_, names_, streams_;
 };
 
-/// Two rows each: running, and waiting for peers if anything does.
+/// Makes two rows of each difference: one for the time that runs, and, if anything waits for peers,
+/// one for that.
 template <class Difference, class Find>
 std::vector<DifferenceRow> time_rows(const std::vector<Difference>& differences,
                                      std::string Difference::*name, const Finder& a,
@@ -265,7 +266,7 @@ TableContent difference_content(const ComparisonPtr& model, std::size_t table) {
        [row](std::size_t i) { return row(i).a; }},
       {"B", [row, text](std::size_t i) { return text(row(i).b); },
        [row](std::size_t i) { return row(i).b; }},
-      // Sorted by its size, whatever its sign.
+      // The column is sorted by size, whatever the sign.
       {"Difference",
        [row, text](std::size_t i) {
          const double d = row(i).b - row(i).a;

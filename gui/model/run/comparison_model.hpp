@@ -1,4 +1,5 @@
-// ComparisonModel: two runs side by side, as rows that can be sorted and followed.
+// ComparisonModel: two runs side by side, as rows that can be sorted, and that point to places in
+// the runs.
 #pragma once
 
 #include <optional>
@@ -14,21 +15,21 @@ namespace lockstep::gui {
 /// Where a row points in one run.
 struct Place {
   Selection selection;
-  std::optional<SimTime> cursor;  // if the selection alone does not say where to look
+  std::optional<SimTime> cursor;  // given if the selection alone does not say where to look
   bool operator==(const Place&) const = default;
 };
 
 struct DifferenceRow {
   std::string name;
   double a = 0, b = 0;                      // seconds or bytes
-  std::int64_t count_a = -1, count_b = -1;  // spans of a step; -1: not counted
-  std::optional<Place> place_a, place_b;    // none: the run has no such thing
+  std::int64_t count_a = -1, count_b = -1;  // spans of a step; -1 if they are not counted
+  std::optional<Place> place_a, place_b;    // empty if the run has no such thing
 };
 
 struct DifferenceTable {
   std::string title, column;        // "Kinds", "Kind"
-  bool bytes = false;               // else seconds
-  std::vector<DifferenceRow> rows;  // largest difference first; steps in their order
+  bool bytes = false;               // the values are bytes, otherwise seconds
+  std::vector<DifferenceRow> rows;  // largest difference first; rows of steps are in their order
 };
 
 struct ComparisonModel {
@@ -40,16 +41,16 @@ struct ComparisonModel {
 };
 using ComparisonPtr = std::shared_ptr<const ComparisonModel>;
 
-/// What is compared where the user has not chosen both (null): a simulation and a real run of its
-/// program, if they are open; else a run of the same program, the one shown, any other.
-/// Null: there are not two.
+/// Completes a choice of two runs; `a` or `b` is null where the user has not chosen. Preferred are
+/// a simulation and a real run of its program, if both are open; else a run of the same program,
+/// the run that is shown, or any other. Both are null if there are not two runs.
 std::pair<RunPtr, RunPtr> runs_to_compare(const std::vector<RunPtr>& runs, const RunPtr& shown,
                                           RunPtr a, RunPtr b);
 
-/// n log n in the spans: not for the GUI thread.
+/// Takes n log n for n spans, so it must not run on the GUI thread.
 ComparisonPtr make_comparison(const RunPtr& a, const RunPtr& b);
 
-/// The model lives as long as the table.
+/// The content of one of the model's tables. The content keeps the model alive.
 TableContent difference_content(const ComparisonPtr& model, std::size_t table);
 
 }  // namespace lockstep::gui

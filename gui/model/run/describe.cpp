@@ -12,7 +12,7 @@ std::string weights_text(const WeightsRead& weights) {
          (weights.missed == 1 ? " earlier update" : " earlier updates");
 }
 
-/// Since the run began.
+/// A time as text, counted from the begin of the run.
 std::string moment(const RunView& run, SimTime t) { return text_of(t - run.lanes.begin()); }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What things are, in words: tooltips, the details panel, screen readers.
+// Describe: what spans and bubbles are, in words, for tooltips, the details panel and screen
+// readers.
 #pragma once
 
 #include <string>
@@ -9,13 +10,14 @@
 
 namespace lockstep::gui {
 
-/// Name and value: "Duration", "12.5 ms".
+/// Pairs of a name and a value: "Duration", "12.5 ms".
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 Facts facts_of(const RunView& run, SpanId span);
 Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble);
 
-/// The bubble of `rank` at `time` and its step; null: it computes then, or no step runs.
+/// The bubble of `rank` at `time`, and its step; both are null if the rank computes then, or no
+/// step runs.
 std::pair<const StepView*, const Bubble*> bubble_at(const RunView& run, Rank rank, SimTime time);
 
 /// One line: "F3 · forward of microbatch 3, stage 1 · 10 ms".
@@ -23,7 +25,7 @@ std::string summary(const RunView& run, SpanId span);
 std::string summary(const StepView& step, const Bubble& bubble);
 
 std::string text_of(SimTime time);  // "12.5 ms"
-/// Lines "name: value".
+/// The facts as lines "name: value".
 std::string text_of(const Facts& facts);
 
 }  // namespace lockstep::gui

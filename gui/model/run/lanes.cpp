@@ -80,7 +80,7 @@ std::size_t LaneSegment::longest(std::size_t from, std::size_t to) const {
       best = other;
     }
   };
-  from = (from + kFan - 1) / kFan;  // from here on counted in sixteens, then in theirs
+  from = (from + kFan - 1) / kFan;  // from here on counted in groups of 16, then of 256, …
   to = to / kFan;
   for (std::size_t k = 0;; ++k) {
     const std::size_t up = (from + kFan - 1) / kFan, down = to / kFan;

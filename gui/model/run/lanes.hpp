@@ -1,5 +1,5 @@
-// Lanes: the spans of each rank and stream, indexed so that a picture of ten million of them costs
-// what its pixels cost. Spans are never copied: a lane points into the trace.
+// Lanes: the spans of each rank and stream, indexed so that the time to draw ten million of them
+// depends on the number of pixels only. Spans are never copied; a lane points into the trace.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@
 
 namespace lockstep::gui {
 
-/// The spans of one lane in one step: ascending and disjoint. Memory beside the spans: half a byte
-/// each.
+/// The spans of one lane in one step, which are ascending and disjoint. The index takes half a byte
+/// for each span.
 class LaneSegment {
  public:
-  explicit LaneSegment(std::span<const Span> spans);  // the trace outlives the segment
+  explicit LaneSegment(std::span<const Span> spans);  // the trace must outlive the segment
   std::span<const Span> spans() const { return spans_; }
   SimTime begin() const { return spans_.front().begin; }
   SimTime end() const { return spans_.back().end; }
 
-  /// Index of the first span that ends after `t`; size if none does.
+  /// The index of the first span that ends after `t`; the number of spans if none does.
   std::size_t first_ending_after(SimTime t) const;
-  /// Index of the first span at or after `from` that begins at or after `t`. Cost: the logarithm
-  /// of the distance from `from + guess`.
+  /// The index of the first span at or after `from` that begins at or after `t`. Takes the
+  /// logarithm of the distance from `from + guess`.
   std::size_t first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const;
-  /// Index of the longest of spans [from, to), the first of equals; of more than 32 spans only the
-  /// whole sixteens among them are looked at, which costs a tenth. Requires from < to.
+  /// The index of the longest of spans [from, to), the first of equals. Of more than 32 spans only
+  /// complete groups of sixteen are looked at, which takes a tenth of the time. Requires from < to.
   std::size_t longest(std::size_t from, std::size_t to) const;
 
  private:
@@ -39,15 +39,15 @@ class LaneSegment {
     return static_cast<float>((spans_[i].end - spans_[i].begin).count());
   }
   std::span<const Span> spans_;
-  std::vector<std::vector<Longest>> levels_;  // level k: of each whole 16^(k+1) spans
+  std::vector<std::vector<Longest>> levels_;  // level k: the longest of each 16^(k+1) spans
 };
 
-/// What one stream of one rank did: one segment per traced step, in time order.
+/// What one stream of one rank did, with one segment per traced step, in time order.
 struct Lane {
-  Rank rank = 0;  // whose spans these are
+  Rank rank = 0;  // the rank whose spans these are
   int stream = 0;
   std::vector<LaneSegment> segments;
-  SimTime computing{};  // sum of its spans that compute
+  SimTime computing{};  // the total time of its spans that compute
   std::size_t count() const;
 };
 
@@ -61,14 +61,14 @@ struct StepWindow {
 class Lanes {
  public:
   Lanes() = default;
-  explicit Lanes(const Trace& trace);  // the trace outlives the lanes
+  explicit Lanes(const Trace& trace);  // the trace must outlive the lanes
   const std::vector<Lane>& all() const { return lanes_; }
-  /// Lanes of `rank`, ascending by stream; of the rank that stands for it where it has none.
+  /// The lanes of `rank`, ascending by stream; those of the rank that stands for it if it has none.
   std::span<const Lane> of_rank(Rank rank) const;
-  const Lane* find(Rank rank, int stream) const;  // null: the rank does nothing there
-  /// The lane that stands for a rank: "compute"; of a trace without such a stream, the one that
-  /// computes longest; where none computes, the one with the most spans that are not the host's.
-  /// Null: the rank has none.
+  const Lane* find(Rank rank, int stream) const;  // null if the rank does nothing on the stream
+  /// The lane that stands for a rank: that of the stream "compute"; in a trace without such a
+  /// stream, the lane that computes longest; if none computes, the one with the most spans that are
+  /// not the host's. Null if the rank has no lane.
   const Lane* main_of_rank(Rank rank) const;
   SimTime begin() const { return begin_; }  // of the first span
   SimTime end() const { return end_; }      // of the last

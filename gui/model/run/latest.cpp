@@ -56,7 +56,8 @@ void Latest::work() {
     running_.reset();
     if (stop_ || ticket->cancelled) continue;
     done_ = ticket;
-    // Queued to the owner; dropped by Qt if the owner is gone, and by apply() if it is outdated.
+    // The call is queued to the owner. Qt drops it if the owner is gone, and apply() if it is
+    // outdated.
     QMetaObject::invokeMethod(
         &owner_, [this] { apply(); }, Qt::QueuedConnection);
   }

@@ -1,4 +1,4 @@
-// Latest: work off the GUI thread of which only the newest result matters.
+// Latest: does work on another thread than the GUI's, of which only the newest result matters.
 #pragma once
 
 #include <QObject>
@@ -12,24 +12,24 @@
 
 namespace lockstep::gui {
 
-/// One worker thread. A job that is submitted cancels the running one and replaces a waiting one.
-/// A job returns what is to be done with its result; that is called on the owner's thread, through
-/// its event loop, unless a newer job has been submitted (or cancel() called) by then.
+/// Has one worker thread. A job that is submitted cancels the running job and replaces a waiting
+/// one. A job returns a function that applies its result. It is called on the owner's thread,
+/// through its event loop, unless a newer job has been submitted, or cancel() called, by then.
 class Latest {
  public:
   using Apply = std::function<void()>;
   using Job = std::function<Apply(const std::atomic<bool>& cancelled)>;
 
-  /// `owner` lives on the thread that calls submit() and outlives this object.
+  /// `owner` lives on the thread that calls submit(), and must outlive this object.
   explicit Latest(QObject& owner);
-  ~Latest();  // cancels, and waits for the running job to notice
+  ~Latest();  // cancels, and waits until the running job has ended
   Latest(const Latest&) = delete;
   Latest& operator=(const Latest&) = delete;
 
   void submit(Job job);
   void cancel();
-  bool busy() const { return busy_; }  // a job is wanted and its result not yet applied
-  static bool any_busy() { return busy_objects > 0; }  // of all there are; GUI thread only
+  bool busy() const { return busy_; }  // a job was submitted and its result is not yet applied
+  static bool any_busy() { return busy_objects > 0; }  // whether any object is; GUI thread only
 
  private:
   struct Ticket {
@@ -47,8 +47,8 @@ class Latest {
   std::condition_variable wake_;
   std::shared_ptr<Ticket> waiting_, running_, done_;
   bool stop_ = false;
-  std::uint64_t newest_ = 0;  // owner's thread only
-  bool busy_ = false;         // owner's thread only
+  std::uint64_t newest_ = 0;  // used by the owner's thread only
+  bool busy_ = false;         // used by the owner's thread only
   static inline int busy_objects = 0;
   std::thread thread_;
 };

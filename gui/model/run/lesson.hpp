@@ -1,4 +1,4 @@
-// Lesson: what a step is to show, in words: before it is played and after it.
+// Lesson: what a step is meant to show, in words for before and after it is played.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace lockstep::gui {
 
-/// The comment at the head of a scenario's text, as one paragraph; empty: there is none.
+/// The comment at the head of a scenario's text, as one paragraph; empty if there is none.
 std::string opening_words(const std::string& scenario);
 
-/// What a played step adds up to: how long it took, how much of it ranks stood still and why, the
-/// largest cause first; of a pipeline that fills and drains long, what makes that less.
+/// Sums up a step that was played: how long it took, how much of it ranks were idle and why, with
+/// the largest cause first; for a pipeline that fills and drains long, also what would shorten
+/// that.
 std::string closing_words(const StepView& step);
 
 }  // namespace lockstep::gui

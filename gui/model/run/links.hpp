@@ -1,4 +1,4 @@
-// Links: what a span waited for, what waits for it, and whom it meets.
+// Links: what a span waited for, what waits for it, and the spans of peers that it meets.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,10 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-inline constexpr std::size_t kMaxLinks = 200;  // more are a tangle, and slow to draw
-
-/// Direct neighbours of `span` in its step, the span itself on one end of each. Without a program,
-/// only whom it meets. Linear in its rank's ops. At most kMaxLinks.
+inline constexpr std::size_t kMaxLinks = 200;  // more cannot be told apart, and are slow to draw
+/// The links of `span` to its direct neighbours in its step; the span is at one end of each.
+/// Without a program there are only those to the spans that it meets. Takes time linear in the ops
+/// of its rank, and returns at most kMaxLinks.
 std::vector<Link> links_of(const RunView& run, SpanId span);
 
 }  // namespace lockstep::gui

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMs = 150;
-constexpr int kPatienceMs = 3000;  // for a process to end by itself
+constexpr int kPatienceMs = 3000;  // how long a process may take to end by itself
 
 std::string last_line(const QByteArray& text) {
   const QList<QByteArray> lines = text.trimmed().split('\n');
@@ -80,7 +80,7 @@ void LiveRun::start(const Scenario& scenario, const Way& way, int steps,
     const std::string said = last_line(process_->readAllStandardError());
     if (cancelled_) return end(State::Cancelled, "stopped");
     if (code == 0) return end(State::Finished, "finished");
-    // A failed [expect] is an answer: the run is whole.
+    // A failed [expect] is an answer; the run is complete.
     if (code == exit_code(ErrorKind::Expectation)) return end(State::Finished, said);
     end(State::Failed, said.empty() ? "it ended with exit code " + std::to_string(code) : said);
   });
@@ -127,7 +127,8 @@ void LiveRun::cancel() {
   if (state_ == State::Following) return end(State::Cancelled, "no longer followed");
   if (state_ != State::Running) return;
   cancelled_ = true;
-  // SIGINT: the run ends after its step and keeps what it has. terminate() is SIGTERM.
+  // After SIGINT, the run ends after its step and keeps what it has. QProcess::terminate() would
+  // send SIGTERM.
   ::kill(static_cast<pid_t>(process_->processId()), SIGINT);
 }
 
@@ -135,7 +136,7 @@ void LiveRun::end(State state, std::string message) {
   timer_.stop();
   state_ = state;
   message_ = std::move(message);
-  if (process_) process_.release()->deleteLater();  // may be the one that called
+  if (process_) process_.release()->deleteLater();  // later, as it may be what called this
   changed_();
 }
 

@@ -1,5 +1,6 @@
-// LiveRun: training as it happens. A run is a process of its own that writes a run folder, so that
-// runs of this application and of others are followed alike, and none can take it down.
+// LiveRun: follows training as it happens. A run is a process of its own that writes a run folder,
+// so that runs of this application and of others are followed in the same way, and none of them can
+// crash the application.
 #pragma once
 
 #include <QProcess>
@@ -22,30 +23,30 @@ class LiveRun {
   explicit LiveRun(std::function<void()> changed);
   ~LiveRun();  // ends the process that it started
 
-  /// A way to train: arguments of `lockstep run`.
+  /// A way to train, as arguments of `lockstep run`.
   struct Way {
     std::string label;
     std::string backend;
-    std::string communicator = {};  // empty: the backend chooses
+    std::string communicator = {};  // empty if the backend is to choose
   };
-  /// Those of this build: backends that compute, and all ranks on one GPU.
+  /// The ways of this build: the backends that compute, and all ranks on one GPU.
   static std::vector<Way> ways();
 
-  /// Trains `scenario` in that way for `steps`, into a new folder under `parent`. Requires
-  /// !active(). A fault of starting is state Failed.
+  /// Trains `scenario` in that way for `steps` steps, into a new folder under `parent`. Requires
+  /// !active(). If it cannot be started, the state becomes Failed.
   void start(const Scenario& scenario, const Way& way, int steps, const std::string& parent);
-  /// Follows the folder that another process writes, until its report is there. Requires !active().
+  /// Follows the folder that another process writes until its report is there. Requires !active().
   void follow(const std::string& folder);
   /// Ends the process after its step, or stops following.
   void cancel();
 
   State state() const { return state_; }
   bool active() const { return state_ == State::Running || state_ == State::Following; }
-  const std::string& folder() const { return folder_; }  // of the run
+  const std::string& folder() const { return folder_; }  // the run folder
   const std::string& message() const { return message_; }
-  int total_steps() const { return total_steps_; }  // 0: not known
+  int total_steps() const { return total_steps_; }  // 0 if not known
   const std::vector<StepMetrics>& steps() const { return steps_; }
-  /// The program that runs scenarios: beside this one, or else on the path.
+  /// The program that runs scenarios: the one beside this program, or else the one on the PATH.
   static QString runner();
 
  private:

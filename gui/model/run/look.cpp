@@ -30,7 +30,7 @@ constexpr std::array<Names, kNumLooks> kNames = {{
     {"host", "H", "host"},
 }};
 
-/// Kinds that only traces from elsewhere have.
+/// Kinds that occur in traces from elsewhere only.
 constexpr std::pair<std::string_view, Look> kForeign[] = {
     {"memcpy", Look::Copy},
     {"memset", Look::Copy},

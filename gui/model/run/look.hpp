@@ -1,4 +1,4 @@
-// Look: the class of an op that its colour, pattern and letter follow.
+// Look: the class of an op, which determines its colour, pattern and letter.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,14 @@ enum class Look : std::uint8_t {
 };
 inline constexpr int kNumLooks = static_cast<int>(Look::Host) + 1;
 
-/// Of TraceOp::kind's name; one that is not known is OtherCompute.
+/// The look of a name of TraceOp::kind; OtherCompute for one that is not known.
 Look look_of_kind(std::string_view kind);
 
-/// "F", "B", "I", "W", "R", "O", "AG", "RS", …: what stands in a box beside its colour.
+/// The letters in a box: "F", "B", "I", "W", "R", "O", "AG", "RS", ….
 std::string_view letters(Look look);
 std::string_view long_name(Look look);  // "forward", "all-gather"
 
-/// "F3", "AG L5": the letters with the microbatch of compute and the layer of a transfer.
+/// The letters with the microbatch of a computation, or the layer of a transfer: "F3", "AG L5".
 std::string label(const TraceOp& op, Look look);
 
 }  // namespace lockstep::gui

@@ -1,4 +1,4 @@
-// MemoryModel: one rank's memory in one run, ready to be drawn.
+// MemoryModel: the memory of one rank in one run, ready to be drawn.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 namespace lockstep::gui {
 
 struct MemoryModel {
-  RunPtr run;  // keeps alive what `curve` points into
+  RunPtr run;  // keeps alive what `curve` refers to
   Rank rank = 0;
   SimTime begin{}, end{};         // of the first traced step
-  MemoryCurve curve;              // no samples: the trace tells nothing of memory
+  MemoryCurve curve;              // has no samples if the trace tells nothing of memory
   std::vector<BufferLife> lives;  // empty without a program
-  std::int64_t capacity = 0;      // of the rank's share of a device; 0: not known
+  std::int64_t capacity = 0;      // of the rank's share of a device; 0 if not known
   bool empty() const { return curve.samples.empty(); }
-  /// "blocks.3 saved, microbatch 2": what a buffer is. Requires a program.
+  /// What a buffer is: "blocks.3 saved, microbatch 2". Requires a program.
   std::string describe(const BufferLife& life) const;
 };
 
-/// n log n in the buffers of the rank's step.
+/// Takes n log n for the n buffers of the rank's step.
 MemoryModel make_memory_model(RunPtr run, Rank rank);
 
 }  // namespace lockstep::gui

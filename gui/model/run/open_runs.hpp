@@ -11,19 +11,19 @@ enum class Slot { A, B };
 
 class OpenRuns {
  public:
-  /// The simulation of the document first, if there is one.
+  /// All open runs, beginning with the simulation of the document if there is one.
   const std::vector<RunPtr>& all() const { return all_; }
   void add(RunPtr run) { all_.push_back(std::move(run)); }
-  /// What to show if `run` was shown: the first that is left; null: none is.
+  /// Closes a run. Returns what to show if `run` was shown: the first run that is left, or null.
   RunPtr close(const RunPtr& run);
 
-  /// Of the document, as it was last simulated; null: none yet, or it was closed.
+  /// The last simulation of the document; null if there is none yet, or it was closed.
   const RunPtr& simulation() const { return simulation_; }
-  /// Takes the place of the simulation before it.
+  /// Replaces the simulation.
   void set_simulation(RunPtr run);
 
   RunPtr slot(Slot slot) const { return slots_[static_cast<int>(slot)]; }
-  /// Stays there when the run is closed.
+  /// Puts a run into a slot, where it stays even when it is closed.
   void store(Slot slot, RunPtr run) { slots_[static_cast<int>(slot)] = std::move(run); }
 
  private:

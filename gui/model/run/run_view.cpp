@@ -28,7 +28,8 @@ std::string stem(const std::string& path) {
 
 Outcome failed(Error error) { return {nullptr, {std::move(error)}}; }
 
-/// The folder's scenario and its program, if that is what ran; a folder without them still opens.
+/// Adds the scenario of a run folder, and its program if that is what ran. A folder without them
+/// can still be opened.
 void add_program(RunView& run, const std::string& folder) {
   LoadedScenario loaded = load_scenario((fs::path(folder) / "scenario.toml").string(), {});
   if (!loaded.ok()) {
@@ -50,7 +51,7 @@ bool lowers_alike(const Scenario& a, Scenario b) {
   return a == b;
 }
 
-/// What follows from the trace and the program: comes last, when neither moves any more.
+/// Adds what follows from the trace and the program. It comes last, when neither is moved any more.
 RunPtr finish(std::shared_ptr<RunView> run) {
   run->lanes = Lanes(run->trace);
   const Program* program = run->program ? &*run->program : nullptr;
@@ -125,14 +126,14 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->trace = std::move(ran->trace);
   run->scenario = std::move(scenario);
   run->program = std::move(*program);
-  // The report and what the views need are made side by side: neither changes the other.
+  // The report and what the views need are made at the same time; neither changes the other.
   std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
     return analyze(r->trace, *r->program, r->scenario->cluster);
   });
   finish(run);
   run->report = report.get();
   for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);
-  if (overrides.empty()) {  // what the file expects is said of the file as it stands
+  if (overrides.empty()) {  // [expect] is meant for the file without overrides
     for (const Error& error : check_expectations(*run->report, run->scenario->expect)) {
       run->notes.push_back(to_string(error));
     }

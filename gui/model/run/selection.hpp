@@ -13,11 +13,11 @@ struct TimeRange {
   bool operator==(const TimeRange&) const = default;
 };
 
-/// Of the run shown. Empty ranks: all.
+/// The selection in the run shown: a span, or an area of the timeline.
 struct Selection {
   std::optional<SpanId> span;
   std::optional<TimeRange> range;  // an area of the timeline
-  std::vector<Rank> ranks;         // of the area, ascending
+  std::vector<Rank> ranks;         // of the area, ascending; empty: all ranks
   bool operator==(const Selection&) const = default;
 };
 

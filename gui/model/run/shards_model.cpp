@@ -8,7 +8,8 @@
 namespace lockstep::gui {
 namespace {
 
-/// Elements before each parameter, in the order of the program; the last entry is the whole.
+/// The number of elements before each parameter, in the order of the program. The last entry is the
+/// number of all elements.
 std::vector<std::int64_t> starts_of(const Program& program) {
   IndexVector<ParameterId, std::int64_t> starts = {0};
   for (const Parameter& parameter : program.parameters) {
@@ -27,9 +28,9 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
   const StepGraph& step = model.run->steps.front().graph;
   const IndexVector<ParameterId, std::int64_t> starts = starts_of(program);
   model.parameters = starts.back();
-  if (model.parameters == 0) return model;  // given times: no parameters
+  if (model.parameters == 0) return model;  // the synthetic model has no parameters
   const auto whole = static_cast<double>(model.parameters);
-  // Ranks that do the same at the same time still keep different parts.
+  // Ranks that do the same at the same time still keep different parts of the states.
   const IndexVector<Rank, Rank>& same_as = model.run->trace.same_as;
   std::vector<Rank> ranks = step.ranks();
   for (const Rank rank : ranks) model.lives[rank] = buffer_lives(step, rank);
@@ -47,8 +48,8 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
       const Unit& unit = role.units[shard.unit];
       const ParameterId first = unit.parameters.front().parameter;
       const double start = static_cast<double>(starts[first]) / whole;
-      // A part of a unit that tensor parallelism splits is drawn where its turn is: the split goes
-      // through every matrix, which no straight line can show.
+      // If tensor parallelism splits a unit, the parts are drawn one after the other. In truth the
+      // split goes through every matrix, which a line cannot show.
       const double length = static_cast<double>(shard.whole) / whole / shard.parts;
       const double begin = start + length * shard.part;
       states.units.push_back({begin, begin + length});

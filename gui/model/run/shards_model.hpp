@@ -1,4 +1,5 @@
-// ShardsModel: which part of the model's states every rank keeps, and what it has gathered now.
+// ShardsModel: which part of the model's states each rank keeps, and what it has gathered at a
+// time.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 
 namespace lockstep::gui {
 
-/// What is drawn of a rank, a bar each.
+/// The kinds of states. Each rank has a bar for each of them.
 enum class StateKind { Parameters, Gradients, Optimizer };
 inline constexpr int kNumStateKinds = 3;
 constexpr BufferKind buffer_kind(StateKind kind) {
@@ -21,7 +22,7 @@ constexpr BufferKind buffer_kind(StateKind kind) {
   return kinds[kind];
 }
 
-/// A stretch of the whole model, laid out parameter after parameter: [begin, end) of 1.
+/// A stretch [begin, end) of the whole model, whose parameters lie one after the other from 0 to 1.
 struct Stretch {
   double begin = 0, end = 0;
   double size() const { return end - begin; }
@@ -30,28 +31,29 @@ struct Stretch {
 struct RankStates {
   Rank rank = 0;
   IndexArray<StateKind, std::vector<Stretch>, kNumStateKinds> owned;  // by StateKind, ascending
-  std::vector<Stretch> units;  // where each unit of the rank's role lies: what a gather brings
+  std::vector<Stretch> units;  // each unit of the rank's role, which an all-gather brings
   Rank acts_as = 0;            // the rank whose spans stand for it
 };
 
 struct ShardsModel {
-  RunPtr run;                   // null, or without a program: nothing is known of shards
-  std::int64_t parameters = 0;  // of the whole model
-  std::vector<RankStates>
-      ranks;  // ascending; of more than kMostRanks, those with spans of their own
+  RunPtr run;                   // if null, or without a program, nothing is known of shards
+  std::int64_t parameters = 0;  // elements of the whole model
+  /// By ascending rank. Of more than kMostRanks ranks, only those with spans of their own.
+  std::vector<RankStates> ranks;
   std::map<Rank, std::vector<BufferLife>> lives;  // of ranks with spans of their own
   static constexpr std::size_t kMostRanks = 64;
   bool empty() const { return ranks.empty(); }
-  /// Units that `rank` (by position in `ranks`) has whole at `t` beside what it owns.
+  /// A unit that a rank has whole for a time, beside what it owns.
   struct Gathered {
     Stretch stretch;
     bool arriving = false;  // the all-gather is under way
     std::string unit;
   };
+  /// The units that the rank at position `rank` of `ranks` has gathered at `t`.
   std::vector<Gathered> gathered(std::size_t rank, SimTime t) const;
 };
 
-/// `cancelled`: stop, the result is not wanted.
+/// Stops when `cancelled` is set, because the result is then no longer wanted.
 ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled);
 
 }  // namespace lockstep::gui

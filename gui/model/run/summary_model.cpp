@@ -30,7 +30,7 @@ Card throughput(const Report& r) {
   return unknown("Tokens/s", "it is not known how many tokens a step has");
 }
 
-/// `what`: of the flops that `fraction` counts.
+/// The card of a utilization. `what` says of which flops `fraction` is.
 Card utilization(std::string title, double fraction, Flops flops, const std::string& what) {
   if (!(flops.v > 0)) return unknown(std::move(title), "the flops of a step are not known");
   if (!(fraction > 0)) return unknown(std::move(title), "the device's peak rate is not known");
@@ -132,7 +132,7 @@ SummaryPtr make_summary(const RunPtr& run) {
     model->rows[it->second].ranks.push_back(static_cast<Rank>(r));
   }
 
-  // Arrivals are listed longest wait first, of ranks with spans of their own.
+  // Arrivals are those of ranks with spans of their own, with the longest wait first.
   struct Worst {
     SpanId span;
     SimTime waited;
@@ -192,7 +192,7 @@ std::string straggler_text(const SummaryModel& model) {
 }
 
 std::string staleness_text(const SummaryModel& model) {
-  std::map<int, std::vector<Rank>, std::greater<>> ranks;  // by updates that they miss
+  std::map<int, std::vector<Rank>, std::greater<>> ranks;  // by the number of updates they miss
   for (const RankReport& rank : model.report.ranks) {
     if (rank.weight_staleness > 0) ranks[rank.weight_staleness].push_back(rank.rank);
   }

@@ -1,4 +1,5 @@
-// SummaryModel: the numbers a run is judged by, where each rank's time goes, who holds others up.
+// SummaryModel: the numbers by which a run is judged, what each rank's time is spent on, and which
+// ranks others wait for.
 #pragma once
 
 #include <array>
@@ -16,19 +17,19 @@ namespace lockstep::gui {
 
 /// One number with its name.
 struct Card {
-  std::string title, value;  // "MFU", "41.2 %"; a number that is not known is "–"
-  std::string note;          // what it is of, or why it is not known
+  std::string title, value;  // "MFU", "41.2 %"; "–" if the number is not known
+  std::string note;          // what the number counts, or why it is not known
   bool known = true;
 };
 
-/// Disjoint parts of a rank's step, as RankCauses has them.
+/// The disjoint parts of a rank's step, as in RankCauses.
 inline constexpr int kNumTimeParts = 5;
 inline constexpr std::array<std::string_view, kNumTimeParts> kTimePartNames = {
     "Computation", "Overlapping", "Communication", "Waiting", "Other"};
 using TimeParts = std::array<Seconds, kNumTimeParts>;
 TimeParts parts_of(const RankCauses& rank);
 TimeParts mean_parts(const Report& report);  // over the ranks
-Seconds sum(const TimeParts& parts);         // the step
+Seconds sum(const TimeParts& parts);         // the length of the step
 
 /// Ranks whose steps consist of the same parts.
 struct PartsRow {
@@ -40,36 +41,36 @@ struct SummaryModel {
   RunPtr run;
   Report report;
   std::vector<Card> cards;
-  std::vector<PartsRow> rows;  // by first rank
-  /// By rank: where others wait longest for it, if anywhere.
+  std::vector<PartsRow> rows;  // sorted by their first ranks
+  /// By rank: the span for which others wait longest, if they wait for any.
   std::vector<std::optional<SpanId>> worst_arrival;
-  Seconds longest() const;  // of the rows' sums
+  Seconds longest() const;  // the largest of the rows' sums
 };
 using SummaryPtr = std::shared_ptr<const SummaryModel>;
 
-/// The run's report; of a trace from elsewhere, what spans alone can tell.
+/// The run's report; for a trace from elsewhere, one of what spans alone can tell.
 Report report_of(const RunView& run);
-/// Null scenario: not known.
+/// The cards of a report; `scenario` is null if it is not known.
 std::vector<Card> cards_of(const Report& report, const Scenario* scenario);
-/// n log n in the spans: not for the GUI thread.
+/// Takes n log n for n spans, so it must not run on the GUI thread.
 SummaryPtr make_summary(const RunPtr& run);
 
-/// "rank 3", "ranks 0–3, 8" as long as it is short, then "0, 4, … (16 ranks)".
+/// "rank 3", or "ranks 0–3, 8" if that is short, or "0, 4, … (16 ranks)".
 std::string label_of(const std::vector<Rank>& ranks);
-/// The same by the numbers that the ranks of `report` have in their job.
+/// The same, with the numbers that the ranks of `report` have in the job from which they come.
 std::string label_of(const Report& report, std::vector<Rank> ranks);
 
 /// "rank 3 comes last to 12 collectives of a step, and others wait 4 ms for it".
 std::string straggler_text(const SummaryModel& model);
 
-/// "Forward passes read old weights. Updates that they miss: 2 on rank 0, …"; empty: none.
+/// "Forward passes read old weights. Updates that they miss: 2 on rank 0, …"; empty if none do.
 std::string staleness_text(const SummaryModel& model);
 
-/// A row per rank: to how many collectives it comes last, what others wait for it, what it waits,
-/// updates that its forward passes miss (if any rank's do), and its parts. Row and rank are one
-/// number. The model lives as long as the table.
+/// A table with a row for each rank: to how many collectives it comes last, how long others wait
+/// for it, how long it waits, how many updates its forward passes miss (if those of any rank do),
+/// and its parts. The number of a row is its rank. The content keeps the model alive.
 TableContent rank_content(const SummaryPtr& model);
-/// Where a rank's row points: its worst arrival, or the rank.
+/// What the row of a rank points to: the rank's worst arrival, or else the rank.
 Selection place_of(const SummaryModel& model, Rank rank);
 
 }  // namespace lockstep::gui

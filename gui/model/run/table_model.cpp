@@ -70,7 +70,7 @@ void TableModel::sort(int column, Qt::SortOrder order) {
       sort_by(keys);
     }
   }
-  // Selected rows go where their content went.
+  // Selected rows move with their content.
   std::vector<int> place(content_.rows);
   for (std::size_t row = 0; row < content_.rows; ++row) {
     place[source(static_cast<int>(row))] = static_cast<int>(row);

@@ -1,4 +1,4 @@
-// Arrangement: what the user arranged and marked in the run shown, and in every other file.
+// Arrangement: what the user arranged and marked in the run shown and in other files.
 #pragma once
 
 #include <map>
@@ -16,26 +16,27 @@ class Arrangement {
  public:
   const LayoutChoice& layout() const { return layout_; }
   const std::vector<Mark>& marks() const { return marks_; }  // in order of time
-  /// False: nothing changed.
+  /// Returns whether anything changed.
   bool set_layout(LayoutChoice layout);
   void toggle_mark(Mark mark) { toggle(marks_, std::move(mark)); }
 
-  /// `after` is shown instead of `before`; either may be null. A new simulation of the same world
-  /// keeps what the user arranged; a file that was shown before has its own again.
+  /// What show() has changed.
   struct Changed {
-    bool world = false;  // other ranks: the layout is another
+    bool world = false;  // there are other ranks, so the layout is another
     bool marks = false;
   };
+  /// `after` is shown instead of `before`; either may be null. A new simulation of the same ranks
+  /// keeps what the user arranged; a file that was shown earlier gets its own arrangement back.
   Changed show(const RunPtr& before, const RunPtr& after);
 
-  /// By path of a file: what was arranged and marked in it, if anything. `shown` may be null.
+  /// What was arranged and marked in each file, by its path. `shown` may be null.
   ViewsByPath views(const RunPtr& shown) const;
   void set_views(ViewsByPath views) { views_ = std::move(views); }
 
  private:
   LayoutChoice layout_;
   std::vector<Mark> marks_;
-  ViewsByPath views_;  // of the files that are not shown now
+  ViewsByPath views_;  // those of files that are not shown now
 };
 
 }  // namespace lockstep::gui

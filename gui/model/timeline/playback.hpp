@@ -1,4 +1,4 @@
-// Playback: the cursor, and how it moves through the run shown.
+// Playback: the cursor, and how it moves through the run shown while that is played.
 #pragma once
 
 #include "core/base/units.hpp"
@@ -12,12 +12,13 @@ class Playback {
   /// Seconds that playing the whole run takes.
   double seconds() const { return seconds_; }
 
-  /// The run shown lasts from `begin` to `end`: the cursor stays within, at the begin if `anew`.
+  /// Says that the run shown lasts from `begin` to `end`. The cursor is kept inside, or set to the
+  /// begin if `anew`.
   void set_run(SimTime begin, SimTime end, bool anew);
-  /// The next three are for a run that is shown. False: nothing changed.
-  bool set_cursor(SimTime time);      // stays inside the run
-  bool set_playing(bool playing);     // from the begin if the cursor is at the end
-  bool advance(double user_seconds);  // while playing
+  /// The next three require that a run is shown, and return whether anything changed.
+  bool set_cursor(SimTime time);      // the cursor stays inside the run
+  bool set_playing(bool playing);     // starts at the begin if the cursor is at the end
+  bool advance(double user_seconds);  // moves the cursor while playing
   bool at_end() const { return cursor_ >= end_; }
   void set_seconds(double seconds);
 

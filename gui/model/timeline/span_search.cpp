@@ -9,8 +9,8 @@
 namespace lockstep::gui {
 namespace {
 
-/// As it is compared: in lower case, and "all_gather", as traces have it, is "all-gather", as the
-/// legend has it.
+/// A text in the form in which it is compared: in lower case, and with "all-gather", as the legend
+/// writes it, for "all_gather", as traces write it.
 std::string plain(std::string text) {
   for (char& c : text) {
     c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -18,7 +18,8 @@ std::string plain(std::string text) {
   return text;
 }
 
-/// A short word is a whole word ("F3" is not "F31"); a longer one may be part of one.
+/// Whether `text` has `word`. A short word must be a whole word ("F3" is not in "F31"); a longer
+/// one may be part of a word.
 bool has_word(const std::string& text, const std::string& word) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
     const auto inside = [&](std::size_t i) {
@@ -36,7 +37,7 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
   std::istringstream stream(plain(words));
   for (std::string word; stream >> word;) wanted.push_back(word);
   if (wanted.empty()) return;
-  // Ops of a role differ between its ranks in the rank's name only.
+  // What a search compares of an op differs between the ranks of a role in the rank's name only.
   std::map<std::pair<std::int32_t, std::vector<bool>>, IndexVector<OpId, bool>> known;
   const Trace& trace = run.trace;
   for (Rank rank = 0; rank < run.world_size(); ++rank) {

@@ -1,4 +1,4 @@
-// Searching spans: by words, and along a lane.
+// Span search: finds spans by words, and along a lane.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,17 @@
 
 namespace lockstep::gui {
 
-/// Which spans a search means. Words, all of which must be found, ignoring case, in the op's name,
-/// kind, label ("F3"), stream or rank ("rank 2"). No words: nothing matches.
+/// Which spans a search means. All words must occur, ignoring case, in the op's name, kind, label
+/// ("F3"), stream or rank ("rank 2"). Without words nothing matches.
 class SpanQuery {
  public:
   SpanQuery() = default;
   SpanQuery(const RunView& run, const std::string& words);
   bool empty() const { return op_matches_.empty(); }
   bool matches(const Span& span) const;
-  /// The next match after `from` (before it: `forward` false) by time, then by rank; the first
-  /// (last) one without `from`; none: the search has come to the end. Linear in the spans.
+  /// The next match after `from`, or before it if `forward` is false, by time and then by rank.
+  /// Without `from` it is the first, or last, match. Empty at the end of the search. Takes time
+  /// linear in the spans.
   std::optional<SpanId> next(std::optional<SpanId> from, bool forward) const;
   std::size_t count() const;
 
@@ -28,7 +29,7 @@ class SpanQuery {
   IndexVector<Rank, IndexVector<OpId, bool>> op_matches_;  // by rank, by op of its role
 };
 
-/// The span before (-1) or after (+1) on its lane, over the borders of steps.
+/// The span before (`by` -1) or after (+1) a span on its lane, also across the borders of steps.
 std::optional<SpanId> neighbour(const RunView& run, SpanId span, int by);
 
 }  // namespace lockstep::gui

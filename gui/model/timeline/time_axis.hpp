@@ -1,4 +1,4 @@
-// TimeAxis: which time lies under which pixel. A plain value, tested without a window.
+// TimeAxis: says which time lies under which pixel. It is a plain value, tested without a window.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ struct TimeAxis {
   double x_of(SimTime t) const {
     return static_cast<double>((t - begin).count()) * pixels_per_tick();
   }
-  /// Within half a pixel: x_of(time_at(x)) is x where a pixel is at least a picosecond.
+  /// The time at x. x_of(time_at(x)) is within half a pixel of x if a pixel is at least a
+  /// picosecond.
   SimTime time_at(double x) const {
     return begin + SimTime{static_cast<std::int64_t>(x / pixels_per_tick())};
   }
@@ -27,8 +28,8 @@ struct TimeAxis {
     return SimTime{static_cast<std::int64_t>(pixels / pixels_per_tick())};
   }
 
-  /// Scaled by `factor` (below 1: closer) so that what is under `x` stays there. At least
-  /// `kShortest` stays visible, at most four times `whole`.
+  /// The axis scaled by `factor` (below 1 zooms in), so that what is under `x` stays there. At
+  /// least `kShortest` and at most four times `whole` stays visible.
   TimeAxis zoomed(double factor, double x, SimTime whole) const {
     const double old_length = static_cast<double>(length().count());
     const double longest =
@@ -45,7 +46,7 @@ struct TimeAxis {
     const SimTime by = span_of(pixels);
     return {begin + by, end + by, width};
   }
-  /// All of [from, to] with a margin of two percent on either side.
+  /// An axis that shows all of [from, to], with a margin of two percent on each side.
   static TimeAxis fitting(SimTime from, SimTime to, double width) {
     const SimTime length = std::max(to - from, kShortest);
     const SimTime margin{length.count() / 50};
@@ -54,10 +55,10 @@ struct TimeAxis {
   static constexpr SimTime kShortest{1000};  // a nanosecond
 };
 
-/// "12.5 ms": `t` with as many decimals as ticks `step` apart need to differ.
+/// The text of a tick, such as "12.5 ms", with enough decimals that ticks `step` apart differ.
 std::string tick_text(SimTime t, SimTime step);
 
-/// A step of 1, 2 or 5 times a power of ten, at least `at_least`: where a ruler puts its ticks.
+/// The step between the ticks of a ruler: 1, 2 or 5 times a power of ten, and at least `at_least`.
 inline SimTime nice_step(SimTime at_least) {
   std::int64_t step = 1;
   for (;;) {

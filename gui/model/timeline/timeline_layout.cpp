@@ -25,7 +25,7 @@ bool contains(const std::string& text, const std::string& filter) {
   return filter.empty() || lower_case(text).find(lower_case(filter)) != std::string::npos;
 }
 
-/// Ranks by pipeline coordinate (-1: none), each in the order the user gave.
+/// The ranks by pipeline coordinate (-1 without a pipeline), in the user's order.
 std::map<int, std::vector<Rank>> groups_of(const RunView& run, const LayoutChoice& choice) {
   std::map<int, std::vector<Rank>> groups;
   const auto add = [&](Rank rank) {
@@ -102,7 +102,8 @@ class Layouter {
     return row;
   }
 
-  /// False: the group is folded, and its row shows what its first rank computes.
+  /// Adds the row of a group. Returns false if the group is folded; its row then shows what its
+  /// first rank computes.
   bool group_row(int pp, const std::vector<Rank>& ranks) {
     Row row;
     row.kind = Row::Kind::Group;
@@ -166,7 +167,7 @@ class Layouter {
   const RunView& run_;
   const LayoutChoice& choice_;
   const RowHeights& heights_;
-  IndexVector<Rank, int> copies_;  // by rank: ranks it stands for
+  IndexVector<Rank, int> copies_;  // by rank: how many ranks it stands for
   TimelineLayout result_;
 };
 
@@ -252,7 +253,7 @@ Gap gap_near(const RunView& run, const TimelineLayout& layout, const Row& dragge
     return coordinate(run.trace.rank_labels[row.rank], "pp");
   };
   std::vector<Gap> gaps;
-  double end = 0;  // of the last row that belongs there
+  double end = 0;  // the lower edge of the last row among them
   for (const Row& row : dragged.pinned ? layout.pinned : layout.rows) {
     const bool among =
         dragged.pinned || (row.kind != Row::Kind::Group && stage(row) == stage(dragged));

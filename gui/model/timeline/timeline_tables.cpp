@@ -38,7 +38,7 @@ TableColumn text_column(std::string title, std::function<std::string(std::size_t
 }  // namespace
 
 TimelineTable span_table(const RunPtr& run, const Selection& selection) {
-  // Everything: row and span are one number, and nothing is stored.
+  // If everything is shown, the number of a row is that of its span, and nothing is stored.
   const auto rows = std::make_shared<std::vector<std::uint32_t>>();
   const bool all = !selection.range && selection.ranks.empty();
   const auto& spans = run->trace.spans;

@@ -1,5 +1,5 @@
-// The timeline in words and numbers: its spans, its bubbles, its critical path, and what an area
-// adds up to. For keyboards, for screen readers, and for sorting.
+// Timeline tables: the timeline in words and numbers, that is, its spans, its bubbles, its critical
+// path, and the statistics of an area; for keyboards, for screen readers, and for sorting.
 #pragma once
 
 #include <optional>
@@ -11,19 +11,19 @@
 
 namespace lockstep::gui {
 
-/// A table and where its rows point.
+/// A table, and what its rows point to.
 struct TimelineTable {
   TableContent content;
   std::function<Selection(std::size_t row)> target;
 };
 
-/// What is in the selected area, or everything. The run lives as long as the table.
+/// The spans in the selected area, or all spans. Tables keep the run alive.
 TimelineTable span_table(const RunPtr& run, const Selection& selection);
 TimelineTable bubble_table(const RunPtr& run, const Selection& selection);
 TimelineTable path_table(const RunPtr& run);
 TimelineTable mark_table(const RunPtr& run, std::vector<Mark> marks);
-/// Count, total, average, percentiles of the selected area (or of the run): per kind, then per
-/// rank.
+/// Count, total, average and percentiles of the spans in the selected area, or in the run: per
+/// kind, then per rank.
 TimelineTable statistics_table(const RunPtr& run, const Selection& selection);
 
 }  // namespace lockstep::gui

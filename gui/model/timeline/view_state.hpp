@@ -18,9 +18,10 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
-/// In order of time. Adds `mark`, or takes away the one at its place.
+/// Adds `mark`, or removes the mark that is at its place. Marks are in order of time.
 void toggle(std::vector<Mark>& marks, Mark mark);
-/// The mark after `here` (or before it), once around; `here` need not be a mark. Null: none.
+/// The mark after `here`, or before it; goes round at the ends. `here` need not be a mark. Null if
+/// there are no marks.
 const Mark* next_mark(const std::vector<Mark>& marks, const Mark& here, bool forward);
 
 struct ViewState {
@@ -29,7 +30,8 @@ struct ViewState {
   bool operator==(const ViewState&) const = default;
 };
 
-/// As JSON, and back. What a file of another version lacks, or has wrong, is as it is at first.
+/// Writes a state as JSON, and reads it. What a file of another version lacks, or has wrong, gets
+/// its initial value.
 std::string to_json(const ViewState& state);
 ViewState parse_view_state(const std::string& json);
 

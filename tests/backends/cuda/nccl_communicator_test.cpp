@@ -123,8 +123,8 @@ TEST_CASE("members call the same collectives in the same order, with the element
   builder.op(OpKind::AllReduce, Stream::Reduce, 0, {full});
   builder.op(OpKind::AllGather, Stream::Gather, 0, {part, full});
   builder.op(OpKind::ReduceScatter, Stream::Reduce, 0, {full, part});
-  builder.op(OpKind::Broadcast, Stream::Tp, 0, {part});
-  builder.op(OpKind::AllToAll, Stream::Tp, 0, {full, other});
+  builder.op(OpKind::Broadcast, Stream::Layer, 0, {part});
+  builder.op(OpKind::AllToAll, Stream::Layer, 0, {full, other});
   program.roles.push_back(builder.finish({0, 1}));
   FakeNccl nccl;
   nccl.moves = false;

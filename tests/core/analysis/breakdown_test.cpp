@@ -38,8 +38,8 @@ TEST_CASE("a step is computation, overlap, communication, waiting and the rest",
 TEST_CASE("of transfers that run at once, the first has the exposed time", "[core][analysis]") {
   HandMade m = empty_world(2);
   meet(m, OpKind::AllGather, Stream::Gather, 0, {0, 0}, 4);
-  meet(m, OpKind::AllReduce, Stream::Reduce, 1, {1, 1}, 3);  // inside
-  meet(m, OpKind::ReduceScatter, Stream::Tp, 2, {2, 2}, 6);  // sticks out by 2
+  meet(m, OpKind::AllReduce, Stream::Reduce, 1, {1, 1}, 3);     // inside
+  meet(m, OpKind::ReduceScatter, Stream::Layer, 2, {2, 2}, 6);  // sticks out by 2
   sort_spans(m);
   const Breakdown b = break_down(StepGraph(m.trace, 0, &m.program));
   CHECK(b.exposed_by_kind.at("all_gather") == seconds(8));

@@ -35,7 +35,7 @@ Exchanges exchanges(const Program& program, Phase phase, int layer) {
   for (const Op& op : role.ops) {
     if (!is_collective(op.kind) || op.phase != phase || op.layer != layer) continue;
     if (program.group(op.group()).name != "cp") continue;
-    CHECK(op.stream == Stream::Tp);
+    CHECK(op.stream == Stream::Layer);
     found.emplace(op.kind, payload_bytes(program, role, op).v);
   }
   return found;
@@ -168,7 +168,7 @@ TEST_CASE("states are sharded, and gradients reduced, over slices of sequences, 
   const auto reductions = [](const Program& program) {
     std::set<std::string> found;
     for (const Op& op : program.roles[0].ops) {
-      if (is_collective(op.kind) && op.stream != Stream::Tp)
+      if (is_collective(op.kind) && op.stream != Stream::Layer)
         found.insert(std::string(to_string(op.kind)) + " " + program.group(op.group()).name);
     }
     return found;

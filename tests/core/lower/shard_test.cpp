@@ -116,6 +116,7 @@ TEST_CASE("ZeRO stages 1 and 2 scatter each gradient and gather each unit once a
       for (int k : {1, 3}) {
         Scenario s = with_stage({1, 2, 1, 1, k}, stage);
         s.model.layers = n;
+        s.strategy.accumulate_sharded_gradients = AccumulateShards::Never;
         const Program program = lowered(s);
         const Role& role = program.roles[0];
         CHECK(count(role, OpKind::ReduceScatter) == n + 2);  // + embedding and head
@@ -151,11 +152,13 @@ TEST_CASE("bytes sent per rank and step are those of the ring formulas", "[core]
   }
 }
 
-TEST_CASE("accumulation gathers twice per microbatch and scatters once", "[core][lower]") {
+TEST_CASE("accumulation of whole gradients gathers twice per microbatch and scatters once",
+          "[core][lower]") {
   const int layers = 4;
   for (int k : {1, 2, 5}) {
     Scenario s = with_stage({1, 2, 1, 1, k}, 3);
     s.strategy.fsdp_reshard_after_forward = ReshardAfterForward::Always;
+    s.strategy.accumulate_sharded_gradients = AccumulateShards::Never;
     const Program program = lowered(s);
     // Each turn between forward and backward, and back, finds its block gathered.
     CHECK(count(program.roles[0], OpKind::AllGather) == 2 * k * layers - (2 * k - 1) + 2);
@@ -172,9 +175,12 @@ TEST_CASE("accumulation in shards scatters every microbatch and keeps one unit's
         INFO("ZeRO-" << stage << ", " << d << " replicas, " << k << " microbatches");
         Scenario s = with_stage({d, 2, 1, 1, k}, stage);
         s.model.layers = layers;
+        s.strategy.accumulate_sharded_gradients = AccumulateShards::Never;
         const Program whole = lowered(s);
-        s.strategy.accumulate_sharded_gradients = true;
+        s.strategy.accumulate_sharded_gradients = AccumulateShards::Always;
         const Program sharded = lowered(s);
+        s.strategy.accumulate_sharded_gradients = AccumulateShards::Default;
+        CHECK(lowered(s) == (k > 1 ? sharded : whole));
         const Role& role = sharded.roles[0];
         CHECK(count(role, OpKind::ReduceScatter) == k * (layers + 2));
         CHECK(count(role, OpKind::AllReduce) == (d == 1 ? 0 : layers + 2));  // on the last one

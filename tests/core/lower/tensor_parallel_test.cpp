@@ -28,12 +28,12 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-/// Collectives of a role on the stream "tp", by kind, in calls of the given phase and layer.
+/// Collectives of a role on the stream "layer", by kind, in calls of the given phase and layer.
 std::map<OpKind, Traffic> traffic(const Program& program, Phase phase, int layer) {
   std::map<OpKind, Traffic> found;
   const Role& role = program.roles[0];
   for (const Op& op : role.ops) {
-    if (op.stream != Stream::Tp || op.phase != phase || op.layer != layer) continue;
+    if (op.stream != Stream::Layer || op.phase != phase || op.layer != layer) continue;
     CHECK(program.group(op.group()).name == "tp");
     Traffic& t = found[op.kind];
     ++t.count;
@@ -103,10 +103,10 @@ TEST_CASE("the gradient of the weights does not wait for the sum of dx", "[core]
   int beside = 0;
   for (std::size_t i = 0; i + 1 < role.ops.size(); ++i) {
     const Op& sum = role.ops[i];
-    if (sum.stream != Stream::Tp || sum.phase != Phase::B) continue;
+    if (sum.stream != Stream::Layer || sum.phase != Phase::B) continue;
     const Op& next = role.ops[i + 1];
     if (next.kind != OpKind::Call || next.layer != sum.layer) continue;
-    for (const OpId earlier : role.after_of(next)) CHECK(role.op(earlier).stream != Stream::Tp);
+    for (const OpId earlier : role.after_of(next)) CHECK(role.op(earlier).stream != Stream::Layer);
     ++beside;
   }
   CHECK(beside == 2 * 4 + 1);  // two in each of four blocks, one in the head

@@ -82,8 +82,9 @@ TEST_CASE("sharding by its published names", "[validation]") {
   CHECK(strategy("fsdp4").data_parallel_shard_degree == 4);
   CHECK(strategy("fsdp4").data_parallel_replicate_degree == 2);
   // FSDP scatters gradients after every pass.
-  CHECK(mapped({{"fsdp_or_zero", "fsdp"}}).strategy.accumulate_sharded_gradients);
-  CHECK(!strategy("fsdp").accumulate_sharded_gradients);  // of one pass
+  CHECK(mapped({{"fsdp_or_zero", "fsdp"}}).accumulates_shards());
+  CHECK(!mapped({{"fsdp_or_zero", "fsdp"}, {"global_batch_seqs", "16"}})
+             .accumulates_shards());  // of one pass
 }
 
 TEST_CASE("what software does always is its source's convention", "[validation]") {
@@ -161,9 +162,9 @@ TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   CHECK(reason({{"dp", "3"}}) == Unexpressed::Unsaid);
   CHECK(reason({{"model", "DeepSeek-V3"}}) == Unexpressed::NotDense);
   CHECK(reason({{"notes", "method=vocab (1F1B)"}}) == Unexpressed::VocabularyOverStages);
-  const MappedRow refused = map_row(training_row({{"pp", "8"}, {"dp", "1"}, {"layers", "6"}}));
+  const MappedRow refused = map_row(training_row({{"pp", "8"}, {"dp", "1"}, {"layers", "5"}}));
   CHECK(refused.reason == Unexpressed::Refused);
-  CHECK_THAT(refused.detail, ContainsSubstring("layer"));
+  CHECK_THAT(refused.detail, ContainsSubstring("blocks"));
 }
 
 TEST_CASE("overrides change every scenario, and what is mapped can be saved", "[validation]") {

@@ -82,7 +82,8 @@ TEST_CASE("a strategy must fit the cluster exactly up to its capacity", "[core][
   CHECK(faulty(s, "parallelism"));
 }
 
-TEST_CASE("a stage layout must give each stage a layer and use them all", "[core][spec]") {
+TEST_CASE("a stage layout uses all blocks, and only the first and last stage may have none",
+          "[core][spec]") {
   const std::string key = "parallelism.pipeline_parallel_layers_per_stage";
   Scenario s = tiny();
   s.strategy.pipeline_parallel_degree = 2;
@@ -94,8 +95,12 @@ TEST_CASE("a stage layout must give each stage a layer and use them all", "[core
   CHECK(layout({1, 3}));
   CHECK_FALSE(layout({4}));
   CHECK_FALSE(layout({2, 3}));
-  CHECK_FALSE(layout({0, 4}));
+  CHECK(layout({0, 4}));
+  CHECK(layout({4, 0}));
   CHECK_FALSE(layout({-1, 5}));
+  s.strategy.pipeline_parallel_degree = 3;
+  CHECK(layout({0, 4, 0}));
+  CHECK_FALSE(layout({2, 0, 2}));
 }
 
 TEST_CASE("the largest numbers a file can hold are faults, not overflows", "[core][spec]") {

@@ -1,0 +1,76 @@
+// What makes a scenario fit: the keys that are named do, when they are set.
+#include "core/plan/remedies.hpp"
+
+#include "backends/simulated_step.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "tests/catch.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+constexpr const char* kText = R"([model]
+architecture = "gpt2"
+layers = 12
+hidden = 2048
+heads = 16
+vocab = 50304
+[training]
+seq_len = 2048
+local_batch_size = 4
+mixed_precision_param = "bfloat16"
+[parallelism]
+data_parallel_shard_degree = 8
+zero_stage = 3
+[cluster]
+preset = "a100-80"
+[cluster.device]
+memory_gb = )";
+
+LoadedScenario loaded(const std::string& memory_gb, const std::vector<std::string>& set) {
+  return parse_scenario(kText + memory_gb, "remedies", set);
+}
+
+Scenario scenario(const std::string& memory_gb, const std::vector<std::string>& set = {}) {
+  const LoadedScenario file = loaded(memory_gb, set);
+  if (!file.ok()) FAIL(to_string(file.errors.front()));
+  return file.points.front().scenario;
+}
+
+}  // namespace
+
+TEST_CASE("each remedy fits, and its keys set in the file make the same scenario", "[core][plan]") {
+  for (const char* memory : {"8.0", "6.0", "4.0"}) {
+    INFO(memory << " GB");
+    const Scenario s = scenario(memory);
+    REQUIRE(simulated_layout(s).error().kind == ErrorKind::OutOfMemory);
+    const std::vector<Remedy> found = remedies(s, simulated_layout);
+    REQUIRE(!found.empty());
+    Seconds before;
+    for (const Remedy& remedy : found) {
+      CHECK(remedy.figures.peak_memory <= s.cluster.device.memory);
+      CHECK(before <= remedy.figures.step_time);
+      before = remedy.figures.step_time;
+      CHECK(scenario(memory, remedy.keys) == remedy.scenario);
+    }
+  }
+}
+
+TEST_CASE("a device that holds no layout has no remedy, and the text says where to go on",
+          "[core][plan]") {
+  const std::vector<Remedy> none = remedies(scenario("0.05"), simulated_layout);
+  CHECK(none.empty());
+  CHECK_THAT(remedies_text(none), ContainsSubstring("lockstep search"));
+}
+
+TEST_CASE("whole gradients of many passes are remedied by adding up shards", "[core][plan]") {
+  const std::vector<std::string> passes = {
+      "training.local_batch_size=1", "training.global_batch_size=64",
+      "activation_checkpoint.mode=full", "parallelism.accumulate_sharded_gradients=never"};
+  const Scenario s = scenario("4.0", passes);
+  REQUIRE(!simulated_layout(s).ok());
+  const std::vector<Remedy> found = remedies(s, simulated_layout);
+  REQUIRE(!found.empty());
+  CHECK(found.front().keys ==
+        std::vector<std::string>{"parallelism.accumulate_sharded_gradients=always"});
+}
