@@ -123,7 +123,7 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   const auto address = [&](const Operand& operand) -> std::byte* {
     if (!operand.present()) return nullptr;
     assert(static_cast<std::size_t>(operand.formal) < buffers.size());
-    return buffers[operand.formal] + operand.offset;
+    return buffers[static_cast<std::size_t>(operand.formal)] + operand.offset;
   };
   KernelArgs args;
   args.dims = kernel.dims.data();

@@ -22,9 +22,9 @@ struct Launcher {
 class Registry {
  public:
   Registry();
-  Launcher& operator[](KernelKind kind) { return rows_[kind]; }
+  Launcher& operator[](KernelKind kind) { return rows_[static_cast<std::size_t>(kind)]; }
   const Launcher& operator[](KernelKind kind) const {
-    return rows_[kind];
+    return rows_[static_cast<std::size_t>(kind)];
   }
   bool supports(const Kernel& kernel) const;
   std::int64_t scratch_bytes(const Kernel& kernel) const;  // without a library's workspace
@@ -58,11 +58,11 @@ void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte*
 
 template <class T>
 T* input(const KernelCall& call, int i) {
-  return reinterpret_cast<T*>(call.in[i]);
+  return reinterpret_cast<T*>(call.in[static_cast<std::size_t>(i)]);
 }
 template <class T>
 T* output(const KernelCall& call, int i) {
-  return reinterpret_cast<T*>(call.out[i]);
+  return reinterpret_cast<T*>(call.out[static_cast<std::size_t>(i)]);
 }
 /// An operand with a type of its own; an empty Ref if it is absent.
 inline Ref input_ref(const KernelCall& call, int i) {

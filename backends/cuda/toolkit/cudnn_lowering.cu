@@ -84,7 +84,7 @@ class Lowering {
 
  private:
   cudnnBackendDescriptor_t tensor(int index) const {
-    return tensors_[index];
+    return tensors_[static_cast<std::size_t>(index)];
   }
 
   cudnnBackendDescriptor_t lower_one(const Operation& operation) {

@@ -79,7 +79,7 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     }
   }
   for (int s = 0, first = 0; s < stages; ++s) {
-    const int last = s + 1 == stages ? n : ends[s] + 1;
+    const int last = s + 1 == stages ? n : ends[s];
     found.push_back({first, last});
     first = last;
   }
