@@ -13,8 +13,6 @@
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
-namespace {}  // namespace
-
 Result<std::unique_ptr<ReferenceDevice>> ReferenceDevice::create(const Program& program, Rank rank,
                                                                  RunContext& context) {
   try {
