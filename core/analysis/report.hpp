@@ -76,7 +76,7 @@ Rank number_in_job(const Report& report, std::size_t rank);
 /// What is wrong with `losses`, the first of which is that of step 1: "not finite since step 7"
 /// from the first that is NaN or infinite, "not finite from step 7 to 9" if later ones are finite
 /// again. Empty: all are finite.
-std::string losses_remark(const IndexVector<int, double>& losses);
+std::string losses_remark(const std::vector<double>& losses);
 
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
 /// take the times of the rank that stands for them.

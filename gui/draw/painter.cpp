@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -177,7 +179,7 @@ class PixelRows {
   int width_, height_;
   float scale_;
   int period_;  // period of patterns, in device pixels
-  std::array<QRgb, kNumInks> colors_;
+  IndexArray<Ink, QRgb, kNumInks> colors_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 
 DisplayList draw_legend(const std::vector<Look>& looks, QSizeF size, const TextSize& text) {
@@ -27,7 +29,7 @@ DisplayList draw_legend(const std::vector<Look>& looks, QSizeF size, const TextS
 }
 
 std::vector<Look> looks_of(const RunView& run) {
-  std::vector<bool> occurs(kNumLooks, false);
+  IndexVector<Look, bool> occurs(kNumLooks, false);
   const Trace& trace = run.trace;
   for (const TraceRole& role : trace.roles) {
     for (const TraceOp& op : role.ops) {
@@ -35,8 +37,8 @@ std::vector<Look> looks_of(const RunView& run) {
     }
   }
   std::vector<Look> looks;
-  for (int i = 0; i < kNumLooks; ++i) {
-    if (occurs[i]) looks.push_back(static_cast<Look>(i));
+  for (const Look look : occurs.ids()) {
+    if (occurs[look]) looks.push_back(look);
   }
   return looks;
 }

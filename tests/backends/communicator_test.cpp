@@ -173,7 +173,7 @@ Program collective_program(int ranks, OpKind kind, DType dtype,
 template <class T>
 std::vector<std::vector<T>> random_values(int ranks, std::int64_t n, std::mt19937& random) {
   std::uniform_real_distribution<double> mantissa(-1, 1);
-  std::vector<std::vector<T>> values(index(ranks), std::vector<T>(index(n)));
+  std::vector<std::vector<T>> values(to_size(ranks), std::vector<T>(to_size(n)));
   for (auto& row : values) {
     for (T& v : row) {
       const double value = std::ldexp(mantissa(random), int(random() % 20));
@@ -214,7 +214,7 @@ void fill(T* to, const std::vector<T>& from) {
 
 template <class T>
 bool bit_equal(const T* a, const T* b, std::int64_t n) {
-  return n == 0 || std::memcmp(a, b, index(n) * sizeof(T)) == 0;
+  return n == 0 || std::memcmp(a, b, to_size(n) * sizeof(T)) == 0;
 }
 
 template <class World, class T>

@@ -19,8 +19,6 @@ using test::Simulated;
 
 namespace {
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
 std::vector<std::string> all_files() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(scenario_file(""))) {

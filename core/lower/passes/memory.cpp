@@ -173,7 +173,7 @@ class ArenaPlanner {
 
 }  // namespace
 
-void memory(std::vector<DraftRole>& roles, P2pPosting posting) {
+void memory(IndexVector<int, DraftRole>& roles, P2pPosting posting) {
   for (DraftRole& out : roles) ArenaPlanner(out.role, posting).run();
 }
 

@@ -223,7 +223,7 @@ class HostRewriter {
 
 }  // namespace
 
-Result<void> offload(const Program& program, std::vector<DraftRole>& roles, Offload what) {
+Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what) {
   if (what == Offload::None) return {};
   for (DraftRole& out : roles) {
     if (const Result<void> done = HostRewriter(program, out).run(what); !done) return done;

@@ -44,10 +44,10 @@ void expand(Draft& draft);
 /// Which samples the ranks read, and the tables of integers that copies of the program bring.
 void input(Draft& draft);
 /// Passes that run as one take the sum of their given times, times `factor`.
-void pair(ProgramBuilder& build, std::vector<DraftRole>& roles, const Schedule& schedule,
+void pair(ProgramBuilder& build, IndexVector<int, DraftRole>& roles, const Schedule& schedule,
           double factor);
 /// What waits for messages. Error InvalidSpec: ranks would wait for each other in a circle.
-Result<void> post(const Program& program, std::vector<DraftRole>& roles, P2pPosting posting);
+Result<void> post(const Program& program, IndexVector<int, DraftRole>& roles, P2pPosting posting);
 /// Pipelines that do not drain: gradients by update, and copies of weights that are still read.
 void versions(Draft& draft);
 /// States of the optimizer, and parameters, divided over the data-parallel ranks.
@@ -61,10 +61,10 @@ void copies(Draft& draft);
 /// Norm and clipping, the update of each unit, the metrics of the step.
 void optimizer(Draft& draft);
 /// States moved to host memory, with the copies that this takes, and the update with them.
-Result<void> offload(const Program& program, std::vector<DraftRole>& roles, Offload what);
+Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what);
 /// What each op waits for on other streams, from what it reads and writes.
-void stream(const Program& program, std::vector<DraftRole>& roles);
+void stream(const Program& program, IndexVector<int, DraftRole>& roles);
 /// Lifetimes of buffers, and their places in the arenas.
-void memory(std::vector<DraftRole>& roles, P2pPosting posting);
+void memory(IndexVector<int, DraftRole>& roles, P2pPosting posting);
 
 }  // namespace lockstep

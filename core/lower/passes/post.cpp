@@ -137,7 +137,7 @@ class Rendezvous {
 
 }  // namespace
 
-Result<void> post(const Program& program, std::vector<DraftRole>& roles, P2pPosting posting) {
+Result<void> post(const Program& program, IndexVector<int, DraftRole>& roles, P2pPosting posting) {
   if (posting == P2pPosting::Async) return {};
   for (DraftRole& out : roles) add_waits(out.role, posting);
   if (posting == P2pPosting::Preposted) return {};

@@ -55,7 +55,7 @@ void order(const Program& program, Role& role) {
 
 }  // namespace
 
-void stream(const Program& program, std::vector<DraftRole>& roles) {
+void stream(const Program& program, IndexVector<int, DraftRole>& roles) {
   for (DraftRole& out : roles) order(program, out.role);
 }
 

@@ -182,13 +182,13 @@ std::vector<double> plain_losses(int num_steps) {
       std::vector<std::int32_t> x(kSeqLen), y(kSeqLen);
       (*source)->fill(step * kGlobalBatch + row, x, y);
       for (std::size_t t = 0; t < kSeqLen; ++t) {
-        const std::size_t base = index(x[t]) * kVocab;
+        const std::size_t base = to_size(x[t]) * kVocab;
         double total = 0;
         for (std::size_t c = 0; c < kVocab; ++c) total += std::exp(w[base + c]);
-        loss -= w[base + index(y[t])] - std::log(total);
+        loss -= w[base + to_size(y[t])] - std::log(total);
         for (std::size_t c = 0; c < kVocab; ++c) {
           const double p = std::exp(w[base + c]) / total;
-          g[base + c] += (p - (c == index(y[t]) ? 1 : 0)) / (kGlobalBatch * kSeqLen);
+          g[base + c] += (p - (c == to_size(y[t]) ? 1 : 0)) / (kGlobalBatch * kSeqLen);
         }
       }
     }

@@ -34,7 +34,7 @@ Numbers random_program(int ops, std::mt19937& random) {
       after.push_back({before});
       numbers.edges.emplace_back(before, i);
     }
-    role.op(OpKind::HostToDevice, kStreams[index(i) % 3], 0, {buffer}, after);
+    role.op(OpKind::HostToDevice, kStreams[to_size(i) % 3], 0, {buffer}, after);
   }
   numbers.program.roles.push_back(role.finish({0}));
   return numbers;
@@ -245,7 +245,7 @@ TEST_CASE("the arena is one allocation of the planned size, reached from the hos
     Node node(gpu, process);
     const auto device = make_device(program, gpu, node);
     CHECK(device->arena_bytes() == program.roles[0].arena.v);
-    std::vector<std::byte> bytes(index(program.roles[0].arena.v)), back(bytes.size());
+    std::vector<std::byte> bytes(to_size(program.roles[0].arena.v)), back(bytes.size());
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
     REQUIRE(device->write(0, bytes).ok());
     REQUIRE(device->fill(8, 4, 0xab).ok());

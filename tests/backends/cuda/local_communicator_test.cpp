@@ -96,7 +96,7 @@ using Floats = std::vector<float>;
 /// Values whose sum depends on the order of addition.
 std::vector<Floats> random_values(int ranks, std::int64_t n, std::mt19937& random) {
   std::uniform_real_distribution<double> mantissa(-1, 1);
-  std::vector<Floats> values(index(ranks), Floats(index(n)));
+  std::vector<Floats> values(to_size(ranks), Floats(to_size(n)));
   for (Floats& row : values) {
     for (float& v : row) {
       v = static_cast<float>(std::ldexp(mantissa(random), static_cast<int>(random() % 20)));

@@ -20,7 +20,7 @@ Program idle_program(int ops, const std::vector<Stream>& streams) {
   testing::RoleBuilder role;
   const BufferId buffer = role.buffer(BufferKind::Workspace, DType::I32, 16);
   for (int i = 0; i < ops; ++i) {
-    role.op(OpKind::HostToDevice, streams[index(i) % streams.size()], 0, {buffer});
+    role.op(OpKind::HostToDevice, streams[to_size(i) % streams.size()], 0, {buffer});
   }
   program.roles.push_back(role.finish({0}));
   return program;
@@ -47,7 +47,7 @@ TEST_CASE("streams keep their order and a wait holds one until the op has ended"
     device->begin_step({step, 0});
     std::vector<std::pair<int, int>> edges;
     for (int i = 0; i < kOps; ++i) {
-      const Stream stream = streams[index(i) % streams.size()];
+      const Stream stream = streams[to_size(i) % streams.size()];
       if (i >= 3) edges.emplace_back(i - 3, i);
       if (i > 0 && random() % 2 == 0) {
         const int dependency = static_cast<int>(random() % static_cast<unsigned>(i));

@@ -15,8 +15,6 @@
 namespace lockstep {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // Kinds of the traces below, by name, and the streams they run on.
 constexpr std::array<std::string_view, 6> kKinds = {"forward",    "backward",  "memcpy",
                                                     "all_reduce", "send_recv", "host"};
@@ -51,7 +49,7 @@ Trace empty_trace(int world) {
 
 void add(Trace& t, int step, Rank rank, int stream, std::int32_t kind, std::int64_t begin,
          std::int64_t active, std::int64_t end) {
-  const auto op = static_cast<std::int32_t>(at(stream) * kKinds.size()) + kind;
+  const auto op = static_cast<std::int32_t>(to_size(stream) * kKinds.size()) + kind;
   t.spans.push_back({rank, OpId{op}, step, SimTime{begin}, SimTime{active}, SimTime{end}});
 }
 
@@ -68,7 +66,7 @@ Trace random_trace(std::mt19937& random) {
   const auto upto = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   const int world = 1 + upto(3), steps = 1 + upto(4);
   Trace t = empty_trace(world);
-  t.instances = {std::vector<Rank>(at(world), 0)};
+  t.instances = {std::vector<Rank>(to_size(world), 0)};
   for (Rank rank = 0; rank < world; ++rank) {
     for (int stream = 0; stream < static_cast<int>(kStreams.size()); ++stream) {
       std::int64_t time = upto(200);

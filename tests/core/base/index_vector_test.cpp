@@ -1,6 +1,6 @@
 #include "core/base/index_vector.hpp"
 
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch.hpp>
 #include <string>
 
 using namespace lockstep;

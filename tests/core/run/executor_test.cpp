@@ -70,7 +70,7 @@ struct Fixture {
   Fixture() {
     for (Rank r = 0; r < 2; ++r) {
       ranks.emplace_back();
-      ranks.back().arena.resize(index(program.roles[0].arena.v));
+      ranks.back().arena.resize(to_size(program.roles[0].arena.v));
       ranks.back().metric = 3.5 + r;
     }
   }

@@ -51,7 +51,7 @@ struct Machine {
   explicit Machine(const Program& program) {
     for (Rank r = 0; r < program.mesh.world_size(); ++r) {
       ranks.emplace_back();
-      ranks.back().arena.assign(index(program.role_of(r).arena.v), std::byte{0x55});
+      ranks.back().arena.assign(to_size(program.role_of(r).arena.v), std::byte{0x55});
       devices.emplace_back(ranks.back());
       ports.push_back({r, &devices.back(), nullptr});
     }
@@ -106,7 +106,7 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
     Program program;
     program.mesh.dims = {{"dp_shard", shards}, {"tp", tp}};
     program.groups = {{"dp_shard", {0}, {}}, {"tp", {1}, {}}};
-    program.role_of_rank.assign(index(tp * shards), RoleId{0});
+    program.role_of_rank.assign(to_size(tp * shards), RoleId{0});
     program.parameters = {{"qkv", {8, 3}, InitKind::Normal, 0.5, 0, {4, 2, 2}},
                           {"wo", {2, 4}, InitKind::Normal, 0.5, 1, {4}},
                           {"norm", {3}, InitKind::Normal, 0.5},

@@ -19,8 +19,6 @@ const std::string kFolder = LOCKSTEP_SOURCE_DIR "/tests/data/kineto";
 const std::string kAllReduce =
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 const TraceOp& op_of(const Trace& t, const Span& s) {
   return t.roles[t.role_of_rank[s.rank]].ops[s.op];
 }
@@ -152,7 +150,7 @@ TEST_CASE("a collective of several ranks has one channel and number, and its siz
     numbers[s.rank].push_back(op.seq);
   }
   CHECK(numbers == std::map<Rank, std::vector<std::int32_t>>{{0, {0, 1, 2}}, {1, {0, 1, 2}}});
-  CHECK(t.instances == std::vector<std::vector<Rank>>{{0, 0}});
+  CHECK(t.instances == decltype(t.instances){{0, 0}});
 }
 
 TEST_CASE("launches and backward ops are joined to what they came from", "[core][trace][kineto]") {
