@@ -1,4 +1,5 @@
-// How fast a traced step is analysed. Argument: spans of a 1F1B pipeline over 8 stages.
+// Measures how fast a traced step is analysed. The argument is the number of spans of a 1F1B
+// pipeline over 8 stages.
 #include <benchmark/benchmark.h>
 
 #include <map>
@@ -25,7 +26,7 @@ struct Simulated {
   Trace trace;
 };
 
-/// Simulated once for all benchmarks of one size.
+/// The pipeline, which is simulated once for all benchmarks of one size.
 const Simulated& pipeline(std::int64_t spans) {
   static std::map<std::int64_t, std::unique_ptr<Simulated>> known;
   std::unique_ptr<Simulated>& entry = known[spans];
@@ -84,7 +85,7 @@ LOCKSTEP_ANALYSIS(selected, select(step, step.begin(), step.end()));
 LOCKSTEP_ANALYSIS(lives, buffer_lives(step, 0));
 LOCKSTEP_ANALYSIS(all_causes, find_causes(s.trace, &s.program));
 
-/// One frame while a step plays.
+/// Measures the caption of one frame while a step plays.
 void caption_of_a_frame(benchmark::State& state) {
   const Simulated& s = pipeline(state.range(0));
   const StepGraph step(s.trace, 0, &s.program);

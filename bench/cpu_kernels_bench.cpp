@@ -1,5 +1,5 @@
-// GEMM and the other kernels at GPT-2 124M's shapes, one thread, beside the rate of a plain loop of
-// fused multiply-adds on the same core. Argument: tokens.
+// Measures GEMM and the other kernels at GPT-2 124M's shapes on one thread, and the rate of a plain
+// loop of fused multiply-adds on the same core. The argument is the number of tokens.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ void fused_multiply_adds(benchmark::State& state) {
 }
 BENCHMARK(fused_multiply_adds)->Unit(benchmark::kMillisecond);
 
-/// Runs `kernel` with operands of its own, all 0.5 (ids: 0).
+/// Runs `kernel` with operands of its own, whose values are all 0.5, and ids 0.
 void run(benchmark::State& state, Kernel kernel) {
   std::vector<std::vector<float>> memory;
   const auto bind = [&](Operand& operand, std::int64_t elements) {

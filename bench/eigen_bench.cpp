@@ -1,5 +1,5 @@
-// Eigen's matrix products at GPT-2 124M's shapes, one thread, compiled for this machine: what
-// backends/cpu's own products (cpu_kernels_bench) must beat to be worth their lines.
+// Measures Eigen's matrix products at GPT-2 124M's shapes on one thread, compiled for this machine.
+// The products of backends/cpu (cpu_kernels_bench) must be faster to be worth their lines.
 #include <benchmark/benchmark.h>
 
 #include <Eigen/Core>
@@ -8,7 +8,8 @@ namespace {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// pass 0: forward (NT), 1: input gradient (NN), 2: weight gradient (TN).
+/// Measures a product: pass 0 is forward (NT), 1 the input gradient (NN), 2 the weight gradient
+/// (TN).
 void gemm(benchmark::State& state, Eigen::Index out, Eigen::Index in, int pass) {
   const Eigen::Index tokens = state.range(0);
   const Matrix x = Matrix::Constant(tokens, in, 0.5f);

@@ -1,5 +1,6 @@
-// How long a Kineto trace takes to open, and the memory that it takes: read alone, and with the
-// report that `lockstep report` and the application make of it. Argument: MB of JSON.
+// Measures the time and the memory that it takes to open a Kineto trace: to read it alone, and with
+// the report that `lockstep report` and the application make of it. The argument is the size of the
+// JSON in MB.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>

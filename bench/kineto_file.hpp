@@ -1,6 +1,6 @@
-// A Kineto trace to open: made from a seed, in the shape that PyTorch 2 writes: per layer the
-// host's ops and launches, the kernels with all their arguments, flows, and a collective. And the
-// memory that opening it takes.
+// Kineto file: makes a Kineto trace from a seed, in the shape that PyTorch 2 writes: for each layer
+// the host's ops and launches, the kernels with all their arguments, flows, and a collective. It
+// also measures the memory that opening the trace takes.
 #pragma once
 
 #include <algorithm>
@@ -111,8 +111,8 @@ class KinetoGenerator {
   int correlation_ = 0, seq_ = 0;
 };
 
-/// A file of that many MB (10^6) before compression; the caller removes it. Empty: it cannot be
-/// written.
+/// Writes a file of that many MB (10^6 bytes) before compression, which the caller removes. Returns
+/// its path; empty if it cannot be written.
 inline std::string kineto_file(std::int64_t megabytes, bool compress) {
   const std::string path =
       (std::filesystem::temp_directory_path() /
@@ -123,7 +123,7 @@ inline std::string kineto_file(std::int64_t megabytes, bool compress) {
   return out.commit() ? path : "";
 }
 
-/// MB; "VmHWM" is the most since reset_peak.
+/// A figure of this process's memory in MB; "VmHWM" is the peak since reset_peak().
 inline double memory_mb(std::string_view key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,6 +1,6 @@
-// How long the application takes from a Kineto trace to its first picture (read, indexed, analysed,
-// laid out and painted in software, 1600 × 900), and the memory that it takes. Argument: MB of
-// JSON.
+// Measures the time that the application takes from a Kineto trace to its first picture (which is
+// read, indexed, analysed, laid out and painted in software, 1600 × 900), and the memory that it
+// takes. The argument is the size of the JSON in MB.
 #include <benchmark/benchmark.h>
 
 #include <QCoreApplication>

@@ -1,6 +1,6 @@
-// Models at the scale that tensor parallelism is for: a scenario file to a program, and its step
-// simulated. Counters: ops of the program, one rank of each role; ops of all ranks; bytes of
-// program and timeline per op.
+// Measures models at the scale for which tensor parallelism is meant: lowering a scenario file to a
+// program, and simulating its step. Counters are the ops of the program, with one rank of each
+// role; the ops of all ranks; and the bytes of program and timeline per op.
 #include <benchmark/benchmark.h>
 
 #include <stdexcept>

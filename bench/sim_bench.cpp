@@ -1,4 +1,5 @@
-// How fast the simulator runs and how much memory program and engine take per op. Arguments: ops.
+// Measures how fast the simulator runs, and how much memory program and engine take per op. The
+// argument is the number of ops.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ std::int64_t bytes_of(const Role& role) {
       role.after.size() * sizeof(OpId) + role.args.size() * sizeof(BufferId));
 }
 
-/// Of program and engine together, per simulated op: pools, times, order and sequence numbers.
+/// The bytes of program and engine together per simulated op: lists, times, order and sequence
+/// numbers.
 double bytes_per_op(const Program& program, const sim::Timeline& timeline) {
   std::int64_t bytes = 0;
   for (const Role& role : program.roles) {
@@ -62,7 +64,7 @@ void simulate_program(benchmark::State& state, Program program, const ClusterSpe
   state.counters["bytes_per_op"] = per_op;
 }
 
-/// 1F1B over 8 stages with given latencies: a third calls, the rest messages.
+/// 1F1B over 8 stages with given latencies; a third of the ops are calls, the others messages.
 void pipeline(benchmark::State& state) {
   const int p = 8;
   const int m = static_cast<int>(state.range(0) / (6 * p - 4));
@@ -114,7 +116,7 @@ BENCHMARK(lowered_pipeline)
     ->Arg(10'000'000)
     ->Unit(benchmark::kMillisecond);
 
-/// The pipeline with two ranks for every device that runs one at a time: fluid rates.
+/// The pipeline with two ranks on every device, which runs one at full rate, so that rates change.
 void shared_devices(benchmark::State& state) {
   const int p = 8;
   const int m = static_cast<int>(state.range(0) / (6 * p - 4));

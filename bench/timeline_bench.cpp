@@ -1,6 +1,6 @@
-// Frames of the timeline: display list and pixels of 64 lanes, 1600 × 900, for 10^4 to 10^7 spans.
-// Whole: everything in sight. Zoomed: a tenth of the time, panned between frames. Open: what a new
-// trace costs before its first frame.
+// Measures frames of the timeline: display list and pixels of 64 lanes, 1600 × 900, for 10^4 to
+// 10^7 spans. `whole` shows everything; `zoomed` shows a tenth of the time, panned between frames;
+// `open` is the time that a new trace takes before its first frame.
 #include <benchmark/benchmark.h>
 
 #include <QGuiApplication>
@@ -19,7 +19,7 @@ using namespace lockstep::gui;
 
 constexpr int kRanks = 64;
 
-/// F and B of random lengths with a gap after every fourth.
+/// A trace of F and B with random lengths, and a gap after every fourth.
 Trace make_trace(std::int64_t spans) {
   Trace trace;
   trace.backend = "sim";
@@ -56,7 +56,7 @@ const RunPtr& run_of(std::int64_t spans) {
   static std::map<std::int64_t, RunPtr> runs;
   RunPtr& run = runs[spans];
   if (!run) {
-    runs = {};  // one at a time: ten million take a gigabyte
+    runs = {};  // only one is kept, because ten million spans take a gigabyte
     return runs[spans] = make_run("bench", make_trace(spans));
   }
   return run;

@@ -1,7 +1,7 @@
-// What-if latency: from a slider's change to the redrawn picture, for scenarios of 64 ranks. The
-// change goes through the session as the slider's does: parse, lower, simulate and analyse on the
-// worker, then the views take the run and paint, in software. `timeline`: the timeline alone, 1600
-// × 600. `window`: the whole window, 1600 × 900, every view included.
+// Measures the time from a slider's change to the redrawn picture, for scenarios of 64 ranks. The
+// change goes through the session as a slider's does: the worker parses, lowers, simulates and
+// analyses, then the views take the run and paint in software. `timeline` is the timeline alone,
+// 1600 × 600; `window` is the whole window, 1600 × 900, with every view.
 #include <benchmark/benchmark.h>
 
 #include <QCoreApplication>
@@ -22,8 +22,8 @@ void wait_until_idle(const Session& session) {
   }
 }
 
-/// What is dragged. Bandwidth: ranks that do the same are simulated once. Straggler: each of the 64
-/// ranks is its own.
+/// The slider that is dragged. With Bandwidth, ranks that do the same are simulated once; with
+/// Straggler, each of the 64 ranks is.
 enum class Slider { Bandwidth, Straggler };
 
 void drag(benchmark::State& state, Session& session, QWidget& widget, Slider slider,
@@ -54,7 +54,8 @@ void timeline(benchmark::State& state, Slider slider) {
   drag(state, session, view, slider, [&] { wait_until_idle(session); });
 }
 
-/// Until the run is there; panels that think for longer (the form, the summary) follow.
+/// Measures until the run is there. Panels that compute for longer (the form, the summary) follow
+/// later.
 void window(benchmark::State& state, Slider slider) {
   Session session;
   MainWindow window(session);

@@ -1,4 +1,4 @@
-// main() of the benchmarks that show widgets: they are painted in software.
+// main() of the benchmarks that show widgets, which are painted in software.
 #include <benchmark/benchmark.h>
 
 #include <QApplication>

@@ -281,8 +281,7 @@ class Parser {
         ->capture_default_str();
     sub->add_option("--ranks", collective_.ranks, "ranks, the first of the nodes' (default: all)")
         ->check(CLI::Range(2, 10000000));
-    sub->add_flag("--all-sizes", collective_.all_sizes,
-                  "8 B to 8 GiB, doubling, as nccl-tests does");
+    sub->add_flag("--sweep", collective_.sweep, "8 B to 8 GiB, doubling, as nccl-tests does");
     sub->add_flag("--json", collective_.json, "print JSON instead of a table");
     sub->final_callback(
         [this] { command_ = [this] { return collective_command(collective_, console_); }; });

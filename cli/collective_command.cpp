@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kLeastSize = 8;                        // of --all-sizes; -b 8 of nccl-tests
+constexpr std::int64_t kLeastSize = 8;                        // of --sweep; -b 8 of nccl-tests
 constexpr std::int64_t kLargestSize = std::int64_t{8} << 30;  // -e 8G of nccl-tests
 
 /// Parses "256MiB", "64KB" or "4096". Units with an i are powers of 1,024, those without of 1,000.
@@ -91,7 +91,7 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
                                      ranks, cluster->nodes, cluster->name, cluster->capacity())));
   }
   std::vector<Bytes> sizes;
-  if (arguments.all_sizes) {
+  if (arguments.sweep) {
     for (std::int64_t size = kLeastSize; size <= kLargestSize; size *= 2) sizes.push_back({size});
   } else {
     const Result<Bytes> size = parse_bytes(arguments.bytes);
@@ -100,16 +100,23 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
   }
 
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  TextTable table({"size", "time (us)", "algbw (GB/s)", "busbw (GB/s)"}, 0);
+  TextTable table({"size", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "algorithm", "protocol"},
+                  0);
   CollectiveEstimate last;
   for (const Bytes size : sizes) {
     last = estimate_collective(*cluster, *kind, size, ranks);
     table.add({size_text(size), fmt::format("{:.2f}", last.time.v * 1e6),
-               rate_text(last.algorithm_bandwidth), rate_text(last.bus_bandwidth)});
+               rate_text(last.algorithm_bandwidth), rate_text(last.bus_bandwidth),
+               std::string(to_string(last.chosen.algorithm)),
+               std::string(to_string(last.chosen.protocol))});
     json.push_back({{"bytes", size.v},
                     {"time_s", last.time.v},
                     {"algbw_bytes_per_s", last.algorithm_bandwidth.v},
                     {"busbw_bytes_per_s", last.bus_bandwidth.v},
+                    {"algorithm", to_string(last.chosen.algorithm)},
+                    {"protocol", to_string(last.chosen.protocol)},
+                    {"latency_s", last.chosen.time.latency.v},
+                    {"library_estimate_s", last.chosen.estimate.v},
                     {"formula", last.formula},
                     {"over", last.over},
                     {"link_bytes_per_s", last.link.bandwidth.v},
@@ -122,9 +129,12 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
   console.out << fmt::format("{} of {} ranks on {} {} of {}\n", arguments.kind, ranks,
                              cluster->nodes, cluster->nodes == 1 ? "node" : "nodes",
                              cluster->device.name)
-              << fmt::format("{}, n = {}, α = {}, B = {} GB/s ({})\n\n", last.formula, ranks,
-                             time_text(last.link.latency), rate_text(last.link.bandwidth),
-                             last.over)
+              << (cluster->network.library == CollectiveLibrary::Ring
+                      ? fmt::format("{}, n = {}, α = {}, B = {} GB/s ({})\n\n", last.formula, ranks,
+                                    time_text(last.link.latency), rate_text(last.link.bandwidth),
+                                    last.over)
+                      : fmt::format("as NCCL chooses; {} of {} GB/s\n\n", last.over,
+                                    rate_text(last.link.bandwidth)))
               << table.text();
   return 0;
 }

@@ -86,7 +86,7 @@ int validate_command(const ValidateArguments& arguments, const Console& console)
 struct CollectiveArguments {
   std::string kind = "all_reduce", bytes = "256MiB", cluster = "h100";
   int nodes = 1, ranks = 0;  // ranks 0: all ranks of the nodes
-  bool all_sizes = false, json = false;
+  bool sweep = false, json = false;
 };
 int collective_command(const CollectiveArguments& arguments, const Console& console);
 

@@ -203,6 +203,11 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
   const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
   summary.add("exposed comm", time_text(r.exposed_comm),
               percent_text(share) + " of the step, mean over ranks");
+  if (r.slowed_compute.v > 0) {
+    summary.add("slowed compute", time_text(r.slowed_compute),
+                percent_text(r.slowed_compute.v / r.step_time.v) +
+                    " of the step: kernels beside communication, mean over ranks");
+  }
   if (const RankReport* rank = fullest(r);
       rank != nullptr && (scenario != nullptr || rank->peak_memory.v > 0)) {
     summary.add("peak memory", bytes_text(rank->peak_memory), memory_by_kind(*rank));

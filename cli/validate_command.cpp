@@ -66,7 +66,7 @@ int validate_collectives(const ValidateArguments& arguments, const CsvTable& tab
     for (const ValidatedCollective& r : rows) {
       if (!r.error()) continue;
       points.push_back({r.row.hw.substr(0, r.row.hw.find(' ')), r.row.name(), *r.row.time_ms,
-                        r.estimate->time.v * 1e3});
+                        r.simulated().v * 1e3});
     }
     const Result<void> written = write_file(arguments.svg, plot_svg(points, "time", "ms"));
     if (!written) return report_error(console, written.error());

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "core/format/format.hpp"
 
@@ -108,7 +110,16 @@ Cells class_cells(const CollectiveClass& c) {
           fmt::format("{:.0f} %", 100 * c.time.within_10)};
 }
 
-const Cells kClassHeading = {"message", "rows", "median", "90th %ile", "bias", "within 10 %"};
+Cells class_heading(const std::string& of) {
+  return {of, "rows", "median", "90th %ile", "bias", "within 10 %"};
+}
+
+using Classes = std::vector<CollectiveClass>;
+std::array<std::pair<const char*, Classes>, 3> all_classes(
+    const std::vector<ValidatedCollective>& rows) {
+  return {
+      {{"message", by_size(rows)}, {"collective", by_kind(rows)}, {"machine", by_machine(rows)}}};
+}
 
 std::string unexpressed_collectives(const std::vector<ValidatedCollective>& rows) {
   std::vector<std::pair<std::string, int>> reasons;
@@ -174,27 +185,34 @@ std::string validation_markdown(const ValidationSummary& summary) {
 std::string collectives_text(const std::vector<ValidatedCollective>& rows, bool with_rows) {
   std::string text;
   if (with_rows) {
-    TextTable table({"collective", "size", "measured", "simulated", "error"}, 1);
+    TextTable table({"collective", "size", "measured", "simulated", "error", "by"}, 1);
     for (const ValidatedCollective& r : rows) {
       const auto size = r.row.payload ? bytes_text(*r.row.payload) : "";
       if (!r.estimate) {
-        table.add({r.row.name(), size, "", "", r.reason});
+        table.add({r.row.name(), size, "", "", "", r.reason});
         continue;
       }
-      table.add({r.row.name(), size, time_text({*r.row.time_ms * 1e-3}),
-                 time_text(r.estimate->time), signed_share(*r.error())});
+      table.add({r.row.name(), size, time_text({*r.row.time_ms * 1e-3}), time_text(r.simulated()),
+                 signed_share(*r.error()), r.estimate->formula});
     }
     text += table.text() + "\n";
   }
-  TextTable table(kClassHeading);
-  for (const CollectiveClass& c : by_size(rows)) table.add(class_cells(c));
-  return text + table.text() + "\n" + unexpressed_collectives(rows);
+  for (const auto& [name, classes] : all_classes(rows)) {
+    TextTable table(class_heading(name));
+    for (const CollectiveClass& c : classes) table.add(class_cells(c));
+    text += table.text() + "\n";
+  }
+  return text + unexpressed_collectives(rows);
 }
 
 std::string collectives_markdown(const std::vector<ValidatedCollective>& rows) {
-  std::string text = markdown_row(kClassHeading) + "|---|--:|--:|--:|--:|--:|\n";
-  for (const CollectiveClass& c : by_size(rows)) text += markdown_row(class_cells(c));
-  return text + "\n" + unexpressed_collectives(rows);
+  std::string text;
+  for (const auto& [name, classes] : all_classes(rows)) {
+    text += markdown_row(class_heading(name)) + "|---|--:|--:|--:|--:|--:|\n";
+    for (const CollectiveClass& c : classes) text += markdown_row(class_cells(c));
+    text += "\n";
+  }
+  return text + unexpressed_collectives(rows);
 }
 
 }  // namespace lockstep

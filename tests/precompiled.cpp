@@ -1,1 +1,1 @@
-// Nothing: the target whose precompiled header the tests share needs a source.
+// This file is empty. The target whose precompiled header the tests share needs a source.

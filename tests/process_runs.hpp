@@ -1,4 +1,4 @@
-// Runs of the program in processes of their own: what they train and what they wrote.
+// Process runs: runs of the program in processes of their own: what they train and what they write.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -28,7 +28,7 @@ interval = 3
   return path;
 }
 
-/// step, loss and norm of every line of metrics.jsonl, as they are written.
+/// The step, loss and norm of every line of metrics.jsonl, as they are written there.
 inline std::string metrics(const std::string& run) {
   std::istringstream lines(read_bytes(run + "/metrics.jsonl"));
   std::string text;

@@ -1,4 +1,4 @@
-// A folder of one test, gone when the test ends.
+// TemporaryFolder: a folder for one test, which is removed when the test ends.
 #pragma once
 
 #include <stdlib.h>

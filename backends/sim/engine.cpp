@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "backends/sim/collective_durations.hpp"
+#include "backends/sim/engine_state.hpp"
 #include "backends/sim/event_heap.hpp"
 #include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
@@ -12,48 +14,6 @@
 
 namespace lockstep::sim {
 namespace {
-
-constexpr std::uint32_t kNone = ~std::uint32_t{0};
-
-/// One stream of one simulated rank.
-struct Cell {
-  const std::uint32_t* order = nullptr;  // op ids of the stream
-  std::uint32_t count = 0;
-  std::uint32_t front = 0;       // the op that is next or running
-  std::uint32_t arrived = 0;     // receives only: messages [arrived, front) are under way
-  std::uint32_t rank = 0;        // simulated rank
-  std::uint32_t next = kNone;    // in a collective: the member that came before this one
-  std::uint32_t leader = kNone;  // when active: the cell that owns the activity's event
-  enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
-  std::int64_t last_arrival = 0;  // receives only: when the newest message under way arrives
-};
-
-/// Progress of a running op whose rate can change.
-struct Activity {
-  double remaining = 0;  // in ps at rate 1
-  double rate = 1;
-  std::int64_t since = 0;  // the time to which `remaining` refers
-  std::uint32_t version = 0;
-};
-
-struct SimRank {
-  const Role* role = nullptr;
-  const RolePlan* plan = nullptr;
-  const std::int64_t* duration = nullptr;  // by function
-  OpTiming* times = nullptr;               // by op; end < 0 while the op has not ended
-  std::int32_t waits_for[16];              // by stream: the op of this rank its front op waits for
-  Rank rank = 0;
-  std::uint32_t device = 0;
-  int running_calls = 0;
-  int running_transfers = 0;
-};
-
-/// A collective that not all members have reached.
-struct Meeting {
-  std::int32_t seq = 0;
-  std::uint32_t arrivals = 0;
-  std::uint32_t last = kNone;  // the newest arrival; Cell::next leads to the others
-};
 
 class Engine {
  public:
@@ -66,7 +26,10 @@ class Engine {
         meetings_(plan.instances.size()),
         num_pp_(to_size(program.mesh.size_of("pp"))),
         overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
-        fluid_(plan.crowded_devices || overlap_ > 1) {
+        fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
+        shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
+                plan.shared_ports ? plan.folding.representatives.size() * kNumStreams : 0),
+        durations_(cluster, plan.instances) {
     set_up(timeline);
   }
 
@@ -96,6 +59,11 @@ class Engine {
   }
 
   std::int64_t makespan() const { return makespan_; }
+  std::vector<SimTime> slowed() const {
+    std::vector<SimTime> times;
+    for (const SimRank& r : ranks_) times.emplace_back(r.slowed);
+    return times;
+  }
 
  private:
   void set_up(Timeline& timeline) {
@@ -188,16 +156,12 @@ class Engine {
     if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
     *meeting = open.back();
     open.pop_back();
-    start(c, collective_duration(ranks_[cell.rank], op, plan_.instances[instance]));
+    start(c, collective_duration(ranks_[cell.rank], op, instance));
   }
 
-  std::int64_t collective_duration(const SimRank& r, const Op& op,
-                                   const GroupInstance& instance) const {
+  std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t instance) {
     if (what_if_.ideal_network) return 0;
-    const Bytes full = payload_bytes(program_, *r.role, op);
-    return to_sim_time(
-               collective_time(op.kind, full, instance.size, instance.links.of(op.kind)).total())
-        .count();
+    return durations_.of(instance, op.kind, payload_bytes(program_, *r.role, op));
   }
 
   /// A message starts when the other end of it is at the front of the peer's opposite stream.
@@ -246,9 +210,12 @@ class Engine {
       return;
     }
     Activity& activity = activities_[leader];
+    activity.started = now_;
+    activity.work = duration;
     activity.remaining = static_cast<double>(duration);
     activity.since = now_;
     activity.rate = 0;  // retime() sets it, together with the event
+    use_ports(leader);
     count(leader, 1);
     retime(leader);
   }
@@ -259,8 +226,13 @@ class Engine {
       activities_[leader].rate = 0;
       ++activities_[leader].version;
       count(leader, -1);
+      if (plan_.shared_ports) retime_all(shares_.remove(leader));
     }
     const OpKind kind = front_op(cells_[leader]).kind;
+    if (fluid_ && kind == OpKind::Call && !plan_.crowded_devices) {
+      const Activity& activity = activities_[leader];
+      ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
+    }
     if (kind == OpKind::Send) {
       const std::int64_t latency = message_time(cells_[leader]).first;
       const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
@@ -351,6 +323,27 @@ class Engine {
     }
   }
 
+  void use_ports(std::uint32_t leader) {
+    const Op& op = front_op(cells_[leader]);
+    if (!plan_.shared_ports || op.kind == OpKind::Call || is_copy(op.kind)) return;
+    const std::uint32_t from = cells_[leader].rank;
+    if (is_p2p(op.kind)) {
+      const std::uint32_t to = cells_[cells_[leader].next].rank;
+      const bool near = same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
+      retime_all(shares_.add(leader, {port_of(from, near, true), port_of(to, near, false)}));
+      return;
+    }
+    const std::uint32_t instance =
+        plan_.instance_of[from * program_.groups.size() + static_cast<std::size_t>(op.target)];
+    retime_all(shares_.add(leader, plan_.instances[instance].ports));
+  }
+
+  void retime_all(const std::vector<std::uint32_t>& leaders) {
+    for (const std::uint32_t c : leaders) {
+      if (cells_[c].state == Cell::Active) retime(c);
+    }
+  }
+
   void retime_calls(const SimRank& r) {
     retime_if(r, [](OpKind kind) { return kind == OpKind::Call; });
   }
@@ -379,10 +372,11 @@ class Engine {
               : 1.0;
       return r.running_transfers > 0 ? share / overlap_ : share;
     }
+    const double share = plan_.shared_ports ? shares_.share(leader) : 1.0;
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-      if (ranks_[cells_[c].rank].running_calls > 0) return 1 / overlap_;
+      if (ranks_[cells_[c].rank].running_calls > 0) return share / overlap_;
     }
-    return 1;
+    return share;
   }
 
   void retime(std::uint32_t leader) {
@@ -440,26 +434,14 @@ class Engine {
   std::size_t num_pp_;
   double overlap_;
   bool fluid_;
+  PortShares shares_;  // by leader
+  CollectiveDurations durations_;
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
   std::int64_t unfinished_ = 0;
 };
 
 }  // namespace
-
-IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId, OpTiming>& times) {
-  IndexVector<OpId, SimTime> begin(role.ops.size());
-  SimTime stream_end[kNumStreams] = {};
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    SimTime& previous_end = stream_end[static_cast<int>(role.ops[i].stream)];
-    begin[i] = previous_end;
-    for (const OpId dependency : role.after_of(role.ops[i])) {
-      begin[i] = std::max(begin[i], times[dependency].end);
-    }
-    previous_end = times[i].end;
-  }
-  return begin;
-}
 
 Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
                           const WhatIfSpec& what_if, const EngineOptions& options) {
@@ -472,6 +454,7 @@ Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
   Engine engine(program, changed, what_if, *plan, timeline);
   if (const Result<void> ran = engine.run(); !ran) return ran.error();
   timeline.makespan = SimTime{engine.makespan()};
+  timeline.slowed = engine.slowed();
   return timeline;
 }
 

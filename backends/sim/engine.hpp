@@ -24,8 +24,10 @@ struct Timeline {
   std::vector<Rank> ranks;                         // the simulated ranks, ascending
   IndexVector<Rank, Rank> same_as;                 // by rank: the simulated rank that stands for it
   std::vector<IndexVector<OpId, OpTiming>> times;  // by position in `ranks`, then by op
-  SimTime makespan{};                              // the end of the op that ends last
-  std::int64_t num_ops = 0;                        // of all simulated ranks together
+  std::vector<SimTime> slowed;  // by position in `ranks`: how much longer its calls
+                                // took because of transfers beside them
+  SimTime makespan{};           // the end of the op that ends last
+  std::int64_t num_ops = 0;     // of all simulated ranks together
 };
 
 struct EngineOptions {
@@ -42,11 +44,13 @@ IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId,
 ///   on one device, whether of one rank's streams or of several ranks, each progresses at
 ///   concurrent_ranks / running. Given times (program.p2p_latency is set) hold whatever shares the
 ///   device.
-/// - A collective is active when all members are ready, and then takes latency + transfer over the
-///   slowest link. Collectives of a group are matched by their sequence number in op order.
+/// - A collective is active when all members are ready, and then takes its collective_time().
+///   Collectives of a group are matched by their sequence number in op order.
 /// - A message is active when both sides are ready. It occupies both streams for the transfer and
 ///   arrives the latency later, in order, so that latencies of consecutive messages overlap.
 ///   program.p2p_latency, where set, is the latency; the transfer then takes no time.
+/// - With NCCL a rank has four ports: into and out of its device, inside the node and to the
+///   network. Transfers that use a port at one time divide it by max-min fairness (PortShares).
 /// - A host copy takes bytes / host_bandwidth.
 /// - Calls of a rank that takes part in a running collective or message progress at
 ///   1/overlap_slowdown (DeviceSpec), and so does a transfer of which a rank runs a call. Latencies

@@ -1,6 +1,7 @@
 #include "backends/sim/folding.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <unordered_map>
 #include <unordered_set>
@@ -79,8 +80,11 @@ Colours refined(const Program& program, const ClusterSpec& cluster,
     }
     for (const int coordinate : role.peers) {
       const Rank peer = program.mesh.with_coordinate(rank, pp, coordinate);
-      const bool near = link_between(cluster, rank, peer) == cluster.intra_node;
-      result[rank] = joined(result[rank], joined(colours[peer], near ? 1 : 0));
+      const LinkSpec link = link_between(cluster, rank, peer);
+      const std::uint64_t figures = joined(std::bit_cast<std::uint64_t>(link.bandwidth.v),
+                                           std::bit_cast<std::uint64_t>(link.latency.v));
+      const std::uint64_t near = same_node(cluster, rank, peer) ? 1 : 0;
+      result[rank] = joined(result[rank], joined(colours[peer], joined(figures, near)));
     }
   }
   return result;

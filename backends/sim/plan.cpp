@@ -86,6 +86,17 @@ IndexVector<Rank, std::uint32_t> simulated_index(const Folding& folding) {
   return index;
 }
 
+std::vector<Port> ports_of(const GroupLinks& links, const std::vector<std::uint32_t>& ranks) {
+  std::vector<Port> ports;
+  for (const std::uint32_t rank : ranks) {
+    for (const bool out : {false, true}) {
+      if (links.per_node > 1) ports.push_back(port_of(rank, true, out));
+      if (links.nodes > 1) ports.push_back(port_of(rank, false, out));
+    }
+  }
+  return ports;
+}
+
 void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& plan) {
   const Mesh& mesh = program.mesh;
   const IndexVector<Rank, std::uint32_t> index = simulated_index(plan.folding);
@@ -106,8 +117,10 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
       const auto [it, inserted] = known.try_emplace(
           {g.v, simulated.front()}, static_cast<std::uint32_t>(plan.instances.size()));
       if (inserted) {
+        const GroupLinks links = group_links(cluster, ranks);
         plan.instances.push_back({static_cast<std::uint32_t>(simulated.size()),
-                                  static_cast<int>(ranks.size()), group_links(cluster, ranks)});
+                                  static_cast<int>(ranks.size()), links,
+                                  ports_of(links, simulated)});
       }
       plan.instance_of[i * num_groups + to_size(g)] = it->second;
     }
@@ -137,6 +150,8 @@ int computing_streams(const Program& program) {
 ClusterSpec apply(const WhatIfSpec& what_if, ClusterSpec cluster) {
   cluster.intra_node.bandwidth.v *= what_if.bandwidth_factor;
   cluster.inter_node.bandwidth.v *= what_if.bandwidth_factor;
+  cluster.network.in_switch_reduction.v *= what_if.bandwidth_factor;
+  cluster.network.low_latency.v *= what_if.bandwidth_factor;
   return cluster;
 }
 
@@ -151,7 +166,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   }
   const DeviceSpec host = host_of(cluster.device);
   for (const Function& function : program.functions) {
-    const Seconds time = function_time(function, cluster.device);
+    const Seconds time = function_time(function, cluster.device, cluster.framework);
     plan.duration.push_back(to_sim_time(time).count());
     plan.slow_duration.push_back(to_sim_time(what_if.straggler_slowdown * time).count());
     plan.host_duration.push_back(to_sim_time(function_time(function, host)).count());
@@ -165,6 +180,8 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
       program.p2p_latency.v < 0 &&
       ranks * computing_streams(program) > std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
+  plan.shared_ports = cluster.network.library == CollectiveLibrary::Nccl &&
+                      program.p2p_latency.v < 0 && !what_if.ideal_network;
   if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
     plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
   } else {

@@ -7,7 +7,8 @@
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/collective.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep::sim {
@@ -26,6 +27,7 @@ struct GroupInstance {
   std::uint32_t arrivals = 0;  // how many members are simulated, and must arrive
   int size = 0;                // how many members there are
   GroupLinks links;
+  std::vector<Port> ports;  // of the simulated members, that its transfers use
 };
 
 struct Plan {
@@ -40,6 +42,7 @@ struct Plan {
   IndexVector<FunctionId, std::int64_t> host_duration;  // by function, if the host computes it
   bool crowded_devices = false;  // a device may have more calls than run at full rate
   bool shared_devices = false;   // and these are of several ranks
+  bool shared_ports = false;     // transfers at one time divide the ports of a rank
 };
 
 /// The cluster as `what_if` changes it, with the bandwidth of its links scaled.

@@ -1,5 +1,6 @@
 #include "backends/sim/sim_backend.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -38,6 +39,15 @@ Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& clu
   for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
     const Rank rank = timeline->ranks[i];
     add_spans(trace, rank, program.role_of(rank), timeline->times[i]);
+  }
+  for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
+    if (timeline->slowed[i] > SimTime{}) trace.slowed.resize(trace.same_as.size());
+  }
+  for (std::size_t r = 0; r < trace.slowed.size(); ++r) {
+    const auto at =
+        std::lower_bound(timeline->ranks.begin(), timeline->ranks.end(), trace.same_as[r]);
+    trace.slowed[r] =
+        timeline->slowed[static_cast<std::size_t>(at - timeline->ranks.begin())].count();
   }
   add_memory_samples(trace, program);
   return result;

@@ -275,6 +275,9 @@ class Analyzer {
       return b > SimTime{} ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0.0;
     };
     report_.exposed_comm = (1.0 / world) * mean(exposed);
+    SimTime slowed{};
+    for (const std::int64_t of_rank : trace_.slowed) slowed += SimTime{of_rank};
+    report_.slowed_compute = (1.0 / world) * mean(slowed);
     report_.bubble_fraction = ratio(bubble, report_.world_size * makespan);
     report_.bubble_over_ideal = ratio(makespan - busiest, busiest);
   }

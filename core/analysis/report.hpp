@@ -63,6 +63,9 @@ struct Report {
   /// (makespan - busy) / busy of the busiest rank: the convention of Megatron-LM's papers.
   double bubble_over_ideal = 0;
   Seconds exposed_comm;  // mean over ranks
+  /// What computation took longer because of communication beside it, mean over ranks; of the
+  /// simulator, 0 otherwise. A part of compute, not beside it.
+  Seconds slowed_compute;
   IndexVector<Rank, RankReport> ranks;
   std::map<std::string, KindTime> kinds;  // by TraceOp::kind
   Causes causes;

@@ -7,6 +7,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/units.hpp"
+#include "core/cluster/framework.hpp"
 
 namespace lockstep {
 
@@ -38,7 +39,11 @@ struct DeviceSpec {
   Bytes memory;                     // capacity; 0: unknown, and no limit
   std::vector<PeakRate> peaks;      // dense peak, matrix units included, per compute unit
   BytesPerSecond memory_bandwidth;  // per compute unit
+  FlopsPerSecond fp8_rate;          // dense peak of 8-bit products; 0: there are none
   Seconds launch_overhead;          // fixed cost of one kernel
+  double compute_capability = 0;    // NVIDIA's number of the generation; 0: another maker's
+  int compute_units = 0;            // streaming multiprocessors; 0: products by their curve
+  double matmul_efficiency = 1;     // part of the peak that large products reach in a run
   /// How many ranks compute at full rate together: compute units, such as the cores of a CPU. More
   /// ranks share the device's throughput fairly.
   int concurrent_ranks = 1;
@@ -53,12 +58,35 @@ struct DeviceSpec {
   bool operator==(const DeviceSpec&) const = default;
 };
 
-/// A link as one rank sees it. A transfer takes the latency plus its bytes over the bandwidth (the
-/// alpha-beta model).
+/// A link as one rank sees it.
 struct LinkSpec {
-  BytesPerSecond bandwidth;  // one direction
-  Seconds latency;
+  BytesPerSecond bandwidth;  // one direction, as rings reach it
+  Seconds latency;           // of a step; with NCCL what the link adds to NCCL's own latencies
   bool operator==(const LinkSpec&) const = default;
+};
+
+/// What carries out collectives. Ring: rings of steps that take latency + bytes / bandwidth, and
+/// transfers that do not disturb each other. Nccl: the algorithm and protocol that NCCL chooses,
+/// and transfers that share ports.
+enum class CollectiveLibrary { Ring, Nccl };
+enum class NodeLink { Nvlink, Pcie };
+
+/// How devices and nodes are connected, beside the two links' own figures.
+struct NetworkSpec {
+  CollectiveLibrary library = CollectiveLibrary::Ring;
+  NodeLink node_link = NodeLink::Nvlink;
+  bool switched = true;  // a device has all of its bandwidth to any other of the node; false: links
+                         // to each of the others
+  BytesPerSecond in_switch_reduction;  // all-reduce by the node's switch (NVLS): bytes of the
+                                       // buffer per second; 0: the switch cannot
+  BytesPerSecond low_latency{87.7e9};  // most that rings reach inside a node with protocol LL
+  int channels = 16;                   // rings or trees that run side by side, each on one SM
+  int ports_per_node = 0;       // ports to the network, of inter_node's rate; 0: one a device
+  int leaf_ports = 0;           // a leaf switch's ports to nodes; 0: one leaf has all nodes
+  bool rails = true;            // a leaf has one port of each of its nodes, not all of them
+  double oversubscription = 1;  // a leaf's ports to nodes over those to spines
+  Seconds spine_latency;        // of a message that passes a spine, in addition
+  bool operator==(const NetworkSpec&) const = default;
 };
 
 struct ClusterSpec {
@@ -68,7 +96,9 @@ struct ClusterSpec {
   int ranks_per_device = 1;  // above 1, several ranks share a device (threads on one CPU)
   DeviceSpec device;
   LinkSpec intra_node;
-  LinkSpec inter_node;
+  LinkSpec inter_node;  // one port
+  NetworkSpec network;
+  FrameworkSpec framework;  // the software that runs on it
   int ranks_per_node() const { return devices_per_node * ranks_per_device; }
   int capacity() const { return nodes * ranks_per_node(); }  // ranks
   bool operator==(const ClusterSpec&) const = default;

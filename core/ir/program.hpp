@@ -61,14 +61,29 @@ struct Formal {
   bool operator==(const Formal&) const = default;
 };
 
+enum class OpKind : std::uint8_t;
+
+/// A collective inside a layer: tensor `in` becomes tensor `out` over the ranks along `axis` ("dp":
+/// all data-parallel ones). In place where both are the same.
+struct Exchange {
+  OpKind kind;
+  std::string axis, in, out;  // tensors by the names of the formals that hold them
+  bool operator==(const Exchange&) const = default;
+};
+
 /// The compute between two points of communication, as a list of kernels over formal buffers.
 struct Function {
   std::string name;  // "block.F"
   IndexVector<int, Formal> formals;
   std::vector<Kernel> kernels;
+  /// Communications that follow it. Those that begin a part of a layer stand with its first.
+  std::vector<Exchange> exchanges = {};
+  std::uint64_t emitted = 0;  // fingerprint() when the library made it; 0: the user's own
   bool operator==(const Function&) const = default;
 };
 Work work(const Function& function);
+/// A hash of all that a function does, its name included; never 0.
+std::uint64_t fingerprint(const Function& function);
 
 // ---------------------------------------------------------------- buffers
 
@@ -304,12 +319,16 @@ struct Program {
   int updates_per_step = 1;
   Flops model_flops_per_step;  // of all ranks, without recompute; the numerator of MFU
   DType dtype = DType::F32;
-  Seconds p2p_latency{-1};  // given time of a send (synthetic model); negative if none is given
+  std::uint64_t emitted = 0;  // model_fingerprint() when the library made it; 0: the user's own
+  Seconds p2p_latency{-1};    // given time of a send (synthetic model); negative if none is given
   const Role& role_of(Rank rank) const { return roles[role_of_rank[rank]]; }
   const Function& function(FunctionId id) const { return functions[id]; }
   const Group& group(GroupId id) const { return groups[id]; }
   bool operator==(const Program&) const = default;
 };
+
+/// A hash of the parameters, of where they lie in their units, and of what ranks read; never 0.
+std::uint64_t model_fingerprint(const Program& program);
 
 /// Into how many parts a unit's split parameters are divided.
 int split_parts(const Program& program, const Unit& unit);

@@ -14,8 +14,8 @@ std::string gigabytes(Bytes bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
 }
 
-/// The op whose buffers are the first to reach the end of the device's arena. None: persistent
-/// buffers do.
+/// The first op whose buffers reach the end of the device's arena; invalid if persistent buffers
+/// do.
 OpId peak_of(const Role& role) {
   OpId peak;
   for (const Buffer& buffer : role.buffers) {

@@ -1,4 +1,4 @@
-// Capacity: does a planned program fit into the devices of a cluster?
+// Capacity: checks whether a planned program fits into the devices of a cluster.
 #pragma once
 
 #include "core/base/result.hpp"
@@ -7,13 +7,13 @@
 
 namespace lockstep {
 
-/// Device memory that each of `ranks` ranks has to itself, where several share a device; zero: the
+/// The device memory that each of `ranks` ranks has to itself, if several share a device. 0 if the
 /// cluster names no limit.
 Bytes memory_per_rank(const ClusterSpec& cluster, int ranks);
 
-/// Error OutOfMemory if some rank's arena exceeds its device's memory: for the first such role it
-/// names a rank, by how much it does not fit, the op at the peak and the largest buffers alive
-/// there. Requires planned memory (the result of lower()).
+/// Error OutOfMemory if the arena of a rank exceeds its part of a device's memory. For the first
+/// such role it names a rank, how much is too little, the op at the peak, and the largest buffers
+/// that are alive there. Requires planned memory, as in the result of lower().
 Result<void> check_capacity(const Program& program, const ClusterSpec& cluster);
 
 }  // namespace lockstep

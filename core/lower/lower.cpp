@@ -14,8 +14,8 @@ Error broken(std::string_view pass, const Error& fault) {
   return error;
 }
 
-/// Verifies the program as it would be if the passes behind were left out, but for the order of its
-/// streams and its places in memory.
+/// Verifies the program as it would be if the later passes were left out, except those that order
+/// streams and plan memory.
 Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   if (pass.verifiable == Verifiable::Nothing) return {};
   Draft whole = draft;
@@ -31,7 +31,8 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   return broken(pass.name, faults.front());
 }
 
-/// All passes, in the order of the table; the result is verified only if `each` says so.
+/// Runs all passes in the order of the table. If `each`, the program is verified after every pass;
+/// otherwise it is not verified here.
 Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_pass, bool each) {
   Draft draft(scenario);
   for (const LoweringPass& pass : passes()) {
@@ -44,6 +45,7 @@ Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_p
   }
   Program program = std::move(draft.program);
   for (DraftRole& out : draft.roles) program.roles.push_back(std::move(out.role));
+  program.emitted = model_fingerprint(program);
   return program;
 }
 

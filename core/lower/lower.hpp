@@ -1,4 +1,5 @@
-// lower: scenario -> program, by the passes of core/lower/passes in the order of their table.
+// lower: makes a program from a scenario, by the passes of core/lower/passes in the order of their
+// table.
 #pragma once
 
 #include <functional>
@@ -16,26 +17,26 @@ namespace lockstep {
 using PassObserver =
     std::function<void(std::string_view pass, const std::function<std::string()>&)>;
 
-/// Names of the passes, in order.
+/// The names of the passes, in order.
 const std::vector<std::string>& pass_names();
 
-/// Pure: no clock, files, globals or randomness. Requires validate(s).empty(). Ensures
-/// verify(result).empty(). The program may need more memory than the cluster's devices have: who
-/// runs it asks check_capacity (core/lower/capacity.hpp), or calls lower_to_fit. Errors:
-/// InvalidSpec when the ranks would wait for each other in a circle, posting their messages as the
-/// scenario says; Internal when verify finds a fault.
+/// A pure function, without clock, files, globals or randomness. Requires validate(s).empty().
+/// Ensures verify(result).empty(). The program may need more memory than the cluster's devices
+/// have; who runs it calls check_capacity() (core/lower/capacity.hpp), or lower_to_fit() instead.
+/// Errors: InvalidSpec if the ranks would wait for each other in a circle when they post their
+/// messages as the scenario says; Internal if verify() finds a fault.
 Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass = {});
 
-/// lower() for who is going to run the program. Errors, beside those of lower(): that of
-/// check_capacity, OutOfMemory, before anything is verified.
+/// lower() for a program that is going to be run. Beside the errors of lower(), it has that of
+/// check_capacity(), OutOfMemory, which comes before the program is verified.
 Result<Program> lower_to_fit(const Scenario& scenario);
 
-/// lower(), verifying the program after every pass that leaves a whole one: an error names the
-/// pass. In debug builds lower() does so, too.
+/// lower(), which verifies the program after every pass that leaves a verifiable one; an error
+/// names the pass. In debug builds lower() does so, too.
 Result<Program> lower_verifying_passes(const Scenario& scenario);
 
-/// What each pipeline rank does, in order: the result of the pass "pipeline". Requires and is as
-/// lower().
+/// What each pipeline rank does, in order, which is the result of the pass "pipeline". It is pure,
+/// and requires the same as lower().
 Schedule lower_schedule(const Scenario& scenario);
 
 }  // namespace lockstep

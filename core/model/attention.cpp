@@ -24,6 +24,8 @@ TensorId Attention::forward(TensorId qkv) {
   lse_ = f_.tensor(rows * heads_, sum_type(shape_.dtype));
   f_.emit(Part::Forward, KernelKind::AttentionForward,
           {dims(), {}, {qkv_, all_, starts_}, {result_, lse_}});
+  const std::vector<std::int64_t> d = dims();
+  f_.keep(d[0] * d[2] * d[1] * parts() * shape_.seq * shape_.score_bytes, lse_);
   return exchanges() ? to_tokens(Part::Forward, result_, share_of_result(), "att") : result_;
 }
 
@@ -92,7 +94,7 @@ void Attention::regroup(Part part, std::int64_t rows, std::int64_t parts, const 
           {{rows, parts, share.q, share.k, share.v, inverse, skip}, {}, {x}, {y}});
 }
 
-/// Rotates queries and keys.
+/// Rotates queries and keys by the angles of their positions.
 void Attention::rope(Part part, TensorId qkv, bool inverse) {
   if (spec_.architecture == Architecture::Gpt2) return;
   const std::vector<std::int64_t> d = dims();
@@ -103,7 +105,8 @@ void Attention::rope(Part part, TensorId qkv, bool inverse) {
            {qkv}});
 }
 
-/// Of the attention kernels: whole sequences and a share of the heads, or the other way round.
+/// The dimensions of the attention kernels. If tokens are exchanged for heads, a rank has whole
+/// sequences and a share of the heads; otherwise it has its own tokens and all heads.
 std::vector<std::int64_t> Attention::dims() const {
   if (shape_.gathers_keys) {
     return {shape_.batch, shape_.seq, heads_, kv_heads_, spec_.head_dim, parts()};

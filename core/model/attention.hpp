@@ -1,10 +1,12 @@
-// Attention between a block's projections. Under context parallelism a rank holds its tokens of
-// every sequence, N of N P, and ranks communicate around the kernels:
+// Attention: what lies between the projections of a block. Under context parallelism over P ranks,
+// a rank holds N of the N P tokens of every sequence, and ranks communicate before and after the
+// kernels:
 //
 //   Ulysses (DeepSpeed-Ulysses, Jacobs et al. 2023): tokens are exchanged for heads
 //     qkv [N, heads]                    --all-to-all-->  [N P, heads / P]
 //     result [N, query heads]           <--all-to-all--  [N P, query heads / P]
-//   keys gathered (Llama 3, Dubey et al. 2024), again in backward rather than kept
+//   keys gathered (Llama 3, Dubey et al. 2024): keys and values are gathered again in backward,
+//   instead of being kept
 //     keys and values [N, key heads]    --all-gather-->      [N P, key heads]
 //     their gradients                   <--reduce-scatter--
 #pragma once
@@ -19,29 +21,29 @@ namespace lockstep {
 class Attention {
  public:
   Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape);
-  /// Columns of this rank's query, key and value heads; columns of the result.
+  /// The columns of this rank's query, key and value heads, and those of the result.
   std::int64_t qkv_width() const { return width() + keys_width(); }
   std::int64_t width() const { return heads_ * spec_.head_dim; }
-  /// The result of `qkv`, which it overwrites; rows are own tokens.
+  /// Returns the result for `qkv`, which it overwrites. Rows are the rank's own tokens.
   TensorId forward(TensorId qkv);
-  /// Begins what backward needs of other ranks.
+  /// Begins the communication that the backward pass needs.
   void prefetch_backward();
-  /// The gradient of qkv.
+  /// Returns the gradient of qkv.
   TensorId backward(TensorId d_result);
 
  private:
-  /// Columns of query, key and value heads that go to one of the ranks.
+  /// How many columns of query, key and value heads go to each of the ranks.
   struct Share {
     std::int64_t q, k, v;
     std::int64_t cols() const { return q + k + v; }
   };
   Share share_of_qkv() const;
   Share share_of_result() const { return {width() / parts(), 0, 0}; }
-  /// Own tokens of all heads -> all tokens of own heads, and back.
+  /// Exchanges a rank's tokens of all heads for all tokens of its heads, and the reverse.
   TensorId to_heads(Part part, TensorId x, const Share& share, const std::string& name);
   TensorId to_tokens(Part part, TensorId x, const Share& share, const std::string& name);
   TensorId gather_keys(Part part, const std::string& name);
-  /// `skip`: columns of a row before those that are regrouped.
+  /// Emits the kernel `regroup`. `skip` columns of a row come before those that are regrouped.
   void regroup(Part part, std::int64_t rows, std::int64_t parts, const Share& share, bool inverse,
                std::int64_t skip, TensorId x, TensorId y);
   void rope(Part part, TensorId qkv, bool inverse);
@@ -55,7 +57,7 @@ class Attention {
   const LayerShape& shape_;
   std::int64_t heads_, kv_heads_;
   TensorId qkv_, result_, lse_;   // as the kernels see them
-  TensorId keys_, all_, starts_;  // keys and values: own, of all ranks; none unless gathered
+  TensorId keys_, all_, starts_;  // own keys and values, those of all ranks; only if gathered
 };
 
 }  // namespace lockstep

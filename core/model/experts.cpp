@@ -1,10 +1,12 @@
-// A mixture of experts in place of the feed-forward network (Shazeer et al. 2017), routed as in
-// Mixtral (Jiang et al. 2024): softmax over all experts, the `experts_per_token` most probable
-// ones, their probabilities over the sum of these; with one choice the probability itself, as in
-// Switch Transformer (Fedus et al. 2021). Every expert has room for `capacity` tokens of a
-// microbatch and rank, so that all sizes are known beforehand (Lepikhin et al. 2020): who finds no
-// room passes by the residual alone. Tensor parallelism divides no expert: with sequence
-// parallelism each of its ranks routes its own rows, and their gradients add up (Megatron-Core's
+// A mixture of experts in place of the feed-forward network (Shazeer et al. 2017).
+//
+// Tokens are routed as in Mixtral (Jiang et al. 2024): by a softmax over all experts, a token
+// chooses the `experts_per_token` most probable ones, weighted by their probabilities over the sum
+// of these. With one choice the weight is the probability itself, as in Switch Transformer (Fedus
+// et al. 2021). Every expert has room for `capacity` tokens of a microbatch and rank, so that all
+// sizes are known beforehand (Lepikhin et al. 2020); a token that finds no room keeps only its
+// residual. Tensor parallelism does not divide experts: with sequence parallelism, each of its
+// ranks routes its own rows, and their gradients are summed (as with Megatron-Core's
 // expert_tensor_parallel_size = 1).
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
@@ -33,7 +35,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
 
 namespace {
 
-/// A linear layer of every expert that this rank holds, on rows from all ranks of "ep".
+/// A linear layer of each expert that this rank holds, for rows from all ranks of "ep".
 class ExpertLinear {
  public:
   ExpertLinear(FunctionBuilder& f, const LayerShape& shape, std::int64_t experts,
@@ -99,7 +101,7 @@ class MixtureOfExperts final : public FeedForward {
     sources_ = f_.tensor(places_, DType::I32);
     f_.emit(Part::Forward, KernelKind::RouteForward,
             {routing_, {}, {logits}, {probs_, gates_, slots_, sources_}});
-    const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // empty places: zeros
+    const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
     pre_ = f_.tensor(places_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
@@ -176,7 +178,7 @@ class MixtureOfExperts final : public FeedForward {
   const ModelSpec& spec_;
   const LayerShape& shape_;
   std::int64_t tokens_, hidden_, ffn_, capacity_, places_;
-  std::vector<std::int64_t> routing_, combination_;  // dims of the kernels
+  std::vector<std::int64_t> routing_, combination_;  // dimensions of the kernels
   LinearTensors router_;
   ExpertLinear up_, down_;
   TensorId x_, probs_, gates_, slots_, sources_, pre_, combined_;

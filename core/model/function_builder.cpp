@@ -37,6 +37,12 @@ TensorId FunctionBuilder::tensor(std::int64_t elements, DType dtype, std::string
   return id;
 }
 
+void FunctionBuilder::keep(std::int64_t bytes, TensorId beside) {
+  if (bytes <= 0) return;
+  tensor(bytes, DType::U8);
+  tensors_.back().beside = beside;
+}
+
 void FunctionBuilder::touch(Part part, TensorId id, bool write) {
   if (!id.valid()) return;
   TensorInfo& tensor = tensors_[id];

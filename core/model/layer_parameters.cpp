@@ -21,7 +21,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
     fresh.shard_count = shape_.shard_count;
     if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
   }
-  // Each rank has seen its own rows only.
+  // Each rank has seen its own rows only, so that gradients have to be summed over "tp".
   if (shape_.sequence_parallel && !suffix.empty()) fresh.partial_axes = {"tp"};
   return fresh;
 }

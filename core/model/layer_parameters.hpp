@@ -1,5 +1,5 @@
-// The parameters of a layer under construction: declared into units of the model, then handed out
-// by name as tensors of the layer's functions.
+// Layer parameters: the parameters of a layer under construction. They are declared into FSDP units
+// of the model, and then given by name as tensors of the layer's functions.
 #pragma once
 
 #include <map>
@@ -11,27 +11,29 @@
 
 namespace lockstep {
 
-/// How tensor parallelism divides a parameter: see Parameter. No dimension: every rank holds all.
+/// How tensor parallelism divides a parameter (see Parameter). Without a dimension every rank holds
+/// the whole.
 struct Split {
   int dim = -1;
   std::vector<std::int64_t> sections;
 };
 
-/// Weights of a linear layer and their gradients; invalid: it has no bias.
+/// Weight and bias of a linear layer, and their gradients. Those of the bias are invalid if it has
+/// none.
 struct LinearTensors {
   TensorId w, b, gw, gb;
 };
 
-/// Declares parameters of one layer; names are prefixed with the layer's.
+/// Declares the parameters of one layer. Names get the layer's name as a prefix.
 class LayerDeclaration {
  public:
   LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
-  /// Into the unit without suffix; under tensor parallelism those that are not divided have a unit
-  /// of their own, "_replicated".
+  /// Adds a parameter to the unit without a suffix. Under tensor parallelism, parameters that are
+  /// not divided go into a unit of their own, "_replicated".
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
            double scale = 0, const Split& split = {});
-  /// Of all experts, which are its first dimension: into a unit of their own, "_experts", divided
-  /// over the ranks of "ep".
+  /// Adds a parameter of all experts, which are its first dimension, to a unit of their own,
+  /// "_experts", which is divided over the ranks of "ep".
   void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                   double scale = 0);
   /// The units declared so far.
@@ -46,19 +48,20 @@ class LayerDeclaration {
   std::vector<LayerUnit> units_;
 };
 
-/// Weights and gradients of a layer's units in "w" and "gw" (with the unit's suffix), by name
-/// without the layer's prefix: "attn.wqkv"; of other layers' parameters by full name: "embed.wte".
+/// The weights and gradients of a layer's units, which lie in "w" and "gw" with the unit's suffix.
+/// They are found by name without the layer's prefix ("attn.wqkv"), and parameters of other layers
+/// by full name ("embed.wte").
 class LayerTensors {
  public:
   LayerTensors(FunctionBuilder& f, const Model& model, const std::string& layer_name,
                const std::vector<LayerUnit>& units);
-  TensorId w(std::string_view name) const { return at(name).w; }  // invalid: no such parameter
+  TensorId w(std::string_view name) const { return at(name).w; }  // invalid if there is none
   TensorId g(std::string_view name) const { return at(name).g; }
   LinearTensors linear(std::string_view weight, std::string_view bias) const {
     return {w(weight), w(bias), g(weight), g(bias)};
   }
-  /// Lets backward zero what follows the last parameter of each unit; of the unit with no suffix,
-  /// what follows its first `used` elements.
+  /// Makes the backward pass zero what follows the last parameter of each unit; in the unit without
+  /// a suffix, what follows its first `used` elements, if that is given.
   void pad(FunctionBuilder& f, std::int64_t used = -1) const;
 
  private:

@@ -1,5 +1,5 @@
-// Model: the layer library applied to one model and shape. Each layer kind is written once: its
-// parameters, its kernels, the tensors it saves; everything else here follows from that.
+// Model: the layer library applied to one model and shape. Each kind of layer is written once, with
+// its parameters, its kernels and the tensors it saves; everything else here follows from that.
 #pragma once
 
 #include <map>
@@ -13,74 +13,77 @@
 
 namespace lockstep {
 
-/// What the functions of a layer depend on beside the model.
+/// What the functions of a layer depend on, beside the model.
 struct LayerShape {
   std::int64_t batch = 1;             // sequences (images) of a microbatch
-  std::int64_t seq = 1;               // own tokens of a sequence; of an image 1
+  std::int64_t seq = 1;               // own tokens of a sequence; 1 for an image
   DType dtype = DType::F32;           // of parameters and activations
   DType gradient_dtype = DType::F32;  // of parameters' gradients
   DType buffer_dtype = DType::F32;    // of running statistics
   ActivationCheckpointSpec checkpoint;
-  double loss_scale = 1;           // 1 / tokens of the global batch: gradients then add up
-  std::int64_t shard_count = 1;    // units are padded to a multiple of this many elements
-  int norm_ranks = 1;              // data-parallel ranks that share the statistics of batch norm
-  int context_parallel = 1;        // ranks that hold as many tokens of the same sequences
-  bool gathers_keys = false;       // and gather keys and values instead of exchanging heads
-  int tensor_parallel = 1;         // ranks that share every layer
-  bool sequence_parallel = false;  // and, between its linear layers, the rows
+  double loss_scale = 1;         // 1 / tokens of the global batch, so that gradients can be summed
+  std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
+  int norm_ranks = 1;            // data-parallel ranks that share the statistics of batch norm
+  int context_parallel = 1;      // ranks that hold equally many tokens of the same sequences
+  bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
+  int tensor_parallel = 1;       // ranks that share every layer
+  bool sequence_parallel = false;  // they also share the rows between its linear layers
   int expert_parallel = 1;         // ranks that divide the experts
-  std::int64_t expert_shard_count = 1;  // shard_count of units that hold experts
+  int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
+  int float32_logits = 0;               // copies of the logits that another framework's loss keeps
+  std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
   std::int64_t rows() const { return batch * seq; }
-  /// Rows of "x", "y", "dx", "dy": all, or this rank's share.
+  /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.
   std::int64_t own_rows() const { return sequence_parallel ? rows() / tensor_parallel : rows(); }
 };
 
-/// Parameters laid out flat: gathered, reduced and updated together.
+/// An FSDP unit: parameters that are laid out flat, and gathered, reduced and updated together.
 struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
-  std::vector<std::int64_t> offsets;  // elements
-  std::int64_t elements = 0;          // that a rank holds before data parallelism shards them
-  std::int64_t shard_count = 1;       // data-parallel shards
-  std::string split_axis;             // mesh axis that divides its parameters; empty: none does.
-                                      // "ep" is a part of the data axes: those left shard it
-  std::vector<std::string> partial_axes;  // gradients are summed over these beside data axes
+  std::vector<std::int64_t> offsets;  // in elements
+  std::int64_t elements = 0;          // those of a rank, before data parallelism shards them
+  std::int64_t shard_count = 1;       // number of data-parallel shards
+  /// The axis of the mesh that divides its parameters; empty if none does. "ep" is a part of the
+  /// data axes; the rest of them shards the unit.
+  std::string split_axis;
+  std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   std::int64_t padded() const { return round_up(elements, shard_count); }
 };
 
-/// A unit that a layer uses: its functions name it "w" and "gw" with `suffix` behind.
+/// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {
-  int unit = -1;       // into Model::units
-  std::string suffix;  // "", "_tied", "_replicated"
+  int unit = -1;       // index into Model::units
+  std::string suffix;  // "", "_tied", "_replicated" or "_experts"
 };
 
-/// A layer kind: layers of the same kind share functions.
+/// A kind of layer. Layers of the same kind share functions.
 struct LayerKind {
   FunctionBuilder functions;
-  bool has_input = false;   // "x" and "dx": hidden states from the layer before
-  bool has_output = false;  // "y" and "dy"
+  bool has_input = false;   // whether it has "x" and "dx", hidden states from the layer before
+  bool has_output = false;  // whether it has "y" and "dy"
 };
 
 struct Layer {
   std::string name;               // "embed", "blocks.3", "head", "stage.2"
-  int kind = 0;                   // into Model::kinds
-  std::vector<LayerUnit> units;   // none: no parameters
-  int statistics = -1;            // into Model::statistics; -1: none
-  std::int64_t output_bytes = 0;  // "y" and "dy" of a microbatch; of the next layer "x" and "dx"
-  Flops forward_flops;  // per microbatch; of experts, what tokens need, not the room for them
-  double balance = 1;   // cost for the partition into stages: forward flops, or given time
+  int kind = 0;                   // index into Model::kinds
+  std::vector<LayerUnit> units;   // empty if it has no parameters
+  int statistics = -1;            // index into Model::statistics; -1: none
+  std::int64_t output_bytes = 0;  // of "y" and of "dy", which are "x" and "dx" of the next layer
+  Flops forward_flops;  // per microbatch; for experts, what tokens need, not what there is room for
+  double balance = 1;   // cost for the partition into stages: forward flops, or the given time
 };
 
 struct Model {
   IndexVector<int, Layer> layers;  // in forward order
   IndexVector<int, LayerKind> kinds;
   IndexVector<int, UnitLayout> units;
-  IndexVector<int, UnitLayout> statistics;  // "statistics" of a layer: its forward updates them, no
-                                            // gradient and no optimizer does
-  int tied_unit = -1;                       // the embedding that the first and the last layer share
+  /// Statistics of layers, which the forward pass updates, and no gradient or optimizer.
+  IndexVector<int, UnitLayout> statistics;
+  int tied_unit = -1;  // the embedding that the first and the last layer share
   Flops forward_flops() const;
   std::int64_t parameter_count() const;  // without statistics
-  /// Those that a token meets: of experts, as many as it chooses.
+  /// The parameters that are used for a token: of experts, only those that it chooses.
   std::int64_t active_parameter_count(const ModelSpec& spec) const;
 };
 
@@ -90,10 +93,10 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape);
 /// Layers of a residual network: stem, blocks, head. Requires validated sizes.
 Model build_resnet(const ModelSpec& spec, const LayerShape& shape);
 
-/// The one of the two that the model's architecture asks for.
+/// Calls the one of the two that the model's architecture needs.
 Model build_layers(const ModelSpec& spec, const LayerShape& shape);
 
-/// One layer of given times per virtual stage.
+/// The synthetic model: one layer with given times for each virtual stage.
 Model build_synthetic(const CostsSpec& costs, int num_stages);
 
 }  // namespace lockstep

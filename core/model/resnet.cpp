@@ -10,18 +10,18 @@
 namespace lockstep {
 namespace {
 
-/// A square image of every sample.
+/// The shape of a square image.
 struct Plane {
   std::int64_t size = 0, channels = 0;
   std::int64_t elements() const { return size * size * channels; }
 };
 
-/// What tensor parallelism divides of a convolution. Like linear layers they come in pairs: each
-/// rank computes its share of the first one's output channels, normalizes them, and takes them as
-/// its share of the second one's input channels, whose results are partial sums.
+/// What tensor parallelism divides of a convolution. Like linear layers, convolutions come in
+/// pairs: each rank computes its share of the output channels of the first, normalizes them, and
+/// takes them as its share of the input channels of the second, whose results are partial sums.
 enum class Divided { Nothing, Outputs, Inputs };
 
-/// A convolution and the batch norm behind it, before they have tensors.
+/// A convolution and the batch norm that follows it, before they have tensors.
 struct ConvNormSpec {
   std::string conv, norm;  // names: "conv1", "bn1"
   Plane in;
@@ -29,7 +29,7 @@ struct ConvNormSpec {
   std::int64_t kernel = 1, stride = 1;
   Divided divided = Divided::Nothing;
   Plane out() const { return {ceil_div(in.size, stride), out_channels}; }
-  /// What one of `parts` ranks has of them.
+  /// The input, or output, of which one of `parts` ranks has its channels.
   Plane held_in(int parts) const {
     return {in.size, in.channels / (divided == Divided::Inputs ? parts : 1)};
   }
@@ -45,13 +45,14 @@ struct Network {
   Model& model;
 };
 
-/// He et al. 2015 (Delving Deep into Rectifiers), by outputs: torchvision's initial convolutions.
+/// The initial standard deviation of convolutions, by the number of outputs, as in torchvision (He
+/// et al. 2015, Delving Deep into Rectifiers).
 double he_deviation(const ConvNormSpec& c) {
   return std::sqrt(2.0 / static_cast<double>(c.out_channels * c.kernel * c.kernel));
 }
 
-/// Parameters of the convolutions into the layer's unit, their running statistics beside it: of
-/// each batch norm means, then variances.
+/// Declares the parameters of the convolutions in the layer's unit. Returns their running
+/// statistics, which are, for each batch norm, the means, then the variances.
 UnitLayout declare(LayerDeclaration& layer, const LayerShape& shape, const std::string& name,
                    const std::vector<ConvNormSpec>& convs) {
   UnitLayout statistics;
@@ -82,10 +83,12 @@ UnitLayout declare(LayerDeclaration& layer, const LayerShape& shape, const std::
   return statistics;
 }
 
-/// A convolution with batch norm: forward now, backward when the gradient of its output is known.
+/// A convolution with batch norm. The constructor emits forward; backward() is called when the
+/// gradient of its output is known.
 class ConvNorm {
  public:
-  /// y = norm(conv(x)) + residual. `statistics_at`: of the layer's statistics, in elements.
+  /// y = norm(conv(x)) + residual. `statistics_at` is the offset in the layer's statistics, in
+  /// elements.
   ConvNorm(FunctionBuilder& f, const Network& net, const LayerTensors& p, const ConvNormSpec& c,
            const UnitLayout& statistics, std::int64_t statistics_at, TensorId x, TensorId residual,
            TensorId y)
@@ -120,13 +123,13 @@ class ConvNorm {
            {norm_dims(), {eps_}, {z_, scale_, p.w(c.norm + ".bias"), stats_, residual}, {y}});
   }
 
-  /// dx = residual + gradient of the input; invalid: none wanted. `dy` may become the gradient of
-  /// the convolution's output, `dz`.
+  /// dx = residual + gradient of the input, unless dx is invalid. `dz`, the gradient of the
+  /// convolution's output, may be the same tensor as `dy`.
   void backward(TensorId dy, TensorId dz, TensorId residual, TensorId dx) {
     const TensorId sums = f_.tensor(2 * channels_, sums_type_);
     f_.emit(Part::InputGrad, KernelKind::BatchNormBackwardSums,
             {norm_dims(), {eps_}, {dy, z_, stats_}, {sums}});
-    TensorId all = sums;  // of all ranks: parameters get this rank's share, the input the whole
+    TensorId all = sums;  // sums over all ranks, for the input; parameters get this rank's sums
     if (ranks_ > 1) {
       all = f_.tensor(2 * channels_, sums_type_, spec_.norm + ".sums");
       f_.emit(Part::InputGrad, KernelKind::ColumnSum, {{1, 2 * channels_}, {}, {sums}, {all}});
@@ -152,7 +155,7 @@ class ConvNorm {
 
  private:
   std::vector<std::int64_t> norm_dims() const { return {rows_, channels_}; }
-  /// Values that the statistics of a channel are of.
+  /// From how many values the statistics of a channel are.
   double count() const { return static_cast<double>(rows_ * ranks_); }
 
   void take_statistics() {
@@ -173,15 +176,15 @@ class ConvNorm {
 
   FunctionBuilder& f_;
   const ConvNormSpec spec_;
-  const DType sums_type_;  // of statistics and sums over rows, also as ranks exchange them
+  const DType sums_type_;  // of statistics and sums over rows, also when ranks exchange them
   const double eps_;
   const std::int64_t ranks_, channels_, rows_;
   const std::vector<std::int64_t> dims_;
-  bool sums_input_ = false;  // the gradient of the input is a partial sum
+  bool sums_input_ = false;  // whether the gradient of the input is a partial sum
   TensorId x_, w_, gw_, scale_, gscale_, gshift_, z_, stats_;
 };
 
-/// Builds one layer kind: hands out the layer's tensors and its convolutions.
+/// Builds one kind of layer: makes its tensors and its convolutions.
 class KindBuilder {
  public:
   KindBuilder(const Network& net, const std::string& kind, const std::string& layer,
@@ -268,8 +271,8 @@ LayerKind stem_kind(KindBuilder b, const ModelSpec& spec) {
 // ---------------------------------------------------------------- residual blocks
 
 struct BlockSpec {
-  std::vector<ConvNormSpec> convs;  // one after the other; ReLU between them
-  bool projects = false;            // the last of convs is the shortcut's instead
+  std::vector<ConvNormSpec> convs;  // one after the other, with a ReLU between two
+  bool projects = false;            // the last of `convs` is that of the shortcut
   Plane in, out;
   const ConvNormSpec& shortcut() const { return convs.back(); }
   std::size_t main_convs() const { return convs.size() - (projects ? 1 : 0); }
@@ -306,7 +309,7 @@ LayerKind block_kind(KindBuilder b, const BlockSpec& block) {
   const TensorId x = b.formal("x", block.in);
   const TensorId y = b.formal("y", block.out);
   std::vector<ConvNorm> path;
-  std::vector<TensorId> activations;  // outputs of the ReLUs in between
+  std::vector<TensorId> activations;  // outputs of the ReLUs between convolutions
   TensorId input = x;
   for (std::size_t i = 0; i + 1 < block.main_convs(); ++i) {
     const Plane plane = b.held_out(block.convs[i]);
@@ -327,7 +330,7 @@ LayerKind block_kind(KindBuilder b, const BlockSpec& block) {
 
   const TensorId dy = b.formal("dy", block.out);
   const TensorId dx = b.formal("dx", block.in);
-  const TensorId dsum = b.tensor(block.out);  // of what the last ReLU was given
+  const TensorId dsum = b.tensor(block.out);  // the gradient of the last ReLU's input
   b.relu_backward(dy, y, dsum, block.out);
   TensorId residual = dsum;
   if (block.projects) {
@@ -336,7 +339,7 @@ LayerKind block_kind(KindBuilder b, const BlockSpec& block) {
   }
   TensorId d = dsum;
   for (std::size_t i = path.size(); i-- > 0;) {
-    // The sum's gradient is still needed where it is the shortcut's too.
+    // The gradient of the sum is still needed if it is also that of the shortcut.
     const bool shared = d.v == dsum.v && !block.projects;
     const TensorId dz = shared ? b.tensor(block.out) : d;
     if (i == 0) {
@@ -364,7 +367,7 @@ LayerKind head_kind(KindBuilder b, const ModelSpec& spec, const LayerShape& shap
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const TensorId pooled = f.tensor(n * channels);
   f.emit(Part::Forward, KernelKind::AveragePoolForward, {pool, {}, {x}, {pooled}});
-  const TensorId logits = f.tensor(n * spec.classes);  // becomes its own gradient in place
+  const TensorId logits = f.tensor(n * spec.classes);  // its gradient overwrites it
   f.linear_forward(n, channels, spec.classes, pooled, w, b.parameters().w("fc.bias"), {}, logits);
   f.emit(Part::Forward, KernelKind::CrossEntropy,
          {{n, spec.classes}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
@@ -383,8 +386,8 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape) {
   const Network net{spec, shape, model};
   const std::int64_t element = size_of(shape.dtype);
   std::vector<std::string> kind_names;  // parallel to Model::kinds
-  /// A layer with these convolutions (and what `declare_more` adds); its kind is built by `build`,
-  /// unless a layer of that kind is there.
+  /// Adds a layer with these convolutions, and with what `declare_more` adds. `build` builds its
+  /// kind, unless there is a layer of that kind already.
   const auto add_layer = [&](const std::string& name, const std::string& kind,
                              const std::vector<ConvNormSpec>& convs, Plane output,
                              const auto& declare_more, const auto& build) {
@@ -432,7 +435,7 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape) {
   add_layer(
       "head", "head", {}, {},
       [&](LayerDeclaration& layer) {
-        // The deviation of torch.nn.Linear's uniform weights and biases.
+        // The standard deviation of the uniform weights and biases of torch.nn.Linear.
         const double deviation = 1 / std::sqrt(3.0 * static_cast<double>(at.channels));
         layer.add("fc.weight", {spec.classes, at.channels}, InitKind::Normal, deviation);
         layer.add("fc.bias", {spec.classes}, InitKind::Normal, deviation);

@@ -1,5 +1,6 @@
-// StepAssembly: the kernels and communications of one part of a layer -> its steps. Tensors get
-// their homes, kernels are cut into segments at the communications, formals get their access.
+// StepAssembly: makes the steps of one part of a layer from its kernels and communications. Tensors
+// get their places, kernels are cut into segments at the communications, and formals get their
+// access.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -12,8 +13,8 @@
 namespace lockstep {
 namespace {
 
-// Formals stand in this order in every function, so that programs read alike; units with a suffix
-// stand with those without ("w_tied" after "w"), communicated tensors before "ws".
+// The order of formals in every function, so that programs read alike. A unit with a suffix follows
+// the one without ("w_tied" after "w"); communicated tensors come before "ws".
 constexpr std::array<std::string_view, 18> kFormalOrder = {
     "w",       "tokens", "images", "positions", "starts",     "targets",
     "columns", "x",      "dy",     "saved",     "recomputed", "stash",
@@ -55,6 +56,7 @@ class StepAssembly {
         ++segment;
       }
     }
+    note_exchanges(steps);
     return steps;
   }
 
@@ -64,14 +66,14 @@ class StepAssembly {
   enum Home { OwnFormal, Saved, Recomputed, Stash, Scratch };
 
   struct Entry {
-    Kernel kernel;  // without operands; of a communication: unused
+    Kernel kernel;  // without operands; not used by a communication
     std::vector<TensorId> in, out;
     const Emitted* communication = nullptr;
   };
   /// A communication, or the kernels of a segment.
   struct Cut {
-    std::optional<std::size_t> communication;  // into entries_
-    std::vector<std::size_t> kernels;          // into entries_
+    std::optional<std::size_t> communication;  // index into entries_
+    std::vector<std::size_t> kernels;          // indices into entries_
   };
   struct Use {
     std::string name;
@@ -80,9 +82,26 @@ class StepAssembly {
     bool writes = false;
   };
 
+  /// Functions say which communications follow them: what a program must do between them.
+  static void note_exchanges(std::vector<LayerStep>& steps) {
+    Function* last = nullptr;
+    std::vector<Exchange> ahead;  // of the first function
+    for (LayerStep& step : steps) {
+      if (auto* function = std::get_if<Function>(&step)) {
+        if (last == nullptr) function->exchanges = ahead;
+        last = function;
+      } else {
+        const auto& c = std::get<Communication>(step);
+        (last == nullptr ? ahead : last->exchanges)
+            .push_back({c.kind, c.axis, c.in.name, c.out.name});
+      }
+    }
+  }
+
   const TensorInfo& info_of(TensorId t) const { return builder_.tensors_[t]; }
   static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
-  /// The layer's type; that of the operands if none of them has it, as where statistics meet.
+  /// The type in which an entry computes: the layer's, or that of its operands if none of them has
+  /// the layer's, as where statistics are combined.
   DType arithmetic_type(const Entry& entry) const {
     std::optional<DType> type;
     each_tensor(entry, [&](std::size_t t) {
@@ -104,7 +123,7 @@ class StepAssembly {
     }
   }
 
-  /// `again`: of forward, as backward repeats it.
+  /// Gives each tensor its place. `again` means that forward is repeated for the backward pass.
   void place_tensors(Part parts, bool split, bool again) {
     const std::size_t count = builder_.tensors_.size();
     home_.assign(count, OwnFormal);
@@ -117,13 +136,12 @@ class StepAssembly {
         continue;
       }
       if (tensor.communicated) continue;
-      // Parts that use it without writing it first get it from an earlier one.
-      const unsigned given = tensor.used_in & ~tensor.produced_in;
-      const bool from_forward = (tensor.produced_in & bits(Part::Forward)) != 0;
+      const TensorInfo& life = tensor.beside.valid() ? info_of(tensor.beside) : tensor;
+      // Parts that use it without writing it first get it from an earlier part.
+      const unsigned given = life.used_in & ~life.produced_in;
+      const bool from_forward = (life.produced_in & bits(Part::Forward)) != 0;
       if (from_forward && (given & bits(Part::Backward)) != 0) {
-        home_[t] = !tensor.dropped                    ? Saved
-                   : parts == Part::Forward && !again ? Scratch
-                                                      : Recomputed;
+        home_[t] = !life.dropped ? Saved : parts == Part::Forward && !again ? Scratch : Recomputed;
         if (home_[t] == Scratch) continue;
       } else if (!both && given == bits(Part::WeightGrad)) {
         home_[t] = Stash;
@@ -166,8 +184,8 @@ class StepAssembly {
       fill.kernel.dtype = info_of(pad).dtype;
       fill.kernel.dims[0] = info_of(pad).elements;
       fill.out = {pad};
-      // Behind the last kernel that writes the formal: which functions have it must not depend on
-      // whether there is padding to fill.
+      // It comes after the last kernel that writes the formal, because which functions have the
+      // formal must not depend on whether there is padding to fill.
       const auto writer = std::find_if(entries_.rbegin(), entries_.rend(), [&](const Entry& entry) {
         return std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
           return t.valid() && info_of(t).formal == info_of(pad).formal;
@@ -177,7 +195,7 @@ class StepAssembly {
     }
   }
 
-  /// Drops the kernels and communications whose results backward does not need, or has.
+  /// Drops the kernels and communications whose results the backward pass does not need, or has.
   void keep_needed() {
     IndexVector<TensorId, bool> needed(home_.size(), false);
     const auto missing = [&](std::size_t t) {
@@ -206,7 +224,8 @@ class StepAssembly {
     entries_.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
   }
 
-  /// Scratch is reused between the kernels of the part, across its segments.
+  /// Gives tensors in scratch memory their offsets. It is reused between the kernels of the part,
+  /// across its segments.
   void place_scratch() {
     std::vector<int> first(home_.size(), -1);
     std::vector<int> last(home_.size(), -1);
@@ -221,7 +240,7 @@ class StepAssembly {
       each_tensor(entries_[k], [&](std::size_t t) {
         if (home_[t] == Scratch && first[t] == static_cast<int>(k)) {
           offset_[t] = scratch.allocate(bytes_of(builder_.tensors_[t]));
-          first[t] = -2;  // taken: an in-place operand is visited twice
+          first[t] = -2;  // marks it as placed, because an in-place operand is visited twice
         }
       });
       each_tensor(entries_[k], [&](std::size_t t) {
@@ -234,10 +253,11 @@ class StepAssembly {
     bytes_[Scratch] = scratch.high_water();
   }
 
-  /// A communication ends the segment before it, which made its input. A kernel that touches its
-  /// result, or overwrites its input, begins a segment, so that those before it do not wait.
+  /// Cuts the entries into segments. A communication ends the segment that made its input. A kernel
+  /// that touches its result, or overwrites its input, begins a segment, so that the kernels before
+  /// it do not wait for the communication.
   void cut() {
-    std::vector<std::size_t> under_way;  // communications that no kernel has waited for
+    std::vector<std::size_t> under_way;  // communications for which no kernel has waited yet
     bool open = false;
     for (std::size_t e = 0; e < entries_.size(); ++e) {
       if (entries_[e].communication != nullptr) {
@@ -286,7 +306,7 @@ class StepAssembly {
             formal(entry.out[0], in_place ? Access::ReadWrite : Access::Write)};
   }
 
-  /// Formals in use, with what the kernels do to them.
+  /// The formals that kernels use, with what they do to them.
   std::vector<Use> uses_of(const std::vector<std::size_t>& kernels) const {
     std::vector<Use> uses;
     const auto use_of = [&](TensorId id) -> Use& {
@@ -342,7 +362,7 @@ class StepAssembly {
     };
     for (std::size_t e : kernels) {
       Kernel kernel = entries_[e].kernel;
-      if (kernel.kind != KernelKind::Delay) {  // no operands: its formals say what it touches
+      if (kernel.kind != KernelKind::Delay) {  // a delay has no operands, only formals
         for (TensorId t : entries_[e].in) kernel.in.push_back(operand(t));
         for (TensorId t : entries_[e].out) kernel.out.push_back(operand(t));
       }
@@ -354,7 +374,7 @@ class StepAssembly {
   const FunctionBuilder& builder_;
   const std::vector<std::string>& accumulate_;
   std::vector<Home> home_;                         // by tensor
-  std::vector<std::int64_t> offset_;               // bytes, by tensor
+  std::vector<std::int64_t> offset_;               // by tensor, in bytes
   std::array<std::int64_t, Scratch + 1> bytes_{};  // by home
   std::vector<Entry> entries_;
   std::vector<Cut> cuts_;

@@ -1,4 +1,4 @@
-// The synthetic model: a layer per virtual stage that takes given times and moves no bytes.
+// The synthetic model: for each virtual stage a layer that takes given times and moves no bytes.
 #include "core/base/index_vector.hpp"
 #include "core/model/model.hpp"
 
@@ -9,7 +9,7 @@ Model build_synthetic(const CostsSpec& costs, int num_stages) {
     return list.size() == 1 ? list[0] : list[to_size(stage)];
   };
   Model model;
-  std::map<std::array<double, 5>, int> kinds;  // times, has_input, has_output -> kind
+  std::map<std::array<double, 5>, int> kinds;  // (times, has_input, has_output) -> kind
   const bool uniform = costs.forward.size() == 1 && costs.backward_input.size() == 1 &&
                        costs.backward_weight.size() == 1;
   for (int s = 0; s < num_stages; ++s) {

@@ -26,8 +26,8 @@ void ColumnLinear::forward(TensorId x, TensorId y) {
   f_.linear_forward(tp_.rows(), in_, out_, all, weights_.w, weights_.b, {}, y);
 }
 
-/// The gradient of the weights needs no result of the sum of dx, and runs beside it; so does the
-/// gradient of the input beside the second gather of x.
+/// The gradient of the weights does not need the sum of dx, and runs beside it. In the same way the
+/// gradient of the input runs beside the second gather of x.
 void ColumnLinear::backward(TensorId dy, TensorId dx) {
   const TensorId all = tp_.all_rows(Part::WeightGrad, x_, in_, name_ + ".x_again");
   const TensorId partial = tp_.partial(dx, in_, name_ + ".dx");

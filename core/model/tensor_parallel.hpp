@@ -1,7 +1,8 @@
-// Tensor and sequence parallelism inside a layer (Shoeybi et al. 2019; Korthikanti et al. 2022).
-// Linear layers come in pairs: a column-parallel one, whose output features are divided over the
-// ranks of "tp", then a row-parallel one, whose input features are: its products are partial sums.
-// Without tensor parallelism both are plain linear layers, with bias and residual in the product.
+// TensorParallel: tensor and sequence parallelism inside a layer (Shoeybi et al. 2019; Korthikanti
+// et al. 2022). Linear layers come in pairs. The output features of the first, which is
+// column-parallel, are divided over the ranks of "tp"; the second is row-parallel: its input
+// features are divided, and its products are partial sums. Without tensor parallelism, both are
+// plain linear layers, with bias and residual added in the product.
 //
 //   between pairs a rank holds     forward                            backward
 //   all rows                       sums: all-reduce                   dx: all-reduce
@@ -24,11 +25,12 @@ class TensorParallel {
   std::int64_t rows() const { return shape_.rows(); }
   std::int64_t own_rows() const { return shape_.own_rows(); }
 
-  /// All rows of `x` (own rows by `width`): gathered under `name`, or x itself.
+  /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
   TensorId all_rows(Part part, TensorId x, std::int64_t width, const std::string& name);
-  /// Where products go that sum() makes `result` of: all rows under `name`, or `result` itself.
+  /// The tensor for products of which sum() makes `result`: all rows as tensor `name`, or `result`
+  /// itself.
   TensorId partial(TensorId result, std::int64_t width, const std::string& name);
-  /// `result`, own rows, becomes the sum over "tp" of `partial`.
+  /// Makes `result`, which has own rows, the sum over "tp" of `partial`.
   void sum(Part part, TensorId partial, TensorId result);
 
  private:

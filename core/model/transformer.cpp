@@ -1,5 +1,5 @@
-// Decoder transformers of the GPT-2 kind (Radford et al. 2019) and the Llama kind (Touvron et al.
-// 2023), put together of their layers.
+// Builds decoder transformers like GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023) from
+// their layers.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// Without the products of places that no token can take.
+/// The flops of the steps, without the products for places of experts that no token can take.
 Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
                    const LayerShape& shape) {
   Flops total = work(steps).flops;
@@ -66,7 +66,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   model.kinds.push_back(embedding_kind(spec, shape, model, units));
   add_layer("embed", 0, units);
 
-  std::array<int, 4> kinds;  // of blocks: with experts or without, recomputing or not
+  std::array<int, 4> kinds;  // of blocks: with experts or without, with recomputation or without
   kinds.fill(-1);
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     const std::string name = "blocks." + std::to_string(i);
@@ -75,7 +75,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     declare_block(block, spec, experts);
     const Recompute recompute = shape.checkpoint.of_block(i).value_or(Recompute{});
     int& kind = kinds[2 * std::size_t{experts} + std::size_t{recompute.any()}];
-    if (kind < 0) {  // blocks of each sort share functions
+    if (kind < 0) {  // blocks of one kind share functions
       kind = static_cast<int>(model.kinds.size());
       model.kinds.push_back(
           block_kind(spec, shape, model, name, block.units(), experts, recompute));

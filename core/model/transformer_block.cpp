@@ -1,4 +1,5 @@
-// The block: attention and feed-forward network, each behind a norm and around a residual.
+// The block of a transformer: attention and the feed-forward network, each with a norm before it
+// and a residual around it.
 #include "core/model/attention.hpp"
 #include "core/model/feed_forward.hpp"
 #include "core/model/tensor_parallel.hpp"
@@ -45,7 +46,7 @@ void Norm::backward(TensorId dy, TensorId residual, TensorId dx) {
   }
 }
 
-/// Heads are divided over the ranks of "tp".
+/// Declares the parameters of a block. Heads are divided over the ranks of "tp".
 void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts) {
   const std::int64_t c = spec.hidden;
   const std::int64_t attention = spec.heads * spec.head_dim;

@@ -1,6 +1,7 @@
-// Both ends of a transformer: embedding, and output layer with the loss. The vocabulary is divided
-// over the ranks of "tp" (Shoeybi et al. 2019); logits are never gathered. Ids come from the host
-// relative to a rank's part of the vocabulary, so that kernels need not know which it is.
+// The two ends of a transformer: the embedding, and the output layer with the loss. The vocabulary
+// is divided over the ranks of "tp" (Shoeybi et al. 2019); logits are never gathered. The host
+// gives ids relative to a rank's part of the vocabulary, so that kernels need not know which part
+// it is.
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
 
@@ -29,8 +30,8 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   const TensorId dy = f.formal("dy", own * c);
   const TensorId positions = p.w("wpe");
   if (tp.active() || shape.context_parallel > 1) {
-    // Rows of other ranks' tokens are zero. A rank adds the positions of its own rows: their ids,
-    // too, come from the host.
+    // Rows of tokens whose ids belong to other ranks are zero. A rank adds the positions of its own
+    // rows, whose ids also come from the host.
     const TensorId sum = positions.valid() ? f.tensor(own * c, "sum") : y;
     const TensorId partial = tp.partial(sum, c, "rows");
     f.emit(Part::Forward, KernelKind::EmbeddingForward,
@@ -54,7 +55,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
   if (positions.valid()) {
-    // Positions beyond the sequence get no gradient: zeroed with the padding behind them.
+    // Positions beyond the sequence get no gradient. They are zeroed with the padding that follows.
     const UnitLayout& unit = model.units[units.front().unit];
     const std::int64_t begin = unit.offsets.back();
     const TensorId used = f.inside("gw", begin, shape.seq * c, unit.padded());
@@ -84,10 +85,12 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const TensorId h = f.tensor(own * c, "h");
   Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
-  const TensorId logits = f.tensor(n * vocab);  // becomes its own gradient in place
+  const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
+  f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
   if (tp.active()) {
-    // Of every row a rank knows the largest logit, the sum of exponentials and perhaps the target.
+    // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
+    // logit of the target if that is there.
     const TensorId columns =
         spec.vocab % shape.tensor_parallel == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
     const TensorId stats = f.tensor(3 * n, sum_type(shape.dtype), "stats");

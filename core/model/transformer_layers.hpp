@@ -1,6 +1,6 @@
-// The layers of a transformer: for each, its parameters and its functions. Weights are stored
-// [out, in], as in torch.nn.Linear; query, key and value projections are one matrix, and so are
-// gate and up projection.
+// Transformer layers: the parameters and functions of each layer of a transformer. Weights are
+// stored [out, in], as in torch.nn.Linear. The query, key and value projections are one matrix, and
+// so are the gate and up projections.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@ namespace lockstep {
 
 inline bool is_gpt2(const ModelSpec& spec) { return spec.architecture == Architecture::Gpt2; }
 
-/// `experts`: with a mixture of experts in place of the feed-forward network.
+/// If `experts`, the block has a mixture of experts in place of the feed-forward network.
 void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts);
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                      const std::string& name, const std::vector<LayerUnit>& units, bool experts,
                      const Recompute& recompute);
 
-/// The token table; tied, it is also the output layer's.
+/// The table of tokens. If embeddings are tied, it is also that of the output layer.
 void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
-/// Position table, where the model has one.
+/// The table of positions, if the model has one.
 void declare_positions(LayerDeclaration& layer, const ModelSpec& spec);
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units);
@@ -30,7 +30,8 @@ void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::str
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units);
 
-/// A norm over rows of `hidden`: forward now, backward when the gradient of its output is known.
+/// A norm over rows of width `hidden`. The constructor emits forward; backward() is called when the
+/// gradient of its output is known.
 class Norm {
  public:
   Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t rows,

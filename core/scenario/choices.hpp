@@ -59,10 +59,32 @@ constexpr auto choices(Offload) {
                               {"optimizer", Offload::Optimizer},
                               {"parameters", Offload::Parameters}}};
 }
+constexpr auto choices(CollectiveLibrary) {
+  return Choices<CollectiveLibrary, 2>{
+      {{"ring", CollectiveLibrary::Ring}, {"nccl", CollectiveLibrary::Nccl}}};
+}
+constexpr auto choices(NodeLink) {
+  return Choices<NodeLink, 2>{{{"nvlink", NodeLink::Nvlink}, {"pcie", NodeLink::Pcie}}};
+}
 constexpr auto choices(JitterDistribution) {
   return Choices<JitterDistribution, 3>{{{"normal", JitterDistribution::Normal},
                                          {"uniform", JitterDistribution::Uniform},
                                          {"exponential", JitterDistribution::Exponential}}};
+}
+constexpr auto choices(AttentionKernel) {
+  return Choices<AttentionKernel, 7>{{{"profile", AttentionKernel::Profile},
+                                      {"unfused", AttentionKernel::Unfused},
+                                      {"flash1", AttentionKernel::Flash1},
+                                      {"triton", AttentionKernel::Triton},
+                                      {"flash2", AttentionKernel::Flash2},
+                                      {"flash3", AttentionKernel::Flash3},
+                                      {"cudnn", AttentionKernel::Cudnn}}};
+}
+constexpr auto choices(Fp8Recipe) {
+  return Choices<Fp8Recipe, 4>{{{"none", Fp8Recipe::None},
+                                {"delayed", Fp8Recipe::Delayed},
+                                {"current", Fp8Recipe::Current},
+                                {"block", Fp8Recipe::Block}}};
 }
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};

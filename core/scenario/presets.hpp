@@ -23,6 +23,9 @@ struct EmbeddedProfile {
 const std::vector<EmbeddedProfile>& embedded_profiles();
 std::optional<EmbeddedProfile> find_cluster_preset(std::string_view name);
 
+/// frameworks/*.toml, likewise.
+const std::vector<EmbeddedProfile>& embedded_frameworks();
+
 struct HfModel {
   ModelSpec model;
   std::int64_t sliding_window = 0;  // how many tokens a query sees; 0: all

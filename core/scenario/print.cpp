@@ -137,6 +137,13 @@ std::string print_scenario(const Scenario& s) {
   if (s.costs) text += print_section("costs", *s.costs);
   text += print_section("what_if", s.what_if);
   text += print_section("cluster", s.cluster);
+  if (s.cluster.framework != FrameworkSpec{}) {
+    text += "\n[framework]\npreset = " + quote(s.cluster.framework.preset) + "\n";
+    Writer writer("framework");
+    FrameworkSpec framework = s.cluster.framework;
+    describe(writer, framework);
+    text += writer.text();
+  }
   if (!s.expect.empty()) text += print_expectations(s.expect);
   return text;
 }

@@ -23,6 +23,7 @@ const std::vector<std::string>& section_names() {
                                                  "activation_checkpoint",
                                                  "checkpoint",
                                                  "cluster",
+                                                 "framework",
                                                  "costs",
                                                  "what_if",
                                                  "sweep",
@@ -69,14 +70,16 @@ class Resolver {
     s_.model = std::move(model.model);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
+    resolve_framework(section("framework"), diagnostics_, s_.cluster.framework);
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
     read("checkpoint", s_.checkpoint);
     read("what_if", s_.what_if);
     read("parallelism", s_.strategy);
-    read_schedule();
     read("training", s_.training);
+    if (section("framework") != nullptr) take_ways_of_framework();
+    read_schedule();
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
@@ -216,6 +219,24 @@ class Resolver {
     return at && at->is_table() && at->find(key);
   }
 
+  /// What a framework does unless [parallelism] and [training] say otherwise.
+  void take_ways_of_framework() {
+    const FrameworkSpec& f = s_.cluster.framework;
+    StrategySpec& p = s_.strategy;
+    const bool gathers = p.state_shards() > 1 && p.zero_stage > 0 && p.zero_stage < 3;
+    if (!given("parallelism", "overlap_grad_reduce")) p.overlap_grad_reduce = f.overlap_grad_reduce;
+    if (!given("parallelism", "overlap_param_gather") && gathers) {
+      p.overlap_param_gather = f.overlap_param_gather;
+    }
+    if (f.waits_for_messages && !given("parallelism", "pipeline_parallel_p2p") &&
+        p.pipeline_parallel_schedule == PipelineSchedule::OneFOneB) {
+      p.pipeline_parallel_p2p = P2pPosting::Fused;
+    }
+    if (f.gradients_as_parameters && !given("training", "mixed_precision_reduce")) {
+      s_.training.mixed_precision_reduce = s_.training.mixed_precision_param;
+    }
+  }
+
   /// Fills in defaults that depend on other values.
   void fill_defaults() {
     const ModelSpec& m = s_.model;
@@ -230,6 +251,18 @@ class Resolver {
         !given("model", "max_seq_len")) {
       s_.model.max_seq_len = s_.training.seq_len;
     }
+    choose_precision();
+  }
+
+  /// A device with units for bfloat16 computes in it, and the optimizer keeps float32 masters, as
+  /// everybody trains on it, unless the file names a type.
+  void choose_precision() {
+    const auto& peaks = s_.cluster.device.peaks;
+    const bool units = std::any_of(peaks.begin(), peaks.end(),
+                                   [](const PeakRate& peak) { return peak.dtype == DType::BF16; });
+    const bool named = given("training", "dtype") || given("training", "mixed_precision_param");
+    if (!units || named || s_.model.architecture == Architecture::Synthetic) return;
+    s_.training.mixed_precision_param = PartDType::BF16;
   }
 
   /// Resolves data_parallel_shard_degree = -1, which, as in torchtitan, takes the ranks that the

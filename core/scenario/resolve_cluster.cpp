@@ -75,6 +75,16 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     positive(table, "bandwidth_gb_s", link.bandwidth.v);
     not_negative(table, "latency_us", link.latency.v);
   }
+  const NetworkSpec& n = c.network;
+  not_negative("network", "in_switch_reduction_gb_s", n.in_switch_reduction.v);
+  positive("network", "low_latency_gb_s", n.low_latency.v);
+  at_least_one("network", "channels", n.channels);
+  not_negative("network", "ports_per_node", n.ports_per_node);
+  not_negative("network", "leaf_ports", n.leaf_ports);
+  if (!(n.oversubscription >= 1)) {
+    fault("network", "oversubscription", "oversubscription must be at least 1");
+  }
+  not_negative("network", "spine_latency_us", n.spine_latency.v);
 }
 
 bool read_profile(std::string_view text, const std::string& file, const std::string& name,
@@ -164,6 +174,10 @@ bool resolve_cluster(const Node* section, const std::string& directory, ProfileC
                                                suggest_and_list(preset, cluster_preset_names()));
   }
   describe(in, out);
+  // What somebody measured goes before what the shape of products would say.
+  const Node* device = in.node("device");
+  const bool units = device != nullptr && device->find("compute_units") != nullptr;
+  if (in.given("efficiency") && !units) out.device.compute_units = 0;
   in.finish();
   if (known && section) check_figures(out, section, section->at, diagnostics);
   return known;

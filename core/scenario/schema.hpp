@@ -153,17 +153,60 @@ void describe(V& v, LinkSpec& l) {
 }
 
 template <class V>
+void describe(V& v, NetworkSpec& n) {
+  v.field("library", n.library);
+  v.field("node_link", n.node_link);
+  v.field("switched", n.switched);
+  v.field("in_switch_reduction_gb_s", n.in_switch_reduction, UnitPrefix::Giga);
+  v.field("low_latency_gb_s", n.low_latency, UnitPrefix::Giga);
+  v.field("channels", n.channels);
+  v.field("ports_per_node", n.ports_per_node);
+  v.field("leaf_ports", n.leaf_ports);
+  v.field("rails", n.rails);
+  v.field("oversubscription", n.oversubscription);
+  v.field("spine_latency_us", n.spine_latency, UnitPrefix::Micro);
+}
+
+template <class V>
 void describe(V& v, DeviceSpec& d) {
   v.field("name", d.name);
   v.field("memory_gb", d.memory, UnitPrefix::Giga);
   v.field("memory_bandwidth_gb_s", d.memory_bandwidth, UnitPrefix::Giga);
   v.field("host_bandwidth_gb_s", d.host_bandwidth, UnitPrefix::Giga);
   v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, UnitPrefix::Giga);
+  v.field("fp8_tflops", d.fp8_rate, UnitPrefix::Tera);
   v.field("launch_overhead_us", d.launch_overhead, UnitPrefix::Micro);
+  v.field("compute_capability", d.compute_capability);
+  v.field("compute_units", d.compute_units);
+  v.field("matmul_efficiency", d.matmul_efficiency);
   v.field("concurrent_ranks", d.concurrent_ranks);
   v.field("overlap_slowdown", d.overlap_slowdown);
   v.field("dollars_per_hour", d.dollars_per_hour);
   v.field("peak_tflops", d.peaks);
+}
+
+/// [framework] of a scenario, and the whole of frameworks/*.toml but for the preset's name.
+template <class V>
+void describe(V& v, FrameworkSpec& f) {
+  v.field("attention", f.attention);
+  v.field("fused_softmax", f.fused_softmax);
+  v.field("attention_dropout", f.attention_dropout);
+  v.field("fused_residual", f.fused_residual);
+  v.field("fused_norm", f.fused_norm);
+  v.field("fused_activation", f.fused_activation);
+  v.field("float32_logits", f.float32_logits);
+  v.field("fused_gradient_accumulation", f.fused_gradient_accumulation);
+  v.field("fused_optimizer", f.fused_optimizer);
+  v.field("fp8", f.fp8);
+  v.field("new_capability", f.new_capability);
+  v.field("new_matmul_rate", f.new_matmul_rate);
+  v.field("host_kernel_us", f.host_kernel, UnitPrefix::Micro);
+  v.field("layer_us", f.layer, UnitPrefix::Micro);
+  v.field("step_us", f.step, UnitPrefix::Micro);
+  v.field("gradients_as_parameters", f.gradients_as_parameters);
+  v.field("overlap_grad_reduce", f.overlap_grad_reduce);
+  v.field("overlap_param_gather", f.overlap_param_gather);
+  v.field("waits_for_messages", f.waits_for_messages);
 }
 
 template <class V>
@@ -183,6 +226,7 @@ void describe(V& v, ClusterSpec& c) {
   v.table("device", c.device);
   v.table("intra_node", c.intra_node);
   v.table("inter_node", c.inter_node);
+  v.table("network", c.network);
 }
 
 }  // namespace lockstep

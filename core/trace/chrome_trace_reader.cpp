@@ -171,6 +171,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "role_of_rank") trace.role_of_rank.push_back(static_cast<std::int32_t>(value));
       if (key_ == "same_as") trace.same_as.push_back(static_cast<Rank>(value));
       if (key_ == "peak_memory") trace.peak_memory.push_back(value);
+      if (key_ == "slowed_ps") trace.slowed.push_back(value);
     } else if (depth_ == 4 && key_ == "instances") {
       trace.instances.back().push_back(static_cast<Rank>(integer.value_or(-1)));
     } else if (row_size_ < integers_.size()) {

@@ -105,6 +105,7 @@ class Writer {
     integers("role_of_rank", trace_.role_of_rank);
     integers("same_as", trace_.same_as);
     integers("peak_memory", trace_.peak_memory);
+    if (!trace_.slowed.empty()) integers("slowed_ps", trace_.slowed);
     // A row is: step, loss, grad_norm, lr, seconds.
     out_.text(",\n\"steps\":[");
     for (std::size_t i = 0; i < trace_.steps.size(); ++i) {

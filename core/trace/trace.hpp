@@ -91,7 +91,10 @@ struct Trace {
   IndexVector<std::int32_t, std::string> memory_kinds;
   std::vector<MemorySample> memory;             // of the first traced step, sorted by (rank, time)
   IndexVector<Rank, std::int64_t> peak_memory;  // by rank: bytes of the arena as allocated
-  IndexVector<int, StepResult> steps;           // of every step, traced or not; real backends only
+  /// By rank, ps: what its calls took longer because of transfers beside them. Empty: not known
+  /// (real backends see only how long things took), or nothing.
+  IndexVector<Rank, std::int64_t> slowed;
+  IndexVector<int, StepResult> steps;  // of every step, traced or not; real backends only
   bool operator==(const Trace&) const = default;
 };
 

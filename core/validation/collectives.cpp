@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
-#include "core/cost/cost.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/mapping.hpp"
 
@@ -22,7 +21,11 @@ constexpr std::array<std::pair<const char*, OpKind>, 5> kCollectives = {{
     {"all_to_all", OpKind::AllToAll},
 }};
 
-std::string formula_of(OpKind kind) {
+std::string formula_of(OpKind kind, const CollectiveTime& chosen) {
+  if (chosen.protocol != CollectiveProtocol::Plain) {
+    return std::string(to_string(chosen.algorithm)) + ", " +
+           std::string(to_string(chosen.protocol));
+  }
   switch (kind) {
     case OpKind::AllReduce:
       return "ring: 2(n-1)(α + S/(n·B))";
@@ -35,18 +38,55 @@ std::string formula_of(OpKind kind) {
   }
 }
 
-constexpr std::int64_t kMebibyte = 1 << 20;
-
 struct SizeClass {
   const char* name;
-  std::int64_t below;  // bytes
+  std::int64_t most;  // bytes
 };
-constexpr std::array<SizeClass, 4> kClasses = {{
-    {"below 1 MiB", kMebibyte},
-    {"1 to 16 MiB", 16 * kMebibyte},
-    {"16 to 256 MiB", 256 * kMebibyte},
-    {"256 MiB and more", std::int64_t{1} << 62},
+constexpr std::array<SizeClass, 5> kClasses = {{
+    {"up to 32 KiB", 32 << 10},
+    {"up to 1 MiB", 1 << 20},
+    {"up to 16 MiB", 16 << 20},
+    {"up to 256 MiB", 256 << 20},
+    {"above 256 MiB", std::int64_t{1} << 62},
 }};
+
+constexpr Seconds kIssue{26e-6};
+constexpr double kEfaLatencyUs = 65;
+
+Seconds issue_of(const CollectiveRow& row) {
+  return row.source.find("stas00/ml-engineering") != std::string::npos ? kIssue : Seconds{};
+}
+
+/// Keys of the scenario that say what the row's text says of its network.
+std::string network_of(const CollectiveRow& row) {
+  if (row.hw.find("EFA") == std::string::npos) return "";
+  return "[cluster.inter_node]\nlatency_us = " + std::to_string(kEfaLatencyUs) + "\n";
+}
+
+std::optional<CollectiveAlgorithm> named_algorithm(const std::string& text) {
+  if (text.starts_with("Ring")) return CollectiveAlgorithm::Ring;
+  if (text.starts_with("Tree")) return CollectiveAlgorithm::Tree;
+  if (text == "NVLS") return CollectiveAlgorithm::Nvls;
+  return std::nullopt;
+}
+
+/// Figures of the rows of each class, in the order in which classes first appear.
+template <class NameOf>
+std::vector<CollectiveClass> classes_by(const std::vector<ValidatedCollective>& rows,
+                                        NameOf name_of) {
+  std::vector<std::pair<std::string, std::vector<double>>> errors;
+  for (const ValidatedCollective& r : rows) {
+    if (!r.error()) continue;
+    const std::string name = name_of(r.row);
+    auto at = std::find_if(errors.begin(), errors.end(),
+                           [&](const auto& known) { return known.first == name; });
+    if (at == errors.end()) at = errors.insert(errors.end(), {name, {}});
+    at->second.push_back(*r.error());
+  }
+  std::vector<CollectiveClass> classes;
+  for (const auto& [name, of_class] : errors) classes.push_back({name, figures_of(of_class)});
+  return classes;
+}
 
 }  // namespace
 
@@ -83,13 +123,15 @@ CollectiveEstimate estimate_collective(const ClusterSpec& cluster, OpKind kind, 
   std::vector<Rank> members(to_size(ranks));
   std::iota(members.begin(), members.end(), Rank{0});
   CollectiveEstimate estimate;
-  estimate.link = group_links(cluster, members).of(kind);
-  estimate.time = collective_time(kind, bytes, ranks, estimate.link).total();
+  const GroupLinks links = group_links(cluster, members);
+  estimate.link = links.of(kind);
+  estimate.chosen = collective_time(kind, bytes, ranks, links, cluster, only);
+  estimate.time = estimate.chosen.time.total();
   estimate.algorithm_bandwidth = {static_cast<double>(bytes.v) / estimate.time.v};
   estimate.bus_bandwidth = {estimate.algorithm_bandwidth.v * bus_factor(kind, ranks)};
-  estimate.formula = formula_of(kind);
-  const bool inside = ranks <= cluster.ranks_per_node();
-  estimate.over = inside ? "links inside a node" : "ports of all nodes, a ring through each";
+  estimate.formula = formula_of(kind, estimate.chosen);
+  estimate.over =
+      links.nodes == 1 ? "links inside a node" : "ports of all nodes, a ring through each";
   return estimate;
 }
 
@@ -119,15 +161,17 @@ CollectiveRows read_collective_rows(const CsvTable& table) {
   return result;
 }
 
+Seconds ValidatedCollective::simulated() const { return estimate->time + issue; }
+
 std::optional<double> ValidatedCollective::error() const {
   if (!estimate || !row.time_ms) return std::nullopt;
-  return estimate->time.v * 1e3 / *row.time_ms - 1;
+  return simulated().v * 1e3 / *row.time_ms - 1;
 }
 
 std::vector<ValidatedCollective> validate_collectives(const std::vector<CollectiveRow>& rows) {
   std::vector<ValidatedCollective> results;
   for (const CollectiveRow& row : rows) {
-    ValidatedCollective result{row, std::nullopt, ""};
+    ValidatedCollective result{row, std::nullopt, issue_of(row), ""};
     const auto kind = collective_named(row.collective);
     const std::string_view profile = profile_of(row.hw);
     if (!kind) {
@@ -139,7 +183,7 @@ std::vector<ValidatedCollective> validate_collectives(const std::vector<Collecti
     } else {
       const LoadedScenario loaded = parse_scenario(
           "[model]\npreset = \"gpt2-tiny\"\n[cluster]\npreset = \"" + std::string(profile) +
-              "\"\nnodes = " + std::to_string(row.nodes) + "\n",
+              "\"\nnodes = " + std::to_string(row.nodes) + "\n" + network_of(row),
           row.hw, {});
       if (!loaded.ok()) {
         result.reason = loaded.errors.front().message;
@@ -147,7 +191,8 @@ std::vector<ValidatedCollective> validate_collectives(const std::vector<Collecti
                  row.ranks > cluster.capacity()) {
         result.reason = "more ranks than the nodes have";
       } else {
-        result.estimate = estimate_collective(cluster, *kind, *row.payload, row.ranks);
+        result.estimate = estimate_collective(cluster, *kind, *row.payload, row.ranks,
+                                              named_algorithm(row.algorithm));
       }
     }
     results.push_back(std::move(result));
@@ -156,42 +201,57 @@ std::vector<ValidatedCollective> validate_collectives(const std::vector<Collecti
 }
 
 std::vector<CollectiveClass> by_size(const std::vector<ValidatedCollective>& rows) {
+  std::vector<CollectiveClass> found = classes_by(rows, [](const CollectiveRow& row) {
+    return std::string(std::find_if(kClasses.begin(), kClasses.end(), [&](const SizeClass& c) {
+                         return row.payload->v <= c.most;
+                       })->name);
+  });
   std::vector<CollectiveClass> classes;
-  std::int64_t from = 0;
   for (const SizeClass& size : kClasses) {
-    std::vector<double> errors;
-    for (const ValidatedCollective& r : rows) {
-      if (!r.error() || r.row.payload->v < from || r.row.payload->v >= size.below) continue;
-      errors.push_back(*r.error());
-    }
-    classes.push_back({size.name, figures_of(errors)});
-    from = size.below;
+    const auto at = std::find_if(found.begin(), found.end(),
+                                 [&](const CollectiveClass& c) { return c.name == size.name; });
+    classes.push_back(at == found.end() ? CollectiveClass{size.name, {}} : *at);
   }
-  std::vector<double> all;
-  for (const ValidatedCollective& r : rows) {
-    if (r.error()) all.push_back(*r.error());
-  }
-  classes.push_back({"all", figures_of(all)});
+  const auto all = classes_by(rows, [](const CollectiveRow&) { return std::string("all"); });
+  classes.push_back(all.empty() ? CollectiveClass{"all", {}} : all.front());
   return classes;
+}
+
+std::vector<CollectiveClass> by_kind(const std::vector<ValidatedCollective>& rows) {
+  return classes_by(rows, [](const CollectiveRow& row) { return row.collective; });
+}
+
+std::vector<CollectiveClass> by_machine(const std::vector<ValidatedCollective>& rows) {
+  return classes_by(rows, [](const CollectiveRow& row) {
+    const std::string card = row.hw.substr(0, row.hw.find(" ("));
+    return row.nodes == 1 ? card : card + ", " + std::to_string(row.nodes) + " nodes";
+  });
 }
 
 std::string collectives_json(const std::vector<ValidatedCollective>& rows, bool with_rows) {
   nlohmann::ordered_json json;
-  for (const CollectiveClass& c : by_size(rows)) {
-    json["classes"].push_back({{"class", c.name},
-                               {"rows", c.time.count},
-                               {"median", c.time.median},
-                               {"percentile90", c.time.percentile90},
-                               {"bias", c.time.bias},
-                               {"within_10_percent", c.time.within_10}});
-  }
+  const auto add = [&](const char* key, const std::vector<CollectiveClass>& classes) {
+    json[key] = nlohmann::ordered_json::array();
+    for (const CollectiveClass& c : classes) {
+      json[key].push_back({{"class", c.name},
+                           {"rows", c.time.count},
+                           {"median", c.time.median},
+                           {"percentile90", c.time.percentile90},
+                           {"bias", c.time.bias},
+                           {"within_10_percent", c.time.within_10}});
+    }
+  };
+  add("classes", by_size(rows));
+  add("kinds", by_kind(rows));
+  add("machines", by_machine(rows));
   for (const ValidatedCollective& r : rows) {
     if (!with_rows) break;
     nlohmann::ordered_json row{{"hw", r.row.hw}, {"name", r.row.name()}};
     if (r.row.payload) row["bytes"] = r.row.payload->v;
     if (r.estimate) {
       row["measured_ms"] = *r.row.time_ms;
-      row["simulated_ms"] = r.estimate->time.v * 1e3;
+      row["simulated_ms"] = r.simulated().v * 1e3;
+      row["algorithm"] = r.estimate->formula;
       row["error"] = *r.error();
     } else {
       row["reason"] = r.reason;

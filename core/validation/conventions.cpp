@@ -8,36 +8,44 @@ namespace {
 using enum DataParallelOverlap;
 using enum FlopConvention;
 
-// prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, 16-bit gradients
+// The columns are prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, 16-bit
+// gradients and framework.
 constexpr std::array kConventions = {
     SourceConvention{"", Model, Gradients},
     // Megatron-LM until 2022: gradients are reduced after the backward pass.
-    SourceConvention{"sc21", Narayanan, None},
-    SourceConvention{"kor22", Narayanan, None},
-    SourceConvention{"mlm2020", Narayanan, None},
-    SourceConvention{"mtnlg", Narayanan, None},
-    SourceConvention{"zb", Narayanan, None},
-    SourceConvention{"vocabpp", Model, None},
-    SourceConvention{"vtrain", Narayanan, None},  // says so itself
+    SourceConvention{"sc21", Narayanan, None, false, false, false, "megatron-2021"},
+    SourceConvention{"kor22", Narayanan, None, false, false, false, "megatron-2023"},
+    SourceConvention{"mlm2020", Narayanan, None, false, false, false, "megatron-2020"},
+    SourceConvention{"mtnlg", Narayanan, None, false, false, false, "megatron-2021"},
+    SourceConvention{"zb", Narayanan, None, false, false, false, "megatron-2023"},
+    SourceConvention{"vocabpp", Model, None, false, false, false, "megatron-2024"},
+    SourceConvention{"vtrain", Narayanan, None, false, false, false,
+                     "megatron-2021"},  // says so itself
     // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
-    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, true},
+    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, true, "deepspeed-2021"},
     // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch.
-    SourceConvention{"bloom", Narayanan, None},
-    SourceConvention{"tr3m", ParametersOnly, None},
+    SourceConvention{"bloom", Narayanan, None, false, false, false, "deepspeed-2021"},
+    SourceConvention{"tr3m", ParametersOnly, None, false, false, false, "deepspeed-2021"},
     // NeMo and Megatron Core since 2023: distributed optimizer, sequence parallelism with TP, both
     // overlaps.
-    SourceConvention{"dgxc", Model, GradientsAndParameters, true, true},
-    SourceConvention{"nemo2407", Model, GradientsAndParameters, true, true},
-    SourceConvention{"mlm-llama", Model, GradientsAndParameters, true, true},
-    SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true},
-    SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false},  // its YAML
-    SourceConvention{"megascale", Model, GradientsAndParameters, true, true},
+    SourceConvention{"dgxc", Model, GradientsAndParameters, true, true, false, "megatron-core"},
+    SourceConvention{"nemo2407", Model, GradientsAndParameters, true, true, false, "megatron-core"},
+    SourceConvention{"mlm-llama", Model, GradientsAndParameters, true, true, false,
+                     "megatron-core"},
+    SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true, false,
+                     "megatron-core"},
+    SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false, false,
+                     "megatron-core"},  // its YAML
+    SourceConvention{"megascale", Model, GradientsAndParameters, true, true, false,
+                     "megatron-core"},
     // SimuMax ran Megatron Core with every overlap off.
-    SourceConvention{"simumax", Model, None, true, true},
+    SourceConvention{"simumax", Model, None, true, true, false, "megatron-core"},
     // llm-foundry of 2023: Composer's mixed precision DEFAULT and PURE reduce in autocast's type.
-    SourceConvention{"mosaic", Model, Gradients, false, false, true},
+    SourceConvention{"mosaic", Model, Gradients, false, false, true, "llm-foundry"},
+    SourceConvention{"nanotron", Model, Gradients, false, false, false, "nanotron"},
+    SourceConvention{"torchtitan", Model, Gradients, false, false, false, "torchtitan"},
     // llm.c adds gradients up in bfloat16.
-    SourceConvention{"llmc", Model, Gradients, false, false, true},
+    SourceConvention{"llmc", Model, Gradients, false, false, true, "llm.c"},
 };
 
 }  // namespace
@@ -52,9 +60,11 @@ const SourceConvention& convention_of(const TrainingRow& row) {
 }
 
 long vocabulary(const TrainingRow& row) {
-  if (row.vocab) return *row.vocab;
+  const std::string_view framework = convention_of(row).framework;
+  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed");
+  if (row.vocab && !pads) return *row.vocab;
   const bool bloom = row.notes.find("250k") != std::string::npos;
-  const long words = bloom ? 250680 : 50257;
+  const long words = row.vocab.value_or(bloom ? 250680 : 50257);
   const long multiple = 128 * row.tp.value_or(1);
   return (words + multiple - 1) / multiple * multiple;
 }

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// One pass over the text, which knows where it is.
+/// Parses the text in one pass, and knows line and column.
 class Parser {
  public:
   Parser(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
@@ -143,7 +143,7 @@ std::string CsvRowReader::text(std::string_view column) const {
 
 std::string CsvRowReader::needed(std::string_view column) {
   const CsvField* f = field(column);
-  if (f == nullptr) return "";  // require_columns has said so
+  if (f == nullptr) return "";  // require_columns() has noted it
   if (f->text.empty()) note(*f, "'" + std::string(column) + "' is empty, and every row needs it");
   return f->text;
 }

@@ -21,11 +21,11 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// The part of a wire's rate that hardware/*.toml count on between nodes (b200.toml says where it
-/// was measured).
+/// The fraction of a wire's rate on which the profiles in hardware/*.toml count between nodes
+/// (b200.toml says where it was measured).
 constexpr double kWireShare = 0.74;
 
-/// Sections and keys of a scenario file, as a user would write them.
+/// Writes sections and keys of a scenario file, as a user would.
 class ScenarioText {
  public:
   void section(std::string_view name) { text_ += "[" + std::string(name) + "]\n"; }
@@ -55,15 +55,15 @@ class ScenarioText {
   std::string text_;
 };
 
-/// Degrees and batch, with what a row leaves out filled in.
+/// The degrees and the batch of a row, with what it leaves out filled in.
 struct Layout {
   long tp = 1, pp = 1, vpp = 1, cp = 1, dp = 1;
-  long micro_batch = 1, microbatches = 1;  // of a rank and step
+  long micro_batch = 1, microbatches = 1;  // sequences; number per rank and step
   int zero_stage = 0;
-  long shard = 1;  // ranks that share states
+  long shard = 1;  // number of ranks that share states
 };
 
-/// Fills `layout`; the name of what is missing, or empty.
+/// Fills in `layout`. Returns the name of what is missing, or an empty text.
 std::string read_layout(const TrainingRow& row, Layout& layout) {
   layout.tp = row.tp.value_or(1);
   layout.pp = row.pp.value_or(1);
@@ -90,7 +90,7 @@ std::string read_layout(const TrainingRow& row, Layout& layout) {
     layout.zero_stage = 1;
   }
   layout.shard = layout.zero_stage > 0 ? layout.dp : 1;
-  if (sharded.starts_with("fsdp")) {  // "fsdp128": copies of the model share over 128 ranks
+  if (sharded.starts_with("fsdp")) {  // "fsdp128": each replica is sharded over 128 ranks
     long ranks = 0;
     std::from_chars(sharded.data() + 4, sharded.data() + sharded.size(), ranks);
     if (ranks > 0 && layout.dp % ranks == 0) layout.shard = ranks;
@@ -98,16 +98,16 @@ std::string read_layout(const TrainingRow& row, Layout& layout) {
   return "";
 }
 
-/// How the source names schedules: the scenario's name.
+/// The scenario's name of the schedule that the source names.
 std::string schedule_name(const TrainingRow& row, const Layout& layout) {
   const std::string named = row.noted("schedule=");
   if (named == "1F1B-I") return "Interleaved1F1B";
-  if (named == "ZB") return "ZB-1p";  // of a table with no more microbatches than either limit
+  if (named == "ZB") return "ZB-1p";  // its rows have no more microbatches than either limit
   if (!named.empty()) return named;
   return layout.vpp > 1 ? "Interleaved1F1B" : "1F1B";
 }
 
-/// Blocks of each virtual stage; empty: balanced by work. `chunks` is how many a rank has.
+/// The number of blocks of each virtual stage; empty if they are balanced by work.
 std::vector<long> layers_per_stage(const TrainingRow& row, long stages) {
   if (row.noted("method=") == "redis") return {};  // its authors balanced by work
   const long layers = *row.layers;
@@ -115,7 +115,7 @@ std::vector<long> layers_per_stage(const TrainingRow& row, long stages) {
     return std::vector<long>(to_size(stages), layers / stages);
   }
   if ((layers + 2) % stages != 0) return {};
-  // Embedding and output layer count as a block each.
+  // Embedding and output layer count as one block each.
   std::vector<long> blocks(to_size(stages), (layers + 2) / stages);
   --blocks.front();
   --blocks.back();
@@ -137,22 +137,36 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
+bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
+
+/// As the row says. Paxml's configurations (paxml/contrib/gpu/scripts_gpu/configs.py) recompute
+/// all, but for GPT 5B, which keeps the products with weights.
+std::string recompute_of(const TrainingRow& row) {
+  if (!row.recompute.empty() || !is_paxml(row)) return row.recompute;
+  return contains(lower_case(row.model), "5b") && !contains(row.model, "175") ? "selective"
+                                                                              : "full";
+}
+
 void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& out) {
   out.section("training");
   out.key("seq_len", *row.seq);
-  // A pipeline takes its microbatches from one local batch; without one they are accumulated.
+  // A pipeline takes its microbatches from one local batch. Without a pipeline, gradients are
+  // accumulated over them.
   out.key("local_batch_size", layout.micro_batch * (layout.pp > 1 ? layout.microbatches : 1));
   out.key("global_batch_size", layout.micro_batch * layout.microbatches * layout.dp);
-  if (!row.precision.starts_with("fp32")) {
+  if (row.precision.starts_with("fp32")) {
+    out.key("dtype", "float32");
+  } else {
     out.key("mixed_precision_param", "bfloat16");
     if (convention_of(row).gradients_as_parameters) {
       out.key("mixed_precision_reduce", "bfloat16");
     }
   }
-  if (row.recompute != "full" && row.recompute != "selective") return;
+  const std::string recompute = recompute_of(row);
+  if (recompute != "full" && recompute != "selective") return;
   out.section("activation_checkpoint");
-  out.key("mode", row.recompute);
-  if (row.recompute == "selective") out.key("selective_ac_option", "attention");
+  out.key("mode", recompute);
+  if (recompute == "selective") out.key("selective_ac_option", "attention");
 }
 
 void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out) {
@@ -169,7 +183,7 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
   out.key("pipeline_parallel_degree", layout.pp);
   const std::string schedule = schedule_name(row, layout);
   if (layout.pp > 1) {
-    if (schedule == "Interleaved1F1B" && !row.vpp) {  // "uses the max chunks": one block each
+    if (schedule == "Interleaved1F1B" && !row.vpp) {  // "uses the max chunks": of one block each
       layout.vpp = std::max(1L, (*row.layers + 2) / layout.pp);
     }
     out.key("pipeline_parallel_schedule", schedule);
@@ -188,8 +202,8 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
   if (contains(row.fsdp_or_zero, "offload")) out.key("offload", "optimizer");
 }
 
-/// GPUs that NVLink connects: as given, or of the domain that the interconnect names ("NVL72"),
-/// or 8.
+/// How many GPUs NVLink connects: as given, or those of the domain that the interconnect names
+/// ("NVL72"), or 8.
 long gpus_of_node(const TrainingRow& row) {
   if (row.gpus_per_node) return *row.gpus_per_node;
   return contains(row.interconnect, "NVL72") || contains(row.hw, "NVL72") ? 72 : 8;
@@ -212,10 +226,10 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
   }
 }
 
-/// What keeps a row from a scenario, found in its columns; none: it can be written.
+/// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
   const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp8") || contains(precision, "fp4")) {
+  if (contains(precision, "fp4")) {
     return {{Unexpressed::LowPrecision, row.precision}};
   }
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
@@ -240,9 +254,9 @@ std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& ro
   return std::nullopt;
 }
 
-/// float16 has the bytes of bfloat16; training in it needs a loss scale, which programs here do not
-/// have, and nothing else that takes time. So its runs are simulated in bfloat16 at the card's rate
-/// for float16.
+/// Makes the device compute bfloat16 at its rate for float16, so that runs in float16 can be
+/// simulated in bfloat16. Both types have the same size, and training in float16 takes time for
+/// nothing more except a loss scale, which programs here do not have.
 void compute_at_float16_rate(DeviceSpec& device) {
   const auto of = [&](DType type) {
     return std::find_if(device.peaks.begin(), device.peaks.end(),
@@ -264,7 +278,7 @@ void compute_at_float16_rate(DeviceSpec& device) {
 std::string_view to_string(Unexpressed reason) {
   switch (reason) {
     case Unexpressed::LowPrecision:
-      return "fp8 or fp4";
+      return "fp4";
     case Unexpressed::NoProfile:
       return "no profile of the card";
     case Unexpressed::Unsaid:
@@ -291,7 +305,7 @@ std::string_view profile_of(std::string_view hw) {
       {"A100-40GB", "a100-40"},
       {"A100-SXM4-40GB", "a100-40"},
       {"A100", "a100-80"},
-      {"V100", "v100"},  // also DGX-2's V100-SXM3, which has the figures of the SXM2
+      {"V100", "v100"},  // also the V100-SXM3 of DGX-2, which has the figures of the SXM2
       {"H800", "h800"},
       {"H20", "h20"},
       {"L40S", "l40s"},
@@ -338,6 +352,9 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   write_training(row, layout, out);
   write_parallelism(row, layout, out);
   write_cluster(row, out);
+  out.section("framework");
+  out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
+  if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;

@@ -1,5 +1,5 @@
-// Mapping: one published row -> the scenario that says the same. The one place where a column of
-// validation/training.csv becomes a key of a scenario; docs/validation.md has the table.
+// Mapping: makes of a published row the scenario that says the same. This is the only place where a
+// column of validation/training.csv becomes a key of a scenario; docs/validation.md has the table.
 #pragma once
 
 #include <optional>
@@ -13,30 +13,29 @@ namespace lockstep {
 
 /// Why a row has no scenario.
 enum class Unexpressed {
-  LowPrecision,          // fp8 or fp4
-  NoProfile,             // of the card in hardware/
-  Unsaid,                // a size, a length or a batch that the row does not give
-  NotDense,              // experts, of which the columns say nothing
-  VocabularyOverStages,  // output layer divided over the pipeline
-  Refused,               // a fault of the scenario, as its file would show it
+  LowPrecision,          // it computes in fp8 or fp4
+  NoProfile,             // hardware/ has no profile of the card
+  Unsaid,                // the row does not give a size, a length or a batch
+  NotDense,              // it has experts, of which the columns say nothing
+  VocabularyOverStages,  // the output layer is divided over the pipeline
+  Refused,               // the scenario has a fault, as its file would show
 };
 std::string_view to_string(Unexpressed reason);
 
 struct MappedRow {
-  std::optional<Scenario> scenario;  // where it is, the two below mean nothing
+  std::optional<Scenario> scenario;  // if it is there, the two below have no meaning
   Unexpressed reason = Unexpressed::Refused;
-  std::string detail;  // "heads", or what the scenario's fault is
+  std::string detail;  // what is missing ("heads"), or the fault of the scenario
 };
 
-/// `overrides`: keys of the scenario that replace the mapped ones, "section.key=value", for
-/// what-ifs over all rows.
+/// Maps a row. `overrides` ("section.key=value") replace keys of the scenario, to change all rows.
 MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides = {});
 
-/// The profile in hardware/ of a published name of a card; empty: there is none.
+/// The profile in hardware/ for the published name of a card; empty if there is none.
 std::string_view profile_of(std::string_view hw);
 
-/// Gb/s of a node's ports together ("8x200Gb/s HDR IB per node", "1600Gb/s RoCE per node"); none
-/// where no rate is named.
+/// The rate of all ports of a node together in Gb/s, from a text such as "8x200Gb/s HDR IB per
+/// node" or "1600Gb/s RoCE per node"; nullopt if it names no rate.
 std::optional<double> node_gigabits(std::string_view interconnect);
 
 }  // namespace lockstep

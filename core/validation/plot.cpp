@@ -9,9 +9,9 @@
 namespace lockstep {
 namespace {
 
-constexpr double kSide = 640;                          // of the diagram, px
-constexpr double kLeft = 70, kTop = 20, kBottom = 50;  // around it
-constexpr double kLegend = 150;                        // width, to the right
+constexpr double kSide = 640;                          // side of the diagram, px
+constexpr double kLeft = 70, kTop = 20, kBottom = 50;  // margins around it
+constexpr double kLegend = 150;                        // width of the legend to its right
 
 std::string number(double value) {
   std::array<char, 32> text{};
@@ -39,14 +39,14 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-/// Colours around the wheel, neighbours in the list far apart.
+/// The i-th colour. Colours go round the colour wheel so that neighbours in the list are far apart.
 std::string color(std::size_t i) {
   const std::size_t hue = (i * 137) % 360;  // the golden angle
   const std::size_t light = i % 2 == 0 ? 42 : 58;
   return "hsl(" + std::to_string(hue) + ",70%," + std::to_string(light) + "%)";
 }
 
-/// Whole decades around all values, on both axes the same.
+/// The range of both axes: whole decades that contain all values.
 struct Axis {
   double low = 0, high = 1;  // log10
   double at(double value) const { return (std::log10(value) - low) / (high - low) * kSide; }

@@ -1,4 +1,4 @@
-// Statistics of errors: percentiles, and whether an order was predicted.
+// Statistics: percentiles of errors, and whether the order of runs was predicted.
 #pragma once
 
 #include <cstddef>
@@ -7,27 +7,29 @@
 
 namespace lockstep {
 
-/// The p-th part (0 to 1) of the values, linear between the two nearest of the sorted ones: the
-/// i-th of n, from 0, stands at i / (n - 1). Requires a value.
+/// The value below which the fraction p (0 to 1) of the values lies. It is linear between
+/// neighbours of the sorted values, of which the i-th of n, from 0, is at i / (n - 1). Requires at
+/// least one value.
 double percentile(std::vector<double> values, double p);
 
-/// Of relative errors, simulated / measured - 1. Requires none for count 0, which leaves all 0.
+/// Figures of relative errors, simulated / measured - 1. Without errors all figures are 0.
 struct ErrorFigures {
   std::size_t count = 0;
   double median = 0, percentile90 = 0;  // of |error|
   double bias = 0;                      // median of the errors with their sign
-  double within_10 = 0;                 // part of them with |error| <= 0.1
+  double within_10 = 0;                 // the fraction with |error| <= 0.1
 };
 ErrorFigures figures_of(const std::vector<double>& errors);
 
 struct RankedRun {
   double measured = 0, predicted = 0;
-  std::string layout;  // runs of the same one are repetitions
+  std::string layout;  // runs with the same layout are repetitions
 };
 
-/// Pairs of runs whose order was predicted (concordant), or the opposite (discordant). Kendall's
-/// tau is (concordant - discordant) / pairs. A pair with equal measurements or the same layout says
-/// nothing and is not counted; one with equal predictions counts as a pair and as neither.
+/// Counts pairs of runs whose order was predicted (concordant), or whose opposite order was
+/// (discordant). Kendall's tau is (concordant - discordant) / pairs. A pair with equal measurements
+/// or the same layout says nothing and is not counted. One with equal predictions counts as a pair,
+/// but as neither of the two.
 struct RankAgreement {
   std::size_t concordant = 0, discordant = 0, pairs = 0;
   double tau() const;  // requires pairs

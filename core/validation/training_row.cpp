@@ -14,7 +14,7 @@ std::string TrainingRow::noted(std::string_view key) const {
   std::size_t at = notes.find(key);
   while (at != std::string::npos && at > 0 && notes[at - 1] != ' ' && notes[at - 1] != ';' &&
          notes[at - 1] != '(') {
-    at = notes.find(key, at + 1);  // the end of a longer word
+    at = notes.find(key, at + 1);  // this was the end of a longer word
   }
   if (at == std::string::npos) return "";
   const std::size_t begin = at + key.size();

@@ -1,5 +1,5 @@
-// TrainingRow: one published training run, as validation/training.csv has it. An empty field is
-// something that the source does not say.
+// TrainingRow: a published training run, as validation/training.csv has it. A field is empty if the
+// source does not say it.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@
 namespace lockstep {
 
 struct TrainingRow {
-  int line = 0;  // of the file
+  int line = 0;  // in the file
   std::string id;
   std::string source;
-  std::string model;               // name, which tells Llama from GPT
+  std::string model;               // its name, from which is_llama() tells the architecture
   std::optional<double> params_b;  // 10^9 parameters
   std::optional<long> hidden, layers, heads, kv_heads, ffn_hidden, vocab;
   std::optional<long> seq;  // tokens of a sequence
@@ -31,15 +31,15 @@ struct TrainingRow {
   std::optional<double> mem_gb;  // GiB, of the fullest GPU
   std::string notes;
 
-  /// "zb-t4" of "zb-t4-001": what the rows of one table of a source share.
+  /// The part of the id that rows of one table of a source share: "zb-t4" of "zb-t4-001".
   std::string group() const;
-  /// The text behind `key` in the notes ("schedule=", "cp="), up to ';' or white space.
+  /// The text that follows `key` ("schedule=", "cp=") in the notes, up to ';' or white space.
   std::string noted(std::string_view key) const;
   long noted_count(std::string_view key, long otherwise) const;
-  bool ran_out_of_memory() const;  // the notes say OOM, and there is no time
-  bool max_allocated() const;      // the notes say that mem_gb is the allocator's maximum
+  bool ran_out_of_memory() const;  // whether the notes say OOM and there is no time
+  bool max_allocated() const;      // whether the notes say that mem_gb is the allocator's maximum
 };
-/// Of Llama's architecture, by the model's name.
+/// Whether the model has Llama's architecture, by its name.
 bool is_llama(const TrainingRow& row);
 
 struct TrainingRows {

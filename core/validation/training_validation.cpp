@@ -33,8 +33,9 @@ std::string joined(const std::vector<std::optional<long>>& numbers) {
   return key;
 }
 
-/// What the rows of a sweep share: the table of a source (its versions are tables of their own),
-/// and where it says so the day, since machines change.
+/// What the rows of a sweep share: the table of a source, in which other versions of the software
+/// are tables of their own; the model and so on; and the day, if it is given, because machines
+/// change.
 std::string sweep_of(const TrainingRow& row) {
   return row.group() + "|" + row.source + "|" + row.model + "|" + row.hw + "|" + row.precision +
          "|" + row.noted("date ") +
@@ -42,7 +43,7 @@ std::string sweep_of(const TrainingRow& row) {
                  row.global_batch_seqs});
 }
 
-/// In what they differ.
+/// In what the rows of a sweep differ.
 std::string layout_of(const TrainingRow& row) {
   return row.fsdp_or_zero + "|" + row.sp + "|" + row.recompute + "|" + row.noted("schedule=") +
          "|" + row.noted("method=") + "|" + row.noted("cp=") + "|" + row.noted("ep=") +
@@ -82,7 +83,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<TrainingRow>& rows,
                                         const StepOracle& oracle,
                                         const ValidationOptions& options) {
   std::vector<ValidatedRow> results(rows.size());
-  std::mutex mutex;  // of progress
+  std::mutex mutex;  // guards the progress
   std::size_t done = 0;
   parallel_for(rows.size(), options.threads, [&](std::size_t i) {
     ValidatedRow& result = results[i];

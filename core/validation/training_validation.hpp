@@ -1,4 +1,5 @@
-// Validation: published training runs, each mapped, simulated and laid beside its measurement.
+// Training validation: maps and simulates published training runs, and compares each with its
+// measurement.
 #pragma once
 
 #include <functional>
@@ -16,51 +17,52 @@ namespace lockstep {
 
 struct StepPrediction {
   Seconds step_time;
-  Bytes peak_memory;  // of the fullest rank
+  Bytes peak_memory;  // of the rank that needs most
 };
-/// The simulator. Called by several threads at once.
+/// Predicts a step; in practice the simulator. Several threads call it at once.
 using StepOracle = std::function<Result<StepPrediction>(const Scenario&)>;
 
 struct ValidatedRow {
   TrainingRow row;
   MappedRow mapped;
-  std::optional<double> measured;  // step time, s (conventions.hpp)
+  std::optional<double> measured;  // step time in s (see conventions.hpp)
   std::optional<StepPrediction> predicted;
-  Seconds took;  // of the machine, to lower and simulate it
-
-  /// simulated / measured - 1; none where either is missing.
+  Seconds took;  // how long lowering and simulating took
+  /// simulated / measured - 1; nullopt if either is missing.
   std::optional<double> time_error() const;
   std::optional<double> memory_error() const;
-  /// Whether the simulated peak is within the card's memory; none without a prediction.
+  /// Whether the simulated peak is within the card's memory; nullopt without a prediction.
   std::optional<bool> fits() const;
   const Scenario& scenario() const { return *mapped.scenario; }  // requires mapped.scenario
 };
 
 struct ValidationOptions {
   int threads = 1;
-  std::vector<std::string> overrides;                               // of every scenario
-  std::function<void(std::size_t done, std::size_t all)> progress;  // by one thread at a time
+  std::vector<std::string> overrides;  // for every scenario
+  /// Called after each row, by one thread at a time.
+  std::function<void(std::size_t done, std::size_t all)> progress;
 };
 
-/// Rows in the order given. Every expressed row is simulated on cards with memory without end, so
-/// that a run that is wrongly refused still has a time; what fits is judged by the peak. A scenario
-/// that the oracle refuses for another reason counts as not expressed.
+/// Validates rows; results are in the order of the rows. Every row that has a scenario is simulated
+/// on cards with unlimited memory, so that a run that is wrongly refused still has a time; whether
+/// it fits is judged by its peak. A scenario that the oracle refuses for another reason counts as
+/// one that cannot be expressed.
 std::vector<ValidatedRow> validate_rows(const std::vector<TrainingRow>& rows,
                                         const StepOracle& oracle, const ValidationOptions& options);
 
-/// Rows of one source, or of all.
+/// Figures of the rows of one source, or of all.
 struct ValidationFigures {
-  std::string source;  // TrainingRow::group(); "all"
-  std::size_t rows = 0, expressed = 0;
-  ErrorFigures time;                          // of the expressed rows that have a step time
+  std::string source;                         // TrainingRow::group(), or "all"
+  std::size_t rows = 0, expressed = 0;        // all rows, and those that have a scenario
+  ErrorFigures time;                          // of rows with a scenario and a step time
   ErrorFigures memory;                        // of those that print memory
   ErrorFigures memory_allocated;              // of those that print the allocator's maximum
-  RankAgreement order;                        // inside sweeps
-  std::size_t ran = 0, wrongly_refused = 0;   // ran when measured; simulated not to fit
-  std::size_t out_of_memory = 0, missed = 0;  // did not fit when measured; simulated to fit
+  RankAgreement order;                        // within sweeps
+  std::size_t ran = 0, wrongly_refused = 0;   // rows that ran; of them, those simulated not to fit
+  std::size_t out_of_memory = 0, missed = 0;  // rows that did not fit; of them, simulated to fit
 };
-/// A sweep is the rows of one table of a source with the same model, cards, batch, precision and
-/// day, which differ in layout.
+/// Computes the figures of some rows. A sweep consists of the rows of one table of a source that
+/// have the same model, cards, batch, precision and day, and differ in layout.
 ValidationFigures figures_of(const std::string& source,
                              const std::vector<const ValidatedRow*>& rows);
 
@@ -77,7 +79,7 @@ struct ValidationSummary {
 };
 ValidationSummary summarize(const std::vector<ValidatedRow>& rows);
 
-/// The summary, the rows if `with_rows`, as JSON with a final line end.
+/// The summary, and the rows if `with_rows`, as JSON with a final line end.
 std::string validation_json(const ValidationSummary& summary, const std::vector<ValidatedRow>& rows,
                             bool with_rows);
 

@@ -122,7 +122,7 @@ class Ranks {
     }
     return communicator(r).enqueue(id, op, args, bytes, role.buffer(role.args_of(op)[0]).dtype);
   }
-  /// All ops of all ranks, in order, with random delays; all ranks must succeed.
+  /// Runs all ops of all ranks, in order, with random delays. All ranks must succeed.
   std::vector<std::vector<OpTime>> run_all(std::mt19937& random) {
     for (Rank r = 0; r < program_.mesh.world_size(); ++r) {
       device(r).begin_step({});
@@ -138,7 +138,7 @@ class Ranks {
     }
     return times;
   }
-  /// Every rank on a thread of its own, as the executor does.
+  /// Synchronizes every rank on a thread of its own, as the executor does.
   std::vector<Result<std::vector<OpTime>>> synchronize() {
     std::vector<std::future<Result<std::vector<OpTime>>>> ranks;
     for (auto& device : devices_) {
@@ -196,7 +196,7 @@ std::vector<T> serial_sum(const std::vector<std::vector<T>>& values) {
   return sum;
 }
 
-/// In float32, rounded once.
+/// The sums in rank order, taken in float32 and rounded once.
 std::vector<bfloat16> serial_sum(const std::vector<std::vector<bfloat16>>& values) {
   std::vector<bfloat16> sums = values[0];
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -347,7 +347,7 @@ TEMPLATE_LIST_TEST_CASE("a transfer's active time is when its last member came, 
   std::mt19937 random(5);
   for (int step = 0; step < 20; ++step) {
     auto times = ranks.run_all(random);
-    for (auto& rank : times) {  // without the delays, which are not collectives
+    for (auto& rank : times) {  // leaves out the delays, which are not collectives
       std::vector<OpTime> last;
       for (const OpTime& time : rank) {
         if (!last.empty() && last.back().op == time.op) last.pop_back();

@@ -1,4 +1,4 @@
-// The command line in process: arguments in, exit code and text out.
+// Command line: runs a command in this process and returns its exit code and text.
 #pragma once
 
 #include <sstream>

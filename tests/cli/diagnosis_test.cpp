@@ -1,5 +1,5 @@
-// The usual mistakes of distributed training, each made on purpose: reported by name before any
-// rank would wait for another.
+// Makes the usual mistakes of distributed training on purpose, and checks that they are named
+// before any rank would wait for another.
 #include <fstream>
 
 #include "tests/catch.hpp"

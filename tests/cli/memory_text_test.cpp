@@ -1,4 +1,4 @@
-// The published figures of memory, through `lockstep show memory`.
+// Compares published figures of memory with `lockstep show memory`.
 #include <regex>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ std::string key(const char* name, int value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
-/// The cells of the row that begins with `name`, its first blank-free words after it.
+/// The cells of the row that begins with `name`: the words that follow it.
 std::vector<std::string> row(const std::string& text, const std::string& name) {
   std::vector<std::string> cells;
   const std::size_t at = text.find("\n  " + name + "  ");
@@ -53,7 +53,8 @@ std::vector<std::string> row(const std::string& text, const std::string& name) {
   return cells;
 }
 
-/// 12 L h² + 13 L h + 2 h + (V + S) h parameters: GPT-2's, exactly the number that is wanted.
+/// Overrides for a GPT-2 of these sizes, which has 12 L h² + 13 L h + 2 h + (V + S) h parameters;
+/// the sizes are chosen to give exactly the number that is wanted.
 std::vector<std::string> gpt(int hidden, int heads, int layers, int vocab) {
   return {key("model.hidden", hidden), key("model.heads", heads), key("model.layers", layers),
           key("model.vocab", vocab),   "training.seq_len=1024",   "model.max_seq_len=1024"};
@@ -73,7 +74,8 @@ TEST_CASE("7 B in float32 is 112 GB, 28 on four shards and 14 on eight, by formu
   const std::string name = "float32 throughout (4 + 4 + 8 B)";
   CHECK(row(four, name)[0] == "112 = 28 + 28 + 56");
   CHECK(row(four, name)[3] == "28 = 7 + 7 + 14");
-  const std::string eight = show(with(model, {"parallelism.data_parallel_shard_degree=8"})).out;
+  const std::string eight =
+      show(with(model, {"parallelism.data_parallel_shard_degree=8", "training.dtype=float32"})).out;
   CHECK(row(eight, name)[3] == "14 = 3.5 + 3.5 + 7");
   // The plan holds an eighth of the parameters and of Adam's states from beginning to end: 3.5e9
   // and 7e9 bytes are 3.26 and 6.519 GiB.

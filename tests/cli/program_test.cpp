@@ -1,4 +1,4 @@
-// `lockstep run` of a program's text.
+// Tests `lockstep run` of a program's text.
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.hpp"

@@ -21,7 +21,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-/// Runs of white space as one space, as Markdown reads them.
+/// The text with each run of white space as one space, as Markdown reads it.
 std::string reflowed(const std::string& text) {
   std::istringstream words(text);
   std::string result, word;
@@ -117,20 +117,23 @@ TEST_CASE("validate says what is wrong with its file and what it was asked for",
              ContainsSubstring("rows.csv:1:1: there is no column 'source'"));
 }
 
-TEST_CASE("collective prints time, bandwidths, formula and link", "[cli]") {
+TEST_CASE("collective prints time, bandwidths, algorithm, protocol and link", "[cli]") {
   const CommandOutcome one = test::lockstep({"collective", "--kind", "all_reduce", "--bytes",
                                              "256MiB", "--cluster", "h100", "--nodes", "4"});
   REQUIRE(one.exit_code == 0);
   CHECK_THAT(one.out, ContainsSubstring("all_reduce of 32 ranks on 4 nodes"));
-  CHECK_THAT(one.out, ContainsSubstring("2(n-1)(α + S/(n·B)), n = 32"));
+  CHECK_THAT(one.out, ContainsSubstring("as NCCL chooses"));
   CHECK_THAT(one.out, ContainsSubstring("268435456"));
+  CHECK_THAT(one.out, ContainsSubstring("Simple"));
+  const CommandOutcome ring = test::lockstep({"collective", "--cluster", "cpu", "--nodes", "2"});
+  CHECK_THAT(ring.out, ContainsSubstring("2(n-1)(α + S/(n·B)), n = "));
 
   const CommandOutcome json =
       test::lockstep({"collective", "--bytes", "64MiB", "--json", "--ranks", "4"});
   const auto entry = nlohmann::json::parse(json.out)[0];
   CHECK(entry["busbw_bytes_per_s"].get<double>() ==
         Approx(1.5 * 67108864 / entry["time_s"].get<double>()));
-  const CommandOutcome all = test::lockstep({"collective", "--all-sizes", "--json"});
+  const CommandOutcome all = test::lockstep({"collective", "--sweep", "--json"});
   CHECK(nlohmann::json::parse(all.out).size() == 31);  // 2^3 to 2^33
 }
 

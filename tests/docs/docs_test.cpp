@@ -1,4 +1,4 @@
-// The documents: links lead somewhere, and the glossary has the terms that a report prints.
+// Tests the documents: links lead somewhere, and the glossary has the terms that a report prints.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -30,7 +30,7 @@ std::string slug(const std::string& heading) {
   return text;
 }
 
-/// Lines outside of blocks of code.
+/// The lines of a document that are not in blocks of code.
 std::vector<std::string> prose(const fs::path& document) {
   std::istringstream text(read_bytes(document.string()));
   std::vector<std::string> lines;
@@ -100,7 +100,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// What stands between runs of two and more spaces.
+/// The cells of a line, which are separated by two or more spaces.
 std::vector<std::string> cells(const std::string& line) {
   static const std::regex cell(R"(\S+( \S+)*)");
   std::vector<std::string> found;

@@ -1,5 +1,5 @@
-// Fuzzes the program reader: no text may crash it, and what it accepts must survive print -> parse
-// -> print, verify and fold.
+// libFuzzer target: parse_program on any text. No text may crash it, and what it accepts must
+// survive print, parse and print again, verify and fold.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

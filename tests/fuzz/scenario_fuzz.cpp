@@ -1,5 +1,5 @@
-// libFuzzer target: parse_scenario on any bytes. The first line, when it starts with "#set ", is
-// an override as of --set. What parses must be sound and survive print and parse.
+// libFuzzer target: parse_scenario on any bytes. If the first line starts with "#set ", it is an
+// override as for --set. What can be parsed must be sound and survive print and parse.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

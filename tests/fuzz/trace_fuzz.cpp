@@ -1,5 +1,5 @@
-// libFuzzer target: read_any_trace on any bytes, as a file; then what a report and the views ask of
-// a trace. Whatever reads must be sound.
+// libFuzzer target: read_any_trace on any bytes, as a file; then what a report and the views need
+// of a trace. Whatever can be read must be sound.
 #include <unistd.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The QApplication of a test executable, on the platform that needs no display.
+// Application: the QApplication of a test executable, on Qt's platform that needs no display.
 #pragma once
 
 #include <QApplication>
@@ -18,7 +18,7 @@ inline QApplication& application() {
     QApplication::setStyle("fusion");
     return true;
   }();
-  // Never destroyed: Qt's own statics go first at exit.
+  // It is never destroyed, because Qt's own static objects are destroyed before it at exit.
   static QApplication& app = *new QApplication(argc, argv);
   (void)set;
   return app;

@@ -1,4 +1,4 @@
-// lockstep-gui itself, as a process: arguments in, exit code, words and a picture out.
+// Tests lockstep-gui as a process: its exit code, its messages and its picture for some arguments.
 #include <QImage>
 #include <QProcess>
 

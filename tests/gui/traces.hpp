@@ -1,4 +1,4 @@
-// Traces made by hand for the drawings: spans whose place in the picture is known.
+// Traces made by hand for tests of drawings, whose spans have known places in the picture.
 #pragma once
 
 #include <random>
@@ -12,8 +12,8 @@ namespace lockstep::gui::test {
 
 inline constexpr SimTime kMs{1'000'000'000};
 
-/// A trace of `world` ranks "rank N (ppN)" whose ops are F of microbatch i (even ids), B of
-/// microbatch i (odd), on the compute stream; spans are added by the test.
+/// A trace of `world` ranks "rank N (ppN)". Its ops are on the compute stream: F of a microbatch
+/// for even ids, B of it for odd ids. Tests add the spans.
 inline Trace empty_trace(int world) {
   Trace trace;
   trace.backend = "sim";
@@ -51,7 +51,8 @@ inline Span span(Rank rank, int op, SimTime begin, SimTime end) {
   return {rank, OpId{op}, 0, begin, begin, end};
 }
 
-/// `count` spans on each of `lanes` ranks, of random lengths and gaps: most short, some long.
+/// A trace with `count` spans on each of `lanes` ranks, whose lengths and gaps are random: most
+/// short, some long.
 inline Trace random_trace(int lanes, int count, unsigned seed) {
   Trace trace = empty_trace(lanes);
   std::mt19937 random(seed);

@@ -1,5 +1,5 @@
-// What the analyses say of real schedules: closed forms, and sums that must hold to the picosecond
-// on every example scenario.
+// Tests what the analyses say of real schedules, against closed forms, and sums that must hold to
+// the picosecond on every example scenario.
 #include <algorithm>
 #include <filesystem>
 #include <vector>
@@ -67,8 +67,8 @@ void check_sums(const StepGraph& step, const Report& report) {
   CHECK(caused == stragglers.waited);
 }
 
-/// In a simulated step nothing waits for nothing: the path has no holes, and what lies on it has no
-/// slack.
+/// Checks the critical path of a simulated step. Nothing waits there without a cause, so the path
+/// has no holes, and what lies on it has no slack.
 void check_path(const StepGraph& step) {
   const std::vector<PathSegment> path = critical_path(step);
   REQUIRE_FALSE(path.empty());

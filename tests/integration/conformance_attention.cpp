@@ -1,4 +1,4 @@
-// Cases of attention and of what lays out its operands.
+// Cases for attention and for the kernels that lay out its operands.
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {

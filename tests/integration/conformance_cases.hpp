@@ -1,4 +1,5 @@
-// Collects the cases of conformance_cases(): per kind of kernel, a function of the shape.
+// Conformance cases: collects the cases of conformance_cases(). Each kind of kernel has a function
+// that adds its cases for a shape.
 #pragma once
 
 #include <random>
@@ -17,7 +18,8 @@ class ConformanceCases {
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k);
   void norm(bool centered, std::int64_t rows, std::int64_t cols);
   void rows_and_columns(std::int64_t rows, std::int64_t cols);
-  /// The vocabulary in parts, the last of which may hold padding, or nothing else.
+  /// The vocabulary is divided into parts, of which the last may hold some padding, or only
+  /// padding.
   void cross_entropy_parts(std::int64_t rows, std::int64_t vocab, std::int64_t parts);
   void line(std::int64_t n);
   void clip(std::int64_t blocks, double max_norm);
@@ -26,8 +28,8 @@ class ConformanceCases {
   // conformance_attention.cpp
   void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
                  std::int64_t dim);
-  /// Of one rank among `parts`, whose keys and values are gathered: `seq` own tokens, half of them
-  /// from the front of the sequence and half from the back.
+  /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own
+  /// tokens, half of them from the front of the sequence and half from the back.
   void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
                           std::int64_t kv_heads, std::int64_t dim, std::int64_t parts);
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
@@ -38,7 +40,7 @@ class ConformanceCases {
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
                     std::int64_t k);
-  /// `capacity` may be too small for all.
+  /// `capacity` may be too small for all tokens.
   void route(std::int64_t tokens, std::int64_t experts, std::int64_t choices, std::int64_t capacity,
              std::int64_t cols);
 
@@ -50,7 +52,7 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Of every function above one call with small random sizes, odd ones among them.
+  /// Calls every function above once, with small random sizes, also odd ones.
   void random_shapes();
 
  private:
@@ -58,7 +60,7 @@ class ConformanceCases {
   Numbers random(std::int64_t n, double scale = 1.0, double offset = 0.0);
   Numbers ids(std::int64_t n, std::int64_t below);
   void add(ConformanceCase c) { cases_.push_back(std::move(c)); }
-  /// Outputs of a case in float64: what a backward kernel is given.
+  /// The outputs of a case in float64, which a backward kernel gets as inputs.
   static std::vector<Numbers> outputs(const ConformanceCase& c);
 
   std::mt19937 engine_{17};

@@ -39,7 +39,7 @@ void ConformanceCases::norm(bool centered, std::int64_t rows, std::int64_t cols)
                           .wide_out = "-w"};
   if (centered) forward.in.push_back(random(cols));
   add(forward);
-  if (cols == 1) return;  // what cancellation leaves of eps: nothing to compare
+  if (cols == 1) return;  // gradients are then rounding errors, which cannot be compared
   const Numbers stats = outputs(forward)[1], dy = random(rows * cols);
   for (const bool resid : {false, true}) {
     add({.kind = centered ? K::LayerNormBackwardInput : K::RmsNormBackwardInput,
@@ -178,7 +178,7 @@ void ConformanceCases::embedding(std::int64_t tokens, std::int64_t cols, std::in
                                  std::int64_t vocab) {
   const std::vector<std::int64_t> dims = {tokens, cols, seq, vocab};
   for (const bool positions : {false, true}) {
-    // Some lie outside: rows of a table that another rank holds.
+    // Some ids lie outside the table, as those of rows that another rank holds.
     Numbers own = ids(tokens, vocab + 2);
     for (double& id : own) id -= 1;
     add({.kind = K::EmbeddingForward,

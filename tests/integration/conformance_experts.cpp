@@ -1,4 +1,4 @@
-// Cases of the kernels of experts.
+// Cases for the kernels of experts.
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {
@@ -14,7 +14,7 @@ void ConformanceCases::grouped_gemm(std::int64_t groups, std::int64_t chunks, st
     add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, {}}});
     add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, random(groups * n)}});
   }
-  // As chunks times m rows of gradients n wide.
+  // The gradients are chunks × m rows, each of width n.
   for (const bool accumulate : {false, true}) {
     ConformanceCase weight{.kind = K::GroupedGemmWeight,
                            .dims = {groups, chunks, m, n, k},

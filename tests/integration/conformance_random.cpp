@@ -1,4 +1,4 @@
-// Cases of every kind in shapes that nobody chose.
+// Cases for every kind of kernel with random shapes.
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {
@@ -15,7 +15,7 @@ void ConformanceCases::random_shapes() {
   kv_heads = between(1, 2);
   gathered_attention(between(1, 2), 2 * between(1, 12), heads_of(kv_heads), kv_heads,
                      between(1, 24), between(1, 4));
-  // Of fewer columns a norm's gradient is what cancellation leaves.
+  // With fewer columns, a norm's gradient consists of rounding errors.
   norm(true, between(1, 20), between(5, 90));
   norm(false, between(1, 20), between(5, 90));
   rows_and_columns(between(1, 30), between(1, 90));

@@ -1,7 +1,7 @@
-// Long sequences at the scale that context parallelism is for, simulated.
+// Simulates long sequences, at the scale for which context parallelism is meant.
 #include <set>
 
-#include "core/cost/cost.hpp"
+#include "core/cost/collective.hpp"
 #include "tests/integration/simulated.hpp"
 
 using namespace lockstep;
@@ -13,7 +13,7 @@ Simulated simulate(const std::string& file) {
   return std::move(test::simulate_file(test::scenario_file("context-parallel/" + file)).front());
 }
 
-/// Bytes and time, in ps, of the exchanges of a kind over "cp".
+/// The bytes and the times, in ps, of the exchanges of a kind over "cp".
 std::set<std::pair<std::int64_t, std::int64_t>> exchanges(const Simulated& s, OpKind kind) {
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const Span& span : s.trace.spans) {
@@ -41,9 +41,14 @@ TEST_CASE("slices of a sequence are exchanged over the links of the node that ho
   for (const auto& [bytes, picoseconds] : found) {
     sizes.insert(bytes);
     const double seconds =
-        collective_time(OpKind::AllToAll, Bytes{bytes}, 8, s.scenario.cluster.intra_node).total().v;
+        collective_time(OpKind::AllToAll, Bytes{bytes}, 8,
+                        group_links(s.scenario.cluster, {0, 1, 2, 3, 4, 5, 6, 7}),
+                        s.scenario.cluster)
+            .time.total()
+            .v;
     CHECK(double(picoseconds) * 1e-12 >= seconds * (1 - 1e-6));
-    CHECK(double(picoseconds) * 1e-12 < 1.2 * seconds);  // computation beside it slows it down
+    // Computation beside it slows it down, and up to two gathers and scatters divide its ports.
+    CHECK(double(picoseconds) * 1e-12 < 3 * 1.2 * seconds);
   }
   CHECK(sizes == std::set<std::int64_t>{result, qkv});
 }

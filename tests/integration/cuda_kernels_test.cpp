@@ -1,4 +1,4 @@
-// The kernels of backends/cuda against their definitions: their source, run by fibers.
+// Compares the kernels of backends/cuda, whose source is run by fibers, with their definitions.
 #include <map>
 
 #include "tests/backends/cuda/emulated_gpu.hpp"
@@ -11,8 +11,9 @@ using test::ConformanceRun;
 
 namespace {
 
-/// Relative to the largest value of an output. A bfloat16 has 8 bits; tensor cores round the
-/// weights of attention to it once more, and rounding at random goes twice as far as to nearest.
+/// The tolerance, relative to the largest value of an output. A bfloat16 has 8 bits; tensor cores
+/// round the weights of attention to it once more, and rounding at random goes twice as far as to
+/// nearest.
 double tolerance(DType dtype, bool stochastic = false) {
   if (dtype == DType::BF16) return stochastic ? 0x1p-7 : 6e-3;
   return dtype == DType::F64 ? 2e-14 : 3e-6;
@@ -42,11 +43,11 @@ TEST_CASE("every kernel of the GPU, run by fibers, equals its definition", "[int
       INFO("output " << i);
       CHECK(test::distance(results[i], expected[i]) <= most);
     }
-    // In the other order of threads, to the last bit: no barrier is missing.
+    // The other order of threads gives the same bits, so no barrier is missing.
     emulation::set_order(emulation::Order::Descending);
     CHECK(same_bits(run.run(gpu, 0), results));
     emulation::set_order(emulation::Order::Ascending);
-    // From addresses that allow single elements only.
+    // Addresses that allow reads of single elements only.
     const auto shifted = run.run(gpu, 1);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       INFO("output " << i << ", unaligned");

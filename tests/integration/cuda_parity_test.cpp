@@ -1,6 +1,6 @@
-// Strategies on the CUDA backend without a GPU: the device, its events and the transfers of logical
-// ranks on a fake one that runs what events allow in random orders; then the kernels themselves, by
-// fibers.
+// Tests strategies on the CUDA backend without a GPU: the device, its events and the transfers
+// between ranks on a fake GPU, which runs in random orders what events allow; then the kernels, run
+// by fibers.
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -26,7 +26,7 @@ using test::ParityRow;
 
 namespace {
 
-/// Leaves its calls behind.
+/// A fake GPU that gives its log of calls away when it is destroyed.
 struct LoggedGpu : cuda::test::FakeGpu {
   LoggedGpu(unsigned seed, const cuda::test::FakeKernels& kernels, std::vector<std::string>* to)
       : FakeGpu(seed, kernels), to_(to) {}
@@ -170,8 +170,8 @@ TEST_CASE("products that take GELU or its gradient along change nothing", "[inte
     const RunResult run = train_on_fake(program, s, 2, kernels, seed++, &log);
     CHECK(run.state == expected.state);
     for (const char* kind : {"gelu_forward", "gelu_backward"}) {
-      // Where activation functions are computed twice, the first result takes the memory of what
-      // the product reads, and the second comes without a product.
+      // If activation functions are computed twice, the first result takes the memory of what the
+      // product reads, and the second has no product before it.
       const bool twice = std::string(keys).find("=op") != std::string::npos;
       if (twice && std::string(kind) == "gelu_forward") continue;
       CHECK(std::count(log.begin(), log.end(), std::string("launch fused ") + kind) > 0);
@@ -204,7 +204,8 @@ TEST_CASE("steps launched as graphs train as steps that are issued", "[integrati
       CHECK(run.trace.steps[i].loss == expected.trace.steps[i].loss);
       CHECK(run.trace.steps[i].grad_norm == expected.trace.steps[i].grad_norm);
     }
-    // Issued: the first step and the traced one; recorded once; launched in the other five.
+    // The first step and the traced one are issued; one step is recorded; a graph is launched in
+    // the other five.
     std::string order;
     for (const std::string& call : log) {
       if (call == "begin_capture") order += "[";

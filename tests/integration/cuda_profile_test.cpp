@@ -1,4 +1,4 @@
-// From a GPU to a simulation of it and back: a profile measured on a fake GPU is read and
+// Tests the way from a GPU to its simulation and back: a profile measured on a fake GPU is read and
 // simulated, and the same scenario is run on that GPU and compared with its simulation.
 #include <sstream>
 
@@ -6,7 +6,7 @@
 #include "backends/cuda/cuda_backend.hpp"
 #include "cli/cli.hpp"
 #include "core/calibration/calibration.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -32,7 +32,7 @@ Said lockstep_says(const std::vector<std::string>& arguments) {
   return {status, out.str()};
 }
 
-/// Every kernel that a real GPU has and none of their results.
+/// Accepts every kernel that a real GPU has, but computes nothing.
 cuda::test::FakeKernels idle_kernels(bool fuses) {
   auto kernels = cuda::test::cpu_kernels();
   kernels.run = [](const cuda::KernelCall&) { return Result<void>(); };

@@ -1,5 +1,5 @@
-// Devices, and the kernels of backends/cpu for every instruction set, against the definitions of
-// kernels. A new device adds a row to `devices`.
+// Compares devices, and the kernels of backends/cpu for every instruction set, with the definitions
+// of kernels. A new device adds a row to `devices`.
 #include <map>
 #include <set>
 #include <utility>
@@ -16,8 +16,9 @@ using test::ConformanceRun;
 
 namespace {
 
-/// Of an output, relative to its largest value. Half a unit in the last of a bfloat16's 8 bits is
-/// 2^-8; rounding at random may go to the farther neighbour, a whole unit away.
+/// The tolerance of an output, relative to its largest value. Half a unit in the last of a
+/// bfloat16's 8 bits is 2^-8; rounding at random may go to the farther neighbour, a whole unit
+/// away.
 double tolerance(DType output, bool stochastic) {
   switch (output) {
     case DType::F64:

@@ -1,11 +1,11 @@
-// Mixtures of experts beside the dense models that they come to in special cases, and at the scale
-// that expert parallelism is for.
+// Compares mixtures of experts with the dense models to which they are equal in special cases, and
+// simulates them at the scale for which expert parallelism is meant.
 #include <cstring>
 #include <random>
 #include <set>
 
 #include "backends/backends.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/collective.hpp"
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
@@ -36,7 +36,7 @@ TrainingState random_state(const Program& program) {
   return state;
 }
 
-/// Every expert of the mixture is the feed-forward network of the dense model.
+/// A state of the mixture in which every expert is the feed-forward network of the dense model.
 TrainingState with_equal_experts(const Program& mixture, const TrainingState& dense) {
   TrainingState state = random_state(mixture);
   const std::string inner = ".moe.experts.";
@@ -104,7 +104,7 @@ TEST_CASE("a mixture of one expert trains as the dense model, of equal ones comp
 
 TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]") {
   const auto part = [](const char* layout, int steps, const TrainingState* from) {
-    // With room for all the microbatches do not matter.
+    // If there is room for all tokens, microbatches make no difference.
     const std::string keys = std::string("model.experts=4 model.capacity_factor=0 ") + layout;
     const Scenario s = parity_scenario(Architecture::Llama, parity_row("", keys), DType::F64);
     const Program program = lowered(s);
@@ -148,7 +148,10 @@ TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[int
   // 8192 tokens choose two of eight experts, with a quarter more room: bfloat16 values.
   const std::int64_t bytes = 8 * 2560 * std::int64_t{4096} * 2;
   const double seconds =
-      collective_time(OpKind::AllToAll, Bytes{bytes}, 8, s.cluster.intra_node).total().v;
+      collective_time(OpKind::AllToAll, Bytes{bytes}, 8,
+                      group_links(s.cluster, {0, 1, 2, 3, 4, 5, 6, 7}), s.cluster)
+          .time.total()
+          .v;
   int count = 0;
   for (const Span& span : run->trace.spans) {
     const Role& role = program.role_of(span.rank);

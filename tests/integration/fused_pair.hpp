@@ -1,4 +1,4 @@
-// Fusion: what one launch of two kernels leaves behind against what the two leave.
+// FusedPair: compares what one launch of two kernels leaves in memory with what two launches leave.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,13 @@
 
 namespace lockstep::test {
 
-/// A product and the GELU, or the gradient of one, behind it, on random operands: what fusing must
-/// not change.
+/// A product and the GELU, or the gradient of GELU, that follows it, on random operands.
 class FusedPair {
  public:
   /// c[m,n] = a[m,k] b[n,k]ᵀ + bias, y = gelu(c); backward: dy = a b, dx = dy gelu'(x).
   FusedPair(std::int64_t m, std::int64_t n, std::int64_t k, bool backward, DType dtype);
-  /// What is left in c and y (backward: in dx alone), after both kernels or after one launch of the
-  /// two; empty if `gpu` does not fuse them.
+  /// What c and y (backward: dx alone) hold after two launches, or after one launch if `fused`;
+  /// empty if `gpu` does not fuse the two.
   std::vector<Numbers> run(cuda::Driver& gpu, bool fused) const;
 
  private:

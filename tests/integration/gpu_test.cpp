@@ -1,5 +1,5 @@
-// What needs a GPU: kernels and strategies on the real device. Without one these say why and are
-// skipped. scripts/gpu-check runs them by their tag, [gpu].
+// Tests that need a GPU: kernels and strategies on the real device. Without one they are skipped
+// and say why. scripts/gpu-check runs them by their tag, [gpu].
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<cuda::Driver>> gpus_or_reason() {
   return {};
 }
 
-/// LOCKSTEP_TEST_SECONDS from now on; without it there is no limit.
+/// Ends LOCKSTEP_TEST_SECONDS from now on; if that is not set, there is no limit.
 class TimeLimit {
  public:
   TimeLimit() {
@@ -49,14 +49,14 @@ class TimeLimit {
   Clock::time_point end_ = Clock::time_point::max();
 };
 
-/// Angles of float64 are of thousands of turns, and as exact as pow(): to 2 units in the last place
-/// on a GPU, to 1 on the CPU.
+/// The tolerance of a kernel. Angles in float64 are thousands of turns, and only as exact as pow(),
+/// which is 2 units in the last place on a GPU and 1 on the CPU.
 double kernel_tolerance(DType dtype, KernelKind kind = KernelKind::Gemm) {
   if (kind == KernelKind::Rope && dtype == DType::F64) return 1e-11;
   return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 2e-5 : 1e-2;
 }
 
-/// What is read before it is written is NaN.
+/// A backend on the GPU with poisoned arenas: what is read before it is written is NaN.
 std::unique_ptr<Backend> gpu_backend(const CudaOptions& options) {
   return make_cuda_backend(cuda_platform(), options, {.poison = true});
 }
@@ -72,7 +72,7 @@ RunResult train(Backend& backend, const Scenario& s, int trace_from = 0) {
   return std::move(*run);
 }
 
-/// Largest relative difference of a step's loss.
+/// The largest relative difference of the losses of a step.
 double loss_distance(const RunResult& a, const RunResult& b) {
   double worst = 0;
   for (std::size_t i = 0; i < b.trace.steps.size(); ++i) {
@@ -88,7 +88,7 @@ double loss_distance(const RunResult& a, const RunResult& b) {
 TEST_CASE("every kernel on the GPU equals its definition", "[integration][gpu]") {
   const auto gpus = gpus_or_reason();
   if (gpus.empty()) return;
-  // Compute sanitizers slow kernels a hundredfold: small shapes then.
+  // Compute sanitizers slow kernels down a hundredfold, so they get small shapes only.
   const bool large = std::getenv("LOCKSTEP_SMALL_CASES") == nullptr;
   const auto check = [&](const test::ConformanceCase& c, const test::ConformanceRun& run,
                          const std::vector<test::Numbers>& expected) {
@@ -176,7 +176,7 @@ TEST_CASE("training with cuDNN's attention trains as own kernels do", "[integrat
 
 namespace {
 
-/// A row of a parity table in a type, and a model for it.
+/// A row of a parity table, with a type and a model.
 struct ParityRun {
   ParityRow row;
   Architecture kind;
@@ -189,7 +189,8 @@ struct ParityRun {
   }
 };
 
-/// Each on logical ranks of one GPU against one rank of the CPU, until the time is over.
+/// Compares each run, on ranks that share one GPU, with one rank of the CPU, until the time is
+/// over.
 void check_parity(const std::vector<ParityRun>& runs, double tolerance) {
   const auto gpu = gpu_backend({.communicator = "local"});
   const auto cpu = make_cpu_backend();
@@ -222,7 +223,8 @@ TEST_CASE("every strategy on logical ranks of one GPU trains as one rank of the 
           "[integration][gpu]") {
   if (gpus_or_reason().empty()) return;
   const std::vector<ParityRow> rows = test::parity_rows();
-  // Each layout in each of these, one after the other, so that a short run has seen all layouts.
+  // All layouts are run in each of these ways, one way after the other, so that a short run has
+  // seen all layouts.
   constexpr std::pair<DType, Architecture> kWays[] = {{DType::F64, Architecture::Gpt2},
                                                       {DType::F32, Architecture::Llama},
                                                       {DType::F64, Architecture::Llama},
@@ -263,7 +265,8 @@ TEST_CASE("how long products and attention take on the GPU", "[integration][gpu]
     if (!seconds) FAIL(name << ": " << to_string(seconds.error()));
     std::cout << "speed: " << name << " " << std::lround(1e6 * seconds->v) << " us" << std::endl;
   };
-  // As in tests/oracle/bench_kernels_torch.py: rows, columns, inner; batch, positions, heads.
+  // The shapes are those of tests/oracle/bench_kernels_torch.py: rows, columns, inner; batch,
+  // positions, heads.
   for (const auto& [m, n, k] : {std::array{8192, 8192, 8192}, std::array{32768, 3072, 768},
                                 std::array{32768, 50304, 768}, std::array{8192, 6400, 1600}}) {
     time("product " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),

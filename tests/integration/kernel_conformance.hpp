@@ -1,6 +1,6 @@
-// Conformance: one kernel of a backend against its definition in float64 (backends/reference).
-// Inputs are random and rounded to the operand's type, outputs poisoned, the memory around every
-// operand watched.
+// Kernel conformance: compares one kernel of a backend with its definition in float64
+// (backends/reference). Inputs are random and rounded to the operand's type, outputs are poisoned,
+// and the memory around every operand is checked.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace lockstep::test {
 
 using Numbers = std::vector<double>;
 
-// Of a call: what it gives, or the end of the test.
+// The value of a result; ends the test if it is an error.
 template <class T>
 T take(Result<T> result) {
   if (!result) FAIL(to_string(result.error()));
@@ -95,20 +95,20 @@ inline Numbers decoded(const std::vector<std::byte>& bytes, DType dtype) {
   return values;
 }
 
-/// A kernel and the values of its operands, by position; empty: absent. An output with `aliases`
-/// shares the memory of that input.
+/// A kernel and the values of its operands, by position; empty for an absent operand. An output
+/// with an entry in `aliases` shares the memory of that input.
 struct ConformanceCase {
   KernelKind kind;
   std::vector<std::int64_t> dims = {};
   std::vector<double> scalars = {};
   std::vector<Numbers> in = {};
-  std::vector<Numbers> initial = {};  // of the outputs, if they are read
-  std::vector<int> aliases = {};      // by output; missing or -1: none
+  std::vector<Numbers> initial = {};  // what outputs hold before, if they are read
+  std::vector<int> aliases = {};      // by output: an input; none if missing or -1
   bool accumulate = false;
   bool stochastic = false;
   StepContext context{3, 1e-2};
   std::vector<bool> absent_out = {};
-  // 'w' at the place of an operand of OperandType::Mixed: float32 in a bfloat16 case.
+  // 'w' at the place of an operand of OperandType::Mixed makes it float32 in a bfloat16 case.
   std::string wide_in = "", wide_out = "";
 };
 
@@ -149,7 +149,7 @@ class ConformanceRun {
   }
   const Kernel& kernel() const { return kernel_; }
 
-  /// Outputs by definition, in float64.
+  /// The outputs by the definition, in float64.
   std::vector<Numbers> reference() const {
     Kernel kernel = kernel_;
     kernel.dtype = DType::F64;
@@ -175,12 +175,12 @@ class ConformanceRun {
     return results;
   }
 
-  /// Outputs of a device that `make` makes for rank 0 of a program of one call, with operands as
-  /// below. This is all of core/run/device.hpp that computing needs.
+  /// The outputs of a device that `make` makes for rank 0 of a program of one call; operands lie as
+  /// below. It uses all of core/run/device.hpp that computing needs.
   using MakeDevice = std::function<std::unique_ptr<Device>(const Program&)>;
   std::vector<Numbers> run(const MakeDevice& make, std::int64_t shift) const;
 
-  /// Outputs on `gpu`; operands begin `shift` elements behind a 256-byte border.
+  /// The outputs on `gpu`; operands begin `shift` elements behind an address aligned to 256 bytes.
   std::vector<Numbers> run(cuda::Driver& gpu, std::int64_t shift) const {
     const cuda::StreamHandle stream = take(gpu.create_stream(cuda::Priority::Normal));
     std::vector<std::byte*> memory, pinned;
@@ -261,8 +261,8 @@ class ConformanceRun {
   std::vector<DType> types_;
 };
 
-/// Largest difference relative to the largest expected magnitude; infinite where NaN is not
-/// expected.
+/// The largest difference, relative to the largest expected magnitude; infinite if there is a NaN
+/// that is not expected.
 inline double distance(const Numbers& actual, const Numbers& expected) {
   if (actual.size() != expected.size()) return HUGE_VAL;
   double worst = 0, scale = 1e-30;
@@ -276,17 +276,17 @@ inline double distance(const Numbers& actual, const Numbers& expected) {
   return worst / scale;
 }
 
-/// Every kind but the delay, over shapes: small and odd, aligned, long, grouped heads, random; with
-/// and without each optional operand, accumulating and not.
-/// `large`: also the sizes of real layers, for a real GPU.
+/// Cases for every kind except the delay, in shapes that are small and odd, aligned, long, random,
+/// or have grouped heads; with and without each optional operand, accumulating and not. If `large`,
+/// they include the sizes of real layers, for a real GPU.
 std::vector<ConformanceCase> conformance_cases(bool large);
 
 /// Kind, type and dimensions, for messages.
 std::string text(const ConformanceCase& c, DType dtype);
 
 /// Calls body(case, run of it, outputs by definition) for every case in every type, one after the
-/// other. What comes next is computed by definition on other threads meanwhile: of large shapes
-/// that takes seconds.
+/// other. Meanwhile other threads compute the definitions of the next cases, which for large shapes
+/// takes seconds.
 using ConformanceBody = std::function<void(const ConformanceCase&, const ConformanceRun&,
                                            const std::vector<Numbers>& expected)>;
 void for_each_run(const std::vector<ConformanceCase>& cases, const std::vector<DType>& types,

@@ -1,5 +1,5 @@
-// What llm.c allocates for GPT-2 1558M (its log: 8 GPUs, ZeRO-1, B=16, T=1024, bfloat16, flash
-// attention), tensor by tensor, against the buffers of the lowered program.
+// Compares what llm.c allocates for GPT-2 1558M (by its log: 8 GPUs, ZeRO-1, B=16, T=1024,
+// bfloat16, flash attention), tensor by tensor, with the buffers of the lowered program.
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -49,8 +49,8 @@ const Function& function(const Program& program, const std::string& name) {
   throw std::runtime_error("no function " + name);
 }
 
-/// Bytes of what `f` leaves for backward or the next layer, by the kernel that writes it: its name,
-/// how many of its kind stand before it, and which of its results it is.
+/// The bytes of what `f` leaves for backward or the next layer. The key names the kernel that
+/// writes it, how many kernels of its kind come before it, and which of its results it is.
 std::map<std::string, std::int64_t> kept_results(const Function& f) {
   std::map<std::string, std::int64_t> results;
   std::map<KernelKind, int> before;
@@ -68,7 +68,7 @@ std::map<std::string, std::int64_t> kept_results(const Function& f) {
   return results;
 }
 
-/// Activation buffers alive at an op.
+/// The bytes of the activation buffers that are alive at an op.
 std::int64_t activations_at(const Role& role, std::size_t op) {
   const OpId at{static_cast<std::int32_t>(op)};
   std::int64_t bytes = 0;

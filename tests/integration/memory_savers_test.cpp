@@ -1,4 +1,4 @@
-// Memory savers in the simulator: what they cost, beside what they save.
+// Tests memory savers in the simulator: what they save, and what time they take.
 #include <algorithm>
 
 #include "backends/backends.hpp"

@@ -1,4 +1,5 @@
-// Four ways to post messages: step times against a replay that knows actions only, no programs.
+// Compares the step times of four ways to post messages with a replay that knows actions only, and
+// no programs.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -17,9 +18,9 @@ namespace {
 
 double simulated(const Scenario& s) { return test::simulate(s).step_time.v; }
 
-/// Times of all actions by relaxation: each begins when the rank and its messages allow, which is
-/// asked again and again until nothing moves. A message starts when both ends are posted and
-/// arrives p2p later; it does not hold up its sender.
+/// Finds the times of all actions by relaxation: each begins as soon as the rank and its messages
+/// allow, and times are computed again until none changes. A message starts when both ends are
+/// posted and arrives p2p later; it does not hold up its sender.
 class Replay {
  public:
   Replay(const Schedule& schedule, const CostsSpec& costs, P2pPosting posting)
@@ -70,8 +71,8 @@ class Replay {
     return a.phase == Phase::F ? costs_.forward[0] : i + w;
   }
 
-  /// One rank from its first action to its last, with what is known of its peers; when it ends.
-  /// Actions that run as one begin and end together.
+  /// Runs one rank from its first action to its last, with what is known of its peers. Returns when
+  /// it ends. Actions that run as one begin and end together.
   double pass(std::size_t r) {
     const Actions& actions = schedule_.actions[r];
     double time = 0;

@@ -1,4 +1,4 @@
-// Trained layouts, and how far they are from the single rank.
+// Parity runs: trains layouts, and measures how far they are from the single rank.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,14 @@ struct Outcome {
   RunResult run;
 };
 
-/// On `backend`; without one on the CPU's.
+/// Trains on `backend`, or on the CPU's without one.
 inline Outcome train(const Scenario& s, int steps = kParitySteps,
                      const TrainingState* from = nullptr, Backend* backend = nullptr) {
   for (const Fault& fault : validate(s)) FAIL(fault.error.message);
   auto program = lower(s);
   if (!program) FAIL(to_string(program.error()));
-  // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
+  // Arenas are poisoned, so that what is read before it is written is NaN, and so is all that
+  // follows.
   const auto cpu = make_cpu_backend({.poison = true});
   if (backend == nullptr) backend = cpu.get();
   RunOptions options;
@@ -40,7 +41,7 @@ inline Outcome train(const Scenario& s, int steps = kParitySteps,
   return {std::move(*program), std::move(*run)};
 }
 
-/// By stream of a rank, the ops of its first traced step in their order.
+/// The ops of a rank's first traced step in their order, by stream.
 inline std::vector<std::vector<OpId>> ops_in_order(const Trace& trace, Rank rank) {
   std::vector<std::vector<OpId>> streams(kNumStreams);
   const Rank shown = trace.same_as[rank];
@@ -56,7 +57,7 @@ inline std::vector<std::vector<OpId>> ops_in_order(const Trace& trace, Rank rank
   return streams;
 }
 
-/// The same program, memory and ops of every rank in the same order; only times may differ.
+/// Checks that program, memory and the order of every rank's ops are the same; times may differ.
 inline void check_same_shape(const Trace& a, const Trace& b) {
   CHECK(a.program_hash == b.program_hash);
   CHECK(a.peak_memory == b.peak_memory);
@@ -129,7 +130,7 @@ class References {
   std::map<std::string, Outcome> trained_;
 };
 
-/// Losses, norms and the whole training state, to the last bit.
+/// Checks that losses, norms and the whole training state are equal to the last bit.
 inline void check_same_bits(const Outcome& a, const Outcome& b) {
   CHECK(a.run.state == b.run.state);
   for (std::size_t step = 0; step < kParitySteps; ++step) {

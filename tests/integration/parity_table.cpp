@@ -103,7 +103,7 @@ ParityRow parity_row(std::string name, const std::string& keys) {
 
 namespace {
 
-/// Over which the batch is divided: data-parallel ranks × accumulation.
+/// Into how many passes the batch is divided: data-parallel ranks × accumulation.
 int passes_of(const std::string& keys) {
   int passes = 1;
   for (const std::string& word : words(keys)) {
@@ -138,7 +138,7 @@ ParityRow ParityRow::single_rank() const {
   const int accumulation = value_of(keys, "accumulation", 1) * value_of(keys, "mb", 1);
   const int replicas = passes_of(keys) / value_of(keys, "accumulation", 1);
   const bool joined = keys.find("sync_batch_norm=true") != std::string::npos;
-  // Experts have room for so many tokens of a microbatch, batch norm is over its images.
+  // Experts have room for a number of tokens of a microbatch, and batch norm is over its images.
   if (joined && accumulation > 1) {
     keep("sync_batch_norm=true dp_replicate=" + std::to_string(replicas));
     keep("accumulation=" + std::to_string(accumulation));

@@ -1,4 +1,5 @@
-// The rows of parity.txt and parity_images.txt: layouts that must train as one rank does.
+// Parity table: the rows of parity.txt and parity_images.txt, which are layouts that must train as
+// one rank does.
 #pragma once
 
 #include <string>
@@ -15,9 +16,10 @@ struct ParityRow {
 
   bool images = false;  // a residual network
 
-  /// The row that a layout is compared with: this one's model, sequences and optimizer, and one
-  /// rank; with experts or batch norm that takes the same microbatches. Which images synchronized
-  /// batch norm joins depends on the replicas if there are several microbatches: as many replicas.
+  /// The row with which this layout is compared: the same model, sequences and optimizer on one
+  /// rank, which with experts or batch norm takes the same microbatches. With several microbatches,
+  /// the replicas decide over which images synchronized batch norm is; then it has as many
+  /// replicas.
   ParityRow single_rank() const;
 };
 
@@ -29,8 +31,8 @@ ParityRow parity_row(std::string name, const std::string& keys);
 
 inline constexpr int kParitySteps = 10;
 
-/// A tiny model of any kind on a global batch of twelve sequences or images, trained `kParitySteps`
-/// steps with a schedule of learning rates and clipping that clips.
+/// A tiny model of any kind on a global batch of twelve sequences or images, trained for
+/// `kParitySteps` steps with a schedule of the learning rate and a limit that clips gradients.
 Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType dtype);
 
 }  // namespace lockstep::test

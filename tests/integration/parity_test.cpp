@@ -1,4 +1,5 @@
-// The promise of the project: one program, simulated and trained; every strategy equal to one rank.
+// Tests the promise of the project: one program is simulated and trained, and every strategy equals
+// one rank.
 #include <cstdio>
 #include <map>
 
@@ -43,7 +44,7 @@ void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
 
 }  // namespace
 
-// Not a test: prints docs/parity.md (scripts/parity-table).
+// This is not a test: it prints docs/parity.md (scripts/parity-table).
 TEST_CASE("the parity table", "[.parity-table]") {
   std::printf(
       "| layout | keys | ranks | float64: GPT-2 | Llama | float32: GPT-2 | Llama |\n"
@@ -209,7 +210,7 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
   const TrainingState third = part("dp_shard=3 zero_stage=1", 4, &first);
   CHECK(state_distance(third, reference.run.state) <= 1e-11);
   CHECK(third == second);
-  // Through tensor parallel layouts: parts of heads and of a padded vocabulary, and back.
+  // Goes through tensor parallel layouts, with parts of heads and of a padded vocabulary, and back.
   const TrainingState fourth = part("tp=2 enable_sequence_parallel=true", 2, &first);
   for (const char* last : {"", "tp=4", "tp=2 dp_shard=2", "dp_shard=4 zero_stage=2",
                            "cp=2 dp_shard=2", "cp=2 zero_stage=0"}) {

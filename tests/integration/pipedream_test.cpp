@@ -1,4 +1,5 @@
-// Pipelines that update weights under way, against one rank that is told how old its weights are.
+// Compares pipelines that update weights under way with one rank that is told how old its weights
+// are.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -81,8 +82,9 @@ Weights weights_of(const TrainingState& state, const std::string& prefix) {
   return result;
 }
 
-/// Trains on one rank with weights of any age: gradients of one sequence at given weights come from
-/// the single-rank program (its first moment after one step is (1 - beta1) g), all else is here.
+/// Trains on one rank with weights of any age. Gradients of one sequence at given weights come from
+/// the single-rank program, whose first moment after one step is (1 - beta1) g; all else is
+/// computed here.
 class DelayedTraining {
  public:
   explicit DelayedTraining(const Case& c) : case_(c), single_(base()), program_(lowered(single_)) {
@@ -103,7 +105,7 @@ class DelayedTraining {
     }
   }
 
-  /// One step of the pipeline; its loss.
+  /// Trains one step of the pipeline and returns its loss.
   double step(int index) {
     versions_ = {latest_};
     const int every = scenario_of(case_).microbatches_per_update();
@@ -135,8 +137,8 @@ class DelayedTraining {
   const Weights& latest() const { return latest_; }
 
  private:
-  /// What the papers say: stage s of PipeDream reads weights that lack p-1-s updates; all stages of
-  /// 2BW those before the latest.
+  /// The version that a stage reads by the papers: stage s of PipeDream reads weights that lack
+  /// p-1-s updates; all stages of 2BW read those before the latest.
   int version(int stage, int microbatch, int every) const {
     if (case_.schedule == PipelineSchedule::PipeDream2bw) {
       return std::max(0, microbatch / every - 1);
@@ -206,7 +208,7 @@ double distance(const Weights& a, const Weights& b) {
   return std::sqrt(difference / norm);
 }
 
-/// Most copies of one unit's weights that are alive at once.
+/// The most copies of one unit's weights that are alive at once.
 int most_copies(const Role& role) {
   int most = 0;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {

@@ -1,4 +1,5 @@
-// Programs as texts: printed ones run as the scenarios they come from, and what people write runs.
+// Tests programs as texts: printed ones run as the scenarios from which they come, and those that
+// people write run, too.
 #include <fstream>
 #include <iterator>
 
@@ -96,8 +97,9 @@ TEST_CASE("the example of docs/program-text.md trains to the entropy of its data
   const Program program = parsed(page.substr(begin, page.find(fence, begin) - begin));
   REQUIRE(program.training.steps > 0);
   const std::vector<double> list = losses(run("cpu", program, program.training.steps));
-  // Seven synthetic tokens of eight follow from the one before, the eighth is any of V = 16. A
-  // table of V × V can learn that: -(7/8 + 1/8V) log(7/8 + 1/8V) - (V - 1)/8V log(1/8V) nats.
+  // Seven of eight synthetic tokens follow from the one before, the eighth is any of V = 16. A
+  // table of V × V can learn that, to a loss of -(7/8 + 1/8V) log(7/8 + 1/8V) - (V - 1)/8V
+  // log(1/8V) nats.
   const double any = 1.0 / 128, next = 7.0 / 8 + any;
   const double entropy = -next * std::log(next) - 15 * any * std::log(any);
   CHECK(list.front() > std::log(16));

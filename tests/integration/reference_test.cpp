@@ -1,4 +1,4 @@
-// The reference backend: what it trains is what the CPU trains, op for op.
+// Tests that the reference backend trains what the CPU trains, op for op.
 #include "backends/reference/reference_backend.hpp"
 #include "tests/integration/parity_runs.hpp"
 
@@ -10,7 +10,7 @@ using test::train;
 
 namespace {
 
-/// Every `every`-th row that computes in float64, from the first on.
+/// Every `every`-th of the rows that compute in float64, from the first on.
 std::vector<ParityRow> sample(const std::vector<ParityRow>& rows, std::size_t every) {
   std::vector<ParityRow> out;
   std::size_t i = 0;

@@ -1,5 +1,5 @@
-// Residual networks: every strategy equals one rank that takes the same microbatches, and with
-// synchronized batch norm one rank that takes all images at once.
+// Tests that every strategy trains residual networks as one rank does that takes the same
+// microbatches, or, with synchronized batch norm, as one rank that takes all images at once.
 #include <cstdio>
 
 #include "tests/integration/parity_runs.hpp"
@@ -19,7 +19,7 @@ using test::train;
 
 namespace {
 
-/// Of two blocks: two 3×3 convolutions, or a bottleneck.
+/// The two kinds of blocks: two 3×3 convolutions, or a bottleneck.
 const char* const kBlocks[] = {"model.bottleneck=false", "model.bottleneck=true"};
 
 Scenario scenario_of(const ParityRow& row, DType dtype) {
@@ -29,7 +29,8 @@ Scenario scenario_of(const std::string& keys, DType dtype) {
   return scenario_of(parity_row("", keys), dtype);
 }
 
-/// Of several data-parallel ranks, the lowest one's statistics are of its own images.
+/// Whether the running statistics in the state are of all images. Of several data-parallel ranks,
+/// the state has the lowest one's, which are of its own images unless batch norm is synchronized.
 bool has_all_statistics(const Scenario& s) {
   return s.strategy.sync_batch_norm || s.strategy.data_parallel_degree() == 1;
 }
@@ -54,7 +55,7 @@ void check_parity(DType dtype, double loss_tolerance, double state_tolerance) {
 
 }  // namespace
 
-// Not a test: prints the second table of docs/parity.md (scripts/parity-table).
+// This is not a test: it prints the second table of docs/parity.md (scripts/parity-table).
 TEST_CASE("the parity table of residual networks", "[.parity-table-images]") {
   std::printf(
       "| layout | keys | ranks | float64: 3×3 | bottleneck | float32: 3×3 | bottleneck |\n"

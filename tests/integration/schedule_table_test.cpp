@@ -1,4 +1,4 @@
-// Published schedules: every row of the table in tests/data for the schedules there are, simulated.
+// Simulates published schedules: every row of the table in tests/data whose schedule there is here.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,13 +38,13 @@ std::vector<double> numbers(const std::string& text) {
   return list;
 }
 
-/// Microseconds per stage and microbatch.
+/// Published times in microseconds per stage and microbatch.
 struct PublishedTimes {
   double forward, backward_input, backward_weight, p2p;
 };
 
-/// The bubble of the longest stage, (span - mT) / span, is the published one to four digits (and
-/// `margin`).
+/// Checks that the bubble of the longest stage, (span - mT) / span, is the published one to four
+/// digits and within `margin`.
 void check_rate(const std::string& schedule, int p, int m, int v, const PublishedTimes& stage,
                 double kept_after_input, const std::string& published, double margin = 1e-9) {
   const auto rules = std::find_if(kSchedules.begin(), kSchedules.end(),
@@ -178,7 +178,8 @@ TEST_CASE("the published bubble rates of eight to 32 ranks are reproduced to fou
 
 TEST_CASE("the published bubble rates of V-shaped placement are reproduced to four digits",
           "[integration]") {
-  // PyTorch's order, one for all times, comes out within 0.0016 of the one searched for the times.
+  // PyTorch's order, which is the same for all times, gives bubbles within 0.0016 of those of an
+  // order that was searched for the times.
   std::ifstream file = data("bubble_rates_v.csv");
   std::string line;
   std::getline(file, line);
@@ -360,7 +361,7 @@ TEST_CASE("replays of measured 1F1B runs end -1.6 % to 0 % from the measured ite
     s.costs->backward_input = numbers(cell[column("bwd_ms_per_stage")]);
     const double measured = std::stod(cell[column("iter_time_ms_measured")]);
     const double replay = simulate(s).step_time.v;
-    // The table holds an independent replay, printed to 0.1 ms.
+    // The table has the result of an independent replay, printed to 0.1 ms.
     CHECK(replay == Approx(std::stod(cell[column("iter_time_ms_1f1b_replay_c0")])).margin(0.051));
     const double error = replay / measured - 1;
     CHECK(error <= 0);

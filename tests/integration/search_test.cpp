@@ -1,4 +1,4 @@
-// The whole space of lockstep search, lowered and simulated on small models.
+// Lowers and simulates the whole space of lockstep search on small models.
 #include "core/plan/search.hpp"
 
 #include "backends/sim/engine.hpp"
@@ -9,7 +9,8 @@
 using namespace lockstep;
 
 TEST_CASE("every layout that a search tries lowers and runs to its end", "[integration]") {
-  // Sizes that do not divide: units are padded, stages uneven. In mixed precision, as most search.
+  // Sizes do not divide evenly, so that units are padded and stages uneven. They are in mixed
+  // precision, as most searches are.
   struct Case {
     Architecture architecture;
     int experts, nodes, devices, batch;

@@ -1,4 +1,4 @@
-// Example scenarios, lowered and simulated.
+// Simulated: example scenarios that are lowered and simulated.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Simulated {
   Trace trace;
 };
 
-/// Every point of a scenario file, simulated.
+/// Simulates every point of a scenario file.
 inline std::vector<Simulated> simulate_file(const std::string& path,
                                             const std::vector<std::string>& set = {}) {
   const LoadedScenario loaded = load_scenario(path, set);
@@ -36,7 +36,7 @@ inline std::vector<Simulated> simulate_file(const std::string& path,
   return result;
 }
 
-/// The report of a sound scenario, simulated.
+/// Simulates a sound scenario and returns its report.
 inline Report simulate(const Scenario& s) {
   REQUIRE(validate(s).empty());
   auto program = lower(s);

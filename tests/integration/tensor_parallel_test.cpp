@@ -1,8 +1,9 @@
-// Tensor parallelism at the scale it is for, simulated: links, roles, and what folding saves.
+// Simulates tensor parallelism at the scale for which it is meant: links, roles, and what folding
+// saves.
 #include <set>
 
 #include "backends/backends.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/collective.hpp"
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
@@ -34,7 +35,7 @@ Simulated simulate(const std::string& file, const std::vector<std::string>& over
   return s;
 }
 
-/// Transfer times of a kind of collective on the stream "layer", and the bytes they move.
+/// The bytes and transfer times of a kind of collective on the stream "layer".
 std::set<std::pair<std::int64_t, std::int64_t>> tp_transfers(const Simulated& s, OpKind kind) {
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const Span& span : s.run.trace.spans) {
@@ -55,16 +56,17 @@ TEST_CASE("tensor parallel groups inside a node use the node's links, wider ones
                                  {"parallelism.enable_sequence_parallel=false",
                                   "cluster.devices_per_node=" + std::to_string(per_node),
                                   "cluster.nodes=" + std::to_string(64 / per_node)});
-    LinkSpec link = s.scenario.cluster.intra_node;
-    if (per_node == 4) {  // two nodes: a ring through each of four ports, (n-1)/(k-1) = 7 of them
-      link = s.scenario.cluster.inter_node;
-      link.bandwidth.v *= 7;
-      REQUIRE(link.bandwidth.v < s.scenario.cluster.intra_node.bandwidth.v);
-    }
+    const ClusterSpec& cluster = s.scenario.cluster;
+    const GroupLinks links = group_links(cluster, {0, 1, 2, 3, 4, 5, 6, 7});
+    CHECK(links.nodes == 8 / per_node);
+    // Two nodes: a ring through each of four ports, (n-1)/(k-1) = 7 of them.
+    CHECK(links.ring.bandwidth.v == Approx(per_node == 8 ? cluster.intra_node.bandwidth.v
+                                                         : 7 * cluster.inter_node.bandwidth.v));
     const auto found = tp_transfers(s, OpKind::AllReduce);
     REQUIRE(!found.empty());
     const std::int64_t rows = std::int64_t{4096} * 8192 * 2;  // bytes
-    const double seconds = collective_time(OpKind::AllReduce, Bytes{rows}, 8, link).total().v;
+    const double seconds =
+        collective_time(OpKind::AllReduce, Bytes{rows}, 8, links, cluster).time.total().v;
     CHECK(double(found.begin()->second) * 1e-12 == Approx(seconds).epsilon(1e-6));
     for (const auto& [bytes, picoseconds] : found) {  // computation beside it slows it down
       CHECK(bytes == rows);

@@ -1,4 +1,4 @@
-// What the views of the three lessons show: shards, gathered parameters, transfers, captions.
+// Tests what the views show of the three lessons: shards, gathered parameters, transfers, captions.
 #include <algorithm>
 
 #include "core/analysis/in_flight.hpp"
@@ -93,7 +93,7 @@ TEST_CASE("FSDP has some layers gathered, never all, and the arena holds what is
     most = std::max(most, blocks);
     const ArenaState state = arena_at(lives, role.arena.v, t);
     REQUIRE(state.used <= state.arena);
-    // The curve of the trace counts the same bytes.
+    // The memory curve of the trace has the same bytes.
     CHECK(total_bytes(*memory_curve(s.trace, 1).at(t)) == state.used);
   }
   CHECK(most == 2);  // the one in use and the one ahead, at the turn to backward, too
@@ -157,7 +157,7 @@ TEST_CASE("the captions of DDP and FSDP say what moves and whether it is hidden"
 
 TEST_CASE("every transfer of a step is in flight halfway through it, with all its ranks",
           "[integration][analysis]") {
-  // In the second one rank stands for all replicas of its stage.
+  // In the second scenario, one rank stands for all replicas of its stage.
   for (const char* name :
        {"tiny/gpt2-fsdp2-1f1b2.toml", "clusters/llama2-13b-1f1b-fsdp-32xa100.toml"}) {
     INFO(name);

@@ -1,4 +1,4 @@
-// Counterfactuals of the simulator against what theory says of them.
+// Compares what-if simulations with theory.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -24,8 +24,8 @@ double most_busy(const Report& report) {
 }  // namespace
 
 TEST_CASE("a DDP step takes as long as its slowest rank", "[integration]") {
-  // The gradients of all ranks are added up before anyone updates: with free transfers, the whole
-  // step of the straggler is the step.
+  // The gradients of all ranks are summed before any rank updates, so that with free transfers the
+  // step takes as long as the straggler's.
   for (const int n : {2, 3, 4}) {
     Scenario s = test::tiny_scenario(Architecture::Gpt2, {n});
     s.cluster.device.concurrent_ranks = 64;
@@ -113,8 +113,9 @@ TEST_CASE("ranks that are not told apart do what each of them does alone", "[int
 }
 
 TEST_CASE("a straggler of a cube of ranks tells two ranks apart along each axis", "[integration]") {
-  // Tensor parallel 8, pipeline 4, two replicas: it, those that share an axis with it and those
-  // that do not are alike, 2 x 2, on each of 4 stages; without it, one rank of each stage.
+  // Tensor parallel 8, pipeline 4, two replicas. Ranks are told apart by whether they share each of
+  // two axes with the straggler, which makes 2 x 2 on each of 4 stages; without a straggler, one
+  // per stage.
   const std::string path =
       test::scenario_file("tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml");
   const auto simulated = [&](const std::vector<std::string>& set) {

@@ -1,4 +1,4 @@
-// One process per rank under mpirun against ranks that are threads: the same bits.
+// Tests that one process per rank under mpirun gives the same bits as ranks that are threads.
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct Outcome {
   int exit_code = 0;
-  std::string output;  // and errors
+  std::string output;  // what it wrote to stdout and stderr
 };
 
 Outcome shell(const TemporaryFolder& folder, const std::string& command) {
@@ -31,8 +31,8 @@ Outcome shell(const TemporaryFolder& folder, const std::string& command) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
 }
 
-/// As root, on fewer cores than processes, with the variables of Open MPI 4 and 5; other MPIs do
-/// not look at them. What MPI itself leaks is not ours to find.
+/// Runs mpirun, also as root and on fewer cores than processes, by the variables of Open MPI 4 and
+/// 5, which other MPIs ignore. Leaks of MPI itself are not reported.
 Outcome mpirun(const TemporaryFolder& folder, const std::string& rest) {
   return shell(folder,
                "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
@@ -170,7 +170,7 @@ TEST_CASE("an error of any process ends all of them, and the leader says which",
   CHECK_THAT(unsaved.output, ContainsSubstring("/dev/null/none"));
   CHECK_THAT(unsaved.output, !ContainsSubstring("error: process"));
 
-  // A process that dies without a word.
+  // A process that dies without a message.
   const Outcome killed = mpirun(
       folder, "-np 1" + run + endless + " : -np 1 sh -c 'timeout -s KILL 1" + run + endless + "'");
   CHECK(killed.exit_code != 0);

@@ -1,4 +1,4 @@
-// What the comparisons with PyTorch share: finding it, and weights to start from.
+// Oracle: what the comparisons with PyTorch share: how to find it, and weights to start from.
 #pragma once
 
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ inline Outcome run_command(const std::string& command) {
   return outcome;
 }
 
-/// A Python that has PyTorch; Debian's is not always the first in PATH. Empty: none.
+/// A Python that has PyTorch; Debian's is not always the first in PATH. Empty if there is none.
 inline const std::string& find_python() {
   static const std::string found = [] {
     for (const std::string python : {"python3", "/usr/bin/python3"}) {
@@ -43,7 +43,7 @@ inline const std::string& find_python() {
   return found;
 }
 
-/// Weights that leave nothing at a special value: biases are not 0, norm weights not 1.
+/// Random weights, of which none has a special value: biases are not 0, and weights of norms not 1.
 inline TrainingState random_weights(const Program& program) {
   TrainingState state;
   std::mt19937 random(17);

@@ -1,5 +1,5 @@
-// The CPU backend beside an independent PyTorch model: same weights, same batches, same losses.
-// Skipped, with the reason, where no Python with PyTorch is found.
+// Compares the CPU backend with an independent PyTorch model: same weights, same batches, same
+// losses. The tests are skipped, with the reason, if no Python with PyTorch is found.
 #include "tests/oracle/oracle.hpp"
 
 #include <cmath>
@@ -183,7 +183,8 @@ TEST_CASE("mixtures of experts equal PyTorch's within 1e-9: full experts, gates,
     std::int64_t experts, choices, period;
     double capacity_factor, auxiliary;
   };
-  // Forty tokens of a microbatch choose: everyone finds room, few do, one choice alone.
+  // Forty tokens of a microbatch choose experts: all find room, few do, or each has only one
+  // choice.
   for (const Mixture& m : {Mixture{4, 2, 1, 0, 0}, Mixture{6, 2, 1, 0.8, 0.05},
                            Mixture{3, 1, 2, 1.0, 0.1}, Mixture{5, 3, 1, 1.25, 0.02}}) {
     INFO(m.experts << " experts, " << m.choices << " choices");

@@ -1,5 +1,6 @@
-// Residual networks on the CPU beside an independent PyTorch model: same weights, same images, same
-// losses and running statistics. Skipped, with the reason, where no Python with PyTorch is found.
+// Compares residual networks on the CPU with an independent PyTorch model: same weights, same
+// images, same losses and running statistics. The tests are skipped, with the reason, if no Python
+// with PyTorch is found.
 #include <cmath>
 #include <fstream>
 #include <iostream>

@@ -1,4 +1,4 @@
-// scripts/check-includes: on this tree, and on small trees that break the rule.
+// Tests scripts/check-includes on this tree, and on small trees that break the rule.
 #include <sys/wait.h>
 
 #include <cstdio>

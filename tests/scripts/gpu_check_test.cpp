@@ -1,5 +1,5 @@
-// scripts/gpu-check where there is no GPU to check: stand-ins of nvidia-smi, python3 and of what
-// gpu-pack makes, for what the script itself promises: its table, limits and exit status.
+// Tests what scripts/gpu-check itself promises, its table, limits and exit status, without a GPU:
+// with stand-ins of nvidia-smi, of python3 and of what gpu-pack makes.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -79,7 +79,7 @@ TEST_CASE("a check that fails is a row of the table, and the others run", "[scri
   CHECK_THAT(outcome.table, ContainsSubstring("a.cpp:1: FAILED: 1 == 2"));
   CHECK_THAT(outcome.table, ContainsSubstring("products with GELU                 ok"));
   CHECK_THAT(outcome.table, !ContainsSubstring("parity"));
-  // Catch2 is content where no test has the name.
+  // Catch2 reports success if no test has the name.
   machine.put("binaries/test_integration", "echo 'No tests ran'");
   CHECK_THAT(machine.check("--only products").table, ContainsSubstring("have no such test"));
   // A later call with the same folder replaces rows of its own steps, and keeps the others.

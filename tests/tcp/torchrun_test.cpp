@@ -1,5 +1,5 @@
-// One process per rank with torchrun's variables, no MPI, against ranks that are threads: the same
-// bits.
+// Tests that one process per rank, with torchrun's variables and without MPI, gives the same bits
+// as ranks that are threads.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using test::scenario;
 
 struct Outcome {
   int exit_code = 0;
-  std::string output;  // and errors
+  std::string output;  // what it wrote to stdout and stderr
 };
 
 Outcome shell(const std::string& log, const std::string& command) {
@@ -31,7 +31,7 @@ Outcome shell(const std::string& log, const std::string& command) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
 }
 
-/// One command per rank, started together as torchrun does.
+/// Starts one command per rank, all together, as torchrun does.
 std::vector<Outcome> torchrun(const TemporaryFolder& folder,
                               const std::vector<std::string>& commands) {
   int port = 0;
@@ -133,7 +133,7 @@ TEST_CASE("an error of any process over TCP ends all of them with its exit code"
   CHECK(differs[1].exit_code == invalid);
   CHECK_THAT(differs[0].output, ContainsSubstring("another program than process 0"));
 
-  // A process that dies without a word.
+  // A process that dies without a message.
   const auto killed = torchrun(folder, {endless, "timeout -s KILL 2 " + endless});
   CHECK(killed[0].exit_code == exit_code(ErrorKind::Device));
   CHECK_THAT(killed[0].output, ContainsSubstring("process 1"));

@@ -4,10 +4,12 @@
 namespace lockstep {
 namespace {
 
-/// The fault of a `seq` that cannot be two pieces: each rank of a divided sequence holds two pieces
-/// of equal length, one from each half of the sequence.
-std::string_view uneven_pieces(const Kernel& kernel) {
+/// The fault of shares that are not equal: every head of keys has equally many query heads, and
+/// each rank of a divided sequence holds two pieces of equal length, one from each half of it.
+std::string_view bad_shares(const Kernel& kernel) {
   const std::int64_t seq = kernel.dims[1], parts = kernel.dims[5];
+  const std::int64_t heads = kernel.dims[2], kv_heads = kernel.dims[3];
+  if (kv_heads < 1 || heads % kv_heads != 0) return "kv_heads does not divide heads";
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
@@ -43,7 +45,7 @@ std::vector<KernelRow> rows::attention() {
                .given_if = "parts"}},
        .out = {{"o", "batch seq heads head_dim"}, {"lse", "batch heads seq", Sums}},
        .flops = "2 head_dim batch heads seq (seq (parts + !parts) + 1)",
-       .fault = uneven_pieces},
+       .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
       // again. If there is kv, dqkv gets the gradients of the queries only, and the rest of it
       // stays as it is; the gradients of all ranks' keys and values are in dkv, which is laid out
@@ -72,7 +74,7 @@ std::vector<KernelRow> rows::attention() {
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
        .flops = "5 head_dim batch heads seq (seq (parts + !parts) + 1)",
-       .fault = uneven_pieces},
+       .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
       // position's angles, whose base is theta. Elements i and i + head_dim / 2 are a pair, as in
       // Hugging Face's models. If inverse is 1, the angles are negative. starts has the positions

@@ -2,6 +2,16 @@
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
+namespace {
+
+/// A token's choices are different experts, and every expert has room.
+std::string_view bad_routing(const Kernel& kernel) {
+  const std::int64_t experts = kernel.dims[1], choices = kernel.dims[2], capacity = kernel.dims[3];
+  if (choices > experts) return "more choices than experts";
+  return capacity < 1 ? "no capacity" : "";
+}
+
+}  // namespace
 
 std::vector<KernelRow> rows::experts() {
   const auto routing = words("tokens experts choices capacity");
@@ -44,7 +54,8 @@ std::vector<KernelRow> rows::experts() {
                {"gates", "tokens choices", Mixed},
                {"slots", "tokens choices", Index},
                {"sources", "experts capacity", Index}},
-       .flops = "tokens experts (4 + choices)"},
+       .flops = "tokens experts (4 + choices)",
+       .fault = bad_routing},
       // dlogits: the gradient of route_forward, after balance × experts × (the expert's fraction of
       // all choices) is added to each dprobs, which is the gradient of the auxiliary loss of Fedus
       // et al. 2021, equation 4
@@ -56,7 +67,8 @@ std::vector<KernelRow> rows::experts() {
               {"probs", "tokens experts", Mixed},
               {"slots", "tokens choices", Index}},
        .out = {{"dlogits", "tokens experts", Mixed}},
-       .flops = "tokens (5 experts + 4 choices)"},
+       .flops = "tokens (5 experts + 4 choices)",
+       .fault = bad_routing},
       // load [experts]: how many of the choices are the expert's. Added up over the ranks that hold
       // other tokens of the same microbatch, what route_balance asks for.
       {.kind = K::RouteLoad,
@@ -64,7 +76,8 @@ std::vector<KernelRow> rows::experts() {
        .dims = routing,
        .in = {{"slots", "tokens choices", Index}},
        .out = {{"load", "experts", Mixed}},
-       .flops = "tokens choices"},
+       .flops = "tokens choices",
+       .fault = bad_routing},
       // y = dlogits + the gradient of the auxiliary loss alone, where route_backward has balance 0
       // because its tokens are a part of those that are balanced: through the softmax of each
       // token, balance × experts × load / (sum of load) for each dprobs (Fedus et al. 2021,

@@ -2,6 +2,11 @@
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
+namespace {
+
+std::string_view no_blocks(const Kernel& kernel) { return kernel.dims[1] < 1 ? "no blocks" : ""; }
+
+}  // namespace
 
 std::vector<KernelRow> rows::optimizers() {
   return {
@@ -18,7 +23,8 @@ std::vector<KernelRow> rows::optimizers() {
        .dims = words("n blocks"),
        .in = {{"x", "n"}},
        .out = {{"y", "blocks", Real, Accumulate}},
-       .flops = "2 n"},
+       .flops = "2 n",
+       .fault = no_blocks},
       // norm = sqrt(sum of sq, in order); coef = min(1, max_norm / (norm + 1e-6)), or 1 if max_norm
       // is 0
       {.kind = K::ClipCoefficient,

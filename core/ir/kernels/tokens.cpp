@@ -2,6 +2,11 @@
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
+namespace {
+
+std::string_view no_length(const Kernel& kernel) { return kernel.dims[2] < 1 ? "seq is 0" : ""; }
+
+}  // namespace
 
 std::vector<KernelRow> rows::tokens() {
   const auto dims = words("tokens cols seq vocab");
@@ -16,7 +21,8 @@ std::vector<KernelRow> rows::tokens() {
               {.name = "table", .extent = "vocab cols", .moved = "tokens cols"},
               {"[positions]", "seq cols"}},
        .out = {{"y", "tokens cols"}},
-       .flops = "[positions] tokens cols"},
+       .flops = "[positions] tokens cols",
+       .fault = no_length},
       // dtable[ids[t]] += dy[t], except for ids outside [0, vocab); dpositions[t % seq] += dy[t];
       // both are set to zero first unless the kernel accumulates
       {.kind = K::EmbeddingBackward,
@@ -25,7 +31,8 @@ std::vector<KernelRow> rows::tokens() {
        .in = {{"ids", "tokens", Index}, {"dy", "tokens cols"}},
        .out = {{"dtable", "vocab cols", Mixed, Accumulate, "(2 tokens + vocab !accumulate) cols"},
                {"[dpositions]", "seq cols", Mixed, Accumulate}},
-       .flops = "(1 + [dpositions]) tokens cols"},
+       .flops = "(1 + [dpositions]) tokens cols",
+       .fault = no_length},
   };
 }
 

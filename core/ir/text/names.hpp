@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,13 @@ constexpr bool is_name_start(char c) {
 }
 constexpr bool is_name_char(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9') || c == '.';
+}
+
+/// 16 digits.
+inline std::string hexadecimal(std::uint64_t number) {
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15U];
+  return text;
 }
 
 /// The names of all kinds of kernels, in their order.

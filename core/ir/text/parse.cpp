@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 
 #include "core/base/index_vector.hpp"
@@ -51,6 +52,7 @@ class Parser {
     }
     if (section_ == Section::Functions) {
       if (word == "formal") return formal();
+      if (word == "exchange") return exchange();
       const auto kernel = std::find(kernels_.begin(), kernels_.end(), word);
       if (kernel != kernels_.end()) {
         return this->kernel(static_cast<KernelKind>(kernel - kernels_.begin()));
@@ -64,7 +66,7 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 18> rows = {{{Section::Head, &Parser::mesh},
+    constexpr std::array<Row, 19> rows = {{{Section::Head, &Parser::mesh},
                                            {Section::Head, &Parser::dtype},
                                            {Section::Head, &Parser::model},
                                            {Section::Head, &Parser::steps},
@@ -75,6 +77,7 @@ class Parser {
                                            {Section::Head, &Parser::updates},
                                            {Section::Head, &Parser::flops},
                                            {Section::Head, &Parser::latency},
+                                           {Section::Head, &Parser::emitted},
                                            {Section::Tables, &Parser::samples},
                                            {Section::Tables, &Parser::table},
                                            {Section::Tables, &Parser::group},
@@ -110,6 +113,7 @@ class Parser {
                 "updates_per_step",
                 "model_flops_per_step",
                 "p2p_latency",
+                "emitted",
                 "samples",
                 "table",
                 "group",
@@ -118,7 +122,8 @@ class Parser {
                 "function",
                 "role",
                 "unit",
-                "formal"};
+                "formal",
+                "exchange"};
       lines_.insert(lines_.end(), kernels_.begin(), kernels_.end());
     }
     return lines_;
@@ -194,6 +199,19 @@ class Parser {
   }
   bool latency() { return once("p2p_latency") && s_.in.number(s_.program.p2p_latency.v); }
 
+  bool emitted() { return once("emitted") && fingerprint(s_.program.emitted); }
+
+  /// x and 16 hexadecimal digits, not all 0.
+  bool fingerprint(std::uint64_t& print) {
+    const char* start = s_.in.mark();
+    const std::string_view word = s_.in.word();
+    const char* const end = word.data() + word.size();
+    const bool known = word.size() == 17 && word[0] == 'x' &&
+                       std::from_chars(word.data() + 1, end, print, 16).ptr == end;
+    return (known && print != 0) ||
+           s_.in.fail(start, "expected a fingerprint: x and 16 hexadecimal digits");
+  }
+
   bool group() {
     Group group;
     if (!s_.in.name(group.name)) return false;
@@ -257,6 +275,15 @@ class Parser {
   bool function() {
     Function function;
     if (!s_.in.name(function.name)) return false;
+    const char* start = s_.in.mark();
+    const std::string_view word = s_.in.word();
+    if (word == "emitted") {
+      if (!s_.in.expect('=') || !fingerprint(function.emitted)) return false;
+    } else if (word != "own") {
+      return s_.in.fail(start, "function " + function.name +
+                                   " says neither own (arithmetic of yours) nor emitted= (the "
+                                   "model library's, with its fingerprint)");
+    }
     s_.functions.add(function.name);
     s_.program.functions.push_back(std::move(function));
     formals_ = {};
@@ -274,6 +301,17 @@ class Parser {
     }
     formals_.add(formal.name);
     s_.program.functions.back().formals.push_back(std::move(formal));
+    return true;
+  }
+
+  bool exchange() {
+    Exchange exchange{};
+    if (!s_.choose(s_.op_kinds, "collective", exchange.kind) || !s_.in.name(exchange.axis) ||
+        !s_.in.name(exchange.in) || !s_.in.expect('-') || !s_.in.expect('>') ||
+        !s_.in.name(exchange.out)) {
+      return false;
+    }
+    s_.program.functions.back().exchanges.push_back(std::move(exchange));
     return true;
   }
 

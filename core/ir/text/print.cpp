@@ -146,6 +146,7 @@ class Printer {
       put("updates_per_step ", program_.updates_per_step, "\n");
     }
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
+    if (program_.emitted != 0) put("emitted x", text::hexadecimal(program_.emitted), "\n");
     if (program_.p2p_latency.v != -1) put("p2p_latency ", program_.p2p_latency.v, "\n");
   }
 
@@ -222,12 +223,17 @@ class Printer {
 
   void put_function(const Function& function) {
     const Work total = work(function);
-    put("function ", in_quotes(function.name), "  # ", total.flops.v, " flop, ", total.bytes.v,
-        " bytes\n");
+    put("function ", in_quotes(function.name), function.emitted == 0 ? " own" : " emitted=x");
+    if (function.emitted != 0) put(text::hexadecimal(function.emitted));
+    put("  # ", total.flops.v, " flop, ", total.bytes.v, " bytes\n");
     for (const Formal& formal : function.formals) {
       constexpr IndexArray<Access, std::string_view, 3> accesses = {"read", "write", "read_write"};
       put("  formal ", in_quotes(formal.name), " ", accesses[formal.access], " ", formal.bytes.v,
           "\n");
+    }
+    for (const Exchange& e : function.exchanges) {
+      put("  exchange ", to_string(e.kind), " ", in_quotes(e.axis), " ", in_quotes(e.in), " -> ",
+          in_quotes(e.out), "\n");
     }
     const std::vector<std::string> formals = row_references(function.formals);
     for (const Kernel& kernel : function.kernels) put_kernel(kernel, formals);
@@ -374,10 +380,7 @@ std::string print(const Program& program) {
 }
 
 std::string program_hash(const Program& program) {
-  std::uint64_t hash = fnv1a(print(program));
-  std::string text(16, '0');
-  for (std::size_t i = 16; i-- > 0; hash >>= 4) text[i] = "0123456789abcdef"[hash & 15U];
-  return text;
+  return text::hexadecimal(fnv1a(print(program)));
 }
 
 std::string print_role(const Program& program, RoleId role) {

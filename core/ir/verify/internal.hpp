@@ -59,6 +59,9 @@ void check_memory(const Program& program, const Role& role, Faults& faults);
 /// Every unit with optimizer state is updated with a gradient that was computed.
 void check_gradients(const Program& program, const Role& role, Faults& faults);
 
+/// Every value is what its reader takes it for, on all ranks together: see values.hpp.
+void check_meaning(const Program& program, Faults& faults);
+
 /// What an op does to a byte range of a root buffer.
 struct Touch {
   BufferId root;

@@ -247,6 +247,12 @@ class RoleCheck {
                     " lies outside its " + number(unit.elements) + " elements");
       }
     }
+    if (unit.whole_param && !unit.shard_group.valid()) {
+      return faults_.add(name + " keeps whole parameters beside shards, but has no shard group");
+    }
+    if (unit.gathered_late && !unit.whole_param) {
+      return faults_.add(name + " is gathered late, but holds no whole parameters");
+    }
     std::int64_t covered = unit.shard_elements;
     std::int64_t held = unit.shard_elements;  // of the parameters, by each rank
     if (unit.shard_group.v != -1) {

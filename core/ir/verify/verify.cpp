@@ -84,6 +84,7 @@ std::vector<Error> verify(const Program& program) {
     verification::check_memory(program, role, faults);
     verification::check_gradients(program, role, faults);
   }
+  if (faults.none()) verification::check_meaning(program, faults);
   return faults.take();
 }
 

@@ -1,4 +1,5 @@
-// verify: a hang, a race or a use after free is an error before the run, not during it.
+// verify: a hang, a race, a use after free or a result that means nothing is an error before the
+// run, not during it.
 #pragma once
 
 #include <vector>
@@ -20,7 +21,11 @@ namespace lockstep {
 ///    happens after the write that it needs (streams and `after`), and buffers that overlap in the
 ///    arena are never alive together;
 ///  - every parameter of a unit with optimizer state has its gradient computed before its update;
-///  - ranks of a data-parallel group run equally many microbatches.
+///  - ranks of a data-parallel group run equally many microbatches;
+///  - every value is what its reader takes it for, on all ranks together: functions are the model
+///    library's or declared as the user's own; layers read their own parameters, microbatch and
+///    neighbours; partial sums are taken exactly once, splits are gathered before they are read
+///    whole; gradients, losses and norms have every term once (docs/verify.md).
 /// Messages name ranks and ops.
 std::vector<Error> verify(const Program& program);
 

@@ -1,4 +1,5 @@
-// Before the first pass: the mesh, and the model's layers in the shapes that a rank computes.
+// Begins a draft before the first pass: makes the mesh, and the model's layers in the shapes that a
+// rank computes.
 #include "core/lower/draft/draft.hpp"
 
 namespace lockstep {
@@ -9,12 +10,12 @@ Draft::Draft(const Scenario& s) : scenario(s) {
                        {"dp_replicate", strategy.data_parallel_replicate_degree},
                        {"dp_shard", strategy.data_parallel_shard_degree},
                        {"tp", strategy.tensor_parallel_degree}};
-  if (strategy.reshards_to_fewer()) {  // neighbours share the copy that outlasts forward
+  if (strategy.reshards_to_fewer()) {  // neighbouring ranks share the copy kept after forward
     const int inner = strategy.fsdp_reshard_degree;
     program.mesh.dims[2].size /= inner;
     program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
   }
-  if (strategy.expert_parallel_degree > 1) {  // neighbours divide the experts
+  if (strategy.expert_parallel_degree > 1) {  // neighbouring ranks divide the experts
     program.mesh.dims[2].size = strategy.shards_beside_experts();
     program.mesh.dims.insert(program.mesh.dims.begin() + 3,
                              {"ep", strategy.expert_parallel_degree});
@@ -48,7 +49,10 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.expert_parallel = strategy.expert_parallel_degree;
   shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
-  LayerShape whole = shape;  // as one rank would do it
+  const FrameworkSpec& framework = s.cluster.framework;
+  shape.score_bytes = framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)));
+  shape.float32_logits = framework.float32_logits;
+  LayerShape whole = shape;  // the shape that a single rank would compute
   shape.seq = s.own_seq_len();
   shape.context_parallel = strategy.context_parallel_degree;
   shape.gathers_keys = strategy.gathers_keys();
@@ -61,7 +65,8 @@ Draft::Draft(const Scenario& s) : scenario(s) {
                                 unit.parameters.end());
     }
   }
-  // Backward costs twice the forward pass: the convention of every published MFU.
+  // The backward pass counts as twice the forward pass, which is the convention of every published
+  // MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
   const bool undivided = shape.tensor_parallel == 1 && shape.context_parallel == 1;
   const Flops forward =

@@ -10,7 +10,8 @@ namespace {
 
 using Dims = std::vector<std::string_view>;
 
-/// Of units that `split_axis` divides; those of all data are there for units that it does not.
+/// The axes over which states are sharded, for units that `split_axis` divides; an empty
+/// `split_axis` stands for units that no axis divides.
 Dims shard_dims(const StrategySpec& strategy, std::string_view split_axis) {
   Dims dims;
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
@@ -26,7 +27,8 @@ Dims data_dims(const StrategySpec& strategy, std::string_view split_axis) {
   return dims;
 }
 
-/// Axes that hold copies of what a unit's rank updates, with gradients that add up.
+/// The axes whose ranks hold copies of what a rank of the unit updates, so that their gradients are
+/// summed.
 Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
   Dims dims = data_dims(strategy, unit.split_axis);
   if (unit.shard_count > 1) {

@@ -1,5 +1,5 @@
-// Dependencies: collects the ops that each op waits for, and keeps only those that stream order
-// and earlier waits do not already imply (vector clocks over streams).
+// Dependencies: collects the ops that each op waits for, and keeps only the waits that the order of
+// streams and earlier waits do not already imply. It uses vector clocks over streams.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,9 @@
 
 namespace lockstep {
 
-/// Use: for each op in order begin(id), add(op)…, end(); then store(), which replaces the role's
-/// `after` lists. Waits that the role already has are kept.
+/// For each op in order, call begin(id), add(op) for each op that it waits for, and end(). Then
+/// call store(), which replaces the `after` lists of the role. Waits that the role already has are
+/// kept.
 class Dependencies {
  public:
   explicit Dependencies(Role& role) : role_(role) {
@@ -29,14 +30,14 @@ class Dependencies {
   void add(OpId earlier) {
     if (earlier != op_) wanted_.push_back(earlier);
   }
-  /// Keeps those of the op's waits that nothing implies.
+  /// Keeps those waits of the op that nothing else implies.
   void end() {
     const Stream stream = role_.op(op_).stream;
     const OpId last{last_on_stream_[stream]};
     Clock clock = last.valid() ? clocks_[last] : Clock{};
     if (!last.valid()) clock.fill(-1);
     begins_.push_back(static_cast<std::uint32_t>(after_.size()));
-    // Newest first: what it implies needs no wait of its own.
+    // The newest wait comes first, because those that it implies are not needed.
     std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
     for (const OpId earlier : wanted_) {
       if (clock[role_.op(earlier).stream] >= earlier.v) continue;
@@ -59,8 +60,8 @@ class Dependencies {
   }
 
  private:
-  // By stream, the newest op that is known to have ended. At most one wait per other stream
-  // survives, so after_count fits its byte.
+  // By stream, the newest op that is known to have ended. At most one wait for each other stream is
+  // kept, so that after_count fits its byte.
   using Clock = IndexArray<Stream, std::int32_t, kNumStreams>;
 
   Role& role_;

@@ -1,4 +1,5 @@
-// Draft: what the passes hand to each other. Each pass fills in its part and leaves the rest alone.
+// Draft: a program while it is being lowered. Each pass fills in its part and leaves the rest
+// alone.
 #pragma once
 
 #include <cstddef>
@@ -12,65 +13,67 @@
 
 namespace lockstep {
 
-/// Layers [first, last) of one virtual stage.
+/// The layers [first, last) of a virtual stage.
 struct StageLayers {
   int first = 0, last = 0;
 };
 
 /// A unit of a role while it is being lowered.
 struct DraftUnit {
-  int layout = -1;   // into Model::units, whose fields say over which ranks it is summed
+  int layout = -1;   // index into Model::units, which says over which ranks gradients are summed
   BufferId grad;     // the rank's own gradient, summed over microbatches
-  BufferId reduced;  // summed over ranks: what the optimizer reads
-  BufferId on_host;  // a copy of the parameters for the pass "offload" to update; none: not needed
+  BufferId reduced;  // the gradient summed over ranks, which the optimizer reads
+  BufferId on_host;  // a copy of the parameters, if the host needs one to update them (offload)
 };
 
 /// An update of the weights in the middle of a step.
 struct DraftUpdate {
-  std::size_t place = 0;            // before the op that now has this index
+  std::size_t place = 0;            // it comes before the op that has this index
   std::vector<BufferId> gradients;  // by unit
 };
 
 struct DraftRole {
   Role role;
   IndexVector<int, DraftUnit> units;  // parallel to role.units
-  std::vector<Unit> statistics;      // appended to role.units once nothing else is parallel to them
-  BufferId losses;                   // one per microbatch; last stage only
-  std::vector<DraftUpdate> updates;  // none: one update, when the pipeline has drained
+  std::vector<Unit> statistics;       // appended to role.units when nothing else is parallel to it
+  BufferId losses;                    // one per microbatch, on the last stage only
+  std::vector<DraftUpdate> updates;  // empty if there is one update, after the pipeline has drained
 };
 
-/// Which step of which layer kind a function is, before what it accumulates.
+/// Which step of which kind of layer a function is, whatever it accumulates.
 struct FunctionOrigin {
-  int kind = -1;  // into Model::kinds; -1: not of a layer
+  int kind = -1;  // index into Model::kinds; -1 if it is not of a layer
   Phase phase = Phase::None;
   std::size_t step = 0;
 };
 
 struct Draft : ProgramBuilder {
-  /// Before the first pass: the mesh, and the model's layers in the shapes that a rank computes.
+  /// Makes the mesh, and the model's layers in the shapes that a rank computes.
   explicit Draft(const Scenario& s);
   const Scenario& scenario;
   Model model;
-  IndexVector<Stage, StageLayers>
-      stages;  // from the pass "pipeline" on, of every copy of the model
+  /// After the pass "pipeline", those of every copy of the model.
+  IndexVector<Stage, StageLayers> stages;
   Schedule schedule;
-  IndexVector<int, DraftRole> roles;  // by coordinate along "pp"; moved into the program at the end
+  IndexVector<int, DraftRole>
+      roles;  // by coordinate along "pp"; they become the program's at the end
 
-  /// Element type of buffers of a kind, by what training says of it (tokens are int32).
+  /// The element type of buffers of a kind, as training says; tokens are int32.
   DType dtype_of(BufferKind kind) const;
-  /// The steps of a layer kind in a phase, adding to the gradient formals named.
+  /// The steps of a kind of layer in a phase. They add to the gradients that `accumulate` names.
   std::vector<LayerStep> steps(int kind, Phase phase, const std::vector<std::string>& accumulate);
   using ProgramBuilder::function;
-  /// One of them that is a function, shared by name; remembers where it comes from.
+  /// Adds a step that is a function, shared by its name, and remembers where it comes from.
   FunctionId function(const Function& function, FunctionOrigin origin);
   FunctionOrigin origin(FunctionId function) const;
-  /// The ranks along an axis that a layer communicates over; "dp": all data-parallel ones.
+  /// The group of an axis over which a layer communicates; "dp" stands for all data-parallel ranks.
   GroupId axis_group(const std::string& axis);
-  /// The program with the roles as they are now.
+  /// The program, with the roles as they are now.
   Program finished() const;
 
  private:
-  IndexVector<FunctionId, FunctionOrigin> origins_;  // by function; shorter where the rest has none
+  IndexVector<FunctionId, FunctionOrigin>
+      origins_;  // by function; functions beyond its end have no origin
 };
 
 }  // namespace lockstep

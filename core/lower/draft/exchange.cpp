@@ -10,7 +10,7 @@ IndexVector<OpId, OpId> last_receives(const Role& role, P2pPosting posting) {
   OpId end;
   for (std::size_t i = role.ops.size(); i-- > 0;) {
     const Op& op = role.ops[i];
-    if (op.kind == OpKind::Call && op.stage >= 0) end = {};  // a pass of a stage lies between
+    if (op.kind == OpKind::Call && op.stage >= 0) end = {};  // a pass of a stage ends the exchange
     if (!is_p2p(op.kind)) continue;
     if (!end.valid() && op.kind == OpKind::Recv) end = {static_cast<std::int32_t>(i)};
     ends[i] = end;

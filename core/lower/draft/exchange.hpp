@@ -1,4 +1,5 @@
-// Exchange: the messages that a pipeline rank posts together, between two of its passes.
+// Exchange: the messages that a pipeline rank posts together between two of its forward or backward
+// passes.
 #pragma once
 
 #include <vector>
@@ -9,9 +10,9 @@
 
 namespace lockstep {
 
-/// For every message of the role, the last receive of its exchange that comes after it in the list.
-/// None: there is no such receive, as for every op that is no message, and wherever messages are
-/// not posted together (P2pPosting::Fused alone does that).
+/// By op: for a message, the last receive of its exchange that comes after it in the list. Invalid
+/// if there is no such receive, for ops that are no messages, and if messages are not posted
+/// together, which only P2pPosting::Fused does.
 IndexVector<OpId, OpId> last_receives(const Role& role, P2pPosting posting);
 
 }  // namespace lockstep

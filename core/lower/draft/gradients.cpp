@@ -32,7 +32,8 @@ class MicrobatchSplitter {
   }
 
  private:
-  /// Lets op `i` write its microbatch's gradients: over what is there the first time, then adding.
+  /// Makes op `i` write the gradients of its microbatch: the first writer overwrites, later ones
+  /// add.
   void redirect(std::size_t i) {
     Op& op = out_.role.ops[i];
     const std::vector<Formal>& formals = draft_.program.function(op.function()).formals;
@@ -53,16 +54,17 @@ class MicrobatchSplitter {
   }
 
   struct Found {
-    std::size_t gradient;               // into found_
-    std::pair<int, Microbatch> writer;  // the layer that overwrites it, in one segment or more;
-                                        // others, and later microbatches, add to it
+    std::size_t gradient;  // index into found_
+    /// The layer that overwrites it, in one segment or more; other layers and later microbatches
+    /// add.
+    std::pair<int, Microbatch> writer;
   };
   const Found& gradient_of(std::size_t unit, const Op& op) {
     auto& known = found_of_[unit];
     const auto [at, fresh] =
         known.try_emplace(op.microbatch / group_, Found{found_.size(), {op.layer, op.microbatch}});
     if (fresh) {
-      BufferId buffer = out_.units[unit].grad;  // the first microbatch has the unit's own
+      BufferId buffer = out_.units[unit].grad;  // the unit's buffer is that of the first microbatch
       if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
       out_.role.buffers[buffer].microbatch = op.microbatch;
       found_.push_back({unit, buffer, 0});
@@ -70,7 +72,7 @@ class MicrobatchSplitter {
     return at->second;
   }
 
-  /// The op's function, adding to the formals named and to no others.
+  /// The op's function in the variant that adds to the formals named, and to no others.
   FunctionId variant(const Op& op, const std::vector<std::string>& added) {
     const FunctionOrigin origin = draft_.origin(op.function());
     const auto [at, fresh] = variants_.try_emplace({origin.kind, origin.phase, origin.step, added});
@@ -83,7 +85,7 @@ class MicrobatchSplitter {
 
   Draft& draft_;
   DraftRole& out_;
-  const int group_;                     // microbatches
+  const int group_;                     // number of microbatches
   IndexVector<BufferId, int> unit_of_;  // by buffer
   std::vector<MicrobatchGradient> found_;
   std::vector<std::map<int, Found>> found_of_;  // by unit and group
@@ -98,7 +100,7 @@ std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out
 
 FunctionId copy_function(ProgramBuilder& build, std::int64_t elements, DType from, DType to,
                          bool add) {
-  Kernel sum;  // of one row
+  Kernel sum;  // a column sum of one row
   sum.kind = KernelKind::ColumnSum;
   sum.dtype = from;
   sum.dims = {1, elements};

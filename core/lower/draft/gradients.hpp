@@ -1,4 +1,4 @@
-// Gradients: of one microbatch, or of a group of them, instead of the sum over a step.
+// Gradients: makes gradients of one microbatch, or of a group of them, instead of sums over a step.
 #pragma once
 
 #include <vector>
@@ -7,17 +7,18 @@
 
 namespace lockstep {
 
-/// A unit's gradient of one microbatch, or of a group of them.
+/// The gradient of a unit in one microbatch, or in a group of them.
 struct MicrobatchGradient {
   std::size_t unit = 0;
   BufferId buffer;
-  std::size_t ready = 0;  // its last write
+  std::size_t ready = 0;  // the op that writes it last
 };
-/// Gives each `group` of microbatches that follow each other gradients of its own, not added to
-/// those before; the units' buffers go to the first. In the order in which they are ready.
+/// Gives every `group` successive microbatches gradients of their own, which are not added to those
+/// before. The units' buffers become those of the first group. Returns the gradients in the order
+/// in which they are ready.
 std::vector<MicrobatchGradient> split_by_microbatch(Draft& draft, DraftRole& out, int group = 1);
 
-/// "x" copied to "y" (cast if the types differ), or added to it.
+/// A function that copies "x" to "y", with a cast if the types differ, or adds it to "y".
 FunctionId copy_function(ProgramBuilder& build, std::int64_t elements, DType from, DType to,
                          bool add);
 

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// "norm_squared.64(g, squares: norm_squared float32)": enough to tell two functions apart.
+/// A short text that tells functions apart: "norm_squared.64(g, squares: norm_squared float32)".
 std::string signature(const Function& function) {
   std::string text = function.name + "(";
   for (const Formal& formal : function.formals) {
@@ -48,7 +48,7 @@ FunctionId ProgramBuilder::function(const Function& function) {
   const auto found = functions_.find(function.name);
   if (found != functions_.end()) {
     const Function& known = program.function(found->second);
-    if (known != function && !fault_) {
+    if (known.emitted != fingerprint(function) && !fault_) {
       fault_ = Error{ErrorKind::Internal,
                      "two different functions have one name: " + signature(known) + " and " +
                          signature(function),
@@ -58,6 +58,7 @@ FunctionId ProgramBuilder::function(const Function& function) {
   }
   const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
   program.functions.push_back(function);
+  program.functions.back().emitted = fingerprint(function);
   functions_.emplace(function.name, id);
   return id;
 }

@@ -1,12 +1,12 @@
-// copies: gradients of what several pipeline ranks hold are added up: the tied embedding of first
-// and last stage, and all units where there are copies of the model.
+// copies: sums the gradients of units that several pipeline ranks hold. These are the tied
+// embedding of the first and last stage, and all units if there are copies of the model.
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
 
 void copies(Draft& draft) {
-  if (draft.scenario.updates_per_step() > 1) return;  // versions: no copies are kept in step
+  if (draft.scenario.updates_per_step() > 1) return;  // PipeDream keeps no copies equal
   for (std::size_t layout = 0; layout < draft.model.units.size(); ++layout) {
     std::vector<int> holders;  // coordinates along "pp"
     for (std::size_t r = 0; r < draft.roles.size(); ++r) {

@@ -1,5 +1,5 @@
-// expand: actions -> ops. Calls of the layers' functions with their buffers, messages between
-// stages, host copies. Parameters and gradients are still whole; sharding comes next.
+// expand: makes ops of actions: calls of the layers' functions with their buffers, messages between
+// stages, and host copies. Parameters and gradients are still whole; later passes shard them.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -31,7 +31,7 @@ class RoleExpander {
   DraftRole run() {
     const Actions& actions = draft_.schedule.actions[coordinate_];
     const std::vector<Step> steps = steps_of(actions);
-    // Batches are asked for one step ahead, so that the copy can overlap.
+    // The data of a step are copied one step ahead, so that the copy can overlap with compute.
     const auto copy_batches = [&](std::size_t step) {
       if (step == steps.size()) return;
       for (std::size_t i = steps[step].begin; i < steps[step].end; ++i) copy_batch(actions[i]);
@@ -76,19 +76,20 @@ class RoleExpander {
     return add_buffer(out_.role, buffer);
   }
 
-  /// A buffer of another type than its kind has.
+  /// Gives a buffer another type than its kind has.
   BufferId typed(BufferId buffer, DType type) {
     out_.role.buffers[buffer].dtype = type;
     return buffer;
   }
 
   void declare_units() {
-    IndexVector<int, int> used(model_.units.size(), -1);  // by the first such layer
+    IndexVector<int, int> used(model_.units.size(), -1);  // by unit: the first layer that uses it
     const auto use = [&](int unit, int l) {
       int& first = used[unit];
       if (first < 0) first = l;
     };
-    IndexVector<int, int> owner(model_.units.size(), -1);  // the rank where it counts in norms
+    IndexVector<int, int> owner(model_.units.size(),
+                                -1);  // by unit: the rank that counts it in norms
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
       for (int l = stage(s).first; l < stage(s).last; ++l) {
         for (const LayerUnit& unit : layer(l).units) {
@@ -114,7 +115,7 @@ class RoleExpander {
         return add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
       };
       unit.param = add_state(BufferKind::Param, layout.name);
-      BufferId on_host;  // the host updates a copy of its own, if there is no master already
+      BufferId on_host;  // for offload, a copy that the host updates, unless there is a master copy
       if (draft_.scenario.training.keeps_master()) {
         unit.master = add_state(BufferKind::Master, layout.name + ".master");
       } else if (draft_.scenario.strategy.offload == Offload::Optimizer) {
@@ -136,7 +137,7 @@ class RoleExpander {
     }
     grad_written_.assign(out_.units.size(), false);
   }
-  /// What layers keep beside their parameters: every rank for itself, never sharded or reduced.
+  /// Declares what layers keep beside their parameters, which is never sharded or reduced.
   void declare_statistics() {
     const DType type = draft_.scenario.training.buffer_dtype();
     statistics_.assign(model_.layers.size(), BufferId{});
@@ -161,7 +162,7 @@ class RoleExpander {
       }
     }
   }
-  /// Room for the losses of the microbatches that end on this rank.
+  /// Declares a buffer for the losses of the microbatches that end on this rank.
   void declare_losses() {
     int count = 0;
     loss_of_.assign(microbatches_, 0);
@@ -174,7 +175,7 @@ class RoleExpander {
     std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
     out_.losses = add(BufferKind::Metric, "losses", count * element(BufferKind::Metric));
   }
-  /// Parameter `i` of `unit`: of the model's units, and behind them of its statistics.
+  /// The id of parameter `i` of `unit`, counted over the model's units and then its statistics.
   ParameterId first_parameter(std::size_t unit, std::size_t i) const {
     std::size_t id = i;
     for (std::size_t u = 0; u < unit; ++u) {
@@ -185,7 +186,7 @@ class RoleExpander {
   }
   std::size_t unit_index(int layout) const { return to_size(unit_of_layout_[layout]); }
 
-  /// Returns the op. `after`: what it waits for beside what its buffers imply.
+  /// Adds an op. It waits for `after` beside what its buffers imply. Returns its id.
   OpId op(OpKind op_kind, Stream stream, std::int32_t target, const Action& action, int layer,
           const std::vector<BufferId>& args, OpId after = {}) {
     Op op;
@@ -205,7 +206,7 @@ class RoleExpander {
     return {static_cast<std::int32_t>(out_.role.ops.size()) - 1};
   }
 
-  /// Tokens and targets that `action` needs.
+  /// Adds the copies of tokens and targets that `action` needs.
   void copy_batch(const Action& action) {
     if (action.phase != Phase::F || model_.units.empty()) return;
     const StageLayers layers = stage(action.stage);
@@ -221,7 +222,7 @@ class RoleExpander {
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
   }
-  /// What `action` needs of another rank.
+  /// Adds the receive of what `action` needs from another rank.
   void receive(const Action& action) {
     const Stage s = action.stage;
     if (action.phase == Phase::F) {
@@ -256,7 +257,7 @@ class RoleExpander {
   void compute(const Action& action) {
     action.phase == Phase::F ? forward(action) : backward(action);
   }
-  /// A pair begins when both inputs are there, and both outputs are there when it ends.
+  /// Adds a pair that runs as one. It begins with both inputs, and ends with both outputs.
   void run_as_one(const Action& first, const Action& second) {
     const int l = stage(second.stage).last - 1;
     const auto gradient = gradient_received_.find(cell(l, second.microbatch));
@@ -290,7 +291,7 @@ class RoleExpander {
         dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
         dy_[cell(l - 1, mb)] = dx;
       }
-      if (action.phase != Phase::W) {  // what was not kept, again
+      if (action.phase != Phase::W) {  // computes again what was not kept
         Action again = action;
         again.phase = Phase::R;
         run(again, l, 0, {}, {});
@@ -299,7 +300,7 @@ class RoleExpander {
     }
   }
 
-  /// To the stage that waits for the action's result, unless it is on this rank.
+  /// Sends the result of an action to the stage that waits for it, unless that is on this rank.
   void send_output(const Action& action, OpId after) {
     const StageLayers layers = stage(action.stage);
     const bool forward = action.phase == Phase::F;
@@ -313,7 +314,8 @@ class RoleExpander {
        action, -1, {output}, after);
   }
 
-  /// Gradients of layer `l`'s units that hold a sum already (bit i: unit i); marks all as written.
+  /// Which units of layer `l` have gradients that hold a sum already, as bits. Marks all as
+  /// written.
   unsigned written_gradients(int l) {
     unsigned written = 0;
     const std::vector<LayerUnit>& units = layer(l).units;
@@ -325,10 +327,10 @@ class RoleExpander {
     return written;
   }
 
-  /// A step of a layer, ready to be put into the list with other buffers every time.
+  /// A step of a layer, kept because it is put into the list many times, with other buffers.
   struct Cached {
     OpKind kind = OpKind::Call;
-    std::int32_t target = -1;  // of the op
+    std::int32_t target = -1;  // Op::target
     std::vector<Formal> formals;
   };
   const std::vector<Cached>& steps(int l, Phase phase, unsigned accumulate) {
@@ -355,7 +357,7 @@ class RoleExpander {
     return entry->second;
   }
 
-  /// The steps of layer `l` in the action.
+  /// Adds the steps of layer `l` in an action.
   void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
     Bindings bindings{y, dx, {}, {}};
     for (const Cached& step : steps(l, action.phase, accumulate)) {
@@ -369,10 +371,10 @@ class RoleExpander {
     }
   }
 
-  /// Buffers of one run of a layer's steps.
+  /// The buffers of one run of a layer's steps.
   struct Bindings {
     BufferId y, dx, ws;
-    std::vector<std::string> communicated;  // those that a step of this run has touched
+    std::vector<std::string> communicated;  // names of those that this run has touched so far
   };
   BufferId actual(const Formal& formal, int l, Microbatch mb, Bindings& run) {
     const std::string& name = formal.name;
@@ -390,9 +392,9 @@ class RoleExpander {
     if (name == "columns") return once(columns_, formal, HostData::Columns);
     if (name == "x") return x_[cell(l, mb)];
     if (name == "dy") return dy_[cell(l, mb)];
-    if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // in backward: kept
+    if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // backward: what is kept
     if (name == "dx") return run.dx;
-    if (name == "ws") {  // of all segments
+    if (name == "ws") {  // all segments share it
       if (!run.ws.valid()) run.ws = add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
       return run.ws;
     }
@@ -409,7 +411,7 @@ class RoleExpander {
     return communicated(formal, l, mb, run);
   }
 
-  /// What the host gives once for all microbatches.
+  /// A buffer that the host fills once for all microbatches.
   BufferId once(BufferId& buffer, const Formal& formal, HostData data) {
     if (buffer.valid()) return buffer;
     buffer = add(BufferKind::Input, formal.name, formal.bytes.v);
@@ -417,7 +419,7 @@ class RoleExpander {
     return buffer;
   }
 
-  /// A tensor that is communicated: written anew in this run, or kept from an earlier one.
+  /// The buffer of a communicated tensor, written anew in this run or kept from an earlier one.
   BufferId communicated(const Formal& formal, int l, Microbatch mb, Bindings& run) {
     auto& touched = run.communicated;
     const bool first = std::find(touched.begin(), touched.end(), formal.name) == touched.end();
@@ -435,7 +437,7 @@ class RoleExpander {
     return at->second;
   }
 
-  /// The unit of the role that layer `l` calls `prefix` with its suffix; -1: none.
+  /// The role's unit for which layer `l` has the name `prefix` with the unit's suffix; -1 if none.
   int unit_of(const std::string& name, std::string_view prefix, int l) const {
     if (!name.starts_with(prefix)) return -1;
     for (const LayerUnit& used : layer(l).units) {
@@ -453,20 +455,20 @@ class RoleExpander {
   const Messages& messages_;
   DraftRole out_;
   std::map<std::array<int, 3>, std::vector<Cached>> steps_;  // by (kind, phase, accumulate)
-  std::vector<BufferId> args_;                               // of the op being built
-  IndexVector<int, int> unit_of_layout_;  // by Model::units; -1: not on this rank
+  std::vector<BufferId> args_;                               // those of the op being built
+  IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
   std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
-  BufferId positions_, starts_, columns_;               // of all microbatches
-  IndexVector<int, BufferId> statistics_;               // by layer; none: the layer has none here
-  IndexVector<Microbatch, int> loss_of_;                // by microbatch: its place in "losses"
-  std::map<std::size_t, OpId> gradient_received_;       // by cell, for pairs that run as one
-  OpId begin_after_;  // what the next call waits for beside its input
+  BufferId positions_, starts_, columns_;               // the same for all microbatches
+  IndexVector<int, BufferId> statistics_;          // by layer; invalid if the layer has none here
+  IndexVector<Microbatch, int> loss_of_;           // by microbatch: its place in "losses"
+  std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
+  OpId begin_after_;                               // an op for which the next call also waits
 };
 
-/// Ranks of each role: those with its coordinate along "pp".
+/// Gives each role its ranks, which are those with its coordinate along "pp".
 void assign_ranks(Draft& draft) {
   const Mesh& mesh = draft.program.mesh;
   const int pp = mesh.index_of("pp");

@@ -1,4 +1,4 @@
-// input: what the program is given beside its ops: the samples of a step and how the ranks divide
+// input: says what the program is given beside its ops: the samples of a step, how the ranks divide
 // them, and the tables of integers that its copies bring.
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// The figures that torchvision's models are trained with: mean and deviation over ImageNet.
+/// Mean and deviation of ImageNet, with which torchvision's models are trained.
 constexpr std::array<double, 3> kMean = {0.485, 0.456, 0.406};
 constexpr std::array<double, 3> kDeviation = {0.229, 0.224, 0.225};
 
@@ -34,8 +34,8 @@ Samples samples_of(const Scenario& s, const Mesh& mesh) {
   return samples;
 }
 
-/// A list for every pair of coordinates along "cp" and "tp"; a dimension along which all lists are
-/// alike is left out.
+/// A table with a list for every pair of coordinates along "cp" and "tp". A dimension along which
+/// all lists are equal is left out.
 IndexTable tabulate(const Mesh& mesh, TableKind kind,
                     const std::function<IndexList(int cp, int tp)>& list_of) {
   const int cps = mesh.size_of("cp"), tps = mesh.size_of("tp");
@@ -67,7 +67,8 @@ IndexList single(std::int64_t value) {
   return list;
 }
 
-/// Elements of the buffers that copies of `data` fill; none: the program has no such copy.
+/// The number of elements of the buffers that copies of `data` fill; nullopt if there is no such
+/// copy.
 std::optional<std::int64_t> elements_of(const Draft& draft, HostData data) {
   for (const DraftRole& out : draft.roles) {
     for (const Op& op : out.role.ops) {
@@ -82,7 +83,7 @@ std::optional<std::int64_t> elements_of(const Draft& draft, HostData data) {
 }  // namespace
 
 void input(Draft& draft) {
-  if (draft.program.tokens_per_step == 0) return;  // synthetic: there is no data
+  if (draft.program.tokens_per_step == 0) return;  // the synthetic model reads no data
   const Scenario& s = draft.scenario;
   const Mesh& mesh = draft.program.mesh;
   Input& input = draft.program.input;
@@ -91,7 +92,8 @@ void input(Draft& draft) {
     input.tables.push_back(tabulate(mesh, kind, list_of));
   };
   const std::int64_t own = s.own_seq_len();
-  /// Where tokens [first, first + count) of a rank's rows, one after the other, stand in theirs.
+  /// The positions in their sequences of tokens [first, first + count) of a rank's rows, which are
+  /// counted one row after the other.
   const auto positions = [&](int cp, std::int64_t first, std::int64_t count) {
     IndexList list;
     for (std::int64_t i = first; i < first + count; ++i) {
@@ -107,7 +109,7 @@ void input(Draft& draft) {
     add(TableKind::Shift, [&](int, int tp) { return single(tp * part); });
   }
   if (const auto elements = elements_of(draft, HostData::Positions)) {
-    // All rows, or the rank's share of them; rows repeat, and so does the list.
+    // The copy brings all rows, or the rank's share of them. Rows repeat, and so does the list.
     const bool shared = *elements < s.microbatch_size() * own;
     add(TableKind::Positions, [&](int cp, int tp) {
       return positions(cp, shared ? tp * *elements : 0, std::min(*elements, own));
@@ -117,7 +119,7 @@ void input(Draft& draft) {
     const auto parts = static_cast<int>(*elements) / 2 - 1;
     add(TableKind::Starts, [&](int cp, int) {
       IndexList list;
-      for (int p = -1; p < parts; ++p) {  // own pieces first
+      for (int p = -1; p < parts; ++p) {  // the rank's own pieces come first
         for (const int piece : {0, 1}) {
           append(list, static_cast<std::int32_t>(s.position(p < 0 ? cp : p, piece * (own / 2))));
         }

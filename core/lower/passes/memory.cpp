@@ -1,10 +1,12 @@
-// memory: lifetimes and arena offsets. A buffer lives from the first op of the list that names it
-// to the last; where it takes over bytes from another buffer, its first op on each stream waits for
-// that buffer's last users. A buffer that a transfer used last lives on until the next transfer of
-// that stream: handed on at once, it would make the computation beside the transfer wait for it
-// (FSDP keeps one reduce-scatter input in flight for the same reason). What an exchange sends lives
-// on until its last receive is posted: all its messages are posted together, so that none of its
-// receives may wait for one of its sends.
+// memory: gives buffers their lifetimes and their offsets in the arenas. A buffer lives from the
+// first op of the list that names it to the last. If it takes over bytes of another buffer, its
+// first op on each stream waits for the last users of that buffer.
+//
+// A buffer that a transfer uses last lives on until the next transfer of that stream. Otherwise its
+// bytes would be used by the computation beside the transfer, which would have to wait for it; FSDP
+// keeps one input of a reduce-scatter for the same reason. What an exchange sends lives on until
+// the last receive of the exchange is posted: all its messages are posted together, so that none of
+// its receives may wait for one of its sends.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -20,7 +22,8 @@ namespace {
 
 using ByStream = IndexArray<Stream, std::int32_t, kNumStreams>;  // the newest op; -1: none
 
-/// Bytes of a freed buffer that nobody has taken over yet, with the last op of each stream on it.
+/// Bytes of a freed buffer that no buffer has taken over yet, with the last op of each stream that
+/// used them.
 struct Freed {
   std::int64_t end = 0;
   ByStream last{};
@@ -89,7 +92,7 @@ class ArenaPlanner {
         buffer.last = id;
       });
     }
-    ByStream next;  // op of each stream after the one in hand
+    ByStream next;  // by stream, the next op after the present one
     next.fill(-1);
     IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
@@ -117,7 +120,7 @@ class ArenaPlanner {
     });
   }
 
-  /// Notes the users of the bytes that a buffer has been given.
+  /// Notes who used the bytes that a buffer has been given.
   void take_over(BufferId root) {
     const Buffer& buffer = role_.buffer(root);
     auto& tenants = old_tenants_[root];
@@ -139,7 +142,7 @@ class ArenaPlanner {
     }
   }
 
-  /// Once for each stream: what follows there follows.
+  /// Makes the first op of each stream wait; later ops of the stream come after it.
   void wait_for_old_tenants(OpId id, BufferId root, Dependencies& dependencies) {
     const auto stream = 1u << static_cast<unsigned>(role_.op(id).stream);
     if ((waited_[root] & stream) != 0) return;
@@ -160,13 +163,14 @@ class ArenaPlanner {
 
   Role& role_;
   const P2pPosting posting_;
-  std::array<FreeList, 2> arenas_;               // the device's, and the host's
-  IndexVector<BufferId, ByStream> last_users_;   // by root buffer
-  IndexVector<BufferId, ByStream> old_tenants_;  // by root: last users of its
-                                                 // bytes, by stream
-  IndexVector<BufferId, std::uint32_t> waited_;  // by root: streams that wait for those, as bits
+  std::array<FreeList, 2> arenas_;              // the device's, and the host's
+  IndexVector<BufferId, ByStream> last_users_;  // by root buffer
+  /// By root buffer and stream: the op that last used its bytes before it.
+  IndexVector<BufferId, ByStream> old_tenants_;
+  IndexVector<BufferId, std::uint32_t>
+      waited_;  // by root buffer: the streams that wait for those, as bits
   IndexVector<BufferId, bool> placed_;
-  std::vector<BufferId> expiries_;  // buffers with a lifetime, by its end
+  std::vector<BufferId> expiries_;  // buffers with a lifetime, sorted by its end
   std::size_t next_expiry_ = 0;
   std::array<std::map<std::int64_t, Freed>, 2> freed_bytes_;  // by begin; disjoint
 };

@@ -1,7 +1,7 @@
-// offload: states in host memory (Rajbhandari et al. 2021, ZeRO-Offload). One rewrite of the whole
-// list: gradients go to the host as soon as they are reduced, the host computes what it then has
-// the operands of, and what the device needs of its results is copied back. Parameters that lie on
-// the host are fetched ahead of each gather.
+// offload: puts states into host memory (Rajbhandari et al. 2021, ZeRO-Offload) by one rewrite of
+// the whole list. Gradients go to the host as soon as they are reduced, the host computes
+// everything whose operands it then has, and the results that the device needs are copied back.
+// Parameters that lie on the host are copied to the device ahead of each gather.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -32,7 +32,7 @@ class HostRewriter {
 
  private:
   Buffer& buffer(BufferId id) { return role_.buffers[id]; }
-  /// Belongs to the update, which ends the step.
+  /// Whether an op belongs to the update, which ends the step.
   static bool updates(const Op& op) { return op.phase == Phase::O; }
 
   void place_states(Offload what) {
@@ -49,7 +49,8 @@ class HostRewriter {
     }
   }
 
-  /// A buffer like `id` in the other memory, to be numbered behind the buffer `behind`.
+  /// Makes a buffer like `id` in the other memory. number_twins() will put it behind buffer
+  /// `behind`.
   BufferId twin(BufferId id, BufferId behind) {
     Buffer other = role_.buffer(id);
     other.on_host = !other.on_host;
@@ -65,7 +66,7 @@ class HostRewriter {
     }
   }
 
-  /// Every gradient goes to the host as soon as it is reduced, while backward goes on.
+  /// Copies every gradient to the host as soon as it is reduced, while the backward pass goes on.
   void bring_gradients() {
     std::map<std::int32_t, std::vector<std::size_t>> units_of;  // by root of the gradient
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
@@ -75,7 +76,7 @@ class HostRewriter {
       const std::int64_t begin = role_.arena_offset(id);
       return std::pair(begin, begin + span_of(program_, role_.buffer(id)).v);
     };
-    std::vector<std::size_t> written(out_.units.size(), 0);  // after the op that does so last
+    std::vector<std::size_t> written(out_.units.size(), 0);  // by unit: place after the last write
     for (std::size_t i = 0; i < role_.ops.size(); ++i) {
       if (updates(role_.ops[i])) continue;
       see(role_.ops[i]);
@@ -100,7 +101,7 @@ class HostRewriter {
     }
   }
 
-  /// A copy on the device of a shard that is gathered, and whose parameters lie on the host.
+  /// Copies shards of parameters that lie on the host to the device before they are gathered.
   void fetch_parameters() {
     for (std::size_t i = 0; i < role_.ops.size(); ++i) {
       const Op& op = role_.ops[i];
@@ -110,14 +111,15 @@ class HostRewriter {
       const BufferId gathered = role_.args_of(op)[1];
       const BufferId fetched = twin(shard, gathered);
       Op copy = memory_copy(OpKind::HostToDevice, op.layer);
-      copy.after_begin = op.after_begin;  // it goes out when the gather would
+      copy.after_begin = op.after_begin;  // it waits for what the gather waited for
       copy.after_count = op.after_count;
       insertions_.push_back({i, copy, {shard, fetched}});
       shard = fetched;
     }
   }
 
-  /// The host computes what has an operand in its memory: a state, or a gradient that was brought.
+  /// Whether the host computes an op: it does if an operand is in its memory, which may be a state,
+  /// or a gradient that was copied there.
   bool on_host(const Op& op) const {
     if (op.kind != OpKind::Call || !updates(op)) return false;
     const auto args = role_.args_of(op);
@@ -132,11 +134,12 @@ class HostRewriter {
     }
   }
 
-  /// Moves op `i` to the host if it belongs there. False: it reads what the device updates.
+  /// Moves op `i` to the host if it belongs there. Returns false if it reads what the device
+  /// updates.
   bool update_on_host(std::size_t i) {
     Op& op = role_.ops[i];
     if (!updates(op)) return true;
-    const BufferId before = newest_;  // what the op reads was there before it
+    const BufferId before = newest_;  // twins of what the op reads are numbered before the op's own
     see(op);
     if (!on_host(op)) return true;
     op.stream = Stream::Host;
@@ -160,7 +163,7 @@ class HostRewriter {
     for (const auto* twins : {&brought_, &twins_}) {
       if (const auto found = twins->find(device); found != twins->end()) return found->second;
     }
-    const auto copy = copies_.find(role_.root(device));  // also of a piece of the parameters
+    const auto copy = copies_.find(role_.root(device));  // also for a piece of the parameters
     return copy == copies_.end() ? std::nullopt : std::optional(copy->second);
   }
   void move(OpKind kind, std::size_t place, BufferId from, BufferId to) {
@@ -175,11 +178,11 @@ class HostRewriter {
                  std::nullopt};
   }
 
-  /// Puts every twin behind the buffer that was the newest when it was made, so that buffers are
-  /// numbered in the order of their use.
+  /// Renumbers the buffers so that every twin follows the buffer that was the newest when it was
+  /// made. Buffers are then numbered in the order of their use.
   void number_twins() {
     const std::size_t old = role_.buffers.size() - behind_.size();
-    std::vector<BufferId> order;  // old id, by new one
+    std::vector<BufferId> order;  // by new id: the old id
     for (std::size_t b = 0; b < old; ++b) {
       const BufferId id{static_cast<std::int32_t>(b)};
       order.push_back(id);
@@ -211,12 +214,12 @@ class HostRewriter {
   const Program& program_;
   DraftRole& out_;
   Role& role_ = out_.role;
-  BufferId newest_{0};            // of those in use so far
+  BufferId newest_{0};            // the newest buffer that was used so far
   std::vector<BufferId> behind_;  // by twin, in the order in which they are made
-  // On the host, of buffers on the device:
-  std::map<BufferId, BufferId> brought_;  // gradients
-  std::map<BufferId, BufferId> copies_;   // parameters
-  std::map<BufferId, BufferId> twins_;    // the rest
+  // The next three map buffers on the device to their twins on the host.
+  std::map<BufferId, BufferId> brought_;  // of gradients
+  std::map<BufferId, BufferId> copies_;   // of parameters
+  std::map<BufferId, BufferId> twins_;    // of other buffers
   std::map<BufferId, std::size_t> last_host_call_;
   std::vector<Insertion> insertions_;
 };

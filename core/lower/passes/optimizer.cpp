@@ -1,4 +1,5 @@
-// optimizer: global-norm clipping, AdamW or SGD per unit, and the metrics of the step.
+// optimizer: adds clipping by the global norm, AdamW or SGD for each unit, and the metrics of the
+// step.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -13,11 +14,11 @@ namespace lockstep {
 namespace {
 
 struct NamedOperand {
-  std::string name;  // empty: absent
+  std::string name;  // empty if the operand is absent
   DType dtype;
 };
 
-/// A function of one kernel whose operands are its formals, in the order in, then out.
+/// A function of one kernel. Its formals are the operands of the kernel: first `in`, then `out`.
 Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOperand>& in,
                     const std::vector<NamedOperand>& out) {
   Function function;
@@ -62,7 +63,7 @@ class OptimizerStep {
   }
 
  private:
-  /// Several updates in a step: each is put where its last gradient is ready.
+  /// With several updates in a step, puts each where its last gradient is ready.
   void update_under_way() {
     Role& role = out_.role;
     std::vector<Insertion> insertions;
@@ -129,15 +130,16 @@ class OptimizerStep {
     add_op(out_.role, op, {buffer});
   }
 
-  /// The squared norm is summed over `dp` blocks of every unit: the same blocks whether they are
-  /// one rank's shard (ZeRO, FSDP), parts of it (HYBRID_SHARD, where sizes divide) or of a replica
-  /// (DDP), so that all give the same bits for the same gradients. Units that an axis splits are
-  /// summed apart, and over that axis: each element counts once. Experts divided over `ep` of the
-  /// data-parallel ranks have as many blocks as ranks hold the same ones.
-  /// The norm is a metric of every step, clipped or not. Returns the coefficient that gradients are
-  /// multiplied by; none where clipping is off: then no update waits for the norm.
+  /// Computes the global norm of the gradients. The squared norm is summed over `dp` blocks of
+  /// every unit. The blocks are the same whether they are a rank's shard (ZeRO, FSDP), parts of one
+  /// (HYBRID_SHARD, where sizes divide) or of a replica (DDP), so that all give the same bits for
+  /// the same gradients. Units that an axis splits are summed separately, and then over that axis,
+  /// so that each element counts once. Experts that are divided over `ep` of the data-parallel
+  /// ranks have as many blocks as there are ranks that hold the same experts. The norm is a metric
+  /// of every step, whether gradients are clipped or not. Returns the coefficient by which
+  /// gradients are multiplied; invalid if clipping is off, so that no update waits for the norm.
   BufferId clip() {
-    std::vector<std::string> classes;  // split axes; of the whole model: all stages sum together
+    std::vector<std::string> classes;  // split axes of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
       if (std::find(classes.begin(), classes.end(), unit.split_axis) == classes.end()) {
         classes.push_back(unit.split_axis);
@@ -184,17 +186,18 @@ class OptimizerStep {
     return coefficient;
   }
 
-  /// Sums into `squares` what the units split along `axis` (empty: by none) hold in this replica.
+  /// Sums into `squares` the squares of what the units that `axis` splits (no axis, if it is empty)
+  /// hold in this replica.
   BufferId squares_of(const std::string& axis, BufferId squares) {
     const DType grad = dtype_of(BufferKind::Grad);
     const DType sums = dtype_of(BufferKind::Metric);
     const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(sums);
-    const std::string kind = axis == "ep" ? "experts." : "";  // which may have fewer blocks
+    const std::string kind = axis == "ep" ? "experts." : "";  // experts may have fewer blocks
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
       if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
-      if (unit.tied_copy) continue;  // counted on the first stage
+      if (unit.tied_copy) continue;  // it is counted on the first stage
       Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
       const std::string name = "norm_squared." + kind + std::to_string(unit.shard_elements);
@@ -202,7 +205,7 @@ class OptimizerStep {
            {out_.units[u].reduced, squares}, layer(u));
       first = false;
     }
-    if (first) {  // nothing of it on this stage
+    if (first) {  // this stage has no such unit
       call(one_kernel("zero_squares." + kind + std::to_string(blocks),
                       kernel(KernelKind::Fill, sums, {blocks}), {}, {{"squares", sums}}),
            {squares});
@@ -249,7 +252,7 @@ class OptimizerStep {
     gather.phase = Phase::O;
     add_op(out_.role, gather, {own, unit.param});
   }
-  /// The parameters follow their master copy, in their own type.
+  /// Rounds the master copy to the parameters' own type.
   void round_master(const Unit& unit, BufferId own, int layer) {
     const DType from = out_.role.buffer(unit.master).dtype;
     const DType to = out_.role.buffer(own).dtype;
@@ -267,7 +270,7 @@ class OptimizerStep {
     call(one_kernel("loss", kernel(KernelKind::Sum, sums, {m}), {{"losses", sums}},
                     {{"loss", sums}}),
          {out_.losses, loss});
-    std::vector<int> ends;  // pipeline ranks where some of the microbatches end
+    std::vector<int> ends;  // the pipeline ranks on which some of the microbatches end
     for (std::size_t r = 0; r < draft_.roles.size(); ++r) {
       if (draft_.roles[r].losses.valid()) ends.push_back(static_cast<int>(r));
     }
@@ -287,7 +290,7 @@ class OptimizerStep {
 }  // namespace
 
 void optimizer(Draft& draft) {
-  if (draft.model.units.empty()) return;  // synthetic: nothing to update
+  if (draft.model.units.empty()) return;  // the synthetic model has nothing to update
   for (DraftRole& role : draft.roles) {
     OptimizerStep(draft, role).run();
     std::vector<Unit>& units = role.role.units;

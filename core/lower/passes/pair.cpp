@@ -1,5 +1,6 @@
-// pair: given times of passes that run as one. An overlapped pair of the synthetic model takes the
-// sum of its two passes times a factor: below 1 where each hides the other's communication.
+// pair: gives their times to passes that run as one. In the synthetic model, an overlapped pair
+// takes the sum of its two passes times a factor, which is below 1 if each hides the other's
+// communication.
 #include <map>
 #include <string>
 #include <tuple>
@@ -9,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Passes that run as one with another, by phase, stage and microbatch.
+/// The passes that run as one with another, by phase, stage and microbatch.
 using Paired = std::map<std::tuple<Phase, Stage, Microbatch>, bool>;
 
 Paired paired(const Actions& actions) {

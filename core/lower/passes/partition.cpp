@@ -1,5 +1,5 @@
-// partition: layers -> virtual stages. The stages are contiguous, and balanced by cost (embedding
-// and output layer count) or as given.
+// partition: divides the layers into contiguous virtual stages, balanced by cost (which includes
+// embedding and output layer), or as the strategy gives them.
 #include <algorithm>
 #include <limits>
 
@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Ends of `stages` contiguous, non-empty ranges of `cost` whose largest sum is least; among
-/// equals, the one with the smaller sum of squares.
+/// The ends of `stages` contiguous, non-empty ranges of `cost`, so that the largest sum of a range
+/// is as small as possible; among equals, so that the sum of squares is.
 std::vector<int> balance(const std::vector<double>& cost, int stages) {
   struct Best {
     double largest = std::numeric_limits<double>::infinity();
@@ -23,7 +23,7 @@ std::vector<int> balance(const std::vector<double>& cost, int stages) {
   const int n = static_cast<int>(cost.size());
   IndexVector<int, double> sum(cost.size() + 1, 0);
   for (std::size_t i = 0; i < cost.size(); ++i) sum[i + 1] = sum[i] + cost[i];
-  // best[s][i]: the first i layers on s stages
+  // best[s][i] is the best division of the first i layers into s stages.
   IndexVector<int, IndexVector<int, Best>> best(stages + 1, IndexVector<int, Best>(n + 1));
   best[0][0] = {0, 0, 0};
   for (int s = 1; s <= stages; ++s) {
@@ -56,8 +56,8 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     for (int s = 0; s < stages; ++s) found.push_back({s, s + 1});
     return found;
   }
-  // What is before the first and after the last block goes with them. Only where there are more
-  // stages than blocks, or as given, is the embedding or the output layer a stage of its own.
+  // What is before the first and after the last block goes with them. Only if there are more stages
+  // than blocks, or as given, is the embedding or the output layer a stage of its own.
   IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {

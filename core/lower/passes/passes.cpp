@@ -24,7 +24,7 @@ std::string print_stages(const Draft& draft) {
   return text;
 }
 
-/// "pp0: 0F0 0F1 0B0 …", a line per rank.
+/// Prints a schedule with a line per rank: "pp0: 0F0 0F1 0B0 …".
 std::string print_schedule(const Draft& draft) {
   std::string text;
   for (std::size_t r = 0; r < draft.schedule.actions.size(); ++r) {
@@ -37,7 +37,7 @@ std::string print_schedule(const Draft& draft) {
 
 std::string print_program(const Draft& draft) { return print(draft.finished()); }
 
-/// A pass that cannot fail.
+/// Wraps a pass that cannot fail.
 template <void (*pass)(Draft&)>
 Result<void> always(Draft& draft) {
   pass(draft);
@@ -49,7 +49,8 @@ void set_stages(Draft& draft) {
   draft.stages = partition(draft.model, s.model.architecture, s.strategy);
 }
 
-/// The stages of every copy of the model hold the same layers.
+/// Sets the schedule, and repeats the stages for every copy of the model, which hold the same
+/// layers.
 void set_schedule(Draft& draft) {
   draft.schedule = pipeline(draft.scenario, draft.model, draft.stages);
   const std::vector<StageLayers> stages = draft.stages;

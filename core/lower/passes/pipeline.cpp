@@ -1,4 +1,4 @@
-// pipeline: the order in which each pipeline rank runs its forward and backward passes.
+// pipeline: finds the order in which each pipeline rank runs its forward and backward passes.
 #include <optional>
 
 #include "core/lower/passes/passes.hpp"
@@ -7,7 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Times of each virtual stage: as given, or F, I and W alike by the stage's work.
+/// Sets the times of each virtual stage: those that are given, or else the same for F, I and W,
+/// proportional to the stage's work.
 void measure_stages(const std::optional<CostsSpec>& costs, const Model& model,
                     const std::vector<StageLayers>& stages, PipelineShape& shape) {
   const auto given = [](const std::vector<double>& list, std::size_t s) {

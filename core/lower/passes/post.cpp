@@ -1,12 +1,12 @@
-// post: when pipeline ranks post their messages, and what waits for them. Beside what buffers
+// post: says when pipeline ranks post their messages, and what waits for them beside what buffers
 // imply:
 //   async      nothing waits; a message goes out when both ends have come to it
 //   preposted  a receive is posted when the rank comes to the step before the one that needs it
 //   fused      what a step sends and what the next one receives are posted together between the
 //              two, and the next one waits for all of them (Megatron's send_forward_recv_backward)
-//   blocking   the same one by one: sends, then receives
-// In the last two a rank waits in a message until its peer comes to it. Where ranks do so in a
-// circle the step would hang: that is an error before any run.
+//   blocking   the same, but one by one: sends, then receives
+// In the last two a rank waits in a message until its peer comes to it. If ranks did so in a
+// circle, the step would hang; that is an error before any run.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -21,8 +21,8 @@ namespace {
 
 void add_waits(Role& role, P2pPosting posting) {
   Dependencies dependencies(role);
-  OpId computed;              // newest op of the compute stream
-  std::vector<OpId> between;  // messages since then
+  OpId computed;              // the newest op of the compute stream so far
+  std::vector<OpId> between;  // the messages since then
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const OpId id{static_cast<std::int32_t>(i)};
     const Op& op = role.ops[i];
@@ -43,7 +43,7 @@ void add_waits(Role& role, P2pPosting posting) {
   dependencies.store();
 }
 
-/// All ranks run until they end or wait for each other: a message is done when both ends are in it.
+/// Runs all ranks until they end or wait for each other. A message ends when both ranks are in it.
 class Rendezvous {
  public:
   Rendezvous(const Program& program, const IndexVector<int, DraftRole>& roles, P2pPosting posting)
@@ -69,7 +69,7 @@ class Rendezvous {
     }
   }
 
-  /// Ranks in a circle, in words; none: all come to their end.
+  /// Describes ranks that wait in a circle; nullopt if all ranks come to their end.
   std::optional<std::string> circle() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -93,18 +93,18 @@ class Rendezvous {
   }
 
  private:
-  using Message = std::tuple<int, int, bool, int>;  // from, to, forward, n-th of these
+  using Message = std::tuple<int, int, bool, int>;  // from, to, forward, number among these
   struct End {
     Message message;
     OpId op;
   };
   struct Rank {
-    std::vector<std::vector<End>> waits;  // the rank is in all messages of an entry at once
+    std::vector<std::vector<End>> waits;  // the rank is in all messages of an entry together
     std::size_t at = 0;
-    bool posted = false;  // those of waits[at]
+    bool posted = false;  // whether those of waits[at] are
   };
 
-  /// The first message that the rank is in and its peer is not.
+  /// The first message in which the rank is and its peer is not.
   const End* missing(const Rank& rank) const {
     for (const End& end : rank.waits[rank.at]) {
       if (ends_.at(end.message) < 2) return &end;

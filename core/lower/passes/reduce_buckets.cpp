@@ -1,4 +1,5 @@
-// reduce, without shards: gradients in buckets, each all-reduced when its last gradient is ready.
+// reduce without shards: puts gradients into buckets, and all-reduces each when its last gradient
+// is ready.
 #include <algorithm>
 #include <map>
 
@@ -10,9 +11,9 @@ namespace lockstep {
 
 namespace {
 
-/// Parameters of the units that one group reduces, as one flat buffer in their order, so that a
-/// bucket is one range of it. Gradients are views of that buffer, or are copied there to be reduced
-/// and back again (PyTorch DDP's gradient_as_bucket_view).
+/// The gradients of the units that one group reduces, as one flat buffer in the order of
+/// parameters, so that a bucket is a range of it. Gradients are views of that buffer, or are copied
+/// there to be reduced and back again (see gradient_as_bucket_view of PyTorch's DDP).
 class Buckets {
  public:
   Buckets(Draft& draft, DraftRole& out, GroupId group)
@@ -28,14 +29,15 @@ class Buckets {
     }
   }
 
-  /// Li et al. 2020 (PyTorch DDP): parameters in reverse order fill buckets; a bucket closes when
-  /// it reaches its cap, the tensor that crosses staying in; buckets are reduced strictly in order.
+  /// Li et al. 2020 (PyTorch DDP): parameters fill buckets in reverse order. A bucket closes when
+  /// it reaches its cap, and keeps the tensor that crosses it. Buckets are reduced strictly in
+  /// order.
   void reduce(std::vector<Insertion>& insertions) {
     lay_out();
     const StrategySpec& strategy = draft_.scenario.strategy;
     std::int64_t cap = std::min(strategy.first_bucket_cap.v, strategy.bucket_cap.v);
     std::int64_t end = total_;
-    std::size_t after = 0;  // op that the bucket waits for
+    std::size_t after = 0;  // the op for which the bucket waits
     for (std::size_t i = pieces_.size(); i-- > 0;) {
       after = std::max(after, pieces_[i].ready);
       if (end - pieces_[i].begin < cap && i > 0) continue;
@@ -69,7 +71,7 @@ class Buckets {
 
   bool views() const { return draft_.scenario.strategy.gradient_as_bucket_view; }
 
-  /// Bytes [begin, end) of the buckets from the units' gradients, or back to them.
+  /// Copies bytes [begin, end) of the buckets from the units' gradients, or back to them.
   void copy(std::size_t place, std::int64_t begin, std::int64_t end, bool in,
             std::vector<Insertion>& insertions) {
     const DType dtype = draft_.dtype_of(BufferKind::Grad);
@@ -90,13 +92,13 @@ class Buckets {
 
   struct Piece {
     std::int64_t begin, end;
-    std::size_t ready;  // last op that writes it
+    std::size_t ready;  // the op that writes it last
   };
   Draft& draft_;
   DraftRole& out_;
   Role& role_;
   const GroupId group_;
-  std::vector<std::pair<std::size_t, std::int64_t>> units_;  // with their begin
+  std::vector<std::pair<std::size_t, std::int64_t>> units_;  // each with its begin in the buffer
   std::vector<Piece> pieces_;
   std::int64_t total_ = 0;
   BufferId grads_;

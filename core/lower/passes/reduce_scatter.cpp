@@ -1,6 +1,6 @@
-// reduce, with shards: a unit's gradient is reduce-scattered when it is ready, to the ranks that
-// update its shards (Rajbhandari et al. 2020). ZeRO stage 1 keeps gradients whole, in one flat
-// buffer. With replicas of the shards (HYBRID_SHARD) the reduced shard is summed over them next.
+// reduce with shards: reduce-scatters a unit's gradient, when it is ready, to the ranks that update
+// its shards (Rajbhandari et al. 2020). ZeRO stage 1 keeps gradients whole, in one flat buffer. If
+// there are replicas of the shards (HYBRID_SHARD), the reduced shard is then summed over them.
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
 #include "core/lower/passes/reduce.hpp"
@@ -21,11 +21,11 @@ class Scatterer {
     } else {
       for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
     }
-    insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
+    insert_ops(role_, std::move(insertions_));  // keeps the order of those at one place
   }
 
  private:
-  /// Stage 1: the gradients lie in one flat buffer from the first to the last.
+  /// For stage 1, lays the gradients out in one flat buffer.
   void lay_out_gradients() {
     Buffer flat;
     flat.kind = BufferKind::Grad;
@@ -57,8 +57,9 @@ class Scatterer {
     sum_over_replicas(u, place_after(ready));
   }
 
-  /// Accumulation in shards: whole gradients last no longer than their microbatch. The sum is taken
-  /// where the scatters run, as in fully_shard, so that the backward pass does not wait for it.
+  /// Accumulates gradients in shards, so that whole gradients live no longer than their microbatch.
+  /// The sum is taken on the stream of the reduce-scatters, as in fully_shard, so that the backward
+  /// pass does not wait for it.
   void reduce_each_microbatch() {
     const std::vector<MicrobatchGradient> gradients = split_by_microbatch(draft_, out_);
     std::vector<std::size_t> left(role_.units.size(), 0);
@@ -92,7 +93,8 @@ class Scatterer {
     op.layer = static_cast<std::int16_t>(layer);
     return op;
   }
-  /// Right behind the op that a gradient is ready with, and the gathers that go out with that op.
+  /// The place directly after the op that makes a gradient ready, and after the gathers that go out
+  /// with that op.
   std::size_t place_after(std::size_t ready) const {
     if (!strategy_.overlap_grad_reduce) return role_.ops.size();
     std::size_t place = ready + 1;

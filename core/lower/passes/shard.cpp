@@ -1,6 +1,7 @@
-// shard: ZeRO (Rajbhandari et al. 2020). Every stage divides the states of the optimizer over the
-// data-parallel ranks, each of which updates one shard of a unit's parameters. Stages 1 and 2 keep
-// parameters whole, stage 3 (FSDP, Zhao et al. 2023) their shard alone.
+// shard: divides states over the data-parallel ranks, as ZeRO does (Rajbhandari et al. 2020). Every
+// stage divides the states of the optimizer, so that each rank updates one shard of a unit's
+// parameters. Stages 1 and 2 keep parameters whole, stage 3 (FSDP, Zhao et al. 2023) keeps the
+// shard only.
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/passes/passes.hpp"
 
@@ -12,7 +13,7 @@ void divide(Draft& draft, DraftRole& out, std::size_t u) {
   const UnitLayout& layout = layout_of(draft, out.units[u]);
   const StrategySpec& strategy = draft.scenario.strategy;
   Unit& unit = role.units[u];
-  if (layout.shard_count > 1) {  // not of experts that no other rank holds
+  if (layout.shard_count > 1) {  // it is 1 for experts that no other rank holds
     unit.shard_elements = ceil_div(unit.elements, layout.shard_count);
     unit.shard_group = shard_group(draft, layout.split_axis);
     unit.whole_param =

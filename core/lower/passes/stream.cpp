@@ -1,4 +1,4 @@
-// stream: what each op must wait for on other streams, from what it reads and writes.
+// stream: finds what each op must wait for on other streams, from what it reads and writes.
 #include <algorithm>
 
 #include "core/base/index_vector.hpp"
@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Who touched a byte range of a root buffer last.
+/// The op that touched a byte range of a root buffer last.
 struct Touch {
   std::int64_t begin = 0, end = 0;
   OpId op;
@@ -30,7 +30,7 @@ void order(const Program& program, Role& role) {
       const std::int64_t begin = role.arena_offset(args[a]) - role.arena_offset(root);
       const std::int64_t end = begin + span_of(program, role.buffer(args[a])).v;
       std::vector<Touch>& history = touched[root];
-      // A range without bytes still orders its users: synthetic programs move no data.
+      // A range without bytes still orders its users, because synthetic programs move no data.
       const auto overlaps = [&](const Touch& t) {
         return begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
       };
@@ -40,7 +40,7 @@ void order(const Program& program, Role& role) {
       if (writes) {
         std::erase_if(history, [&](const Touch& t) { return t.begin >= begin && t.end <= end; });
       } else {
-        // Reads of one stream are ordered: the newest stands for those it covers.
+        // Reads of one stream are in order, so the newest stands for those whose ranges it covers.
         std::erase_if(history, [&](const Touch& t) {
           return !t.write && t.begin >= begin && t.end <= end && t.op != id &&
                  role.op(t.op).stream == op.stream;

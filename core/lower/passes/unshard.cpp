@@ -1,6 +1,7 @@
-// unshard: parameters that a rank keeps in shards are gathered just ahead of use and dropped behind
-// it (Zhao et al. 2023, FSDP; ZeRO stage 3), in the order in which FSDP2 does; those that the last
-// step updated in pieces and left to be gathered late, ahead of their first use.
+// unshard: gathers parameters that a rank keeps in shards ahead of their use, and drops the copies
+// after it (Zhao et al. 2023, FSDP; ZeRO stage 3), in the order of FSDP2. Parameters that the last
+// step updated in pieces, without gathering them (overlap_param_gather), are gathered ahead of
+// their first use.
 #include "core/schedule/unshard.hpp"
 
 #include <algorithm>
@@ -16,14 +17,14 @@
 namespace lockstep {
 namespace {
 
-/// A stretch of the step during which one gathered copy of a unit serves.
+/// A stretch of the step during which one gathered copy of a unit is used.
 struct Episode {
   std::size_t unit = 0;
-  std::size_t first = 0;            // op
+  std::size_t first = 0;            // its first op
   std::vector<std::uint32_t> args;  // positions in Role::args that read the copy
 };
 
-/// For each op, how often its stage has been gathered.
+/// For each op, how often its stage has been gathered so far.
 std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& actions,
                                  int most_active) {
   const std::vector<int> times = unshards(actions, most_active);
@@ -31,7 +32,7 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
     of_action[{action.phase, action.stage, action.microbatch}] = times[i];
-    if (action.phase == Phase::B || action.phase == Phase::I) {  // which recomputes first
+    if (action.phase == Phase::B || action.phase == Phase::I) {  // a recomputation comes before it
       of_action[{Phase::R, action.stage, action.microbatch}] = times[i];
     }
   }
@@ -41,9 +42,9 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
   return of_op;
 }
 
-/// Runs of uses of the same unit. Units kept gathered have one for each time that their stage is;
-/// others a new one whenever another layer's such unit was used in between: that is when the copy
-/// would have been dropped.
+/// The episodes of all units. A unit that is kept gathered has one for each time that its stage is
+/// gathered. Another unit has a new one whenever a unit of another layer that is not kept was used
+/// in between, because its copy would have been dropped then.
 std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep,
                               const std::vector<int>& times) {
   const Role& role = out.role;
@@ -53,8 +54,8 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
   }
   std::vector<Episode> found;
   std::vector<std::size_t> current(role.units.size(), kNever);
-  int latest = -1;  // layer of the last use, kept units aside
-  int visit = 0;    // counts changes of it
+  int latest = -1;  // the layer of the last use of a unit that is not kept
+  int visit = 0;    // counts changes of `latest`
   std::vector<int> visit_of(role.units.size(), 0);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
@@ -62,7 +63,7 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
       const int u = unit_of[role.args[a]];
       if (u < 0) continue;
       const std::size_t unit = to_size(u);
-      // A tied embedding that serves two stages of the rank stays.
+      // A tied embedding that two stages of the rank use stays gathered.
       const bool again = current[unit] != kNever &&
                          role.ops[found[current[unit]].first].stage == op.stage &&
                          times[found[current[unit]].first] != times[i];
@@ -85,11 +86,11 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
 struct Visit {
   int layer = -1;
   bool forward = false;
-  std::size_t first = 0;  // op
+  std::size_t first = 0;  // its first op
 };
 
-/// What prefetching counts: FSDP2 unshards ahead of a module's forward pass and, apart from that,
-/// of its backward pass, whether or not the copy of one served the other.
+/// The visits that prefetching counts: FSDP2 unshards ahead of a module's forward pass, and
+/// separately ahead of its backward pass, whether or not both use the same copy.
 std::vector<Visit> visits(const DraftRole& out) {
   const Role& role = out.role;
   IndexVector<BufferId, bool> parameters(role.buffers.size(), false);
@@ -109,7 +110,7 @@ std::vector<Visit> visits(const DraftRole& out) {
   return found;
 }
 
-/// The op with which the visit `ahead` of that of the op at `first` begins.
+/// The op with which that visit begins which is `ahead` visits before the one of the op at `first`.
 std::size_t place_ahead(const std::vector<Visit>& visits, std::size_t first, std::size_t ahead) {
   const auto after = std::upper_bound(visits.begin(), visits.end(), first,
                                       [](std::size_t op, const Visit& v) { return op < v.first; });
@@ -125,16 +126,16 @@ class Gatherer {
   void run() {
     gather_parameters();
     if (strategy_.overlap_param_gather) gather_updated();
-    insert_ops(role_, std::move(insertions_));  // those of one place go out in this order
+    insert_ops(role_, std::move(insertions_));  // keeps the order of those at one place
   }
 
  private:
-  /// True: the unit's gathered copy serves from its first use to its last.
+  /// Whether the unit's gathered copy is kept from its first use to its last.
   bool kept(const Unit& unit) const {
     const bool reshard = strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
                          (strategy_.fsdp_reshard_after_forward == ReshardAfterForward::Default &&
                           strategy_.pipeline_parallel_degree == 1);
-    // The root group (embedding, head, tied weights, blocks too small to wrap) stays gathered.
+    // The root unit (embedding, head, tied weights, and blocks too small to wrap) stays gathered.
     return !reshard || unit.name.rfind("blocks.", 0) != 0 ||
            unit.elements < strategy_.fsdp_min_num_params;
   }
@@ -159,7 +160,7 @@ class Gatherer {
       fewer = draft_.group("dp_reshard", {"dp_reshard"});
       for (const Episode& e : all) backward_left[e.unit] += !in_forward(e);
     }
-    std::size_t place = 0;  // gathers go out in the order of their use
+    std::size_t place = 0;  // never goes back, so that gathers are in the order of their use
     for (const Episode& e : all) {
       const std::size_t u = e.unit;
       const Unit& unit = role_.units[u];
@@ -184,9 +185,9 @@ class Gatherer {
       }
     }
   }
-  /// The op as it waits for the computation before `place`. What is prefetched goes out no earlier,
-  /// free memory or not: an all-gather of FSDP2 waits until the copy before it is taken into use,
-  /// which is when the pass before that has ended, so that two are alive.
+  /// The op, made to wait for the computation before `place`. A prefetch goes out no earlier, even
+  /// if there is memory for it: an all-gather of FSDP2 waits until the copy before it is used,
+  /// which is when the computation before that has ended, so that two copies are alive.
   Op once_reached(std::size_t place, Op op) {
     while (place > 0 && !computes(role_.ops[place - 1])) --place;
     if (place == 0) return op;
@@ -198,10 +199,11 @@ class Gatherer {
   static bool computes(const Op& op) {
     return op.kind == OpKind::Call && op.stream == Stream::Compute;
   }
-  /// Megatron's overlap_param_gather: what the last step updated is gathered in the order of use,
-  /// while forward computes with what has arrived.
+  /// Megatron's overlap_param_gather: gathers what the last step updated in the order of use, while
+  /// the forward pass computes with what has arrived.
   void gather_updated() {
-    IndexVector<BufferId, int> waiting(role_.buffers.size(), -1);  // units, by buffer
+    IndexVector<BufferId, int> waiting(role_.buffers.size(),
+                                       -1);  // by buffer: the unit to be gathered
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
       const Unit& unit = role_.units[u];
       if (unit.gathered_late) waiting[unit.param] = static_cast<int>(u);
@@ -220,8 +222,9 @@ class Gatherer {
       }
     }
   }
-  /// FSDP2's integer reshard_after_forward, ZeRO++'s secondary partition: once gathered for
-  /// forward, a piece of the copy is kept for the gathers of backward, which then span fewer ranks.
+  /// FSDP2's integer reshard_after_forward, or ZeRO++'s secondary partition: keeps a piece of the
+  /// copy that was gathered for the forward pass, for the gathers of the backward pass, which then
+  /// span fewer ranks.
   void keep_piece(std::size_t place, std::size_t u, BufferId full, GroupId fewer,
                   std::vector<BufferId>& kept_pieces) {
     const int parts = strategy_.fsdp_reshard_degree;

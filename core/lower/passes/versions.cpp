@@ -1,8 +1,10 @@
-// versions: pipelines that never drain update weights while microbatches are under way, and keep
-// the versions that those have read. Harlap et al. 2018 (PipeDream): a stage updates after its
-// backward pass of every microbatch, and a backward pass reads what its forward pass read (weight
-// stashing). Narayanan et al. 2021 (PipeDream-2BW): gradients of a group of microbatches are
-// accumulated, and all stages read the version before the latest: one update late, two versions.
+// versions: makes pipelines that never drain update weights while microbatches are in flight, and
+// keep the versions that those have read.
+// - PipeDream (Harlap et al. 2018): a stage updates after its backward pass of every microbatch,
+//   and a backward pass reads what its forward pass read (weight stashing).
+// - PipeDream-2BW (Narayanan et al. 2021): gradients of a group of microbatches are accumulated,
+//   and all stages read the version before the latest, so that weights are one update late and
+//   there are two versions.
 #include <algorithm>
 #include <map>
 
@@ -16,9 +18,9 @@ namespace {
 
 /// An update of the weights in the middle of a step.
 struct WeightUpdate {
-  std::size_t place = 0;            // before the op that now has this index
+  std::size_t place = 0;            // it comes before the op that has this index
   std::vector<BufferId> gradients;  // by unit
-  std::vector<Insertion> before;    // what goes ahead of it, at the same place
+  std::vector<Insertion> before;    // ops to insert before it, at the same place
 };
 
 class Versioner {
@@ -64,7 +66,7 @@ class Versioner {
     }
   }
 
-  /// Number of updates that are in the weights when the op at `place` runs.
+  /// How many updates are in the weights when the op at `place` runs.
   int latest(std::size_t place) const {
     return static_cast<int>(
         std::count_if(updates_.begin(), updates_.end(),
@@ -73,10 +75,11 @@ class Versioner {
   int wanted(Microbatch microbatch, std::size_t place) {
     const ScheduleRules& rules = rules_of(draft_.scenario.strategy.pipeline_parallel_schedule);
     if (rules.versions == WeightVersions::Double) return std::max(0, microbatch / group_ - 1);
-    return read_by_.try_emplace(microbatch, latest(place)).first->second;  // by its forward pass
+    // The forward pass comes first and fixes the version of its microbatch.
+    return read_by_.try_emplace(microbatch, latest(place)).first->second;
   }
 
-  /// A version that is read after the update that replaces it is copied before that update.
+  /// Copies a version before the update that replaces it, if it is read after that update.
   void redirect_reads() {
     Role& role = out_.role;
     IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
@@ -114,9 +117,9 @@ class Versioner {
 
   Draft& draft_;
   DraftRole& out_;
-  const int group_;  // microbatches
+  const int group_;  // number of microbatches from update to update
   IndexVector<int, WeightUpdate> updates_;
-  std::map<Microbatch, int> read_by_;  // version, by microbatch
+  std::map<Microbatch, int> read_by_;  // by microbatch: the version that it reads
 };
 
 }  // namespace

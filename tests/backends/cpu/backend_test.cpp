@@ -52,7 +52,8 @@ Kernel kernel(KernelKind kind, DType dtype, std::vector<std::int64_t> dims,
   return k;
 }
 
-/// Gradient of the mean cross-entropy of a bigram model whose logits are rows of one table.
+/// Adds a function for the gradient of the mean cross-entropy of a bigram model whose logits are
+/// rows of one table.
 std::int32_t add_bigram(Program& program, int rows, std::int64_t cells, DType t) {
   const std::int64_t size = size_of(t);
   Kernel backward = kernel(KernelKind::EmbeddingBackward, t, {rows, kVocab, kSeqLen, kVocab}, {},

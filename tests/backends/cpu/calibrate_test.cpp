@@ -35,7 +35,7 @@ TEST_CASE("calibration fills every figure that the cost model reads", "[backends
       if (i > 0) CHECK(curve.points[i].ideal > curve.points[i - 1].ideal);
     }
   }
-  // A handful of scalars, and given seconds: nothing to measure.
+  // These two have nothing to measure: a handful of scalars, and given seconds.
   CHECK(kinds == std::set<std::string_view>{"clip_coefficient", "delay"});
 }
 

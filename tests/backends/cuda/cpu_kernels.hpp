@@ -1,4 +1,4 @@
-// The kernels of backends/cpu for a FakeGpu.
+// CPU kernels: lets a FakeGpu compute with the kernels of backends/cpu.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_table.hpp"
@@ -7,10 +7,11 @@
 
 namespace lockstep::cuda::test {
 
-/// With the code for one instruction set.
+/// The kernels of one instruction set.
 inline FakeKernels cpu_kernels(const cpu::KernelTable& table) {
   const auto run = [&table](const KernelCall& call) {
-    // Operands as buffers of their own: run_kernel() adds offsets to the addresses of formals.
+    // Each operand becomes a buffer of its own, because run_kernel() adds offsets to the addresses
+    // of formals.
     Kernel kernel = *call.kernel;
     std::vector<std::byte*> buffers;
     const auto bind = [&](std::vector<Operand>& operands, const auto& addresses) {

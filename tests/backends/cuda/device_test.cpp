@@ -198,7 +198,7 @@ TEST_CASE("nothing is allocated in a step, and no event is made while a timed on
     CHECK(times->size() == (step == 1 ? 30 : 0));
   }
   CHECK(std::count(gpu.log.begin(), gpu.log.end(), "allocate") == 0);
-  // A copy of other than the program's bytes would leave its pinned memory.
+  // A copy of another size than the program's would leave its pinned memory.
   std::vector<std::int32_t> host(17);
   device->begin_step({2, 0, false});
   const auto wrong = device->enqueue_copy({0}, role.op({0}), device->arena(), host.data(), 68);

@@ -1,4 +1,4 @@
-// The kernels of backends/cuda, run by fibers, for a FakeGpu.
+// Emulated GPU: lets a FakeGpu compute with the kernels of backends/cuda, run by fibers.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,5 @@
-// That the fibers would notice: what the emulation promises of barriers, shuffles, tensor cores.
+// Tests that the fibers notice faults: what the emulation promises of barriers, shuffles and tensor
+// cores.
 #include <functional>
 #include <random>
 #include <string>
@@ -15,7 +16,7 @@ void run(emulation::Dim3 grid, emulation::Dim3 block, std::size_t shared_bytes,
   const Result<void> ran = emulation::run_grid(grid, block, shared_bytes, body);
   if (!ran) FAIL(to_string(ran.error()));
 }
-/// What a grid of one block is told that does `body` wrong.
+/// The fault of a grid of one block that runs `body`.
 std::string fault(emulation::Dim3 block, const std::function<void()>& body) {
   const Result<void> ran = emulation::run_grid({1}, block, 64, body);
   return ran ? "none" : ran.error().message;

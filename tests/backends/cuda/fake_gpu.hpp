@@ -1,7 +1,7 @@
 // FakeGpu: a Driver without a GPU. Calls are recorded; streams are queues whose work runs when
 // somebody synchronizes, in a random order that events allow and no other, on the host's memory.
-// What the event edges of a program leave open therefore comes out differently from run to run.
-// Work may wait for other GPUs (enqueue): others' streams go on meanwhile.
+// What the events of a program leave open therefore differs from run to run. Work may wait for
+// other GPUs (enqueue()), whose streams go on meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -26,19 +26,19 @@
 
 namespace lockstep::cuda::test {
 
-/// What a fake GPU can compute; none: kernels do nothing.
+/// What a fake GPU can compute. By default kernels do nothing.
 struct FakeKernels {
   std::function<bool(const Kernel&)> supports = [](const Kernel&) { return true; };
   std::function<std::int64_t(const Kernel&)> scratch_bytes = [](const Kernel&) { return 0; };
   std::function<Result<void>(const KernelCall&)> run = [](const KernelCall&) {
     return Result<void>();
   };
-  /// Fuses every pair that it is given: the product's own result is lost where the next kernel need
-  /// not leave it.
+  /// Whether it fuses every pair that it is given. The result of the product alone is then lost if
+  /// the next kernel need not keep it.
   bool fuses = false;
 };
 
-/// Summed in `Sum`, rounded once.
+/// Adds values in type `Sum` and rounds the sums once.
 template <class T, class Sum>
 void add_values(const std::vector<const std::byte*>& from, const std::vector<std::byte*>& to,
                 std::int64_t elements) {
@@ -50,7 +50,7 @@ void add_values(const std::vector<const std::byte*>& from, const std::vector<std
     for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = static_cast<T>(sum);
   }
 }
-/// As Driver::add_in_order.
+/// The same as Driver::add_in_order().
 inline void add_in_rank_order(DType dtype, const std::vector<const std::byte*>& from,
                               const std::vector<std::byte*>& to, std::int64_t elements) {
   switch (dtype) {
@@ -148,7 +148,7 @@ class FakeGpu : public Driver {
                                  nullptr, 0});
     return {};
   }
-  /// As in CUDA: for what is recorded now, whatever is recorded later.
+  /// Waits, as CUDA does, for what is recorded now, whatever is recorded later.
   Result<void> wait(StreamHandle stream, EventHandle event) override {
     const std::lock_guard lock(mutex_);
     if (auto fails = call("wait"); !fails) return fails;
@@ -265,7 +265,7 @@ class FakeGpu : public Driver {
     return work(stream, "add", [=] { add_in_rank_order(dtype, from, to, elements); });
   }
 
-  /// Work that ends when `attempt` returns true; it is asked again and again.
+  /// Enqueues work that ends when `attempt` returns true; `attempt` is called again and again.
   Result<void> enqueue(StreamHandle stream, const std::string& name,
                        std::function<bool()> attempt) {
     const std::lock_guard lock(mutex_);
@@ -288,7 +288,7 @@ class FakeGpu : public Driver {
     std::int64_t time = 0;
   };
   struct Item {
-    std::function<bool()> run;  // true: it has ended
+    std::function<bool()> run;  // returns true when it has ended
     const Event* waits_for = nullptr;
     std::int64_t version = 0;
     bool ready() const { return waits_for == nullptr || waits_for->reached >= version; }
@@ -296,7 +296,7 @@ class FakeGpu : public Driver {
   struct Graph;
   struct FakeStream {
     std::deque<Item> items;
-    Graph* captured = nullptr;  // work goes there
+    Graph* captured = nullptr;  // if not null, work is added to this graph
   };
   struct Node {
     std::function<bool()> run = [] { return true; };
@@ -310,7 +310,7 @@ class FakeGpu : public Driver {
   static Event* of(EventHandle event) { return reinterpret_cast<Event*>(event); }
   static FakeStream* of(StreamHandle stream) { return reinterpret_cast<FakeStream*>(stream); }
 
-  /// As in CUDA: what goes wrong while a kernel runs is said by whoever waits, from then on.
+  /// Runs a kernel. As in CUDA, an error while it runs is returned by later calls that wait.
   void compute(const KernelCall& call) {
     if (auto done = kernels_.run(call); !done && !failure_) failure_ = done.error();
   }
@@ -318,7 +318,7 @@ class FakeGpu : public Driver {
     return {ErrorKind::Device, message, std::nullopt};
   }
   using Progress = std::map<const FakeStream*, std::size_t>;
-  /// In a random order that its edges allow, as far as it comes; true: to the end.
+  /// Runs a graph in a random order that its edges allow, as far as possible; true if to the end.
   bool run_graph(const Graph& graph, Progress& done) {
     for (;;) {
       std::vector<const FakeStream*> ready;
@@ -349,7 +349,7 @@ class FakeGpu : public Driver {
       return true;
     });
   }
-  /// One item of a random stream that can go on; false if none can.
+  /// Runs one item of a random stream that can go on; false if none can.
   bool run_one() {
     std::vector<FakeStream*> ready;
     for (const auto& stream : streams_) {

@@ -1,8 +1,9 @@
-// FakeNccl: NCCL between FakeGpus of one process, as its manual describes non-blocking
-// communicators: a call comes back before it is taken and must be taken before the next; the calls
-// of one communicator run in the order in which they were made, whatever their streams; members
-// that have not yet sent to each other are connected when both call; the n-th call of each member
-// must be the same. What breaks a rule is an error of ready(). Sums are in rank order.
+// FakeNccl: NCCL between FakeGpus of one process, with the rules that its manual gives for
+// non-blocking communicators. A call returns before it is taken, and must be taken before the next
+// one. The calls of one communicator run in the order in which they were made, whatever their
+// streams. Members that have not yet sent to each other are connected when both call. The n-th call
+// of each member must be the same. If a rule is broken, ready() returns an error. Sums are in rank
+// order.
 #pragma once
 
 #include <algorithm>
@@ -141,7 +142,7 @@ class FakeNccl final : public Nccl {
   }
 
  private:
-  /// One collective, or the message of a sender: who has begun, and whether the data is there.
+  /// One collective or message: who has begun it, and whether the data have been moved.
   struct Meeting {
     std::map<int, Call> begun;
     bool moved = false;
@@ -193,7 +194,7 @@ class FakeNccl final : public Nccl {
     });
   }
 
-  /// What one call, or group, does on its stream.
+  /// What a call, or a group of calls, does on its stream.
   struct Launch {
     std::vector<Call> calls;
     std::vector<std::pair<Meeting*, Call>> meetings;  // once begun

@@ -31,8 +31,8 @@ Kernel elementwise(KernelKind kind, std::vector<int> in, int out) {
 Kernel gelu() { return elementwise(KernelKind::GeluForward, {C}, Y); }
 Kernel gradient(int out = Y) { return elementwise(KernelKind::GeluBackward, {C, X}, out); }
 
-/// What epilogues() says of the first kernel of the first of some calls; each has the same buffers,
-/// which live through the step, or on behind it.
+/// What epilogues() says of the first kernel of the first of some calls. All calls have the same
+/// buffers, which live through the step, or beyond it if `persistent`.
 bool fuses(const std::vector<std::vector<Kernel>>& calls, bool persistent = false) {
   Program program = testing::program_of("dp", 1);
   testing::RoleBuilder role;
@@ -54,7 +54,7 @@ TEST_CASE("GELU rides in the epilogue of the product before it", "[backends][cud
   CHECK(fuses({{gemm(), gelu()}}, true));
   CHECK_FALSE(fuses({{gemm(true), gelu()}}));
   CHECK_FALSE(fuses({{gemm()}}));
-  CHECK_FALSE(fuses({{gemm(), elementwise(KernelKind::GeluForward, {X}, Y)}}));  // of another
+  CHECK_FALSE(fuses({{gemm(), elementwise(KernelKind::GeluForward, {X}, Y)}}));  // of other input
   CHECK_FALSE(fuses({{gemm(), elementwise(KernelKind::GeluForward, {C}, A)}}));  // over an operand
   CHECK_FALSE(fuses({{gemm(), elementwise(KernelKind::GeluForward, {C}, C)}}));  // in place
   Kernel residual = gemm();

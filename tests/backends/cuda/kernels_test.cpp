@@ -1,5 +1,4 @@
-// What the conformance of kernels (tests/integration) leaves out: numbers that are none, sums over
-// ranks.
+// Tests what the conformance of kernels (tests/integration) leaves out: NaNs, and sums over ranks.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,8 +21,8 @@ void launch(const KernelCall& call) {
   if (!queue.status()) FAIL(to_string(queue.status().error()));
 }
 
-/// Loss of two rows of so many logits, one of which, in the second row, is `odd`; the targets are
-/// others.
+/// The loss of two rows of so many logits. One logit in the second row, which is not the target, is
+/// `odd`.
 float loss(std::int64_t cols, float odd, bool parallel) {
   const auto width = static_cast<std::size_t>(cols);
   std::vector<float> logits(2 * width, 0.5f), stats(6), result(1);

@@ -1,5 +1,5 @@
-// That the kernels of large models are launched within the limits of a GPU: launches alone, without
-// running a block, of shapes that no test could compute.
+// Tests that the kernels of large models are launched within the limits of a GPU. Launches are only
+// checked and no block runs, because no test could compute these shapes.
 #include <algorithm>
 #include <vector>
 
@@ -76,7 +76,7 @@ std::vector<Shape> shapes() {
 
 TEST_CASE("kernels of large models are launched within the limits of a GPU", "[backends][cuda]") {
   emulation::set_running(false);
-  alignas(256) static std::byte memory[256];  // of every operand: nothing is read or written
+  alignas(256) static std::byte memory[256];  // for all operands, as nothing is read or written
   for (const Shape& shape : shapes()) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F64}) {
       const Kernel kernel = calibration_kernel(shape.kind, dtype, shape.dims, shape.scalars,

@@ -49,7 +49,7 @@ class Ranks {
     }
     return communicator(r).enqueue(id, op, args, bytes, role.buffer(role.args_of(op)[0]).dtype);
   }
-  /// Ranks enqueue their ops in a random order of ranks.
+  /// Lets ranks enqueue their ops in a random order of ranks.
   void run_all(std::mt19937& random) {
     std::vector<std::size_t> next(devices_.size(), 0);
     for (std::size_t left = devices_.size(); left > 0;) {
@@ -193,7 +193,8 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
 
 TEST_CASE("two ranks that send first and receive later never wait for each other",
           "[backends][cuda]") {
-  // Each list: send to the other, then receive from it. A host that waited in the send would hang.
+  // Each rank sends to the other and then receives from it. A host that waited in the send would
+  // hang.
   Program program;
   program.mesh.dims = {{"pp", 2}};
   program.role_of_rank = {RoleId{0}, RoleId{1}};

@@ -1,5 +1,5 @@
-// Products of experts given to a library in batches: a stand-in for cuBLASLt that multiplies on the
-// CPU, beside the own kernel.
+// Tests products of experts that are given to a library in batches. The library stands in for
+// cuBLASLt, multiplies on the CPU, and is compared with our own kernel.
 #include <cstring>
 #include <random>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace lockstep::cuda::emulated {
 namespace {
 
-/// Takes products of at most `most` matrices; in float64, one loop inside the other.
+/// Takes products of at most `most` matrices, and computes them in float64 by nested loops.
 struct Library : Products {
   explicit Library(std::int64_t largest) : most(largest) {}
   Result<bool> multiply(const KernelCall& call, const KernelCall*, const Batch& batch, StreamHandle,
@@ -42,7 +42,7 @@ struct Library : Products {
   int calls = 0;
 };
 
-/// Output 0 after one launch; operands random, but the same every time.
+/// Output 0 after one launch. Operands are random, but the same every time.
 std::vector<double> launched(const Kernel& kernel, Library* library) {
   std::mt19937 random(3);
   std::vector<std::vector<double>> memory;

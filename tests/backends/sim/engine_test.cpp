@@ -1,6 +1,6 @@
 #include "backends/sim/engine.hpp"
 
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "tests/backends/sim/programs.hpp"
 #include "tests/catch.hpp"
 
@@ -40,10 +40,10 @@ Program make_replicas(int n) {
   return program;
 }
 
-// schedules.md B1. GPipe: the last stage gets its first input after (p-1)(T_F+c), computes m·T
-// without a gap, and its last gradient needs (p-1)(T_B+c) to reach stage 0.
-// 1F1B: (m+p-1)T and 2c for every crossing on the critical path: p-1 of fill and drain, and one
-// round trip for each microbatch of the steady phase but every p-th.
+// GPipe: the last stage gets its first input after (p-1)(T_F+c), computes m·T without a gap, and
+// its last gradient takes (p-1)(T_B+c) to reach stage 0. 1F1B: (m+p-1)T, plus 2c for every crossing
+// on the critical path: p-1 to fill and drain, and one round trip for each microbatch of the steady
+// phase except every p-th.
 TEST_CASE("pipeline makespans equal the closed forms for any times", "[backends][sim]") {
   for (const int p : {1, 2, 3, 4, 7, 16}) {
     for (const int m : {1, 2, 3, 4, 7, 16, 33}) {
@@ -190,8 +190,8 @@ TEST_CASE("latencies of consecutive messages overlap, transfers do not", "[backe
   }
 }
 
-// Processor sharing. Equal work w on n ranks, c at full rate: all end at w·max(1, n/c). Works
-// w1 <= w2 <= … with c = 1: the k-th ends at sum_{i<k} w_i + (n-k+1)·w_k.
+// Processor sharing: with equal work w on n ranks, of which c run at full rate, all end at w·max(1,
+// n/c). With works w1 <= w2 <= … and c = 1, the k-th ends at sum_{i<k} w_i + (n-k+1)·w_k.
 TEST_CASE("ranks that share a device share its throughput", "[backends][sim]") {
   for (const int n : {1, 2, 3, 5, 8}) {
     for (const int concurrent : {1, 2, 3, 8}) {

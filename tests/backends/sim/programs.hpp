@@ -1,4 +1,4 @@
-// Small programs with given times, for tests and benchmarks of the simulator.
+// Programs: small programs with given times, for tests and benchmarks of the simulator.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,8 @@ class RoleBuilder {
   Role& role_;
 };
 
-/// Mesh pp × dp_replicate with one role for every pipeline coordinate, groups "pp" and "dp".
+/// A program with mesh pp × dp_replicate, one role for every pipeline coordinate, and groups "pp"
+/// and "dp".
 inline Program make_mesh_program(int pp, int dp) {
   Program program;
   program.mesh.dims = {{"pp", pp}, {"dp_replicate", dp}};
@@ -98,12 +99,12 @@ struct PipelineCase {
   Order order = Order::OneFOneB;
   int p = 2, m = 4, dp = 1;
   double forward = 1, backward = 2;  // seconds
-  double p2p = 0;                    // seconds; negative: over the cluster's links
+  double p2p = 0;                    // seconds; negative for messages over the cluster's links
   std::int64_t message_bytes = 0;
 };
 
-/// Actions of stage `s` in list order: F all, then B all; or warmup of p - 1 - s F, one F one B in
-/// turn, cooldown.
+/// The actions of stage `s` in order. GPipe: all F, then all B. 1F1B: a warm-up of p - 1 - s F,
+/// then one F and one B in turn, then a cool-down.
 inline std::vector<std::pair<Phase, int>> actions(const PipelineCase& c, int s) {
   const int warmup = c.order == Order::GPipe ? c.m : std::min(c.m, c.p - 1 - s);
   std::vector<std::pair<Phase, int>> list;

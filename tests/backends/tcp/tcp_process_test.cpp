@@ -35,8 +35,8 @@ TcpLaunch launch_of(int rank, int size, int port) {
   return launch;
 }
 
-/// body(process) in as many threads, each a process of its own. Assertions are not for threads: the
-/// body counts.
+/// Calls body(process) on `size` threads, each of which is a process. The body counts its results,
+/// because threads must not make assertions.
 void in_processes(int size, const std::function<void(Process&)>& body) {
   const int port = free_port();
   std::vector<std::thread> threads;
@@ -60,7 +60,7 @@ std::vector<std::byte> bytes_of(int seed, std::size_t n) {
   return bytes;
 }
 
-/// What these launches come to: the error, or empty.
+/// Runs these launches. Returns the error of each, or an empty text.
 std::vector<std::string> errors_of(const std::vector<TcpLaunch>& launches) {
   std::vector<std::string> errors(launches.size());
   std::vector<std::thread> threads;
@@ -95,7 +95,7 @@ TEST_CASE("processes over TCP know each other and share a clock", "[backends][tc
       const auto all = all_gather_values(process, std::vector<int>{process.index() * 10});
       bool good = all.ok() && process.size() == size;
       for (int i = 0; good && i < size; ++i) good = (*all)[i] == i * 10;
-      // Clocks differ by no more than they say, and the time of the exchange.
+      // Clocks differ by no more than they say, plus the time of the exchange.
       const auto before = all_gather_values(process, std::vector<SimTime>{process.now()});
       const SimTime after = process.now();
       for (const SimTime at : *before) good &= at <= after + process.clock_uncertainty();

@@ -1,4 +1,4 @@
-// Causes on hand-made steps; schedules and sums over all examples: tests/integration.
+// Tests causes on hand-made steps. tests/integration tests schedules, and sums over all examples.
 #include "core/analysis/bubbles.hpp"
 
 #include "tests/catch.hpp"
@@ -47,7 +47,8 @@ TEST_CASE("a stage waits for the forward op of the stage before it, then for the
           {1, seconds(2), seconds(3), BubbleCause::Communication, next, step.find(1, wire.recv)}});
   CHECK(describe(step, bubbles_of(bubbles, 1)[0]) ==
         "waits for forward of microbatch 0 on stage 0 (rank 0)");
-  // Its own send runs while rank 0 has nothing left to do: exposed, then the others' time.
+  // The send of rank 0 runs while it has nothing left to do, so it is exposed; then the others go
+  // on.
   CHECK(bubbles_of(bubbles, 0) ==
         std::vector<Bubble>{
             {0, seconds(2), seconds(3), BubbleCause::Communication, -1, step.find(0, wire.send)},

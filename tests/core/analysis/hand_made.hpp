@@ -1,5 +1,5 @@
-// Hand-made programs and traces for the analysis tests: a pipeline whose times are written down,
-// not simulated.
+// HandMade: programs and traces for the tests of the analysis, whose times are written down and not
+// simulated.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ inline Op call(Phase phase, int stage, int microbatch) {
   return op;
 }
 
-/// The op waits for `before`, ops of its rank on other streams.
+/// Makes an op wait for the ops `before`, which are on other streams of its rank.
 inline void comes_after(HandMade& m, Rank rank, OpId op, const std::vector<OpId>& before) {
   Role& role = m.program.roles[rank];
   Op& o = role.ops[op];
@@ -95,7 +95,7 @@ inline void comes_after(HandMade& m, Rank rank, OpId op, const std::vector<OpId>
 
 inline TraceOp& trace_op(HandMade& m, Rank rank, OpId op) { return m.trace.roles[rank].ops[op]; }
 
-/// One collective of all ranks, its members ready at `begins` (by rank).
+/// Adds a collective of all ranks, whose members are ready at `begins` (by rank).
 inline std::vector<OpId> meet(HandMade& m, OpKind kind, Stream stream, int seq,
                               const std::vector<double>& begins, double end) {
   m.trace.instances = {std::vector<Rank>(begins.size(), 0)};
@@ -114,7 +114,7 @@ inline std::vector<OpId> meet(HandMade& m, OpKind kind, Stream stream, int seq,
   return ids;
 }
 
-/// A message from one rank to another: the times of its two ends.
+/// The two ends of a message from one rank to another.
 struct Ends {
   OpId send, recv;
 };
@@ -138,7 +138,7 @@ inline Ends message(HandMade& m, Rank from, Rank to, int seq, double send_begin,
   return ends;
 }
 
-/// Spans in the order that a trace has them in.
+/// Sorts spans as in a trace.
 inline void sort_spans(HandMade& m) {
   const auto key = [&](const Span& s) {
     return std::tuple(s.step, s.rank, trace_op(m, s.rank, s.op).stream, s.begin, s.op.v);

@@ -21,7 +21,7 @@ Buffer buffer(std::int64_t offset, std::int64_t bytes, int first, int last) {
   return b;
 }
 
-/// Ops 0..1, 1..2, 2..3 s; an arena of 100 bytes.
+/// A rank with ops at 0..1, 1..2 and 2..3 s, and an arena of 100 bytes.
 HandMade three_ops() {
   HandMade m = empty_world(1);
   for (int i = 0; i < 3; ++i) add(m, 0, call(Phase::F, 0, i), "forward", i, i, i + 1);

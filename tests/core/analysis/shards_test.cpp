@@ -1,4 +1,4 @@
-// Hand-made units; what real strategies keep: tests/integration/views_test.cpp.
+// Tests hand-made units. tests/integration/views_test.cpp tests what real strategies keep.
 #include "core/analysis/shards.hpp"
 
 #include "tests/catch.hpp"

@@ -15,14 +15,14 @@
 namespace lockstep {
 namespace {
 
-// Kinds of the traces below, by name, and the streams they run on.
+// The kinds of ops of the traces below, and the streams on which they run.
 constexpr std::array<std::string_view, 6> kKinds = {"forward",    "backward",  "memcpy",
                                                     "all_reduce", "send_recv", "host"};
 constexpr std::int32_t kForward = 0, kAllReduce = 3, kHost = 5;
 constexpr std::array<std::string_view, 4> kStreams = {"stream 7", "stream 13", "stream 20",
                                                       "host python"};
 
-/// A trace from elsewhere of `world` ranks, without spans. Ops of a rank: every kind on every
+/// A trace from elsewhere of `world` ranks without spans. A rank has an op of every kind on every
 /// stream.
 Trace empty_trace(int world) {
   Trace t;
@@ -61,7 +61,8 @@ void sort(Trace& t) {
                    [&](const Span& a, const Span& b) { return key(a) < key(b); });
 }
 
-/// Streams that run their steps at times of their own, ranks that lack steps, holes.
+/// A random trace, whose streams run steps at different times, whose ranks may lack steps, and
+/// which has holes.
 Trace random_trace(std::mt19937& random) {
   const auto upto = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   const int world = 1 + upto(3), steps = 1 + upto(4);
@@ -90,7 +91,7 @@ SimTime sum(const TimeByCause& times) {
   return std::accumulate(times.begin(), times.end(), SimTime{});
 }
 
-/// What a rank spends on `wanted` kinds over the whole run, at whatever step.
+/// The time that a rank spends on compute or on transfers over the whole run, in any step.
 SimTime busy(const Trace& t, Rank rank, bool compute, bool transfers) {
   std::vector<Interval> intervals;
   for (const Span& s : t.spans) {

@@ -37,7 +37,7 @@ TEST_CASE("a trace without its program tells the same times", "[core][analysis]"
       CHECK(bare.kinds.at(name).time == kind.time);
       CHECK(bare.kinds.at(name).count == kind.count);
     }
-    // Whatever the causes are called: what is no computing is a bubble.
+    // Time without compute is a bubble, whatever its cause is called.
     for (std::size_t r = 0; r < bare.causes.ranks.size(); ++r) {
       Seconds bubbles;
       for (const Seconds s : bare.causes.ranks[r].bubbles) bubbles += s;

@@ -5,8 +5,9 @@
 namespace lockstep {
 namespace {
 
-/// Sends of member 0 of a ring, counted chunk by chunk: an all-gather passes n-1 chunks on, each a
-/// n-th of the whole; a reduce-scatter as many; an all-reduce is one after the other.
+/// The bytes that member 0 of a ring sends, counted chunk by chunk: an all-gather passes on n-1
+/// chunks, each of which is the n-th part of the whole; a reduce-scatter as many; an all-reduce is
+/// one after the other.
 std::int64_t counted(int n, std::int64_t full, bool reduces, bool gathers) {
   std::int64_t sent = 0;
   for (int round = 0; round < (reduces ? 1 : 0) + (gathers ? 1 : 0); ++round) {

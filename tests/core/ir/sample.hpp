@@ -24,12 +24,12 @@ group first dims=pp only=0
 names x y gw
 parameter stage0.w shape=2x2 init=normal scale=0.02
 parameter stage1.w shape=2x2 init=normal scale=0.02
-function fwd
+function fwd own
   formal w read 16
   formal x read 16
   formal y write 16
   gemm float32 m=2 n=2 k=2 ta=0 tb=0 a=x b=w -> c=y
-function bwd
+function bwd own
   formal dy read 16
   formal x read 16
   formal w read 16
@@ -37,13 +37,13 @@ function bwd
   formal gw write 16
   gemm float32 m=2 n=2 k=2 ta=1 tb=0 a=x b=dy -> c=gw
   gemm float32 m=2 n=2 k=2 ta=0 tb=1 a=dy b=w -> c=dx
-function update
+function update own
   formal g read 8
   formal w read_write 8
   formal m read_write 8
   formal v read_write 8
   adamw float32 n=2 beta1=0.9 beta2=0.95 eps=1e-08 decay=0.1 grad=g -> w=w m=m v=v
-function zero
+function zero own
   formal y write 16
   fill float32 n=4 value=0 -> y=y
 )";
@@ -90,7 +90,7 @@ inline constexpr std::string_view kStage1 =
   %6 call update phase=O stream=compute after=%5 args=%b8,%b0,%b1,%b2
 )";
 
-/// The text in parts, to be broken in one place and put together.
+/// The text in parts, so that a test can change one place of it.
 struct Sample {
   std::string head{kHead};
   std::vector<std::string> roles = {std::string(kStage0), std::string(kStage0),
@@ -101,7 +101,7 @@ struct Sample {
     replace(roles[rank], from, to);
     return *this;
   }
-  /// The same on both ranks of a stage.
+  /// Does the same on both ranks of a stage.
   Sample& edit_stage(std::size_t stage, std::string_view from, std::string_view to) {
     return edit(2 * stage, from, to).edit(2 * stage + 1, from, to);
   }

@@ -1,4 +1,4 @@
-// What context parallelism divides and sends, counted in lowered programs.
+// Counts in lowered programs what context parallelism divides and sends.
 #include <map>
 #include <set>
 
@@ -27,7 +27,7 @@ Scenario divided(Architecture architecture, int cp, std::int64_t kv_heads = 12, 
   return s;
 }
 
-/// Kind and bytes of every collective over "cp" of a role, in calls of the given phase and layer.
+/// Kind and bytes of every collective of a role over "cp", in the given phase and layer.
 using Exchanges = std::multiset<std::pair<OpKind, std::int64_t>>;
 Exchanges exchanges(const Program& program, Phase phase, int layer) {
   Exchanges found;
@@ -59,7 +59,8 @@ double heavy_flops(const Program& program) {
 }  // namespace
 
 TEST_CASE("a block exchanges 4 N h / P elements forward and as many backward", "[core][lower]") {
-  // Jacobs et al. 2023: query, key, value and result of N tokens, h wide, divided over P ranks.
+  // Jacobs et al. 2023: query, key, value and result of N tokens, each of width h, are divided over
+  // P ranks.
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     for (const int cp : {2, 3, 4, 6, 12}) {
       for (const std::int64_t kv_heads : {12, 0}) {  // 0: as few as there are ranks

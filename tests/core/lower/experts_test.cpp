@@ -1,4 +1,4 @@
-// What expert parallelism sends, holds and sums, counted in lowered programs.
+// Counts in lowered programs what expert parallelism sends, holds and sums.
 #include <map>
 #include <set>
 
@@ -43,7 +43,7 @@ std::map<Phase, Traffic> exchanges(const Program& program) {
   return found;
 }
 
-/// Bytes of parameters and gradients that are gathered, scattered or summed, by kind and group.
+/// The bytes of parameters and gradients that are gathered, scattered or summed, by kind and group.
 std::map<std::string, std::int64_t> data_traffic(const Program& program) {
   std::map<std::string, std::int64_t> found;
   const Role& role = program.roles[0];
@@ -108,7 +108,7 @@ TEST_CASE("experts are shared by the ranks that hold the same ones, the rest by 
     found = traffic(2, 4, 0);
     CHECK(found["all_reduce expert_dp"] == experts / 2);
     CHECK(found.size() == 2);
-    // Nobody else holds them: nothing is sent of them.
+    // No other rank holds these experts, so nothing of them is sent.
     found = traffic(4, 4, 3);
     CHECK(found.size() == 2);
     CHECK(found.count("reduce_scatter dp") + found.count("all_gather dp") == 2);
@@ -148,7 +148,8 @@ TEST_CASE("each rank holds its part of the experts, its shard of that, and their
 }
 
 TEST_CASE("each element of an expert's gradient counts once in the norm", "[core][lower]") {
-  // Over "ep", whose ranks hold different experts, and not for the rest, which is the same there.
+  // Experts are summed over "ep", whose ranks hold different ones; the rest is the same there and
+  // is not.
   for (const int stage : {0, 1, 3}) {
     const Program program = lowered(divided(Architecture::Llama, 2, 6, stage));
     const Role& role = program.roles[0];
@@ -172,8 +173,8 @@ TEST_CASE("each element of an expert's gradient counts once in the norm", "[core
 
 TEST_CASE("a buffer that two streams enter waits on both for who had its bytes before",
           "[core][lower]") {
-  // The norm's squares of experts and of the rest come from two streams into one buffer, where a
-  // message that is still under way was.
+  // The squares of experts and of the rest come from two streams into one buffer, which takes over
+  // the bytes of a message that is still under way.
   for (const int m : {8, 12, 16, 24}) {
     Scenario s = tiny_scenario(Architecture::Llama, {1, 4, 8, m});
     s.model.layers = 16;

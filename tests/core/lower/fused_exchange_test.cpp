@@ -1,4 +1,5 @@
-// Every schedule, depth, number of microbatches and way to post messages lowers to a sound program.
+// Tests that every schedule, depth, number of microbatches and way to post messages lowers to a
+// sound program.
 #include "core/ir/verify/verify.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
@@ -30,7 +31,7 @@ TEST_CASE("whatever the schedule and the way to post, a pipeline lowers or its c
             continue;
           }
           INFO(program.error().message);
-          // A circle of ranks that the schedule itself makes, where a rank waits in its messages.
+          // The schedule itself makes ranks wait in a circle if they wait in their messages.
           CHECK(program.error().kind == ErrorKind::InvalidSpec);
           CHECK((posting == P2pPosting::Fused || posting == P2pPosting::Blocking));
           ++circles;

@@ -1,4 +1,4 @@
-// What lowered programs are given: every token of a step is read once, wherever the ranks lie.
+// Tests what lowered programs are given: every token of a step is read once, in whatever layout.
 #include <map>
 #include <set>
 
@@ -31,7 +31,7 @@ int coordinate(const Program& program, const char* dim, Rank rank) {
   return index < 0 ? 0 : program.mesh.coordinate(rank, index);
 }
 
-/// Where the tokens that `rank` takes of a sample stand in it.
+/// The positions in a sample of the tokens that `rank` takes.
 std::vector<std::int32_t> own_tokens(const Program& program, Rank rank, std::int64_t own) {
   if (program.input.table(TableKind::Order) != nullptr) {
     return filled(program, TableKind::Order, rank, own);
@@ -41,7 +41,8 @@ std::vector<std::int32_t> own_tokens(const Program& program, Rank rank, std::int
   return all;
 }
 
-/// How often each (sample of the step, token of it) is read, by ranks that share no vocabulary.
+/// How often each (sample of the step, token of it) is read, counting ranks that divide a
+/// vocabulary once.
 std::map<std::pair<std::int64_t, std::int32_t>, int> reads(const Program& program) {
   std::map<std::pair<std::int64_t, std::int32_t>, int> count;
   const Samples& samples = program.input.samples;

@@ -1,4 +1,4 @@
-// Offload: what lies in which memory, and what is copied between them.
+// Tests offload: what lies in which memory, and what is copied between them.
 #include <map>
 
 #include "core/ir/verify/verify.hpp"
@@ -128,7 +128,7 @@ TEST_CASE("gradients leave for the host while backward goes on", "[core][lower]"
     if (role.ops[i].phase == Phase::B) last_backward = i;
   }
   CHECK(first_copy < last_backward);
-  // What is left on the device of gradients is less than all of them.
+  // Fewer gradients than all are left on the device.
   std::int64_t all = 0;
   std::int64_t host = 0;
   for (const Buffer& buffer : role.buffers) {

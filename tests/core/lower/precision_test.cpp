@@ -1,4 +1,4 @@
-// Mixed precision: which buffers have which type, and what they add up to.
+// Tests mixed precision: which buffers have which type, and the sum of their bytes.
 #include <map>
 
 #include "core/ir/verify/verify.hpp"
@@ -19,7 +19,7 @@ Scenario mixed(const Layout& layout, int stage, PartDType reduce) {
   return s;
 }
 
-/// Bytes of a role's roots of each kind that live for the whole step.
+/// The bytes of each kind of a role's buffers that live for the whole step.
 std::map<BufferKind, double> kept(const Role& role) {
   std::map<BufferKind, double> bytes;
   for (const Buffer& buffer : role.buffers) {

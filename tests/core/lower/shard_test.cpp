@@ -30,8 +30,8 @@ int count(const Role& role, OpKind kind) {
   }));
 }
 
-/// Bytes that a rank sends in rings: (n-1)/n of what is gathered or scattered, twice that of what
-/// is all-reduced.
+/// The bytes that a rank sends in rings: (n-1)/n of what is gathered or scattered, and twice that
+/// for what is all-reduced.
 double bytes_sent(const Program& program, OpKind kind) {
   const Role& role = program.roles[0];
   double sent = 0;
@@ -160,7 +160,7 @@ TEST_CASE("accumulation of whole gradients gathers twice per microbatch and scat
     s.strategy.fsdp_reshard_after_forward = ReshardAfterForward::Always;
     s.strategy.accumulate_sharded_gradients = AccumulateShards::Never;
     const Program program = lowered(s);
-    // Each turn between forward and backward, and back, finds its block gathered.
+    // At each turn from forward to backward, and back, the block is gathered already.
     CHECK(count(program.roles[0], OpKind::AllGather) == 2 * k * layers - (2 * k - 1) + 2);
     CHECK(count(program.roles[0], OpKind::ReduceScatter) == layers + 2);
   }
@@ -185,7 +185,7 @@ TEST_CASE("accumulation in shards scatters every microbatch and keeps one unit's
         CHECK(count(role, OpKind::ReduceScatter) == k * (layers + 2));
         CHECK(count(role, OpKind::AllReduce) == (d == 1 ? 0 : layers + 2));  // on the last one
         CHECK(count(role, OpKind::AllGather) == count(whole.roles[0], OpKind::AllGather));
-        // Whole gradients alive together: the one in work and the one being scattered.
+        // Two whole gradients are alive together: one that is computed and one that is scattered.
         std::int64_t largest = 0, most = 0;
         for (const Unit& unit : role.units) largest = std::max(largest, unit.elements);
         for (std::size_t i = 0; i < role.ops.size(); ++i) {
@@ -370,7 +370,7 @@ TEST_CASE("units are gathered in FSDP2's order, one ahead, the last block once",
     last = event;
   }
   CHECK(order == "G0 G1 F0 G2 F1 G3 F2 G4 F3 G5 F4 F5 B5 G3 B4 G2 B3 G1 B2 B1 B0");
-  // A gather waits for the pass that ends before its place, whatever memory is free.
+  // A gather waits for the computation before its place, even if there is free memory.
   std::vector<OpId> calls;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
@@ -386,8 +386,8 @@ TEST_CASE("units are gathered in FSDP2's order, one ahead, the last block once",
 }
 
 TEST_CASE("forward and backward gather ahead by their own distances", "[core][lower]") {
-  // How many gathers are listed before a pass over a block, counting from its own: distance + 1,
-  // fewer at the end of the step.
+  // Counts the gathers listed before a pass over a block, from its own on: they are distance + 1,
+  // and fewer at the end of the step.
   for (int forward : {0, 1, 2}) {
     for (int backward : {-1, 0, 1, 3}) {
       INFO(forward << " " << backward);

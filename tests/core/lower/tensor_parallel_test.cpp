@@ -1,4 +1,4 @@
-// What tensor and sequence parallelism send, counted in lowered programs.
+// Counts in lowered programs what tensor and sequence parallelism send.
 #include <map>
 #include <set>
 
@@ -62,7 +62,7 @@ TEST_CASE("a block all-reduces its rows twice forward and twice backward under t
       }
       CHECK(traffic(program, Phase::F, 0) == once);  // rows of the embedding
       CHECK(traffic(program, Phase::B, 0).empty());
-      // Of every row three numbers per rank, never the logits.
+      // For every row each rank sends three numbers, never the logits.
       CHECK(traffic(program, Phase::F, head) ==
             std::map<OpKind, Traffic>{{OpKind::AllGather, {1, tp * rows * 3 * 4}}});
       CHECK(traffic(program, Phase::B, head) == once);
@@ -89,7 +89,7 @@ TEST_CASE("sequence parallelism turns every all-reduce into a reduce-scatter and
       }
       CHECK(traffic(program, Phase::F, 0) ==
             std::map<OpKind, Traffic>{{OpKind::ReduceScatter, {1, bytes}}});
-      // Messages between layers are shares of the rows.
+      // Messages between stages are shares of the rows.
       for (const Buffer& buffer : program.roles[0].buffers) {
         if (buffer.kind == BufferKind::Boundary) CHECK(buffer.bytes.v == bytes / tp);
       }
@@ -114,7 +114,8 @@ TEST_CASE("the gradient of the weights does not wait for the sum of dx", "[core]
 
 TEST_CASE("each element of a gradient counts once in the norm, and is summed where it is partial",
           "[core][lower]") {
-  // Whole units of tensor parallel ranks are equal; by rows they are partial sums.
+  // Units that are not split have equal gradients on all tensor parallel ranks; with sequence
+  // parallelism, partial sums.
   for (const bool by_rows : {false, true}) {
     const Program program = lowered(divided(Architecture::Llama, 2, by_rows, {2}));
     const Role& role = program.roles[0];

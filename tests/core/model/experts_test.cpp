@@ -77,8 +77,9 @@ TEST_CASE("the model of Mixtral 8x7B counts 46.7 B parameters and 12.9 B active 
   const Model model = build_transformer(spec, shape(1, 8));
   CHECK(model.parameter_count() == 46'702'792'704);
   CHECK(model.active_parameter_count(spec) == 12'879'925'248);
-  // Forward flops follow the active ones: 2 per matrix weight and token, attention, and of the
-  // rest less than a percent. Room that nobody takes does not count, but costs.
+  // Forward flops follow from the active parameters: 2 per weight of a matrix and token, attention,
+  // and less than a percent for the rest. Room that no token takes does not count, but it costs
+  // time.
   const double weights = 12'879'925'248.0 - 32'000.0 * 4096;
   const double attention = 32.0 * 4 * 4096 * (8 + 1) / 2;
   const double expected = 8 * (2 * weights + attention);

@@ -126,3 +126,31 @@ TEST_CASE("the segments of a part share one scratch buffer and keep out of each 
   const Kernel& makes_t = std::get<Function>(steps[2]).kernels[0];
   CHECK(makes_t.in[0].offset != makes_t.out[0].offset);
 }
+
+TEST_CASE("what another's kernels keep is room beside a saved tensor, and no kernel's operand",
+          "[core][model]") {
+  const auto build = [](FunctionBuilder& f, std::int64_t bytes) {
+    const TensorId x = f.formal("x", 64), y = f.formal("y", 64), dy = f.formal("dy", 64),
+                   dx = f.formal("dx", 64);
+    const TensorId h = f.tensor(64);
+    f.emit(Part::Forward, KernelKind::GeluForward, {{64}, {}, {x}, {h}});
+    f.emit(Part::Forward, KernelKind::GeluForward, {{64}, {}, {h}, {y}});
+    f.emit(Part::InputGrad, KernelKind::GeluBackward, {{64}, {}, {dy, h}, {dx}});
+    f.keep(bytes, h);
+  };
+  FunctionBuilder with("layer", DType::F32, DType::F32), without = with, dropping = with;
+  build(without, 0);
+  build(with, 4096);
+  build(dropping, 4096);
+  const auto saved = [](const FunctionBuilder& f) {
+    return formal(f.forward().front(), "saved").bytes.v;
+  };
+  CHECK(saved(without) == 64 * 4);
+  CHECK(saved(with) == 64 * 4 + 4096);
+  CHECK(formal(with.backward({}).front(), "saved").bytes.v == 64 * 4 + 4096);
+  CHECK(summary(with.forward()) == summary(without.forward()));
+  Recompute everything;
+  everything.everything = true;
+  dropping.recompute(everything);  // then it is computed again with the tensor beside it
+  CHECK(formal(dropping.recomputation().front(), "recomputed").bytes.v == 64 * 4 + 4096);
+}

@@ -41,7 +41,7 @@ LayerShape shape(std::int64_t batch, std::int64_t seq) {
   return s;
 }
 
-/// The function of a part that communicates nothing.
+/// The only function of a part that does not communicate.
 Function only(const std::vector<LayerStep>& steps) {
   if (steps.empty()) return {};
   REQUIRE(steps.size() == 1);

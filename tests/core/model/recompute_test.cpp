@@ -1,4 +1,4 @@
-// Recomputation: which kernels R repeats, and what F keeps.
+// Tests recomputation: which kernels R repeats, and what F keeps.
 #include <algorithm>
 
 #include "core/model/model.hpp"

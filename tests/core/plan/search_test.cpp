@@ -13,8 +13,8 @@ using namespace lockstep;
 
 namespace {
 
-/// Four blocks, heads and feed-forward parts that divide by 4, on eight devices in two nodes, 32
-/// sequences a step.
+/// A model of four blocks, with heads and feed-forward widths divisible by 4, on eight devices in
+/// two nodes, with 32 sequences a step.
 Scenario eight_devices(Architecture architecture = Architecture::Gpt2) {
   Scenario s = test::tiny_scenario(architecture, {});
   s.cluster.nodes = 2;
@@ -24,7 +24,8 @@ Scenario eight_devices(Architecture architecture = Architecture::Gpt2) {
   return s;
 }
 
-/// tokens/s that depend on the layout only; too large above `most` sequences in a microbatch.
+/// An oracle whose tokens/s depend on the layout only. Layouts with more sequences in a microbatch
+/// than the given limit are too large.
 Result<LayoutFigures> asked(const Scenario& s, int most_kept, int most_recomputed) {
   const bool full = s.activation_checkpoint.mode == ActivationCheckpoint::Full;
   if (s.microbatch_size() > (full ? most_recomputed : most_kept)) {

@@ -97,7 +97,7 @@ struct Fixture {
     };
     return execute(program, run_options, "fake", ports, batches, executor_options);
   }
-  /// Each rank in a process of its own, with options[rank].
+  /// Runs each rank in a process of its own, with each[rank] as its options.
   std::vector<Result<RunResult>> run_apart(const std::vector<RunOptions>& each) {
     std::vector<Result<RunResult>> results(2, RunResult{});
     testing::in_processes(2, [&](Process& process) {

@@ -1,5 +1,5 @@
-// FakeDevice and FakeCommunicator: one rank that records what the executor asks of it and computes
-// nothing; a run on them ends at once.
+// FakeDevice and FakeCommunicator: a rank that records what the executor asks of it and computes
+// nothing, so that a run on them ends immediately.
 #pragma once
 
 #include <condition_variable>

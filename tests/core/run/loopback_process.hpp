@@ -63,7 +63,7 @@ class LoopbackProcess final : public Process {
   int index_, size_;
 };
 
-/// body(process) in `size` processes at once; returns when all have returned.
+/// Calls body(process) in `size` processes at once, and returns when all have returned.
 template <class Body>
 void in_processes(int size, const Body& body) {
   LoopbackNetwork network;

@@ -16,8 +16,9 @@ namespace {
 
 using testing::index;
 
-/// Parameters a [3x5], b [4] and c [2] in one unit of 21 elements, over `ranks` shards, and a tied
-/// copy of c that is not sharded. With `whole_param` only the moments are in shards.
+/// A program with parameters a [3x5], b [4] and c [2] in one unit of 21 elements, divided into
+/// `ranks` shards, and a tied copy of c that is not sharded. With `whole_param` only the moments
+/// are sharded.
 Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   Program program = testing::program_of("dp_shard", ranks);
   program.parameters = {{"a", {3, 5}, InitKind::Normal, 0.5},

@@ -1,4 +1,4 @@
-// Hand-built programs for tests of the executor and of real backends.
+// Tiny programs, built by hand for tests of the executor and of the backends that compute.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class RoleBuilder {
     if (!persistent) transient_.push_back(id);
     return id;
   }
-  /// Elements [offset, offset + elements) of `parent`.
+  /// A view of elements [offset, offset + elements) of `parent`.
   BufferId view(BufferId parent, std::int64_t offset, std::int64_t elements) {
     Buffer b = role_.buffer(parent);
     b.offset = offset * size_of(b.dtype);
@@ -55,7 +55,7 @@ class RoleBuilder {
     return op(kind, Stream::Copy, static_cast<std::int32_t>(data), {buffer}, after, microbatch);
   }
   void unit(Unit unit) { role_.units.push_back(std::move(unit)); }
-  /// Transient buffers live all through the step.
+  /// Finishes the role. Transient buffers live all through the step.
   Role finish(std::vector<Rank> ranks) {
     for (const BufferId id : transient_) {
       Buffer& b = role_.buffers[id];
@@ -82,7 +82,7 @@ inline std::int32_t add_function(Program& program, std::string name, std::vector
   return static_cast<std::int32_t>(program.functions.size()) - 1;
 }
 
-/// Mesh of one dimension with one group over it, and a role for all ranks.
+/// A program with a mesh of one dimension, one group over it, and all ranks in role 0.
 inline Program program_of(const std::string& dim, int ranks) {
   Program program;
   program.mesh.dims = {{dim, ranks}};

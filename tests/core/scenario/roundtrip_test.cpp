@@ -140,12 +140,14 @@ TEST_CASE("random numbers survive print and parse to the last bit", "[core][scen
     scenario.optimizer.lr = number();
     scenario.optimizer.eps = number();
     scenario.what_if.bandwidth_factor = number();
-    // Quantities in human units: what a file can say, so what was read from one.
+    // Quantities are values that a file can express in its units, as those that were read from one.
     scenario.cluster.device.memory_bandwidth.v = to_si(UnitPrefix::Giga, number());
     scenario.cluster.device.launch_overhead.v = to_si(UnitPrefix::Micro, number());
     scenario.cluster.device.peaks[0].rate.v = to_si(UnitPrefix::Tera, number());
     scenario.cluster.intra_node.bandwidth.v = to_si(UnitPrefix::Giga, number());
     scenario.cluster.inter_node.latency.v = to_si(UnitPrefix::Micro, number());
+    scenario.cluster.network.oversubscription = 1 + number();
+    scenario.cluster.network.library = CollectiveLibrary::Nccl;
     scenario.cluster.device.memory.v = 1 + static_cast<std::int64_t>(random() >> 14);
     scenario.strategy.bucket_cap.v = 1 + static_cast<std::int64_t>(random() >> 14);
     scenario.training.seed = random();
@@ -178,7 +180,7 @@ TEST_CASE("a printed cluster profile reads back as the same cluster", "[core][sc
     CHECK_THAT(profile, ContainsSubstring("[device]"));
     CHECK_THAT(profile, ContainsSubstring("[[efficiency]]"));
     std::string section = profile;
-    for (const char* table : {"[device]", "[intra_node]", "[inter_node]"}) {
+    for (const char* table : {"[device]", "[intra_node]", "[inter_node]", "[network]"}) {
       const std::size_t at = section.find(table);
       REQUIRE(at != std::string::npos);
       section.insert(at + 1, "cluster.");

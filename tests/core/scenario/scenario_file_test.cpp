@@ -247,5 +247,22 @@ TEST_CASE("files that a scenario names are found from its folder", "[core][scena
   fs::remove_all(folder);
 }
 
+TEST_CASE("without a type, a device with units for bfloat16 trains in it over float32 masters",
+          "[core][scenario]") {
+  const auto types = [](const std::string& cluster, const std::vector<std::string>& set = {}) {
+    const LoadedScenario loaded = parse_scenario(
+        "[model]\npreset = \"gpt2-tiny\"\n[cluster]\npreset = \"" + cluster + "\"\n", "types", set);
+    if (!loaded.ok()) FAIL(to_string(loaded.errors.front()));
+    const TrainingSpec& t = loaded.points.front().scenario.training;
+    return std::pair{t.dtype, t.param_dtype()};
+  };
+  CHECK(types("a100-80") == std::pair{DType::F32, DType::BF16});
+  CHECK(types("v100") == std::pair{DType::F32, DType::F32});  // has none
+  CHECK(types("cpu") == std::pair{DType::F32, DType::F32});
+  CHECK(types("a100-80", {"training.dtype=float32"}) == std::pair{DType::F32, DType::F32});
+  CHECK(types("a100-80", {"training.mixed_precision_param=float32"}) ==
+        std::pair{DType::F32, DType::F32});
+}
+
 }  // namespace
 }  // namespace lockstep

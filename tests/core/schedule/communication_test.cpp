@@ -1,4 +1,4 @@
-// When the stages of a rank are gathered, and the second level of a schedule's file.
+// Tests when the stages of a rank are gathered, and the second level of a schedule's file.
 #include "core/schedule/communication.hpp"
 
 #include "core/schedule/schedules.hpp"

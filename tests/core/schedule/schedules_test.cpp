@@ -1,4 +1,5 @@
-// Action orders: as published, and as the rules of each schedule say for any shape.
+// Tests orders of actions against published ones, and against the rules of each schedule for any
+// shape.
 #include "core/schedule/schedules.hpp"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Schedule schedule_of(const Scenario& s) {
   return generate(rules_of(s.strategy.pipeline_parallel_schedule), shape_of(s));
 }
 
-/// Most (stage, microbatch) pairs alive at once on a rank: from F to B or W.
+/// The most (stage, microbatch) pairs that are alive at once on a rank, each from its F to its B or
+/// W.
 int peak(const Actions& actions) {
   int live = 0;
   int most = 0;

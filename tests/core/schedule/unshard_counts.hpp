@@ -1,4 +1,4 @@
-// How often the ranks of a schedule gather their stages.
+// Unshard counts: how often the ranks of a schedule gather their stages.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace lockstep::test {
 
 using Counts = std::vector<int>;
 
-/// Times that each rank gathers a stage.
+/// How often each rank gathers each of its stages.
 inline Counts counts(RankSchedule schedule, const PipelineShape& shape, int most_active) {
   Counts result;
   for (int rank = 0; rank < shape.p; ++rank) {

@@ -1,4 +1,4 @@
-// What every reader of traces promises of its result, whatever the file held.
+// Sound trace: checks what every reader of traces promises of its result, whatever the file holds.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace lockstep::test {
 
-/// The first promise of trace.hpp that `trace` breaks; empty: none.
+/// The first promise of trace.hpp that `trace` breaks; empty if it keeps all.
 inline std::string unsound(const Trace& trace) {
   const auto in = [](auto index, const auto& table) {
     return index >= 0 && static_cast<std::size_t>(index) < table.size();

@@ -6,7 +6,8 @@ using namespace lockstep;
 
 namespace {
 
-/// Two nodes of four devices: 100 GB/s and 1 us inside, a port of 10 GB/s and 5 us each outside.
+/// Two nodes of four devices, with links of 100 GB/s and 1 us inside a node, and for each device a
+/// port of 10 GB/s and 5 us outside.
 ClusterSpec two_nodes() {
   ClusterSpec c;
   c.nodes = 2;
@@ -68,10 +69,16 @@ TEST_CASE("measured collectives are scored by size, and what has no card says so
   CHECK(rows[4].reason == "more ranks than the nodes have");
   CHECK(rows[5].reason == "size or time not given");
   const auto classes = by_size(rows);
-  REQUIRE(classes.size() == 5);
-  CHECK(classes[0].time.count == 1);
-  CHECK(classes[3].time.count == 1);
+  REQUIRE(classes.size() == 6);
+  CHECK(classes[0].time.count == 0);
+  CHECK(classes[1].time.count == 1);
+  CHECK(classes[4].time.count == 1);
   // the profile's bandwidth is that of this very measurement (hardware/h200.toml)
-  CHECK(classes[3].time.median < 0.01);
-  CHECK(classes[4].time.count == 2);
+  CHECK(classes[4].time.median < 0.01);
+  CHECK(classes[5].time.count == 2);
+  REQUIRE(by_kind(rows).size() == 1);
+  CHECK(by_kind(rows)[0].name == "all_reduce");
+  REQUIRE(by_machine(rows).size() == 1);
+  CHECK(by_machine(rows)[0].name == "H200 8x node");
+  CHECK(rows[0].estimate->chosen.algorithm == CollectiveAlgorithm::Ring);  // as its row says
 }

@@ -43,7 +43,7 @@ TEST_CASE("each convention counts what its formula says", "[validation]") {
   CHECK(*counted_flops(row, FlopConvention::ParametersOnly) == Approx(6 * 1.3e9 * tokens));
   const TrainingRow again = training_row({{"recompute", "full"}});
   CHECK(*counted_flops(again, FlopConvention::ParametersOnly) == Approx(8 * 1.3e9 * tokens));
-  // Narayanan's is Model's with the block's products a fourth time, and the head's three times.
+  // Narayanan's count is that of Model with the blocks' products counted a fourth time.
   CHECK(*counted_flops(row, FlopConvention::Narayanan) -
             *counted_flops(row, FlopConvention::Model) ==
         Approx(tokens * l * (2 * 12 * h * h + 4 * h * s)));
@@ -71,4 +71,9 @@ TEST_CASE("a vocabulary that is not given is GPT-2's, padded for tensor parallel
   CHECK(vocabulary(training_row({{"vocab", ""}, {"notes", "vocab 250k class"}, {"tp", "4"}})) ==
         250880);  // BLOOM's padded one
   CHECK(vocabulary(training_row()) == 51200);
+  const auto given = [](const char* id) {
+    return vocabulary(training_row({{"id", id}, {"vocab", "131073"}, {"tp", "4"}}));
+  };
+  CHECK(given("mlm-golden-004") == 131584);  // 257 × 512
+  CHECK(given("mosaic-001") == 131073);
 }

@@ -155,7 +155,7 @@ TEST_CASE("cards are known by their published names", "[validation]") {
 }
 
 TEST_CASE("a row that cannot be expressed says why", "[validation]") {
-  CHECK(reason({{"precision", "amp_fp8"}}) == Unexpressed::LowPrecision);
+  CHECK(reason({{"precision", "nvfp4"}}) == Unexpressed::LowPrecision);
   CHECK(reason({{"hw", "TPU v5p"}}) == Unexpressed::NoProfile);
   CHECK(reason({{"heads", ""}}) == Unexpressed::Unsaid);
   CHECK(reason({{"global_batch_seqs", ""}}) == Unexpressed::Unsaid);
@@ -165,6 +165,11 @@ TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   const MappedRow refused = map_row(training_row({{"pp", "8"}, {"dp", "1"}, {"layers", "5"}}));
   CHECK(refused.reason == Unexpressed::Refused);
   CHECK_THAT(refused.detail, ContainsSubstring("blocks"));
+}
+
+TEST_CASE("a row in float32 is simulated in float32, on cards with bfloat16 too", "[validation]") {
+  CHECK(mapped({{"precision", "fp32"}}).training.param_dtype() == DType::F32);
+  CHECK(mapped({{"precision", "bf16"}}).training.param_dtype() == DType::BF16);
 }
 
 TEST_CASE("overrides change every scenario, and what is mapped can be saved", "[validation]") {

@@ -1,4 +1,4 @@
-// Rows of published runs for tests: a heading, and lines that name only what they are about.
+// Rows of published runs for tests, which name only the cells that a test is about.
 #pragma once
 
 #include <map>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 
-/// A second for every ten heads, and a GiB each.
+/// An oracle that predicts a second for every ten heads, and a GiB for each.
 Result<StepPrediction> by_heads(const Scenario& s) {
   if (s.model.heads == 64) return Error{ErrorKind::Unsupported, "64 heads", std::nullopt};
   return StepPrediction{{static_cast<double>(s.model.heads) / 10}, {s.model.heads * kGibibyte}};
@@ -55,7 +55,7 @@ TEST_CASE("sources are apart, in file order, and their sum is all", "[validation
       validate_rows({with_heads("b-1", "16", {{"iter_time_s", "1.6"}}),
                      with_heads("a-1", "16", {{"iter_time_s", "3.2"}}),
                      with_heads("b-2", "16", {{"iter_time_s", "1.6"}}), with_heads("b-3", "64"),
-                     with_heads("c-1", "16", {{"precision", "fp8"}})},
+                     with_heads("c-1", "16", {{"precision", "fp4"}})},
                     by_heads, {2, {}, {}});
   const ValidationSummary summary = summarize(rows);
   REQUIRE(summary.sources.size() == 3);
@@ -73,7 +73,8 @@ TEST_CASE("sources are apart, in file order, and their sum is all", "[validation
 }
 
 TEST_CASE("order is compared inside a sweep only", "[validation]") {
-  // The oracle goes by heads, which a sweep shares: here the batch passes tell layouts apart.
+  // The rows of a sweep have equal heads, so this oracle predicts by passes over the batch, which
+  // tell layouts apart.
   const StepOracle by_pass = [](const Scenario& s) -> Result<StepPrediction> {
     return StepPrediction{{static_cast<double>(s.num_microbatches())}, {1}};
   };

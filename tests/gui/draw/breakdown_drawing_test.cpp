@@ -20,7 +20,7 @@ SummaryPtr simulated() {
   return make_summary(outcome.run);
 }
 
-/// What is filled between y and its end, from the left.
+/// The boxes in a row of the picture, from the left.
 std::vector<Fill> fills_at(const DisplayList& list, const QRectF& row) {
   std::vector<Fill> found;
   for (const Fill& f : list.fills) {

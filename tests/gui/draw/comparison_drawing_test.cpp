@@ -8,7 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-/// Sum of the widths of the boxes that stand in a row of the picture.
+/// The sum of the widths of the boxes in a row of the picture.
 double width_in(const DisplayList& list, const QRectF& row) {
   double width = 0;
   for (const Fill& f : list.fills) {

@@ -1,5 +1,5 @@
-// Eight ranks of a profile, as somebody brings it: several streams, kernels that overlap, clocks
-// that are off (tests/data/make-kineto-fsdp8).
+// Tests a profile of eight ranks as users have them: with several streams, kernels that overlap,
+// and clocks that differ (tests/data/make-kineto-fsdp8).
 #include <algorithm>
 #include <map>
 #include <numeric>

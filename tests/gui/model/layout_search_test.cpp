@@ -13,7 +13,7 @@ constexpr const char* kTiny =
     "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 4\n"
     "[parallelism]\ndata_parallel_replicate_degree = 4\n";
 
-/// Hundreds of layouts, a tenth of a second each.
+/// A scenario with hundreds of layouts, each of which takes a tenth of a second.
 constexpr const char* kLarge =
     "[model]\npreset = \"llama3-70b\"\n[training]\nseq_len = 8192\nglobal_batch_size = 256\n"
     "mixed_precision_param = \"bfloat16\"\n[cluster]\npreset = \"h100\"\nnodes = 16\n";
@@ -132,7 +132,7 @@ TEST_CASE("the open scenario has its row in the table of layouts", "[gui][model]
   };
 
   CHECK(open_row(layout_rows(found, nullptr)) == nullptr);
-  // Each that was found is itself when it is opened.
+  // Each layout that was found is the open row when it is opened.
   for (const FoundLayoutPtr& layout : found.layouts) {
     const std::string text = layout_file(layout->scenario);
     INFO(text);
@@ -143,7 +143,7 @@ TEST_CASE("the open scenario has its row in the table of layouts", "[gui][model]
     CHECK(row->name == layout_name(layout->scenario));
     CHECK_THAT(text, ContainsSubstring("# Found by lockstep search: " + row->name));
   }
-  // One that a search does not try stands where its speed puts it.
+  // A layout that a search does not try has its place by its speed.
   const auto rows = layout_rows(found, simulation(kTiny, {"activation_checkpoint.mode=full"}));
   REQUIRE(rows.size() == found.layouts.size() + 1);
   const LayoutRow* row = open_row(rows);
@@ -152,7 +152,7 @@ TEST_CASE("the open scenario has its row in the table of layouts", "[gui][model]
   CHECK(std::is_sorted(rows.begin(), rows.end(), [](const LayoutRow& a, const LayoutRow& b) {
     return a.layout->figures.throughput > b.layout->figures.throughput;
   }));
-  // Of another batch, or another cluster, none.
+  // A scenario with another batch or cluster has no row.
   CHECK(open_row(layout_rows(found, simulation(kTiny, {"training.global_batch_size=8"}))) ==
         nullptr);
   CHECK(open_row(layout_rows(found, simulation(kTiny, {"what_if.bandwidth_factor=2.0"}))) ==

@@ -7,7 +7,7 @@
 namespace lockstep::gui {
 namespace {
 
-/// What a screen reader would say, or nothing.
+/// What a screen reader would say of a widget; may be empty.
 QString spoken(QWidget& widget) {
   QAccessibleInterface* interface = QAccessible::queryAccessibleInterface(&widget);
   return interface ? interface->text(QAccessible::Name) : QString();

@@ -1,5 +1,5 @@
-// The pipeline lesson as somebody meets it who has never seen the application: open it, press
-// Space, read what is said, move the slider that is named.
+// Tests the pipeline lesson as somebody uses it who has never seen the application: opens it,
+// presses Space, reads what is said, and moves the slider that is named.
 #include <QElapsedTimer>
 #include <QSlider>
 #include <QTest>
@@ -10,7 +10,7 @@
 namespace lockstep::gui {
 namespace {
 
-/// What the picture of Play says, as screen readers hear it.
+/// The words of Play's picture, as screen readers get them.
 std::string said(const MainWindow& window) {
   for (const QWidget* widget : window.view("play")->findChildren<QWidget*>()) {
     if (widget->accessibleName() == "The step at the cursor") {
@@ -33,7 +33,7 @@ TEST_CASE("the pipeline lesson says what it shows, plays on Space, and explains 
   test::wait_until_idle(session);
   CHECK_THAT(said(window), ContainsSubstring("Lesson 2") && ContainsSubstring("Space plays it"));
 
-  // Wherever the keyboard is at first, Space plays.
+  // Space plays, wherever the keyboard focus is at first.
   REQUIRE(window.focusWidget() != nullptr);
   QTest::keyClick(window.focusWidget(), Qt::Key_Space);
   REQUIRE(session.playing());

@@ -48,7 +48,7 @@ class Panel {
   QString cell(int row, int column) {
     return table().model()->index(row, column).data().toString();
   }
-  /// Row of the scenario that is open; -1: none has the mark.
+  /// The row that is marked as the open scenario; -1 if none is.
   int open_row() {
     for (int row = 0; row < rows(); ++row) {
       if (cell(row, 0).startsWith("open")) return row;

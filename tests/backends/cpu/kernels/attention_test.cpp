@@ -16,8 +16,8 @@ struct Shape {
   }
 };
 
-/// The definition: softmax over all keys up to the query, one score at a time, in float64.
-/// Returns o, lse and, given the output gradient, dqkv.
+/// Attention by its definition: softmax over all keys up to the query, one score at a time, in
+/// float64. Returns o, lse and, if the gradient of the output is given, dqkv.
 std::vector<Values> reference(const Shape& s, const Values& qkv, const Values& d_out) {
   Values o(s.out(), 0), lse(s.lse(), 0), dqkv(s.qkv(), 0);
   const double scale = 1 / std::sqrt(static_cast<double>(s.dim));
@@ -152,7 +152,7 @@ struct Slices {
   std::size_t position(std::size_t rank, std::size_t i) const {
     return i < piece() ? rank * piece() + i : (2 * parts - 1 - rank) * piece() + i - piece();
   }
-  /// Columns [begin, end) of the rows of a rank, of a tensor [batch, seq, row].
+  /// Columns [begin, end) of the rows that a rank has of a tensor [batch, seq, row].
   Values of(std::size_t rank, const Values& x, std::size_t row, std::size_t begin,
             std::size_t end) const {
     Values out;
@@ -183,7 +183,7 @@ struct Slices {
     }
     return out;
   }
-  /// Rows of queries beside columns that hold `rest`.
+  /// The rows of a rank's queries; the other columns hold `rest`.
   Values queries(std::size_t rank, Values qkv, double rest) const {
     for (std::size_t i = 0; i < qkv.size(); ++i) {
       if (i % whole.row() >= whole.heads * whole.dim) qkv[i] = rest;

@@ -225,7 +225,7 @@ TEST_CASE("fill writes its value everywhere", "[backends][cpu]") {
 
 TEST_CASE("an element's result does not depend on where it stands in its tensor",
           "[backends][cpu]") {
-  // What makes a sharded update bit-equal to the unsharded one.
+  // This makes a sharded update bit-equal to the unsharded one.
   const std::size_t n = 77;
   const Values a = random_values(n, 1, 4.0), b = random_values(n, 2), c = random_values(n, 3);
   Values d = random_values(n, 4, 0.01);
@@ -314,7 +314,7 @@ TEST_CASE("regroup puts part p of every section of every row together, and back"
     const std::size_t cols = s.widths[0] + s.widths[1] + s.widths[2];
     INFO(s.rows << " rows, " << s.parts << " parts of " << cols);
     const Values x = random_values(s.rows * s.parts * cols, 1);
-    Values y;  // by definition
+    Values y;  // what the definition gives
     for (std::size_t part = 0; part < s.parts; ++part) {
       for (std::size_t row = 0; row < s.rows; ++row) {
         std::size_t section = row * s.parts * cols;

@@ -95,15 +95,16 @@ KernelCase route_case(const Routing& r, const Values& logits) {
 
 TEST_CASE("first choices take their places before second ones, in the order of tokens",
           "[backends][cpu]") {
-  // Experts 0 to 2 with two places each. Token 1 and 3 cannot tell 0 from 1: the first is theirs.
+  // Experts 0 to 2 have two places each. For tokens 1 and 3, experts 0 and 1 are equal; they take
+  // the first.
   const Routing r{4, 3, 2, 2};
   const Values logits = {3, 2, 1,  //
                          2, 2, 0,  //
                          2, 1, 3,  //
                          4, 4, 1};
   const auto out = run_everywhere(route_case(r, logits)).front();
-  // First: 0 0 2 0, of which the last finds expert 0 full. Second: 1 1 0 1, where 0 is full, and
-  // for token 3 expert 1.
+  // First choices are 0 0 2 0, of which the last finds expert 0 full. Second choices are 1 1 0 1,
+  // of which the third finds expert 0 full and the last expert 1.
   CHECK(out[2] == Values{0, 2, 1, 3, 4, -1, -1, -2});
   CHECK(out[3] == Values{0, 1, 0, 1, 2, -1});
   CHECK(out[1][2] == Approx(0.5));

@@ -1,4 +1,4 @@
-// Memory of one operand of a kernel under test.
+// Guarded memory: the memory of one operand of a kernel under test.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace lockstep::cpu::test {
 
 using Values = std::vector<double>;
 
-/// One operand's memory: a guard, the elements (not aligned beyond their size), a guard.
+/// The memory of one operand: a guard, the elements (not aligned to more than their size), and a
+/// guard.
 class Memory {
  public:
   Memory(std::size_t n, DType dtype) : n_(n), dtype_(dtype), bytes_(guard() * 2 + n * size()) {

@@ -1,6 +1,7 @@
-// Runs one kernel on values given as doubles: every instruction set of this machine, team sizes
-// 1, 2 and 3 (results must be bit-equal), outputs poisoned, memory around the operands guarded.
-// Operands have the types that the kernel's row gives them.
+// KernelCase: runs one kernel on values given as doubles, with every instruction set of this
+// machine and teams of 1, 2 and 3 threads, whose results must be bit-equal. Outputs are poisoned,
+// and memory around the operands is guarded. Operands have the types that the kernel's row gives
+// them.
 #pragma once
 
 #include <cmath>
@@ -17,13 +18,13 @@
 namespace lockstep::cpu::test {
 
 struct KernelInput {
-  Values values;  // empty: the operand is absent
+  Values values;  // empty if the operand is absent
 };
 struct KernelOutput {
-  std::size_t n = 0;    // 0: absent
+  std::size_t n = 0;    // number of elements; 0 if it is absent
   int aliases = -1;     // index of the input whose memory it shares
-  Values initial = {};  // empty: NaN
-  bool f64 = false;     // an output of OperandType::Real in float64, whatever the kernel's type
+  Values initial = {};  // what it holds before; empty for NaN
+  bool f64 = false;     // an output of OperandType::Real is float64, whatever the kernel's type
 };
 
 struct KernelCase {
@@ -106,7 +107,7 @@ inline bool bit_equal(const Values& a, const Values& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-/// Outputs by instruction set, each equal for every team size.
+/// The outputs for each instruction set, after a check that they are equal for every team size.
 inline std::vector<std::vector<Values>> run_everywhere(const KernelCase& c) {
   std::vector<std::vector<Values>> results;
   for (int t = 0; t < kernel_tables().count; ++t) {
@@ -124,12 +125,13 @@ inline std::vector<std::vector<Values>> run_everywhere(const KernelCase& c) {
   return results;
 }
 
-/// The best instruction set's outputs on one thread.
+/// The outputs of the best instruction set on one thread.
 inline std::vector<Values> run(const KernelCase& c) {
   return run_once(c, kernel_tables().best(), 1);
 }
 
-/// Largest difference relative to the largest expected magnitude (at least 1e-30); NaN if any.
+/// The largest difference, relative to the largest expected magnitude (at least 1e-30); NaN if
+/// there is any.
 inline double relative_error(const Values& actual, const Values& expected) {
   if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
   double worst = 0, scale = 1e-30;
@@ -142,8 +144,8 @@ inline double relative_error(const Values& actual, const Values& expected) {
   return worst / scale;
 }
 
-/// Runs the case in both types everywhere and compares each output with `expected` (an empty entry:
-/// not compared). Tolerances are relative to the largest value of the output.
+/// Runs the case in both types everywhere and compares each output with `expected`, unless that
+/// entry is empty. Tolerances are relative to the largest value of the output.
 inline void check_case(KernelCase c, const std::vector<Values>& expected, double tolerance_f32,
                        double tolerance_f64) {
   for (const DType dtype : {DType::F32, DType::F64}) {
@@ -166,7 +168,7 @@ inline double dot(const Values& a, const Values& b) {
   return sum;
 }
 
-/// Central difference of <g, outputs[0] of forward> when input `which` moves along `direction`.
+/// The central difference of <g, outputs[0] of forward> when input `which` moves along `direction`.
 inline double slope(KernelCase forward, std::size_t which, const Values& direction,
                     const Values& g) {
   constexpr double h = 1e-5;

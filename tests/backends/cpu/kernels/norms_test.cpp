@@ -15,7 +15,7 @@ struct Shape {
 const Shape kShapes[] = {{1, 1},   {3, 5},    {2, 16},    {9, 33},
                          {17, 64}, {50, 129}, {100, 768}, {7, 2000}};
 
-/// Everything about a norm from its definition, in float64. `centered`: LayerNorm, else RMSNorm.
+/// Everything about a norm from its definition, in float64: LayerNorm if `centered`, else RMSNorm.
 struct Norm {
   Values y, stats, dx, dw, db;
 };

@@ -21,8 +21,8 @@ std::vector<bfloat16> narrow(const std::vector<float>& values) {
   return std::vector<bfloat16>(values.begin(), values.end());
 }
 
-/// Mean of the weights, less that at the beginning, after so many AdamW steps at a constant
-/// gradient of each element, in bfloat16.
+/// By how much the mean of the weights moves in so many AdamW steps in bfloat16, when each element
+/// has a constant gradient.
 double displacement(bool stochastic, std::uint64_t seed, int steps, double lr) {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> weights(1.0F, 1.9F), gradients(0.5F, 1.5F);

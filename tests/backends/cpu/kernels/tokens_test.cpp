@@ -141,7 +141,7 @@ TEST_CASE("cross entropy over parts of the vocabulary equals that over all of it
     const Values logits = random_values(s.rows * s.vocab, 1, 8.0);
     const Values targets = random_ids(s.rows, 2, static_cast<unsigned>(s.vocab));
     const auto whole = run(cross_entropy_case(s.rows, s.vocab, 0.25, logits, targets, false));
-    // Of each part: its logits, padded with what must not count, its targets, its columns.
+    // Each part has its logits, padded with what must not count, its targets and its columns.
     std::vector<Values> x(s.parts), ids(s.parts), columns(s.parts), gradients(s.parts);
     Values stats;
     for (std::size_t p = 0; p < s.parts; ++p) {

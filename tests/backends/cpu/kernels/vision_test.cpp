@@ -20,8 +20,8 @@ struct Conv {
   std::size_t y() const { return to_size(batch * out_height() * out_width() * out); }
   std::size_t w() const { return to_size(out * kernel * kernel * in); }
 };
-// Products (1x1), strides that do and do not divide, one position, more columns than a tile, and
-// more positions than a block of patches.
+// They include products (1x1), strides that divide the size and that do not, a single position,
+// more columns than a tile has, and more positions than a block of patches.
 const Conv kConvolutions[] = {{1, 1, 1, 1, 1, 1, 1},   {2, 5, 4, 3, 2, 3, 1},
                               {2, 7, 7, 5, 4, 3, 2},   {1, 9, 6, 3, 8, 7, 2},
                               {3, 4, 4, 33, 5, 1, 1},  {2, 5, 6, 4, 35, 1, 2},
@@ -100,7 +100,7 @@ struct Columns {
   std::int64_t rows, cols;
   std::size_t n() const { return to_size(rows * cols); }
 };
-// The last has more rows than one partial sum, twice over.
+// The last has more than twice as many rows as one partial sum.
 const Columns kColumns[] = {{2, 1}, {3, 5}, {16, 16}, {50, 33}, {1300, 19}};
 
 struct BatchNormValues {
@@ -175,7 +175,7 @@ TEST_CASE("batch norm equals its definition in both directions", "[backends][cpu
     check(K::BatchNormBackwardWeight, {s.cols}, {}, {{r.sums}},
           {{to_size(s.cols), -1, old_w}, {to_size(s.cols), -1, old_b}},
           {plus(r.dw, old_w), plus(r.db, old_b)}, true);
-    if (s.rows == 2) continue;  // of two rows, xhat is the sign of their difference: dx vanishes
+    if (s.rows == 2) continue;  // with two rows, xhat is the sign of their difference, and dx is 0
     check(K::BatchNormBackwardInput, dims, {kEps, static_cast<double>(s.rows)},
           {{dy}, {x}, {w}, {r.stats}, {r.sums}}, {{s.n()}}, {r.dx});
     check(K::BatchNormBackwardInput, dims, {kEps, static_cast<double>(s.rows)},

@@ -12,8 +12,8 @@ Values rounded(Values values) {
   return values;
 }
 
-/// In bfloat16, a kernel gives what it gives in float32 for the same inputs, rounded once; what is
-/// of the type of sums is not rounded at all.
+/// Checks that a kernel in bfloat16 gives what it gives in float32 for the same inputs, rounded
+/// once, and that outputs of the type of sums are not rounded at all.
 void check_rounded_once(KernelCase c) {
   const KernelRow& row = info(c.kind);
   for (std::size_t i = 0; i < c.in.size(); ++i) {

@@ -1,5 +1,5 @@
-// Computes a cudnn::Graph on the CPU, operation by operation, in float64: what the graph means, not
-// what an engine makes of it.
+// GraphComputer: computes a cudnn::Graph on the CPU, operation by operation, in float64. It shows
+// what the graph means, not what an engine computes.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct Elements {
     const auto strides = cuda::cudnn::dense(dims);
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < 4; ++d) {
-      // One element stands for all, a head for its group.
+      // An extent of one stands for all indices, and a head for its group.
       const std::int64_t own = dims[d] == 1 ? 0 : i[d];
       offset += own * strides[d];
     }

@@ -53,7 +53,7 @@ struct Definition {
   std::int64_t key(std::int64_t h) const { return s.heads + h / (s.heads / s.kv_heads); }
   std::int64_t value(std::int64_t h) const { return key(h) + s.kv_heads; }
 
-  /// Of a query to the keys it sees.
+  /// The weights of a query for the keys that it sees.
   std::vector<double> weights(std::int64_t b, std::int64_t h, std::int64_t t, double& lse) const {
     std::vector<double> p;
     double sum = 0;

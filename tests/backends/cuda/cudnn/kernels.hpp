@@ -1,4 +1,4 @@
-// Kernels that cuDNN may be given.
+// Kernels that may be given to cuDNN.
 #pragma once
 
 #include "core/ir/kernels/kernel.hpp"
@@ -34,7 +34,7 @@ struct ConvolutionShape {
   std::int64_t batch, height, width, in, out, window, stride;
 };
 
-/// `added`: to dx a residual, to dw what it holds.
+/// If `added`, a residual is added to dx, and dw to what it holds.
 inline Kernel convolution(KernelKind kind, const ConvolutionShape& s, bool added,
                           DType result = DType::BF16) {
   Kernel kernel;

@@ -1,5 +1,5 @@
-// A stand-in for cuBLASLt: products of matrices in the host's memory, as its header says that they
-// are described. An algorithm takes no less than the alignments that it was asked for with.
+// A stand-in for cuBLASLt: products of matrices in the host's memory, described as its header says.
+// An algorithm does not accept smaller alignments than those for which it was requested.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace lockstep::cuda::test {
 
-/// What the stand-in was called with, since it was cleared.
+/// What calls the stand-in got since the record was cleared.
 struct LtRecord {
   int handles = 0, live = 0;  // live: descriptions and preferences that are not destroyed
   int chosen = 0, products = 0;

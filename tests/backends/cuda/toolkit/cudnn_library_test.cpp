@@ -1,5 +1,5 @@
-// cuDNN answers without a GPU which of its engines would take a graph on one that is described to
-// it. What they compute, and how fast, only a GPU shows.
+// Without a GPU, cuDNN tells which of its engines would accept a graph on a GPU that is described
+// to it. What they compute, and how fast, only a GPU shows.
 #include "backends/cuda/toolkit/cudnn_library.hpp"
 
 #include <dlfcn.h>
@@ -35,9 +35,9 @@ std::string description(bool hopper) {
          R"(,"totalGlobalMem":)" + either("150754820096", "85899345920") + "}";
 }
 
-/// False, with the reason, where cuDNN cannot be asked.
+/// Whether cuDNN can be asked; warns of the reason if not.
 bool can_ask() {
-  // cuDNN wants a driver's library; the toolkit's stub has its names, and answers nothing.
+  // cuDNN needs the library of a driver; the toolkit's stub has its names, but does nothing.
   for (const char* name : {"libcuda.so.1", LOCKSTEP_CUDA_STUB}) {
     if (dlopen(name, RTLD_NOW | RTLD_GLOBAL) != nullptr) break;
   }

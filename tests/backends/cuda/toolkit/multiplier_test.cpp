@@ -19,7 +19,7 @@ cudaDataType type_of(DType dtype) {
   return dtype == DType::F64 ? CUDA_R_64F : dtype == DType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// Elements in memory aligned to 256 bytes, `shift` elements further.
+/// Elements in memory, `shift` elements behind an address that is aligned to 256 bytes.
 class Matrix {
  public:
   Matrix(DType dtype, std::int64_t elements, std::int64_t shift = 0)
@@ -31,7 +31,8 @@ class Matrix {
   }
   void randomize(unsigned seed) {
     std::mt19937 random(seed);
-    // Sixteenths: sums of products are exact in every type but for the last rounding.
+    // Values are sixteenths, so that sums of products are exact in every type but for the last
+    // rounding.
     for (std::int64_t i = 0; i < elements_; ++i) {
       test::cpu_lt::put(type_of(dtype_), at_, i, static_cast<double>(random() % 33) / 16 - 1);
     }
@@ -46,7 +47,7 @@ class Matrix {
   std::byte* at_ = nullptr;
 };
 
-/// A product, its operands, and what it should give.
+/// A product, its operands, and the expected result.
 struct Product {
   Kernel kernel;
   Matrix a, b, bias, resid, c;

@@ -1,5 +1,5 @@
-// Who judges the judge: gradients are the slopes of what they are gradients of, and what has no
-// gradient is compared with numbers worked out by hand.
+// Tests the definitions, which judge all other kernels: gradients are compared with the slopes of
+// what they are gradients of, and what has no gradient with numbers that were computed by hand.
 #include <cmath>
 #include <functional>
 #include <random>
@@ -14,8 +14,8 @@ namespace {
 using K = KernelKind;
 using Values = std::vector<double>;
 
-/// A kernel on operands of float64, indices too; an empty operand is absent. `out`: how many
-/// outputs there are, and what they hold before; the others hold zero.
+/// A kernel on operands of float64, including indices; an empty operand is absent. `out` says how
+/// many outputs there are and what they hold before; the others hold zero.
 struct Call {
   K kind;
   std::vector<std::int64_t> dims = {};
@@ -67,7 +67,7 @@ double dot(const Values& a, const Values& b) {
   return sum;
 }
 
-/// That `gradient` is the one of value(x): along some random directions, by central differences.
+/// Checks that `gradient` is that of value(x), by central differences along some random directions.
 void check_slope(const std::function<double(const Values&)>& value, const Values& x,
                  const Values& gradient) {
   constexpr double h = 1e-5;
@@ -83,7 +83,7 @@ void check_slope(const std::function<double(const Values&)>& value, const Values
   }
 }
 
-/// The same for input `which` of a kernel, of whose first output `dy` is the gradient.
+/// The same for input `which` of a kernel, where `dy` is the gradient of the kernel's first output.
 void check_input(const Call& forward, std::size_t which, const Values& dy, const Values& gradient) {
   const auto value = [&](const Values& x) {
     Call at = forward;

@@ -1,5 +1,5 @@
-// Counts of the rows against oracles: loops over what a definition touches, and definitions run
-// with numbers that count the arithmetic done to them.
+// Compares the counts of the rows with oracles: loops over what a definition touches, and
+// definitions that are run with numbers which count arithmetic.
 #include <cmath>
 #include <set>
 
@@ -11,7 +11,8 @@ using test::make_kernel;
 
 namespace {
 
-/// Counts additions, multiplications, divisions, and one for each function of a number.
+/// A number that counts additions, multiplications, divisions, and each function of a number as
+/// one.
 struct Counted {
   double v = 0;
   static inline int operations = 0;

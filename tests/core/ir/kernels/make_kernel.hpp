@@ -1,11 +1,11 @@
-// Kernels for tests of their rows.
+// make_kernel: kernels for tests of their rows.
 #pragma once
 
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep::test {
 
-/// All operands present, of one type, each in a formal of its own.
+/// A kernel in which all operands are present, have one type, and have formals of their own.
 inline Kernel make_kernel(KernelKind kind, std::array<std::int64_t, kMaxDims> dims,
                           DType dtype = DType::F32) {
   Kernel kernel;

@@ -1,4 +1,4 @@
-// The lines of a program's text that say what it is given.
+// Tests the lines of a program's text that say what it is given.
 #include "core/ir/text/text.hpp"
 #include "tests/catch.hpp"
 

@@ -19,7 +19,8 @@ std::string error_of(const std::string& text) {
   return result.ok() ? "" : to_string(result.error());
 }
 
-/// Any value a field can hold, whether it makes sense or not: text must not lose it.
+/// Makes programs with any values that fields can hold, whether or not they make sense; the text
+/// must not lose them.
 class RandomProgram {
  public:
   explicit RandomProgram(unsigned seed) : random_(seed) {}
@@ -257,10 +258,10 @@ TEST_CASE("the hand-written step prints as it was written", "[core][ir]") {
   const auto annotate = [&](const std::string& line, const std::string& work) {
     Sample::replace(expected, line + "\n", line + "  # " + work + "\n");
   };
-  annotate("function fwd", "16 flop, 48 bytes");
-  annotate("function bwd", "32 flop, 96 bytes");
-  annotate("function update", "32 flop, 56 bytes");
-  annotate("function zero", "0 flop, 16 bytes");
+  annotate("function fwd own", "16 flop, 48 bytes");
+  annotate("function bwd own", "32 flop, 96 bytes");
+  annotate("function update own", "32 flop, 56 bytes");
+  annotate("function zero own", "0 flop, 16 bytes");
   CHECK(printed == expected);
 }
 
@@ -319,7 +320,7 @@ TEST_CASE("ranks are printed as ranges", "[core][ir]") {
 TEST_CASE("an ambiguous name is referred to by its index", "[core][ir]") {
   const std::string text =
       "lockstep_program 2\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
-      "function f  # 0 flop, 0 bytes\nfunction f  # 0 flop, 0 bytes\n"
+      "function f own  # 0 flop, 0 bytes\nfunction f own  # 0 flop, 0 bytes\n"
       "role 0 ranks=0 arena=0\n  %0 call @1 stream=compute\n";
   CHECK(print(sample::parse(text)) == text);
   std::string plain = text;

@@ -11,7 +11,7 @@ namespace {
 std::string text(const std::string& given, const std::string& ops) {
   const std::string last = ops.find("%2") == std::string::npos ? "..%0" : "..%2";
   return "lockstep_program 2\nmesh dp=2 cp=2\ntokens_per_step 32\n" + given +
-         "function loss\n  formal x read_write 64\n  formal y read 16\n  formal l write 4\n"
+         "function loss own\n  formal x read_write 64\n  formal y read 16\n  formal l write 4\n"
          "  cross_entropy float32 rows=4 cols=4 scale=1 logits=x targets=y:int32 -> dlogits=x "
          "loss=l\n"
          "role 0 ranks=0-3 arena=192\n"

@@ -14,17 +14,17 @@ struct MasterCopy {
     return sample::faults(sample::parse(R"(lockstep_program 2
 mesh dp_shard=1
 parameter a shape=3 init=zeros scale=0
-function grad
+function grad own
   formal x write 12
   fill float32 n=3 value=1 -> y=x
   gelu_forward float32 n=3 x=x -> y=x
-function update
+function update own
   formal g read 12
   formal w read_write 12
   formal m read_write 12
   formal v read_write 12
   adamw float32 n=3 beta1=0.9 beta2=0.95 eps=1e-08 decay=0.1 grad=g -> w=w m=m v=v
-function round
+function round own
   formal x read 12
   formal y write 6
   column_sum float32 rows=1 cols=3 x=x -> y=y:bfloat16

@@ -9,7 +9,7 @@ namespace {
 /// each rank reduces into its piece of the gradient, updates its piece and gathers the other.
 struct WholeParameters {
   std::string piece = "  %b5 param float32 8 view=%b0 @0 piece_of=dp\n";
-  std::string gather = "  %3 all_gather dp stream=gather after=%2 args=%b5,%b0\n";
+  std::string gather = "  %4 all_gather dp stream=gather after=%3 args=%b5,%b0\n";
   std::string param = "  %b0 param float32 16 @0\n";
   std::string gradient = "  %b4 grad float32 8 view=%b3 @0 piece_of=dp\n";
 
@@ -19,24 +19,26 @@ mesh dp_shard=2
 group dp dims=dp_shard
 group first dims=dp_shard only=0
 parameter a shape=3 init=zeros scale=0
-function grad
+function grad own
+  formal d read 16
   formal x write 16
-  fill float32 n=4 value=1 -> y=x
-  gelu_forward float32 n=4 x=x -> y=x
-function update
+  column_sum float32 rows=1 cols=4 x=d -> y=x
+function update own
   formal g read 8
   formal w read_write 8
   formal m read_write 8
   formal v read_write 8
   adamw float32 n=2 beta1=0.9 beta2=0.95 eps=1e-08 decay=0.1 grad=g -> w=w m=m v=v
-role 0 ranks=0-1 arena=48
+role 0 ranks=0-1 arena=64
   unit u elements=3 shard_elements=2 shard_group=dp param=%b0 adam_m=%b1 adam_v=%b2 whole_param parameters=a:0
 )" + param + "  %b1 optimizer float32 8 @16\n" +
                          "  %b2 optimizer float32 8 @24\n" +
-                         "  %b3 grad float32 16 @32 live=%0..%2\n" + gradient + piece + R"(
-  %0 call grad stream=compute args=%b3
-  %1 reduce_scatter dp stream=reduce after=%0 args=%b3,%b4
-  %2 call update stream=compute after=%1 args=%b4,%b5,%b1,%b2
+                         "  %b3 grad float32 16 @32 live=%1..%3\n" + gradient + piece + R"(
+  %b6 input float32 16 @48 live=%0..%1
+  %0 host_to_device tokens stream=copy args=%b6
+  %1 call grad phase=B stream=compute after=%0 args=%b6,%b3
+  %2 reduce_scatter dp stream=reduce after=%1 args=%b3,%b4
+  %3 call update stream=compute after=%2 args=%b4,%b5,%b1,%b2
 )" + gather);
   }
   std::string faults() const { return sample::faults(program()); }
@@ -61,15 +63,15 @@ TEST_CASE("parameters held whole must be gathered after the update of a piece", 
   WholeParameters broken;
   broken.gather = "";
   CHECK(broken.faults() ==
-        "rank 0: %2 update updates one shard of %b0 (param), which holds all of them, and no "
+        "rank 0: %3 update updates one shard of %b0 (param), which holds all of them, and no "
         "all_gather after it brings the others\n");
 }
 
 TEST_CASE("a piece is ordered like the whole that its group shares", "[core][ir]") {
   WholeParameters broken;
-  broken.gather = "  %3 all_gather dp stream=gather args=%b5,%b0\n";
-  CHECK_THAT(broken.faults(), ContainsSubstring("%3 all_gather dp writes %b0 (param) [0, 16) and "
-                                                "does not wait for %2 update"));
+  broken.gather = "  %4 all_gather dp stream=gather args=%b5,%b0\n";
+  CHECK_THAT(broken.faults(), ContainsSubstring("%4 all_gather dp writes %b0 (param) [0, 16) and "
+                                                "does not wait for %3 update"));
 }
 
 TEST_CASE("a piece that some rank would find outside its parent is refused", "[core][ir]") {

@@ -212,14 +212,14 @@ TEST_CASE("verify follows an unsharded unit parameter by parameter", "[core][ir]
 mesh
 parameter a shape=4 init=zeros scale=0
 parameter b shape=4 init=zeros scale=0
-function grad
+function grad own
   formal x write 16
   fill float32 n=4 value=1 -> y=x
   gelu_forward float32 n=4 x=x -> y=x
-function fill
+function fill own
   formal x write 16
   fill float32 n=4 value=1 -> y=x
-function update
+function update own
   formal g read 32
   formal w read_write 32
   formal m read_write 32

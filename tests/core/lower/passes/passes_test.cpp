@@ -1,4 +1,4 @@
-// Every pass by itself: text in, the pass, text out. The cases are in the *.txt files beside this
+// Tests every pass alone: text in, the pass, text out. The cases are in the *.txt files beside this
 // one; a case reads
 //
 //   == what the pass does to it
@@ -78,7 +78,7 @@ void write(const fs::path& path, const std::vector<Case>& cases) {
   }
 }
 
-/// Of a program's text the lines asked for, and the roles that they belong to.
+/// The lines of a program's text that are asked for, and those of the roles to which they belong.
 std::string chosen(const std::string& text, const std::string& lines) {
   if (lines == "all" || !text.starts_with("lockstep_program")) return text;
   std::istringstream in(text);

@@ -1,4 +1,5 @@
-// What a reader of other people's files must survive: every error has its place, nothing crashes.
+// Tests what a reader of other people's files must survive: every error names its place, and
+// nothing crashes.
 #include <random>
 #include <string>
 #include <vector>

@@ -24,8 +24,8 @@ const TraceOp& op_of(const Trace& t, const Span& s) {
 }
 std::string name_of(const Trace& t, const Span& s) { return t.names[op_of(t, s).name]; }
 
-/// What a test says of a span: "3 stream 7 forward gemm_forward 200 200 300", step first, then
-/// begin, active, end.
+/// A span as tests write it: step, stream, kind, name, begin, active and end, for example "3 stream
+/// 7 forward gemm_forward 200 200 300".
 std::string text_of(const Trace& t, const Span& s) {
   const auto us = [](SimTime time) {
     std::string text = std::to_string(static_cast<double>(time.count()) / 1e6);
@@ -60,7 +60,7 @@ ImportedTrace import_text(const std::string& text) {
 /// The bare list of `events`, as PyTorch's own exporter writes it.
 ImportedTrace import_events(const std::string& events) { return import_text("[" + events + "]"); }
 
-/// What every Trace promises: order, and nothing at one time twice on a stream.
+/// Checks what every Trace promises: spans are sorted, and those of a stream do not overlap.
 void check_promises(const Trace& t) {
   for (std::size_t i = 1; i < t.spans.size(); ++i) {
     const Span &a = t.spans[i - 1], &b = t.spans[i];
@@ -262,7 +262,7 @@ TEST_CASE("however events overlap, all are kept, disjoint on their lanes",
   }
 }
 
-/// Two files of two all-reduces each; `second` is the kind of rank 1's second.
+/// Two files of two collectives each: all-reduces, except that rank 1's second is of kind `second`.
 std::vector<std::string> without_numbers(const TemporaryFolder& folder, const std::string& second) {
   std::vector<std::string> files;
   for (const int rank : {0, 1}) {

@@ -67,7 +67,7 @@ TEST_CASE("rows stand worst first, and a row of a kind points at its first span"
   for (std::size_t i = 1; i < kinds.size(); ++i) {
     CHECK(std::abs(kinds[i - 1].a - kinds[i - 1].b) >= std::abs(kinds[i].a - kinds[i].b));
   }
-  // Ranks share a device: what the straggler loses others may gain, but not all of it.
+  // Ranks share a device, so that others may gain some, but not all, of what the straggler loses.
   const auto backward = std::find_if(kinds.begin(), kinds.end(),
                                      [](const DifferenceRow& r) { return r.name == "backward"; });
   REQUIRE(backward != kinds.end());

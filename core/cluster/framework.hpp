@@ -1,0 +1,75 @@
+// FrameworkSpec: how the software of a run writes its kernels, where that decides what they cost.
+// The simulator alone reads it: programs compute the same, and real backends have their own
+// kernels.
+#pragma once
+
+#include <string>
+
+#include "core/base/units.hpp"
+
+namespace lockstep {
+
+/// Which kernels attention is. Profile: what the card's profile measured (its efficiency curves).
+enum class AttentionKernel {
+  Profile,
+  Unfused,  // two batched products with the scores [batch, heads, seq, seq] stored between them
+  Flash1,   // Dao et al. 2022
+  Triton,   // FlashAttention in Triton, of 2022
+  Flash2,   // Dao 2023
+  Flash3,   // Shah et al. 2024; before Hopper, FlashAttention 2
+  Cudnn,    // cuDNN 9; before Hopper, FlashAttention 2
+};
+
+/// Products of linear layers in 8 bits, and how their scales are found (Transformer Engine).
+enum class Fp8Recipe {
+  None,
+  Delayed,  // from the largest values of earlier steps
+  Current,  // from the tensor itself: read once more
+  Block,    // likewise, of blocks of 128 values
+};
+
+/// Every default is that of this project's own kernels. docs/cost-model.md has the bytes behind
+/// each key.
+struct FrameworkSpec {
+  std::string preset = "lockstep";
+  AttentionKernel attention = AttentionKernel::Profile;
+  bool fused_softmax = true;       // of unfused attention: scale, mask and softmax are one kernel
+  bool attention_dropout = false;  // of the probabilities; of unfused attention its mask is stored
+
+  bool fused_residual = true;    // bias and residual ride in the product; false: a kernel of their
+                                 // own, with dropout and its mask
+  bool fused_norm = true;        // false: a root mean square norm is seven kernels, in float32
+  bool fused_activation = true;  // false: bias, and both halves of SwiGLU, in kernels of their own
+  int float32_logits = 0;        // copies of the logits in float32 that live until backward
+  bool fused_gradient_accumulation = true;  // false: products write gradients that are then added
+  bool fused_optimizer = true;              // false: an elementwise kernel for every operation
+  Fp8Recipe fp8 = Fp8Recipe::None;
+  // Libraries in the first year of a card: on this compute capability and later ones, products
+  // reach only this part of what the profile says.
+  double new_capability = 100;
+  double new_matmul_rate = 1;
+
+  Seconds host_kernel;  // the host launches no kernel sooner than this after the one before
+  Seconds layer;        // of a transformer block's forward or backward pass, beside its kernels
+  Seconds step;         // of a step, where clipping reads the norm and the device waits
+
+  // What training and parallelism take where a scenario names a framework and not the key.
+  bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param
+  bool overlap_grad_reduce = true;
+  bool overlap_param_gather = false;
+  bool waits_for_messages = false;  // pipeline_parallel_p2p of 1F1B: "fused", not "async"
+
+  /// Of products: new_matmul_rate where the card is new, else 1.
+  double matmul_rate(double capability) const {
+    return capability >= new_capability ? new_matmul_rate : 1.0;
+  }
+  bool stores_scores() const { return attention == AttentionKernel::Unfused; }
+  /// Of every score that backward needs, in elements of `size` bytes: the softmax, and with dropout
+  /// its mask (a byte) and its result (Korthikanti et al. 2022, 5 a s² b bytes).
+  int bytes_of_score(int size) const {
+    return !stores_scores() ? 0 : attention_dropout ? 2 * size + 1 : size;
+  }
+  bool operator==(const FrameworkSpec&) const = default;
+};
+
+}  // namespace lockstep

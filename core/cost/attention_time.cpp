@@ -1,0 +1,113 @@
+#include "core/cost/attention_time.hpp"
+
+#include <algorithm>
+
+#include "core/cost/kernel_time.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Shape {
+  double batch, queries, keys, heads, head_dim, size;
+  double scores() const { return batch * heads * queries * keys; }
+};
+
+Shape shape_of(const Kernel& kernel) {
+  const auto dim = [&](std::size_t i) { return static_cast<double>(kernel.dims[i]); };
+  const double parts = std::max(1.0, dim(5));
+  return {dim(0), dim(1), dim(1) * parts,
+          dim(2), dim(4), static_cast<double>(size_of(kernel.dtype))};
+}
+
+double up_to_multiple(double value, double of) {
+  const auto units = static_cast<std::int64_t>((value + of - 1) / of);
+  return static_cast<double>(units) * of;
+}
+
+/// A batched product of unfused attention, all scores. Heads are padded to the 32 elements that a
+/// tile takes at a time; those that are no multiple of 8 (16 bytes) do not get matrix units:
+/// batched products of cuBLAS 11 then run at the rate of float32. (BLOOM's tuning: heads of 108 and
+/// 144.)
+double product_seconds(const Shape& shape, const DeviceSpec& device, DType dtype) {
+  constexpr double kBatchedPart = 0.6;  // of the peak, assumed: 128 × 128 tiles, short sums
+  const bool aligned = static_cast<std::int64_t>(shape.head_dim) % 8 == 0;
+  const double flops = 2 * shape.scores() * up_to_multiple(shape.head_dim, 32);
+  const double compute = flops / (peak_rate(device, aligned ? dtype : DType::F32).v * kBatchedPart);
+  const double moved = shape.scores() * shape.size / copy_rate(device).v;
+  return std::max(compute, moved);
+}
+
+/// Bytes per score that the kernels between the products move. Fused softmax (Megatron-LM's
+/// scaled_upper_triang_masked_softmax): read and write; backward two reads and a write. Without it:
+/// the mask, too, reads and writes, and a byte of its own. Dropout: read, write and a byte of mask
+/// each way.
+double bytes_between(const FrameworkSpec& framework, double size, bool backward) {
+  double bytes = (backward ? 3 : 2) * size;
+  if (!framework.fused_softmax) bytes += 2 * size + 1;
+  if (framework.attention_dropout) bytes += 2 * size + 1;
+  return bytes;
+}
+
+Seconds unfused_time(const Kernel& kernel, const Shape& shape, const DeviceSpec& device,
+                     const FrameworkSpec& framework, bool backward) {
+  const double products = (backward ? 4 : 2) * product_seconds(shape, device, kernel.dtype);
+  const double between =
+      shape.scores() * bytes_between(framework, shape.size, backward) / copy_rate(device).v;
+  return {products + between};
+}
+
+/// The next head that kernels are compiled for.
+double compiled_head(double head_dim) {
+  for (const double compiled : {32.0, 64.0, 96.0, 128.0, 160.0, 192.0, 224.0}) {
+    if (head_dim <= compiled) return compiled;
+  }
+  return std::max(256.0, head_dim);
+}
+
+}  // namespace
+
+double flash_fraction(AttentionKernel implementation, double compute_capability, bool backward) {
+  const bool hopper = compute_capability >= 9;
+  switch (implementation) {
+    case AttentionKernel::Flash1:
+      return hopper ? (backward ? 0.18 : 0.23) : (backward ? 0.3 : 0.4);
+    case AttentionKernel::Triton:
+      return hopper ? (backward ? 0.2 : 0.22) : (backward ? 0.33 : 0.35);
+    case AttentionKernel::Flash3:
+      if (hopper) return backward ? 0.55 : 0.65;
+      break;
+    case AttentionKernel::Cudnn:
+      if (hopper) return backward ? 0.53 : 0.56;
+      break;
+    default:
+      break;
+  }
+  return hopper ? (backward ? 0.33 : 0.37) : (backward ? 0.6 : 0.68);  // FlashAttention 2
+}
+
+Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
+                       const FrameworkSpec& framework) {
+  const Shape shape = shape_of(kernel);
+  const bool backward = kernel.kind == KernelKind::AttentionBackward;
+  const Work w = work(kernel);
+  const Seconds moved{static_cast<double>(w.bytes.v) / copy_rate(device).v};
+  const double peak = peak_rate(device, kernel.dtype).v;
+  if (framework.attention == AttentionKernel::Unfused) {
+    return unfused_time(kernel, shape, device, framework, backward);
+  }
+  if (!(peak > 0)) return moved;
+  // Shah et al. 2024, causal forward on an H100: 315 TFLOP/s at 512 keys, 539 at 16 Ki.
+  constexpr double kHalfSpeedKeys = 300;
+  const double head = compiled_head(shape.head_dim);
+  const double short_head = head < 96 ? 0.85 : 1.0;  // Dao 2023, heads of 64 beside 128
+  // flash-attn, csrc: with dropout the tiles of wide heads are halved, and random numbers are
+  // drawn; fitted to vocabpp.
+  constexpr double kDropoutPart = 0.65;
+  const double fraction = (framework.attention_dropout ? kDropoutPart : 1.0) *
+                          flash_fraction(framework.attention, device.compute_capability, backward) *
+                          short_head * (shape.head_dim / head) *
+                          (shape.keys / (shape.keys + kHalfSpeedKeys));
+  return std::max(moved, Seconds{w.flops.v / (peak * fraction)});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,181 @@
+#include "core/cost/kernel_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/cost/attention_time.hpp"
+#include "core/cost/product_time.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Linear in log(ideal) between the measured points, the nearest point outside them.
+double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
+  if (points.empty()) return 1.0;
+  if (ideal <= points.front().ideal) return points.front().efficiency;
+  if (ideal >= points.back().ideal) return points.back().efficiency;
+  const auto above =
+      std::upper_bound(points.begin(), points.end(), ideal,
+                       [](Seconds t, const EfficiencyPoint& p) { return t < p.ideal; });
+  const EfficiencyPoint& hi = *above;
+  const EfficiencyPoint& lo = *(above - 1);
+  const double x = std::log(ideal.v / lo.ideal.v) / std::log(hi.ideal.v / lo.ideal.v);
+  return lo.efficiency + x * (hi.efficiency - lo.efficiency);
+}
+
+const EfficiencyCurve* curve_of(const DeviceSpec& device, std::string_view name) {
+  for (const EfficiencyCurve& curve : device.efficiency) {
+    if (curve.kernel == name) return &curve;
+  }
+  return nullptr;
+}
+
+/// By the kernel's own curve; else by that of the kernel which its row says it goes as well as, at
+/// the same ideal time; else by "*"; else full.
+double efficiency(const DeviceSpec& device, const KernelRow& row, Seconds ideal) {
+  const EfficiencyCurve* curve = curve_of(device, row.name);
+  if (curve == nullptr && !row.efficiency_as.empty()) curve = curve_of(device, row.efficiency_as);
+  if (curve == nullptr) curve = curve_of(device, "*");
+  return curve == nullptr ? 1.0 : interpolate(curve->points, ideal);
+}
+
+Seconds roofline(const Kernel& kernel, const DeviceSpec& device) {
+  const Work w = work(kernel);
+  const FlopsPerSecond peak = peak_rate(device, kernel.dtype);
+  const Seconds compute = peak.v > 0 ? w.flops / peak : Seconds{};
+  const Seconds memory =
+      device.memory_bandwidth.v > 0 ? w.bytes / device.memory_bandwidth : Seconds{};
+  const Seconds ideal = std::max(compute, memory);
+  return Seconds{ideal.v / efficiency(device, info(kernel.kind), ideal)};
+}
+
+/// Elements of the main tensor of an elementwise kernel.
+double elements(const Kernel& kernel) { return static_cast<double>(output_elements(kernel, 0)); }
+
+/// Bytes that kernels of `framework` move where those here do not: one way to write every term of
+/// docs/cost-model.md, "What is not fused".
+double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
+  const auto size = static_cast<double>(size_of(kernel.dtype));
+  const auto has = [](const std::vector<Operand>& operands, std::size_t i) {
+    return i < operands.size() && operands[i].present();
+  };
+  switch (kernel.kind) {
+    case KernelKind::Gemm: {
+      const bool weight_gradient = kernel.dims[3] == 1 && kernel.dims[4] == 0;
+      if (weight_gradient && !f.fused_gradient_accumulation) {
+        const auto gradient = static_cast<double>(size_of(kernel.out[0].dtype));
+        return elements(kernel) * (2 * size + 2 * gradient);
+      }
+      const bool residual = has(kernel.in, 3);  // a kernel of its own: product and residual, sum
+      return residual && !f.fused_residual ? elements(kernel) * (3 * size + 1) : 0;
+    }
+    case KernelKind::Add:
+      return f.fused_residual ? 0 : elements(kernel);
+    case KernelKind::LayerNormBackwardInput:
+      // Dropout of the branch whose gradient this is, backward.
+      return has(kernel.in, 4) && !f.fused_residual ? elements(kernel) * (2 * size + 1) : 0;
+    case KernelKind::RmsNormForward:
+      return f.fused_norm ? 0 : elements(kernel) * (36 - 2 * size);
+    case KernelKind::RmsNormBackwardInput:
+      return f.fused_norm ? 0 : elements(kernel) * (72 - 3 * size);
+    case KernelKind::GeluForward:
+    case KernelKind::SwigluForward:
+      return f.fused_activation ? 0 : elements(kernel) * 2 * size;
+    case KernelKind::GeluBackward:
+    case KernelKind::SwigluBackward:
+      return f.fused_activation ? 0 : elements(kernel) * 2 * size;
+    case KernelKind::CrossEntropy:
+      // float32 copy (2 + 4), log of softmax (8), its gradient (4 + 12), back (4 + 2).
+      return f.float32_logits > 0 ? elements(kernel) * (34 + size - 2 * size) : 0;
+    case KernelKind::CrossEntropyStats:
+      // float32 copy (2 + 4), largest (4), difference (8), exponential (8), sum (4).
+      return f.float32_logits > 0
+                 ? static_cast<double>(kernel.dims[0] * kernel.dims[1]) * (28 - size + size)
+                 : 0;
+    case KernelKind::CrossEntropyParallel:
+      // quotient (8), gradient (8), back (4 + 2).
+      return f.float32_logits > 0 ? elements(kernel) * (22 - 2 * size) : 0;
+    case KernelKind::AdamW:
+      // Two moments, root, quotient and update, each an operation that reads and writes float32.
+      return f.fused_optimizer ? 0 : static_cast<double>(kernel.dims[0]) * 32;
+    default:
+      return 0;
+  }
+}
+
+bool is_attention(const Kernel& kernel) {
+  return kernel.kind == KernelKind::AttentionForward ||
+         kernel.kind == KernelKind::AttentionBackward;
+}
+
+Seconds waits(const Kernel& kernel, const FrameworkSpec& framework) {
+  if (is_attention(kernel)) return framework.layer;  // a block's passes have one each
+  if (kernel.kind == KernelKind::ClipCoefficient) return framework.step;  // one in a step
+  return {};
+}
+
+Seconds body_time(const Kernel& kernel, const DeviceSpec& device, const FrameworkSpec& framework) {
+  if (is_attention(kernel) && framework.attention != AttentionKernel::Profile) {
+    return attention_time(kernel, device, framework);
+  }
+  if (kernel.kind == KernelKind::Gemm) {
+    if (const auto time = product_time(kernel, device, framework)) return *time;
+    const double rate = framework.matmul_rate(device.compute_capability);
+    return Seconds{roofline(kernel, device).v / rate};
+  }
+  return roofline(kernel, device);
+}
+
+}  // namespace
+
+FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype) {
+  const PeakRate* next_wider = nullptr;
+  const PeakRate* widest = nullptr;
+  for (const PeakRate& peak : device.peaks) {
+    if (peak.dtype == dtype) return peak.rate;
+    if (size_of(peak.dtype) > size_of(dtype) &&
+        (next_wider == nullptr || size_of(peak.dtype) < size_of(next_wider->dtype))) {
+      next_wider = &peak;
+    }
+    if (widest == nullptr || size_of(peak.dtype) > size_of(widest->dtype)) widest = &peak;
+  }
+  if (next_wider != nullptr) return next_wider->rate;
+  if (widest == nullptr) return {};
+  return {widest->rate.v * static_cast<double>(size_of(widest->dtype)) /
+          static_cast<double>(size_of(dtype))};
+}
+
+BytesPerSecond copy_rate(const DeviceSpec& device) {
+  const EfficiencyCurve* curve = curve_of(device, "*");
+  const bool none = curve == nullptr || curve->points.empty();
+  return {device.memory_bandwidth.v * (none ? 1.0 : curve->points.back().efficiency)};
+}
+
+Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device,
+                    const FrameworkSpec& framework) {
+  if (kernel.kind == KernelKind::Delay) return {kernel.scalars[0]};
+  const double besides = bytes_besides(kernel, framework);
+  const Seconds extra{besides > 0 ? besides / copy_rate(device).v : 0};
+  return device.launch_overhead + body_time(kernel, device, framework) + extra +
+         waits(kernel, framework);
+}
+
+Seconds function_time(const Function& function, const DeviceSpec& device,
+                      const FrameworkSpec& framework) {
+  FrameworkSpec ways = framework;
+  if (function.name.starts_with("head.")) ways.fp8 = Fp8Recipe::None;  // the output layer is not
+  Seconds total;
+  for (const Kernel& kernel : function.kernels) total += kernel_time(kernel, device, ways);
+  const auto kernels = static_cast<double>(function.kernels.size());
+  return std::max(total, Seconds{kernels * framework.host_kernel.v});
+}
+
+DeviceSpec host_of(const DeviceSpec& device) {
+  if (!(device.host_memory_bandwidth.v > 0)) return device;
+  DeviceSpec host;
+  host.name = device.name + "'s host";
+  host.memory_bandwidth = device.host_memory_bandwidth;
+  return host;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+#include "core/cost/product_time.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/cost/kernel_time.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A block of the result that one unit computes, and the part of the unit's peak that it reaches:
+/// smaller tiles load more operands per product.
+struct Tile {
+  double rows, columns, rate;
+};
+constexpr std::array<Tile, 5> kTiles = {
+    {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {128, 64, 0.8}, {64, 64, 0.62}}};
+/// What a tile of 256 × 128 takes beside its products: the first operands come from memory, the
+/// result goes there. It is as long on a faster card, where it weighs more.
+constexpr double kTileSeconds = 6e-6;
+
+double ceiling(double value) {
+  const auto whole = static_cast<std::int64_t>(value);
+  return static_cast<double>(whole) < value ? static_cast<double>(whole + 1)
+                                            : static_cast<double>(whole);
+}
+
+/// Dimensions along which operands are contiguous: 16 bytes are loaded at a time where they are
+/// multiples of 8, else 4 or 2 (NVIDIA, Matrix Multiplication Background User's Guide). That 8 does
+/// not divide GPT-2's vocabulary costs nanoGPT's 124M a fifth of the step, its author found.
+double alignment_rate(const Kernel& kernel) {
+  const std::int64_t m = kernel.dims[0], n = kernel.dims[1], k = kernel.dims[2];
+  const std::int64_t a = kernel.dims[3] != 0 ? m : k, b = kernel.dims[4] != 0 ? k : n;
+  std::int64_t worst = 8;
+  for (const std::int64_t contiguous : {a, b, n}) {
+    std::int64_t aligned = 8;
+    while (contiguous % aligned != 0) aligned /= 2;
+    worst = std::min(worst, aligned);
+  }
+  return worst == 8 ? 1.0 : worst == 4 ? 0.75 : worst == 2 ? 0.5 : 0.35;
+}
+
+/// Operands become 8 bits by kernels of their own: read in 16, written in 8 as they lie and
+/// transposed for backward; a scale of the tensor itself needs its largest value first.
+double quantization_bytes(const Kernel& kernel, Fp8Recipe recipe) {
+  const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
+             k = static_cast<double>(kernel.dims[2]);
+  const bool weights = kernel.dims[3] == 0;  // not of their gradient
+  // Weights are cast once a step, what a product makes anew once for the two that read it.
+  const double elements = weights ? m * k : 0.5 * (m * k + k * n);
+  return elements * (recipe == Fp8Recipe::Delayed ? 4 : 6);
+}
+
+}  // namespace
+
+std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& device,
+                                    const FrameworkSpec& framework) {
+  if (device.compute_units == 0 || size_of(kernel.dtype) != 2) return std::nullopt;
+  const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
+             k = static_cast<double>(kernel.dims[2]);
+  const double units = device.compute_units;
+  // fp8: stas00/ml-engineering, achievable matmul FLOPS on H100: 1402.6 of 1979 TFLOP/s, where
+  // bfloat16 reaches 794.5 of 989.
+  constexpr double kFp8Part = 0.88;
+  const bool fp8 = framework.fp8 != Fp8Recipe::None && device.fp8_rate.v > 0;
+  const double peak = fp8 ? device.fp8_rate.v * kFp8Part : peak_rate(device, kernel.dtype).v;
+  const double unit_rate = peak / units * device.matmul_efficiency *
+                           framework.matmul_rate(device.compute_capability) *
+                           alignment_rate(kernel);
+  double best = 0;
+  for (const Tile& tile : kTiles) {
+    const double tiles = ceiling(m / tile.rows) * ceiling(n / tile.columns);
+    for (double parts = 1; parts <= 8; parts *= 2) {  // of the sum
+      const double waves = ceiling(tiles * parts / units);
+      const double area = tile.rows * tile.columns;
+      const double products = 2 * area * k / parts / (unit_rate * tile.rate);
+      double time = waves * (products + kTileSeconds * area / (256 * 128));
+      if (parts > 1) time += m * n * 4 * (parts + 1) / copy_rate(device).v;
+      if (best == 0 || time < best) best = time;
+    }
+  }
+  const double moved = static_cast<double>(work(kernel).bytes.v) / copy_rate(device).v;
+  const double cast = fp8 ? quantization_bytes(kernel, framework.fp8) / copy_rate(device).v : 0;
+  return Seconds{std::max(best, moved) + cast};
+}
+
+}  // namespace lockstep

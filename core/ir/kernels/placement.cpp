@@ -1,0 +1,65 @@
+#include "core/ir/kernels/placement.hpp"
+
+namespace lockstep {
+
+std::string_view to_string(Along along) {
+  constexpr std::array<std::string_view, 11> kNames = {"not written",
+                                                       "zeros",
+                                                       "the same",
+                                                       "rows of other samples",
+                                                       "rows of other tokens",
+                                                       "a part of the columns",
+                                                       "rows of its experts",
+                                                       "a shard",
+                                                       "up to date in the rank's own piece alone",
+                                                       "a term of a sum",
+                                                       "each rank's own"};
+  return kNames[static_cast<std::size_t>(along)];
+}
+
+namespace placing {
+
+Along product(Along x, Along w) {
+  if (w == Along::Same) {
+    return has_values(x) && x != Along::Split ? x : x == Along::Partial ? x : Along::Nothing;
+  }
+  if (w != Along::Split) return Along::Nothing;
+  return x == Along::Same ? Along::Split : x == Along::Split ? Along::Partial : Along::Nothing;
+}
+
+Along weight_gradient(Along dy, Along x) {
+  if (is_rows(dy)) return dy == x ? Along::Partial : Along::Nothing;
+  if (dy == Along::Same) return x == Along::Same || x == Along::Split ? x : Along::Nothing;
+  return (dy == Along::Split || dy == Along::Partial) && x == Along::Same ? dy : Along::Nothing;
+}
+
+Along sum_over_rows(Along x) { return is_rows(x) ? Along::Partial : x; }
+
+bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along> made) {
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (i >= kernel.out.size() || !kernel.out[i].present()) continue;
+    if (made[i] == Along::Nothing) return false;
+    Along& out = operands.out[i];
+    if (kernel.accumulate && output_is_read(kernel, i) && out != Along::Zero && out != made[i]) {
+      return false;
+    }
+    out = made[i];
+  }
+  return true;
+}
+
+}  // namespace placing
+
+bool place(const Kernel& kernel, AxisOperands& operands) {
+  if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::CombineBackward) {
+    return place_experts(kernel, operands);
+  }
+  if (kernel.kind >= KernelKind::Conv2dForward && kernel.kind <= KernelKind::AveragePoolBackward) {
+    return place_vision(kernel, operands);
+  }
+  return kernel.kind >= KernelKind::Fill && kernel.kind <= KernelKind::Sgd
+             ? place_update(kernel, operands)
+             : place_dense(kernel, operands);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// Placements through mixtures of experts.
+#include "core/ir/kernels/placement.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace placing;
+
+bool grouped_gemm(const Kernel& k, AxisOperands& o) {
+  const auto& [a, b, bias, rest1, rest2, rest3, rest4, rest5] = o.in;
+  const Along weights = a == Along::Experts ? Along::Split : Along::Same;
+  if (a == Along::Split || (!has_values(a) && a != Along::Experts)) return false;
+  return b == weights && fits(bias, weights) && results(k, o, {{a}});
+}
+
+bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
+  const Along dy = o.in[0];
+  if (dy == Along::Split || (!has_values(dy) && dy != Along::Experts) || o.in[1] != dy)
+    return false;
+  const Along dw = dy == Along::Experts ? Along::Split : sum_over_rows(dy);
+  return results(k, o, {{dw, dw}});
+}
+
+/// Indices are into the rank's own rows.
+constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; }
+
+bool route_forward(const Kernel& k, AxisOperands& o) {
+  const Along logits = o.in[0];
+  if (logits == Along::Split || !has_values(logits)) return false;
+  return results(k, o, {{logits, logits, indices(logits), indices(logits)}});
+}
+/// The ranks' parts of a sequence are balanced together, by route_balance.
+bool route_backward(const Kernel& k, AxisOperands& o) {
+  const Along probs = o.in[1];
+  if (probs == Along::Tokens && k.scalars[0] != 0) return false;
+  return has_values(probs) && o.in[0] == probs && o.in[2] == indices(probs) &&
+         results(k, o, {{probs}});
+}
+bool route_load(const Kernel& k, AxisOperands& o) {
+  const Along slots = o.in[0];
+  if (slots != Along::Same && slots != Along::Own) return false;
+  return results(k, o, {{slots == Along::Own ? Along::Partial : slots}});
+}
+/// Of a microbatch's tokens all are counted, of other ranks' samples none.
+bool route_balance(const Kernel& k, AxisOperands& o) {
+  const Along probs = o.in[1];
+  const Along load = probs == Along::Samples ? Along::Partial : Along::Same;
+  return has_values(probs) && probs != Along::Split && o.in[0] == probs && o.in[2] == load &&
+         results(k, o, {{probs}});
+}
+bool combine_forward(const Kernel& k, AxisOperands& o) {
+  const auto& [x, gates, slots, resid, rest1, rest2, rest3, rest4] = o.in;
+  return has_values(gates) && x == gates && slots == indices(gates) && fits(resid, gates) &&
+         results(k, o, {{gates}});
+}
+bool combine_backward(const Kernel& k, AxisOperands& o) {
+  const auto& [dy, x, gates, slots, rest1, rest2, rest3, rest4] = o.in;
+  return has_values(gates) && dy == gates && x == gates && slots == indices(gates) &&
+         results(k, o, {{gates, gates}});
+}
+
+}  // namespace
+
+bool place_experts(const Kernel& kernel, AxisOperands& operands) {
+  switch (kernel.kind) {
+    case KernelKind::GroupedGemm:
+      return grouped_gemm(kernel, operands);
+    case KernelKind::GroupedGemmWeight:
+      return grouped_gemm_weight(kernel, operands);
+    case KernelKind::RouteForward:
+      return route_forward(kernel, operands);
+    case KernelKind::RouteBackward:
+      return route_backward(kernel, operands);
+    case KernelKind::RouteLoad:
+      return route_load(kernel, operands);
+    case KernelKind::RouteBalance:
+      return route_balance(kernel, operands);
+    case KernelKind::CombineForward:
+      return combine_forward(kernel, operands);
+    case KernelKind::CombineBackward:
+      return combine_backward(kernel, operands);
+    default:
+      return false;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// Placements through what is done once per update: sums of losses, the norm, the optimizers.
+#include "core/ir/kernels/placement.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace placing;
+
+/// Squares of a shard are its own blocks, those of a part are terms of the sum over all parts.
+bool norm_squared(const Kernel& k, AxisOperands& o) {
+  const Along g = o.in[0];
+  if (g != Along::Flat && g != Along::Split && g != Along::Same) return false;
+  return results(k, o, {{g == Along::Split ? Along::Partial : g}});
+}
+
+/// The gradient, the weights and the optimizer's states are of the same part.
+bool update(const Kernel& k, AxisOperands& o) {
+  const Along w = o.out[0];
+  if (w != Along::Same && w != Along::Flat && w != Along::Split) return false;
+  for (std::size_t i = 1; i < k.out.size(); ++i) {
+    if (o.out[i] != w) return false;
+  }
+  return o.in[0] == w && fits(o.in[1], Along::Same);
+}
+
+}  // namespace
+
+bool place_update(const Kernel& kernel, AxisOperands& operands) {
+  switch (kernel.kind) {
+    case KernelKind::Fill: {
+      const Along made = kernel.scalars[0] == 0 ? Along::Zero : Along::Same;
+      return results(kernel, operands, {{made}});
+    }
+    case KernelKind::Sum: {
+      const Along x = operands.in[0];
+      return (has_values(x) || x == Along::Partial) &&
+             results(kernel, operands, {{sum_over_rows(x)}});
+    }
+    case KernelKind::NormSquared:
+      return norm_squared(kernel, operands);
+    case KernelKind::ClipCoefficient:
+      return operands.in[0] == Along::Same &&
+             results(kernel, operands, {{Along::Same, Along::Same}});
+    case KernelKind::AdamW:
+    case KernelKind::Sgd:
+      return update(kernel, operands);
+    default:
+      return false;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,201 @@
+#include "core/ir/verify/values.hpp"
+
+namespace lockstep::verification {
+
+/// Brings in messages that have been sent into the range; false: one has not.
+bool Values::receive(RoleRun& run, const Touch& touch) {
+  const auto root = static_cast<std::size_t>(touch.root.v);
+  std::vector<std::int32_t> waiting;
+  run.held[root].visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
+    if (c.meaning.what == Means::Message) waiting.push_back(c.meaning.id);
+  });
+  for (const std::int32_t which : waiting) {
+    const Receipt& receipt = receipts_[static_cast<std::size_t>(which)];
+    const auto& sent = messages_[receipt.channel];
+    if (sent.size() <= receipt.index) return false;
+    put(run, receipt.into, sent[receipt.index]);
+  }
+  return true;
+}
+
+bool Values::holds(RoleRun& run, const Touch& touch, std::vector<Held>& out) {
+  out.clear();
+  if (!receive(run, touch)) return false;
+  const auto& held = run.held[static_cast<std::size_t>(touch.root.v)];
+  std::int64_t at = 0;
+  held.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, Content c) {
+    c.origin -= touch.begin;
+    begin = std::max(begin, touch.begin) - touch.begin;
+    end = std::min(end, touch.end) - touch.begin;
+    if (begin > at) out.push_back({at, begin, {}});
+    out.push_back({begin, end, c});
+    at = end;
+  });
+  if (at < touch.end - touch.begin) out.push_back({at, touch.end - touch.begin, {}});
+  return true;
+}
+
+bool Values::holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& out) {
+  const Op& op = run.role.op(id);
+  const Touch touch = run.ranges.touch(op, arg);
+  if (!holds(run, touch, out)) return false;
+  const Buffer& buffer = run.role.buffer(run.role.args_of(op)[arg]);
+  if (!buffer.piece_of.valid()) return true;
+  std::optional<Content> whole = unite(out);
+  if (!whole) {
+    out.clear();
+    return true;
+  }
+  whole->pattern = piece_of_whole(whole->pattern, program_.group(buffer.piece_of));
+  out = {{0, buffer.bytes.v, *whole}};
+  if (whole->pattern == 0) out.clear();
+  return true;
+}
+
+/// One content for the whole range: a pattern of its parts where it has several.
+bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
+  const auto& map = run.held[static_cast<std::size_t>(touch.root.v)];
+  bool one = false, message = false;
+  map.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, const Content& c) {
+    one = begin <= touch.begin && touch.end <= end;
+    if (one) out = c;
+    message = message || c.meaning.what == Means::Message;
+  });
+  if (one && !message) {
+    out.origin -= touch.begin;
+    if (out.origin == 0 || patterns_.is_uniform(out.pattern)) return true;
+  }
+  std::vector<Held> parts;
+  if (!holds(run, touch, parts)) return false;
+  out = {};
+  Pattern pattern;
+  for (const Held& part : parts) {
+    const Content& c = part.content;
+    if (c.pattern == 0) continue;  // not written
+    if (c.meaning.what != Means::Zeros) {
+      const bool first = out.meaning.what == Means::Unknown;
+      if (first) {
+        out.meaning = c.meaning;
+        out.origin = c.origin;
+      } else if (out.meaning != c.meaning || out.origin != c.origin) {
+        out.meaning = {};
+        out.meaning.id = 1;  // of several kinds
+      }
+    }
+    for (const Pattern::Piece& piece : patterns_.at(c.pattern).pieces) {
+      const bool endless = piece.end == Patterns::kEndless;
+      const std::int64_t begin =
+          endless ? part.begin : std::max(part.begin, piece.begin + c.origin);
+      const std::int64_t end = endless ? part.end : std::min(part.end, piece.end + c.origin);
+      if (begin >= end) continue;
+      auto& pieces = pattern.pieces;
+      if (!pieces.empty() && pieces.back().end == begin && pieces.back().as == piece.as) {
+        pieces.back().end = end;
+      } else {
+        pieces.push_back({begin, end, piece.as});
+      }
+    }
+  }
+  if (out.meaning.what == Means::Unknown && out.meaning.id < 0 && !parts.empty()) {
+    out.meaning.what = Means::Zeros;
+  }
+  auto& pieces = pattern.pieces;
+  if (pieces.size() == 1 && pieces[0].begin == 0 && pieces[0].end == touch.end - touch.begin) {
+    pieces[0].end = Patterns::kEndless;
+  }
+  out.pattern = patterns_.intern(std::move(pattern));
+  return true;
+}
+
+/// What all parts hold, zeros aside; none: they differ.
+std::optional<Content> Values::unite(const std::vector<Held>& held) const {
+  std::optional<Content> all;
+  for (const Held& part : held) {
+    if (part.content.meaning.what == Means::Zeros) continue;
+    const Meaning& other = part.content.meaning;
+    const bool both = all && all->meaning.own && other.own;
+    const bool alike = all && (all->meaning.own || other.own) && all->meaning.what == other.what &&
+                       all->meaning.id == other.id;
+    if ((both || alike) && all->pattern == part.content.pattern) {
+      all->meaning.own = true;  // their user knows how they lie
+      continue;
+    }
+    if (all && !(part.content == *all)) return std::nullopt;
+    if (held.size() > 1 && !patterns_.is_uniform(part.content.pattern)) return std::nullopt;
+    all = part.content;
+  }
+  return all;
+}
+
+void Values::put(RoleRun& run, const Touch& touch, const std::vector<Held>& held) {
+  auto& map = run.held[static_cast<std::size_t>(touch.root.v)];
+  for (const Held& part : held) {
+    Content c = part.content;
+    c.origin += touch.begin;
+    map.assign(touch.begin + part.begin, touch.begin + part.end, c);
+  }
+}
+
+void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held) {
+  const Op& op = run.role.op(id);
+  const Touch touch = run.ranges.touch(op, arg);
+  const Buffer& buffer = run.role.buffer(run.role.args_of(op)[arg]);
+  if (!buffer.piece_of.valid()) return put(run, touch, held);
+  std::optional<Content> piece = unite(held);
+  if (piece) piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of));
+  if (!piece || piece->pattern == 0) piece.emplace();  // no whole that has such pieces
+  put(run, touch, {{0, touch.end - touch.begin, *piece}});
+}
+
+/// The pattern with `change` applied along the group's axes; 0 if it refuses any.
+template <class Change>
+PatternId Values::changed(PatternId pattern, const Group& group, Change&& change) {
+  Pattern result = patterns_.at(pattern);
+  for (const int axis : group.dims) {
+    const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
+    if (!spread && program_.mesh.dims[static_cast<std::size_t>(axis)].size > 1) return 0;
+  }
+  for (Pattern::Piece& piece : result.pieces) {
+    for (const int axis : axes_) {
+      if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
+      const std::optional<Along> along = change(piece.as.placement.along(axis));
+      if (!along) return 0;
+      piece.as.placement.set(axis, *along);
+    }
+  }
+  return patterns_.intern(std::move(result));
+}
+
+/// Zeros, as those that fill up a flat unit, fit what stands beside them: the pattern of what is
+/// not zero, if it is one and nothing in [0, bytes) is unwritten.
+PatternId Values::with_zeros_filled(PatternId pattern, std::int64_t bytes) {
+  if (axes_.empty() || patterns_.is_uniform(pattern)) return pattern;
+  std::optional<PlacedAs> one;
+  std::int64_t written = 0;
+  for (const Pattern::Piece& piece : patterns_.at(pattern).pieces) {
+    if (piece.begin != written) return pattern;
+    written = piece.end;
+    if (piece.as.placement.along(axes_[0]) == Along::Zero) continue;
+    if (one && *one != piece.as) return pattern;
+    one = piece.as;
+  }
+  return one && written >= bytes ? patterns_.uniform(*one) : pattern;
+}
+
+PatternId Values::piece_of_whole(PatternId whole, const Group& group) {
+  if (!patterns_.is_uniform(whole)) return 0;
+  return changed(whole, group, [](Along a) -> std::optional<Along> {
+    if (a == Along::Same || a == Along::Piece) return Along::Flat;
+    return std::nullopt;
+  });
+}
+
+PatternId Values::whole_of_piece(PatternId piece, const Group& group) {
+  if (!patterns_.is_uniform(piece)) return 0;
+  return changed(piece, group, [](Along a) -> std::optional<Along> {
+    if (a == Along::Flat) return Along::Piece;
+    return std::nullopt;
+  });
+}
+
+}  // namespace lockstep::verification

@@ -1,0 +1,349 @@
+#include <algorithm>
+#include <set>
+
+#include "core/ir/verify/values.hpp"
+
+namespace lockstep::verification {
+
+/// What a collective makes of one axis of its group; none: it would mean nothing. `flat`: of a
+/// unit.
+std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
+  const auto when = [](bool holds, Along after) {
+    return holds ? std::optional(after) : std::nullopt;
+  };
+  if (before == Along::Zero) return before;
+  switch (kind) {
+    case OpKind::AllReduce:
+      return when(before == Along::Partial, Along::Same);
+    case OpKind::ReduceScatter:
+      return when(before == Along::Partial, flat ? Along::Flat : Along::Tokens);
+    case OpKind::AllGather:
+      return when(flat ? before == Along::Flat
+                       : is_rows(before) || before == Along::Own || before == Along::Split ||
+                             before == Along::Flat,
+                  Along::Same);
+    case OpKind::AllToAll:
+      switch (before) {  // tokens of a sequence for heads; samples for experts
+        case Along::Tokens:
+          return Along::Split;
+        case Along::Split:
+          return Along::Tokens;
+        case Along::Samples:
+          return Along::Experts;
+        default:
+          return when(before == Along::Experts, Along::Samples);
+      }
+    default:  // broadcast
+      return when(before == Along::Same, before);
+  }
+}
+
+bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
+  const Op& op = run.role.op(id);
+  const Means what = held.content.meaning.what;
+  const bool own_gradient =
+      held.content.meaning.own &&
+      run.role.buffer(run.role.root(run.role.args_of(op)[0])).kind == BufferKind::Grad;
+  const bool flat = own_gradient || what == Means::Gradient || what == Means::Weights ||
+                    what == Means::Moment1 || what == Means::Moment2;
+  if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
+  const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
+  const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
+  const auto [known, fresh] = moved_.try_emplace(
+      {held.content.pattern, op.kind, op.target, dtype, flat, what == Means::Zeros}, 0);
+  if (!fresh) {
+    held.content.pattern = known->second;
+    return true;
+  }
+  Pattern after = patterns_.at(held.content.pattern);
+  for (Pattern::Piece& piece : after.pieces) {
+    if (adds && what != Means::Zeros && piece.as.dtype != dtype) {
+      return fault(run, id,
+                   "adds up " + text(held.content.meaning) + " as " +
+                       std::string(to_string(dtype)) + ", but it holds " +
+                       std::string(to_string(piece.as.dtype)));
+    }
+    for (const int axis : axes_) {
+      if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
+      const Along before = piece.as.placement.along(axis);
+      const std::optional<Along> along = along_after(op.kind, before, flat);
+      if (!along) {
+        return fault(run, id,
+                     text(held.content.meaning) + " is " + std::string(to_string(before)) +
+                         " along " + program_.mesh.dims[static_cast<std::size_t>(axis)].name +
+                         ", which " + std::string(to_string(op.kind)) + " does not take");
+      }
+      piece.as.placement.set(axis, *along);
+    }
+  }
+  held.content.pattern = known->second = patterns_.intern(std::move(after));
+  return true;
+}
+
+/// The layer's own communications: which tensor becomes which, as its functions say.
+bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
+  const Op& op = run.role.op(id);
+  const auto args = run.role.args_of(op);
+  if (meaning.microbatch >= 0 && op.microbatch >= 0 && meaning.microbatch != op.microbatch) {
+    return fault(run, id, "communicates " + text(meaning));
+  }
+  const std::int32_t label = run.role.buffer(args.back()).name;
+  const std::int32_t made = label < 0 ? -1 : labels_[static_cast<std::size_t>(label)];
+  if (meaning.own || op.layer < 0) {
+    if (args.size() > 1 && made >= 0) meaning.id = made;
+    return true;
+  }
+  for (const NamedExchange& e : run.exchanges[static_cast<std::size_t>(op.layer)]) {
+    if (e.kind != op.kind || (e.in.name != e.out.name && e.out.name != made)) continue;
+    if (expected(e.in, op.layer, op.microbatch) != meaning) continue;
+    if (e.in.name != e.out.name) meaning = expected(e.out, op.layer, op.microbatch);
+    return true;
+  }
+  return fault(run, id,
+               text(meaning) + " is not what layer " + number(op.layer) + " exchanges in this way");
+}
+
+bool Values::collective(RoleRun& run, OpId id) {
+  const Op& op = run.role.op(id);
+  const Group& group = program_.group(op.group());
+  std::vector<Held> held;
+  if (!holds(run, id, 0, held)) return false;
+  if (held.empty()) return fault(run, id, "communicates what nothing has written");
+  if (!meet(run, id, group, held)) return false;
+  if (failed_) return true;
+  const auto args = run.role.args_of(op);
+  const bool in_place = args.size() == 1;
+  if (!in_place) {
+    const Touch from = run.ranges.touch(op, 0), to = run.ranges.touch(op, 1);
+    const auto own_piece = [&](BufferId id) {
+      const GroupId pieces = run.role.buffer(id).piece_of;
+      return pieces.valid() && program_.group(pieces).dims == group.dims;
+    };
+    const bool overlap = from.root == to.root && from.begin < to.end && to.begin < from.end;
+    if (overlap && !own_piece(args[0]) && !own_piece(args[1])) {
+      return fault(run, id,
+                   "writes what other members still read: only each member's own piece "
+                   "may lie in the whole");
+    }
+  }
+  if (!in_place) {
+    std::optional<Content> all = unite(held);
+    if (all) all->pattern = with_zeros_filled(all->pattern, held.back().end);
+    if (!all || !patterns_.is_uniform(all->pattern) || all->origin != 0) {
+      return fault(run, id,
+                   "communicates parts of several tensors, " + text(held.front().content.meaning) +
+                       " among them");
+    }
+    held = {{0, held.back().end, *all}};
+  }
+  for (Held& part : held) {
+    if (part.content.meaning.what == Means::Tensor && !exchange_name(run, id, part.content.meaning))
+      return true;
+    if (!move(run, id, group, part)) return true;
+    if (failed_) return true;
+  }
+  if (!in_place) {
+    const Buffer& out = run.role.buffer(run.role.args_of(op)[1]);
+    held[0].end = out.bytes.v;
+    const Content& c = held[0].content;
+    if (op.kind == OpKind::AllGather && c.meaning.what == Means::Weights) {
+      const auto unit = static_cast<std::size_t>(c.meaning.id);
+      Pattern whole = patterns_.at(whole_units_[unit]);
+      bool shard = false;
+      for (const int axis : axes_) {
+        const Along along = patterns_.at(c.pattern).pieces[0].as.placement.along(axis);
+        shard = shard || along == Along::Flat;
+      }
+      const DType type = patterns_.at(c.pattern).pieces[0].as.dtype;
+      for (Pattern::Piece& piece : whole.pieces) {
+        piece.as.dtype = type;
+        if (piece.end == Patterns::kEndless) continue;
+        piece.begin *= size_of(type);
+        piece.end *= size_of(type);
+      }
+      if (!shard) held[0].content.pattern = patterns_.intern(std::move(whole));
+    }
+  }
+  put(run, id, in_place ? 0 : 1, held);
+  return true;
+}
+
+/// Where members have other roles, all their parts must be there: ranks at other places along "pp"
+/// add terms of their own, the others hold the same.
+bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held) {
+  std::int8_t& others = run.meets_others[static_cast<std::size_t>(run.role.op(id).target)];
+  if (others == 0) return true;
+  const std::vector<Rank> ranks = members(program_.mesh, group, run.rank);
+  std::set<std::int32_t> roles;
+  for (const Rank r : ranks) roles.insert(program_.role_of_rank[static_cast<std::size_t>(r)].v);
+  others = roles.size() < 2 ? 0 : 1;
+  if (others == 0) return true;
+  const Op& op = run.role.op(id);
+  Meeting& meeting =
+      meetings_[{op.target, *std::min_element(ranks.begin(), ranks.end()), run.met[op.target]}];
+  const std::int32_t own = program_.role_of_rank[static_cast<std::size_t>(run.rank)].v;
+  if (meeting.by_role.emplace(own, held).second) {
+    const int pp = program_.mesh.index_of("pp");
+    const int coordinate = pp < 0 ? 0 : program_.mesh.coordinate(run.rank, pp);
+    meeting.by_coordinate.emplace(coordinate, held);
+  }
+  if (meeting.by_role.size() < roles.size()) return false;
+  ++run.met[op.target];
+  if (meeting.by_coordinate.size() > 1) {
+    if (op.kind != OpKind::AllReduce) {
+      fault(run, id, "meets other stages, which only a sum can");
+      return true;
+    }
+    join(run, id, meeting.by_coordinate, held);
+  }
+  return true;
+}
+
+bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
+                  std::vector<Held>& sum) {
+  std::set<std::int64_t> cuts;
+  for (const auto& [coordinate, held] : by_coordinate) {
+    for (const Held& part : held) cuts.insert({part.begin, part.end});
+  }
+  sum.clear();
+  for (auto begin = cuts.begin(); begin != cuts.end() && std::next(begin) != cuts.end(); ++begin) {
+    const std::int64_t end = *std::next(begin);
+    std::optional<Content> all;
+    for (const auto& [coordinate, held] : by_coordinate) {
+      for (const Held& part : held) {
+        if (part.begin > *begin || part.end < end) continue;
+        const Content& c = part.content;
+        if (all && c.meaning.what == Means::Zeros) continue;
+        if (!all || all->meaning.what == Means::Zeros) {
+          all = c;
+          continue;
+        }
+        Meaning a = all->meaning, b = c.meaning;
+        a.terms = b.terms = {};
+        a.own = b.own = false;
+        const bool terms =
+            a.what == Means::Gradient || a.what == Means::Loss || a.what == Means::Squares;
+        if (!terms || a != b || all->origin != c.origin || all->pattern != c.pattern) {
+          return fault(run, id,
+                       "adds " + text(c.meaning) + " of stage " + number(coordinate) + " to " +
+                           text(all->meaning));
+        }
+        all->meaning.terms = all->meaning.terms + c.meaning.terms;
+        all->meaning.own = all->meaning.own || c.meaning.own;
+      }
+    }
+    if (all) sum.push_back({*begin, end, *all});
+  }
+  return true;
+}
+
+bool Values::send(RoleRun& run, OpId id) {
+  const Op& op = run.role.op(id);
+  const int pp = program_.mesh.index_of("pp");
+  const Rank peer = program_.mesh.with_coordinate(run.rank, pp, op.peer());
+  const std::int32_t own = program_.role_of_rank[static_cast<std::size_t>(run.rank)].v;
+  const std::int32_t other = program_.role_of_rank[static_cast<std::size_t>(peer)].v;
+  if (op.kind == OpKind::Send) {
+    std::vector<Held> held;
+    if (!holds(run, id, 0, held)) return false;
+    for (const Held& part : held) {
+      const Microbatch mb = part.content.meaning.microbatch;
+      if (mb >= 0 && op.microbatch >= 0 && mb != op.microbatch) {
+        return fault(run, id, "sends " + text(part.content.meaning));
+      }
+    }
+    messages_[{own, other, direction(op)}].push_back(std::move(held));
+    return true;
+  }
+  const Touch touch = run.ranges.touch(op, 0);
+  if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
+    return fault(run, id, "receives into each rank's own piece of a buffer");
+  }
+  Content message;
+  message.meaning.what = Means::Message;
+  message.meaning.id = static_cast<std::int32_t>(receipts_.size());
+  receipts_.push_back({{other, own, direction(op)},
+                       static_cast<std::size_t>(run.received[channel_end(op)]++),
+                       touch});
+  put(run, touch, {{0, touch.end - touch.begin, message}});
+  return true;
+}
+
+/// How the host's data lie, by the program's samples and tables: other samples over some axes,
+/// other tokens of them where the order of tokens differs, ids that count from the rank's part of
+/// the vocabulary where they are shifted.
+PatternId Values::placed_data(const Op& op, DType dtype) {
+  const HostData data = op.host();
+  const auto in = [](const std::vector<int>& dims, int axis) {
+    return std::find(dims.begin(), dims.end(), axis) != dims.end();
+  };
+  const auto differs = [&](TableKind kind, int axis) {
+    const IndexTable* table = program_.input.table(kind);
+    return table != nullptr && in(table->dims, axis);
+  };
+  PlacedAs as{{}, dtype};
+  for (const int axis : axes_) {
+    Along along = Along::Same;
+    if (data <= HostData::Images) {
+      const bool ids = data != HostData::Images;
+      if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
+      if (ids && differs(TableKind::Order, axis)) along = Along::Tokens;
+      // A program that does not say which samples are read leaves each rank to its own.
+      const Samples& samples = program_.input.samples;
+      if (samples.kind == SampleKind::None || in(samples.over, axis)) along = Along::Samples;
+    } else if (data == HostData::Positions) {
+      if (differs(TableKind::Positions, axis)) along = Along::Tokens;
+    } else if (data == HostData::Starts) {
+      if (differs(TableKind::Starts, axis)) along = Along::Tokens;
+    } else if (differs(TableKind::Columns, axis)) {
+      along = Along::Split;
+    }
+    as.placement.set(axis, along);
+  }
+  return patterns_.uniform(as);
+}
+
+bool Values::host_copy(RoleRun& run, OpId id) {
+  const Op& op = run.role.op(id);
+  std::vector<Held> held;
+  if (op.moves_memory()) {
+    if (!holds(run, id, 0, held)) return false;
+    put(run, id, 1, held);
+    return true;
+  }
+  if (op.kind == OpKind::HostToDevice) {
+    const Buffer& buffer = run.role.buffer(run.role.args_of(op)[0]);
+    Content data;
+    data.meaning.what = Means::Data;
+    data.meaning.id = op.target;
+    if (op.host() <= HostData::Images) data.meaning.microbatch = op.microbatch;
+    data.pattern = placed_data(op, buffer.dtype);
+    put(run, id, 0, {{0, buffer.bytes.v, data}});
+    return true;
+  }
+  if (!holds(run, id, 0, held)) return false;
+  const bool loss = op.host() == HostData::Loss;
+  const std::optional<Content> all = unite(held);
+  const bool norm = op.host() == HostData::GradNorm;
+  const bool fits = all && all->meaning.what == (loss ? Means::Loss : Means::Norm) &&
+                    patterns_.at(all->pattern).pieces[0].as.dtype ==
+                        run.role.buffer(run.role.args_of(op)[0]).dtype;
+  if (!fits || (!loss && !norm)) {
+    return fault(run, id,
+                 "takes " + (all ? text(all->meaning) : "several tensors") + " to the host as " +
+                     std::string(to_string(op.host())));
+  }
+  for (const int axis : axes_) {
+    const Along along = patterns_.at(all->pattern).pieces[0].as.placement.along(axis);
+    if (along != Along::Same) {
+      return fault(run, id,
+                   text(all->meaning) + " is " + std::string(to_string(along)) + " along " +
+                       program_.mesh.dims[static_cast<std::size_t>(axis)].name);
+    }
+  }
+  (loss ? run.loss_copied : run.norm_copied) = true;
+  if (loss) claims_.push_back({&run, id, all->meaning, 0});
+  return true;
+}
+
+}  // namespace lockstep::verification

@@ -1,0 +1,267 @@
+#include <algorithm>
+
+#include "core/ir/verify/values.hpp"
+
+namespace lockstep::verification {
+
+/// What stands between backward passes and the next step is done by functions of one kernel.
+bool Values::is_update(const Function& function) {
+  if (function.kernels.size() != 1) return false;
+  const Kernel& kernel = function.kernels[0];
+  if (kernel.kind == KernelKind::ColumnSum) {
+    return kernel.dims[0] == 1 && function.formals.size() == 2 && kernel.in[0].offset == 0 &&
+           kernel.out[0].offset == 0 && kernel.in[0].formal == 0 && kernel.out[0].formal == 1;
+  }
+  return kernel.kind >= KernelKind::Fill && kernel.kind <= KernelKind::Sgd;
+}
+
+bool Values::update_call(RoleRun& run, OpId id) {
+  const Function& function = program_.function(run.role.op(id).function());
+  const Kernel& kernel = function.kernels[0];
+  switch (kernel.kind) {
+    case KernelKind::ColumnSum:
+      return copy(run, id, kernel);
+    case KernelKind::Fill: {
+      PlacedAs as{{}, kernel.out[0].dtype};
+      const bool zero = kernel.scalars[0] == 0;
+      for (const int axis : axes_) as.placement.set(axis, zero ? Along::Zero : Along::Same);
+      Content made;
+      made.meaning.what = zero ? Means::Zeros : Means::Unknown;
+      made.pattern = patterns_.uniform(as);
+      put(run, id, 0, {{0, function.formals[0].bytes.v, made}});
+      return true;
+    }
+    case KernelKind::Sum:
+      return sum_loss(run, id);
+    case KernelKind::NormSquared:
+      return square(run, id, kernel);
+    case KernelKind::ClipCoefficient:
+      return clip(run, id);
+    default:
+      return update(run, id, kernel);
+  }
+}
+
+/// A copy, perhaps to another type, or a sum of two.
+bool Values::copy(RoleRun& run, OpId id, const Kernel& kernel) {
+  std::vector<Held> from, to;
+  if (!holds(run, id, 0, from)) return false;
+  if (kernel.accumulate && !holds(run, id, 1, to)) return false;
+  const DType type = kernel.out[0].dtype;
+  const std::int64_t wide = size_of(type), narrow = size_of(kernel.in[0].dtype);
+  for (Held& part : from) {
+    Pattern pattern = patterns_.at(part.content.pattern);
+    for (Pattern::Piece& piece : pattern.pieces) {
+      if (part.content.meaning.what != Means::Zeros && piece.as.dtype != kernel.in[0].dtype) {
+        return fault(run, id, "reads " + text(part.content.meaning) + ", which is of another type");
+      }
+      piece.as.dtype = type;
+      if (piece.end == Patterns::kEndless) continue;
+      piece.begin = piece.begin / narrow * wide;
+      piece.end = piece.end / narrow * wide;
+    }
+    part.content.pattern = patterns_.intern(std::move(pattern));
+    part.begin = part.begin / narrow * wide;
+    part.end = part.end / narrow * wide;
+    part.content.origin = part.content.origin / narrow * wide;
+  }
+  if (from.empty()) return fault(run, id, "copies what nothing has written");
+  if (kernel.accumulate) {
+    const std::optional<Content> a = unite(from), b = unite(to);
+    const bool sums = a && b && a->meaning.what == Means::Gradient &&
+                      b->meaning.what == Means::Gradient && a->meaning.id == b->meaning.id &&
+                      a->pattern == b->pattern && a->origin == b->origin;
+    if (!sums) {
+      return fault(run, id,
+                   "adds " + (a ? text(a->meaning) : "several tensors") + " to " +
+                       (b ? text(b->meaning) : "several tensors") +
+                       ": not two gradients of one shard");
+    }
+    Content sum = *a;
+    sum.meaning.terms = a->meaning.terms + b->meaning.terms;
+    sum.meaning.own = a->meaning.own || b->meaning.own;
+    from = {{0, to.back().end, sum}};
+  }
+  put(run, id, 1, from);
+  return true;
+}
+
+bool Values::sum_loss(RoleRun& run, OpId id) {
+  std::vector<Held> losses;
+  if (!holds(run, id, 0, losses)) return false;
+  if (losses.empty()) return fault(run, id, "sums what nothing has written");
+  Content sum = losses.front().content;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const Content& c = losses[i].content;
+    if (c.meaning.what != Means::Loss || c.pattern != sum.pattern) {
+      return fault(run, id, "sums " + text(c.meaning) + ", not losses alone");
+    }
+    if (i > 0) sum.meaning.terms = sum.meaning.terms + c.meaning.terms;
+  }
+  sum.origin = 0;
+  put(run, id, 1, {{0, run.ranges.touch(run.role.op(id), 1).end, sum}});
+  run.loss = id;
+  return true;
+}
+
+/// That a gradient is all of its unit's shard, and later that it has all terms.
+bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
+                            std::int32_t version) {
+  const Meaning& meaning = gradient.meaning;
+  const bool user =
+      meaning.own && (meaning.what == Means::Gradient || meaning.what == Means::Tensor);
+  if (user) return true;
+  if (meaning.what != Means::Gradient) {
+    return fault(run, id, "reads " + text(meaning) + " as a gradient");
+  }
+  const int u = run.units[static_cast<std::size_t>(meaning.id)];
+  if (u < 0 || gradient.origin != 0 ||
+      run.role.units[static_cast<std::size_t>(u)].shard_elements != elements) {
+    return fault(run, id, "reads a part of " + text(meaning));
+  }
+  claims_.push_back({&run, id, meaning, version});
+  return true;
+}
+
+bool Values::square(RoleRun& run, OpId id, const Kernel& kernel) {
+  std::vector<Held> held, before;
+  if (!holds(run, id, 0, held)) return false;
+  if (kernel.accumulate && !holds(run, id, 1, before)) return false;
+  const std::optional<Content> g = unite(held);
+  if (!g) return fault(run, id, "reads as one gradient " + parts(run, held));
+  if (!whole_gradient(run, id, *g, kernel.dims[0], -1) || failed_) return true;
+  std::vector<PatternId> found = {g->pattern, 0};
+  Content made;
+  made.meaning.what = Means::Squares;
+  made.meaning.own = g->meaning.own && (g->meaning.what != Means::Gradient || g->meaning.id < 0);
+  made.meaning.terms = Terms::of(static_cast<std::uint64_t>(g->meaning.id));
+  if (kernel.accumulate) {
+    const std::optional<Content> b = unite(before);
+    if (!b || b->meaning.what != Means::Squares) {
+      return fault(run, id, "adds to what are not the squares of gradients");
+    }
+    made.meaning.terms = made.meaning.terms + b->meaning.terms;
+    made.meaning.own = made.meaning.own || b->meaning.own;
+    found[1] = b->pattern;
+  }
+  const Summary& summary = summaries_.of(run.role.op(id).function(), found);
+  if (!summary.fault.empty()) return fault(run, id, text(g->meaning) + ": " + summary.fault);
+  made.pattern = summary.after[1];
+  put(run, id, 1, {{0, program_.function(run.role.op(id).function()).formals[1].bytes.v, made}});
+  return true;
+}
+
+bool Values::clip(RoleRun& run, OpId id) {
+  std::vector<Held> squares;
+  if (!holds(run, id, 0, squares)) return false;
+  Meaning sum;
+  sum.what = Means::Squares;
+  PatternId pattern = 0;
+  for (const Held& part : squares) {
+    if (part.content.meaning.what == Means::Zeros) continue;
+    if (part.content.meaning.what != Means::Squares) {
+      return fault(run, id, "reads " + text(part.content.meaning) + " as squares of gradients");
+    }
+    if (pattern != 0 && part.content.pattern != pattern) {
+      return fault(
+          run, id,
+          "reads squares that are " + text(pattern) + " and " + text(part.content.pattern));
+    }
+    pattern = part.content.pattern;
+    sum.terms = sum.terms + part.content.meaning.terms;
+    sum.own = sum.own || part.content.meaning.own;
+  }
+  if (!sum.own && sum.terms != all_units_) {
+    return fault(run, id,
+                 "reads the squares of " + number(sum.terms.count) + " gradients: those of all " +
+                     number(all_units_.count) + " units count, each once");
+  }
+  const Summary& summary = summaries_.of(run.role.op(id).function(), {pattern, 0, 0});
+  if (!summary.fault.empty()) return fault(run, id, summary.fault);
+  for (const std::size_t i : {1, 2}) {
+    Content made;
+    made.meaning.what = i == 1 ? Means::Coefficient : Means::Norm;
+    made.pattern = summary.after[i];
+    const Touch touch = run.ranges.touch(run.role.op(id), i);
+    put(run, id, i, {{0, touch.end - touch.begin, made}});
+  }
+  run.norm = id;
+  return true;
+}
+
+/// AdamW or SGD: gradient, coefficient, weights and states of one unit and one shard.
+bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
+  const Op& op = run.role.op(id);
+  const Function& function = program_.function(op.function());
+  std::vector<std::optional<Content>> held(function.formals.size());
+  std::vector<PatternId> found(function.formals.size());
+  std::vector<Held> parts_held;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (!holds(run, id, i, parts_held)) return false;
+    held[i] = unite(parts_held);
+    if (held[i]) found[i] = held[i]->pattern;
+  }
+  const auto operand = [&](const std::vector<Operand>& operands, std::size_t i) {
+    return i < operands.size() ? static_cast<int>(operands[i].formal) : -1;
+  };
+  const auto of = [&](int formal) -> const std::optional<Content>& {
+    return held[static_cast<std::size_t>(formal)];
+  };
+  const std::int64_t elements = kernel.dims[0];
+  const int w = operand(kernel.out, 0), g = operand(kernel.in, 0);
+  if (!of(w) || of(w)->meaning.what != Means::Weights || of(w)->origin != 0) {
+    return fault(run, id,
+                 "updates " + (of(w) ? text(of(w)->meaning) : "several tensors") + " as weights");
+  }
+  const Meaning weights = of(w)->meaning;
+  const int u = run.units[static_cast<std::size_t>(weights.id)];
+  if (u < 0) return fault(run, id, "updates a unit that its rank does not have");
+  const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
+  if (!unit.adam_m.valid() || unit.shard_elements != elements ||
+      run.role.root(run.role.args_of(op)[static_cast<std::size_t>(w)]) !=
+          run.role.root(unit.updated())) {
+    return fault(run, id, "updates a part or a copy of the weights of " + unit.name);
+  }
+  for (std::size_t i = 1; i < kernel.out.size(); ++i) {
+    const int m = operand(kernel.out, i);
+    const Means wanted = i == 1 ? Means::Moment1 : Means::Moment2;
+    if (!of(m) || of(m)->meaning.what != wanted || of(m)->meaning.id != weights.id ||
+        of(m)->origin != 0) {
+      return fault(run, id,
+                   "updates the weights of " + unit.name + " with " +
+                       (of(m) ? text(of(m)->meaning) : "several tensors") + " in the place of " +
+                       text({wanted, false, -1, -1, weights.id, 0, {}}));
+    }
+  }
+  if (!of(g)) {
+    holds(run, id, static_cast<std::size_t>(g), parts_held);
+    return fault(run, id, "reads as one gradient " + parts(run, parts_held));
+  }
+  if (!of(g)->meaning.own && of(g)->meaning.what == Means::Gradient &&
+      of(g)->meaning.id != weights.id) {
+    return fault(run, id, "updates the weights of " + unit.name + " with " + text(of(g)->meaning));
+  }
+  if (!whole_gradient(run, id, *of(g), elements, weights.version) || failed_) return true;
+  if (const int c = operand(kernel.in, 1); c >= 0) {
+    if (!of(c) || of(c)->meaning.what != Means::Coefficient) {
+      return fault(run, id,
+                   "reads " + (of(c) ? text(of(c)->meaning) : "several tensors") +
+                       " as the coefficient of clipping");
+    }
+  }
+  const Summary& summary = summaries_.of(op.function(), found);
+  if (!summary.fault.empty()) {
+    return fault(run, id, "updates " + unit.name + ": " + summary.fault);
+  }
+  if (std::max(op.microbatch, 0) != weights.version) {
+    return fault(run, id,
+                 "is update " + number(weights.version) + " of " + unit.name +
+                     " in this step, but counted as " + number(op.microbatch));
+  }
+  Content after = *of(w);
+  ++after.meaning.version;
+  put(run, id, static_cast<std::size_t>(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
+  return true;
+}
+
+}  // namespace lockstep::verification

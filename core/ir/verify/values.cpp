@@ -1,0 +1,455 @@
+#include "core/ir/verify/values.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace lockstep::verification {
+
+RoleRun::RoleRun(const Program& program, const Role& r)
+    : role(r), rank(r.ranks.front()), ranges(program, r), held(r.buffers.size()) {
+  for (const Op& op : r.ops) {
+    layers = std::max(layers, op.layer + 1);
+    microbatches = std::max(microbatches, op.microbatch + 1);
+    stages = std::max(stages, op.stage + 1);
+  }
+  segments.resize(cell(layers, 0));
+  versions.assign(static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches), -1);
+  kind_of_layer.assign(static_cast<std::size_t>(layers), -1);
+  exchanges.resize(static_cast<std::size_t>(layers));
+  own_layers.assign(static_cast<std::size_t>(layers), false);
+  meets_others.assign(program.groups.size(), -1);
+}
+
+/// What the functions of a role's layers say: whose they are, and how they communicate.
+void Values::read_layers(RoleRun& run) {
+  std::vector<bool> seen(static_cast<std::size_t>(run.layers) * program_.functions.size());
+  for (const Op& op : run.role.ops) {
+    if (op.kind != OpKind::Call || op.layer < 0) continue;
+    const Function& function = program_.function(op.function());
+    const auto layer = static_cast<std::size_t>(op.layer);
+    if (function.emitted == 0) run.own_layers[layer] = true;
+    if (function.exchanges.empty()) continue;
+    const auto pair = layer * program_.functions.size() + static_cast<std::size_t>(op.target);
+    if (seen[pair]) continue;
+    seen[pair] = true;
+    for (const Exchange& e : function.exchanges) {
+      NamedExchange named{e.kind,
+                          {FormalRole::Tensor, name(e.in), -1, {}},
+                          {FormalRole::Tensor, name(e.out), -1, {}}};
+      if (e.in == "x") named.in.what = FormalRole::X;
+      if (e.in == "dy") named.in.what = FormalRole::Dy;
+      run.exchanges[layer].push_back(named);
+    }
+  }
+}
+
+Values::Values(const Program& program, Faults& faults)
+    : program_(program),
+      faults_(faults),
+      axes_(spread_axes(program)),
+      summaries_(program, patterns_) {
+  read_names();
+  for (const Role& role : program.roles) {
+    for (const Unit& unit : role.units) {
+      const auto [at, fresh] =
+          unit_ids_.try_emplace(unit.name, static_cast<std::int32_t>(unit_names_.size()));
+      if (!fresh) continue;
+      unit_names_.push_back(unit.name);
+      if (unit.adam_m.valid()) {
+        all_units_ = all_units_ + Terms::of(static_cast<std::uint64_t>(at->second));
+      }
+    }
+  }
+  whole_units_.assign(unit_names_.size(), 0);
+}
+
+std::int32_t Values::name(std::string_view text) {
+  const auto found = name_ids_.find(text);
+  if (found != name_ids_.end()) return found->second;
+  const auto id = static_cast<std::int32_t>(names_.size());
+  names_.emplace_back(text);
+  name_ids_.emplace(text, id);
+  return id;
+}
+
+void Values::read_names() {
+  name("y");
+  name("dx");
+  for (const Function& function : program_.functions) functions_.push_back(role_of(function));
+  for (const std::string& label : program_.names) labels_.push_back(name(label));
+  for (const FunctionRole& f : functions_) {
+    if (f.kind < 0) continue;
+    int& count = segment_counts_[{f.kind, f.phase}];
+    count = std::max(count, f.segment + 1);
+  }
+}
+
+/// The library names functions "<layer>.<letter>", then ".<segment>" and "+<what it adds to>".
+FunctionRole Values::role_of(const Function& function) {
+  FunctionRole role;
+  role.own = function.emitted == 0;
+  std::string_view text = function.name;
+  text = text.substr(0, text.find('+'));
+  auto dot = text.rfind('.');
+  if (dot != std::string_view::npos) {
+    const std::string_view last = text.substr(dot + 1);
+    const auto read = std::from_chars(last.data(), last.data() + last.size(), role.segment);
+    if (read.ec == std::errc{} && read.ptr == last.data() + last.size()) {
+      text = text.substr(0, dot);
+      dot = text.rfind('.');
+    }
+  }
+  if (dot != std::string_view::npos && text.size() == dot + 2) {
+    for (const Phase phase : {Phase::F, Phase::B, Phase::I, Phase::W, Phase::R}) {
+      if (text.substr(dot + 1) != to_string(phase)) continue;
+      role.phase = phase;
+      role.kind = name(text.substr(0, dot));
+    }
+  }
+  for (std::size_t f = 0; f < function.formals.size(); ++f) {
+    const std::string& formal = function.formals[f].name;
+    FormalRole& r = role.formals.emplace_back();
+    r.name = name(formal);
+    const auto is_unit = [&](std::string_view prefix) {
+      return formal.starts_with(prefix) &&
+             (formal.size() == prefix.size() || formal[prefix.size()] == '_');
+    };
+    bool only_output = function.formals[f].access != Access::Read, loss = false;
+    for (const Kernel& k : function.kernels) {
+      for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
+      const bool entropy =
+          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
+      loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
+    }
+    if (is_unit("gw") && only_output) {
+      r.what = FormalRole::Gradient;
+      r.suffix = name(formal.substr(2));
+    } else if (is_unit("w")) {
+      r.what = FormalRole::Weights;
+      r.suffix = name(formal.substr(1));
+    } else if (loss && only_output) {
+      r.what = FormalRole::Loss;
+    } else if (formal == "statistics" && only_output) {
+      r.what = FormalRole::Statistics;
+    } else if (formal == "x" || formal == "dy") {
+      r.what = formal == "x" ? FormalRole::X : FormalRole::Dy;
+    } else {
+      for (int d = 0; d <= static_cast<int>(HostData::Columns); ++d) {
+        if (formal != to_string(static_cast<HostData>(d))) continue;
+        r.what = FormalRole::Data;
+        r.data = static_cast<HostData>(d);
+      }
+    }
+  }
+  return role;
+}
+
+bool Values::fault(const RoleRun& run, OpId id, const std::string& what) {
+  if (!failed_) faults_.add(op_at(program_, run.rank, id) + ": " + what);
+  failed_ = true;
+  return true;
+}
+
+std::string Values::text(const Meaning& m) const {
+  std::string of;
+  if (m.layer >= 0) of += " of layer " + number(m.layer);
+  if (m.microbatch >= 0) of += (of.empty() ? " of" : ",") + (" microbatch " + number(m.microbatch));
+  const auto unit = [&] { return m.id < 0 ? std::string("a unit") : unit_name(m.id); };
+  switch (m.what) {
+    case Means::Unknown:
+      return "what has no one meaning";
+    case Means::Zeros:
+      return "zeros";
+    case Means::Data:
+      return std::string(to_string(static_cast<HostData>(m.id))) + of;
+    case Means::Weights:
+      return "the weights of " + unit();
+    case Means::Moment1:
+      return "the first moment of " + unit();
+    case Means::Moment2:
+      return "the second moment of " + unit();
+    case Means::Tensor:
+      return names_[static_cast<std::size_t>(m.id)] + of;
+    case Means::Gradient:
+      return "the gradient of " + unit();
+    case Means::Statistics:
+      return "running statistics of " + unit();
+    case Means::Loss:
+      return "the loss";
+    case Means::Squares:
+      return "squares of gradients";
+    case Means::Coefficient:
+      return "the coefficient of clipping";
+    case Means::Norm:
+      return "the gradient's norm";
+    case Means::Message:
+      return "a message";
+  }
+  return "?";
+}
+
+std::string Values::text(PatternId pattern) const {
+  std::string result;
+  const auto& pieces = patterns_.at(pattern).pieces;
+  if (pieces.empty()) return "not written";
+  for (const int axis : axes_) {
+    result += (result.empty() ? "" : ", ") +
+              std::string(to_string(pieces[0].as.placement.along(axis))) + " along " +
+              program_.mesh.dims[static_cast<std::size_t>(axis)].name;
+  }
+  return result;
+}
+
+/// What an argument holds, part by part; of whole gradients with the parameters that begin there.
+std::string Values::parts(const RoleRun& run, const std::vector<Held>& held) const {
+  std::string all;
+  for (const Held& part : held) {
+    const Content& c = part.content;
+    const auto& pieces = patterns_.at(c.pattern).pieces;
+    const bool gradient = c.meaning.what == Means::Gradient && c.meaning.id >= 0;
+    const int u = gradient ? run.units[static_cast<std::size_t>(c.meaning.id)] : -1;
+    std::string names;
+    if (u >= 0 && !pieces.empty()) {
+      const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
+      for (const UnitParameter& p : unit.parameters) {
+        const std::int64_t at = p.offset * size_of(pieces[0].as.dtype);
+        if (unit.shard_group.valid() || at < part.begin || at >= part.end) continue;
+        names += (names.empty() ? " (" : ", ") +
+                 program_.parameters[static_cast<std::size_t>(p.parameter.v)].name;
+      }
+      if (!names.empty()) names += ")";
+    }
+    all += (all.empty() ? "bytes [" : "; bytes [") + number(part.begin) + ", " + number(part.end) +
+           ") of " + text(c.meaning) + names + ", " + text(c.pattern);
+  }
+  return all;
+}
+
+/// What the units' persistent buffers hold when a step begins.
+void Values::place_units(RoleRun& run) {
+  run.units.assign(unit_names_.size(), -1);
+  for (std::size_t u = 0; u < run.role.units.size(); ++u) {
+    const Unit& unit = run.role.units[u];
+    const std::int32_t id = unit_ids_.at(unit.name);
+    run.units[static_cast<std::size_t>(id)] = static_cast<int>(u);
+    if (unit.shard_group.valid()) {
+      for (const int axis : program_.group(unit.shard_group).dims) {
+        const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
+        if (spread || program_.mesh.dims[static_cast<std::size_t>(axis)].size == 1) continue;
+        faults_.add("rank " + number(run.rank) + ": unit " + unit.name +
+                    " is divided along an axis whose ranks hold other layers");
+        failed_ = true;
+        return;
+      }
+    }
+    const auto in = [&](GroupId group, int axis) {
+      if (!group.valid()) return false;
+      const auto& dims = program_.group(group).dims;
+      return std::find(dims.begin(), dims.end(), axis) != dims.end();
+    };
+    const auto placed = [&](bool split, Along shard) {
+      Placement p;
+      for (const int axis : axes_) {
+        p.set(axis, in(unit.shard_group, axis)            ? shard
+                    : split && in(unit.split_group, axis) ? Along::Split
+                                                          : Along::Same);
+      }
+      return p;
+    };
+    const auto divided = [&](const UnitParameter& part) {
+      return program_.parameters[static_cast<std::size_t>(part.parameter.v)].split_dim >= 0;
+    };
+    const bool all_split = std::all_of(unit.parameters.begin(), unit.parameters.end(), divided);
+    // As functions read it: by parameter, offsets in elements.
+    Pattern whole;
+    if (all_split || !unit.split_group.valid()) {
+      whole.pieces = {{0, Patterns::kEndless, {placed(true, Along::Same), DType::F32}}};
+    } else {
+      for (const UnitParameter& part : unit.parameters) {
+        whole.pieces.push_back({part.offset,
+                                part.offset + held_elements(program_, unit, part),
+                                {placed(divided(part), Along::Same), DType::F32}});
+      }
+    }
+    whole_units_[static_cast<std::size_t>(id)] = patterns_.intern(whole);
+    const auto put_state = [&](BufferId buffer, Means what, Along shard) {
+      if (!buffer.valid()) return;
+      const DType type = run.role.buffer(buffer).dtype;
+      Content c;
+      c.meaning.what = what;
+      c.meaning.id = id;
+      if (shard == Along::Same || !unit.shard_group.valid()) {
+        Pattern pattern = whole;
+        for (Pattern::Piece& piece : pattern.pieces) {
+          piece.as.dtype = type;
+          if (piece.end == Patterns::kEndless) continue;
+          piece.begin *= size_of(type);
+          piece.end *= size_of(type);
+        }
+        c.pattern = patterns_.intern(std::move(pattern));
+      } else {
+        c.pattern = patterns_.uniform({placed(true, shard), type});
+      }
+      const Touch touch =
+          run.ranges.part(buffer, 0, run.role.buffer(buffer).bytes.v, Access::Write);
+      put(run, touch, {{0, touch.end - touch.begin, c}});
+    };
+    // Running statistics, which forward updates, have no optimizer state and are never in shards.
+    const bool weights = unit.adam_m.valid() || unit.shard_group.valid();
+    const Along param = !unit.whole_param    ? Along::Flat
+                        : unit.gathered_late ? Along::Piece
+                                             : Along::Same;
+    put_state(unit.param, weights ? Means::Weights : Means::Statistics, param);
+    put_state(unit.master, Means::Weights, Along::Flat);
+    put_state(unit.adam_m, Means::Moment1, Along::Flat);
+    put_state(unit.adam_v, Means::Moment2, Along::Flat);
+  }
+}
+
+bool Values::step(RoleRun& run) {
+  const OpId id{static_cast<std::int32_t>(run.next)};
+  const Op& op = run.role.op(id);
+  if (op.kind == OpKind::Call) {
+    const bool between = op.phase == Phase::O || op.phase == Phase::None;
+    return between && is_update(program_.function(op.function())) ? update_call(run, id)
+                                                                  : layer_call(run, id);
+  }
+  if (is_collective(op.kind)) return collective(run, id);
+  return is_p2p(op.kind) ? send(run, id) : host_copy(run, id);
+}
+
+void Values::run_roles() {
+  for (bool moved = true; moved && !failed_;) {
+    moved = false;
+    for (RoleRun& run : runs_) {
+      while (!failed_ && run.next < run.role.ops.size() && step(run)) {
+        ++run.next;
+        moved = true;
+      }
+    }
+  }
+  for (const RoleRun& run : runs_) {
+    if (failed_ || run.next == run.role.ops.size()) continue;
+    fault(run, {static_cast<std::int32_t>(run.next)},
+          "waits in its list for a value that comes later in another rank's: what it means "
+          "cannot be followed");
+  }
+}
+
+/// Sums must have all terms: a gradient one for every use of its unit in the update's forward
+/// passes, the loss one for every microbatch.
+void Values::finish() {
+  std::sort(uses_.begin(), uses_.end());
+  uses_.erase(std::unique(uses_.begin(), uses_.end()), uses_.end());
+  Microbatch count = 0;
+  for (const Use& use : uses_) count = std::max(count, use.microbatch + 1);
+  const int per_update = std::max(1, count / std::max(1, program_.updates_per_step));
+  std::map<std::pair<std::int32_t, std::int32_t>, Terms> of_update;
+  std::map<std::int32_t, Terms> of_step;
+  std::vector<bool> seen(static_cast<std::size_t>(count));
+  Terms losses;
+  for (const Use& use : uses_) {
+    const auto mb = static_cast<std::uint64_t>(use.microbatch);
+    const Terms term = Terms::of(static_cast<std::uint64_t>(use.layer) << 32 | mb);
+    Terms& of = of_update[{use.unit, use.microbatch / per_update}];
+    of = of + term;
+    of_step[use.unit] = of_step[use.unit] + term;
+    if (!seen[static_cast<std::size_t>(use.microbatch)]) losses = losses + Terms::of(mb);
+    seen[static_cast<std::size_t>(use.microbatch)] = true;
+  }
+  for (const Claim& claim : claims_) {
+    const Meaning& sum = claim.sum;
+    if (sum.own) continue;
+    const Terms wanted = sum.what == Means::Loss ? losses
+                         : claim.version < 0     ? of_step[sum.id]
+                                                 : of_update[{sum.id, claim.version}];
+    if (sum.terms == wanted) continue;
+    fault(*claim.run, claim.op,
+          text(sum) + " is the sum of " + number(sum.terms.count) + " terms, but should be of " +
+              number(wanted.count) +
+              (sum.what == Means::Loss ? ", one per microbatch" : ", one per use of its weights") +
+              ": some are missing, twice or of another update");
+  }
+  for (RoleRun& run : runs_) finish(run);
+}
+
+void Values::finish(RoleRun& run) {
+  const OpId end{static_cast<std::int32_t>(run.role.ops.size()) - 1};
+  if (run.loss.valid() && !run.loss_copied) {
+    fault(run, run.loss, "the loss does not leave the rank: device_to_host loss is missing");
+  }
+  if (run.norm.valid() && !run.norm_copied) {
+    fault(run, run.norm, "the norm does not leave the rank: device_to_host grad_norm is missing");
+  }
+  for (int l = 0; l < run.layers; ++l) {
+    const std::int32_t kind = run.kind_of_layer[static_cast<std::size_t>(l)];
+    if (kind < 0 || run.own_layers[static_cast<std::size_t>(l)]) continue;
+    const auto wanted = [&](Phase phase) {
+      const auto found = segment_counts_.find({kind, phase});
+      return found == segment_counts_.end() ? 0 : found->second;
+    };
+    for (Microbatch mb = 0; mb < run.microbatches; ++mb) {
+      const auto& done = run.segments[run.cell(l, mb)];
+      const auto ended = [&](Phase phase) {
+        return wanted(phase) > 0 && done[static_cast<std::size_t>(phase)] == wanted(phase);
+      };
+      const bool none = std::all_of(done.begin(), done.end(), [](int n) { return n == 0; });
+      const bool backward = ended(Phase::B) || (wanted(Phase::B) == 0 && wanted(Phase::I) == 0) ||
+                            (ended(Phase::W) && (ended(Phase::I) || wanted(Phase::I) == 0)) ||
+                            (ended(Phase::I) && wanted(Phase::W) == 0);
+      if (none || (ended(Phase::F) && backward)) continue;
+      fault(run, end,
+            "the step ends, but layer " + number(l) + " of microbatch " + number(mb) +
+                " has not been passed forward and backward");
+    }
+  }
+  for (const Unit& unit : run.role.units) {
+    const Touch touch =
+        run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
+    run.held[static_cast<std::size_t>(touch.root.v)].visit(
+        touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
+          if (!unit.adam_m.valid()) return;
+          const bool updated = c.meaning.what == Means::Weights &&
+                               c.meaning.id == unit_ids_.at(unit.name) &&
+                               c.meaning.version == program_.updates_per_step;
+          bool fresh = true;
+          for (const int axis : axes_) {
+            const auto& pieces = patterns_.at(c.pattern).pieces;
+            fresh =
+                fresh && (unit.gathered_late || pieces[0].as.placement.along(axis) != Along::Piece);
+          }
+          if (updated && fresh) return;
+          fault(run, end,
+                "the step ends, but the parameters of " + unit.name +
+                    (updated ? " are up to date in each rank's own piece alone"
+                             : " are " + text(c.meaning) + " after " + number(c.meaning.version) +
+                                   " updates of " + number(program_.updates_per_step)));
+        });
+  }
+}
+
+void Values::check() {
+  for (const Function& function : program_.functions) {
+    if (function.emitted == 0 || function.emitted == fingerprint(function)) continue;
+    return faults_.add("function " + function.name +
+                       " is not what the model library emitted; declare it own if that is meant");
+  }
+  if (program_.emitted != 0 && program_.emitted != model_fingerprint(program_)) {
+    return faults_.add(
+        "the parameters, or how they lie in their units, are not what the model library emitted; "
+        "leave out the line \"emitted\" if that is meant");
+  }
+  if (all_units_.count == 0) return;  // nothing is trained
+  runs_.reserve(program_.roles.size());
+  for (const Role& role : program_.roles) {
+    RoleRun& run = runs_.emplace_back(program_, role);
+    read_layers(run);
+    place_units(run);
+  }
+  run_roles();
+  if (!failed_) finish();
+}
+
+void check_meaning(const Program& program, Faults& faults) { Values(program, faults).check(); }
+
+}  // namespace lockstep::verification

@@ -1,0 +1,67 @@
+// What kernels make of the placements of their operands.
+#include "core/ir/kernels/placement.hpp"
+
+#include <optional>
+
+#include "tests/catch.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+/// A kernel that has the operands of its row, the optional ones only if `all`.
+Kernel kernel_of(KernelKind kind, bool all) {
+  Kernel kernel;
+  kernel.kind = kind;
+  const KernelRow& row = info(kind);
+  for (const OperandRow& operand : row.in) {
+    kernel.in.push_back({static_cast<std::int16_t>(all || !operand.optional ? 0 : -1)});
+  }
+  for (const OperandRow& operand : row.out) {
+    kernel.out.push_back({static_cast<std::int16_t>(all || !operand.optional ? 0 : -1)});
+  }
+  return kernel;
+}
+
+/// What the kernel makes of one placement of all that it is given, in out[0]; none: it refuses.
+std::optional<Along> made(const Kernel& kernel, Along along) {
+  AxisOperands operands;
+  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+    if (kernel.in[i].present()) operands.in[i] = along;
+  }
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    if (kernel.out[i].present()) operands.out[i] = along;
+  }
+  if (!place(kernel, operands)) return std::nullopt;
+  return operands.out[0];
+}
+
+}  // namespace
+
+TEST_CASE("what is the same on all ranks stays the same through every kernel", "[core][ir]") {
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    const auto kind = static_cast<KernelKind>(i);
+    if (kind == KernelKind::Delay || kind == KernelKind::Fill) continue;  // they read nothing
+    INFO(info(kind).name);
+    CHECK(made(kernel_of(kind, false), Along::Same) == Along::Same);
+    CHECK(made(kernel_of(kind, true), Along::Same) == Along::Same);
+  }
+}
+
+TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    const auto kind = static_cast<KernelKind>(i);
+    const bool linear =
+        kind == KernelKind::Add || kind == KernelKind::Regroup || kind == KernelKind::Sum ||
+        kind == KernelKind::ColumnSum || kind == KernelKind::Fill || kind == KernelKind::Delay ||
+        kind == KernelKind::BatchNormRunning || kind == KernelKind::BatchNormBackwardWeight;
+    INFO(info(kind).name);
+    CHECK((linear || !made(kernel_of(kind, false), Along::Partial)));
+  }
+}
+
+TEST_CASE("a product of parts of what is contracted is a term of a sum", "[core][ir]") {
+  const Kernel product = kernel_of(KernelKind::Gemm, false);
+  CHECK(made(product, Along::Split) == Along::Partial);
+  CHECK(made(product, Along::Samples) == std::nullopt);  // weights of other samples
+}

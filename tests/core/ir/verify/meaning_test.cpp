@@ -1,0 +1,158 @@
+// What verify says of programs that run but mean something else: one fault each in what lowering
+// made, alike on all ranks.
+#include <functional>
+
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
+#include "tests/core/ir/op_list.hpp"
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+Program tensor_parallel() {
+  Scenario s = test::tiny_scenario(Architecture::Llama, {});
+  s.strategy.tensor_parallel_degree = 2;
+  return test::lowered(s);
+}
+Program data_parallel(int accumulation = 1) {
+  Scenario s =
+      test::tiny_scenario(Architecture::Llama, {.replicate = 2, .accumulation = accumulation});
+  s.strategy.bucket_cap = Bytes{7600};
+  return test::lowered(s);
+}
+Program pipeline() {
+  return test::lowered(test::tiny_scenario(Architecture::Llama, {.pp = 2, .microbatches = 2}));
+}
+
+/// The n-th op of role `r` that is so; REQUIREs one.
+std::size_t find(const Program& p, const std::function<bool(const Role&, const Op&)>& is, int n = 0,
+                 std::size_t r = 0) {
+  const Role& role = p.roles[r];
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    if (is(role, role.ops[i]) && n-- == 0) return i;
+  }
+  FAIL("the program has no such op");
+  return 0;
+}
+auto collective_of(const Program& p, OpKind kind, const std::string& tensor) {
+  return [&p, kind, tensor](const Role& role, const Op& op) {
+    if (op.kind != kind) return false;
+    const std::int32_t name = role.buffer(role.args_of(op)[0]).name;
+    return name >= 0 && p.names[static_cast<std::size_t>(name)] == tensor;
+  };
+}
+auto call_of(const Program& p, const std::string& begin) {
+  return [&p, begin](const Role&, const Op& op) {
+    return op.kind == OpKind::Call && p.function(op.function()).name.starts_with(begin);
+  };
+}
+auto copy_of(OpKind kind, HostData data) {
+  return [kind, data](const Role&, const Op& op) { return op.kind == kind && op.host() == data; };
+}
+
+std::string first_fault(const Program& program) {
+  const auto printed = parse_program(print(program));
+  if (!printed) return "not parsed: " + printed.error().message;
+  const auto faults = verify(*printed);
+  return faults.empty() ? "sound" : faults.front().message;
+}
+
+}  // namespace
+
+TEST_CASE("a partial product that nobody sums is named where it is read", "[core][ir]") {
+  Program p = tensor_parallel();
+  CHECK(first_fault(p) == "sound");
+  test::erase(p.roles[0], find(p, collective_of(p, OpKind::AllReduce, "out.sum"), 1));
+  CHECK_THAT(first_fault(p),
+             ContainsSubstring("block.F.1 s0 mb0 L2: add: along tp x (out.sum) is a term of "
+                               "a sum, resid (x) is the same") &&
+                 ContainsSubstring("a sum over tp is missing before it"));
+}
+
+TEST_CASE("a sum that is taken twice is refused", "[core][ir]") {
+  Program p = tensor_parallel();
+  const std::size_t twice = find(p, collective_of(p, OpKind::AllReduce, "out.sum"));
+  test::repeat(p.roles[0], twice, twice);  // what follows waits for the second
+  CHECK_THAT(
+      first_fault(p),
+      ContainsSubstring("out.sum of layer 1, microbatch 0 is the same along tp, which all_reduce "
+                        "does not take"));
+}
+
+TEST_CASE("a gradient that replicas do not sum is named by parameter and axis", "[core][ir]") {
+  Program p = data_parallel();
+  CHECK(first_fault(p) == "sound");
+  const auto reduces = [](const Role& role, const Op& op) {
+    return op.kind == OpKind::AllReduce &&
+           role.buffer(role.root(role.args_of(op)[0])).kind == BufferKind::Grad;
+  };
+  test::erase(p.roles[0], find(p, reduces, 1));
+  CHECK_THAT(first_fault(p), ContainsSubstring("norm_squared") && ContainsSubstring("blocks.") &&
+                                 ContainsSubstring("a term of a sum along dp_replicate") &&
+                                 ContainsSubstring(".attn.wqkv"));
+}
+
+TEST_CASE("a gradient without the last microbatch's term is refused", "[core][ir]") {
+  Program p = data_parallel(2);
+  CHECK(first_fault(p) == "sound");
+  // Both microbatches' tokens are the first one's.
+  for (const HostData data : {HostData::Tokens, HostData::Targets}) {
+    p.roles[0].ops[find(p, copy_of(OpKind::HostToDevice, data), 1)].microbatch = 0;
+  }
+  CHECK_THAT(first_fault(p),
+             ContainsSubstring("reads as tokens tokens of microbatch 0, not tokens of "
+                               "microbatch 1"));
+}
+
+TEST_CASE("Adam's moments in each other's place are refused", "[core][ir]") {
+  Program p = data_parallel();
+  Role& role = p.roles[0];
+  const std::size_t update = find(p, call_of(p, "adamw"));
+  std::swap(role.args[role.ops[update].args_begin + 3], role.args[role.ops[update].args_begin + 4]);
+  CHECK_THAT(first_fault(p),
+             ContainsSubstring("the second moment of embed in the place of the first"));
+}
+
+TEST_CASE("a loss or a norm that stays on its rank is missed", "[core][ir]") {
+  Program loss = data_parallel(), norm = data_parallel(), square = data_parallel();
+  test::erase(loss.roles[0], find(loss, copy_of(OpKind::DeviceToHost, HostData::Loss)));
+  CHECK_THAT(first_fault(loss), ContainsSubstring("the loss does not leave the rank"));
+  test::erase(norm.roles[0], find(norm, copy_of(OpKind::DeviceToHost, HostData::GradNorm)));
+  CHECK_THAT(first_fault(norm), ContainsSubstring("the norm does not leave the rank"));
+  test::erase(square.roles[0], find(square, call_of(square, "norm_squared"), 2));
+  CHECK_THAT(first_fault(square),
+             ContainsSubstring("reads the squares of 5 gradients: those of all 6"));
+}
+
+TEST_CASE("arithmetic that is not the library's is refused unless it is declared", "[core][ir]") {
+  Program p = data_parallel();
+  for (Function& f : p.functions) {
+    if (!f.name.starts_with("block.F")) continue;
+    for (Kernel& k : f.kernels) k.scalars[0] *= 2;  // the norm's epsilon, among others
+  }
+  CHECK_THAT(first_fault(p),
+             ContainsSubstring("function block.F is not what the model library emitted"));
+  for (Function& f : p.functions) f.emitted = f.name.starts_with("block.F") ? 0 : f.emitted;
+  CHECK(first_fault(p) == "sound");
+}
+
+TEST_CASE("parameters that start otherwise than the library's are refused", "[core][ir]") {
+  Program p = data_parallel();
+  p.parameters[0].init_scale *= 2;
+  CHECK_THAT(first_fault(p), ContainsSubstring("the parameters") &&
+                                 ContainsSubstring("not what the model library"));
+}
+
+TEST_CASE("a message with another microbatch's data is refused", "[core][ir]") {
+  Program p = pipeline();
+  CHECK(first_fault(p) == "sound");
+  const auto sends = [](const Role&, const Op& op) {
+    return op.kind == OpKind::Send && op.phase == Phase::F;
+  };
+  Role& role = p.roles[0];
+  const Op &first = role.ops[find(p, sends)], &second = role.ops[find(p, sends, 1)];
+  role.args[second.args_begin] = role.args[first.args_begin];
+  CHECK(first_fault(p) != "sound");
+}

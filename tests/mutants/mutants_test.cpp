@@ -1,0 +1,245 @@
+// verify against mutants: programs of every strategy with one fault each. What verify accepts is
+// trained, and must train as the original does.
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
+#include "core/lower/lower.hpp"
+#include "core/spec/validate/validate.hpp"
+#include "tests/catch.hpp"
+#include "tests/integration/kernel_conformance.hpp"
+#include "tests/integration/parity_table.hpp"
+#include "tests/mutants/mutations.hpp"
+#include "tests/mutants/relax.hpp"
+
+using namespace lockstep;
+using test::Mutant;
+using test::MutantClass;
+
+namespace {
+
+struct Layout {
+  Architecture architecture;
+  const char* keys;
+};
+
+// Every strategy and every schedule, as small as they go.
+constexpr Architecture kGpt2 = Architecture::Gpt2, kLlama = Architecture::Llama,
+                       kResnet = Architecture::Resnet;
+constexpr std::array kLayouts = std::to_array<Layout>({
+    {kGpt2, "batch=4 accumulation=2"},
+    {kLlama, "batch=4 dp_replicate=2 accumulation=2"},
+    {kGpt2, "batch=4 dp_replicate=2 gradient_as_bucket_view=false"},
+    {kLlama, "batch=4 dp_shard=2 zero_stage=1 overlap_param_gather=true"},
+    {kGpt2, "batch=4 dp_replicate=2 dp_shard=2 zero_stage=1"},
+    {kGpt2, "batch=4 dp_shard=2 zero_stage=2 offload=optimizer"},
+    {kLlama, "batch=4 dp_shard=2 accumulation=2 offload=parameters"},
+    {kLlama, "batch=4 dp_shard=2 accumulation=2 accumulate_sharded_gradients=never"},
+    {kGpt2, "batch=4 dp_shard=4 fsdp_reshard_degree=2"},
+    {kGpt2, "batch=4 dp_replicate=2 dp_shard=2"},
+    {kLlama, "batch=2 dp_shard=2 activation_checkpoint.mode=full"},
+    {kGpt2,
+     "batch=4 accumulation=2 activation_checkpoint.mode=selective "
+     "activation_checkpoint.selective_ac_option=op"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=GPipe"},
+    {kGpt2, "batch=4 pp=2 mb=4"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=Interleaved1F1B v=2"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=LoopedBFS v=2"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=ZB-H1"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=ZB-H2"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=InterleavedZeroBubble v=2"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=ZBVZeroBubble v=2"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=DualPipeV v=2"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=ZB-1p"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=ZB-2p"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=DualPipe"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=V-Half v=2"},
+    {kGpt2, "batch=4 pp=2 mb=4 schedule=V-Min v=2"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=ZB-V v=2"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=PipeDream training.max_norm=0"},
+    {kLlama, "batch=4 pp=2 mb=4 schedule=PipeDream-2BW training.max_norm=0"},
+    {kLlama, "batch=4 pp=2 mb=4 pipeline_parallel_p2p=fused"},
+    {kGpt2, "batch=4 dp_shard=2 pp=2 mb=2"},
+    {kGpt2, "batch=2 tp=2"},
+    {kLlama, "batch=2 tp=2 enable_sequence_parallel=true"},
+    {kGpt2, "batch=4 tp=2 dp_shard=2"},
+    {kLlama, "batch=2 tp=2 enable_sequence_parallel=true pp=2 mb=2 schedule=ZB-H1"},
+    {kGpt2, "batch=2 cp=2"},
+    {kLlama, "batch=2 cp=2 context_parallel_method=allgather"},
+    {kGpt2, "batch=4 cp=2 dp_shard=2"},
+    {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4"},
+    {kGpt2, "batch=4 dp_shard=2 accumulation=2 model.experts=4"},
+    {kGpt2,
+     "batch=4 dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true model.experts=4 "
+     "model.capacity_factor=0 model.router_aux_loss_coef=0.1"},
+    {kLlama, "batch=2 cp=2 model.experts=4 model.capacity_factor=0"},
+    {kResnet, "batch=4 dp_replicate=2 sync_batch_norm=true"},
+    {kResnet, "batch=4 dp_shard=2 accumulation=2"},
+    {kResnet, "batch=4 tp=2"},
+    {kResnet, "batch=4 pp=2 mb=2"},
+});
+
+Scenario scenario_of(const Layout& layout) {
+  test::ParityRow row = test::parity_row(layout.keys, layout.keys);
+  row.images = layout.architecture == Architecture::Resnet;
+  const Scenario scenario = test::parity_scenario(layout.architecture, row, DType::F64);
+  for (const Fault& fault : validate(scenario)) FAIL(fault.error.message);
+  return scenario;
+}
+
+Program lowered(const Layout& layout) {
+  auto program = lower(scenario_of(layout));
+  if (!program) FAIL(to_string(program.error()));
+  return std::move(*program);
+}
+
+/// What a run leaves: losses and norms of the steps, then all values of the final state.
+struct Results {
+  bool failed = false;
+  std::vector<double> values;
+};
+
+constexpr int kSteps = 2;
+
+/// The one place that knows how a program is run.
+Results train(const Program& program, const Scenario& scenario) {
+  RunOptions options;
+  options.steps = kSteps;
+  options.return_state = true;
+  // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
+  const auto run = make_cpu_backend({.poison = true})->run(program, scenario.cluster, options);
+  Results results;
+  if (!run) {
+    results.failed = true;
+    return results;
+  }
+  for (const StepResult& step : run->trace.steps) {
+    results.values.push_back(step.loss);
+    results.values.push_back(step.grad_norm);
+  }
+  for (const auto& [name, tensor] : run->state.tensors) {
+    for (const double v : test::decoded(tensor.data, tensor.dtype)) results.values.push_back(v);
+  }
+  return results;
+}
+
+/// Sums in another order differ in their last bits.
+bool alike(const Results& a, const Results& b) {
+  if (a.failed || b.failed || a.values.size() != b.values.size()) return false;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    if (std::isnan(a.values[i]) && std::isnan(b.values[i])) continue;
+    if (!(std::abs(a.values[i] - b.values[i]) <= 1e-9 * (std::abs(b.values[i]) + 1e-3))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct Count {
+  int made = 0, refused = 0, harmless = 0, harmful = 0;
+};
+
+int number(const char* variable, int otherwise) {
+  const char* given = std::getenv(variable);
+  return given != nullptr ? std::atoi(given) : otherwise;
+}
+
+}  // namespace
+
+TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
+  const int wanted = number("LOCKSTEP_MUTANTS", 2300), seed = number("LOCKSTEP_MUTANT_SEED", 1);
+  const int only = number("LOCKSTEP_MUTANT_LAYOUT", -1);
+  std::array<Count, test::kNumMutantClasses> counts;
+  std::vector<std::string> harmful;
+  const int layouts = static_cast<int>(kLayouts.size());
+  int relaxing = 0;
+  for (int l = 0; l < layouts; ++l) {
+    if (only >= 0 && l != only) continue;
+    const Layout& layout = kLayouts[static_cast<std::size_t>(l)];
+    INFO(layout.keys);
+    const Scenario scenario = scenario_of(layout);
+    Program given = lowered(layout);
+    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {  // what verify can say of a user's own functions
+      given.emitted = 0;
+      for (Function& f : given.functions) f.emitted = 0;
+    }
+    const auto program = parse_program(print(given));  // mutants are of printed programs
+    REQUIRE(program.ok());
+    REQUIRE(verify(*program).empty());
+    const Results original = train(*program, scenario);
+    REQUIRE_FALSE(original.failed);
+    const bool relaxes = verify(test::relaxed(*program)).empty();  // some schedules would wait
+    relaxing += relaxes ? 1 : 0;
+    if (relaxes) CHECK(alike(train(test::relaxed(*program), scenario), original));
+    for (int n = l; n < wanted; n += layouts) {
+      // Every mutant has its seed, so that one layout alone makes the same ones again.
+      std::seed_seq seeds{seed, n};
+      std::mt19937 random(seeds);
+      const auto which = static_cast<MutantClass>((n / layouts + l) % test::kNumMutantClasses);
+      std::optional<Mutant> mutant;
+      for (int attempt = 0; attempt < 20 && !mutant; ++attempt) {
+        mutant = test::mutate(*program, which, random);
+      }
+      if (!mutant) continue;
+      Count& count = counts[static_cast<std::size_t>(which)];
+      ++count.made;
+      if (relaxes && n / layouts / test::kNumMutantClasses % 2 == 0) {
+        mutant->program = test::relaxed(std::move(mutant->program));
+        mutant->what += ", relaxed";
+      }
+      const auto parsed = parse_program(print(mutant->program));
+      if (!parsed || !verify(*parsed).empty()) {
+        ++count.refused;
+      } else if (alike(train(*parsed, scenario), original)) {
+        ++count.harmless;
+      } else {
+        ++count.harmful;
+        harmful.push_back("layout " + std::to_string(l) + " (" + layout.keys + "), " +
+                          std::string(to_string(which)) + " " + std::to_string(n) + ": " +
+                          mutant->what);
+      }
+    }
+  }
+  std::printf("%d of %d layouts relax\n", relaxing, layouts);
+  std::printf("seed %d\n%-10s %6s %8s %9s %8s\n", seed, "class", "made", "refused", "harmless",
+              "harmful");
+  Count all;
+  for (int c = 0; c < test::kNumMutantClasses; ++c) {
+    const Count& n = counts[static_cast<std::size_t>(c)];
+    all = {all.made + n.made, all.refused + n.refused, all.harmless + n.harmless,
+           all.harmful + n.harmful};
+    std::printf("%-10s %6d %8d %9d %8d\n", to_string(static_cast<MutantClass>(c)).data(), n.made,
+                n.refused, n.harmless, n.harmful);
+  }
+  std::printf("%-10s %6d %8d %9d %8d\n", "all", all.made, all.refused, all.harmless, all.harmful);
+  for (const std::string& one : harmful) {
+    std::printf("%s\n", one.c_str());
+    UNSCOPED_INFO(one);
+  }
+  CHECK(all.made > 0);
+  if (only < 0) CHECK(relaxing > layouts / 2);
+  CHECK(harmful.empty());
+}
+
+TEST_CASE("whatever functions are declared the user's own, a sound program stays sound",
+          "[mutants]") {
+  for (const Layout& layout : kLayouts) {
+    INFO(layout.keys);
+    Program program = lowered(layout);
+    for (std::size_t f = 0; f <= program.functions.size(); ++f) {
+      Program own = program;
+      for (std::size_t g = 0; g < own.functions.size(); ++g) {
+        if (g == f || f == own.functions.size()) own.functions[g].emitted = 0;
+      }
+      const std::vector<Error> faults = verify(own);
+      INFO((f < own.functions.size() ? own.functions[f].name : "all"));
+      CHECK((faults.empty() ? "sound" : faults.front().message) == "sound");
+    }
+  }
+}

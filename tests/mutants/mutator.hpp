@@ -1,0 +1,58 @@
+// One mutant in the making: what the parts of mutate() share.
+#pragma once
+
+#include <random>
+#include <string>
+#include <utility>
+
+#include "tests/mutants/mutations.hpp"
+
+namespace lockstep::test {
+
+inline std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+class Mutator {
+ public:
+  Mutator(const Program& program, std::mt19937& random) : p_(program), random_(random) {}
+  std::optional<Mutant> make(MutantClass which);
+
+ private:
+  std::size_t pick(std::size_t count) {
+    return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_);
+  }
+  bool chance() { return pick(2) == 0; }
+  int other(int value, int count) {
+    return count < 2 ? value : (value + 1 + static_cast<int>(pick(at(count - 1)))) % count;
+  }
+  Role& any_role() { return p_.roles[pick(p_.roles.size())]; }
+  GroupId any_group() {
+    const std::size_t g = pick(p_.groups.size() + 1);
+    return g == p_.groups.size() ? GroupId{} : GroupId{static_cast<std::int32_t>(g)};
+  }
+  void say(const Role& role, std::size_t op, const std::string& what) {
+    what_ = "rank " + std::to_string(role.ranks.front()) + ": %" + std::to_string(op) + " " +
+            describe(p_, role, {static_cast<std::int32_t>(op)}) + ": " + what;
+  }
+
+  // Each changes one thing and says what; false: it found nothing of its kind.
+  // mutate_ops.cpp
+  bool change_list();
+  bool change_collective();
+  bool change_message();
+  bool change_result();
+  bool change_operand();
+  bool change_data();
+  bool change_tag();
+  // mutate_tables.cpp
+  bool change_function();
+  bool change_buffer();
+  bool change_unit();
+  bool change_table();
+  bool change_parameter();
+
+  Program p_;
+  std::mt19937& random_;
+  std::string what_;
+};
+
+}  // namespace lockstep::test

@@ -1,0 +1,13 @@
+// A program in which only its meaning can be wrong: no race, no lifetime, no overlap in memory.
+#pragma once
+
+#include "core/ir/program.hpp"
+
+namespace lockstep::test {
+
+/// The same ops on the same buffers, but every buffer has bytes of its own for the whole step, and
+/// every op but a receive waits for all that stand before it in its rank's list, and for the
+/// messages of its own operands. A mutant of it is not refused because it happens to race.
+Program relaxed(Program program);
+
+}  // namespace lockstep::test
