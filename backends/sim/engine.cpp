@@ -10,6 +10,7 @@
 #include "backends/sim/event_heap.hpp"
 #include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
+#include "backends/sim/port_shares.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::sim {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/sim/port_shares.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"

@@ -8,7 +8,7 @@
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/base/index_vector.hpp"
-#include "core/cost/cost.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/ir/ring.hpp"
 
 namespace lockstep {

@@ -119,7 +119,7 @@ double bus_factor(OpKind kind, int ranks) {
 }
 
 CollectiveEstimate estimate_collective(const ClusterSpec& cluster, OpKind kind, Bytes bytes,
-                                       int ranks) {
+                                       int ranks, std::optional<CollectiveAlgorithm> only) {
   std::vector<Rank> members(to_size(ranks));
   std::iota(members.begin(), members.end(), Rank{0});
   CollectiveEstimate estimate;
