@@ -99,7 +99,7 @@ std::string read_layout(const TrainingRow& row, Layout& layout) {
 
 /// The scenario's name of the schedule that the source names.
 std::string schedule_name(const TrainingRow& row, const Layout& layout) {
-  const std::string named = row.noted("schedule=");
+  std::string named = row.noted("schedule=");
   if (named == "1F1B-I") return "Interleaved1F1B";
   if (named == "ZB") return "ZB-1p";  // its rows have no more microbatches than either limit
   if (!named.empty()) return named;
