@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::tcp {
 namespace {
 
@@ -85,7 +87,7 @@ class Meeting {
       : launch_(launch),
         deadline_(steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
                                             std::chrono::duration<double>(launch.seconds))),
-        sockets_(static_cast<std::size_t>(launch.world_size)),
+        sockets_(launch.world_size),
         places_(sockets_.size()) {}
 
   Result<std::vector<Socket>> run() {
@@ -100,18 +102,16 @@ class Meeting {
     }
     if (auto led = join_leader(); !led) return led.error();
     for (int rank = 1; rank < launch_.rank; ++rank) {
-      auto socket = connect_to(address_of(places_[index(rank)]), deadline_);
+      auto socket = connect_to(address_of(places_[rank]), deadline_);
       if (!socket) return apart(rank, socket.error());
       if (auto welcome = say_hello(*socket); !welcome) return apart(rank, welcome.error());
-      sockets_[index(rank)] = std::move(*socket);
+      sockets_[rank] = std::move(*socket);
     }
     if (auto all = accept_all(); !all) return all.error();
     return std::move(sockets_);
   }
 
  private:
-  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
   Error apart(int rank, const Error& why) const {
     return {why.kind,
             "process " + std::to_string(launch_.rank) + " does not reach process " +
@@ -135,8 +135,8 @@ class Meeting {
         static_cast<void>(socket->send(std::as_bytes(std::span(refusal)), soon));
         continue;
       }
-      places_[index(hello.rank)] = place_of(socket->peer(), hello.port);
-      sockets_[index(hello.rank)] = std::move(*socket);
+      places_[hello.rank] = place_of(socket->peer(), hello.port);
+      sockets_[hello.rank] = std::move(*socket);
       --missing;
     }
     return {};
@@ -151,7 +151,7 @@ class Meeting {
              std::to_string(launch_.rank) + " " + std::to_string(launch_.world_size);
     }
     if (hello.rank <= launch_.rank || hello.rank >= launch_.world_size ||
-        sockets_[index(hello.rank)].open()) {
+        sockets_[hello.rank].open()) {
       return "there is a process with RANK=" + std::to_string(hello.rank) + " already";
     }
     return "";
@@ -160,7 +160,7 @@ class Meeting {
   Error too_few() const {
     std::string names;
     for (int rank = launch_.rank + 1; rank < launch_.world_size; ++rank) {
-      if (!sockets_[index(rank)].open()) {
+      if (!sockets_[rank].open()) {
         names += (names.empty() ? "" : ", ") + std::to_string(rank);
       }
     }
@@ -206,7 +206,7 @@ class Meeting {
 
   Result<void> tell_places() {
     for (int rank = 1; rank < launch_.world_size; ++rank) {
-      auto told = sockets_[index(rank)].send(std::as_bytes(std::span(places_)), deadline_);
+      auto told = sockets_[rank].send(std::as_bytes(std::span(places_)), deadline_);
       if (!told) return apart(rank, told.error());
     }
     return {};
