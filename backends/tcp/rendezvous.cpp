@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/hash.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::tcp {
@@ -32,13 +33,6 @@ struct Place {
   std::array<std::uint8_t, 16> address{};
   std::uint32_t port = 0;
 };
-
-/// 64-bit FNV-1a.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -145,7 +139,7 @@ class Meeting {
   /// Why a process is refused; empty if it is welcome.
   std::string refusal_of(const Hello& hello) const {
     if (hello.version != kVersion) return "it is another version of this program";
-    if (hello.run != hash_of(launch_.run)) return "it belongs to another launch";
+    if (hello.run != fnv1a(launch_.run)) return "it belongs to another launch";
     if (hello.world_size != launch_.world_size) {
       return "it was told WORLD_SIZE=" + std::to_string(hello.world_size) + ", process " +
              std::to_string(launch_.rank) + " " + std::to_string(launch_.world_size);
@@ -174,7 +168,7 @@ class Meeting {
     hello.world_size = launch_.world_size;
     hello.rank = launch_.rank;
     hello.port = listener_.local().port();
-    hello.run = hash_of(launch_.run);
+    hello.run = fnv1a(launch_.run);
     if (auto sent = socket.send(bytes_of(hello), deadline_); !sent) return sent;
     std::uint32_t length = 0;
     if (auto got = socket.receive(writable(length), deadline_); !got) return got;

@@ -23,6 +23,16 @@ Ranges ranges_of(ThreadTeam& team, std::int64_t n, std::int64_t grain) {
   return ranges;
 }
 
+TEST_CASE("each calls the body once for every index, also with more members than indices",
+          "[core][base]") {
+  const int members = GENERATE(1, 2, 5);
+  const std::size_t count = GENERATE(0, 1, 3, 1000);
+  ThreadTeam team(members);
+  std::vector<std::atomic<int>> calls(count);
+  team.each(count, [&](std::size_t i) { ++calls[i]; });
+  for (const std::atomic<int>& n : calls) CHECK(n.load() == 1);
+}
+
 TEST_CASE("parallel_for covers the range once, in multiples of the grain", "[core][base]") {
   for (const int threads : {1, 2, 3, 7}) {
     ThreadTeam team(threads);
