@@ -50,7 +50,7 @@ RankShards shards_of(const Program& program, Rank rank) {
     UnitShard shard;
     shard.unit = u;
     for (const UnitParameter& p : unit.parameters) {
-      shard.whole += program.parameters[static_cast<std::size_t>(p.parameter.v)].elements();
+      shard.whole += program.parameters[p.parameter].elements();
     }
     if (unit.split_group.valid()) {
       shard.part = position(program.mesh, program.group(unit.split_group), rank);
