@@ -7,7 +7,8 @@
 #include <mutex>
 #include <set>
 
-#include "core/base/parallel.hpp"
+#include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 
 namespace lockstep {
 namespace {
@@ -23,15 +24,17 @@ constexpr double kLargestEffect = 0.25; // of a standard error on a time's logar
 constexpr double kFactorStep = 0.01;    // of finite differences
 constexpr double kWorthwhile = 0.95;    // of the error that a further constant may leave
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
 /// Simulates rows with constants, and remembers what it has simulated: a constant that does not
 /// cover a row changes nothing there.
 class Simulator {
  public:
   Simulator(const std::vector<Observation>& rows, const std::vector<FitTarget>& targets,
             const FitOptions& options)
-      : rows_(rows), targets_(targets), options_(options), known_(rows.size()) {}
+      : rows_(rows),
+        targets_(targets),
+        options_(options),
+        team_(options.threads),
+        known_(rows.size()) {}
 
   struct Question {
     std::size_t row;
@@ -40,7 +43,7 @@ class Simulator {
   /// Logarithms of the times, in the order of the questions. No row may be asked for twice.
   Result<VectorXd> log_times(const std::vector<Question>& questions) {
     VectorXd times(static_cast<Index>(questions.size()));
-    parallel_for(questions.size(), options_.threads, [&](std::size_t i) {
+    team_.each(questions.size(), [&](std::size_t i) {
       times[static_cast<Index>(i)] = log_time(questions[i].row, questions[i].point);
     });
     if (fault_) return *fault_;
@@ -49,7 +52,7 @@ class Simulator {
   /// Of all rows, with the constants of their profiles.
   Result<VectorXd> log_times_before() {
     VectorXd times(static_cast<Index>(rows_.size()));
-    parallel_for(rows_.size(), options_.threads, [&](std::size_t row) {
+    team_.each(rows_.size(), [&](std::size_t row) {
       times[static_cast<Index>(row)] = simulate(row, rows_[row].cluster);
     });
     if (fault_) return *fault_;
@@ -84,6 +87,7 @@ class Simulator {
   const std::vector<Observation>& rows_;
   const std::vector<FitTarget>& targets_;
   const FitOptions& options_;
+  ThreadTeam team_;
   std::vector<std::map<std::vector<double>, double>> known_;  // by row
   std::mutex mutex_;                                          // guards the two below
   std::optional<Error> fault_;
@@ -127,7 +131,7 @@ ResidualFunction residuals_of(Simulator& simulator, const std::vector<Observatio
     Result<VectorXd> residuals = simulator.log_times(questions);
     if (!residuals) return residuals.error();
     for (Index i = 0; i < residuals->size(); ++i) {
-      (*residuals)[i] -= log_measured(rows[which[at(i)]]);
+      (*residuals)[i] -= log_measured(rows[which[to_size(i)]]);
     }
     return residuals;
   };
@@ -142,13 +146,13 @@ Result<VectorXd> point_without(const LeastSquaresFit& fit,
   const VectorXd point = fit.point();
   if (kept.empty()) {
     VectorXd start(point.size());
-    for (Index k = 0; k < start.size(); ++k) start[k] = parameters[at(k)].start;
+    for (Index k = 0; k < start.size(); ++k) start[k] = parameters[to_size(k)].start;
     return start;
   }
   const auto linear = [&](const VectorXd& x) -> Result<VectorXd> {
     const VectorXd all = fit.residuals + fit.jacobian * (x - point);
     VectorXd some(static_cast<Index>(kept.size()));
-    for (Index i = 0; i < some.size(); ++i) some[i] = all[kept[at(i)]];
+    for (Index i = 0; i < some.size(); ++i) some[i] = all[kept[to_size(i)]];
     return some;
   };
   const auto without = least_squares(linear, parameters, solver_options());
@@ -159,7 +163,10 @@ Result<VectorXd> point_without(const LeastSquaresFit& fit,
 FittedConstant described(const FitTarget& target, const FitParameter& parameter,
                          const FittedParameter& fitted, const std::vector<FitTarget>& targets,
                          const std::vector<Observation>& rows) {
-  FittedConstant constant{target, {}, target.value(parameter.start), target.value(fitted.value)};
+  FittedConstant constant;
+  constant.target = target;
+  constant.before = target.value(parameter.start);
+  constant.value = target.value(fitted.value);
   std::set<std::string> profiles;
   for (const Observation& row : rows) {
     if (!target.covers(row.cluster)) continue;
@@ -169,7 +176,7 @@ FittedConstant described(const FitTarget& target, const FitParameter& parameter,
   constant.profiles.assign(profiles.begin(), profiles.end());
   constant.state = fitted.state;
   if (fitted.confused_with >= 0) {
-    constant.confused_with = targets[static_cast<std::size_t>(fitted.confused_with)].name();
+    constant.confused_with = targets[to_size(fitted.confused_with)].name();
   }
   if (fitted.standard_error > 0) {
     const double margin = 2 * fitted.standard_error;
@@ -181,12 +188,12 @@ FittedConstant described(const FitTarget& target, const FitParameter& parameter,
 
 /// What a linear fit of some columns leaves of the residuals that it is not fitted to; infinite if
 /// a row alone decides a column, or a bound is in the way.
-double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals,
+double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals, const VectorXd& point,
                       const std::vector<Index>& chosen,
                       const std::vector<FitParameter>& parameters) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   MatrixXd j(jacobian.rows(), static_cast<Index>(chosen.size()));
-  for (Index k = 0; k < j.cols(); ++k) j.col(k) = jacobian.col(chosen[at(k)]);
+  for (Index k = 0; k < j.cols(); ++k) j.col(k) = jacobian.col(chosen[to_size(k)]);
   VectorXd left = residuals;
   VectorXd leverage = VectorXd::Zero(residuals.size());
   if (!chosen.empty()) {
@@ -195,8 +202,9 @@ double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals,
     if (qr.rank() < j.cols()) return kInfinite;
     const VectorXd step = qr.solve(-residuals);
     for (Index k = 0; k < step.size(); ++k) {
-      const FitParameter& p = parameters[at(chosen[at(k)])];
-      if (p.start + step[k] < p.lower || p.start + step[k] > p.upper) return kInfinite;
+      const Index at = chosen[to_size(k)];
+      const FitParameter& p = parameters[to_size(at)];
+      if (point[at] + step[k] < p.lower || point[at] + step[k] > p.upper) return kInfinite;
     }
     left += j * step;
     const MatrixXd q = qr.householderQ() * MatrixXd::Identity(j.rows(), j.cols());
@@ -230,6 +238,40 @@ std::vector<FitTarget> candidates(const std::vector<Observation>& rows) {
   return targets;
 }
 
+Result<MatrixXd> jacobian_at(const VectorXd& point, const ResidualFunction& residuals,
+                             const std::vector<FitParameter>& parameters) {
+  const Result<VectorXd> here = residuals(point);
+  if (!here) return here.error();
+  MatrixXd jacobian(here->size(), point.size());
+  for (Index k = 0; k < point.size(); ++k) {
+    const FitParameter& p = parameters[to_size(k)];
+    const double step = point[k] + p.step <= p.upper ? p.step : -p.step;
+    VectorXd there = point;
+    there[k] += step;
+    const Result<VectorXd> moved = residuals(there);
+    if (!moved) return moved.error();
+    jacobian.col(k) = (*moved - *here) / step;
+  }
+  return jacobian;
+}
+
+/// Moves `chosen` coordinates of `point` to where they fit best.
+std::optional<Error> fit_some(const std::vector<Index>& chosen, const ResidualFunction& residuals,
+                              const std::vector<FitParameter>& parameters, VectorXd& point) {
+  const auto with = [&](const VectorXd& x) {
+    VectorXd whole = point;
+    for (Index k = 0; k < x.size(); ++k) whole[chosen[to_size(k)]] = x[k];
+    return whole;
+  };
+  std::vector<FitParameter> some;
+  for (const Index k : chosen) some.push_back(parameters[to_size(k)]);
+  const auto fit = least_squares([&](const VectorXd& x) { return residuals(with(x)); }, some,
+                                 solver_options());
+  if (!fit) return fit.error();
+  point = with(fit->point());
+  return std::nullopt;
+}
+
 }  // namespace
 
 ClusterSpec Fit::applied(ClusterSpec cluster) const {
@@ -244,47 +286,37 @@ Result<std::vector<FitTarget>> choose_fit_targets(const std::vector<Observation>
   const std::vector<FitTarget> all = candidates(rows);
   const std::vector<std::size_t> which = fitted_rows(rows);
   if (which.empty()) return invalid("there is no row to fit to");
-  Simulator simulator(rows, all, options);
-  const ResidualFunction residuals = residuals_of(simulator, rows, which);
-  // Each row starts with its own profile's constants, which covering targets share.
   std::vector<FitParameter> parameters;
-  VectorXd start(static_cast<Index>(all.size()));
+  VectorXd point(static_cast<Index>(all.size()));
   for (const FitTarget& target : all) {
     const Observation* first = first_covered(rows, target);
     parameters.push_back(first == nullptr ? FitParameter{} : parameter_of(target, *first));
-    start[static_cast<Index>(parameters.size()) - 1] = parameters.back().start;
+    point[static_cast<Index>(parameters.size()) - 1] = parameters.back().start;
   }
-  const Result<VectorXd> r = residuals(start);
-  if (!r) return r.error();
-  MatrixXd jacobian(r->size(), start.size());
-  for (Index k = 0; k < start.size(); ++k) {
-    const FitParameter& p = parameters[at(k)];
-    const double step = p.start + p.step <= p.upper ? p.step : -p.step;
-    VectorXd there = start;
-    there[k] += step;
-    const Result<VectorXd> moved = residuals(there);
-    if (!moved) return moved.error();
-    jacobian.col(k) = (*moved - *r) / step;
-  }
+  Simulator simulator(rows, all, options);
+  const ResidualFunction residuals = residuals_of(simulator, rows, which);
   std::vector<Index> chosen;
-  double error = left_out_error(jacobian, *r, chosen, parameters);
   while (chosen.size() < std::max<std::size_t>(1, which.size() / 3)) {
+    const Result<MatrixXd> jacobian = jacobian_at(point, residuals, parameters);
+    if (!jacobian) return jacobian.error();
+    const Result<VectorXd> r = residuals(point);
+    if (!r) return r.error();
+    double least = kWorthwhile * left_out_error(*jacobian, *r, point, chosen, parameters);
     Index best = -1;
-    double least = error * kWorthwhile;
-    for (Index k = 0; k < start.size(); ++k) {
+    for (Index k = 0; k < point.size(); ++k) {
       if (std::find(chosen.begin(), chosen.end(), k) != chosen.end()) continue;
-      if (jacobian.col(k).cwiseAbs().maxCoeff() * parameters[at(k)].step < 1e-7) continue;
+      if (jacobian->col(k).cwiseAbs().maxCoeff() * parameters[to_size(k)].step < 1e-7) continue;
       std::vector<Index> more = chosen;
       more.push_back(k);
-      const double left = left_out_error(jacobian, *r, more, parameters);
+      const double left = left_out_error(*jacobian, *r, point, more, parameters);
       if (left < least) least = left, best = k;
     }
     if (best < 0) break;
     chosen.push_back(best);
-    error = least;
+    if (auto fault = fit_some(chosen, residuals, parameters, point)) return *fault;
   }
   std::vector<FitTarget> targets;
-  for (const Index k : chosen) targets.push_back(all[at(k)]);
+  for (const Index k : chosen) targets.push_back(all[to_size(k)]);
   return targets;
 }
 

@@ -70,9 +70,9 @@ struct Fit {
   ClusterSpec applied(ClusterSpec cluster) const;
 };
 
-/// The constants that the rows can tell, at most one for three rows: from none on, the one is added
-/// with which the linearized fit predicts left-out rows best, as long as that improves them by a
-/// twentieth.
+/// The constants that the rows can tell, at most one for three rows. From none on, the one is added
+/// with which the fit, linearized where the constants before it led, predicts left-out rows best, as
+/// long as that takes a twentieth off their error.
 Result<std::vector<FitTarget>> choose_fit_targets(const std::vector<Observation>& rows,
                                                   const FitOptions& options = {});
 

@@ -4,6 +4,9 @@
 #include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
+#include <optional>
+
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -32,14 +35,14 @@ double cost(const VectorXd& residuals, double outlier) {
 
 VectorXd gathered(const VectorXd& from, const std::vector<Index>& at) {
   VectorXd result(static_cast<Index>(at.size()));
-  for (Index i = 0; i < result.size(); ++i) result[i] = from[at[static_cast<std::size_t>(i)]];
+  for (Index i = 0; i < result.size(); ++i) result[i] = from[at[to_size(i)]];
   return result;
 }
 
 MatrixXd columns(const MatrixXd& from, const std::vector<Index>& at) {
   MatrixXd result(from.rows(), static_cast<Index>(at.size()));
   for (Index i = 0; i < result.cols(); ++i) {
-    result.col(i) = from.col(at[static_cast<std::size_t>(i)]);
+    result.col(i) = from.col(at[to_size(i)]);
   }
   return result;
 }
@@ -69,7 +72,7 @@ class Solver {
       if (auto fault = evaluate(x_, r_)) return *fault;
     }
     for (Index k = 0; k < x_.size(); ++k) {
-      fit_.parameters[static_cast<std::size_t>(k)].value = x_[k];
+      fit_.parameters[to_size(k)].value = x_[k];
     }
     fit_.residuals = r_;
     fit_.jacobian = j_;
@@ -77,8 +80,8 @@ class Solver {
   }
 
  private:
-  const FitParameter& of(Index k) const { return parameters_[static_cast<std::size_t>(k)]; }
-  FittedParameter& fitted(Index k) { return fit_.parameters[static_cast<std::size_t>(k)]; }
+  const FitParameter& of(Index k) const { return parameters_[to_size(k)]; }
+  FittedParameter& fitted(Index k) { return fit_.parameters[to_size(k)]; }
 
   std::optional<Error> evaluate(const VectorXd& x, VectorXd& r) const {
     Result<VectorXd> result = residuals_(x);
@@ -116,14 +119,14 @@ class Solver {
     MatrixXd a(static_cast<Index>(free.size()), static_cast<Index>(free.size()));
     for (Index i = 0; i < a.rows(); ++i) {
       for (Index j = 0; j < a.cols(); ++j) {
-        a(i, j) = normal(free[static_cast<std::size_t>(i)], free[static_cast<std::size_t>(j)]);
+        a(i, j) = normal(free[to_size(i)], free[to_size(j)]);
       }
     }
     a.diagonal() *= 1 + damping;
     const VectorXd step = a.completeOrthogonalDecomposition().solve(-gathered(gradient, free));
     VectorXd there = x_;
     for (Index i = 0; i < step.size(); ++i) {
-      const Index k = free[static_cast<std::size_t>(i)];
+      const Index k = free[to_size(i)];
       there[k] = std::clamp(x_[k] + step[i], of(k).lower, of(k).upper);
     }
     return there;
@@ -196,7 +199,7 @@ class Solver {
     Index worst = -1;
     double most = 1;
     for (Index i = 0; i < scaled.cols(); ++i) {
-      const Index k = free[static_cast<std::size_t>(i)];
+      const Index k = free[to_size(i)];
       const double error = std::sqrt(covariance(i, i)) / norms[i];
       if (freedom > 0) fitted(k).standard_error = fit_.noise * error;
       const double effect = noise * error * j_.col(k).cwiseAbs().maxCoeff();
@@ -205,7 +208,7 @@ class Solver {
       if (excess > most) most = excess, worst = i;
     }
     if (worst < 0) return -1;
-    const Index k = free[static_cast<std::size_t>(worst)];
+    const Index k = free[to_size(worst)];
     fitted(k) = {0, ParameterState::Undetermined, 0, -1};
     double closest = 0.9;  // correlation
     for (Index i = 0; i < scaled.cols(); ++i) {
@@ -213,7 +216,7 @@ class Solver {
                               std::sqrt(covariance(worst, worst) * covariance(i, i));
       if (i == worst || together < closest) continue;
       closest = together;
-      fitted(k).confused_with = static_cast<int>(free[static_cast<std::size_t>(i)]);
+      fitted(k).confused_with = static_cast<int>(free[to_size(i)]);
     }
     return k;
   }
@@ -231,7 +234,7 @@ class Solver {
 
 VectorXd LeastSquaresFit::point() const {
   VectorXd x(static_cast<Index>(parameters.size()));
-  for (Index k = 0; k < x.size(); ++k) x[k] = parameters[static_cast<std::size_t>(k)].value;
+  for (Index k = 0; k < x.size(); ++k) x[k] = parameters[to_size(k)].value;
   return x;
 }
 

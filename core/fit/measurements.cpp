@@ -5,7 +5,8 @@
 #include <map>
 #include <sstream>
 
-#include "core/base/parallel.hpp"
+#include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run_folder/metrics_tail.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/conventions.hpp"
@@ -26,7 +27,7 @@ std::vector<std::string> words_of(const std::string& text) {
 
 SourceSpan place_of(const CsvTable& table, const std::vector<CsvField>& row, const char* column) {
   const int i = table.column(column);
-  const CsvField& field = i < 0 ? row.front() : row[static_cast<std::size_t>(i)];
+  const CsvField& field = i < 0 ? row.front() : row[to_size(i)];
   return {table.file, field.line, field.column};
 }
 
@@ -159,7 +160,7 @@ std::vector<Observation> observations_of(StepMeasurements& measurements, const S
   std::vector<StepMeasurement>& rows = measurements.rows;
   std::vector<Observation> all(rows.size());
   std::vector<std::string> refused(rows.size());
-  parallel_for(rows.size(), threads, [&](std::size_t i) {
+  ThreadTeam(threads).each(rows.size(), [&](std::size_t i) {
     const Scenario& scenario = rows[i].scenario;
     Result<TimeModel> model = modeler(scenario);
     if (!model) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/base/index_vector.hpp"
 #include "core/trace/json_text.hpp"
 #include "core/trace/kineto/fields.hpp"
 
@@ -97,7 +98,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   }
   TracedTensor& next_input() {
     ++input_;
-    const auto i = static_cast<std::size_t>(input_);
+    const auto i = to_size(input_);
     if (event_.inputs.size() <= i) event_.inputs.resize(i + 1);
     return event_.inputs[i];
   }
@@ -108,7 +109,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     if (in_list()) {
       if (depth_ == events_depth_ + 3 && key_ == "Input type") next_input().type = value;
       if (depth_ == events_depth_ + 4 && number && input_ >= 0) {
-        TracedTensor& input = event_.inputs[static_cast<std::size_t>(input_)];
+        TracedTensor& input = event_.inputs[to_size(input_)];
         auto& list = key_ == "Input Strides" ? input.strides : input.dims;
         list.push_back(parse_integer<std::int64_t>(value, 0));
       }
@@ -210,7 +211,7 @@ Result<std::vector<TracedKernel>> read_traced_kernels(const std::string& path) {
     before = kernel;
     if (origin == launched.end()) continue;
     const auto& [launch, op] = origin->second;
-    TracedKernel traced{op->name, op->inputs, kernel->name, seconds(kernel->end - kernel->begin),
+    TracedKernel traced{op->name, op - handler.events.data(), op->inputs, kernel->name, seconds(kernel->end - kernel->begin),
                         std::nullopt};
     if (previous != nullptr && launch->end <= previous->end && kernel->begin >= previous->end) {
       traced.gap = seconds(kernel->begin - previous->end);

@@ -22,6 +22,7 @@ struct TracedTensor {
 
 struct TracedKernel {
   std::string op;  // the innermost operator around the launch: "aten::mm"
+  std::int64_t call = 0;  // shared by the kernels of one call of it
   std::vector<TracedTensor> inputs;
   std::string name;  // of the kernel
   Seconds time;      // on the device
