@@ -15,9 +15,9 @@ namespace lockstep {
 /// those of lower_to_fit() and of the simulator. Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
 
-/// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that differ
-/// from its own in figures, not in devices. Requires validate(scenario).empty(). Errors: those of
-/// lower(), and then those of the simulator. Thread-safe, and so is what it returns.
+/// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that
+/// differ from its own in figures, not in devices. Requires validate(scenario).empty(). Errors:
+/// those of lower(), and then those of the simulator. Thread-safe, and so is what it returns.
 Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
     const Scenario& scenario);
 

@@ -193,8 +193,7 @@ int fit_command(const FitArguments& arguments, const Console& console) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     console.err << fmt::format("{} simulations in {:.1f} s\n", fit->simulations, passed.count());
   }
-  console.out << (arguments.json ? fit_json(*fit, inputs.remarks)
-                                 : fit_text(*fit, arguments.rows));
+  console.out << (arguments.json ? fit_json(*fit, inputs.remarks) : fit_text(*fit, arguments.rows));
   return 0;
 }
 

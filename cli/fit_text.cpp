@@ -125,7 +125,8 @@ std::string fit_text(const Fit& fit, bool with_rows) {
   }
   TextTable table({"error", "rows", "median", "90th %ile", "bias", "within 10 %"});
   add_figures(table, fit, true, "");
-  if (fitted_count(fit) < fit.rows.size()) add_figures(table, fit, false, ", of rows not fitted to");
+  if (fitted_count(fit) < fit.rows.size())
+    add_figures(table, fit, false, ", of rows not fitted to");
   return text + "\n" + table.text();
 }
 
@@ -177,13 +178,13 @@ std::string fit_json(const Fit& fit, const std::vector<std::string>& remarks) {
 std::string fit_comment(const Fit& fit, bool of_framework) {
   const ErrorFigures after = figures(fit, &FittedRow::after, true);
   const ErrorFigures left_out = figures(fit, &FittedRow::left_out, true);
-  std::string text = fmt::format(
-      "# lockstep fit, {} rows: half of them within {}, of rows left out {}\n", after.count,
-      share(after.median), share(left_out.median));
+  std::string text =
+      fmt::format("# lockstep fit, {} rows: half of them within {}, of rows left out {}\n",
+                  after.count, share(after.median), share(left_out.median));
   for (const FittedConstant& c : fit.constants) {
     if (c.target.constant->of_framework() != of_framework || !is_fitted(c)) continue;
-    text += fmt::format("# {} = {}, was {}", c.target.constant->key, number(c.value),
-                        number(c.before));
+    text +=
+        fmt::format("# {} = {}, was {}", c.target.constant->key, number(c.value), number(c.before));
     if (c.high > 0) text += "; within two errors " + interval(c);
     text += "\n";
   }

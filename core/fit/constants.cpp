@@ -15,7 +15,8 @@ namespace {
 double mean_efficiency(const ClusterSpec& c) {
   double log_sum = 0, count = 0;
   for (const EfficiencyCurve& curve : c.device.efficiency) {
-    for (const EfficiencyPoint& point : curve.points) log_sum += std::log(point.efficiency), ++count;
+    for (const EfficiencyPoint& point : curve.points)
+      log_sum += std::log(point.efficiency), ++count;
   }
   return count > 0 ? std::exp(log_sum / count) : 1;
 }
@@ -123,8 +124,8 @@ const std::vector<FitConstant>& fit_constants() {
       {"framework.host_kernel_us", "least time between two launches", 0, 1e4, false, 1,
        [](const C& c) { return c.framework.host_kernel.v * 1e6; },
        [](C& c, double v) { c.framework.host_kernel.v = v * 1e-6; }},
-      {"framework.new_matmul_rate", "of products on a card newer than the library", 0.1, 1, true,
-       1, [](const C& c) { return c.framework.new_matmul_rate; },
+      {"framework.new_matmul_rate", "of products on a card newer than the library", 0.1, 1, true, 1,
+       [](const C& c) { return c.framework.new_matmul_rate; },
        [](C& c, double v) { c.framework.new_matmul_rate = v; }},
       {"device.overlap_slowdown", "of kernels and transfers beside each other", 1, 3, true, 1,
        [](const C& c) { return c.device.overlap_slowdown; },

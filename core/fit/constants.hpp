@@ -17,8 +17,8 @@ struct FitConstant {
   std::string_view key;   // as in a profile, "framework." before those of a framework's
   std::string_view what;  // a few words
   double lower = 0, upper = 0;
-  bool factor = true;   // above 0, and fitted as its logarithm; false: fitted as it is, from 0 on
-  double typical = 1;   // of one that is no factor: how much of it matters
+  bool factor = true;  // above 0, and fitted as its logarithm; false: fitted as it is, from 0 on
+  double typical = 1;  // of one that is no factor: how much of it matters
   double (*get)(const ClusterSpec&);
   void (*set)(ClusterSpec&, double);
   bool of_framework() const { return key.starts_with("framework."); }

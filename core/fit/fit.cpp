@@ -17,12 +17,12 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kOutlier = 0.1;        // of log(simulated / measured)
-constexpr double kLeastNoise = 2e-3;    // of a measured time
-constexpr double kWidest = 0.5;         // standard error of a factor's logarithm
-constexpr double kLargestEffect = 0.25; // of a standard error on a time's logarithm
-constexpr double kFactorStep = 0.01;    // of finite differences
-constexpr double kWorthwhile = 0.95;    // of the error that a further constant may leave
+constexpr double kOutlier = 0.1;         // of log(simulated / measured)
+constexpr double kLeastNoise = 2e-3;     // of a measured time
+constexpr double kWidest = 0.5;          // standard error of a factor's logarithm
+constexpr double kLargestEffect = 0.25;  // of a standard error on a time's logarithm
+constexpr double kFactorStep = 0.01;     // of finite differences
+constexpr double kWorthwhile = 0.95;     // of the error that a further constant may leave
 
 /// Simulates rows with constants, and remembers what it has simulated: a constant that does not
 /// cover a row changes nothing there.
@@ -265,8 +265,8 @@ std::optional<Error> fit_some(const std::vector<Index>& chosen, const ResidualFu
   };
   std::vector<FitParameter> some;
   for (const Index k : chosen) some.push_back(parameters[to_size(k)]);
-  const auto fit = least_squares([&](const VectorXd& x) { return residuals(with(x)); }, some,
-                                 solver_options());
+  const auto fit =
+      least_squares([&](const VectorXd& x) { return residuals(with(x)); }, some, solver_options());
   if (!fit) return fit.error();
   point = with(fit->point());
   return std::nullopt;

@@ -15,7 +15,8 @@
 
 namespace lockstep {
 
-/// The time of one thing on a cluster that may differ from its own in its figures only. Thread-safe.
+/// The time of one thing on a cluster that may differ from its own in its figures only.
+/// Thread-safe.
 using TimeModel = std::function<Result<Seconds>(const ClusterSpec&)>;
 
 /// Something whose time was measured: a step, a kernel, a collective.
@@ -71,8 +72,8 @@ struct Fit {
 };
 
 /// The constants that the rows can tell, at most one for three rows. From none on, the one is added
-/// with which the fit, linearized where the constants before it led, predicts left-out rows best, as
-/// long as that takes a twentieth off their error.
+/// with which the fit, linearized where the constants before it led, predicts left-out rows best,
+/// as long as that takes a twentieth off their error.
 Result<std::vector<FitTarget>> choose_fit_targets(const std::vector<Observation>& rows,
                                                   const FitOptions& options = {});
 

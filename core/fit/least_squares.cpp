@@ -106,8 +106,8 @@ class Solver {
   std::vector<Index> free_parameters(const VectorXd& gradient) const {
     std::vector<Index> free;
     for (const Index k : active_) {
-      const bool stopped = (x_[k] <= of(k).lower && gradient[k] >= 0) ||
-                           (x_[k] >= of(k).upper && gradient[k] <= 0);
+      const bool stopped =
+          (x_[k] <= of(k).lower && gradient[k] >= 0) || (x_[k] >= of(k).upper && gradient[k] <= 0);
       if (!stopped) free.push_back(k);
     }
     return free;
@@ -169,8 +169,7 @@ class Solver {
     for (const Index k : active_) {
       fitted(k) = {};
       if (std::find(free.begin(), free.end(), k) != free.end()) continue;
-      fitted(k).state =
-          x_[k] <= of(k).lower ? ParameterState::AtLower : ParameterState::AtUpper;
+      fitted(k).state = x_[k] <= of(k).lower ? ParameterState::AtLower : ParameterState::AtUpper;
     }
     for (const Index k : active_) {  // also one that stands at its bound
       if (j_.col(k).cwiseAbs().maxCoeff() * of(k).step > 1e-9) continue;
@@ -178,8 +177,7 @@ class Solver {
       return k;
     }
     const Index freedom = r_.size() - static_cast<Index>(free.size());
-    fit_.noise =
-        freedom > 0 ? std::sqrt(w.dot(r_.cwiseAbs2()) / static_cast<double>(freedom)) : 0;
+    fit_.noise = freedom > 0 ? std::sqrt(w.dot(r_.cwiseAbs2()) / static_cast<double>(freedom)) : 0;
     if (free.empty()) return -1;
     return spread(free, w, freedom);
   }
@@ -212,8 +210,8 @@ class Solver {
     fitted(k) = {0, ParameterState::Undetermined, 0, -1};
     double closest = 0.9;  // correlation
     for (Index i = 0; i < scaled.cols(); ++i) {
-      const double together = std::abs(covariance(worst, i)) /
-                              std::sqrt(covariance(worst, worst) * covariance(i, i));
+      const double together =
+          std::abs(covariance(worst, i)) / std::sqrt(covariance(worst, worst) * covariance(i, i));
       if (i == worst || together < closest) continue;
       closest = together;
       fitted(k).confused_with = static_cast<int>(free[to_size(i)]);

@@ -50,7 +50,8 @@ struct FittedParameter {
 struct LeastSquaresFit {
   std::vector<FittedParameter> parameters;
   Eigen::VectorXd residuals;  // at the solution
-  Eigen::MatrixXd jacobian;   // there, of every parameter; a column of zeros where it keeps its start
+  Eigen::MatrixXd
+      jacobian;  // there, of every parameter; a column of zeros where it keeps its start
   /// Standard deviation of the residuals, sqrt(sum w r² / (n - k)) for k fitted parameters; 0 if
   /// n <= k.
   double noise = 0;

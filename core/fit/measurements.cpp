@@ -143,15 +143,19 @@ StepMeasurements read_run_measurement(const std::string& folder,
     return refuse("has no step times in metrics.jsonl: only runs on a real backend have them");
   }
   if (times.size() < 2) {
-    return refuse("has one step, and the first is slower than others: run it with --steps 3 or more");
+    return refuse(
+        "has one step, and the first is slower than others: run it with --steps 3 or more");
   }
   times.erase(times.begin());
   LoadedScenario loaded = load_scenario((path / "scenario.toml").string(), overrides);
   result.errors = std::move(loaded.errors);
   if (!result.errors.empty()) return result;
   const std::string name = fs::path(folder).lexically_normal().filename().string();
-  result.rows.push_back({name.empty() ? folder : name, folder, {percentile(times, 0.5)},
-                         std::move(loaded.points.front().scenario), true});
+  result.rows.push_back({name.empty() ? folder : name,
+                         folder,
+                         {percentile(times, 0.5)},
+                         std::move(loaded.points.front().scenario),
+                         true});
   return result;
 }
 

@@ -18,16 +18,27 @@ using Dims = std::vector<std::int64_t>;
 
 constexpr double kLeastMoved = 64 << 20;  // bytes; less stays in a card's cache
 constexpr double kShortest = 20e-6;       // seconds; less is a kernel's beginning and end
-constexpr std::size_t kRemarked = 5;           // operators
+constexpr std::size_t kRemarked = 5;      // operators
 
 /// How many of the inputs are tensors of the result's kind.
 constexpr std::array<std::pair<std::string_view, int>, 17> kElementwise = {{
-    {"aten::add", 2},       {"aten::add_", 2},          {"aten::sub", 2},
-    {"aten::mul", 2},       {"aten::mul_", 2},          {"aten::div", 2},
-    {"aten::div_", 2},      {"aten::copy_", 2},         {"aten::gelu", 1},
-    {"aten::silu", 1},      {"aten::clamp_min", 1},     {"aten::relu", 1},
-    {"aten::neg", 1},       {"aten::gelu_backward", 2}, {"aten::silu_backward", 2},
-    {"aten::threshold_backward", 2}, {"aten::sigmoid", 1},
+    {"aten::add", 2},
+    {"aten::add_", 2},
+    {"aten::sub", 2},
+    {"aten::mul", 2},
+    {"aten::mul_", 2},
+    {"aten::div", 2},
+    {"aten::div_", 2},
+    {"aten::copy_", 2},
+    {"aten::gelu", 1},
+    {"aten::silu", 1},
+    {"aten::clamp_min", 1},
+    {"aten::relu", 1},
+    {"aten::neg", 1},
+    {"aten::gelu_backward", 2},
+    {"aten::silu_backward", 2},
+    {"aten::threshold_backward", 2},
+    {"aten::sigmoid", 1},
 }};
 
 std::optional<DType> dtype_of(const std::string& type) {
@@ -75,17 +86,16 @@ std::optional<Shape> product_shape(const TracedKernel& traced) {
   const Dims dims = {a.dims[0], b.dims[1], a.dims[1], transposed(a) ? 1 : 0, transposed(b) ? 1 : 0};
   if (*std::min_element(dims.begin(), dims.begin() + 3) < 1) return std::nullopt;
   const Kernel kernel = calibration_kernel(KernelKind::Gemm, *dtype, dims, {}, first == 1 ? 1 : 0);
-  return Shape{traced.op + " " + std::string(to_string(*dtype)) + " " +
-                   text_of({dims[0], dims[1], dims[2]}),
-               [kernel](const ClusterSpec& cluster) -> Result<Seconds> {
-                 // A trace's kernels begin when they run. What framework kernels move besides
-                 // products are kernels of their own there.
-                 FrameworkSpec products;
-                 products.new_capability = cluster.framework.new_capability;
-                 products.new_matmul_rate = cluster.framework.new_matmul_rate;
-                 return kernel_time(kernel, cluster.device, products) -
-                        cluster.device.launch_overhead;
-               }};
+  return Shape{
+      traced.op + " " + std::string(to_string(*dtype)) + " " + text_of({dims[0], dims[1], dims[2]}),
+      [kernel](const ClusterSpec& cluster) -> Result<Seconds> {
+        // A trace's kernels begin when they run. What framework kernels move besides
+        // products are kernels of their own there.
+        FrameworkSpec products;
+        products.new_capability = cluster.framework.new_capability;
+        products.new_matmul_rate = cluster.framework.new_matmul_rate;
+        return kernel_time(kernel, cluster.device, products) - cluster.device.launch_overhead;
+      }};
 }
 
 std::optional<Shape> elementwise_shape(const TracedKernel& traced) {
@@ -158,16 +168,21 @@ Result<TracedObservations> observations_of(const std::vector<TracedKernel>& kern
       for (const double seconds : times) others[found.op + " of small shapes"] += seconds;
       continue;
     }
-    result.rows.push_back({name + " (" + std::to_string(times.size()) + ")", found.op,
-                           {percentile(times, 0.5)}, cluster, std::move(found.model), true});
+    result.rows.push_back({name + " (" + std::to_string(times.size()) + ")",
+                           found.op,
+                           {percentile(times, 0.5)},
+                           cluster,
+                           std::move(found.model),
+                           true});
   }
   if (!gaps.empty()) {
-    result.rows.push_back({"launch (" + std::to_string(gaps.size()) + ")", "launch",
-                           {percentile(gaps, 0.5)}, cluster,
-                           [](const ClusterSpec& c) -> Result<Seconds> {
-                             return c.device.launch_overhead;
-                           },
-                           true});
+    result.rows.push_back(
+        {"launch (" + std::to_string(gaps.size()) + ")",
+         "launch",
+         {percentile(gaps, 0.5)},
+         cluster,
+         [](const ClusterSpec& c) -> Result<Seconds> { return c.device.launch_overhead; },
+         true});
   }
   std::vector<std::pair<double, std::string>> largest;
   for (const auto& [op, seconds] : others) largest.emplace_back(-seconds, op);

@@ -189,8 +189,8 @@ Result<std::vector<TracedKernel>> read_traced_kernels(const std::string& path) {
   const rapidjson::ParseResult parsed = reader.Parse<kFlags>(text, handler);
   if (parsed.IsError() || !handler.has_events) {
     const std::string why = !text.stopped().empty() ? text.stopped()
-                            : parsed.IsError() ? rapidjson::GetParseError_En(parsed.Code())
-                                               : "it has no list of events";
+                            : parsed.IsError()      ? rapidjson::GetParseError_En(parsed.Code())
+                                                    : "it has no list of events";
     return bad("not a trace: " + why, place_in_file(path, text.Tell()));
   }
   const auto launched = origins(handler.events);
@@ -211,8 +211,8 @@ Result<std::vector<TracedKernel>> read_traced_kernels(const std::string& path) {
     before = kernel;
     if (origin == launched.end()) continue;
     const auto& [launch, op] = origin->second;
-    TracedKernel traced{op->name, op - handler.events.data(), op->inputs, kernel->name, seconds(kernel->end - kernel->begin),
-                        std::nullopt};
+    TracedKernel traced{op->name,     op - handler.events.data(),           op->inputs,
+                        kernel->name, seconds(kernel->end - kernel->begin), std::nullopt};
     if (previous != nullptr && launch->end <= previous->end && kernel->begin >= previous->end) {
       traced.gap = seconds(kernel->begin - previous->end);
     }

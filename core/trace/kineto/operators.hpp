@@ -1,5 +1,5 @@
-// Operators: which operator of PyTorch launched each kernel of a Kineto file, and on tensors of what
-// shape. Only files of a profiler with record_shapes=True say shapes.
+// Operators: which operator of PyTorch launched each kernel of a Kineto file, and on tensors of
+// what shape. Only files of a profiler with record_shapes=True say shapes.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TracedTensor {
 };
 
 struct TracedKernel {
-  std::string op;  // the innermost operator around the launch: "aten::mm"
+  std::string op;         // the innermost operator around the launch: "aten::mm"
   std::int64_t call = 0;  // shared by the kernels of one call of it
   std::vector<TracedTensor> inputs;
   std::string name;  // of the kernel
@@ -31,10 +31,10 @@ struct TracedKernel {
   std::optional<Seconds> gap;
 };
 
-/// Reads the kernels of a file (.json or .json.gz) stream by stream, in the order of time. A kernel belongs to
-/// the innermost operator that was open on the launching thread, as the correlation of launch and
-/// kernel says; one without launch or operator is left out. Error Parse, with line and column, if the
-/// file is no trace.
+/// Reads the kernels of a file (.json or .json.gz) stream by stream, in the order of time. A kernel
+/// belongs to the innermost operator that was open on the launching thread, as the correlation of
+/// launch and kernel says; one without launch or operator is left out. Error Parse, with line and
+/// column, if the file is no trace.
 Result<std::vector<TracedKernel>> read_traced_kernels(const std::string& path);
 
 }  // namespace lockstep

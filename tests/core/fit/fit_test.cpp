@@ -266,7 +266,8 @@ TEST_CASE("--fit says what is wrong with it", "[fit]") {
         "device.matmul_efficiency@h100");
   const auto none = fit_constants_to(runs(), targets("matmul_efficiency@other"));
   REQUIRE(!none.ok());
-  CHECK_THAT(none.error().message, ContainsSubstring("no row that is fitted has a cluster profile"));
+  CHECK_THAT(none.error().message,
+             ContainsSubstring("no row that is fitted has a cluster profile"));
 }
 
 TEST_CASE("what a constant is set to is what it is", "[fit]") {

@@ -81,11 +81,12 @@ TEST_CASE("published rows are mapped, and those without a scenario are remarked"
   const std::string heading =
       "id,source,model,hidden,layers,heads,seq,hw,gpus,tp,pp,dp,micro_batch,global_batch_seqs,"
       "precision,iter_time_s,notes,fit\n";
-  const StepMeasurements m = read(folder, heading +
-                                              "t-1,s,GPT,1024,4,16,512,A100,8,1,1,8,1,8,bf16,1,,\n"
-                                              "t-2,s,GPT,1024,4,16,512,A100,8,1,1,8,1,8,bf16,1,,no\n"
-                                              "t-3,s,GPT,1024,4,16,512,XPU,8,1,1,8,1,8,bf16,1,,\n"
-                                              "t-4,s,GPT,1024,4,16,512,A100,8,1,1,8,1,8,bf16,,,\n");
+  const StepMeasurements m =
+      read(folder, heading +
+                       "t-1,s,GPT,1024,4,16,512,A100,8,1,1,8,1,8,bf16,1,,\n"
+                       "t-2,s,GPT,1024,4,16,512,A100,8,1,1,8,1,8,bf16,1,,no\n"
+                       "t-3,s,GPT,1024,4,16,512,XPU,8,1,1,8,1,8,bf16,1,,\n"
+                       "t-4,s,GPT,1024,4,16,512,A100,8,1,1,8,1,8,bf16,,,\n");
   REQUIRE(m.errors.empty());
   REQUIRE(m.rows.size() == 2);
   CHECK(m.rows[0].group == "t");

@@ -25,16 +25,22 @@ std::vector<TracedKernel> kernels_of(const ClusterSpec& truth) {
   std::vector<TracedKernel> kernels;
   std::int64_t call = 0;
   for (const std::int64_t n : {4096, 8192, 16384}) {
-    const Kernel product =
-        calibration_kernel(KernelKind::Gemm, DType::BF16, {2048, n, 4096, 0, 0});
+    const Kernel product = calibration_kernel(KernelKind::Gemm, DType::BF16, {2048, n, 4096, 0, 0});
     const Seconds time = kernel_time(product, truth.device) - truth.device.launch_overhead;
-    kernels.push_back({"aten::mm", call++, {tensor({2048, 4096}), tensor({4096, n})}, "gemm", time,
+    kernels.push_back({"aten::mm",
+                       call++,
+                       {tensor({2048, 4096}), tensor({4096, n})},
+                       "gemm",
+                       time,
                        truth.device.launch_overhead});
     // out = a + b: three times the tensor's bytes at the rate of copies.
     const double bytes = 3.0 * 2 * 2048 * static_cast<double>(n);
-    kernels.push_back({"aten::add", call++,
-                       {tensor({2048, n}), tensor({2048, n}), tensor({}, "Scalar")}, "add",
-                       Seconds{bytes / copy_rate(truth.device).v}, truth.device.launch_overhead});
+    kernels.push_back({"aten::add",
+                       call++,
+                       {tensor({2048, n}), tensor({2048, n}), tensor({}, "Scalar")},
+                       "add",
+                       Seconds{bytes / copy_rate(truth.device).v},
+                       truth.device.launch_overhead});
   }
   return kernels;
 }
@@ -50,7 +56,8 @@ TEST_CASE("kernel times by shape give back the card that they were made of", "[f
   REQUIRE(traced.ok());
   CHECK(traced->rows.size() == 6);  // the smallest sum stays in a cache
   const auto fit = fit_constants_to(
-      traced->rows, *parse_fit_targets("matmul_efficiency,memory_bandwidth_gb_s,launch_overhead_us"));
+      traced->rows,
+      *parse_fit_targets("matmul_efficiency,memory_bandwidth_gb_s,launch_overhead_us"));
   REQUIRE(fit.ok());
   CHECK(fit->constants[0].value == Approx(0.6).epsilon(1e-3));
   CHECK(fit->constants[1].value == Approx(1700).epsilon(1e-3));
@@ -74,8 +81,7 @@ TEST_CASE("kernels of one call add up, and calls of one shape are one row", "[fi
 }
 
 TEST_CASE("a trace without shapes says how to get them", "[fit]") {
-  const auto traced =
-      observations_of({{"aten::mm", 0, {}, "gemm", {1e-6}, {}}}, a100(), "t.json");
+  const auto traced = observations_of({{"aten::mm", 0, {}, "gemm", {1e-6}, {}}}, a100(), "t.json");
   REQUIRE(!traced.ok());
   CHECK_THAT(traced.error().message, ContainsSubstring("profile with record_shapes=True"));
 }

@@ -15,8 +15,8 @@ std::string trace(const std::string& events) {
 std::string op(const char* name, const char* arguments, int at, int correlation, int begin,
                int length) {
   const std::string n = std::to_string(correlation), begins = std::to_string(at);
-  return R"({"ph":"X","cat":"cpu_op","name":")" + std::string(name) +
-         R"(","pid":1,"tid":1,"ts":)" + begins + R"(,"dur":10,"args":{)" + arguments +
+  return R"({"ph":"X","cat":"cpu_op","name":")" + std::string(name) + R"(","pid":1,"tid":1,"ts":)" +
+         begins + R"(,"dur":10,"args":{)" + arguments +
          R"(}},{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":)" +
          std::to_string(at + 5) + R"(,"dur":2,"args":{"correlation":)" + n +
          R"(}},{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":)" + std::to_string(begin) +
@@ -55,7 +55,8 @@ TEST_CASE("a kernel has the shapes of the innermost operator around its launch",
 
 TEST_CASE("files of 2021 spell categories and shapes differently", "[kineto]") {
   std::string text = trace(op("aten::mm", R"("Input dims":[[2,3],[3,4]])", 100, 11, 200, 30));
-  for (const auto& [now, then] : {std::pair{"cpu_op", "Operator"}, {"\"kernel\"", "\"Kernel\""},
+  for (const auto& [now, then] : {std::pair{"cpu_op", "Operator"},
+                                  {"\"kernel\"", "\"Kernel\""},
                                   {"cuda_runtime", "Runtime"}}) {
     text.replace(text.find(now), std::string(now).size(), then);
   }
