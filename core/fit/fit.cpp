@@ -194,6 +194,8 @@ double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals, const
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   MatrixXd j(jacobian.rows(), static_cast<Index>(chosen.size()));
   for (Index k = 0; k < j.cols(); ++k) j.col(k) = jacobian.col(chosen[to_size(k)]);
+  const VectorXd norms = j.colwise().norm();  // units differ
+  j = j * norms.cwiseInverse().asDiagonal();
   VectorXd left = residuals;
   VectorXd leverage = VectorXd::Zero(residuals.size());
   if (!chosen.empty()) {
@@ -203,8 +205,9 @@ double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals, const
     const VectorXd step = qr.solve(-residuals);
     for (Index k = 0; k < step.size(); ++k) {
       const Index at = chosen[to_size(k)];
+      const double there = point[at] + step[k] / norms[k];
       const FitParameter& p = parameters[to_size(at)];
-      if (point[at] + step[k] < p.lower || point[at] + step[k] > p.upper) return kInfinite;
+      if (there < p.lower || there > p.upper) return kInfinite;
     }
     left += j * step;
     const MatrixXd q = qr.householderQ() * MatrixXd::Identity(j.rows(), j.cols());

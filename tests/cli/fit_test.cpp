@@ -167,7 +167,7 @@ TEST_CASE("fit says what is wrong with its inputs", "[cli]") {
              ContainsSubstring("bad.csv:2:11: 'step_ms' is a number above 0"));
   CHECK_THAT(error({folder / "none.csv"}), ContainsSubstring("none.csv"));
   CHECK_THAT(error({folder.path.string()}), ContainsSubstring("has no scenario.toml"));
-  CHECK_THAT(error({folder / "bad.csv", "--fit", "device.matmul"}),
+  CHECK_THAT(error({folder / "bad.csv", "--fit", "device.matmul_eficiency"}),
              ContainsSubstring("did you mean 'device.matmul_efficiency'?"));
   write_bytes(folder / "bad.json", "{");
   CHECK_THAT(error({folder / "bad.json", "--cluster", "a100-80"}),
