@@ -17,6 +17,10 @@ using Eigen::VectorXd;
 
 constexpr int kMostIterations = 30;
 constexpr int kMostDampings = 8;
+// In steps of the finite differences:
+constexpr double kShortest = 0.01;  // a shorter step ends the search
+constexpr double kNear = 0.5;       // derivatives taken so near are those of the solution
+constexpr double kFar = 2;          // and so far away they are taken anew
 
 /// Huber's weights: 1 up to `outlier`, outlier / |r| above.
 VectorXd weights(const VectorXd& residuals, double outlier) {
@@ -132,33 +136,52 @@ class Solver {
     return there;
   }
 
-  std::optional<Error> minimize() {
-    double damping = 1e-4;
-    for (int i = 0; i < kMostIterations; ++i) {
-      if (auto fault = differentiate()) return fault;
-      ++fit_.iterations;
-      const VectorXd w = weights(r_, options_.outlier);
-      const VectorXd gradient = j_.transpose() * w.cwiseProduct(r_);
-      const MatrixXd normal = j_.transpose() * w.asDiagonal() * j_;
-      const std::vector<Index> free = free_parameters(gradient);
-      if (free.empty()) return std::nullopt;
-      const double now = cost(r_, options_.outlier);
-      VectorXd there, r;
-      bool better = false;
-      for (int d = 0; d < kMostDampings && !better; ++d) {
-        there = stepped(normal, gradient, free, damping);
-        if (auto fault = evaluate(there, r)) return fault;
-        better = cost(r, options_.outlier) < now;
-        damping *= better ? 0.1 : 10;
+  /// How far a point is from the present one, in steps of the finite differences.
+  double distance(const VectorXd& there) const {
+    double most = 0;
+    for (const Index k : active_) most = std::max(most, std::abs(there[k] - x_[k]) / of(k).step);
+    return most;
+  }
+
+  /// A step that is better than the present point, without cost if it is too short to matter.
+  /// Returns how far it went; 0 if there is none.
+  Result<double> advance(double& damping) {
+    const VectorXd w = weights(r_, options_.outlier);
+    const VectorXd gradient = j_.transpose() * w.cwiseProduct(r_);
+    const MatrixXd normal = j_.transpose() * w.asDiagonal() * j_;
+    const std::vector<Index> free = free_parameters(gradient);
+    if (free.empty()) return 0.0;
+    for (int d = 0; d < kMostDampings; ++d) {
+      const VectorXd there = stepped(normal, gradient, free, damping);
+      const double length = distance(there);
+      if (length < kShortest) return 0.0;
+      VectorXd r;
+      if (auto fault = evaluate(there, r)) return *fault;
+      if (cost(r, options_.outlier) < cost(r_, options_.outlier)) {
+        damping *= 0.1;
+        x_ = there;
+        r_ = r;
+        return length;
       }
-      if (!better) return std::nullopt;
-      double moved = 0;  // in steps of the finite differences
-      for (const Index k : free) moved = std::max(moved, std::abs(there[k] - x_[k]) / of(k).step);
-      x_ = there;
-      r_ = r;
-      if (moved < 0.01) break;
+      damping *= 10;
     }
-    return differentiate();
+    return 0.0;
+  }
+
+  std::optional<Error> minimize() {
+    double damping = 1e-4, moved = 0;  // since the derivatives were taken
+    if (auto fault = differentiate()) return fault;
+    for (int i = 0; i < kMostIterations; ++i) {
+      ++fit_.iterations;
+      const Result<double> length = advance(damping);
+      if (!length) return length.error();
+      moved += *length;
+      if (*length == 0 && moved < kNear) return std::nullopt;
+      if (*length > 0 && moved < kFar) continue;  // the derivatives still hold
+      if (auto fault = differentiate()) return fault;
+      moved = 0;
+    }
+    return moved == 0 ? std::nullopt : differentiate();
   }
 
   /// Fills in states, errors and noise; returns the parameter that is least determined, or -1 if
