@@ -150,8 +150,9 @@ StepMeasurements read_run_measurement(const std::string& folder,
   LoadedScenario loaded = load_scenario((path / "scenario.toml").string(), overrides);
   result.errors = std::move(loaded.errors);
   if (!result.errors.empty()) return result;
-  const std::string name = fs::path(folder).lexically_normal().filename().string();
-  result.rows.push_back({name.empty() ? folder : name,
+  fs::path last = fs::path(folder).lexically_normal();
+  if (!last.has_filename()) last = last.parent_path();  // "run/"
+  result.rows.push_back({last.filename().string(),
                          folder,
                          {percentile(times, 0.5)},
                          std::move(loaded.points.front().scenario),

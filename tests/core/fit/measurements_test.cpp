@@ -106,6 +106,8 @@ TEST_CASE("a run's folder gives the median of its steps after the first", "[fit]
   const StepMeasurements m = read_run_measurement(folder.path.string(), {});
   REQUIRE(m.errors.empty());
   CHECK(m.rows[0].step.v == Approx(0.2));
+  CHECK(m.rows[0].name == folder.path.filename().string());
+  CHECK(read_run_measurement(folder.path.string() + "/", {}).rows[0].name == m.rows[0].name);
   CHECK(m.rows[0].scenario.model.layers == 2);
 }
 
