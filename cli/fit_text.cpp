@@ -30,8 +30,6 @@ ErrorFigures figures(const Fit& fit, Seconds FittedRow::*simulated, bool fitted)
   return figures_of(errors);
 }
 
-std::string share(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
-std::string signed_share(double fraction) { return fmt::format("{:+.1f} %", 100 * fraction); }
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
 /// Why the value is what it is; empty if only the rows say so.
@@ -69,8 +67,9 @@ std::size_t fitted_count(const Fit& fit) {
 void add_figures(TextTable& table, const Fit& fit, bool fitted, const std::string& suffix) {
   for (const auto& [name, simulated] : kKinds) {
     const ErrorFigures f = figures(fit, simulated, fitted);
-    table.add({name + suffix, std::to_string(f.count), share(f.median), share(f.percentile90),
-               signed_share(f.bias), fmt::format("{:.0f} %", 100 * f.within_10)});
+    table.add({name + suffix, std::to_string(f.count), percent_text(f.median),
+               percent_text(f.percentile90), change_text(1, 1 + f.bias),
+               fmt::format("{:.0f} %", 100 * f.within_10)});
   }
 }
 
@@ -106,7 +105,7 @@ std::string fit_text(const Fit& fit, bool with_rows) {
     for (const FittedRow& row : fit.rows) {
       std::vector<std::string> cells = {row.name, time_text(row.measured)};
       for (const auto& [name, simulated] : kKinds) {
-        cells.push_back(signed_share((row.*simulated).v / row.measured.v - 1));
+        cells.push_back(change_text(row.measured.v, (row.*simulated).v));
       }
       cells.emplace_back(row.fitted ? "" : "not fitted to");
       table.add(cells);
@@ -180,7 +179,7 @@ std::string fit_comment(const Fit& fit, bool of_framework) {
   const ErrorFigures left_out = figures(fit, &FittedRow::left_out, true);
   std::string text =
       fmt::format("# lockstep fit, {} rows: half of them within {}, of rows left out {}\n",
-                  after.count, share(after.median), share(left_out.median));
+                  after.count, percent_text(after.median), percent_text(left_out.median));
   for (const FittedConstant& c : fit.constants) {
     if (c.target.constant->of_framework() != of_framework || !is_fitted(c)) continue;
     text +=

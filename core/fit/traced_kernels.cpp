@@ -17,7 +17,7 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 
 constexpr double kLeastMoved = 64 << 20;  // bytes; less stays in a card's cache
-constexpr double kShortest = 20e-6;       // seconds; less is a kernel's beginning and end
+constexpr double kShortestRow = 20e-6;    // seconds; less is a kernel's beginning and end
 constexpr std::size_t kRemarked = 5;      // operators
 
 /// How many of the inputs are tensors of the result's kind.
@@ -164,7 +164,7 @@ Result<TracedObservations> observations_of(const std::vector<TracedKernel>& kern
   for (auto& [name, found] : shapes) {
     std::vector<double> times;
     for (const auto& [call, seconds] : found.times) times.push_back(seconds);
-    if (percentile(times, 0.5) < kShortest) {
+    if (percentile(times, 0.5) < kShortestRow) {
       for (const double seconds : times) others[found.op + " of small shapes"] += seconds;
       continue;
     }

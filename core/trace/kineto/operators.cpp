@@ -18,32 +18,31 @@ namespace {
 
 using kineto::parse_integer;
 using rapidjson::SizeType;
-using Nanoseconds = std::int64_t;
 
-enum class Kind : std::uint8_t { Other, Operator, Launch, Kernel };
+enum class ActivityKind : std::uint8_t { Other, Operator, Launch, Kernel };
 
-struct Event {
-  Kind kind = Kind::Other;
+struct Activity {
+  ActivityKind kind = ActivityKind::Other;
   std::string name, place;  // process and thread, or device and stream
-  Nanoseconds begin = 0, end = 0;
+  std::int64_t begin = 0, end = 0;
   std::int64_t correlation = 0;  // 0: none
   std::vector<TracedTensor> inputs;
 };
 
-Kind kind_of(std::string_view category) {  // files of 2021 begin them with a capital letter
-  if (category == "cpu_op" || category == "Operator") return Kind::Operator;
-  if (category == "kernel" || category == "Kernel") return Kind::Kernel;
+ActivityKind kind_of(std::string_view category) {  // files of 2021 begin them with a capital letter
+  if (category == "cpu_op" || category == "Operator") return ActivityKind::Operator;
+  if (category == "kernel" || category == "Kernel") return ActivityKind::Kernel;
   if (category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime") {
-    return Kind::Launch;
+    return ActivityKind::Launch;
   }
-  return Kind::Other;
+  return ActivityKind::Other;
 }
 
 /// Keeps the operators, launches and kernels of a file.
-class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> {
+class ActivityReader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, ActivityReader> {
  public:
-  explicit Handler(JsonText& text) : text_(text) {}
-  std::vector<Event> events;
+  explicit ActivityReader(JsonText& text) : text_(text) {}
+  std::vector<Activity> events;
   bool has_events = false;
 
   bool Default() { return scalar("", false); }
@@ -131,9 +130,9 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
 
   void finish_event() {
     event_.kind = kind_of(category_);
-    if (event_.kind == Kind::Other || phase_ != "X") return;
-    if (event_.kind != Kind::Operator && event_.correlation == 0) return;
-    event_.end = event_.begin + std::max<Nanoseconds>(duration_, 0);
+    if (event_.kind == ActivityKind::Other || phase_ != "X") return;
+    if (event_.kind != ActivityKind::Operator && event_.correlation == 0) return;
+    event_.end = event_.begin + std::max<std::int64_t>(duration_, 0);
     event_.place = pid_ + "/" + tid_;
     events.push_back(std::move(event_));
   }
@@ -142,33 +141,33 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   int depth_ = 0, events_depth_ = 0, input_ = -1;
   bool in_args_ = false;
   std::string key_, category_, phase_, pid_, tid_;
-  Nanoseconds duration_ = 0;
-  Event event_;
+  std::int64_t duration_ = 0;
+  Activity event_;
 };
 
 /// By the correlation of a launch: the launch, and the operator around it.
 struct Origin {
-  const Event* launch = nullptr;
-  const Event* op = nullptr;
+  const Activity* launch = nullptr;
+  const Activity* op = nullptr;
 };
 
-std::unordered_map<std::int64_t, Origin> origins(const std::vector<Event>& events) {
-  std::vector<const Event*> host;
-  for (const Event& e : events) {
-    if (e.kind != Kind::Kernel) host.push_back(&e);
+std::unordered_map<std::int64_t, Origin> origins(const std::vector<Activity>& events) {
+  std::vector<const Activity*> host;
+  for (const Activity& e : events) {
+    if (e.kind != ActivityKind::Kernel) host.push_back(&e);
   }
-  std::stable_sort(host.begin(), host.end(), [](const Event* a, const Event* b) {
+  std::stable_sort(host.begin(), host.end(), [](const Activity* a, const Activity* b) {
     return std::tuple(std::string_view(a->place), a->begin, -a->end) <
            std::tuple(std::string_view(b->place), b->begin, -b->end);
   });
   std::unordered_map<std::int64_t, Origin> result;
-  std::vector<const Event*> open;
-  for (const Event* e : host) {
+  std::vector<const Activity*> open;
+  for (const Activity* e : host) {
     while (!open.empty() && (open.back()->place != e->place || open.back()->end < e->end)) {
       open.pop_back();
     }
-    if (e->kind == Kind::Operator) open.push_back(e);
-    if (e->kind == Kind::Launch && !open.empty()) result[e->correlation] = {e, open.back()};
+    if (e->kind == ActivityKind::Operator) open.push_back(e);
+    if (e->kind == ActivityKind::Launch && !open.empty()) result[e->correlation] = {e, open.back()};
   }
   return result;
 }
@@ -181,7 +180,7 @@ Result<std::vector<TracedKernel>> read_traced_kernels(const std::string& path) {
     return Error{ErrorKind::Parse, what, std::move(where)};
   };
   if (!text.is_open()) return bad(text.failure(), {path, 0, 0});
-  Handler handler(text);
+  ActivityReader handler(text);
   rapidjson::Reader reader;
   constexpr unsigned kFlags = rapidjson::kParseIterativeFlag |
                               rapidjson::kParseNumbersAsStringsFlag |
@@ -194,20 +193,21 @@ Result<std::vector<TracedKernel>> read_traced_kernels(const std::string& path) {
     return bad("not a trace: " + why, place_in_file(path, text.Tell()));
   }
   const auto launched = origins(handler.events);
-  std::vector<const Event*> kernels;
-  for (const Event& e : handler.events) {
-    if (e.kind == Kind::Kernel) kernels.push_back(&e);
+  std::vector<const Activity*> kernels;
+  for (const Activity& e : handler.events) {
+    if (e.kind == ActivityKind::Kernel) kernels.push_back(&e);
   }
-  std::stable_sort(kernels.begin(), kernels.end(), [](const Event* a, const Event* b) {
+  std::stable_sort(kernels.begin(), kernels.end(), [](const Activity* a, const Activity* b) {
     return std::tuple(std::string_view(a->place), a->begin) <
            std::tuple(std::string_view(b->place), b->begin);
   });
-  const auto seconds = [](Nanoseconds ns) { return Seconds{static_cast<double>(ns) * 1e-9}; };
+  const auto seconds = [](std::int64_t ns) { return Seconds{static_cast<double>(ns) * 1e-9}; };
   std::vector<TracedKernel> result;
-  const Event* before = nullptr;
-  for (const Event* kernel : kernels) {
+  const Activity* before = nullptr;
+  for (const Activity* kernel : kernels) {
     const auto origin = launched.find(kernel->correlation);
-    const Event* previous = before != nullptr && before->place == kernel->place ? before : nullptr;
+    const Activity* previous =
+        before != nullptr && before->place == kernel->place ? before : nullptr;
     before = kernel;
     if (origin == launched.end()) continue;
     const auto& [launch, op] = origin->second;
