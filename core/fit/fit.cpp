@@ -17,7 +17,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kOutlier = 0.1;         // of log(simulated / measured)
+constexpr double kOutlier = 0.05;        // of log(simulated / measured)
 constexpr double kLeastNoise = 2e-3;     // of a measured time
 constexpr double kWidest = 0.5;          // standard error of a factor's logarithm
 constexpr double kLargestEffect = 0.25;  // of a standard error on a time's logarithm

@@ -77,8 +77,8 @@ struct Fit {
 Result<std::vector<FitTarget>> choose_fit_targets(const std::vector<Observation>& rows,
                                                   const FitOptions& options = {});
 
-/// Fits. The residual of a row is log(simulated / measured); one above 0.1 counts linearly. What is
-/// left out is fitted without it to the fit's linearization, and then simulated. Errors:
+/// Fits. The residual of a row is log(simulated / measured); one above 0.05 counts linearly. What
+/// is left out is fitted without it to the fit's linearization, and then simulated. Errors:
 /// InvalidSpec if no row is fitted or a constant covers none; those of the models.
 Result<Fit> fit_constants_to(const std::vector<Observation>& rows,
                              const std::vector<FitTarget>& targets, const FitOptions& options = {});

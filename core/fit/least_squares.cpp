@@ -200,13 +200,26 @@ class Solver {
       return k;
     }
     const Index freedom = r_.size() - static_cast<Index>(free.size());
-    fit_.noise = freedom > 0 ? std::sqrt(w.dot(r_.cwiseAbs2()) / static_cast<double>(freedom)) : 0;
+    fit_.noise = freedom > 0 ? noise_of(freedom) : 0;
     if (free.empty()) return -1;
-    return spread(free, w, freedom);
+    return spread(free, freedom);
   }
 
-  Index spread(const std::vector<Index>& free, const VectorXd& w, Index freedom) {
-    MatrixXd scaled = w.cwiseSqrt().asDiagonal() * columns(j_, free);
+  /// Of the residuals as an estimate with Huber's weights sees them: sqrt(sum min(|r|, outlier)² /
+  /// freedom) over the part that is no outlier (Huber 1981, Robust Statistics, 7.6).
+  double noise_of(Index freedom) const {
+    double sum = 0, inside = 0;
+    for (const double r : r_) {
+      const double size = std::abs(r);
+      sum += std::pow(std::min(size, options_.outlier), 2);
+      inside += size <= options_.outlier ? 1 : 0;
+    }
+    const auto count = static_cast<double>(r_.size());
+    return std::sqrt(sum / static_cast<double>(freedom)) * count / std::max(inside, 1.0);
+  }
+
+  Index spread(const std::vector<Index>& free, Index freedom) {
+    MatrixXd scaled = columns(j_, free);
     const VectorXd norms = scaled.colwise().norm();
     scaled = scaled * norms.cwiseInverse().asDiagonal();
     const Eigen::JacobiSVD<MatrixXd> svd(scaled, Eigen::ComputeThinU | Eigen::ComputeFullV);

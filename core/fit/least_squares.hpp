@@ -52,8 +52,8 @@ struct LeastSquaresFit {
   Eigen::VectorXd residuals;  // at the solution
   Eigen::MatrixXd
       jacobian;  // there, of every parameter; a column of zeros where it keeps its start
-  /// Standard deviation of the residuals, sqrt(sum w r² / (n - k)) for k fitted parameters; 0 if
-  /// n <= k.
+  /// Standard deviation of the residuals, sqrt(sum r² / (n - k)) for k fitted parameters; outliers
+  /// count as Huber's estimate has it. 0 if n <= k.
   double noise = 0;
   int iterations = 0;
   Eigen::VectorXd point() const;
@@ -61,7 +61,7 @@ struct LeastSquaresFit {
 
 /// Minimizes the sum of squares by Levenberg-Marquardt with forward differences; parameters whose
 /// bound stops them are left out of a step (an active set), and steps end at the bounds. Then the
-/// covariance of the others is noise² (JᵀWJ)⁻¹, W the weights of outliers. As long as a parameter
+/// covariance of the others is noise² (JᵀJ)⁻¹. As long as a parameter
 /// is not determined, the least determined one goes back to its start and the others are fitted
 /// again. Errors are those of `residuals`.
 Result<LeastSquaresFit> least_squares(const ResidualFunction& residuals,

@@ -57,13 +57,13 @@ nlohmann::json json_of(const CommandOutcome& outcome) {
   return nlohmann::json::parse(outcome.out);
 }
 
-/// What a fit makes small: squares of log(simulated / measured), linear above 0.1.
+/// What a fit makes small: squares of log(simulated / measured), linear above 0.05.
 double misfit(const nlohmann::json& fit, const char* simulated) {
   double sum = 0;
   for (const auto& row : fit["rows"]) {
     const double size =
         std::abs(std::log(row[simulated].get<double>() / row["measured_s"].get<double>()));
-    sum += size <= 0.1 ? size * size : 0.1 * (2 * size - 0.1);
+    sum += size <= 0.05 ? size * size : 0.05 * (2 * size - 0.05);
   }
   return sum;
 }

@@ -114,6 +114,24 @@ TEST_CASE("standard errors are the spread of fits to data with other noise", "[f
   CHECK(offset_error.mean() == Approx(spread(offset)).epsilon(0.12));
 }
 
+TEST_CASE("standard errors are the spread where some residuals count linearly, too", "[fit]") {
+  std::mt19937 random(17);
+  std::student_t_distribution<double> noise(3);  // with heavy tails
+  constexpr int kDraws = 400, kRows = 40;
+  const MatrixXd a = MatrixXd::Ones(kRows, 1);
+  double sum = 0, squares = 0, errors = 0;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const VectorXd b = VectorXd::NullaryExpr(kRows, [&] { return noise(random); });
+    const FittedParameter p = solved(linear(a, b), {{0}}, {.outlier = 1}).parameters[0];
+    sum += p.value;
+    squares += p.value * p.value;
+    errors += p.standard_error;
+  }
+  const double mean = sum / kDraws;
+  CHECK(mean == Approx(0).margin(0.05));
+  CHECK(errors / kDraws == Approx(std::sqrt(squares / kDraws - mean * mean)).epsilon(0.12));
+}
+
 TEST_CASE("what the data cannot tell keeps its start, and it is said why", "[fit]") {
   MatrixXd a = MatrixXd::Zero(6, 3);
   for (Index i = 0; i < 6; ++i) {
