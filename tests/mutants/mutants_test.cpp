@@ -29,7 +29,7 @@ struct Layout {
   const char* keys;
 };
 
-// Every strategy and every schedule, as small as they go.
+// The layouts cover every strategy and every schedule, each as small as it can be.
 constexpr Architecture kGpt2 = Architecture::Gpt2, kLlama = Architecture::Llama,
                        kResnet = Architecture::Resnet;
 constexpr std::array kLayouts = std::to_array<Layout>({
@@ -107,12 +107,12 @@ struct Results {
 
 constexpr int kSteps = 2;
 
-/// The one place that knows how a program is run.
+/// Trains a program for kSteps. Nothing else here knows how a program is run.
 Results train(const Program& program, const Scenario& scenario) {
   RunOptions options;
   options.steps = kSteps;
   options.return_state = true;
-  // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
+  // Arenas are poisoned: what is read before it is written is NaN, and so is all that follows.
   const auto run = make_cpu_backend({.poison = true})->run(program, scenario.cluster, options);
   Results results;
   if (!run) {
@@ -129,7 +129,8 @@ Results train(const Program& program, const Scenario& scenario) {
   return results;
 }
 
-/// Sums in another order differ in their last bits.
+/// Whether two runs have the same results. Their last bits may differ, because sums may be taken in
+/// another order.
 bool alike(const Results& a, const Results& b) {
   if (a.failed || b.failed || a.values.size() != b.values.size()) return false;
   for (std::size_t i = 0; i < a.values.size(); ++i) {
@@ -165,20 +166,20 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
     INFO(layout.keys);
     const Scenario scenario = scenario_of(layout);
     Program given = lowered(layout);
-    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {  // what verify can say of a user's own functions
+    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {  // verify then knows less of them
       given.emitted = 0;
       for (Function& f : given.functions) f.emitted = 0;
     }
-    const auto program = parse_program(print(given));  // mutants are of printed programs
+    const auto program = parse_program(print(given));  // mutants are made of printed programs
     REQUIRE(program.ok());
     REQUIRE(verify(*program).empty());
     const Results original = train(*program, scenario);
     REQUIRE_FALSE(original.failed);
-    const bool relaxes = verify(test::relaxed(*program)).empty();  // some schedules would wait
+    const bool relaxes = verify(test::relaxed(*program)).empty();  // some schedules would deadlock
     relaxing += relaxes ? 1 : 0;
     if (relaxes) CHECK(alike(train(test::relaxed(*program), scenario), original));
     for (int n = l; n < wanted; n += layouts) {
-      // Every mutant has its seed, so that one layout alone makes the same ones again.
+      // Every mutant has a seed of its own, so that a run of one layout makes the same ones again.
       std::seed_seq seeds{seed, n};
       std::mt19937 random(seeds);
       const auto which = static_cast<MutantClass>((n / layouts + l) % test::kNumMutantClasses);

@@ -18,7 +18,7 @@ bool Mutator::change_list() {
       return true;
     case 1:
       say(role, i, "doubled");
-      repeat(role, i, i);  // what follows waits for the second
+      repeat(role, i, i);  // what follows waits for the second one
       return true;
     case 2: {
       const std::size_t to = i + 1 + pick(n - i);
@@ -69,7 +69,7 @@ bool Mutator::change_collective() {
       Op& op = role.ops[i];
       if (!is_collective(op.kind) || op.target != group || before(role, i) != which) continue;
       if (how == 0) erase(role, i);
-      if (how == 1) repeat(role, i, i);  // what follows waits for the second
+      if (how == 1) repeat(role, i, i);  // what follows waits for the second one
       if (how == 2) op.target = to_group;
       if (how == 3) op.kind = to_kind;
       break;
@@ -78,7 +78,8 @@ bool Mutator::change_collective() {
   return true;
 }
 
-/// Messages: another peer, another direction, lost, or in another order, on both ends or on one.
+/// Sends a message to another peer, gives it the data or the place of the next one, or deletes it
+/// on both ends.
 bool Mutator::change_message() {
   std::vector<std::pair<std::size_t, std::size_t>> found;  // role, op
   for (std::size_t r = 0; r < p_.roles.size(); ++r) {
@@ -90,7 +91,7 @@ bool Mutator::change_message() {
   const auto [r, i] = found[pick(found.size())];
   Role& role = p_.roles[r];
   const Op op = role.ops[i];
-  // The next one like it, on the same role.
+  // Op j is the next message like it of the same role.
   std::size_t j = i + 1;
   const auto alike = [&](const Op& o) {
     return o.kind == op.kind && o.target == op.target && o.stream == op.stream;
@@ -133,7 +134,8 @@ bool Mutator::change_message() {
   }
 }
 
-/// What leads to the loss and the norm: their sums, squares, and copies to the host, everywhere.
+/// Deletes or doubles what leads to the loss or the norm: a sum, squares, or a copy to the host, on
+/// one role or on all.
 bool Mutator::change_result() {
   const auto leads = [&](const Op& op) {
     if (op.kind == OpKind::DeviceToHost) return !op.moves_memory();
@@ -170,7 +172,7 @@ bool Mutator::change_result() {
   return true;
 }
 
-/// What one op reads or writes is the same thing of another microbatch or layer.
+/// Gives an op the same tensor of another microbatch or layer.
 bool Mutator::change_data() {
   Role& role = any_role();
   const std::size_t i = pick(role.ops.size());
@@ -194,7 +196,7 @@ bool Mutator::change_data() {
     arg = to;
     return true;
   }
-  // The whole life of both is exchanged from here on, so that none is read before it is written.
+  // All ops from here on exchange the two, so that none is read before it is written.
   say(role, i, "and after it %b" + std::to_string(arg.v) + " for %b" + std::to_string(to.v));
   const BufferId from = arg;
   for (std::size_t k = i; k < role.ops.size(); ++k) {

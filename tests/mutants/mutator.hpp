@@ -1,4 +1,4 @@
-// One mutant in the making: what the parts of mutate() share.
+// Mutator: one mutant in the making, which the parts of mutate() share.
 #pragma once
 
 #include <random>
@@ -34,7 +34,9 @@ class Mutator {
             describe(p_, role, {static_cast<std::int32_t>(op)}) + ": " + what;
   }
 
-  // Each changes one thing and says what; false: it found nothing of its kind.
+  // Each of these changes one thing and says what. It returns false if it found nothing of its
+  // kind.
+
   // mutate_ops.cpp
   bool change_list();
   bool change_collective();

@@ -25,13 +25,13 @@ void give_own_bytes(Role& role) {
 }
 
 void wait_for_all_before(Role& role) {
-  std::array<std::int32_t, kNumStreams> last;  // op of each stream so far, messages aside
+  std::array<std::int32_t, kNumStreams> last;  // of each stream so far, apart from messages
   last.fill(-1);
-  std::map<std::int32_t, std::int32_t> message;  // by root buffer: its last send or receive so far
+  std::map<std::int32_t, std::int32_t> message;  // by root: its last send or receive so far
   std::vector<OpId> after;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     Op& op = role.ops[i];
-    std::array<std::int32_t, kNumStreams> wait;  // for each stream's latest
+    std::array<std::int32_t, kNumStreams> wait;  // the latest of each stream to wait for
     wait.fill(-1);
     const auto add = [&](std::int32_t before) {
       if (before < 0 || before >= static_cast<std::int32_t>(i)) return;

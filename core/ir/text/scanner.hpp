@@ -81,7 +81,7 @@ class Scanner {
   }
   template <class T>
   bool check_finite(const char* start, T value) {
-    if (value - value == T{}) return true;  // not so for infinities and NaN
+    if (value - value == T{}) return true;  // false for infinities and NaN
     return fail(start, "the number must be finite");
   }
 

@@ -10,12 +10,13 @@ namespace lockstep::verification {
 namespace {
 
 enum class Mode {
-  Streams,     // every stream in order, every `after` kept
-  Collectives  // a rank's collectives one after the other in list order: what NCCL promises at most
+  Streams,     // every stream runs in order, and every `after` is kept
+  Collectives  // a rank's collectives run one after the other in list order, as NCCL may run them
 };
 
-/// Runs the representative ranks with no time at all: an op that meets others blocks its lane until
-/// they are all there. What can run never depends on what ran before, so one run decides.
+/// Runs the ranks that represent all others, without time: an op that meets others blocks its lane
+/// until they are all there. One run decides whether there is a deadlock, because an op that can
+/// run still can after any other has run.
 class BlockingRun {
  public:
   BlockingRun(const Program& program, const Folding& folding, Mode mode)
@@ -47,7 +48,7 @@ class BlockingRun {
     }
   }
 
-  /// Empty if every lane came to its end; else the ops that wait for each other.
+  /// The ops that wait for each other, in words; empty if every lane came to its end.
   std::string stuck() const {
     for (std::size_t a = 0; a < actors_.size(); ++a) {
       for (std::size_t lane = 0; lane < kNumStreams; ++lane) {
@@ -65,11 +66,11 @@ class BlockingRun {
     Rank rank;
     std::vector<State> state;  // by op
     std::array<std::size_t, kNumStreams> head{};
-    std::array<OpId, kNumStreams> waits_for;  // dependency that holds up the lane's head
+    std::array<OpId, kNumStreams> waits_for;  // the dependency that holds up the lane's head
   };
   struct Meeting {  // one group of ranks
     std::vector<int> actors;
-    std::vector<int> arrived;  // by sequence number
+    std::vector<int> arrived;  // how many have, by sequence number
   };
   using Front = std::pair<int, std::size_t>;  // actor and lane
 
@@ -191,7 +192,7 @@ class BlockingRun {
     return {peer, traffic(peer).by_channel.at(opposite)[sequence]};
   }
 
-  /// The op at the head of a lane; none: the lane came to its end.
+  /// The op at the head of a lane; invalid if the lane came to its end.
   OpId blocked(const Front& front) const {
     const auto& queue = lanes(front.first)[front.second];
     const std::size_t head = actors_[static_cast<std::size_t>(front.first)].head[front.second];
@@ -248,7 +249,7 @@ class BlockingRun {
   std::vector<int> index_of_;         // by rank: its place in actors_; -1: not a representative
   std::vector<Actor> actors_;
   std::vector<Meeting> meetings_;
-  std::map<std::pair<int, std::int32_t>, std::size_t> meeting_of_;  // actor, group
+  std::map<std::pair<int, std::int32_t>, std::size_t> meeting_of_;  // by actor and group
   std::vector<Front> ready_;
 };
 

@@ -12,8 +12,8 @@ bool updates_weights(const Kernel& kernel) {
 }
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
-/// than a fill wrote it, or a collective whose source holds computed bytes; an all-reduce in place
-/// computes nothing that was not there.
+/// than a fill wrote it, or a collective whose source holds computed bytes. An all-reduce works in
+/// place, so that it changes nothing here.
 class Gradients {
  public:
   Gradients(const Program& program, const Role& role, Faults& faults)
@@ -61,8 +61,9 @@ class Gradients {
                         elements * size_of(operand.dtype), Access::Write);
   }
   void mark(const Touch& touch) { computed_[touch.root.v].assign(touch.begin, touch.end, 1); }
-  /// A part is enough: elements that no token reaches (positions past the sequence, padding) are
-  /// filled with zeros, and that all of them are written is checked with every other buffer.
+  /// Whether a part of the range was computed. A part is enough, because elements that no token
+  /// reaches (positions past the sequence, padding) are only filled with zeros. That all of them
+  /// are written is checked by check_memory(), as of every buffer.
   bool computed(BufferId root, std::int64_t begin, std::int64_t end) {
     bool any = false;
     computed_[root.v].visit(begin, end, [&](std::int64_t, std::int64_t, char) { any = true; });
@@ -74,8 +75,8 @@ class Gradients {
            op.kind == OpKind::AllToAll || op.moves_memory();
   }
 
-  /// Only gradients matter: what adamw reads, and what is reduced into that. Following every
-  /// activation would cost time for nothing.
+  /// Finds the buffers that are followed: those that an optimizer reads as gradients, and those
+  /// that are reduced into these. It would cost time to follow every activation, and find nothing.
   void find_wanted() {
     wanted_.assign(role_.buffers.size(), false);
     const auto want = [this](BufferId buffer) {
@@ -128,7 +129,7 @@ class Gradients {
     }
   }
 
-  /// Notes who last wrote parameters.
+  /// Notes which op last wrote the parameters of a unit.
   void overwrite(const Op& op, OpId id) {
     const auto args = role_.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
@@ -162,8 +163,9 @@ class Gradients {
     }
   }
 
-  /// Calls visit(name, first element, end) for the stretches of a unit's buffer that are values,
-  /// not padding: its parameters, or the whole shard, whose owner differs by rank.
+  /// Calls visit(name, first element, end) for the stretches of a unit's buffer that hold values
+  /// and no padding. They are its parameters; of a sharded unit it is the whole shard, because
+  /// every rank of the role has a shard of other parameters.
   template <class Visit>
   void for_each_part(const Unit& unit, Visit&& visit) const {
     if (unit.shard_group.valid()) {
@@ -233,10 +235,10 @@ class Gradients {
   std::map<std::int32_t, std::vector<std::size_t>> params_;   // units by root of their parameters
   std::map<std::int32_t, IntervalMap<char>> computed_;        // by root
   std::vector<bool> wanted_;                                  // by root
-  std::vector<IntervalMap<char>> updates_;                    // by unit, in its root
-  std::vector<OpId> updater_;                                 // by unit: last adamw
-  std::vector<OpId> writer_;                                  // by unit: last to write its param
-  std::vector<OpId> gatherer_;                                // by unit: last all-gather into it
+  std::vector<IntervalMap<char>> updates_;                    // by unit: bytes of its root
+  std::vector<OpId> updater_;   // by unit: the last op that updated it
+  std::vector<OpId> writer_;    // by unit: last writer of parameters
+  std::vector<OpId> gatherer_;  // by unit: their last all-gather
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Input: samples and tables agree with the mesh and with the copies that bring them.
+// Input: checks that samples and tables agree with the mesh, and copies from the host with them.
 #include <algorithm>
 
 #include "core/ir/verify/internal.hpp"
@@ -15,7 +15,7 @@ bool dims_exist(const Program& program, const std::vector<int>& dims) {
   return true;
 }
 
-/// Elements of 4 bytes, or of the buffer's own type.
+/// How many elements a buffer holds: ids, which have 4 bytes, or elements of its own type.
 std::int64_t elements(const Buffer& buffer, bool ids) {
   return buffer.bytes.v / (ids ? 4 : size_of(buffer.dtype));
 }
@@ -25,10 +25,10 @@ class InputCheck {
   InputCheck(const Program& program, Faults& faults) : program_(program), faults_(faults) {}
 
   void run() {
-    // Without samples a program can be simulated only, and its copies bring whatever.
+    // A program without samples can only be simulated, and nobody reads what its copies bring.
     if (!samples() || !tables() || in().kind == SampleKind::None) return;
     for (const Role& role : program_.roles) {
-      std::vector<bool> targets(role.buffers.size());  // by root: holds targets
+      std::vector<bool> targets(role.buffers.size());  // by root: whether it holds targets
       for (std::size_t i = 0; i < role.ops.size(); ++i) {
         const OpId id{static_cast<std::int32_t>(i)};
         const Op& op = role.ops[i];
@@ -130,11 +130,12 @@ class InputCheck {
       case HostData::Columns:
         return wants(TableKind::Columns);
       default:
-        return fault("only the other way");  // loss and norm
+        return fault("only the other way");  // loss and norm go to the host
     }
   }
 
-  /// Whole logits have a column for every target; of logits divided over ranks a rank has some.
+  /// Checks that logits have a column for every target. Logits that are divided over ranks need
+  /// not: a rank has some of their columns, and another kernel reads them.
   void losses(const Role& role, OpId id, const std::vector<bool>& targets) {
     const Op& op = role.op(id);
     for (const Kernel& kernel : program_.function(op.function()).kernels) {

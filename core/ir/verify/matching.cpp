@@ -68,7 +68,7 @@ class Matching {
     for (const auto& [index, ops] : traffic(rank).by_group) {
       const Group& group = program_.groups[static_cast<std::size_t>(index)];
       for (const Rank member : members(program_.mesh, group, rank)) {
-        // Every pair of roles once is enough: what is compared are the lists of the roles.
+        // It is enough to compare every pair of roles once, since a role's ranks share its list.
         const auto low = std::min(role_id(rank), role_id(member));
         const auto high = std::max(role_id(rank), role_id(member));
         if (low == high || !compared_.insert({low.v, high.v, index}).second) continue;
@@ -141,8 +141,8 @@ class Matching {
     const auto pair = [&] {
       return op_at(program_, from, send) + " meets " + op_at(program_, to, recv);
     };
-    // Each end carries its own stage: the receiver's is the next one of the pass. A pass may go
-    // either way along the ranks; where none is named, forward is the direction it goes.
+    // Each end carries its own stage, and the receiver's is the next one of the pass. A pass may go
+    // either way along the ranks, so that its phase decides; without a phase, the stream does.
     const bool backward = a.phase == Phase::None ? direction(a) == Direction::Backward
                                                  : a.phase == Phase::B || a.phase == Phase::I;
     const int step = backward ? -1 : 1;
@@ -161,12 +161,12 @@ class Matching {
     return true;
   }
 
-  /// The share of the batch that the ranks of a role have.
+  /// What a rank of a role has of the batch.
   struct Share {
     std::size_t microbatches = 0;
-    OpId last;            // forward call
-    Bytes from_host;      // inputs and targets
-    OpId last_from_host;  // copy
+    OpId last;            // the last forward call
+    Bytes from_host;      // of inputs and targets
+    OpId last_from_host;  // the last copy of these
   };
   static Share share_of(const Role& role) {
     std::set<Microbatch> microbatches;
@@ -186,7 +186,8 @@ class Matching {
     return share;
   }
 
-  // Ranks of one pipeline coordinate hold the same stages, each for its own share of the batch.
+  // Compares ranks of one pipeline coordinate, which run the same stages for equal shares of the
+  // batch.
   void check_microbatches() {
     const int pp = program_.mesh.index_of("pp");
     std::vector<Share> by_role;
@@ -220,8 +221,8 @@ class Matching {
   const Program& program_;
   const Folding& folding_;
   Faults& faults_;
-  std::vector<RoleTraffic> traffic_;  // by role
-  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> compared_;
+  std::vector<RoleTraffic> traffic_;                                         // by role
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> compared_;  // two roles, group
 };
 
 }  // namespace

@@ -17,7 +17,8 @@ void merge(Clock& into, const Clock& from) {
 
 std::size_t lane(Stream stream) { return static_cast<std::size_t>(stream); }
 
-/// Vector clocks of one role's ops, made in id order: stream order and `after` are all there is.
+/// The vector clocks of one role's ops, made in the order of their ids. An op follows the ops
+/// before it on its stream and those in `after`, and no others.
 class HappensBefore {
  public:
   explicit HappensBefore(const Role& role)
@@ -34,7 +35,8 @@ class HappensBefore {
     clocks_.reserve(wanted);
   }
 
-  /// Clock of the next op; the op itself counts as ended, so that it may touch a buffer twice.
+  /// Makes the clock of the next op. The op itself counts as ended, so that it may touch a buffer
+  /// twice.
   const Clock& advance(OpId id) {
     const Op& op = role_.op(id);
     const std::size_t s = lane(op.stream);
@@ -54,7 +56,7 @@ class HappensBefore {
     return clock;
   }
 
-  /// 1-based place of a past op on its stream.
+  /// The place of a past op on its stream, counted from 1.
   std::int32_t sequence(OpId id) const { return sequence_[static_cast<std::size_t>(id.v)]; }
   OpId op_at(std::size_t stream, std::int32_t sequence) const {
     return by_stream_[stream][static_cast<std::size_t>(sequence - 1)];
@@ -62,7 +64,7 @@ class HappensBefore {
   bool ended(OpId id, const Clock& clock) const {
     return sequence(id) <= clock[lane(role_.op(id).stream)];
   }
-  /// A past op that `needed` holds and `clock` does not know to have ended; none: all have.
+  /// An op that has ended by `needed`, but not by `clock`; invalid if there is none.
   OpId first_unordered(const Clock& needed, const Clock& clock) const {
     for (std::size_t s = 0; s < needed.size(); ++s) {
       if (needed[s] > clock[s]) return op_at(s, needed[s]);
@@ -73,7 +75,7 @@ class HappensBefore {
  private:
   const Role& role_;
   std::vector<std::int32_t> sequence_;
-  std::vector<std::int32_t> saved_;  // by op: index into clocks_; -1: nobody waits for it
+  std::vector<std::int32_t> saved_;  // by op: index into clocks_; -1: no op waits for it
   std::vector<Clock> clocks_;
   std::array<Clock, kNumStreams> tails_{};
   std::array<std::vector<OpId>, kNumStreams> by_stream_;
@@ -81,8 +83,8 @@ class HappensBefore {
 
 /// What happened last to a byte range of a root buffer.
 struct History {
-  OpId write;     // none: not written in this step
-  Clock reads{};  // since that write
+  OpId write;     // the last one; invalid if there was none in this step
+  Clock reads{};  // those since that write
 };
 
 class Memory {
@@ -136,7 +138,8 @@ class Memory {
     });
   }
 
-  /// False, and a fault: another living buffer holds part of its bytes.
+  /// Gives a buffer its bytes of the arena. If another living buffer holds some of them, adds a
+  /// fault and returns false.
   bool occupy(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     const std::int64_t end = buffer.offset + buffer.bytes.v;
@@ -173,7 +176,7 @@ class Memory {
     const Buffer& buffer = role_.buffer(id);
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     const End& life = ends_[static_cast<std::size_t>(id.v)];
-    // A buffer that no op touched orders nothing: what was there before it stays on record.
+    // If no op touched the buffer, those who used its bytes before it are still the last.
     if (life.used != Clock{}) {
       Clock used = life.needed;
       merge(used, life.used);
@@ -199,7 +202,8 @@ class Memory {
     }
   }
 
-  // Lifetime, and order after every op that used the same bytes of the arena before.
+  // Checks that the op uses a buffer within its lifetime, and after every op that used the same
+  // bytes of the arena before it.
   void enter(OpId id, const Touch& touch, const Clock& clock) {
     const Buffer& root = role_.buffer(touch.root);
     if (root.persistent()) return;
@@ -272,8 +276,8 @@ class Memory {
   }
 
   struct End {
-    Clock needed{};  // ops that used its place in the arena before
-    Clock used{};    // ops that used it
+    Clock needed{};  // the ops that used its bytes of the arena before it
+    Clock used{};    // the ops that used it
   };
 
   const Program& program_;
@@ -283,10 +287,10 @@ class Memory {
   HappensBefore order_;
   std::vector<IntervalMap<History>> histories_;  // by root, from its first byte
   std::vector<End> ends_;                        // by root
-  // Over the device's arena, and over the host's:
-  std::array<IntervalMap<BufferId>, 2> living_;  // who holds it now
-  std::array<IntervalMap<Clock>, 2> arena_;      // who has used it
-  std::vector<BufferId> begins_, finishes_;      // temporary roots by first and by last op
+  // These two are of the device's arena and of the host's.
+  std::array<IntervalMap<BufferId>, 2> living_;  // which buffer lives there
+  std::array<IntervalMap<Clock>, 2> arena_;      // which ops have used it
+  std::vector<BufferId> begins_, finishes_;      // temporary roots, sorted by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
   std::vector<Touch> touches_;
 };

@@ -47,7 +47,7 @@ class RoleCheck {
         faults_.add(name + " has the lifetime %" + number(buffer.first.v) + "..%" +
                     number(buffer.last.v) + " in a list of " + number(ops) + " ops");
       }
-      std::int64_t bytes = buffer.bytes.v;  // of all pieces
+      std::int64_t bytes = buffer.bytes.v;  // of all pieces together
       if (buffer.piece_of.v != -1) {
         if (!buffer.parent.valid() || !in_table(buffer.piece_of.v, program_.groups)) {
           faults_.add(name + " is a piece of " +
@@ -76,7 +76,7 @@ class RoleCheck {
     }
   }
 
-  // Follows each chain of parents once: a chain that meets itself is a cycle.
+  // Follows each chain of parents once. A chain that meets itself is a cycle.
   void check_view_cycles() {
     std::vector<std::int32_t> visited_from(role_.buffers.size(), -1);
     for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
@@ -165,8 +165,8 @@ class RoleCheck {
     return two ? 2 : 1;
   }
 
-  /// The host computes on its own memory; copies between the two memories aside, nothing else
-  /// reaches it.
+  /// Checks that an op can reach its buffers. Calls on the host's stream need them in host memory,
+  /// copies between the two memories need one in each, and all other ops need them on the device.
   void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
     for (std::size_t k = 0; k < args.size(); ++k) {
       const bool wanted = op.moves_memory() ? (op.kind == OpKind::HostToDevice) == (k == 0)
@@ -208,7 +208,7 @@ class RoleCheck {
     }
   }
 
-  // One op per group is enough: membership does not depend on the op.
+  // It is enough to check one op of each group, because membership does not depend on the op.
   void check_group_membership() {
     std::vector<bool> seen(program_.groups.size(), false);
     for (std::size_t i = 0; i < role_.ops.size(); ++i) {
@@ -254,7 +254,7 @@ class RoleCheck {
       return faults_.add(name + " is gathered late, but holds no whole parameters");
     }
     std::int64_t covered = unit.shard_elements;
-    std::int64_t held = unit.shard_elements;  // of the parameters, by each rank
+    std::int64_t held = unit.shard_elements;  // parameters that a rank holds
     if (unit.shard_group.v != -1) {
       if (!in_table(unit.shard_group.v, program_.groups)) {
         return faults_.add(name + " names a shard group that does not exist");

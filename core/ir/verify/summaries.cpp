@@ -27,6 +27,7 @@ std::vector<int> spread_axes(const Program& program) {
 
 namespace {
 
+/// Applies the rules of one function's kernels, in their order, to the patterns that it finds.
 class Evaluation {
  public:
   Evaluation(const Program& program, const Function& function, const std::vector<int>& axes,
@@ -75,6 +76,8 @@ class Evaluation {
     return std::any_of(function_.kernels.begin(), function_.kernels.end(),
                        [](const Kernel& k) { return k.kind == KernelKind::Delay; });
   }
+  /// A delay stands for kernels that are not known. What its function may write then counts as
+  /// written, and as the same on all ranks.
   void fill_written() {
     PlacedAs same;
     for (const int axis : axes_) same.placement.set(axis, Along::Same);
@@ -106,7 +109,8 @@ class Evaluation {
            function_.formals[static_cast<std::size_t>(operand.formal)].name + ")";
   }
 
-  /// Placement of all of an operand; zeros fit what stands beside them.
+  /// Finds the placement of an operand, which must be the same for all of it. Zeros fit what stands
+  /// beside them. Returns false after a fault.
   bool read(const Kernel& kernel, std::string_view name, const Operand& operand,
             std::int64_t elements, PlacedAs& as) {
     const Range r = range(operand, elements);
@@ -202,6 +206,7 @@ class Evaluation {
     states_[r.formal].assign(r.begin, r.end, as);
   }
 
+  /// Joins terms of one formal that follow each other and are alike.
   void join_terms() {
     auto& terms = summary_.terms;
     std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) {
@@ -224,7 +229,7 @@ class Evaluation {
   const Function& function_;
   const std::vector<int>& axes_;
   std::vector<IntervalMap<PlacedAs>> states_;  // by formal
-  std::vector<bool> adds_;                     // by formal: it only takes terms of sums
+  std::vector<bool> adds_;  // by formal: whether the function only adds terms of a sum to it
   Summary summary_;
 };
 

@@ -5,8 +5,8 @@
 
 namespace lockstep::verification {
 
-/// What a collective makes of one axis of its group; none: it would mean nothing. `flat`: of a
-/// unit.
+/// The placement along an axis of the group after a collective; nullopt if the result would mean
+/// nothing. `flat` says that the values are a unit's, of which a rank may hold a shard.
 std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
   const auto when = [](bool holds, Along after) {
     return holds ? std::optional(after) : std::nullopt;
@@ -23,7 +23,7 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
                              before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
-      switch (before) {  // tokens of a sequence for heads; samples for experts
+      switch (before) {  // exchanges tokens for heads, samples for experts
         case Along::Tokens:
           return Along::Split;
         case Along::Split:
@@ -80,7 +80,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
   return true;
 }
 
-/// The layer's own communications: which tensor becomes which, as its functions say.
+/// Finds the collective among the exchanges that the layer's functions announce. `meaning` becomes
+/// that of the tensor which the exchange makes.
 bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
   const Op& op = run.role.op(id);
   const auto args = run.role.args_of(op);
@@ -168,8 +169,9 @@ bool Values::collective(RoleRun& run, OpId id) {
   return true;
 }
 
-/// Where members have other roles, all their parts must be there: ranks at other places along "pp"
-/// add terms of their own, the others hold the same.
+/// Brings together what the members of a group hold if they have several roles. Members at other
+/// places along "pp" add terms of their own to a sum; all others hold the same. Returns false while
+/// a role has not come yet.
 bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held) {
   std::int8_t& others = run.meets_others[static_cast<std::size_t>(run.role.op(id).target)];
   if (others == 0) return true;
@@ -199,6 +201,7 @@ bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& 
   return true;
 }
 
+/// Adds up what the stages bring, range by range.
 bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
                   std::vector<Held>& sum) {
   std::set<std::int64_t> cuts;
@@ -269,9 +272,10 @@ bool Values::send(RoleRun& run, OpId id) {
   return true;
 }
 
-/// How the host's data lie, by the program's samples and tables: other samples over some axes,
-/// other tokens of them where the order of tokens differs, ids that count from the rank's part of
-/// the vocabulary where they are shifted.
+/// The placement of the host's data, as the program's samples and tables say. Ranks have other
+/// samples along the axes over which these are divided, and other tokens of the same samples along
+/// those of the table Order. Along those of the table Shift, ids count from the rank's part of the
+/// vocabulary.
 PatternId Values::placed_data(const Op& op, DType dtype) {
   const HostData data = op.host();
   const auto in = [](const std::vector<int>& dims, int axis) {
@@ -288,7 +292,7 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
       const bool ids = data != HostData::Images;
       if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
       if (ids && differs(TableKind::Order, axis)) along = Along::Tokens;
-      // A program that does not say which samples are read leaves each rank to its own.
+      // If a program does not say which samples are read, every rank has samples of its own.
       const Samples& samples = program_.input.samples;
       if (samples.kind == SampleKind::None || in(samples.over, axis)) along = Along::Samples;
     } else if (data == HostData::Positions) {

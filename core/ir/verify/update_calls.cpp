@@ -4,7 +4,8 @@
 
 namespace lockstep::verification {
 
-/// What stands between backward passes and the next step is done by functions of one kernel.
+/// Whether a function may belong to the update, between the backward passes and the next step. Each
+/// function of the update has one kernel.
 bool Values::is_update(const Function& function) {
   if (function.kernels.size() != 1) return false;
   const Kernel& kernel = function.kernels[0];
@@ -42,7 +43,7 @@ bool Values::update_call(RoleRun& run, OpId id) {
   }
 }
 
-/// A copy, perhaps to another type, or a sum of two.
+/// Follows a copy, which may change the type, or the sum of two gradients.
 bool Values::copy(RoleRun& run, OpId id, const Kernel& kernel) {
   std::vector<Held> from, to;
   if (!holds(run, id, 0, from)) return false;
@@ -104,7 +105,7 @@ bool Values::sum_loss(RoleRun& run, OpId id) {
   return true;
 }
 
-/// That a gradient is all of its unit's shard, and later that it has all terms.
+/// Checks that a gradient is all of its unit's shard. finish() checks later that it has all terms.
 bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                             std::int32_t version) {
   const Meaning& meaning = gradient.meaning;
@@ -189,7 +190,7 @@ bool Values::clip(RoleRun& run, OpId id) {
   return true;
 }
 
-/// AdamW or SGD: gradient, coefficient, weights and states of one unit and one shard.
+/// Follows AdamW or SGD. Their gradient, weights and moments must be of one unit and one shard.
 bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const Op& op = run.role.op(id);
   const Function& function = program_.function(op.function());

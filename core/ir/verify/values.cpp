@@ -20,7 +20,8 @@ RoleRun::RoleRun(const Program& program, const Role& r)
   meets_others.assign(program.groups.size(), -1);
 }
 
-/// What the functions of a role's layers say: whose they are, and how they communicate.
+/// Finds out from the functions of a role's layers whether they are the user's, and how the layers
+/// communicate.
 void Values::read_layers(RoleRun& run) {
   std::vector<bool> seen(static_cast<std::size_t>(run.layers) * program_.functions.size());
   for (const Op& op : run.role.ops) {
@@ -84,7 +85,8 @@ void Values::read_names() {
   }
 }
 
-/// The library names functions "<layer>.<letter>", then ".<segment>" and "+<what it adds to>".
+/// Finds out from its name what a function stands for. The model library names functions
+/// "<layer>.<letter>", then ".<segment>" and "+<what it adds to>" where there are such.
 FunctionRole Values::role_of(const Function& function) {
   FunctionRole role;
   role.own = function.emitted == 0;
@@ -200,7 +202,8 @@ std::string Values::text(PatternId pattern) const {
   return result;
 }
 
-/// What an argument holds, part by part; of whole gradients with the parameters that begin there.
+/// Says part by part what an argument holds. Parts of a gradient that is not sharded come with the
+/// parameters that begin there.
 std::string Values::parts(const RoleRun& run, const std::vector<Held>& held) const {
   std::string all;
   for (const Held& part : held) {
@@ -225,7 +228,7 @@ std::string Values::parts(const RoleRun& run, const std::vector<Held>& held) con
   return all;
 }
 
-/// What the units' persistent buffers hold when a step begins.
+/// Puts into the units' persistent buffers what they hold when a step begins.
 void Values::place_units(RoleRun& run) {
   run.units.assign(unit_names_.size(), -1);
   for (std::size_t u = 0; u < run.role.units.size(); ++u) {
@@ -260,7 +263,7 @@ void Values::place_units(RoleRun& run) {
       return program_.parameters[static_cast<std::size_t>(part.parameter.v)].split_dim >= 0;
     };
     const bool all_split = std::all_of(unit.parameters.begin(), unit.parameters.end(), divided);
-    // As functions read it: by parameter, offsets in elements.
+    // This is the unit as functions read it: placed by parameter, with offsets in elements.
     Pattern whole;
     if (all_split || !unit.split_group.valid()) {
       whole.pieces = {{0, Patterns::kEndless, {placed(true, Along::Same), DType::F32}}};
@@ -336,8 +339,8 @@ void Values::run_roles() {
   }
 }
 
-/// Sums must have all terms: a gradient one for every use of its unit in the update's forward
-/// passes, the loss one for every microbatch.
+/// Checks that sums have all their terms. A gradient has one for every use of its unit in the
+/// update's forward passes, and the loss has one for every microbatch.
 void Values::finish() {
   std::sort(uses_.begin(), uses_.end());
   uses_.erase(std::unique(uses_.begin(), uses_.end()), uses_.end());
@@ -373,6 +376,8 @@ void Values::finish() {
   for (RoleRun& run : runs_) finish(run);
 }
 
+/// Checks what a role leaves: loss and norm have left the rank, all layers have been passed, and
+/// all parameters are updated.
 void Values::finish(RoleRun& run) {
   const OpId end{static_cast<std::int32_t>(run.role.ops.size()) - 1};
   if (run.loss.valid() && !run.loss_copied) {
@@ -439,7 +444,7 @@ void Values::check() {
         "the parameters, or how they lie in their units, are not what the model library emitted; "
         "leave out the line \"emitted\" if that is meant");
   }
-  if (all_units_.count == 0) return;  // nothing is trained
+  if (all_units_.count == 0) return;  // the program trains nothing
   runs_.reserve(program_.roles.size());
   for (const Role& role : program_.roles) {
     RoleRun& run = runs_.emplace_back(program_, role);

@@ -8,7 +8,8 @@
 
 namespace lockstep::test {
 
-/// New index of every old op (-1: deleted), then the ops in their new order.
+/// Gives a role the ops in their new order. `moved` has the new index of every old op, and -1 for
+/// those that are deleted.
 inline void reorder(Role& role, const std::vector<Op>& ops,
                     const std::vector<std::int32_t>& moved) {
   std::vector<Op> renewed = ops;
@@ -40,7 +41,8 @@ inline void reorder(Role& role, const std::vector<Op>& ops,
   role.after = std::move(after);
 }
 
-/// Without op `which`: what waited for it waits no more, what lived from or to it lives less.
+/// Deletes op `which`. What waited for it waits no more, and a buffer that lived from it or to it
+/// has a shorter life.
 inline void erase(Role& role, std::size_t which) {
   std::vector<std::int32_t> moved(role.ops.size());
   std::vector<Op> ops;
@@ -51,7 +53,7 @@ inline void erase(Role& role, std::size_t which) {
   reorder(role, ops, moved);
 }
 
-/// With a second one in front of the op that is now at `to`.
+/// Puts a copy of op `which` in front of the op that is now at `to`.
 inline void repeat(Role& role, std::size_t which, std::size_t to) {
   std::vector<std::int32_t> moved(role.ops.size());
   std::vector<Op> ops;
@@ -64,7 +66,7 @@ inline void repeat(Role& role, std::size_t which, std::size_t to) {
   reorder(role, ops, moved);
 }
 
-/// With two ops in each other's place.
+/// Lets two ops change places.
 inline void exchange(Role& role, std::size_t a, std::size_t b) {
   std::vector<std::int32_t> moved(role.ops.size());
   for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = static_cast<std::int32_t>(i);
