@@ -156,13 +156,13 @@ int number(const char* variable, int otherwise) {
 TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
   const int wanted = number("LOCKSTEP_MUTANTS", 2300), seed = number("LOCKSTEP_MUTANT_SEED", 1);
   const int only = number("LOCKSTEP_MUTANT_LAYOUT", -1);
-  std::array<Count, test::kNumMutantClasses> counts;
+  IndexArray<MutantClass, Count, test::kNumMutantClasses> counts;
   std::vector<std::string> harmful;
   const int layouts = static_cast<int>(kLayouts.size());
   int relaxing = 0;
   for (int l = 0; l < layouts; ++l) {
     if (only >= 0 && l != only) continue;
-    const Layout& layout = kLayouts[static_cast<std::size_t>(l)];
+    const Layout& layout = kLayouts[to_size(l)];
     INFO(layout.keys);
     const Scenario scenario = scenario_of(layout);
     Program given = lowered(layout);
@@ -188,7 +188,7 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
         mutant = test::mutate(*program, which, random);
       }
       if (!mutant) continue;
-      Count& count = counts[static_cast<std::size_t>(which)];
+      Count& count = counts[which];
       ++count.made;
       if (relaxes && n / layouts / test::kNumMutantClasses % 2 == 0) {
         mutant->program = test::relaxed(std::move(mutant->program));
@@ -211,12 +211,12 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
   std::printf("seed %d\n%-10s %6s %8s %9s %8s\n", seed, "class", "made", "refused", "harmless",
               "harmful");
   Count all;
-  for (int c = 0; c < test::kNumMutantClasses; ++c) {
-    const Count& n = counts[static_cast<std::size_t>(c)];
+  for (const MutantClass c : counts.ids()) {
+    const Count& n = counts[c];
     all = {all.made + n.made, all.refused + n.refused, all.harmless + n.harmless,
            all.harmful + n.harmful};
-    std::printf("%-10s %6d %8d %9d %8d\n", to_string(static_cast<MutantClass>(c)).data(), n.made,
-                n.refused, n.harmless, n.harmful);
+    std::printf("%-10s %6d %8d %9d %8d\n", to_string(c).data(), n.made, n.refused, n.harmless,
+                n.harmful);
   }
   std::printf("%-10s %6d %8d %9d %8d\n", "all", all.made, all.refused, all.harmless, all.harmful);
   for (const std::string& one : harmful) {

@@ -100,7 +100,7 @@ bool Mutator::change_message() {
   const bool last = j == role.ops.size();
   switch (pick(5)) {
     case 0: {
-      const int stages = p_.mesh.dims[at(p_.mesh.index_of("pp"))].size;
+      const int stages = p_.mesh.dims[p_.mesh.index_of("pp")].size;
       say(role, i, "another peer");
       role.ops[i].target = other(op.target, stages);
       return true;
@@ -180,17 +180,15 @@ bool Mutator::change_data() {
   if (op.args_count == 0) return false;
   BufferId& arg = role.args[op.args_begin + pick(op.args_count)];
   const Buffer& is = role.buffer(arg);
-  std::vector<std::int32_t> like;
-  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
-    const Buffer& buffer = role.buffers[b];
+  std::vector<BufferId> like;
+  for (const BufferId b : role.buffers.ids()) {
+    const Buffer& buffer = role.buffer(b);
     const bool same = buffer.kind == is.kind && buffer.name == is.name &&
                       buffer.bytes == is.bytes && buffer.on_host == is.on_host;
-    if (same && static_cast<std::int32_t>(b) != arg.v) {
-      like.push_back(static_cast<std::int32_t>(b));
-    }
+    if (same && b != arg) like.push_back(b);
   }
   if (like.empty()) return false;
-  const BufferId to{like[pick(like.size())]};
+  const BufferId to = like[pick(like.size())];
   if (chance()) {
     say(role, i, "%b" + std::to_string(arg.v) + " is %b" + std::to_string(to.v));
     arg = to;
@@ -221,16 +219,16 @@ bool Mutator::change_operand() {
     std::swap(arg, second);
     return true;
   }
-  std::vector<std::int32_t> equal;
-  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
-    const Buffer& buffer = role.buffers[b];
+  std::vector<BufferId> equal;
+  for (const BufferId b : role.buffers.ids()) {
+    const Buffer& buffer = role.buffer(b);
     if (buffer.bytes == role.buffer(arg).bytes && buffer.on_host == role.buffer(arg).on_host &&
-        static_cast<std::int32_t>(b) != arg.v) {
-      equal.push_back(static_cast<std::int32_t>(b));
+        b != arg) {
+      equal.push_back(b);
     }
   }
   if (equal.empty()) return false;
-  const BufferId to{equal[pick(equal.size())]};
+  const BufferId to = equal[pick(equal.size())];
   say(role, i, "%b" + std::to_string(arg.v) + " is %b" + std::to_string(to.v));
   arg = to;
   return true;
@@ -267,10 +265,8 @@ bool Mutator::change_tag() {
     default: {
       if (op.kind != OpKind::Call) return false;
       std::vector<std::int32_t> like;
-      for (std::size_t f = 0; f < p_.functions.size(); ++f) {
-        if (p_.functions[f].formals.size() == op.args_count) {
-          like.push_back(static_cast<std::int32_t>(f));
-        }
+      for (const FunctionId f : p_.functions.ids()) {
+        if (p_.function(f).formals.size() == op.args_count) like.push_back(f.v);
       }
       op.target = like[pick(like.size())];
       return true;

@@ -9,8 +9,6 @@
 
 namespace lockstep::test {
 
-inline std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 class Mutator {
  public:
   Mutator(const Program& program, std::mt19937& random) : p_(program), random_(random) {}
@@ -22,16 +20,16 @@ class Mutator {
   }
   bool chance() { return pick(2) == 0; }
   int other(int value, int count) {
-    return count < 2 ? value : (value + 1 + static_cast<int>(pick(at(count - 1)))) % count;
+    return count < 2 ? value : (value + 1 + static_cast<int>(pick(to_size(count - 1)))) % count;
   }
   Role& any_role() { return p_.roles[pick(p_.roles.size())]; }
   GroupId any_group() {
     const std::size_t g = pick(p_.groups.size() + 1);
-    return g == p_.groups.size() ? GroupId{} : GroupId{static_cast<std::int32_t>(g)};
+    return g == p_.groups.size() ? GroupId{} : from_index<GroupId>(g);
   }
   void say(const Role& role, std::size_t op, const std::string& what) {
     what_ = "rank " + std::to_string(role.ranks.front()) + ": %" + std::to_string(op) + " " +
-            describe(p_, role, {static_cast<std::int32_t>(op)}) + ": " + what;
+            describe(p_, role, from_index<OpId>(op)) + ": " + what;
   }
 
   // Each of these changes one thing and says what. It returns false if it found nothing of its

@@ -19,7 +19,6 @@ class Scanner {
   Scanner(std::string_view text, std::string_view file)
       : file_(file), begin_(text.data()), at_(begin_), end_(begin_ + text.size()) {}
 
-  std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
   const char* mark() {
     blanks();
     return at_;

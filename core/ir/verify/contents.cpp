@@ -5,15 +5,15 @@ namespace lockstep::verification {
 /// Replaces the messages that the range receives by what was sent. Returns false if one has not
 /// been sent yet.
 bool Values::receive(RoleRun& run, const Touch& touch) {
-  const auto root = static_cast<std::size_t>(touch.root.v);
   std::vector<std::int32_t> waiting;
-  run.held[root].visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
+  const auto& held = run.held[touch.root];
+  held.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
     if (c.meaning.what == Means::Message) waiting.push_back(c.meaning.id);
   });
   for (const std::int32_t which : waiting) {
-    const Receipt& receipt = receipts_[static_cast<std::size_t>(which)];
+    const Receipt& receipt = receipts_[which];
     const auto& sent = messages_[receipt.channel];
-    if (sent.size() <= receipt.index) return false;
+    if (sent.next() <= receipt.index) return false;
     put(run, receipt.into, sent[receipt.index]);
   }
   return true;
@@ -22,7 +22,7 @@ bool Values::receive(RoleRun& run, const Touch& touch) {
 bool Values::holds(RoleRun& run, const Touch& touch, std::vector<Held>& out) {
   out.clear();
   if (!receive(run, touch)) return false;
-  const auto& held = run.held[static_cast<std::size_t>(touch.root.v)];
+  const auto& held = run.held[touch.root];
   std::int64_t at = 0;
   held.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, Content c) {
     c.origin -= touch.begin;
@@ -56,7 +56,7 @@ bool Values::holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& ou
 /// Finds one content for the whole range. If it has several parts, their patterns become one; their
 /// meaning is known only if it is the same for all, apart from zeros.
 bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
-  const auto& map = run.held[static_cast<std::size_t>(touch.root.v)];
+  const auto& map = run.held[touch.root];
   bool one = false, message = false;
   map.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, const Content& c) {
     one = begin <= touch.begin && touch.end <= end;
@@ -130,7 +130,7 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
 }
 
 void Values::put(RoleRun& run, const Touch& touch, const std::vector<Held>& held) {
-  auto& map = run.held[static_cast<std::size_t>(touch.root.v)];
+  auto& map = run.held[touch.root];
   for (const Held& part : held) {
     Content c = part.content;
     c.origin += touch.begin;
@@ -156,7 +156,7 @@ PatternId Values::changed(PatternId pattern, const Group& group, Change&& change
   Pattern result = patterns_.at(pattern);
   for (const int axis : group.dims) {
     const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
-    if (!spread && program_.mesh.dims[static_cast<std::size_t>(axis)].size > 1) return 0;
+    if (!spread && program_.mesh.dims[axis].size > 1) return 0;
   }
   for (Pattern::Piece& piece : result.pieces) {
     for (const int axis : axes_) {

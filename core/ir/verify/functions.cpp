@@ -104,7 +104,7 @@ class FunctionCheck {
   }
 
   const Formal& formal_of(const Operand& operand) const {
-    return function_.formals[static_cast<std::size_t>(operand.formal)];
+    return function_.formals[operand.formal];
   }
 
   /// The end of the operand in its formal, in bytes. If it lies outside, adds a fault and returns
@@ -125,8 +125,7 @@ class FunctionCheck {
     const auto end = operand_end(what, operand, elements);
     if (!end) return;
     const Formal& formal = formal_of(operand);
-    if (formal.access == Access::Write &&
-        !written_[static_cast<std::size_t>(operand.formal)].covers(operand.offset, *end)) {
+    if (formal.access == Access::Write && !written_[operand.formal].covers(operand.offset, *end)) {
       faults_.add(what + " reads formal " + formal.name + ", which is declared as written only, " +
                   "before the function writes it");
     }
@@ -140,12 +139,12 @@ class FunctionCheck {
     if (formal.access == Access::Read) {
       faults_.add(what + " writes formal " + formal.name + ", which is declared as read only");
     }
-    written_[static_cast<std::size_t>(operand.formal)].assign(operand.offset, *end, 1);
+    written_[operand.formal].assign(operand.offset, *end, 1);
   }
 
   const Function& function_;
   Faults& faults_;
-  std::vector<IntervalMap<char>> written_;  // by formal: what kernels have written so far
+  IndexVector<int, IntervalMap<char>> written_;  // by formal: what kernels have written so far
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ class Faults {
 
 template <class T>
 bool in_table(std::int32_t index, const std::vector<T>& table) {
-  return index >= 0 && static_cast<std::size_t>(index) < table.size();
+  return index >= 0 && to_size(index) < table.size();
 }
 inline std::string number(std::int64_t n) { return std::to_string(n); }
 
@@ -95,8 +95,8 @@ class Ranges {
   };
   const Program& program_;
   const Role& role_;
-  std::vector<Place> places_;          // by buffer
-  std::vector<bool> sends_broadcast_;  // by group: whether a rank of the role is at position 0
+  IndexVector<BufferId, Place> places_;
+  IndexVector<GroupId, bool> sends_broadcast_;  // whether a rank of the role is at position 0
 };
 
 }  // namespace lockstep::verification

@@ -79,7 +79,7 @@ class Patterns {
   Patterns() { intern({}); }
   PatternId intern(Pattern pattern);
   PatternId uniform(PlacedAs as) { return intern({{{0, kEndless, as}}}); }
-  const Pattern& at(PatternId id) const { return *by_id_[static_cast<std::size_t>(id)]; }
+  const Pattern& at(PatternId id) const { return *by_id_[id]; }
   bool is_uniform(PatternId id) const {
     const auto& pieces = at(id).pieces;
     return pieces.size() == 1 && pieces[0].end == kEndless;
@@ -87,7 +87,7 @@ class Patterns {
 
  private:
   std::map<Pattern, PatternId> ids_;
-  std::vector<const Pattern*> by_id_;
+  IndexVector<PatternId, const Pattern*> by_id_;
 };
 
 /// What a byte range of a root buffer holds. Byte 0 of the pattern lies at `origin` in the buffer.
@@ -122,7 +122,7 @@ struct FunctionRole {
   std::int32_t kind = -1;  // the number of the layer's kind, such as "block"; -1: of no layer
   Phase phase = Phase::None;
   int segment = 0;
-  std::vector<FormalRole> formals;
+  IndexVector<int, FormalRole> formals;
 };
 
 /// An Exchange whose tensors are known by the numbers of their names.
@@ -136,7 +136,7 @@ struct Summary {
   std::string fault;             // why a kernel refuses them; empty if none does
   std::vector<PatternId> after;  // by formal
   struct Term {                  // what a call adds to a sum, or begins one with
-    std::size_t formal = 0;
+    int formal = 0;
     std::int64_t begin = 0, end = 0;
     PlacedAs as;
     bool accumulate = false;
@@ -165,7 +165,7 @@ class Summaries {
     std::vector<PatternId> found;
     Summary summary;
   };
-  std::vector<std::vector<Known>> known_;  // by function
+  IndexVector<FunctionId, std::vector<Known>> known_;
 };
 
 }  // namespace lockstep::verification

@@ -25,11 +25,13 @@ struct ChannelEnd {
   auto operator<=>(const ChannelEnd&) const = default;
 };
 
+using Sequence = std::int32_t;  // a place among the collectives of a group, or a channel's messages
+
 /// A role's collectives by group and its messages by channel, in list order.
 struct RoleTraffic {
-  std::map<std::int32_t, std::vector<OpId>> by_group;
-  std::map<ChannelEnd, std::vector<OpId>> by_channel;
-  std::vector<std::int32_t> sequence;  // by op: index in its list; -1: a call or a copy
+  std::map<GroupId, IndexVector<Sequence, OpId>> by_group;
+  std::map<ChannelEnd, IndexVector<Sequence, OpId>> by_channel;
+  IndexVector<OpId, Sequence> sequence;  // of each op in its list; -1: a call or a copy
 };
 RoleTraffic traffic_of(const Role& role);
 

@@ -115,9 +115,8 @@ bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std:
   if (meaning.what != Means::Gradient) {
     return fault(run, id, "reads " + text(meaning) + " as a gradient");
   }
-  const int u = run.units[static_cast<std::size_t>(meaning.id)];
-  if (u < 0 || gradient.origin != 0 ||
-      run.role.units[static_cast<std::size_t>(u)].shard_elements != elements) {
+  const int u = run.units[meaning.id];
+  if (u < 0 || gradient.origin != 0 || run.role.units[u].shard_elements != elements) {
     return fault(run, id, "reads a part of " + text(meaning));
   }
   claims_.push_back({&run, id, meaning, version});
@@ -194,7 +193,7 @@ bool Values::clip(RoleRun& run, OpId id) {
 bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const Op& op = run.role.op(id);
   const Function& function = program_.function(op.function());
-  std::vector<std::optional<Content>> held(function.formals.size());
+  IndexVector<int, std::optional<Content>> held(function.formals.size());
   std::vector<PatternId> found(function.formals.size());
   std::vector<Held> parts_held;
   for (std::size_t i = 0; i < held.size(); ++i) {
@@ -205,9 +204,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const auto operand = [&](const std::vector<Operand>& operands, std::size_t i) {
     return i < operands.size() ? static_cast<int>(operands[i].formal) : -1;
   };
-  const auto of = [&](int formal) -> const std::optional<Content>& {
-    return held[static_cast<std::size_t>(formal)];
-  };
+  const auto of = [&](int formal) -> const std::optional<Content>& { return held[formal]; };
   const std::int64_t elements = kernel.dims[0];
   const int w = operand(kernel.out, 0), g = operand(kernel.in, 0);
   if (!of(w) || of(w)->meaning.what != Means::Weights || of(w)->origin != 0) {
@@ -215,12 +212,11 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                  "updates " + (of(w) ? text(of(w)->meaning) : "several tensors") + " as weights");
   }
   const Meaning weights = of(w)->meaning;
-  const int u = run.units[static_cast<std::size_t>(weights.id)];
+  const int u = run.units[weights.id];
   if (u < 0) return fault(run, id, "updates a unit that its rank does not have");
-  const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
+  const Unit& unit = run.role.units[u];
   if (!unit.adam_m.valid() || unit.shard_elements != elements ||
-      run.role.root(run.role.args_of(op)[static_cast<std::size_t>(w)]) !=
-          run.role.root(unit.updated())) {
+      run.role.root(run.role.args_of(op)[to_size(w)]) != run.role.root(unit.updated())) {
     return fault(run, id, "updates a part or a copy of the weights of " + unit.name);
   }
   for (std::size_t i = 1; i < kernel.out.size(); ++i) {
@@ -235,7 +231,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
     }
   }
   if (!of(g)) {
-    holds(run, id, static_cast<std::size_t>(g), parts_held);
+    holds(run, id, to_size(g), parts_held);
     return fault(run, id, "reads as one gradient " + parts(run, parts_held));
   }
   if (!of(g)->meaning.own && of(g)->meaning.what == Means::Gradient &&
@@ -261,7 +257,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   }
   Content after = *of(w);
   ++after.meaning.version;
-  put(run, id, static_cast<std::size_t>(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
+  put(run, id, to_size(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
   return true;
 }
 

@@ -3,7 +3,6 @@
 // collective with other roles.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -17,34 +16,33 @@
 
 namespace lockstep::verification {
 
+using UnitNumber = std::int32_t;  // of the units of all roles, by their names
+
 /// What is known of one role while its ops are followed.
 struct RoleRun {
   RoleRun(const Program& program, const Role& r);
   const Role& role;
   Rank rank;
   Ranges ranges;
-  std::vector<IntervalMap<Content>> held;  // by root buffer
-  std::size_t next = 0;                    // the op that comes next
+  IndexVector<BufferId, IntervalMap<Content>> held;  // by root
+  OpId next{0};                                      // the op that comes next
   Stage stages = 0;
   Microbatch microbatches = 0;
   int layers = 0;
-  std::vector<std::array<std::uint8_t, 5>> segments;  // functions done, by cell() and phase
-  std::vector<std::int32_t> versions;                 // of weights, by stage, microbatch; -1: none
-  std::vector<std::int32_t> kind_of_layer;            // as FunctionRole::kind
-  std::vector<std::vector<NamedExchange>> exchanges;  // by layer
-  std::vector<bool> own_layers;                       // by layer: whether a function is the user's
-  std::map<std::int32_t, int> met;                    // by group: collectives with other roles done
-  std::map<ChannelEnd, int> received;                 // messages
-  std::vector<std::int8_t> meets_others;  // by group: whether members have other roles; -1: unknown
-  std::vector<int> units;  // by unit: its index among the role's; -1: it has none such
-  OpId loss, norm;         // the ops that make them; their results must leave the rank
+  IndexVector<std::int64_t, IndexArray<Phase, std::uint8_t, 5>> segments;  // functions done
+  IndexVector<std::int64_t, std::int32_t> versions;        // of weights, by stage; -1: none
+  IndexVector<int, std::int32_t> kind_of_layer;            // as FunctionRole::kind
+  IndexVector<int, std::vector<NamedExchange>> exchanges;  // by layer
+  IndexVector<int, bool> own_layers;                       // whether a function is the user's
+  std::map<GroupId, int> met;                              // collectives with other roles done
+  std::map<ChannelEnd, Sequence> received;                 // messages
+  IndexVector<GroupId, std::int8_t> meets_others;  // whether members have other roles; -1: unknown
+  IndexVector<UnitNumber, int> units;              // index among the role's; -1: it has none such
+  OpId loss, norm;  // the ops that make them; their results must leave the rank
   bool loss_copied = false, norm_copied = false;
 
-  /// The place of a layer's microbatch in `segments`.
-  std::size_t cell(int layer, Microbatch mb) const {
-    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(microbatches) +
-           static_cast<std::size_t>(mb);
-  }
+  /// The place of a layer's microbatch in `segments`, or of a stage's in `versions`.
+  std::int64_t cell(int row, Microbatch mb) const { return std::int64_t{row} * microbatches + mb; }
 };
 
 class Values {
@@ -70,9 +68,7 @@ class Values {
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;
   std::string parts(const RoleRun& run, const std::vector<Held>& held) const;
-  const std::string& unit_name(std::int32_t unit) const {
-    return unit_names_[static_cast<std::size_t>(unit)];
-  }
+  const std::string& unit_name(UnitNumber unit) const { return unit_names_[unit]; }
 
   // contents.cpp: what arguments hold
   bool holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& out);
@@ -96,7 +92,7 @@ class Values {
   bool overlaps(const Function& function) const;
   bool check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t formal,
                   const Content& found);
-  void note_weights(const Op& op, const FormalRole& formal, std::int32_t unit);
+  void note_weights(const Op& op, const FormalRole& formal, UnitNumber unit);
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
   bool add_terms(RoleRun& run, OpId id, const FunctionRole& function, const Summary& summary);
   Meaning expected(const FormalRole& formal, int layer, Microbatch mb) const;
@@ -133,26 +129,27 @@ class Values {
   Patterns patterns_;
   Summaries summaries_;
   std::vector<RoleRun> runs_;
-  std::vector<std::string> names_, unit_names_;
+  IndexVector<std::int32_t, std::string> names_;
+  IndexVector<UnitNumber, std::string> unit_names_;
   std::map<std::string, std::int32_t, std::less<>> name_ids_;
-  std::map<std::string, std::int32_t> unit_ids_;
-  std::vector<FunctionRole> functions_;
-  std::vector<std::int32_t> labels_;                              // numbers of Program::names
+  std::map<std::string, UnitNumber> unit_ids_;
+  IndexVector<FunctionId, FunctionRole> functions_;
+  IndexVector<std::int32_t, std::int32_t> labels_;                // numbers of Program::names
   std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer, phase
   std::map<std::pair<int, std::int32_t>, int> bound_units_;       // unit by layer and suffix
-  std::vector<PatternId> whole_units_;  // by unit: of its parameters, as a function reads them
+  IndexVector<UnitNumber, PatternId> whole_units_;  // of their parameters, as a function reads them
   // These three are of the call at hand, by formal.
-  std::vector<Touch> touches_;
+  IndexVector<int, Touch> touches_;
   std::vector<Content> contents_;
   std::vector<PatternId> found_;
   bool failed_ = false;
 
   /// What a collective over a group makes of a pattern. The two flags say whether the values are a
   /// unit's, and whether they are zeros.
-  std::map<std::tuple<PatternId, OpKind, std::int32_t, DType, bool, bool>, PatternId> moved_;
+  std::map<std::tuple<PatternId, OpKind, GroupId, DType, bool, bool>, PatternId> moved_;
 
   struct Use {  // a unit that a layer's forward pass reads
-    std::int32_t unit;
+    UnitNumber unit;
     int layer;
     Microbatch microbatch;
     auto operator<=>(const Use&) const = default;
@@ -168,18 +165,18 @@ class Values {
   Terms all_units_;  // one term for every unit that an optimizer updates
 
   struct Meeting {  // what the roles of a group have brought to a collective
-    std::map<std::int32_t, std::vector<Held>> by_role;
+    std::map<RoleId, std::vector<Held>> by_role;
     std::map<int, std::vector<Held>> by_coordinate;  // along "pp"
   };
-  std::map<std::tuple<std::int32_t, Rank, int>, Meeting> meetings_;   // group, first member, which
-  using Channel = std::tuple<std::int32_t, std::int32_t, Direction>;  // from role, to role
-  std::map<Channel, std::vector<std::vector<Held>>> messages_;
+  std::map<std::tuple<GroupId, Rank, int>, Meeting> meetings_;  // by group, first member, which
+  using Channel = std::tuple<RoleId, RoleId, Direction>;        // from role, to role
+  std::map<Channel, IndexVector<Sequence, std::vector<Held>>> messages_;
   struct Receipt {  // a receive, and which message of the channel it gets
     Channel channel;
-    std::size_t index;
+    Sequence index;
     Touch into;
   };
-  std::vector<Receipt> receipts_;
+  IndexVector<std::int32_t, Receipt> receipts_;
 };
 
 }  // namespace lockstep::verification
