@@ -9,6 +9,7 @@
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
 #include "core/base/nearest.hpp"
+#include "core/fit/constants.hpp"
 
 namespace lockstep {
 namespace {
@@ -320,6 +321,11 @@ class Parser {
         ->check(CLI::Range(0, 4096))
         ->capture_default_str();
     sub->add_flag("--quiet", fit_.quiet, "no progress");
+    std::string constants = "KEY is one of";
+    for (const FitConstant& c : fit_constants()) {
+      constants += "\n  " + std::string(c.key) + ": " + std::string(c.what);
+    }
+    sub->footer(constants);
     sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
   }
 

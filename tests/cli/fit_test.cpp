@@ -169,6 +169,8 @@ TEST_CASE("fit says what is wrong with its inputs", "[cli]") {
   CHECK_THAT(error({folder.path.string()}), ContainsSubstring("has no scenario.toml"));
   CHECK_THAT(error({folder / "bad.csv", "--fit", "device.matmul_eficiency"}),
              ContainsSubstring("did you mean 'device.matmul_efficiency'?"));
+  CHECK_THAT(test::lockstep({"fit", "--help"}).out,
+             ContainsSubstring("framework.layer_us: of a block's pass"));
   write_bytes(folder / "bad.json", "{");
   CHECK_THAT(error({folder / "bad.json", "--cluster", "a100-80"}),
              ContainsSubstring("bad.json:1:"));
