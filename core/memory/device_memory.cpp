@@ -48,6 +48,7 @@ class Terms {
         fp8_(framework_.fp8 != Fp8Recipe::None && cluster.device.fp8_rate.v > 0) {}
 
   std::vector<MemoryTerm> all() {
+    gaps();
     workspaces();
     gradient_copies();
     gradient_placeholders();
@@ -65,6 +66,15 @@ class Terms {
     const auto whole = static_cast<std::int64_t>(bytes);
     if (whole == 0) return;
     terms_.push_back({std::move(name), {whole}, std::move(formula), place, given_back});
+  }
+
+  /// What a rank has alive at once is less than its arena by the gaps between buffers, which a
+  /// caching allocator does not have: it has `fragments` instead.
+  void gaps() {
+    if (!framework_.caching_allocator) return;
+    const Bytes alive = most_alive(role_, false);
+    add("gaps of the arena", static_cast<double>(alive.v - role_.arena.v),
+        bytes_text(alive) + " alive at once - arena", MemoryPlace::Tensors);
   }
 
   void workspaces() {
@@ -215,7 +225,8 @@ class Terms {
   }
 
   void blocks() {
-    std::int64_t transient = role_.arena.v;
+    if (!framework_.caching_allocator) return;
+    std::int64_t transient = most_alive(role_, false).v;
     for (const Buffer& b : role_.buffers) {
       if (b.persistent() && !b.on_host) transient -= b.bytes.v;
     }
@@ -272,7 +283,10 @@ bool is_alive(const Buffer& buffer, OpId at) {
   return buffer.persistent() || (buffer.first <= at && at <= buffer.last);
 }
 
-OpId fullest_op(const Role& role, bool on_host) {
+namespace {
+
+/// The bytes of buffers with a lifetime that are alive at each op.
+std::vector<std::int64_t> alive_by_op(const Role& role, bool on_host) {
   std::vector<std::int64_t> change(role.ops.size() + 1, 0);
   for (const Buffer& b : role.buffers) {
     if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
@@ -280,8 +294,24 @@ OpId fullest_op(const Role& role, bool on_host) {
     change[to_size(b.last) + 1] -= b.bytes.v;
   }
   std::partial_sum(change.begin(), change.end(), change.begin());
+  return change;
+}
+
+}  // namespace
+
+OpId fullest_op(const Role& role, bool on_host) {
+  const std::vector<std::int64_t> alive = alive_by_op(role, on_host);
   return from_index<OpId>(
-      static_cast<std::size_t>(std::max_element(change.begin(), change.end()) - change.begin()));
+      static_cast<std::size_t>(std::max_element(alive.begin(), alive.end()) - alive.begin()));
+}
+
+Bytes most_alive(const Role& role, bool on_host) {
+  const std::vector<std::int64_t> alive = alive_by_op(role, on_host);
+  std::int64_t bytes = *std::max_element(alive.begin(), alive.end());
+  for (const Buffer& b : role.buffers) {
+    if (b.persistent() && b.on_host == on_host) bytes += b.bytes.v;
+  }
+  return {bytes};
 }
 
 }  // namespace lockstep

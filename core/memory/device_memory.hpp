@@ -56,5 +56,7 @@ bool is_alive(const Buffer& buffer, OpId at);
 /// The first op of the list at which most bytes are alive, in the host's memory or the device's; 0
 /// for a role without ops.
 OpId fullest_op(const Role& role, bool on_host);
+/// The bytes of all buffers that are alive there: the arena without its gaps.
+Bytes most_alive(const Role& role, bool on_host);
 
 }  // namespace lockstep

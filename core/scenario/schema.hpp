@@ -206,6 +206,7 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("context_mb", f.context, UnitPrefix::Mebi);
   v.field("workspaces", f.workspaces);
   v.field("communicators", f.communicators);
+  v.field("caching_allocator", f.caching_allocator);
   v.field("fragments", f.fragments);
   v.field("cached", f.cached);
   v.field("gradient_copies", f.gradient_copies);

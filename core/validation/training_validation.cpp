@@ -74,8 +74,13 @@ std::optional<double> ValidatedRow::memory_error() const {
   const auto printed = measured_memory();
   if (!printed || !predicted) return std::nullopt;
   const MemoryFigures& memory = predicted->memory;
-  const bool process = convention_of(row).memory == MeasuredMemory::Process;
-  return static_cast<double>((process ? memory.process : memory.allocated).v) / *printed - 1;
+  Bytes simulated = memory.allocated;
+  if (convention_of(row).memory == MeasuredMemory::Process) {
+    // The allocator holds no more than the card has beside what is needed.
+    const Bytes card = scenario().cluster.device.memory;
+    simulated = std::min(memory.process, std::max(memory.needed, card));
+  }
+  return static_cast<double>(simulated.v) / *printed - 1;
 }
 
 std::optional<double> ValidatedRow::measured_memory() const {
