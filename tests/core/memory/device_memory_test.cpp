@@ -23,7 +23,7 @@ heads = 4
 vocab = 256
 [training]
 seq_len = 32
-local_batch_size = 2
+local_batch_size = 64
 mixed_precision_param = "bfloat16"
 [cluster]
 preset = "h100"
@@ -145,10 +145,11 @@ TEST_CASE("fp8 keeps the weights of blocks twice more, unless parameters are in 
 }
 
 TEST_CASE("fp8 keeps the inputs of products in half of the bytes", "[core][memory]") {
-  // A block keeps 64 rows of two norms' results and of the activation's, 2 x 64 + 256 elements, in
-  // one byte of two; attention's result is in both types.
+  // When most is alive, all four blocks keep 64 x 32 rows of two norms' results and of the
+  // activation's, 2 x 64 + 256 elements, in one byte of two; attention's result is in both types.
   const DeviceMemory memory = memory_of("[framework]\nfp8 = \"delayed\"\n");
-  CHECK(term(memory, "inputs of products in 8 bits") == -4 * 64 * (2 * 64 + 256 - 64));
+  CHECK(term(memory, "inputs of products in 8 bits") ==
+        -4 * 64 * 32 * (2 * 64 + 256 - 64));
 }
 
 TEST_CASE("a refusal names what is needed beside the program", "[core][memory]") {
