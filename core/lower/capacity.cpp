@@ -52,7 +52,9 @@ std::string largest_buffers(const Program& program, const Role& role, OpId peak)
 std::string beside_the_arena(const DeviceMemory& memory) {
   std::string text;
   for (const MemoryTerm& term : memory.terms) {
-    if (!term.given_back) text += ", " + term.name + " " + gigabytes(term.bytes);
+    constexpr std::int64_t kShown = 50'000'000;
+    if (term.given_back || std::abs(term.bytes.v) < kShown) continue;
+    text += ", " + term.name + " " + gigabytes(term.bytes);
   }
   return text.empty() ? "" : " (" + gigabytes(memory.arena) + " of the program" + text + ")";
 }

@@ -112,7 +112,7 @@ class Terms {
     return unit.split_group.valid() ? group_size(program_.mesh, program_.group(unit.split_group))
                                     : 1;
   }
-  /// Calls visit(parameter, elements that this rank holds before sharding) for the weights of
+  /// Calls visit(parameter, elements that this rank holds before sharding, unit) for the weights of
   /// products in blocks: those of two dimensions or more.
   template <class Visit>
   void each_block_weight(Visit&& visit) const {
@@ -120,7 +120,7 @@ class Terms {
       for (const UnitParameter& used : unit.parameters) {
         const Parameter& p = program_.parameters[used.parameter];
         if (p.shape.size() >= 2 && p.name.starts_with("blocks.")) {
-          visit(p, held_elements(p, parts(unit)));
+          visit(p, held_elements(p, parts(unit)), unit);
         }
       }
     }
@@ -131,7 +131,7 @@ class Terms {
     if (!is_16_bit(program_.dtype)) return;
     std::set<std::vector<std::int64_t>> shapes;
     std::int64_t elements = 0;
-    each_block_weight([&](const Parameter& p, std::int64_t held) {
+    each_block_weight([&](const Parameter& p, std::int64_t held, const Unit&) {
       if (shapes.insert(p.shape).second) elements += held;
     });
     add("placeholders of gradients", 2.0 * static_cast<double>(elements),
@@ -143,7 +143,10 @@ class Terms {
   void fp8_weights() {
     if (!fp8_ || framework_.fp8_parameters) return;
     std::int64_t elements = 0;
-    each_block_weight([&](const Parameter&, std::int64_t held) { elements += held; });
+    each_block_weight([&](const Parameter&, std::int64_t held, const Unit& unit) {
+      const bool gathered = unit.shard_group.valid() && !unit.whole_param;  // cast anew every time
+      if (!gathered) elements += held;
+    });
     add("weights in 8 bits, and transposed", 2.0 * static_cast<double>(elements),
         "2 x 1 B x " + count(elements) + " weights of blocks",
         MemoryPlace::Tensors);

@@ -142,6 +142,8 @@ TEST_CASE("fp8 keeps the weights of blocks twice more, unless parameters are in 
   CHECK(term(memory_of(on), weights) == 4 * 2 * 12 * 64 * 64);  // of 4 blocks
   CHECK(term(memory_of(on + "fp8_parameters = true\n"), weights) == 0);
   CHECK(term(memory_of(on + "[cluster.device]\nfp8_tflops = 0.0\n"), weights) == 0);
+  const std::string fsdp = "[parallelism]\ndata_parallel_shard_degree = 2\nzero_stage = 3\n";
+  CHECK(term(memory_of(on + fsdp), weights) == 0);  // cast whenever they are gathered
 }
 
 TEST_CASE("fp8 keeps the inputs of products in half of the bytes", "[core][memory]") {
