@@ -81,8 +81,8 @@ std::string role_memory(const Program& program, const Role& role, bool on_host) 
     kinds.add({"  " + std::string(to_string(kind)), sum_of(program, live, kind),
                bytes_text({bytes}), percent_text(double(bytes) / double(total))});
   }
-  kinds.add({"  gaps between buffers", "arena - what is alive", bytes_text(arena - Bytes{total}),
-             ""});
+  kinds.add(
+      {"  gaps between buffers", "arena - what is alive", bytes_text(arena - Bytes{total}), ""});
   std::stable_sort(live.begin(), live.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
   TextTable largest({"  largest buffers", "bytes", "alive"});

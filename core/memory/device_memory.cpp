@@ -89,8 +89,8 @@ class Terms {
   std::int64_t own_elements() const {
     std::int64_t elements = 0;
     for (const Unit& unit : role_.units) {
-      elements += unit.whole_param || !unit.shard_group.valid() ? unit.elements
-                                                                : unit.shard_elements;
+      elements +=
+          unit.whole_param || !unit.shard_group.valid() ? unit.elements : unit.shard_elements;
     }
     return elements;
   }
@@ -104,8 +104,7 @@ class Terms {
     if (!framework_.gradient_copies || !is_16_bit(program_.dtype) || !sums_in_float32()) return;
     const std::int64_t elements = own_elements();
     add("gradients in 16 bits", 2.0 * static_cast<double>(elements),
-        "2 B x " + count(elements) + " parameters",
-        MemoryPlace::Tensors);
+        "2 B x " + count(elements) + " parameters", MemoryPlace::Tensors);
   }
 
   int parts(const Unit& unit) const {
@@ -148,8 +147,7 @@ class Terms {
       if (!gathered) elements += held;
     });
     add("weights in 8 bits, and transposed", 2.0 * static_cast<double>(elements),
-        "2 x 1 B x " + count(elements) + " weights of blocks",
-        MemoryPlace::Tensors);
+        "2 x 1 B x " + count(elements) + " weights of blocks", MemoryPlace::Tensors);
   }
 
   /// Bytes that the inputs of a function's products take less in 8 bits: half of each that lies in

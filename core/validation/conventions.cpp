@@ -20,15 +20,15 @@ constexpr std::array kConventions = {
     SourceConvention{"mlm2020", Narayanan, None, false, false, Float32, "megatron-2020"},
     SourceConvention{"mtnlg", Narayanan, None, false, false, Float32, "megatron-2021"},
     // Its scripts train in fp16 without --accumulate-allreduce-grads-in-fp32; its runtime prints
-    // max_memory_allocated() // 1000000 (sail-sg/zero-bubble-pipeline-parallelism).
+    // max_memory_allocated() // 1000000 (sail-sg/zero-bubble-pipeline-parallelism). vocabpp is of
+    // the same group, and its memory is 16 bytes a parameter at every vocabulary.
     SourceConvention{"zb", Narayanan, None, false, false, AsFloat16, "megatron-2023",
                      AllocatedDecimal},
     SourceConvention{"vocabpp", Model, None, false, false, AsFloat16, "megatron-2024"},
     SourceConvention{"vtrain", Narayanan, None, false, false, Float32,
                      "megatron-2021"},  // says so itself
     // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
-    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, AsParameters,
-                     "deepspeed-2021"},
+    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, AsParameters, "deepspeed-2021"},
     // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch; "fp16 grad
     // accumulates in fp16", and memory is read with nvidia-smi (chronicles-prequel.md).
     SourceConvention{"bloom", Narayanan, None, false, false, AsFloat16, "deepspeed-2021", Process},

@@ -32,8 +32,8 @@ struct SourceConvention {
   std::string_view prefix;  // with which TrainingRow::group() begins
   FlopConvention flops = FlopConvention::Model;
   DataParallelOverlap overlap = DataParallelOverlap::Gradients;
-  bool distributed_optimizer = false;         // ZeRO-1 if fsdp_or_zero is empty
-  bool sequence_parallel = false;             // with tensor parallelism, if sp is empty
+  bool distributed_optimizer = false;  // ZeRO-1 if fsdp_or_zero is empty
+  bool sequence_parallel = false;      // with tensor parallelism, if sp is empty
   GradientType gradients = GradientType::Float32;
   std::string_view framework = "fsdp-eager";  // preset (frameworks/*.toml)
   MeasuredMemory memory = MeasuredMemory::Allocated;

@@ -457,10 +457,13 @@ class RoleExpander {
   std::vector<BufferId> args_;                               // those of the op being built
   IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
-  std::vector<BufferId> x_, dy_;  // by cell(layer, microbatch)
+  std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
   /// What lives from one part of a layer to another, by formal, then by cell.
-  std::map<std::string, std::vector<BufferId>> kept_ = {
-      {"saved", {}}, {"saved_input", {}}, {"recomputed", {}}, {"recomputed_input", {}}, {"stash", {}}};
+  std::map<std::string, std::vector<BufferId>> kept_ = {{"saved", {}},
+                                                        {"saved_input", {}},
+                                                        {"recomputed", {}},
+                                                        {"recomputed_input", {}},
+                                                        {"stash", {}}};
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   BufferId positions_, starts_, columns_;               // the same for all microbatches

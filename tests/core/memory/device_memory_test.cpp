@@ -150,8 +150,7 @@ TEST_CASE("fp8 keeps the inputs of products in half of the bytes", "[core][memor
   // When most is alive, all four blocks keep 64 x 32 rows of two norms' results and of the
   // activation's, 2 x 64 + 256 elements, in one byte of two; attention's result is in both types.
   const DeviceMemory memory = memory_of("[framework]\nfp8 = \"delayed\"\n");
-  CHECK(term(memory, "inputs of products in 8 bits") ==
-        -4 * 64 * 32 * (2 * 64 + 256 - 64));
+  CHECK(term(memory, "inputs of products in 8 bits") == -4 * 64 * 32 * (2 * 64 + 256 - 64));
 }
 
 TEST_CASE("a refusal names what is needed beside the program", "[core][memory]") {
