@@ -1,7 +1,10 @@
 #include "backends/simulated_step.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
+#include "backends/sim/engine.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/lower/lower.hpp"
 #include "core/memory/device_memory.hpp"
@@ -22,6 +25,19 @@ Result<Report> simulated_step(const Scenario& scenario) {
   const Result<Program> program = lower_to_fit(scenario);
   if (!program) return program.error();
   return simulated_step(scenario, *program);
+}
+
+Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
+    const Scenario& scenario) {
+  Result<Program> lowered = lower(scenario);
+  if (!lowered) return lowered.error();
+  const auto program = std::make_shared<const Program>(std::move(*lowered));
+  return std::function<Result<Seconds>(const ClusterSpec&)>(
+      [program, what_if = scenario.what_if](const ClusterSpec& cluster) -> Result<Seconds> {
+        const Result<sim::Timeline> timeline = sim::simulate(*program, cluster, what_if);
+        if (!timeline) return timeline.error();
+        return to_seconds(timeline->makespan);
+      });
 }
 
 Bytes fullest_rank(const Report& report) {

@@ -1,6 +1,8 @@
 // Simulated step: one step of a scenario on the simulator, for those who compare many scenarios.
 #pragma once
 
+#include <functional>
+
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
 #include "core/plan/search.hpp"
@@ -12,6 +14,12 @@ namespace lockstep {
 /// Lowers the scenario and simulates one step of it. Requires validate(scenario).empty(). Errors:
 /// those of lower_to_fit() and of the simulator. Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
+
+/// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that
+/// differ from its own in figures, not in devices. Requires validate(scenario).empty(). Errors:
+/// those of lower(), and then those of the simulator. Thread-safe, and so is what it returns.
+Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
+    const Scenario& scenario);
 
 /// The peak memory of the rank that needs most.
 Bytes fullest_rank(const Report& report);
