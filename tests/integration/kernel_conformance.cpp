@@ -81,6 +81,9 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.regroup(1, 1, 1, 0);
   cases.regroup(9, 3, 5, 2);
   cases.regroup(17, 2, 32, 8);
+  cases.columns(1, 1, 1);
+  cases.columns(5, 3, 7);
+  cases.columns(9, 24, 16);
   cases.grouped_gemm(1, 1, 1, 1, 1);
   cases.grouped_gemm(3, 2, 5, 7, 4);
   cases.grouped_gemm(2, 1, 24, 16, 32);

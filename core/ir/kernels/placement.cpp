@@ -3,17 +3,23 @@
 namespace lockstep {
 
 std::string_view to_string(Along along) {
-  constexpr std::array<std::string_view, 11> kNames = {"not written",
-                                                       "zeros",
-                                                       "the same",
-                                                       "rows of other samples",
-                                                       "rows of other tokens",
-                                                       "a part of the columns",
-                                                       "rows of its experts",
-                                                       "a shard",
-                                                       "up to date in the rank's own piece alone",
-                                                       "a term of a sum",
-                                                       "each rank's own"};
+  constexpr std::array<std::string_view, 16> kNames = {
+      "not written",
+      "zeros",
+      "the same",
+      "rows of other samples",
+      "rows of other tokens",
+      "a part of the columns",
+      "a part of the queries beside the same keys",
+      "a part of the queries beside terms of a sum for the keys",
+      "rows of other samples in places of experts",
+      "rows of other tokens in places of experts",
+      "rows of all samples for its experts",
+      "rows of all tokens for its experts",
+      "a shard",
+      "up to date in the rank's own piece alone",
+      "a term of a sum",
+      "each rank's own"};
   return kNames[static_cast<std::size_t>(along)];
 }
 

@@ -53,6 +53,7 @@ TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
     const auto kind = static_cast<KernelKind>(i);
     const bool linear =
         kind == KernelKind::Add || kind == KernelKind::Regroup || kind == KernelKind::Sum ||
+        kind == KernelKind::JoinColumns || kind == KernelKind::PartColumns ||
         kind == KernelKind::ColumnSum || kind == KernelKind::Fill || kind == KernelKind::Delay ||
         kind == KernelKind::BatchNormRunning || kind == KernelKind::BatchNormBackwardWeight;
     INFO(info(kind).name);
