@@ -32,9 +32,8 @@ std::string shares_text(Parts parts, Seconds whole) {
 std::string bubble_table(const Report& r) {
   TextTable table({"idle, mean over ranks", "time", "of the step"});
   Seconds total;
-  for (int c = 0; c < kNumBubbleCauses; ++c) {
-    const auto cause = static_cast<BubbleCause>(c);
-    const Seconds time = r.causes.bubbles[static_cast<std::size_t>(c)];
+  for (const BubbleCause cause : TimeByCause::ids()) {
+    const Seconds time = r.causes.bubbles[cause];
     total += time;
     if (time.v < kWorthTelling * r.step_time.v) continue;
     table.add(

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/memory_formulas.hpp"
 
@@ -18,7 +19,7 @@ constexpr std::size_t kLargestBuffers = 10;
 
 std::string buffer_label(const Program& program, const Buffer& b) {
   std::string text(to_string(b.kind));
-  if (b.name >= 0) text += " " + program.names[static_cast<std::size_t>(b.name)];
+  if (b.name >= 0) text += " " + program.names[b.name];
   if (b.layer >= 0) text += fmt::format(" layer {}", b.layer);
   if (b.microbatch >= 0) text += fmt::format(" microbatch {}", b.microbatch);
   return text;
@@ -31,11 +32,11 @@ bool alive(const Buffer& b, std::int32_t at) {
 
 /// The first op of the list at which most bytes are alive, in the host's memory or the device's.
 std::int32_t fullest_op(const Role& role, bool on_host) {
-  std::vector<std::int64_t> change(role.ops.size() + 1, 0);
+  IndexVector<OpId, std::int64_t> change(role.ops.size() + 1, 0);
   for (const Buffer& b : role.buffers) {
     if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
-    change[static_cast<std::size_t>(b.first.v)] += b.bytes.v;
-    change[static_cast<std::size_t>(b.last.v) + 1] -= b.bytes.v;
+    change[b.first] += b.bytes.v;
+    change[to_size(b.last) + 1] -= b.bytes.v;
   }
   std::partial_sum(change.begin(), change.end(), change.begin());
   return static_cast<std::int32_t>(std::max_element(change.begin(), change.end()) - change.begin());
@@ -44,12 +45,12 @@ std::int32_t fullest_op(const Role& role, bool on_host) {
 std::string role_memory(const Program& program, const Role& role, bool on_host) {
   const std::int32_t at = fullest_op(role, on_host);
   const Bytes arena = on_host ? role.host_arena : role.arena;
-  std::array<std::int64_t, kNumBufferKinds> by_kind{};
+  IndexArray<BufferKind, std::int64_t, kNumBufferKinds> by_kind{};
   std::vector<const Buffer*> live;
   std::int64_t total = 0;
   for (const Buffer& b : role.buffers) {
     if (b.parent.valid() || b.on_host != on_host || !alive(b, at)) continue;
-    by_kind[static_cast<std::size_t>(b.kind)] += b.bytes.v;
+    by_kind[b.kind] += b.bytes.v;
     total += b.bytes.v;
     live.push_back(&b);
   }
@@ -68,10 +69,10 @@ std::string role_memory(const Program& program, const Role& role, bool on_host) 
   text += fmt::format("most is alive at %{} ({}): {}\n\n", at, describe(program, role, {at}),
                       bytes_text({total}));
   TextTable kinds({"  kind", "bytes", "share"});
-  for (int k = 0; k < kNumBufferKinds; ++k) {
-    const std::int64_t bytes = by_kind[static_cast<std::size_t>(k)];
+  for (const BufferKind kind : by_kind.ids()) {
+    const std::int64_t bytes = by_kind[kind];
     if (bytes == 0) continue;
-    kinds.add({"  " + std::string(to_string(static_cast<BufferKind>(k))), bytes_text({bytes}),
+    kinds.add({"  " + std::string(to_string(kind)), bytes_text({bytes}),
                percent_text(double(bytes) / double(total))});
   }
   kinds.add({"  gaps between buffers", bytes_text(arena - Bytes{total}), ""});
@@ -103,7 +104,7 @@ std::string model_states_text(const Program& program, int ranks) {
   }
   double parameters = 0;
   for (const std::int32_t p : trained) {
-    parameters += double(program.parameters[static_cast<std::size_t>(p)].elements());
+    parameters += double(program.parameters[p].elements());
   }
   if (parameters == 0) return {};
   TextTable table({"  GB per rank by formula", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"});

@@ -347,7 +347,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
                     0);
     for (std::size_t i = 0; i < std::min(c.ranks.size(), std::size_t{kMaxRankRows}); ++i) {
       const RankDifference& r = c.ranks[i];
-      const auto rank = static_cast<std::size_t>(r.rank);
+      const Rank rank = r.rank;
       ranks.add({std::to_string(r.number), time_text(r.compute_a), time_text(r.compute_b),
                  change_text(r.compute_a.v, r.compute_b.v), time_text(r.exposed_a),
                  time_text(r.exposed_b), time_text(r.idle_a), time_text(r.idle_b),

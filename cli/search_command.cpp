@@ -9,6 +9,7 @@
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/search.hpp"
 #include "core/run_folder/run_folder.hpp"
@@ -97,7 +98,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     return 0;
   }
   console.out << search_task(base) << "\n\n"
-              << table_text(*result, unit, static_cast<std::size_t>(arguments.top))
+              << table_text(*result, unit, to_size(arguments.top))
               << fmt::format("\n{} layouts simulated, {} of them do not fit", result->asked,
                              result->too_large);
   if (result->not_tried > 0) {

@@ -64,7 +64,7 @@ std::string schedule_text(const Program& program, std::optional<Rank> rank) {
 
 double elements_of(const Model& model, int unit) {
   double elements = 0;
-  for (const Parameter& p : model.units[static_cast<std::size_t>(unit)].parameters) {
+  for (const Parameter& p : model.units[unit].parameters) {
     elements += static_cast<double>(p.elements());
   }
   return elements;
@@ -168,7 +168,7 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
   if (arguments.what == "schedule") return schedule_text(*program, rank);
   if (arguments.what == "memory") return memory_text(scenario, *program, rank);
   if (arguments.what == "model") return model_text(scenario, *program);
-  if (rank) return print_role(*program, program->role_of_rank[static_cast<std::size_t>(*rank)]);
+  if (rank) return print_role(*program, program->role_of_rank[*rank]);
   return print(*program);
 }
 

@@ -10,6 +10,11 @@ endif()
 # Assertions stay on in every build: they guard our own invariants and cost nothing measurable.
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
+# In a build for a debugger, containers of the standard library check their indices, too.
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+
 option(LOCKSTEP_BUILD_TESTS "build the test suite" ON)
 option(LOCKSTEP_BUILD_BENCH "build bench/" OFF)
 option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)

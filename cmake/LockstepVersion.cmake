@@ -2,6 +2,7 @@
 # again as a script (cmake -P); the script writes one small source if the commit has changed, so that
 # nothing else is compiled anew.
 if(CMAKE_SCRIPT_MODE_FILE)
+  cmake_minimum_required(VERSION 3.22)
   set(commit "no git")
   execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --short HEAD
                   OUTPUT_VARIABLE hash OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET

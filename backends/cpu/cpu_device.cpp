@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/cpu/kernels/kernels.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -26,8 +27,6 @@ void advise_huge_pages([[maybe_unused]] void* arena, [[maybe_unused]] std::int64
   }
 #endif
 }
-
-std::size_t index(OpId op) { return static_cast<std::size_t>(op.v); }
 
 }  // namespace
 
@@ -66,7 +65,7 @@ CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext&
   states_.assign(role.ops.size(), OpState::None);
   times_.reserve(role.ops.size());
   for (const Op& op : role.ops) {
-    std::unique_ptr<Queue>& queue = queues_[static_cast<std::size_t>(op.stream)];
+    std::unique_ptr<Queue>& queue = queues_[op.stream];
     if (queue == nullptr) {
       const bool computes = op.stream == Stream::Compute || op.stream == Stream::Host;
       queue = std::make_unique<Queue>(computes ? std::max(threads, 1) : 1);
@@ -143,7 +142,7 @@ Result<void> CpuDevice::enqueue_task(OpId id, Stream stream, Task task) {
 Result<void> CpuDevice::push(Stream stream, Item item) {
   Queue& q = queue(stream);
   const std::lock_guard lock(mutex_);
-  OpState& state = states_[index(item.op)];
+  OpState& state = states_[item.op];
   if (item.task == nullptr) {
     if (state == OpState::None) {
       return Error{ErrorKind::Internal,
@@ -195,14 +194,14 @@ void CpuDevice::work(Queue& q) {
     q.items.pop_front();
     if (item.task == nullptr) {
       q.waits_for = item.op;
-      q.changed.wait(lock, [&] { return states_[index(item.op)] == OpState::Done; });
+      q.changed.wait(lock, [&] { return states_[item.op] == OpState::Done; });
       q.waits_for = {};
     } else {
       lock.unlock();
       const OpTime time = run(item);
       lock.lock();
       times_[item.time] = time;
-      states_[index(item.op)] = OpState::Done;
+      states_[item.op] = OpState::Done;
       for (std::unique_ptr<Queue>& other : queues_) {
         if (other != nullptr && other->waits_for == item.op) other->changed.notify_one();
       }

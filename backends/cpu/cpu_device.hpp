@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/device.hpp"
 #include "core/run/run_context.hpp"
@@ -72,7 +73,7 @@ class CpuDevice final : public Device {
 
   CpuDevice(const Program& program, Rank rank, int threads, RunContext& context, Arena arena,
             Arena host_arena);
-  Queue& queue(Stream stream) { return *queues_[static_cast<std::size_t>(stream)]; }
+  Queue& queue(Stream stream) { return *queues_[stream]; }
   Result<void> push(Stream stream, Item item);
   void work(Queue& queue);
   OpTime run(const Item& item);
@@ -84,11 +85,12 @@ class CpuDevice final : public Device {
   StepContext context_;  // written between steps only
   std::mutex mutex_;     // guards everything below except the queues' teams
   std::condition_variable idle_;
-  std::vector<OpState> states_;  // by op
-  std::vector<OpTime> times_;    // in the order of enqueueing
-  std::size_t in_flight_ = 0;    // items queued or running
+  IndexVector<OpId, OpState> states_;  // by op
+  std::vector<OpTime> times_;          // in the order of enqueueing
+  std::size_t in_flight_ = 0;          // items queued or running
   bool stop_ = false;
-  std::array<std::unique_ptr<Queue>, kNumStreams> queues_;  // null if the role has no such stream
+  // null if the role has no such stream
+  IndexArray<Stream, std::unique_ptr<Queue>, kNumStreams> queues_;
 };
 
 }  // namespace lockstep::cpu

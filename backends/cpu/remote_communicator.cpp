@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/local/collectives.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -50,12 +50,12 @@ int RemoteCommunicator::next_tag(const Lane& route) {
 
 Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                          std::span<const std::int64_t> bytes, DType dtype) {
-  const Lane& route = routes_[at(id.v)];
+  const Lane& route = routes_[id];
   if (route.members.empty()) return no_route(rank_, id, op);
   const auto own =
       local::party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
   if (!own) return own.error();
-  const Transfer transfer{&route, next_tag(route), *own, &scratch_[at(int(op.stream))]};
+  const Transfer transfer{&route, next_tag(route), *own, &scratch_[op.stream]};
   return device_.enqueue_task(id, op.stream, [this, transfer](SimTime begin) {
     SimTime active = begin;
     if (meet(transfer, active)) static_cast<void>(move(transfer));
@@ -66,7 +66,7 @@ Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::b
 bool RemoteCommunicator::meet(const Transfer& transfer, SimTime& active) {
   const Lane& route = *transfer.route;
   const Arrival own{transfer.party, process_.now()};
-  std::vector<Arrival> arrivals(route.members.size());
+  IndexVector<int, Arrival> arrivals(route.members.size());
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
@@ -75,7 +75,7 @@ bool RemoteCommunicator::meet(const Transfer& transfer, SimTime& active) {
     out.push_back({peer, reinterpret_cast<const std::byte*>(&own), sizeof own});
     in.push_back({peer, reinterpret_cast<std::byte*>(&arrivals[i]), sizeof own});
   }
-  arrivals[at(route.position)] = own;
+  arrivals[route.position] = own;
   if (!process_.exchange(transfer.tag, out, in, Patience::Sleep)) return false;
   std::vector<Party> parties;
   for (const Arrival& arrival : arrivals) {
@@ -117,13 +117,13 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
   };
   const auto bytes = [&](const local::Slice& s) { return (s.end - s.begin) * size; };
   // Every member's values of this member's slice come here and are added …
-  const local::Slice own = slice(at(transfer.route->position));
-  transfer.scratch->resize(members.size() * at(bytes(own)));
+  const local::Slice own = slice(to_size(transfer.route->position));
+  transfer.scratch->resize(members.size() * to_size(bytes(own)));
   std::vector<const std::byte*> sources;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    std::byte* values = transfer.scratch->data() + i * at(bytes(own));
+    std::byte* values = transfer.scratch->data() + i * to_size(bytes(own));
     sources.push_back(members[i] == rank_ ? party.source + own.begin * size : values);
     if (members[i] == rank_) continue;
     out.push_back({members[i], party.source + slice(i).begin * size, bytes(slice(i))});
@@ -147,12 +147,12 @@ bool RemoteCommunicator::reduce_scatter(const Transfer& transfer) {
   const std::vector<Rank>& members = transfer.route->members;
   const Party& party = transfer.party;
   const std::int64_t shard = party.bytes / std::ssize(members);
-  transfer.scratch->resize(at(party.bytes));
+  transfer.scratch->resize(to_size(party.bytes));
   std::vector<const std::byte*> sources;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    std::byte* values = transfer.scratch->data() + i * at(shard);
+    std::byte* values = transfer.scratch->data() + i * to_size(shard);
     const std::byte* given = party.source + static_cast<std::int64_t>(i) * shard;
     sources.push_back(members[i] == rank_ ? given : values);
     if (members[i] == rank_) continue;

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/local/fabric.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/run/device.hpp"
 #include "core/run/process.hpp"
 
@@ -57,9 +58,9 @@ class RemoteCommunicator final : public Communicator {
   CpuDevice& device_;
   Process& process_;
   int lanes_ = 0;
-  std::vector<Lane> routes_;                               // by op; no members if it is no transfer
+  IndexVector<OpId, Lane> routes_;                         // by op; no members if it is no transfer
   std::map<std::pair<int, Rank>, std::int64_t> sequence_;  // by lane and first other member
-  std::array<std::vector<std::byte>, kNumStreams> scratch_;
+  IndexArray<Stream, std::vector<std::byte>, kNumStreams> scratch_;
 };
 
 }  // namespace lockstep::cpu

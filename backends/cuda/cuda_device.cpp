@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/cuda/fusion.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -58,18 +59,18 @@ Result<void> CudaDevice::check_host_kernels() const {
 }
 
 Result<void> CudaDevice::set_up() {
-  std::array<std::int64_t, kNumStreams> scratch{};
+  IndexArray<Stream, std::int64_t, kNumStreams> scratch{};
   std::set<Stream> used;
   issued_.assign(role_.ops.size(), false);
   ends_.assign(role_.ops.size(), nullptr);
-  std::vector<bool> waited_for(role_.ops.size(), false);
+  IndexVector<OpId, bool> waited_for(role_.ops.size(), false);
   for (const Op& op : role_.ops) {
     used.insert(op.stream);
     for (const OpId before : role_.after_of(op)) {
-      if (role_.op(before).stream != op.stream) waited_for[index(before)] = true;
+      if (role_.op(before).stream != op.stream) waited_for[before] = true;
     }
     if (op.kind != OpKind::Call || op.stream == Stream::Host) continue;
-    std::int64_t& most = scratch[static_cast<std::size_t>(op.stream)];
+    std::int64_t& most = scratch[op.stream];
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (driver_.supports(kernel)) most = std::max(most, driver_.scratch_bytes(kernel));
     }
@@ -103,7 +104,7 @@ Result<void> CudaDevice::set_up() {
     const auto handle = driver_.create_stream(priority_of(stream));
     if (!handle) return handle.error();
     q.handle = *handle;
-    const std::int64_t bytes = scratch[static_cast<std::size_t>(stream)];
+    const std::int64_t bytes = scratch[stream];
     if (bytes == 0) continue;
     const auto memory = driver_.allocate(Memory::Device, bytes);
     if (!memory) return memory.error();

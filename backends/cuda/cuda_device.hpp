@@ -14,6 +14,7 @@
 
 #include "backends/cuda/node.hpp"
 #include "backends/cuda/step_graph.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/run/device.hpp"
 
 namespace lockstep::cuda {
@@ -103,8 +104,7 @@ class CudaDevice final : public Device {
   Result<void> set_up();
   Result<void> make_staging();
   Result<void> make_timers();
-  static std::size_t index(OpId op) { return static_cast<std::size_t>(op.v); }
-  Queue& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
+  Queue& queue(Stream stream) { return queues_[stream]; }
   Result<void> push(Stream stream, Item item);
   bool can_issue(const Queue& queue) const;
   Result<void> issue_front(Queue& queue);
@@ -134,15 +134,15 @@ class CudaDevice final : public Device {
   bool replaying_ = false;            // whether this step is a launch of graph_
   bool warm_ = false;                 // a step has been issued, so plans and connections exist
 
-  std::array<Queue, kNumStreams> queues_;
-  std::size_t held_back_ = 0;                       // items in the queues, and held transfers
-  std::vector<bool> issued_;                        // by op
-  std::vector<OpId> order_;                         // the ops in the order of issuing them
-  std::vector<EventHandle> ends_;                   // by op; null if nothing waits for the op
-  std::map<std::int32_t, EventHandle> arrivals_;    // by op
-  std::vector<std::array<EventHandle, 3>> times_;   // by op and Moment; empty if never timed
-  std::map<std::int32_t, Staging> staging_;         // by op
-  std::map<std::int32_t, std::vector<int>> fused_;  // by op: its epilogues(), if it has any
+  IndexArray<Stream, Queue, kNumStreams> queues_;
+  std::size_t held_back_ = 0;                            // items in the queues, and held transfers
+  IndexVector<OpId, bool> issued_;                       // by op
+  std::vector<OpId> order_;                              // the ops in the order of issuing them
+  IndexVector<OpId, EventHandle> ends_;                  // by op; null if nothing waits for the op
+  std::map<std::int32_t, EventHandle> arrivals_;         // by op
+  IndexVector<OpId, std::array<EventHandle, 3>> times_;  // by op and Moment; empty if never timed
+  std::map<std::int32_t, Staging> staging_;              // by op
+  std::map<std::int32_t, std::vector<int>> fused_;       // by op: its epilogues(), if it has any
 };
 
 }  // namespace lockstep::cuda

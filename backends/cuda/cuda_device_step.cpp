@@ -74,7 +74,7 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
   const Queue& q = queue(op.stream);
   const auto address = [&](const Operand& operand) -> std::byte* {
     if (!operand.present()) return nullptr;
-    return args[static_cast<std::size_t>(operand.formal)] + operand.offset;
+    return args[to_size(operand.formal)] + operand.offset;
   };
   const StepContext context = context_of(program_, op, context_);
   const auto call_of = [&](const Kernel& kernel) {
@@ -93,7 +93,7 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
     const int next = fused != fused_.end() ? fused->second[i] : -1;
     Result<bool> both = false;
     if (next >= 0) {
-      both = driver_.launch_fused(q.handle, call, call_of(kernels[static_cast<std::size_t>(next)]));
+      both = driver_.launch_fused(q.handle, call, call_of(kernels[to_size(next)]));
     }
     Result<void> launched = both ? Result<void>() : both.error();
     if (both && !*both) launched = driver_.launch(q.handle, call);
@@ -103,7 +103,7 @@ Result<void> CudaDevice::run_function(OpId id, const Op& op, std::span<std::byte
                       std::string(info(kernels[i].kind).name) + ": " + error.message;
       return error;
     }
-    if (*both) done[static_cast<std::size_t>(next)] = true;
+    if (*both) done[to_size(next)] = true;
   }
   return {};
 }
@@ -147,7 +147,7 @@ Result<void> CudaDevice::enqueue_transfer(OpId id, Stream stream, Issue arrive) 
 }
 
 Result<void> CudaDevice::push(Stream stream, Item item) {
-  if (item.kind == Kind::Wait && ends_[index(item.op)] == nullptr) {
+  if (item.kind == Kind::Wait && ends_[item.op] == nullptr) {
     return Error{ErrorKind::Internal,
                  "stream " + std::string(to_string(stream)) + " waits for %" +
                      std::to_string(item.op.v) + ", which the program does not let it",
@@ -166,7 +166,7 @@ Result<void> CudaDevice::push(Stream stream, Item item) {
 bool CudaDevice::can_issue(const Queue& q) const {
   if (q.items.empty() || q.held) return false;
   const Item& front = q.items.front();
-  return front.kind != Kind::Wait || issued_[index(front.op)];
+  return front.kind != Kind::Wait || issued_[front.op];
 }
 
 Result<void> CudaDevice::issue_ready() {
@@ -186,7 +186,7 @@ Result<void> CudaDevice::issue_front(Queue& q) {
   const Item item = std::move(q.items.front());
   q.items.pop_front();
   --held_back_;
-  if (item.kind == Kind::Wait) return driver_.wait(q.handle, ends_[index(item.op)]);
+  if (item.kind == Kind::Wait) return driver_.wait(q.handle, ends_[item.op]);
   order_.push_back(item.op);
   if (auto done = mark(item.op, Begin); !done) return done;
   if (item.kind == Kind::Transfer) {
@@ -196,21 +196,21 @@ Result<void> CudaDevice::issue_front(Queue& q) {
   }
   if (auto done = item.issue(); !done) return done;
   if (auto done = mark(item.op, End); !done) return done;
-  issued_[index(item.op)] = true;
+  issued_[item.op] = true;
   return {};
 }
 
 void CudaDevice::go_on(Stream stream, OpId id) {
   queue(stream).held = false;
   --held_back_;
-  issued_[index(id)] = true;
+  issued_[id] = true;
   node_.make_ready(*this);
 }
 
 Result<void> CudaDevice::mark(OpId id, Moment moment) {
   const StreamHandle stream = handle(role_.op(id).stream);
   if (context_.timed) {
-    EventHandle& event = times_[index(id)][moment];
+    EventHandle& event = times_[id][moment];
     if (event == nullptr) {
       const auto made = driver_.create_event(Timing::On);
       if (!made) return made.error();
@@ -218,9 +218,9 @@ Result<void> CudaDevice::mark(OpId id, Moment moment) {
     }
     if (auto done = driver_.record(event, stream); !done) return done;
   }
-  if (moment != End || ends_[index(id)] == nullptr) return {};
+  if (moment != End || ends_[id] == nullptr) return {};
   // This comes last, so that nobody goes on before the time is taken.
-  return driver_.record(ends_[index(id)], stream);
+  return driver_.record(ends_[id], stream);
 }
 
 Result<EventHandle> CudaDevice::arrival(OpId id) {
@@ -295,8 +295,8 @@ Result<std::vector<OpTime>> CudaDevice::read_times() {
   for (const OpId op : order_) {
     std::array<SimTime, 3> at{};
     for (const Moment moment : {Begin, Active, End}) {
-      EventHandle event = times_[index(op)][moment];
-      if (event == nullptr) event = times_[index(op)][Begin];  // the op was active from its begin
+      EventHandle event = times_[op][moment];
+      if (event == nullptr) event = times_[op][Begin];  // the op was active from its begin
       const auto time = node_.time_of(event);
       if (!time) return time.error();
       at[moment] = *time;

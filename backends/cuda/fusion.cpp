@@ -95,7 +95,7 @@ class OpKernels {
 
  private:
   Range range(const Operand& operand, std::int64_t elements) const {
-    const BufferId id = role_.args_of(op_)[static_cast<std::size_t>(operand.formal)];
+    const BufferId id = role_.args_of(op_)[to_size(operand.formal)];
     const BufferId root = role_.root(id);
     const std::int64_t begin = role_.arena_offset(id) - role_.arena_offset(root) + operand.offset;
     return {root.v, begin, begin + elements * size_of(operand.dtype)};
@@ -107,9 +107,7 @@ class OpKernels {
 };
 
 /// The last op that may use a buffer; invalid if the buffer lives beyond the step.
-OpId end_of(const Role& role, std::int32_t buffer) {
-  return role.buffers[static_cast<std::size_t>(buffer)].last;
-}
+OpId end_of(const Role& role, std::int32_t buffer) { return role.buffer({buffer}).last; }
 
 /// Whether anything except kernel j of op `id` reads `range` after kernel i of that op and before
 /// the range is written again.

@@ -38,7 +38,7 @@ class Mover {
   }
 
  private:
-  const Party& party(std::int64_t i) const { return members_[static_cast<std::size_t>(i)].party; }
+  const Party& party(std::int64_t i) const { return members_[to_size(i)].party; }
 
   /// Adds up bytes [offset, offset + bytes) of all members in order, and writes the sums to all
   /// targets or to `one`.
@@ -131,7 +131,7 @@ LocalCommunicator::Place LocalCommunicator::place(const Op& op) const {
 
 Result<void> LocalCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                         std::span<const std::int64_t> bytes, DType dtype) {
-  const Place& place = places_[static_cast<std::size_t>(id.v)];
+  const Place& place = places_[id];
   if (place.meeting == nullptr) return no_route(rank_, id, op);
   if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
     return Error{ErrorKind::Unsupported,
@@ -152,7 +152,7 @@ Result<void> LocalCommunicator::arrive(const Place& place, std::int64_t number,
                                        const Member& member) {
   std::vector<Member>& members = place.meeting->waiting[number];
   members.resize(place.route.members.size());
-  members[static_cast<std::size_t>(place.route.position)] = member;
+  members[to_size(place.route.position)] = member;
   std::vector<Party> parties;
   for (const Member& other : members) {
     if (other.device == nullptr) return {};

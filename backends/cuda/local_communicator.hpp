@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/cuda_device.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/run/device.hpp"
 
 namespace lockstep::cuda {
@@ -37,7 +38,7 @@ class LocalCommunicator final : public Communicator {
   const Program& program_;
   Rank rank_;
   CudaDevice& device_;
-  std::vector<Place> places_;                // by op
+  IndexVector<OpId, Place> places_;          // by op
   std::map<Meeting*, std::int64_t> number_;  // transfers enqueued so far
 };
 

@@ -168,7 +168,7 @@ Result<void> NcclWorld::connect(const Joining& joining, const CommKey& key,
   std::vector<CommHandle> mine;
   auto called = nccl_.group_start();
   for (int own = 0; own < size && called; ++own) {
-    const Rank rank = members.ranks[static_cast<std::size_t>(own)];
+    const Rank rank = members.ranks[to_size(own)];
     const auto at = std::find_if(joining.ranks.begin(), joining.ranks.end(),
                                  [&](const NcclRank& r) { return r.rank == rank; });
     if (at == joining.ranks.end()) continue;
@@ -276,7 +276,7 @@ NcclCommunicator::NcclCommunicator(const Program& program, Rank rank, CudaDevice
 
 Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                                        std::span<const std::int64_t> bytes, DType dtype) {
-  const Place& place = places_[static_cast<std::size_t>(id.v)];
+  const Place& place = places_[id];
   if (place.comm == nullptr) return no_route(rank_, id, op);
   const auto party =
       make_party(rank_, id, op, args, bytes, dtype, static_cast<int>(place.route.members.size()));

@@ -13,6 +13,7 @@
 
 #include "backends/cuda/cuda_device.hpp"
 #include "backends/cuda/nccl.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/run/process.hpp"
 
 namespace lockstep::cuda {
@@ -95,7 +96,7 @@ class NcclCommunicator final : public Communicator {
   Rank rank_;
   CudaDevice& device_;
   NcclWorld& world_;
-  std::vector<Place> places_;  // by op; an op that is no transfer has no members
+  IndexVector<OpId, Place> places_;  // by op; an op that is no transfer has no members
 };
 
 }  // namespace lockstep::cuda

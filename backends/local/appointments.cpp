@@ -21,7 +21,7 @@ Appointments::Place Appointments::place(const Op& op) const {
 
 Result<Appointment> Appointments::next(OpId id, const Op& op, std::span<std::byte* const> args,
                                        std::span<const std::int64_t> bytes, DType dtype) {
-  const Place& place = places_[static_cast<std::size_t>(id.v)];
+  const Place& place = places_[id];
   if (place.meeting == nullptr) return no_route(rank_, id, op);
   const auto party = party_of(rank_, id, op, args, bytes, dtype, place.size);
   if (!party) return party.error();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/local/fabric.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep::local {
@@ -43,7 +44,7 @@ class Appointments {
   const Program& program_;
   Rank rank_;
   Fabric& fabric_;
-  std::vector<Place> places_;                  // by op; an op that is no transfer has no meeting
+  IndexVector<OpId, Place> places_;            // by op; an op that is no transfer has no meeting
   std::map<Meeting*, std::int64_t> sequence_;  // transfers enqueued so far
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::local {
 namespace {
@@ -13,29 +14,27 @@ namespace {
 constexpr std::int64_t kBlockBytes = 8192;   // partial sums stay in the first-level cache
 constexpr std::int64_t kSliceMultiple = 64;  // bytes; no two members write the same cache line
 
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// Adds elements [begin, end) of all sources and writes the sums to `targets`, which may be the
 /// sources themselves. Sums are taken in `Sum` and rounded once.
 template <class T, class Sum = T>
 void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin, std::int64_t end,
                const std::vector<std::byte*>& targets) {
   constexpr std::int64_t kBlock = kBlockBytes / std::int64_t{sizeof(Sum)};
-  std::array<Sum, index(kBlock)> sum;
+  IndexArray<std::int64_t, Sum, to_size(kBlock)> sum;
   for (std::int64_t at = begin; at < end; at += kBlock) {
     const std::int64_t count = std::min(kBlock, end - at);
     const auto values = [at](const std::byte* source) {
       return reinterpret_cast<const T*>(source) + at;
     };
     const T* first = values(sources[0]);
-    for (std::int64_t i = 0; i < count; ++i) sum[index(i)] = static_cast<Sum>(first[i]);
+    for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<Sum>(first[i]);
     for (std::size_t s = 1; s < sources.size(); ++s) {
       const T* more = values(sources[s]);
-      for (std::int64_t i = 0; i < count; ++i) sum[index(i)] += static_cast<Sum>(more[i]);
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += static_cast<Sum>(more[i]);
     }
     for (std::byte* target : targets) {
       T* to = reinterpret_cast<T*>(target) + at;
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sum[index(i)]);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sum[i]);
     }
   }
 }
@@ -60,12 +59,12 @@ void reduce_scatter(const std::vector<Party>& parties, std::int64_t position) {
   std::vector<const std::byte*> sources;
   for (const Party& party : parties) sources.push_back(party.source + position * shard);
   add_in_order(parties[0].dtype, sources, {0, shard / size_of(parties[0].dtype)},
-               {parties[index(position)].target});
+               {parties[to_size(position)].target});
 }
 
 void all_gather(const std::vector<Party>& parties, std::int64_t position) {
   const std::int64_t shard = parties[0].bytes / static_cast<std::int64_t>(parties.size());
-  std::byte* to = parties[index(position)].target;
+  std::byte* to = parties[to_size(position)].target;
   for (const Party& party : parties) {
     copy(to, party.source, shard);
     to += shard;
@@ -74,7 +73,7 @@ void all_gather(const std::vector<Party>& parties, std::int64_t position) {
 
 void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
   const std::int64_t part = parties[0].bytes / static_cast<std::int64_t>(parties.size());
-  std::byte* to = parties[index(position)].target;
+  std::byte* to = parties[to_size(position)].target;
   for (const Party& party : parties) {
     copy(to, party.source + position * part, part);
     to += part;
@@ -84,7 +83,7 @@ void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
 }  // namespace
 
 void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, index(bytes));
+  if (to != from && bytes > 0) std::memcpy(to, from, to_size(bytes));
 }
 
 Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position) {
@@ -122,7 +121,7 @@ Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* co
 }
 
 void move_share(const std::vector<Party>& parties, int position) {
-  const Party& own = parties[index(position)];
+  const Party& own = parties[to_size(position)];
   switch (own.kind) {
     case OpKind::AllReduce:
       return all_reduce(parties, position);

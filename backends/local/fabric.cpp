@@ -1,13 +1,15 @@
 #include "backends/local/fabric.hpp"
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::local {
 
 void Meeting::post(std::int64_t sequence, int position, const Party& party) {
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[sequence];
   std::vector<Party>& parties = slot.gathering.parties;
-  parties.resize(static_cast<std::size_t>(size_));
-  parties[static_cast<std::size_t>(position)] = party;
+  parties.resize(to_size(size_));
+  parties[to_size(position)] = party;
   if (slot.arrived + 1 == size_) {
     if (const auto same = check_agreement(parties); !same) {
       lock.unlock();  // fail() takes every meeting's lock

@@ -10,14 +10,9 @@
 #include <utility>
 
 #include "backends/reference/kernels/kernels.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
-namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 Result<std::unique_ptr<ReferenceDevice>> ReferenceDevice::create(const Program& program, Rank rank,
                                                                  RunContext& context) {
   try {
@@ -34,8 +29,8 @@ ReferenceDevice::ReferenceDevice(const Program& program, Rank rank, RunContext& 
     : program_(program),
       run_context_(context),
       arena_bytes_(program.role_of(rank).arena.v),
-      arena_(index(ceil_div(arena_bytes_, sizeof(Line)))),
-      host_arena_(index(ceil_div(program.role_of(rank).host_arena.v, sizeof(Line)))),
+      arena_(to_size(ceil_div(arena_bytes_, sizeof(Line)))),
+      host_arena_(to_size(ceil_div(program.role_of(rank).host_arena.v, sizeof(Line)))),
       states_(program.role_of(rank).ops.size()),
       times_(states_.size()) {}
 
@@ -82,19 +77,19 @@ Result<void> ReferenceDevice::enqueue_copy(OpId id, const Op& op, std::byte* buf
 }
 
 Result<void> ReferenceDevice::wait(Stream waiter, OpId dependency) {
-  if (states_[index(dependency.v)] == State::NotEnqueued) {
+  if (states_[dependency] == State::NotEnqueued) {
     return Error{ErrorKind::Internal,
                  "stream " + std::string(to_string(waiter)) + " waits for %" +
                      std::to_string(dependency.v) + ", which is not enqueued",
                  std::nullopt};
   }
-  queues_[index(int(waiter))].push_back({dependency, nullptr});
+  queues_[waiter].push_back({dependency, nullptr});
   return {};
 }
 
 Result<void> ReferenceDevice::enqueue_task(OpId id, Stream stream, Task task) {
-  states_[index(id.v)] = State::Enqueued;
-  queues_[index(int(stream))].push_back({id, std::move(task)});
+  states_[id] = State::Enqueued;
+  queues_[stream].push_back({id, std::move(task)});
   return {};
 }
 
@@ -120,13 +115,13 @@ Result<std::vector<OpTime>> ReferenceDevice::synchronize() {
 bool ReferenceDevice::advance(Queue& queue) {
   if (queue.empty()) return false;
   Item& item = queue.front();
-  const bool done = item.task == nullptr ? states_[index(item.op.v)] == State::Ended : run(item);
+  const bool done = item.task == nullptr ? states_[item.op] == State::Ended : run(item);
   if (done) queue.pop_front();
   return done;
 }
 
 bool ReferenceDevice::run(Item& item) {
-  OpTime& time = times_[index(item.op.v)];
+  OpTime& time = times_[item.op];
   if (!std::exchange(item.begun, true)) {
     const SimTime now = run_context_.now();
     time = {item.op, now, now, now};
@@ -139,7 +134,7 @@ bool ReferenceDevice::run(Item& item) {
                             std::nullopt});
   }
   time.end = run_context_.now();
-  states_[index(item.op.v)] = State::Ended;
+  states_[item.op] = State::Ended;
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/run/device.hpp"
 #include "core/run/run_context.hpp"
 
@@ -67,9 +68,9 @@ class ReferenceDevice final : public Device {
   std::int64_t arena_bytes_;
   std::vector<Line> arena_, host_arena_;
   StepContext context_;
-  std::array<Queue, kNumStreams> queues_;
-  std::vector<State> states_;  // by op
-  std::vector<OpTime> times_;  // by op
+  IndexArray<Stream, Queue, kNumStreams> queues_;
+  IndexVector<OpId, State> states_;  // by op
+  IndexVector<OpId, OpTime> times_;  // by op
 };
 
 }  // namespace lockstep::reference

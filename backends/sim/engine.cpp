@@ -11,6 +11,7 @@
 #include "backends/sim/jitter.hpp"
 #include "backends/sim/plan.hpp"
 #include "backends/sim/port_shares.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::sim {
 namespace {
@@ -24,7 +25,7 @@ class Engine {
         what_if_(what_if),
         plan_(plan),
         meetings_(plan.instances.size()),
-        num_pp_(static_cast<std::size_t>(program.mesh.size_of("pp"))),
+        num_pp_(to_size(program.mesh.size_of("pp"))),
         overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
         fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
         shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
@@ -74,8 +75,7 @@ class Engine {
     if (fluid_) activities_.resize(cells_.size());
     for (std::uint32_t i = 0; i < ranks.size(); ++i) {
       SimRank& r = ranks_[i];
-      const auto role =
-          static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(ranks[i])].v);
+      const RoleId role = program_.role_of_rank[ranks[i]];
       r.role = &program_.roles[role];
       r.plan = &plan_.roles[role];
       r.rank = ranks[i];
@@ -120,9 +120,8 @@ class Engine {
       }
     }
     if (op.kind == OpKind::Call) {
-      const std::int64_t duration = op.stream == Stream::Host
-                                        ? plan_.host_duration[static_cast<std::size_t>(op.target)]
-                                        : r.duration[op.target];
+      const std::int64_t duration =
+          op.stream == Stream::Host ? plan_.host_duration[op.function()] : r.duration[op.target];
       start(c, what_if_.jitter > 0 ? jittered(duration, r.rank, cell.order[cell.front]) : duration);
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
@@ -147,7 +146,7 @@ class Engine {
     Cell& cell = cells_[c];
     const std::int32_t seq = ranks_[cell.rank].plan->seq[cell.order[cell.front]];
     const std::uint32_t instance =
-        plan_.instance_of[cell.rank * program_.groups.size() + static_cast<std::size_t>(op.target)];
+        plan_.instance_of[cell.rank * program_.groups.size() + to_size(op.group())];
     std::vector<Meeting>& open = meetings_[instance];
     auto meeting =
         std::find_if(open.begin(), open.end(), [seq](const Meeting& m) { return m.seq == seq; });
@@ -171,15 +170,13 @@ class Engine {
   void reach_peer(std::uint32_t c, const Op& op) {
     Cell& cell = cells_[c];
     const bool sends = op.kind == OpKind::Send;
-    const std::uint32_t peer_rank =
-        plan_.peer_of[cell.rank * num_pp_ + static_cast<std::size_t>(op.peer())];
+    const std::uint32_t peer_rank = plan_.peer_of[cell.rank * num_pp_ + to_size(op.peer())];
     const std::uint32_t other =
         peer_rank * kNumStreams + (sends ? stream_of(c) + 1 : stream_of(c) - 1);
     Cell& peer = cells_[other];
     cell.state = Cell::Waiting;
     if (peer.state != Cell::Waiting || !is_p2p(front_op(peer).kind)) return;
-    const std::uint32_t back =
-        plan_.peer_of[peer_rank * num_pp_ + static_cast<std::size_t>(front_op(peer).peer())];
+    const std::uint32_t back = plan_.peer_of[peer_rank * num_pp_ + to_size(front_op(peer).peer())];
     if (back != cell.rank) return;
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;

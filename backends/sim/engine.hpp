@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/cluster/what_if.hpp"
@@ -20,13 +21,13 @@ struct OpTiming {
 };
 
 struct Timeline {
-  std::vector<Rank> ranks;                   // the simulated ranks, ascending
-  std::vector<Rank> same_as;                 // by rank: the simulated rank that stands for it
-  std::vector<std::vector<OpTiming>> times;  // by position in `ranks`, then by op
-  std::vector<SimTime> slowed;               // by position in `ranks`: how much longer its calls
-                                             // took because of transfers beside them
-  SimTime makespan{};                        // the end of the op that ends last
-  std::int64_t num_ops = 0;                  // of all simulated ranks together
+  std::vector<Rank> ranks;                         // the simulated ranks, ascending
+  IndexVector<Rank, Rank> same_as;                 // by rank: the simulated rank that stands for it
+  std::vector<IndexVector<OpId, OpTiming>> times;  // by position in `ranks`, then by op
+  std::vector<SimTime> slowed;  // by position in `ranks`: how much longer its calls
+                                // took because of transfers beside them
+  SimTime makespan{};           // the end of the op that ends last
+  std::int64_t num_ops = 0;     // of all simulated ranks together
 };
 
 struct EngineOptions {
@@ -36,7 +37,7 @@ struct EngineOptions {
 /// When each op of a simulated rank was at the front of its stream with its dependencies ended,
 /// which is not later than `active`. It is not stored, because it follows from the ends of other
 /// ops: it is the latest of those of the op before on the stream and of the ops in `after`.
-std::vector<SimTime> begin_times(const Role& role, const std::vector<OpTiming>& times);
+IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId, OpTiming>& times);
 
 /// Runs the ops of every stream in the order of their ids, from time 0. What an op takes:
 /// - A call takes function_time × the straggler's factor. If more than concurrent_ranks calls run

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/sim/plan.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::sim {
 
@@ -14,6 +15,6 @@ namespace lockstep::sim {
 /// is colour refinement (Paige and Tarjan 1987); colours are 64-bit hashes. `roles` are by role of
 /// the program. Ranks must not share devices.
 Folding fold_alike(const Program& program, const ClusterSpec& cluster,
-                   const std::vector<RolePlan>& roles, Rank straggler);
+                   const IndexVector<RoleId, RolePlan>& roles, Rank straggler);
 
 }  // namespace lockstep::sim

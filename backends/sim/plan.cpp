@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/sim/folding.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::sim {
 namespace {
@@ -50,40 +51,38 @@ Result<RolePlan> plan_role(const Program& program, const Role& role) {
   if (collectives) plan.seq.resize(role.ops.size());
   std::uint32_t next[kNumStreams];
   std::copy(plan.begin, plan.begin + kNumStreams, next);
-  std::vector<std::int32_t> next_seq(program.groups.size(), 0);
-  std::vector<char> has_peer(static_cast<std::size_t>(program.mesh.size_of("pp")), 0);
+  IndexVector<GroupId, std::int32_t> next_seq(program.groups.size(), 0);
+  IndexVector<int, char> has_peer(program.mesh.size_of("pp"), 0);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
     plan.order[next[static_cast<int>(op.stream)]++] = static_cast<std::uint32_t>(i);
-    if (is_collective(op.kind)) plan.seq[i] = next_seq[static_cast<std::size_t>(op.target)]++;
-    if (is_p2p(op.kind)) has_peer[static_cast<std::size_t>(op.peer())] = 1;
+    if (is_collective(op.kind)) plan.seq[i] = next_seq[op.group()]++;
+    if (is_p2p(op.kind)) has_peer[op.peer()] = 1;
   }
-  for (std::size_t g = 0; g < next_seq.size(); ++g) {
-    if (next_seq[g] > 0) plan.groups.push_back({static_cast<std::int32_t>(g)});
+  for (const GroupId g : next_seq.ids()) {
+    if (next_seq[g] > 0) plan.groups.push_back(g);
   }
-  for (std::size_t p = 0; p < has_peer.size(); ++p) {
-    if (has_peer[p] != 0) plan.peers.push_back(static_cast<int>(p));
+  for (const int p : has_peer.ids()) {
+    if (has_peer[p] != 0) plan.peers.push_back(p);
   }
   return plan;
 }
 
 Folding identity(int world_size) {
   Folding folding;
-  folding.representatives.resize(static_cast<std::size_t>(world_size));
-  std::iota(folding.representatives.begin(), folding.representatives.end(), 0);
-  folding.representative_of = folding.representatives;
+  folding.representative_of.resize(world_size);
+  std::iota(folding.representative_of.begin(), folding.representative_of.end(), 0);
+  folding.representatives = folding.representative_of;
   return folding;
 }
 
 /// For each rank, the position of its representative among the representatives.
-std::vector<std::uint32_t> simulated_index(const Folding& folding) {
-  std::vector<std::uint32_t> index(folding.representative_of.size());
+IndexVector<Rank, std::uint32_t> simulated_index(const Folding& folding) {
+  IndexVector<Rank, std::uint32_t> index(folding.representative_of.size());
   for (std::size_t i = 0; i < folding.representatives.size(); ++i) {
-    index[static_cast<std::size_t>(folding.representatives[i])] = static_cast<std::uint32_t>(i);
+    index[folding.representatives[i]] = static_cast<std::uint32_t>(i);
   }
-  for (std::size_t r = 0; r < index.size(); ++r) {
-    index[r] = index[static_cast<std::size_t>(folding.representative_of[r])];
-  }
+  for (const Rank r : index.ids()) index[r] = index[folding.representative_of[r]];
   return index;
 }
 
@@ -100,20 +99,20 @@ std::vector<Port> ports_of(const GroupLinks& links, const std::vector<std::uint3
 
 void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& plan) {
   const Mesh& mesh = program.mesh;
-  const std::vector<std::uint32_t> index = simulated_index(plan.folding);
+  const IndexVector<Rank, std::uint32_t> index = simulated_index(plan.folding);
   const std::size_t num_groups = program.groups.size();
-  const auto num_pp = static_cast<std::size_t>(mesh.size_of("pp"));
+  const std::size_t num_pp = to_size(mesh.size_of("pp"));
   const int pp = mesh.index_of("pp");
   plan.instance_of.resize(plan.folding.representatives.size() * num_groups);
   plan.peer_of.resize(plan.folding.representatives.size() * num_pp);
   std::map<std::pair<std::int32_t, std::uint32_t>, std::uint32_t> known;  // (group, first member)
   for (std::size_t i = 0; i < plan.folding.representatives.size(); ++i) {
     const Rank rank = plan.folding.representatives[i];
-    const RoleId role = program.role_of_rank[static_cast<std::size_t>(rank)];
-    for (const GroupId g : plan.roles[static_cast<std::size_t>(role.v)].groups) {
+    const RoleId role = program.role_of_rank[rank];
+    for (const GroupId g : plan.roles[role].groups) {
       const std::vector<Rank> ranks = members(mesh, program.group(g), rank);
       std::vector<std::uint32_t> simulated;
-      for (const Rank r : ranks) simulated.push_back(index[static_cast<std::size_t>(r)]);
+      for (const Rank r : ranks) simulated.push_back(index[r]);
       sort_unique(simulated);
       const auto [it, inserted] = known.try_emplace(
           {g.v, simulated.front()}, static_cast<std::uint32_t>(plan.instances.size()));
@@ -123,11 +122,11 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
                                   static_cast<int>(ranks.size()), links,
                                   ports_of(links, simulated)});
       }
-      plan.instance_of[i * num_groups + static_cast<std::size_t>(g.v)] = it->second;
+      plan.instance_of[i * num_groups + to_size(g)] = it->second;
     }
     for (std::size_t c = 0; c < num_pp; ++c) {
       const Rank peer = pp < 0 ? rank : mesh.with_coordinate(rank, pp, static_cast<int>(c));
-      plan.peer_of[i * num_pp + c] = index[static_cast<std::size_t>(peer)];
+      plan.peer_of[i * num_pp + c] = index[peer];
     }
   }
 }
@@ -136,10 +135,10 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
 int computing_streams(const Program& program) {
   std::ptrdiff_t most = 0;
   for (const Role& role : program.roles) {
-    std::array<bool, kNumStreams> computes{};
+    IndexArray<Stream, bool, kNumStreams> computes{};
     for (const Op& op : role.ops) {
       const bool on_device = op.kind == OpKind::Call && op.stream != Stream::Host;
-      if (on_device) computes[static_cast<std::size_t>(op.stream)] = true;
+      if (on_device) computes[op.stream] = true;
     }
     most = std::max(most, std::count(computes.begin(), computes.end(), true));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/sim/port_shares.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
 #include "core/cost/collective.hpp"
@@ -31,18 +32,18 @@ struct GroupInstance {
 };
 
 struct Plan {
-  Folding folding;              // says which rank stands for which
-  std::vector<RolePlan> roles;  // by role
+  Folding folding;                      // says which rank stands for which
+  IndexVector<RoleId, RolePlan> roles;  // by role
   std::vector<GroupInstance> instances;
   std::vector<std::uint32_t> instance_of;   // [simulated rank][group]
   std::vector<std::uint32_t> peer_of;       // [simulated rank][pp coordinate] -> simulated rank
   std::vector<std::int64_t> duration;       // by function, in ps
   Rank straggler = -1;                      // -1: none
   std::vector<std::int64_t> slow_duration;  // by function, on the straggler
-  std::vector<std::int64_t> host_duration;  // by function, if the host computes it
-  bool crowded_devices = false;             // a device may have more calls than run at full rate
-  bool shared_devices = false;              // and these are of several ranks
-  bool shared_ports = false;                // transfers at one time divide the ports of a rank
+  IndexVector<FunctionId, std::int64_t> host_duration;  // by function, if the host computes it
+  bool crowded_devices = false;  // a device may have more calls than run at full rate
+  bool shared_devices = false;   // and these are of several ranks
+  bool shared_ports = false;     // transfers at one time divide the ports of a rank
 };
 
 /// The cluster as `what_if` changes it, with the bandwidth of its links scaled.

@@ -12,17 +12,17 @@ namespace {
 
 /// Adds the spans of one rank, by stream and then in op order, which is the order in which they
 /// begin.
-void add_spans(Trace& trace, Rank rank, const Role& role, const std::vector<sim::OpTiming>& times) {
+void add_spans(Trace& trace, Rank rank, const Role& role,
+               const IndexVector<OpId, sim::OpTiming>& times) {
   std::array<std::size_t, kNumStreams + 1> next{};
-  for (const Op& op : role.ops) ++next[static_cast<std::size_t>(op.stream) + 1];
+  for (const Op& op : role.ops) ++next[to_size(op.stream) + 1];
   next[0] = trace.spans.size();
   for (std::size_t s = 1; s < next.size(); ++s) next[s] += next[s - 1];
   trace.spans.resize(trace.spans.size() + role.ops.size());
-  const std::vector<SimTime> begin = sim::begin_times(role, times);
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    const auto stream = static_cast<std::size_t>(role.ops[i].stream);
-    const OpId op{static_cast<std::int32_t>(i)};
-    trace.spans[next[stream]++] = {rank, op, 0, begin[i], times[i].active, times[i].end};
+  const IndexVector<OpId, SimTime> begin = sim::begin_times(role, times);
+  for (const OpId op : role.ops.ids()) {
+    const std::size_t place = next[to_size(role.op(op).stream)]++;
+    trace.spans[place] = {rank, op, 0, begin[op], times[op].active, times[op].end};
   }
 }
 

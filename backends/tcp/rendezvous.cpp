@@ -7,6 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/hash.hpp"
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::tcp {
 namespace {
 
@@ -30,13 +33,6 @@ struct Place {
   std::array<std::uint8_t, 16> address{};
   std::uint32_t port = 0;
 };
-
-/// 64-bit FNV-1a.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -85,7 +81,7 @@ class Meeting {
       : launch_(launch),
         deadline_(steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
                                             std::chrono::duration<double>(launch.seconds))),
-        sockets_(static_cast<std::size_t>(launch.world_size)),
+        sockets_(launch.world_size),
         places_(sockets_.size()) {}
 
   Result<std::vector<Socket>> run() {
@@ -100,18 +96,16 @@ class Meeting {
     }
     if (auto led = join_leader(); !led) return led.error();
     for (int rank = 1; rank < launch_.rank; ++rank) {
-      auto socket = connect_to(address_of(places_[index(rank)]), deadline_);
+      auto socket = connect_to(address_of(places_[rank]), deadline_);
       if (!socket) return apart(rank, socket.error());
       if (auto welcome = say_hello(*socket); !welcome) return apart(rank, welcome.error());
-      sockets_[index(rank)] = std::move(*socket);
+      sockets_[rank] = std::move(*socket);
     }
     if (auto all = accept_all(); !all) return all.error();
     return std::move(sockets_);
   }
 
  private:
-  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
   Error apart(int rank, const Error& why) const {
     return {why.kind,
             "process " + std::to_string(launch_.rank) + " does not reach process " +
@@ -135,8 +129,8 @@ class Meeting {
         static_cast<void>(socket->send(std::as_bytes(std::span(refusal)), soon));
         continue;
       }
-      places_[index(hello.rank)] = place_of(socket->peer(), hello.port);
-      sockets_[index(hello.rank)] = std::move(*socket);
+      places_[hello.rank] = place_of(socket->peer(), hello.port);
+      sockets_[hello.rank] = std::move(*socket);
       --missing;
     }
     return {};
@@ -145,13 +139,13 @@ class Meeting {
   /// Why a process is refused; empty if it is welcome.
   std::string refusal_of(const Hello& hello) const {
     if (hello.version != kVersion) return "it is another version of this program";
-    if (hello.run != hash_of(launch_.run)) return "it belongs to another launch";
+    if (hello.run != fnv1a(launch_.run)) return "it belongs to another launch";
     if (hello.world_size != launch_.world_size) {
       return "it was told WORLD_SIZE=" + std::to_string(hello.world_size) + ", process " +
              std::to_string(launch_.rank) + " " + std::to_string(launch_.world_size);
     }
     if (hello.rank <= launch_.rank || hello.rank >= launch_.world_size ||
-        sockets_[index(hello.rank)].open()) {
+        sockets_[hello.rank].open()) {
       return "there is a process with RANK=" + std::to_string(hello.rank) + " already";
     }
     return "";
@@ -160,7 +154,7 @@ class Meeting {
   Error too_few() const {
     std::string names;
     for (int rank = launch_.rank + 1; rank < launch_.world_size; ++rank) {
-      if (!sockets_[index(rank)].open()) {
+      if (!sockets_[rank].open()) {
         names += (names.empty() ? "" : ", ") + std::to_string(rank);
       }
     }
@@ -174,7 +168,7 @@ class Meeting {
     hello.world_size = launch_.world_size;
     hello.rank = launch_.rank;
     hello.port = listener_.local().port();
-    hello.run = hash_of(launch_.run);
+    hello.run = fnv1a(launch_.run);
     if (auto sent = socket.send(bytes_of(hello), deadline_); !sent) return sent;
     std::uint32_t length = 0;
     if (auto got = socket.receive(writable(length), deadline_); !got) return got;
@@ -206,7 +200,7 @@ class Meeting {
 
   Result<void> tell_places() {
     for (int rank = 1; rank < launch_.world_size; ++rank) {
-      auto told = sockets_[index(rank)].send(std::as_bytes(std::span(places_)), deadline_);
+      auto told = sockets_[rank].send(std::as_bytes(std::span(places_)), deadline_);
       if (!told) return apart(rank, told.error());
     }
     return {};

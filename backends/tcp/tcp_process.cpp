@@ -165,7 +165,7 @@ class TcpProcess final : public Process {
   static SimTime raw_clock() {
     return std::chrono::duration_cast<SimTime>(steady_clock::now().time_since_epoch());
   }
-  Peer& peer(int process) { return *peers_[static_cast<std::size_t>(process)]; }
+  Peer& peer(int process) { return *peers_[process]; }
 
   void lost(const Peer& peer, const std::string& why) {
     fail(Error{ErrorKind::Device, peer.name + " has gone: " + why, std::nullopt});

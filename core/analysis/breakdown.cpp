@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -55,8 +55,8 @@ double RankBreakdown::overlap() const {
 
 Breakdown break_down(const StepGraph& step) {
   Breakdown result;
-  const std::vector<Rank>& same_as = step.trace().same_as;
-  const std::vector<int> copies = stands_for(step.trace());
+  const IndexVector<Rank, Rank>& same_as = step.trace().same_as;
+  const IndexVector<Rank, int> copies = stands_for(step.trace());
   result.ranks.resize(same_as.size());
   const IntervalSet whole = union_of({{step.begin(), step.end()}});
   const auto within = [&](std::vector<Interval> intervals) {
@@ -71,16 +71,16 @@ Breakdown break_down(const StepGraph& step) {
     const IntervalSet moving = within(std::move(work.transfer));
     const IntervalSet exposed = difference(moving, busy);
     const IntervalSet waiting = difference(difference(within(std::move(work.wait)), busy), moving);
-    RankBreakdown& r = result.ranks[at(rank)];
+    RankBreakdown& r = result.ranks[rank];
     r.communication = length(exposed);
     r.overlapping = length(moving) - r.communication;
     r.computation = length(busy) - r.overlapping;
     r.waiting = length(waiting);
     r.other = step.makespan() - r.computation - r.overlapping - r.communication - r.waiting;
-    attribute(step, std::move(work.transfers), exposed, copies[at(rank)], result.exposed_by_kind);
+    attribute(step, std::move(work.transfers), exposed, copies[rank], result.exposed_by_kind);
   }
   for (std::size_t rank = 0; rank < same_as.size(); ++rank) {
-    result.ranks[rank] = result.ranks[at(same_as[rank])];
+    result.ranks[rank] = result.ranks[same_as[rank]];
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/analysis/step_graph.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 
@@ -29,7 +30,7 @@ struct RankBreakdown {
 };
 
 struct Breakdown {
-  std::vector<RankBreakdown> ranks;  // by rank
+  IndexVector<Rank, RankBreakdown> ranks;  // by rank
   /// Exposed communication by op kind, summed over all ranks, so that its total is the sum of
   /// `communication`. Where several transfers run at once, the time counts for the one that began
   /// first.

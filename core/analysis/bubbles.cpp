@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -196,7 +196,7 @@ class RankBubbles {
 
   void add(const Bubble& bubble) {
     if (bubble.begin >= bubble.end) return;
-    total_[static_cast<std::size_t>(bubble.cause)] += bubble.length();
+    total_[bubble.cause] += bubble.length();
     if (!out_.empty()) {
       Bubble& last = out_.back();
       if (last.rank == rank_ && last.end == bubble.begin && last.cause == bubble.cause &&
@@ -231,9 +231,9 @@ double ratio(SimTime a, SimTime b) {
 }  // namespace
 
 std::string_view to_string(BubbleCause cause) {
-  constexpr std::array<std::string_view, kNumBubbleCauses> kNames = {
+  constexpr IndexArray<BubbleCause, std::string_view, kNumBubbleCauses> kNames = {
       "warm-up", "waiting for a peer", "exposed communication", "cool-down", "other"};
-  return kNames[static_cast<std::size_t>(cause)];
+  return kNames[cause];
 }
 
 SimTime Bubbles::idle() const { return sum(total); }
@@ -246,25 +246,25 @@ double Bubbles::over_ideal() const { return ratio(least_idle, makespan - least_i
 
 Bubbles find_bubbles(const StepGraph& step) {
   Bubbles result;
-  const std::vector<Rank>& same_as = step.trace().same_as;
+  const IndexVector<Rank, Rank>& same_as = step.trace().same_as;
   result.by_rank.resize(same_as.size());
   result.makespan = step.makespan();
   result.least_idle = result.makespan;
   for (const Rank rank : step.own_ranks()) {
-    result.by_rank[at(rank)] = RankBubbles(step, rank, result.list).find();
-    result.least_idle = std::min(result.least_idle, sum(result.by_rank[at(rank)]));
+    result.by_rank[rank] = RankBubbles(step, rank, result.list).find();
+    result.least_idle = std::min(result.least_idle, sum(result.by_rank[rank]));
   }
-  for (std::size_t rank = 0; rank < same_as.size(); ++rank) {
-    result.by_rank[rank] = result.by_rank[at(same_as[rank])];
-    for (std::size_t c = 0; c < result.total.size(); ++c) {
-      result.total[c] += result.by_rank[rank][c];
+  for (const Rank rank : same_as.ids()) {
+    result.by_rank[rank] = result.by_rank[same_as[rank]];
+    for (const BubbleCause cause : TimeByCause::ids()) {
+      result.total[cause] += result.by_rank[rank][cause];
     }
   }
   return result;
 }
 
 const Bubble* bubble_at(const Bubbles& bubbles, const StepGraph& step, Rank rank, SimTime t) {
-  const std::pair<Rank, SimTime> key{step.trace().same_as[at(rank)], t};
+  const std::pair<Rank, SimTime> key{step.trace().same_as[rank], t};
   auto after = std::upper_bound(
       bubbles.list.begin(), bubbles.list.end(), key,
       [](const auto& value, const Bubble& b) { return value < std::pair(b.rank, b.begin); });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/analysis/step_graph.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 
@@ -36,12 +37,12 @@ struct Bubble {
   bool operator==(const Bubble&) const = default;
 };
 
-using TimeByCause = std::array<SimTime, kNumBubbleCauses>;  // by BubbleCause
+using TimeByCause = IndexArray<BubbleCause, SimTime, kNumBubbleCauses>;  // by BubbleCause
 
 struct Bubbles {
   std::vector<Bubble> list;  // sorted by rank, then by time; only of ranks with spans of their own
-  std::vector<TimeByCause> by_rank;  // by rank; a rank's causes add up to makespan - compute
-  TimeByCause total{};               // summed over all ranks
+  IndexVector<Rank, TimeByCause> by_rank;  // by rank; a rank's causes add up to makespan - compute
+  TimeByCause total{};                     // summed over all ranks
   SimTime makespan{};
   SimTime least_idle{};       // makespan - compute of the busiest rank
   SimTime idle() const;       // sum of `total`

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/analysis/in_flight.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -140,7 +140,7 @@ class Caption {
     std::map<Rank, std::string> parts;  // by the first rank
     for (const auto& [key, ranks] : shown) {
       const auto [kind, microbatch, layer] = key;
-      const SpanIndex i = activities_[at(ranks.front())].computing;
+      const SpanIndex i = activities_[ranks.front()].computing;
       std::string& part = parts[ranks.front()];
       part = ranks_text(ranks, world_) + " " +
              work_text(step_.kind(i), step_.name(i), ranks.size() > 1);
@@ -155,7 +155,7 @@ class Caption {
 
   bool waits_for_transfer(const std::vector<Rank>& ranks) const {
     return std::any_of(ranks.begin(), ranks.end(), [&](Rank r) {
-      const Bubble* b = activities_[at(r)].bubble;
+      const Bubble* b = activities_[r].bubble;
       return b != nullptr && b->cause == BubbleCause::Communication;
     });
   }
@@ -219,7 +219,7 @@ class Caption {
   const StepGraph& step_;
   const SimTime t_;
   const std::size_t world_;
-  std::vector<RankActivity> activities_;  // by rank
+  IndexVector<int, RankActivity> activities_;  // by rank
 };
 
 }  // namespace

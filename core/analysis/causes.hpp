@@ -15,7 +15,8 @@ namespace lockstep {
 struct RankCauses {
   // As in RankBreakdown: disjoint parts that add up to the step.
   Seconds computation, overlapping, communication, waiting, other;
-  std::array<Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause; they add up to step - compute
+  IndexArray<BubbleCause, Seconds, kNumBubbleCauses>
+      bubbles;  // by BubbleCause; they add up to step - compute
   // As in RankArrivals, per step.
   double last_arrivals = 0;       // collectives to which the rank came last
   Seconds caused_wait, own_wait;  // how long others waited for it, and it for others
@@ -23,8 +24,8 @@ struct RankCauses {
 };
 
 struct Causes {
-  std::array<Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause; means over ranks
-  std::map<std::string, Seconds> exposed_comm;    // by op kind; means over ranks
+  IndexArray<BubbleCause, Seconds, kNumBubbleCauses> bubbles;  // by BubbleCause; means over ranks
+  std::map<std::string, Seconds> exposed_comm;                 // by op kind; means over ranks
   /// Time on the critical path by op kind, and "waiting" where no op runs on it; adds up to the
   /// step.
   std::map<std::string, Seconds> critical_path;

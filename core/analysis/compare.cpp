@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/analysis/step_graph.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -33,14 +33,14 @@ std::map<Rank, SpanRange> first_step(const Trace& trace) {
 template <class Label>
 std::map<std::string, KindTime> times_by(const Trace& trace, const std::vector<std::string>& names,
                                          Label label) {
-  const std::vector<int> stands_for = lockstep::stands_for(trace);
-  std::vector<KindTime> by_name(names.size());
+  const IndexVector<Rank, int> stands_for = lockstep::stands_for(trace);
+  IndexVector<std::int32_t, KindTime> by_name(names.size());
   std::set<std::int32_t> steps;
   for (const Span& s : trace.spans) {
     steps.insert(s.step);
-    const TraceRole& role = trace.roles[at(trace.role_of_rank[at(s.rank)])];
-    KindTime& time = by_name[at(label(role.ops[at(s.op.v)]))];
-    const int ranks = stands_for[at(s.rank)];
+    const TraceRole& role = trace.roles[trace.role_of_rank[s.rank]];
+    KindTime& time = by_name[label(role.ops[s.op])];
+    const int ranks = stands_for[s.rank];
     time.time += ranks * to_seconds(s.end - s.active);
     time.waiting += ranks * to_seconds(s.active - s.begin);
     time.count += ranks;
@@ -82,15 +82,15 @@ std::vector<Difference> differences(const std::map<std::string, KindTime>& a,
 /// (stream, op) of every span of one rank in the order in which the stream ran them.
 std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace, Rank rank,
                                                              const SpanRange& range) {
-  const TraceRole& role = trace.roles[at(trace.role_of_rank[at(rank)])];
+  const TraceRole& role = trace.roles[trace.role_of_rank[rank]];
   std::vector<Span> spans(range.first, range.second);
   const auto key = [&](const Span& s) {  // ops of zero length may share a begin
-    return std::tuple(role.ops[at(s.op.v)].stream, s.begin, s.end, s.op.v);
+    return std::tuple(role.ops[s.op].stream, s.begin, s.end, s.op.v);
   };
   std::sort(spans.begin(), spans.end(),
             [&](const Span& x, const Span& y) { return key(x) < key(y); });
   std::vector<std::pair<std::uint16_t, std::int32_t>> order;
-  for (const Span& s : spans) order.emplace_back(role.ops[at(s.op.v)].stream, s.op.v);
+  for (const Span& s : spans) order.emplace_back(role.ops[s.op].stream, s.op.v);
   return order;
 }
 
@@ -169,17 +169,17 @@ std::vector<StepDifference> compare_steps(const Trace& a, const Trace& b) {
   return result;
 }
 
-LossDifference compare_losses(const std::vector<double>& a, const std::vector<double>& b) {
+LossDifference compare_losses(const IndexVector<int, double>& a,
+                              const IndexVector<int, double>& b) {
   LossDifference result;
   result.steps = static_cast<int>(std::min(a.size(), b.size()));
   for (int i = 0; i < result.steps; ++i) {
-    const double difference = std::fabs(a[at(i)] - b[at(i)]);
+    const double difference = std::fabs(a[i] - b[i]);
     if (result.worst_step < 0 || difference > result.largest || std::isnan(difference)) {
       result.largest = difference;
       result.worst_step = i;
     }
-    if (a[at(i)] != 0)
-      result.relative = std::max(result.relative, difference / std::fabs(a[at(i)]));
+    if (a[i] != 0) result.relative = std::max(result.relative, difference / std::fabs(a[i]));
   }
   return result;
 }

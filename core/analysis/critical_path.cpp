@@ -2,22 +2,22 @@
 
 #include <algorithm>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
 
 class Path {
  public:
-  explicit Path(const StepGraph& step) : step_(step), visited_(at(step.size()), false) {}
+  explicit Path(const StepGraph& step) : step_(step), visited_(step.size(), false) {}
 
   std::vector<PathSegment> trace_back() {
     if (step_.makespan() <= SimTime{}) return {};
     SpanIndex i = 0;
     while (!step_.counts(i) || step_[i].end < step_.end()) ++i;
     t_ = step_.end();
-    while (i >= 0 && t_ > step_.begin() && !visited_[at(i)]) {
-      visited_[at(i)] = true;
+    while (i >= 0 && t_ > step_.begin() && !visited_[i]) {
+      visited_[i] = true;
       last_ = i;
       i = before(i);
       if (i >= 0) push(step_[i].end, PathSegment::Kind::Wait, last_);
@@ -44,7 +44,7 @@ class Path {
     const SpanIndex peer = step_.other_end(i);
     if (peer >= 0 && step_.is_receive(i)) {
       push(step_[peer].end, PathSegment::Kind::Run, i);  // the message is under way
-      visited_[at(peer)] = true;
+      visited_[peer] = true;
       return before_message(peer, i);
     }
     if (peer >= 0) return before_message(i, peer);
@@ -61,7 +61,7 @@ class Path {
   }
 
   const StepGraph& step_;
-  std::vector<bool> visited_;
+  IndexVector<SpanIndex, bool> visited_;
   std::vector<PathSegment> path_;  // last segment first
   SimTime t_{};                    // the path is known from here to the end of the step
   SpanIndex last_ = -1;            // the span whose begin the path has reached
@@ -73,17 +73,17 @@ class Slack {
  public:
   explicit Slack(const StepGraph& step)
       : step_(step),
-        slack_(at(step.size()), SimTime::max()),
-        waiting_(at(step.size()), 0),
-        members_left_(at(step.num_meetings()), 0) {}
+        slack_(step.size(), SimTime::max()),
+        waiting_(step.size(), 0),
+        members_left_(step.num_meetings(), 0) {}
 
   std::vector<SimTime> compute() {
     for (SpanIndex i = 0; i < step_.size(); ++i) {
-      step_.for_each_before(i, [&](SpanIndex before) { ++waiting_[at(before)]; });
-      if (step_.meeting_of(i) >= 0) ++members_left_[at(step_.meeting_of(i))];
+      step_.for_each_before(i, [&](SpanIndex before) { ++waiting_[before]; });
+      if (step_.meeting_of(i) >= 0) ++members_left_[step_.meeting_of(i)];
     }
     for (SpanIndex i = 0; i < step_.size(); ++i) {
-      if (waiting_[at(i)] == 0) ready_.push_back(i);
+      if (waiting_[i] == 0) ready_.push_back(i);
     }
     while (!ready_.empty()) {
       const SpanIndex i = ready_.back();
@@ -96,11 +96,11 @@ class Slack {
  private:
   /// Fixes the slack of `i`, once that of every span that it holds up on its rank is known.
   void settle(SpanIndex i) {
-    slack_[at(i)] = std::clamp(slack_[at(i)], SimTime{}, step_.end() - step_[i].end);
+    slack_[i] = std::clamp(slack_[i], SimTime{}, step_.end() - step_[i].end);
     const std::int32_t meeting = step_.meeting_of(i);
     if (meeting < 0) {
-      hold_up(i, slack_[at(i)]);
-    } else if (--members_left_[at(meeting)] == 0) {
+      hold_up(i, slack_[i]);
+    } else if (--members_left_[meeting] == 0) {
       settle_meeting(step_.members(meeting));
     }
   }
@@ -110,11 +110,11 @@ class Slack {
   void settle_meeting(std::span<const SpanIndex> members) {
     SimTime least = SimTime::max(), last_begin = SimTime::min();
     for (const SpanIndex i : members) {
-      least = std::min(least, slack_[at(i)]);
+      least = std::min(least, slack_[i]);
       last_begin = std::max(last_begin, step_[i].begin);
     }
     for (const SpanIndex i : members) {
-      slack_[at(i)] = least;
+      slack_[i] = least;
       hold_up(i, least + (last_begin - step_[i].begin));
     }
   }
@@ -122,16 +122,17 @@ class Slack {
   /// Limits the slack of the spans before `i`, given that `i` may begin `room` later.
   void hold_up(SpanIndex i, SimTime room) {
     step_.for_each_before(i, [&](SpanIndex before) {
-      SimTime& slack = slack_[at(before)];
+      SimTime& slack = slack_[before];
       slack = std::min(slack, room + (step_[i].begin - step_[before].end));
-      if (--waiting_[at(before)] == 0) ready_.push_back(before);
+      if (--waiting_[before] == 0) ready_.push_back(before);
     });
   }
 
   const StepGraph& step_;
-  std::vector<SimTime> slack_;
-  std::vector<std::int32_t> waiting_;       // by span: successors on its rank that are not settled
-  std::vector<std::int32_t> members_left_;  // by meeting
+  IndexVector<SpanIndex, SimTime> slack_;
+  IndexVector<SpanIndex, std::int32_t>
+      waiting_;  // by span: successors on its rank that are not settled
+  IndexVector<std::int32_t, std::int32_t> members_left_;  // by meeting
   std::vector<SpanIndex> ready_;
 };
 
@@ -146,8 +147,8 @@ PathSummary summarize(const StepGraph& step, const std::vector<PathSegment>& pat
   for (const PathSegment& segment : path) {
     const bool waits = segment.kind == PathSegment::Kind::Wait;
     const Rank rank = step[segment.span].rank;
-    for (PathShare* share : {&summary.by_kind[waits ? "waiting" : step.kind(segment.span)],
-                             &summary.by_rank[at(rank)]}) {
+    for (PathShare* share :
+         {&summary.by_kind[waits ? "waiting" : step.kind(segment.span)], &summary.by_rank[rank]}) {
       share->time += segment.length();
       ++share->segments;
     }

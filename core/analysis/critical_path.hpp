@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/analysis/step_graph.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 
@@ -38,7 +39,7 @@ struct PathShare {
 };
 struct PathSummary {
   std::map<std::string, PathShare> by_kind;  // by TraceOp::kind; "waiting" for Wait segments
-  std::vector<PathShare> by_rank;            // by rank
+  IndexVector<Rank, PathShare> by_rank;      // by rank
   std::int64_t crossings = 0;                // how often the path goes from one rank to another
 };
 PathSummary summarize(const StepGraph& step, const std::vector<PathSegment>& path);

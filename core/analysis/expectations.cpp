@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/nearest.hpp"
 
 namespace lockstep {
@@ -33,7 +34,7 @@ const json* element(const json& list, const std::string& part) {
   if (error != std::errc() || end != part.data() + part.size()) return nullptr;
   const int size = static_cast<int>(list.size());
   if (index < 0) index += size;
-  return index >= 0 && index < size ? &list[static_cast<std::size_t>(index)] : nullptr;
+  return index >= 0 && index < size ? &list[to_size(index)] : nullptr;
 }
 
 std::optional<double> reduce(const json& list, const std::string& how) {

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -38,7 +38,7 @@ class Flights {
  public:
   Flights(const StepGraph& step, SimTime t, SimTime linger)
       : step_(step), t_(t), since_(t - linger) {
-    const std::vector<Rank>& same_as = step.trace().same_as;
+    const IndexVector<Rank, Rank>& same_as = step.trace().same_as;
     for (std::size_t r = 0; r < same_as.size(); ++r) {
       copies_[same_as[r]].push_back(static_cast<Rank>(r));
     }
@@ -102,15 +102,15 @@ class Flights {
     if (!members.empty() && members.front() != i) return;
     const std::int32_t channel = step_.op(i).channel;
     const auto& instances = step_.trace().instances;
-    if (members.empty() || at(channel) >= instances.size()) {
+    if (members.empty() || to_size(channel) >= instances.size()) {
       add(i, false, {step_[i].rank}, step_[i].active, step_[i].end);
       return;
     }
     std::set<Rank> groups;
-    for (const Rank copy : copies_[step_[i].rank]) groups.insert(instances[at(channel)][at(copy)]);
+    for (const Rank copy : copies_[step_[i].rank]) groups.insert(instances[channel][copy]);
     std::map<Rank, std::vector<Rank>> ranks;
-    for (std::size_t r = 0; r < instances[at(channel)].size(); ++r) {
-      const Rank group = instances[at(channel)][r];
+    for (std::size_t r = 0; r < instances[channel].size(); ++r) {
+      const Rank group = instances[channel][r];
       if (groups.count(group) > 0) ranks[group].push_back(static_cast<Rank>(r));
     }
     for (auto& [group, list] : ranks) add(i, false, std::move(list), step_[i].active, step_[i].end);
@@ -130,7 +130,7 @@ std::vector<Flight> in_flight(const StepGraph& step, SimTime t, SimTime linger) 
 }
 
 SpanIndex running_at(const StepGraph& step, Rank rank, int stream, SimTime t) {
-  const StepGraph::Range range = stream_of(step, step.trace().same_as[at(rank)], stream);
+  const StepGraph::Range range = stream_of(step, step.trace().same_as[rank], stream);
   const SpanIndex i = first_ending_after(step, range, t);
   return i < range.last && step[i].active <= t ? i : -1;
 }

@@ -5,11 +5,11 @@
 #include <tuple>
 #include <utility>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 std::vector<BufferLife> buffer_lives(const StepGraph& step, Rank rank) {
-  const Rank original = step.trace().same_as[at(rank)];
+  const Rank original = step.trace().same_as[rank];
   const Role& role = step.program()->role_of(original);
   const StepGraph::Range range = step.of_rank(original);
   std::vector<BufferLife> lives;
@@ -87,8 +87,8 @@ const MemorySample* MemoryCurve::at(SimTime t) const {
 
 MemoryCurve memory_curve(const Trace& trace, Rank rank) {
   MemoryCurve curve;
-  if (at(rank) < trace.peak_memory.size()) curve.arena = trace.peak_memory[at(rank)];
-  const Rank original = trace.same_as[at(rank)];
+  if (to_size(rank) < trace.peak_memory.size()) curve.arena = trace.peak_memory[rank];
+  const Rank original = trace.same_as[rank];
   const auto first =
       std::lower_bound(trace.memory.begin(), trace.memory.end(), original,
                        [](const MemorySample& s, Rank value) { return s.rank < value; });

@@ -7,7 +7,7 @@
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "core/ir/ring.hpp"
 
@@ -65,25 +65,25 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
     BufferKind kind;
     std::int64_t bytes;
   };
-  std::array<std::int64_t, kNumBufferKinds> live{};
+  IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<Change> changes;
   for (const Buffer& b : role.buffers) {
     if (b.parent.valid() || b.on_host) continue;
     if (b.persistent()) {
-      live[static_cast<std::size_t>(b.kind)] += b.bytes.v;
+      live[b.kind] += b.bytes.v;
     } else {
-      changes.push_back({at(b.first.v), b.kind, b.bytes.v});
-      changes.push_back({at(b.last.v) + 1, b.kind, -b.bytes.v});
+      changes.push_back({to_size(b.first), b.kind, b.bytes.v});
+      changes.push_back({to_size(b.last) + 1, b.kind, -b.bytes.v});
     }
   }
   std::sort(changes.begin(), changes.end(),
             [](const Change& a, const Change& b) { return a.op < b.op; });
-  std::array<std::int64_t, kNumBufferKinds> best = live;
+  IndexArray<BufferKind, std::int64_t, kNumBufferKinds> best = live;
   std::int64_t total = 0;
   for (const std::int64_t bytes : live) total += bytes;
   std::int64_t best_total = total;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    live[static_cast<std::size_t>(changes[i].kind)] += changes[i].bytes;
+    live[changes[i].kind] += changes[i].bytes;
     total += changes[i].bytes;
     const bool complete = i + 1 == changes.size() || changes[i + 1].op != changes[i].op;
     if (complete && total > best_total) {
@@ -92,22 +92,21 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
     }
   }
   std::map<std::string, std::int64_t> result;
-  for (int k = 0; k < kNumBufferKinds; ++k) {
-    const std::int64_t bytes = best[static_cast<std::size_t>(k)];
-    if (bytes > 0) result[std::string(to_string(static_cast<BufferKind>(k)))] = bytes;
+  for (const BufferKind kind : best.ids()) {
+    if (best[kind] > 0) result[std::string(to_string(kind))] = best[kind];
   }
   return result;
 }
 
 /// Flops of the program's recompute (phase R), summed over all ranks.
 Flops recomputed_flops(const Program& program) {
-  std::vector<double> of_function;
+  IndexVector<FunctionId, double> of_function;
   for (const Function& f : program.functions) of_function.push_back(work(f).flops.v);
   Flops total;
   for (const Role& role : program.roles) {
     for (const Op& op : role.ops) {
       if (op.kind != OpKind::Call || op.phase != Phase::R) continue;
-      total += static_cast<double>(role.ranks.size()) * Flops{of_function[at(op.target)]};
+      total += static_cast<double>(role.ranks.size()) * Flops{of_function[op.function()]};
     }
   }
   return total;
@@ -221,9 +220,9 @@ class Analyzer {
 
   void add_kinds(std::vector<Span>::const_iterator begin, std::vector<Span>::const_iterator end,
                  int ranks) {
-    const TraceRole& role = trace_.roles[at(trace_.role_of_rank[at(begin->rank)])];
+    const TraceRole& role = trace_.roles[trace_.role_of_rank[begin->rank]];
     for (auto s = begin; s != end; ++s) {
-      KindTime& kind = report_.kinds[trace_.names[at(role.ops[at(s->op.v)].kind)]];
+      KindTime& kind = report_.kinds[trace_.names[role.ops[s->op].kind]];
       kind.time += ranks * to_seconds(s->end - s->active);
       kind.waiting += ranks * to_seconds(s->active - s->begin);
       kind.count += ranks;
@@ -231,15 +230,15 @@ class Analyzer {
   }
 
   void measure_ranks() {
-    std::vector<int> stands_for(trace_.same_as.size(), 0);
-    for (const Rank rank : trace_.same_as) ++stands_for[at(rank)];
-    std::vector<RankTimes> times(trace_.same_as.size());
+    IndexVector<Rank, int> stands_for(trace_.same_as.size(), 0);
+    for (const Rank rank : trace_.same_as) ++stands_for[rank];
+    IndexVector<Rank, RankTimes> times(trace_.same_as.size());
     for (auto begin = trace_.spans.cbegin(); begin != trace_.spans.cend();) {
       const auto end = std::find_if(begin, trace_.spans.cend(), [&](const Span& s) {
         return s.rank != begin->rank || s.step != begin->step;
       });
-      times[at(begin->rank)] += measure(begin, end);
-      add_kinds(begin, end, stands_for[at(begin->rank)]);
+      times[begin->rank] += measure(begin, end);
+      add_kinds(begin, end, stands_for[begin->rank]);
       begin = end;
     }
     const auto steps = static_cast<std::int64_t>(std::max<std::size_t>(windows_.size(), 1));
@@ -251,17 +250,18 @@ class Analyzer {
       kind.waiting = (1.0 / static_cast<double>(steps)) * kind.waiting;
       kind.count /= steps;
     }
-    std::vector<RoleFacts> facts;
+    IndexVector<RoleId, RoleFacts> facts;
     for (const Role& role : program_.roles) {
       facts.push_back({bytes_sent(program_, role), peak_in_flight(role),
                        weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
     }
     SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
     for (Rank rank = 0; rank < report_.world_size; ++rank) {
-      const RankTimes& t = times[at(trace_.same_as[at(rank)])];
-      const RoleFacts& f = facts[at(program_.role_of_rank[at(rank)].v)];
-      const Bytes arena = at(rank) < trace_.peak_memory.size() ? Bytes{trace_.peak_memory[at(rank)]}
-                                                               : program_.role_of(rank).arena;
+      const RankTimes& t = times[trace_.same_as[rank]];
+      const RoleFacts& f = facts[program_.role_of_rank[rank]];
+      const Bytes arena = to_size(rank) < trace_.peak_memory.size()
+                              ? Bytes{trace_.peak_memory[rank]}
+                              : program_.role_of(rank).arena;
       report_.ranks.push_back({rank, rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
                                mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
                                arena, f.peak_by_kind, f.host_memory});

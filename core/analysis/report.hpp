@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/analysis/causes.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
@@ -65,11 +66,11 @@ struct Report {
   /// What computation took longer because of communication beside it, mean over ranks; of the
   /// simulator, 0 otherwise. A part of compute, not beside it.
   Seconds slowed_compute;
-  std::vector<RankReport> ranks;
+  IndexVector<Rank, RankReport> ranks;
   std::map<std::string, KindTime> kinds;  // by TraceOp::kind
   Causes causes;
-  std::vector<double> losses;  // by step; real backends only
-  std::vector<double> grad_norms;
+  IndexVector<int, double> losses;  // by step; real backends only
+  IndexVector<int, double> grad_norms;
 };
 
 /// RankReport::number; of a report without figures of ranks, their order.

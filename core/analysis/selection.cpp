@@ -75,7 +75,7 @@ Selection select(const StepGraph& step, SimTime from, SimTime to,
   }
   selection.all = all.finish();
   for (auto& [kind, collector] : by_kind) {
-    selection.by_kind[step.trace().names[static_cast<std::size_t>(kind)]] = collector.finish();
+    selection.by_kind[step.trace().names[kind]] = collector.finish();
   }
   return selection;
 }

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -17,11 +17,12 @@ struct RoleChannels {
     OpClass side = OpClass::Collective;
     std::int32_t count = 0;  // one more than the largest sequence number
   };
-  std::vector<Channel> channels;
-  std::vector<std::int32_t> of_op;  // into `channels`; -1: none
+  IndexVector<int, Channel> channels;
+  IndexVector<OpId, std::int32_t> of_op;  // into `channels`; -1: none
 };
 
-RoleChannels channels_of(const TraceRole& role, const std::vector<OpClass>& kind_class) {
+RoleChannels channels_of(const TraceRole& role,
+                         const IndexVector<std::int32_t, OpClass>& kind_class) {
   RoleChannels result;
   std::map<std::int32_t, std::int32_t> known;
   result.of_op.reserve(role.ops.size());
@@ -32,8 +33,8 @@ RoleChannels channels_of(const TraceRole& role, const std::vector<OpClass>& kind
     }
     const auto [it, fresh] =
         known.try_emplace(op.channel, static_cast<std::int32_t>(result.channels.size()));
-    if (fresh) result.channels.push_back({op.channel, kind_class[at(op.kind)], 0});
-    RoleChannels::Channel& channel = result.channels[at(it->second)];
+    if (fresh) result.channels.push_back({op.channel, kind_class[op.kind], 0});
+    RoleChannels::Channel& channel = result.channels[it->second];
     channel.count = std::max(channel.count, op.seq + 1);
     result.of_op.push_back(it->second);
   }
@@ -53,8 +54,8 @@ class MeetingPlaces {
     std::vector<std::int32_t> places;
     for (const RoleChannels::Channel& channel : role.channels) {
       std::int32_t instance = -1;
-      if (at(channel.id) < trace_.instances.size()) {
-        instance = trace_.instances[at(channel.id)][at(rank)];
+      if (to_size(channel.id) < trace_.instances.size()) {
+        instance = trace_.instances[channel.id][rank];
       } else if (channel.side == OpClass::SendRecv) {
         instance = 0;  // a pair has a channel of its own, and both ends have this class
       } else if (is_message(channel.side)) {
@@ -67,7 +68,7 @@ class MeetingPlaces {
 
   /// For each place, the index of its first meeting; the last element is the number of meetings.
   std::vector<std::int32_t> first_meetings() const {
-    std::vector<std::int32_t> first = {0};
+    IndexVector<int, std::int32_t> first = {0};
     for (const std::int32_t count : counts_) first.push_back(first.back() + count);
     return first;
   }
@@ -77,14 +78,14 @@ class MeetingPlaces {
   std::int32_t place(const Key& key, std::int32_t count) {
     const auto [it, fresh] = places_.try_emplace(key, static_cast<std::int32_t>(counts_.size()));
     if (fresh) counts_.push_back(0);
-    counts_[at(it->second)] = std::max(counts_[at(it->second)], count);
+    counts_[it->second] = std::max(counts_[it->second], count);
     return it->second;
   }
 
   const Trace& trace_;
   std::map<std::pair<std::int32_t, bool>, std::int32_t> seen_;
   std::map<Key, std::int32_t> places_;
-  std::vector<std::int32_t> counts_;  // meetings, by place
+  IndexVector<int, std::int32_t> counts_;  // meetings, by place
 };
 
 }  // namespace
@@ -100,8 +101,8 @@ std::vector<std::int32_t> traced_steps(const Trace& trace) {
 }
 
 std::vector<int> stands_for(const Trace& trace) {
-  std::vector<int> count(trace.same_as.size(), 0);
-  for (const Rank rank : trace.same_as) ++count[at(rank)];
+  IndexVector<Rank, int> count(trace.same_as.size(), 0);
+  for (const Rank rank : trace.same_as) ++count[rank];
   return count;
 }
 
@@ -148,18 +149,18 @@ bool StepGraph::counts(SpanIndex i) const {
 
 bool StepGraph::is_receive(SpanIndex i) const { return kind_class(i) == OpClass::Recv; }
 
-const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[at(op(i).name)]; }
+const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[op(i).name]; }
 const std::string& StepGraph::kind(SpanIndex i) const { return kind((*this)[i]); }
-const std::string& StepGraph::kind(const Span& s) const { return trace_->names[at(op(s).kind)]; }
+const std::string& StepGraph::kind(const Span& s) const { return trace_->names[op(s).kind]; }
 
 std::span<const Span* const> StepGraph::of_other_steps(Rank rank) const {
-  return others_.empty() ? std::span<const Span* const>() : others_[at(rank)];
+  return others_.empty() ? std::span<const Span* const>() : others_[rank];
 }
 
 std::vector<Rank> StepGraph::own_ranks() const {
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < trace_->same_as.size(); ++r) {
-    if (at(trace_->same_as[r]) == r) ranks.push_back(trace_->same_as[r]);
+    if (to_size(trace_->same_as[r]) == r) ranks.push_back(trace_->same_as[r]);
   }
   return ranks;
 }
@@ -171,18 +172,18 @@ void StepGraph::index_ranks() {
   std::size_t ops = 0;
   for (SpanIndex i = 0; i < size();) {
     const Rank rank = (*this)[i].rank;
-    Range& range = range_of_[at(rank)];
+    Range& range = range_of_[rank];
     range.first = i;
     while (i < size() && (*this)[i].rank == rank) ++i;
     range.last = i;
     ranks_.push_back(rank);
-    op_offset_[at(rank)] = ops;
-    ops += trace_->roles[at(trace_->role_of_rank[at(rank)])].ops.size();
+    op_offset_[rank] = ops;
+    ops += trace_->roles[trace_->role_of_rank[rank]].ops.size();
   }
   by_op_.assign(ops, -1);
   for (SpanIndex i = 0; i < size(); ++i) {
     const Span& s = (*this)[i];
-    by_op_[op_offset_[at(s.rank)] + at(s.op.v)] = i;
+    by_op_[op_offset_[s.rank] + to_size(s.op)] = i;
   }
 }
 
@@ -213,43 +214,43 @@ void StepGraph::take_interval(std::int32_t step, const StepIntervals& intervals)
     for (std::size_t i = other.first; i < other.last; ++i) {
       const Span& s = trace_->spans[i];
       if (meets(s.begin, s.end) && span_class(s) != SpanClass::Other) {
-        others_[at(s.rank)].push_back(&s);
+        others_[s.rank].push_back(&s);
       }
     }
   }
 }
 
 void StepGraph::index_meetings() {
-  std::vector<RoleChannels> roles(trace_->roles.size());
+  IndexVector<std::int32_t, RoleChannels> roles(trace_->roles.size());
   for (const Rank rank : ranks_) {
-    const std::size_t role = at(trace_->role_of_rank[at(rank)]);
+    const std::int32_t role = trace_->role_of_rank[rank];
     if (roles[role].of_op.empty()) roles[role] = channels_of(trace_->roles[role], kind_class_);
   }
   MeetingPlaces places(*trace_);
-  std::vector<std::vector<std::int32_t>> of_channel;  // by position in ranks_
+  std::vector<IndexVector<std::int32_t, std::int32_t>> of_channel;  // by position in ranks_
   for (const Rank rank : ranks_) {
-    of_channel.push_back(places.of_rank(rank, roles[at(trace_->role_of_rank[at(rank)])]));
+    of_channel.push_back(places.of_rank(rank, roles[trace_->role_of_rank[rank]]));
   }
-  const std::vector<std::int32_t> first = places.first_meetings();
+  const IndexVector<int, std::int32_t> first = places.first_meetings();
   meeting_of_.assign(spans_.size(), -1);
-  meetings_.assign(at(first.back()) + 1, 0);
+  meetings_.assign(to_size(first.back()) + 1, 0);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const RoleChannels& role = roles[at(trace_->role_of_rank[at(ranks_[r])])];
+    const RoleChannels& role = roles[trace_->role_of_rank[ranks_[r]]];
     const Range range = of_rank(ranks_[r]);
     for (SpanIndex i = range.first; i < range.last; ++i) {
-      const std::int32_t channel = role.of_op[at((*this)[i].op.v)];
-      if (channel < 0 || of_channel[r][at(channel)] < 0) continue;
-      const std::int32_t meeting = first[at(of_channel[r][at(channel)])] + op(i).seq;
-      meeting_of_[at(i)] = meeting;
-      ++meetings_[at(meeting) + 1];
+      const std::int32_t channel = role.of_op[(*this)[i].op];
+      if (channel < 0 || of_channel[r][channel] < 0) continue;
+      const std::int32_t meeting = first[of_channel[r][channel]] + op(i).seq;
+      meeting_of_[i] = meeting;
+      ++meetings_[to_size(meeting) + 1];
     }
   }
   // A counting sort of the spans by meeting keeps members in rank order.
   for (std::size_t m = 1; m < meetings_.size(); ++m) meetings_[m] += meetings_[m - 1];
-  members_.resize(at(meetings_.back()));
-  std::vector<SpanIndex> next(meetings_.begin(), meetings_.end() - 1);
+  members_.resize(to_size(meetings_.back()));
+  IndexVector<std::int32_t, SpanIndex> next(meetings_.begin(), meetings_.end() - 1);
   for (SpanIndex i = 0; i < size(); ++i) {
-    if (const std::int32_t m = meeting_of_[at(i)]; m >= 0) members_[at(next[at(m)]++)] = i;
+    if (const std::int32_t m = meeting_of_[i]; m >= 0) members_[next[m]++] = i;
   }
 }
 
@@ -268,10 +269,10 @@ void StepGraph::index_ends() {
   }
 }
 
-StepGraph::Range StepGraph::of_rank(Rank rank) const { return range_of_[at(rank)]; }
+StepGraph::Range StepGraph::of_rank(Rank rank) const { return range_of_[rank]; }
 
 SpanIndex StepGraph::find(Rank rank, OpId op) const {
-  return by_op_[op_offset_[at(rank)] + at(op.v)];
+  return by_op_[op_offset_[rank] + to_size(op)];
 }
 
 SpanIndex StepGraph::on_stream_before(SpanIndex i) const {
@@ -281,7 +282,7 @@ SpanIndex StepGraph::on_stream_before(SpanIndex i) const {
 }
 
 std::span<const SpanIndex> StepGraph::members(std::int32_t meeting) const {
-  const auto first = at(meetings_[at(meeting)]), last = at(meetings_[at(meeting) + 1]);
+  const auto first = to_size(meetings_[meeting]), last = to_size(meetings_[to_size(meeting) + 1]);
   return std::span<const SpanIndex>(members_).subspan(first, last - first);
 }
 
@@ -314,8 +315,8 @@ SpanIndex StepGraph::held_by(SpanIndex i) const {
     });
     return latest;
   }
-  const auto place = static_cast<std::size_t>(
-      std::lower_bound(ranks_.begin(), ranks_.end(), (*this)[i].rank) - ranks_.begin());
+  const std::size_t place =
+      to_size(std::lower_bound(ranks_.begin(), ranks_.end(), (*this)[i].rank) - ranks_.begin());
   const auto first = by_end_.begin() + static_cast<std::ptrdiff_t>(end_offset_[place]);
   const auto last = by_end_.begin() + static_cast<std::ptrdiff_t>(end_offset_[place + 1]);
   auto after = std::upper_bound(first, last, (*this)[i].begin, [&](SimTime begin, SpanIndex other) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/analysis/step_intervals.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 #include "core/trace/op_class.hpp"
 #include "core/trace/trace.hpp"
@@ -49,8 +50,8 @@ class StepGraph {
   SimTime end() const { return end_; }
   SimTime makespan() const { return end_ - begin_; }
 
-  const Span& operator[](SpanIndex i) const { return spans_[static_cast<std::size_t>(i)]; }
-  const TraceOp& op(SpanIndex i) const { return op(spans_[static_cast<std::size_t>(i)]); }
+  const Span& operator[](SpanIndex i) const { return spans_[to_size(i)]; }
+  const TraceOp& op(SpanIndex i) const { return op(spans_[to_size(i)]); }
   SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
   bool counts(SpanIndex i) const;  // false: a host's span, where devices work
   bool is_receive(SpanIndex i) const;
@@ -79,7 +80,7 @@ class StepGraph {
   /// whom.
   std::span<const SpanIndex> meeting(SpanIndex i) const;
   std::int32_t num_meetings() const { return static_cast<std::int32_t>(meetings_.size()) - 1; }
-  std::int32_t meeting_of(SpanIndex i) const { return meeting_of_[static_cast<std::size_t>(i)]; }
+  std::int32_t meeting_of(SpanIndex i) const { return meeting_of_[i]; }
   std::span<const SpanIndex> members(std::int32_t meeting) const;
   /// The member whose begin is latest: `i` itself if nobody came after it, else the lowest rank.
   SpanIndex last_arrival(SpanIndex i) const;
@@ -101,13 +102,11 @@ class StepGraph {
 
  private:
   const TraceOp& op(const Span& s) const {
-    const auto role = trace_->role_of_rank[static_cast<std::size_t>(s.rank)];
-    return trace_->roles[static_cast<std::size_t>(role)].ops[static_cast<std::size_t>(s.op.v)];
+    const auto role = trace_->role_of_rank[s.rank];
+    return trace_->roles[role].ops[s.op];
   }
   OpClass kind_class(SpanIndex i) const { return kind_class((*this)[i]); }
-  OpClass kind_class(const Span& s) const {
-    return kind_class_[static_cast<std::size_t>(op(s).kind)];
-  }
+  OpClass kind_class(const Span& s) const { return kind_class_[op(s).kind]; }
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
             const StepIntervals* intervals);
   void index_ranks();
@@ -121,19 +120,20 @@ class StepGraph {
   std::span<const Span> spans_;
   SimTime begin_{}, end_{};
   std::vector<Rank> ranks_;
-  std::vector<Range> range_of_;         // by rank
-  std::vector<SpanIndex> by_op_;        // [op_offset_[rank] + op]
-  std::vector<std::size_t> op_offset_;  // by rank
-  std::vector<OpClass> kind_class_;     // by index into Trace::names
-  int compute_stream_ = -1;             // -1: no stream of that name
+  IndexVector<Rank, Range> range_of_;              // by rank
+  std::vector<SpanIndex> by_op_;                   // [op_offset_[rank] + op]
+  IndexVector<Rank, std::size_t> op_offset_;       // by rank
+  IndexVector<std::int32_t, OpClass> kind_class_;  // by index into Trace::names
+  int compute_stream_ = -1;                        // -1: no stream of that name
   bool devices_work_ = false;
-  std::vector<std::int32_t> meeting_of_;  // by span; -1: none
-  std::vector<SpanIndex> meetings_;  // by meeting: where its members begin; one more at the end
-  std::vector<SpanIndex> members_;
+  IndexVector<SpanIndex, std::int32_t> meeting_of_;  // by span; -1: none
+  IndexVector<std::int32_t, SpanIndex>
+      meetings_;  // by meeting: where its members begin; one more at the end
+  IndexVector<int, SpanIndex> members_;
   std::vector<SpanIndex>
       by_end_;  // without a program: each rank's spans that count, sorted by (end, index)
   std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end
-  std::vector<std::vector<const Span*>> others_;  // by rank; empty with a program
+  IndexVector<Rank, std::vector<const Span*>> others_;  // by rank; empty with a program
 };
 
 }  // namespace lockstep

@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
-namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 StepIntervals::StepIntervals(const Trace& trace) {
-  std::vector<bool> is_host;  // by name
+  IndexVector<std::int32_t, bool> is_host;  // by name
   for (const std::string& name : trace.names) is_host.push_back(op_class(name) == OpClass::Host);
   const auto of_host = [&](const Span& s) {
-    const TraceRole& role = trace.roles[at(trace.role_of_rank[at(s.rank)])];
-    return is_host[at(role.ops[at(s.op.v)].kind)];
+    const TraceRole& role = trace.roles[trace.role_of_rank[s.rank]];
+    return is_host[role.ops[s.op].kind];
   };
   devices_work_ = !std::all_of(trace.spans.begin(), trace.spans.end(), of_host);
   for (std::size_t i = 0; i < trace.spans.size(); ++i) {
@@ -51,7 +47,7 @@ const StepIntervals::Step* StepIntervals::find(std::int32_t number) const {
 }
 
 std::size_t StepIntervals::counted() const {
-  return static_cast<std::size_t>(
+  return to_size(
       std::count_if(steps_.begin(), steps_.end(), [](const Step& step) { return step.counts; }));
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -15,12 +15,12 @@ class Copies {
  public:
   explicit Copies(const Trace& trace) : trace_(trace) {}
   int operator()(std::int32_t channel, Rank rank) {
-    if (at(channel) >= trace_.instances.size()) return 1;
+    if (to_size(channel) >= trace_.instances.size()) return 1;
     const auto [it, fresh] = known_.try_emplace({channel, rank}, 0);
     if (fresh) {
-      const std::vector<Rank>& instance = trace_.instances[at(channel)];
+      const IndexVector<Rank, Rank>& instance = trace_.instances[channel];
       for (std::size_t r = 0; r < instance.size(); ++r) {
-        it->second += instance[r] == instance[at(rank)] && trace_.same_as[r] == rank ? 1 : 0;
+        it->second += instance[r] == instance[rank] && trace_.same_as[r] == rank ? 1 : 0;
       }
     }
     return it->second;
@@ -45,7 +45,7 @@ Stragglers find_stragglers(const StepGraph& step) {
   Stragglers result;
   const Trace& trace = step.trace();
   result.ranks.resize(trace.same_as.size());
-  std::vector<LatenessByChannel> late(trace.same_as.size());
+  IndexVector<Rank, LatenessByChannel> late(trace.same_as.size());
   Copies copies(trace);
   for (std::int32_t m = 0; m < step.num_meetings(); ++m) {
     const std::span<const SpanIndex> members = step.members(m);
@@ -66,25 +66,25 @@ Stragglers find_stragglers(const StepGraph& step) {
     }
     if (arrival.members < 2) continue;
     for (const SpanIndex i : members) {
-      RankArrivals& rank = result.ranks[at(step[i].rank)];
+      RankArrivals& rank = result.ranks[step[i].rank];
       ++rank.collectives;
       rank.waited += last - step[i].begin;
     }
     if (arrival.spread <= SimTime{}) continue;
-    Lateness& lateness = late[at(step[arrival.last].rank)][channel];
+    Lateness& lateness = late[step[arrival.last].rank][channel];
     ++lateness.last;
     lateness.caused += arrival.waited;
     result.list.push_back(arrival);
   }
   std::stable_sort(result.list.begin(), result.list.end(),
                    [](const Arrival& a, const Arrival& b) { return a.waited > b.waited; });
-  for (std::size_t rank = 0; rank < trace.same_as.size(); ++rank) {
-    const std::size_t original = at(trace.same_as[rank]);
+  for (const Rank rank : trace.same_as.ids()) {
+    const Rank original = trace.same_as[rank];
     RankArrivals& r = result.ranks[rank];
     r.collectives = result.ranks[original].collectives;
     r.waited = result.ranks[original].waited;
     for (const auto& [channel, lateness] : late[original]) {
-      const auto& group = trace.instances[at(channel)];
+      const auto& group = trace.instances[channel];
       if (rank != original && group[rank] == group[original]) continue;
       r.last += lateness.last;
       r.caused += lateness.caused;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/analysis/step_graph.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 
@@ -27,8 +28,8 @@ struct RankArrivals {
 };
 
 struct Stragglers {
-  std::vector<Arrival> list;        // longest wait first; only those in which somebody waited
-  std::vector<RankArrivals> ranks;  // by rank
+  std::vector<Arrival> list;              // longest wait first; only those in which somebody waited
+  IndexVector<Rank, RankArrivals> ranks;  // by rank
   SimTime waited{};  // over all ranks; RankArrivals::waited and ::caused each add up to it
 };
 

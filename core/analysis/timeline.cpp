@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/phase.hpp"
 #include "core/trace/op_class.hpp"
 
@@ -41,12 +41,11 @@ char letter_of(std::uint8_t phase) {
 /// The stream that has most of a rank's compute time; in our own programs, Stream::Compute.
 int compute_stream(const Trace& trace, std::vector<Span>::const_iterator begin,
                    std::vector<Span>::const_iterator end) {
-  const TraceRole& role = trace.roles[at(trace.role_of_rank[at(begin->rank)])];
+  const TraceRole& role = trace.roles[trace.role_of_rank[begin->rank]];
   std::vector<SimTime> time(trace.streams.size(), SimTime{});
   for (auto s = begin; s != end; ++s) {
-    const TraceOp& op = role.ops[at(s->op.v)];
-    if (op_class(trace.names[at(op.kind)]) == OpClass::Compute)
-      time[op.stream] += s->end - s->begin;
+    const TraceOp& op = role.ops[s->op];
+    if (op_class(trace.names[op.kind]) == OpClass::Compute) time[op.stream] += s->end - s->begin;
   }
   return static_cast<int>(std::max_element(time.begin(), time.end()) - time.begin());
 }
@@ -54,11 +53,11 @@ int compute_stream(const Trace& trace, std::vector<Span>::const_iterator begin,
 /// The blocks of a rank. An idle time of at least `gap` between two of them keeps them apart.
 std::vector<Block> blocks_of(const Trace& trace, std::vector<Span>::const_iterator begin,
                              std::vector<Span>::const_iterator end, SimTime gap) {
-  const TraceRole& role = trace.roles[at(trace.role_of_rank[at(begin->rank)])];
+  const TraceRole& role = trace.roles[trace.role_of_rank[begin->rank]];
   const int stream = compute_stream(trace, begin, end);
   std::vector<Block> blocks;
   for (auto s = begin; s != end; ++s) {
-    const TraceOp& op = role.ops[at(s->op.v)];
+    const TraceOp& op = role.ops[s->op];
     if (op.stream != stream || s->end <= s->active) continue;
     const char letter = letter_of(op.phase);
     if (!blocks.empty()) {
@@ -91,7 +90,7 @@ struct Scale {
 };
 
 std::string draw_rank(const std::vector<Block>& blocks, const Scale& scale) {
-  std::string line(static_cast<std::size_t>(scale.columns), '.');
+  std::string line(to_size(scale.columns), '.');
   // First, each column shows what takes most of it, which may be idle time.
   auto first = blocks.begin();
   for (std::int64_t c = 0; c < scale.columns; ++c) {
@@ -103,10 +102,10 @@ std::string draw_rank(const std::vector<Block>& blocks, const Scale& scale) {
       idle -= share;
       if (share > best) {
         best = share;
-        line[static_cast<std::size_t>(c)] = b->letter;
+        line[to_size(c)] = b->letter;
       }
     }
-    if (idle > best) line[static_cast<std::size_t>(c)] = '.';
+    if (idle > best) line[to_size(c)] = '.';
   }
   // Then the blocks that are wide enough get their microbatch number.
   for (const Block& b : blocks) {
@@ -114,9 +113,9 @@ std::string draw_rank(const std::vector<Block>& blocks, const Scale& scale) {
     const std::string label = b.letter + std::to_string(b.microbatch);
     const std::int64_t from = scale.nearest_edge(b.begin), to = scale.nearest_edge(b.end);
     if (to - from < static_cast<std::int64_t>(label.size())) continue;
-    std::string text(static_cast<std::size_t>(to - from), '-');
+    std::string text(to_size(to - from), '-');
     text.replace(0, label.size(), label);
-    line.replace(static_cast<std::size_t>(from), text.size(), text);
+    line.replace(to_size(from), text.size(), text);
   }
   return line;
 }
@@ -144,7 +143,7 @@ std::string draw_timeline(const Trace& trace, const TimelineOptions& options) {
   for (auto s = trace.spans.begin(); s != end; ++s) {
     first = std::min(first, s->begin);
     last = std::max(last, s->end);
-    label_width = std::max(label_width, trace.rank_labels[at(s->rank)].size());
+    label_width = std::max(label_width, trace.rank_labels[s->rank].size());
   }
   const std::int64_t columns =
       std::max<std::int64_t>(options.width - static_cast<std::int64_t>(label_width) - 2, 10);
@@ -154,7 +153,7 @@ std::string draw_timeline(const Trace& trace, const TimelineOptions& options) {
   for (auto s = trace.spans.begin(); s != end;) {
     const auto rank_end = std::find_if(s, end, [&](const Span& o) { return o.rank != s->rank; });
     if (drawn < options.max_ranks) {
-      std::string label = trace.rank_labels[at(s->rank)];
+      std::string label = trace.rank_labels[s->rank];
       label.resize(label_width, ' ');
       text += label + "  " +
               draw_rank(blocks_of(trace, s, rank_end, scale.length / columns + SimTime{1}), scale) +
@@ -169,8 +168,7 @@ std::string draw_timeline(const Trace& trace, const TimelineOptions& options) {
   text += std::string(label_width + 2, ' ') + begin_text;
   const std::int64_t fill =
       columns - static_cast<std::int64_t>(begin_text.size() + end_text.size());
-  text +=
-      std::string(static_cast<std::size_t>(std::max<std::int64_t>(fill, 1)), ' ') + end_text + "\n";
+  text += std::string(to_size(std::max<std::int64_t>(fill, 1)), ' ') + end_text + "\n";
   if (left_out > 0) text += std::to_string(left_out) + " more ranks are not drawn\n";
   std::size_t copies = 0;
   for (std::size_t r = 0; r < trace.same_as.size(); ++r) {

@@ -8,7 +8,7 @@
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/step_intervals.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/trace/op_class.hpp"
 
 namespace lockstep {
@@ -27,7 +27,7 @@ class Reporter {
         intervals_(trace),
         stands_for_(trace.same_as.size(), 0),
         work_(trace.same_as.size()) {
-    for (const Rank rank : trace.same_as) ++stands_for_[at(rank)];
+    for (const Rank rank : trace.same_as) ++stands_for_[rank];
     for (const std::string& name : trace.names) class_of_name_.push_back(op_class(name));
     const auto compute = std::find(trace.streams.begin(), trace.streams.end(), "compute");
     if (compute != trace.streams.end()) {
@@ -57,9 +57,9 @@ class Reporter {
  private:
   using Iterator = std::vector<Span>::const_iterator;
 
-  OpClass class_of(const Span& s) const { return class_of_name_[at(op(s).kind)]; }
+  OpClass class_of(const Span& s) const { return class_of_name_[op(s).kind]; }
   const TraceOp& op(const Span& s) const {
-    return trace_.roles[at(trace_.role_of_rank[at(s.rank)])].ops[at(s.op.v)];
+    return trace_.roles[trace_.role_of_rank[s.rank]].ops[s.op];
   }
   /// The host's spans do not count where devices work: they are nested, so time would count twice,
   /// and they are no part of a device's step.
@@ -86,17 +86,17 @@ class Reporter {
                       : Interval{s->active, s->end};
         any = true;
       }
-      work_[at(rank_begin->rank)].stage_span += compute.end - compute.begin;
+      work_[rank_begin->rank].stage_span += compute.end - compute.begin;
       rank_begin = rank_end;
     }
   }
 
   void add_span(const Span& s) {
-    RankWork& work = work_[at(s.rank)];
+    RankWork& work = work_[s.rank];
     if (computes(s)) work.compute.push_back({s.active, s.end});
     if (is_transfer(class_of(s))) work.transfers.push_back({s.active, s.end});
-    const std::int64_t ranks = stands_for_[at(s.rank)];
-    KindTime& kind = report_.kinds[trace_.names[at(op(s).kind)]];
+    const std::int64_t ranks = stands_for_[s.rank];
+    KindTime& kind = report_.kinds[trace_.names[op(s).kind]];
     kind.time += static_cast<double>(ranks) * to_seconds(s.end - s.active);
     kind.waiting += static_cast<double>(ranks) * to_seconds(s.active - s.begin);
     kind.count += ranks;
@@ -131,15 +131,15 @@ class Reporter {
     for (const StepIntervals::Step& step : intervals_.steps()) windows.push_back(step.window);
     const SimTime makespan = length(union_of(std::move(windows)));
     report_.step_time = mean(makespan);
-    std::vector<IntervalSet> busy(work_.size());
-    std::vector<SimTime> exposed(work_.size());
+    IndexVector<Rank, IntervalSet> busy(work_.size());
+    IndexVector<Rank, SimTime> exposed(work_.size());
     for (std::size_t r = 0; r < work_.size(); ++r) {
       busy[r] = union_of(std::move(work_[r].compute));
       exposed[r] = length(difference(union_of(std::move(work_[r].transfers)), busy[r]));
     }
     SimTime compute{}, exposed_sum{}, busiest{};
     for (std::size_t r = 0; r < work_.size(); ++r) {
-      const std::size_t own = at(trace_.same_as[r]);
+      const Rank own = trace_.same_as[r];
       const SimTime computing = length(busy[own]);
       RankReport rank;
       rank.rank = static_cast<Rank>(r);
@@ -166,10 +166,10 @@ class Reporter {
 
   const Trace& trace_;
   const StepIntervals intervals_;
-  std::vector<OpClass> class_of_name_;
-  int compute_stream_ = -1;               // -1: no stream of that name
-  std::vector<std::int64_t> stands_for_;  // by rank: how many ranks its spans stand for
-  std::vector<RankWork> work_;            // by rank
+  IndexVector<std::int32_t, OpClass> class_of_name_;
+  int compute_stream_ = -1;                     // -1: no stream of that name
+  IndexVector<Rank, std::int64_t> stands_for_;  // by rank: how many ranks its spans stand for
+  IndexVector<Rank, RankWork> work_;            // by rank
   Report report_;
 };
 

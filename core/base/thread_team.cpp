@@ -81,4 +81,11 @@ void ThreadTeam::parallel_for(std::int64_t n, std::int64_t grain,
   run(std::cref(part_of_loop));
 }
 
+void ThreadTeam::each(std::size_t count, const std::function<void(std::size_t)>& body) {
+  std::atomic<std::size_t> next = 0;
+  run([&](int) {
+    for (std::size_t i = next++; i < count; i = next++) body(i);
+  });
+}
+
 }  // namespace lockstep

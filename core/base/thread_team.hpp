@@ -2,6 +2,7 @@
 // has a team for its ranks, a rank one for its kernels, a search one for its layouts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,10 @@ class ThreadTeam {
   /// it is a plain call. Not reentrant.
   void parallel_for(std::int64_t n, std::int64_t grain,
                     const std::function<void(std::int64_t, std::int64_t)>& body);
+  /// Calls body(i) once for every i in [0, count), each by the next member that is free, for pieces
+  /// of unequal length; returns when all are done. The calls begin in the order of i. Not
+  /// reentrant.
+  void each(std::size_t count, const std::function<void(std::size_t)>& body);
 
  private:
   struct State;

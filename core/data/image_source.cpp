@@ -32,7 +32,7 @@ class CifarSource final : public ImageSource {
     label = record[0];
     for (std::int64_t i = 0; i < kPlane; ++i) {
       for (int c = 0; c < kChannels; ++c) {
-        pixels[static_cast<std::size_t>(i * kChannels + c)] = record[1 + c * kPlane + i];
+        pixels[i * kChannels + c] = record[1 + c * kPlane + i];
       }
     }
   }

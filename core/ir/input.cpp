@@ -2,19 +2,21 @@
 
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep {
 
 std::string_view to_string(SampleKind kind) {
-  constexpr std::array<std::string_view, kNumSampleKinds> names = {"none", "tokens", "images"};
-  return names[static_cast<std::size_t>(kind)];
+  constexpr IndexArray<SampleKind, std::string_view, kNumSampleKinds> names = {"none", "tokens",
+                                                                               "images"};
+  return names[kind];
 }
 
 std::string_view to_string(TableKind kind) {
-  constexpr std::array<std::string_view, kNumTableKinds> names = {"order", "shift", "positions",
-                                                                  "starts", "columns"};
-  return names[static_cast<std::size_t>(kind)];
+  constexpr IndexArray<TableKind, std::string_view, kNumTableKinds> names = {
+      "order", "shift", "positions", "starts", "columns"};
+  return names[kind];
 }
 
 std::int64_t IndexList::size() const {
@@ -51,15 +53,14 @@ const IndexTable* Input::table(TableKind kind) const {
 int position_over(const Mesh& mesh, std::span<const int> dims, Rank rank) {
   int position = 0;
   for (const int dim : dims) {
-    position =
-        position * mesh.dims[static_cast<std::size_t>(dim)].size + mesh.coordinate(rank, dim);
+    position = position * mesh.dims[dim].size + mesh.coordinate(rank, dim);
   }
   return position;
 }
 
 std::int64_t size_over(const Mesh& mesh, std::span<const int> dims) {
   std::int64_t size = 1;
-  for (const int dim : dims) size *= mesh.dims[static_cast<std::size_t>(dim)].size;
+  for (const int dim : dims) size *= mesh.dims[dim].size;
   return size;
 }
 

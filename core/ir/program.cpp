@@ -24,14 +24,14 @@ constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {
-  const auto i = static_cast<std::size_t>(value);
+  const std::size_t i = to_size(value);
   return i < names.size() ? names[i] : "?";
 }
 
 // The difference of the ranks of two neighbours along `dim`.
 std::int64_t stride(const Mesh& mesh, int dim) {
   std::int64_t result = 1;
-  for (std::size_t d = static_cast<std::size_t>(dim) + 1; d < mesh.dims.size(); ++d) {
+  for (std::size_t d = to_size(dim) + 1; d < mesh.dims.size(); ++d) {
     result *= mesh.dims[d].size;
   }
   return result;
@@ -62,8 +62,7 @@ bool same_slice(const std::vector<Id>& a, std::size_t a_begin, const std::vector
 bool role_changes_along(const Program& program, int dim) {
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
     const Rank origin = program.mesh.with_coordinate(rank, dim, 0);
-    if (program.role_of_rank[static_cast<std::size_t>(rank)] !=
-        program.role_of_rank[static_cast<std::size_t>(origin)]) {
+    if (program.role_of_rank[rank] != program.role_of_rank[origin]) {
       return true;
     }
   }
@@ -105,11 +104,11 @@ int Mesh::index_of(std::string_view name) const {
 
 int Mesh::size_of(std::string_view name) const {
   const int dim = index_of(name);
-  return dim < 0 ? 1 : dims[static_cast<std::size_t>(dim)].size;
+  return dim < 0 ? 1 : dims[dim].size;
 }
 
 int Mesh::coordinate(Rank rank, int dim) const {
-  return static_cast<int>(rank / stride(*this, dim) % dims[static_cast<std::size_t>(dim)].size);
+  return static_cast<int>(rank / stride(*this, dim) % dims[dim].size);
 }
 
 Rank Mesh::with_coordinate(Rank rank, int dim, int coordinate) const {
@@ -123,7 +122,7 @@ std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank) {
     const bool filtered = dim == group.dims[0];
     std::vector<Rank> next;
     for (const Rank base : ranks) {
-      for (int c = 0; c < mesh.dims[static_cast<std::size_t>(dim)].size; ++c) {
+      for (int c = 0; c < mesh.dims[dim].size; ++c) {
         if (!filtered || keeps(group, c)) next.push_back(mesh.with_coordinate(base, dim, c));
       }
     }
@@ -136,7 +135,7 @@ int group_size(const Mesh& mesh, const Group& group) {
   int size = 1;
   for (const int dim : sorted_dims(group)) {
     int coordinates = 0;
-    for (int c = 0; c < mesh.dims[static_cast<std::size_t>(dim)].size; ++c) {
+    for (int c = 0; c < mesh.dims[dim].size; ++c) {
       if (dim != group.dims[0] || keeps(group, c)) ++coordinates;
     }
     size *= coordinates;
@@ -152,7 +151,7 @@ int position(const Mesh& mesh, const Group& group, Rank rank) {
     if (filtered && !keeps(group, own)) return -1;
     int before = 0;
     int coordinates = 0;
-    for (int c = 0; c < mesh.dims[static_cast<std::size_t>(dim)].size; ++c) {
+    for (int c = 0; c < mesh.dims[dim].size; ++c) {
       if (filtered && !keeps(group, c)) continue;
       ++coordinates;
       if (c < own) ++before;
@@ -187,7 +186,7 @@ std::int64_t Parameter::elements() const {
 std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections) {
   if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return parameter.elements();
   Parameter held = parameter;
-  std::int64_t& extent = held.shape[static_cast<std::size_t>(parameter.split_dim)];
+  std::int64_t& extent = held.shape[parameter.split_dim];
   extent = 0;
   for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
     const std::int64_t section = sections.holds(s) ? parameter.sections[s] : 0;
@@ -201,8 +200,8 @@ int split_parts(const Program& program, const Unit& unit) {
 }
 
 std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part) {
-  return held_elements(program.parameters[static_cast<std::size_t>(part.parameter.v)],
-                       split_parts(program, unit), part.sections);
+  return held_elements(program.parameters[part.parameter], split_parts(program, unit),
+                       part.sections);
 }
 
 std::int64_t Role::arena_offset(BufferId id) const {

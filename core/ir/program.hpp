@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/ids.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/phase.hpp"
 #include "core/ir/input.hpp"
 #include "core/ir/kernels/kernel.hpp"
@@ -24,7 +25,7 @@ struct MeshDim {
 
 /// Ranks as a grid, outermost dimension first: the last one varies fastest with the rank.
 struct Mesh {
-  std::vector<MeshDim> dims;
+  IndexVector<int, MeshDim> dims;
   int world_size() const;
   int index_of(std::string_view name) const;  // -1 if there is no such dimension
   int size_of(std::string_view name) const;   // 1 if there is no such dimension
@@ -73,7 +74,7 @@ struct Exchange {
 /// The compute between two points of communication, as a list of kernels over formal buffers.
 struct Function {
   std::string name;  // "block.F"
-  std::vector<Formal> formals;
+  IndexVector<int, Formal> formals;
   std::vector<Kernel> kernels;
   /// Communications that follow it. Those that begin a part of a layer stand with its first.
   std::vector<Exchange> exchanges = {};
@@ -223,8 +224,8 @@ enum class InitKind : std::uint8_t { Zeros, Ones, Normal };
 /// A parameter of the model, which all ranks know by its name. Its initial values are a function of
 /// (seed, name, element index) alone, never of the rank.
 struct Parameter {
-  std::string name;                 // "blocks.3.attn.wqkv"
-  std::vector<std::int64_t> shape;  // of the whole parameter, before it is split or sharded
+  std::string name;                      // "blocks.3.attn.wqkv"
+  IndexVector<int, std::int64_t> shape;  // of the whole parameter, before it is split or sharded
   InitKind init = InitKind::Normal;
   double init_scale = 0.02;  // standard deviation
   int split_dim = -1;        // the dimension that units with a split group divide; -1: none
@@ -293,11 +294,11 @@ struct Unit {
 /// the rank.
 struct Role {
   std::vector<Rank> ranks;  // ascending
-  std::vector<Op> ops;
-  std::vector<Buffer> buffers;
+  IndexVector<OpId, Op> ops;
+  IndexVector<BufferId, Buffer> buffers;
   std::vector<OpId> after;     // the lists of all ops, one after the other (after_of)
   std::vector<BufferId> args;  // likewise (args_of)
-  std::vector<Unit> units;
+  IndexVector<int, Unit> units;
   Bytes arena;       // peak memory: every buffer on the device lies in [0, arena)
   Bytes host_arena;  // likewise for the buffers in host memory
   std::span<const OpId> after_of(const Op& op) const {
@@ -306,8 +307,8 @@ struct Role {
   std::span<const BufferId> args_of(const Op& op) const {
     return {args.data() + op.args_begin, op.args_count};
   }
-  const Buffer& buffer(BufferId id) const { return buffers[static_cast<std::size_t>(id.v)]; }
-  const Op& op(OpId id) const { return ops[static_cast<std::size_t>(id.v)]; }
+  const Buffer& buffer(BufferId id) const { return buffers[id]; }
+  const Op& op(OpId id) const { return ops[id]; }
   /// The absolute offset in the arena, with the offsets of parents added; for a piece, that of the
   /// first member's.
   std::int64_t arena_offset(BufferId id) const;
@@ -319,13 +320,13 @@ struct Program {
   Mesh mesh;
   Training training;
   Input input;
-  std::vector<Group> groups;
-  std::vector<Function> functions;
-  std::vector<Parameter> parameters;
-  std::vector<std::string> names;
-  std::vector<Role> roles;
-  std::vector<RoleId> role_of_rank;  // world_size entries
-  std::int64_t tokens_per_step = 0;  // of all ranks; 0 for the synthetic model
+  IndexVector<GroupId, Group> groups;
+  IndexVector<FunctionId, Function> functions;
+  IndexVector<ParameterId, Parameter> parameters;
+  IndexVector<std::int32_t, std::string> names;
+  IndexVector<RoleId, Role> roles;
+  IndexVector<Rank, RoleId> role_of_rank;  // world_size entries
+  std::int64_t tokens_per_step = 0;        // of all ranks; 0 for the synthetic model
   /// Updates of the weights in a step. The microbatch of an update's ops is the number of the
   /// update. AdamW's t is step × updates_per_step + update + 1, and the loss of the step is the
   /// mean.
@@ -334,13 +335,9 @@ struct Program {
   DType dtype = DType::F32;
   std::uint64_t emitted = 0;  // model_fingerprint() when the library made it; 0: the user's own
   Seconds p2p_latency{-1};    // given time of a send (synthetic model); negative if none is given
-  const Role& role_of(Rank rank) const {
-    return roles[static_cast<std::size_t>(role_of_rank[static_cast<std::size_t>(rank)].v)];
-  }
-  const Function& function(FunctionId id) const {
-    return functions[static_cast<std::size_t>(id.v)];
-  }
-  const Group& group(GroupId id) const { return groups[static_cast<std::size_t>(id.v)]; }
+  const Role& role_of(Rank rank) const { return roles[role_of_rank[rank]]; }
+  const Function& function(FunctionId id) const { return functions[id]; }
+  const Group& group(GroupId id) const { return groups[id]; }
   bool operator==(const Program&) const = default;
 };
 
@@ -374,8 +371,8 @@ std::string describe(const Program& program, const Role& role, OpId id);
 /// Representatives that stand for all ranks: mesh dimensions along which ranks do the same are
 /// folded to coordinate 0.
 struct Folding {
-  std::vector<Rank> representatives;    // ascending
-  std::vector<Rank> representative_of;  // by rank
+  std::vector<Rank> representatives;          // ascending
+  IndexVector<Rank, Rank> representative_of;  // by rank
 };
 Folding fold(const Program& program);
 

@@ -40,8 +40,7 @@ std::string largest_buffers(const Program& program, const Role& role, OpId peak)
   std::string text;
   for (std::size_t i = 0; i < largest.size() && i < 5; ++i) {
     text += (i ? ", " : " ") + std::string(to_string(largest[i]->kind)) + " " +
-            program.names[static_cast<std::size_t>(largest[i]->name)] + " " +
-            gigabytes(largest[i]->bytes);
+            program.names[largest[i]->name] + " " + gigabytes(largest[i]->bytes);
   }
   return text;
 }

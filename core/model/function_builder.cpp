@@ -45,7 +45,7 @@ void FunctionBuilder::keep(std::int64_t bytes, TensorId beside) {
 
 void FunctionBuilder::touch(Part part, TensorId id, bool write) {
   if (!id.valid()) return;
-  TensorInfo& tensor = tensors_[static_cast<std::size_t>(id.v)];
+  TensorInfo& tensor = tensors_[id];
   if (write) tensor.produced_in |= bits(part) & ~tensor.used_in;
   tensor.used_in |= bits(part);
 }
@@ -60,7 +60,7 @@ void FunctionBuilder::communicate(Part part, OpKind kind, std::string axis, Tens
                                   TensorId out) {
   touch(part, in, false);
   touch(part, out, true);
-  for (TensorId t : {in, out}) tensors_[static_cast<std::size_t>(t.v)].communicated = true;
+  for (TensorId t : {in, out}) tensors_[t].communicated = true;
   emitted_.push_back({part, {}, {{}, {}, {in}, {out}}, std::move(axis), kind});
 }
 
@@ -108,7 +108,7 @@ void FunctionBuilder::recompute(const Recompute& what) {
     if (emitted.part != Part::Forward) continue;
     const bool drops = what.everything || (emitted.axis.empty() && wanted(emitted.kind));
     for (TensorId t : emitted.call.out) {
-      if (t.valid()) tensors_[static_cast<std::size_t>(t.v)].dropped |= drops;
+      if (t.valid()) tensors_[t].dropped |= drops;
     }
   }
 }

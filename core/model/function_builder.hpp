@@ -26,10 +26,7 @@ namespace lockstep {
 enum class Part : std::uint8_t { Forward = 1, InputGrad = 2, WeightGrad = 4, Backward = 6 };
 constexpr unsigned bits(Part part) { return static_cast<unsigned>(part); }
 
-struct TensorId {
-  int v = -1;
-  bool valid() const { return v >= 0; }
-};
+using TensorId = Id<struct TensorTag>;
 
 /// A collective inside a layer, over the ranks along an axis of the mesh ("tp", "cp"). Its formals
 /// are those that the functions around it name; in an all-reduce or broadcast, both are the same.
@@ -134,7 +131,7 @@ class FunctionBuilder {
 
   std::string layer_name_;
   DType dtype_, gradient_dtype_;
-  std::vector<TensorInfo> tensors_;
+  IndexVector<TensorId, TensorInfo> tensors_;
   std::vector<Emitted> emitted_;
   std::vector<TensorId> padding_;
 };

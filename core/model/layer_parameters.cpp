@@ -9,7 +9,7 @@ LayerDeclaration::LayerDeclaration(Model& model, const LayerShape& shape, std::s
 
 UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   for (const LayerUnit& known : units_) {
-    if (known.suffix == suffix) return model_.units[static_cast<std::size_t>(known.unit)];
+    if (known.suffix == suffix) return model_.units[known.unit];
   }
   units_.push_back({static_cast<int>(model_.units.size()), suffix});
   UnitLayout& fresh = model_.units.emplace_back();
@@ -80,7 +80,7 @@ LayerTensors::LayerTensors(FunctionBuilder& f, const Model& model, const std::st
     : model_(model), units_(units) {
   const std::string prefix = layer_name + ".";
   for (const LayerUnit& used : units) {
-    const UnitLayout& unit = model.units[static_cast<std::size_t>(used.unit)];
+    const UnitLayout& unit = model.units[used.unit];
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
       const std::string full =
           unit.parameters[i].name + (unit.sections[i].first > 0 ? used.suffix : "");
@@ -100,7 +100,7 @@ LayerTensors::Tensors LayerTensors::at(std::string_view name) const {
 
 void LayerTensors::pad(FunctionBuilder& f, std::int64_t used) const {
   for (std::size_t i = units_.size(); i-- > 0;) {
-    const UnitLayout& unit = model_.units[static_cast<std::size_t>(units_[i].unit)];
+    const UnitLayout& unit = model_.units[units_[i].unit];
     const std::int64_t end = used >= 0 && units_[i].suffix.empty() ? used : unit.elements;
     f.set_padding("gw" + units_[i].suffix, end, unit.padded() - end);
   }

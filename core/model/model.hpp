@@ -79,11 +79,11 @@ struct Layer {
 };
 
 struct Model {
-  std::vector<Layer> layers;  // in forward order
-  std::vector<LayerKind> kinds;
-  std::vector<UnitLayout> units;
+  IndexVector<int, Layer> layers;  // in forward order
+  IndexVector<int, LayerKind> kinds;
+  IndexVector<int, UnitLayout> units;
   /// Statistics of layers, which the forward pass updates, and no gradient or optimizer.
-  std::vector<UnitLayout> statistics;
+  IndexVector<int, UnitLayout> statistics;
   int tied_unit = -1;  // the embedding that the first and the last layer share
   Flops forward_flops() const;
   std::int64_t parameter_count() const;  // without statistics

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
 #include "core/model/layer_parameters.hpp"
 #include "core/model/model.hpp"
 
@@ -224,7 +225,7 @@ class KindBuilder {
     const auto found = std::find_if(kept.begin(), kept.end(), [&](const Parameter& p) {
       return p.name == layer_ + "." + c.norm + ".running_mean";
     });
-    return statistics_.offsets[static_cast<std::size_t>(found - kept.begin())];
+    return statistics_.offsets[to_size(found - kept.begin())];
   }
 
   const Network& net_;
@@ -407,13 +408,11 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape) {
     if (known == kind_names.end()) {
       kind_names.push_back(kind);
       const UnitLayout none;
-      model.kinds.push_back(build(KindBuilder(
-          net, kind, name, layer.units,
-          layer.statistics < 0 ? none
-                               : model.statistics[static_cast<std::size_t>(layer.statistics)])));
+      model.kinds.push_back(
+          build(KindBuilder(net, kind, name, layer.units,
+                            layer.statistics < 0 ? none : model.statistics[layer.statistics])));
     }
-    layer.forward_flops =
-        work(model.kinds[static_cast<std::size_t>(layer.kind)].functions.forward()).flops;
+    layer.forward_flops = work(model.kinds[layer.kind].functions.forward()).flops;
     layer.balance = layer.forward_flops.v;
     model.layers.push_back(std::move(layer));
   };

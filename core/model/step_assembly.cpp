@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/free_list.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/model/function_builder.hpp"
 
 namespace lockstep {
@@ -26,7 +27,7 @@ std::size_t formal_rank(std::string_view name) {
       name = unit;
   }
   const auto found = std::find(kFormalOrder.begin(), kFormalOrder.end(), name);
-  return std::min(static_cast<std::size_t>(found - kFormalOrder.begin()), kFormalOrder.size() - 1);
+  return std::min(to_size(found - kFormalOrder.begin()), kFormalOrder.size() - 1);
 }
 
 }  // namespace
@@ -97,9 +98,7 @@ class StepAssembly {
     }
   }
 
-  const TensorInfo& info_of(TensorId t) const {
-    return builder_.tensors_[static_cast<std::size_t>(t.v)];
-  }
+  const TensorInfo& info_of(TensorId t) const { return builder_.tensors_[t]; }
   static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
   /// The type in which an entry computes: the layer's, or that of its operands if none of them has
   /// the layer's, as where statistics are combined.
@@ -119,7 +118,7 @@ class StepAssembly {
   static void each_tensor(const Entry& entry, Visit&& visit) {
     for (const auto* list : {&entry.in, &entry.out}) {
       for (TensorId t : *list) {
-        if (t.valid()) visit(static_cast<std::size_t>(t.v));
+        if (t.valid()) visit(to_size(t));
       }
     }
   }
@@ -198,7 +197,7 @@ class StepAssembly {
 
   /// Drops the kernels and communications whose results the backward pass does not need, or has.
   void keep_needed() {
-    std::vector<bool> needed(home_.size(), false);
+    IndexVector<TensorId, bool> needed(home_.size(), false);
     const auto missing = [&](std::size_t t) {
       const TensorInfo& tensor = builder_.tensors_[t];
       if (home_[t] != OwnFormal) return home_[t] != Saved;
@@ -212,13 +211,12 @@ class StepAssembly {
     std::vector<Entry> kept;
     for (std::size_t e = entries_.size(); e-- > 0;) {
       Entry& entry = entries_[e];
-      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
-        return t.valid() && needed[static_cast<std::size_t>(t.v)];
-      });
+      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(),
+                                      [&](TensorId t) { return t.valid() && needed[t]; });
       if (!wanted) continue;
       for (TensorId t : entry.in) {
-        if (t.valid() && missing(static_cast<std::size_t>(t.v))) {
-          needed[static_cast<std::size_t>(t.v)] = true;
+        if (t.valid() && missing(to_size(t))) {
+          needed[t] = true;
         }
       }
       kept.push_back(std::move(entry));
@@ -299,7 +297,7 @@ class StepAssembly {
   Communication communication(std::size_t e) const {
     const Entry& entry = entries_[e];
     const auto formal = [&](TensorId id, Access access) {
-      const auto t = static_cast<std::size_t>(id.v);
+      const std::size_t t = to_size(id);
       return Formal{formal_of(t), access, Bytes{formal_bytes(t)}};
     };
     const bool in_place = entry.in[0].v == entry.out[0].v;
@@ -312,7 +310,7 @@ class StepAssembly {
   std::vector<Use> uses_of(const std::vector<std::size_t>& kernels) const {
     std::vector<Use> uses;
     const auto use_of = [&](TensorId id) -> Use& {
-      const auto t = static_cast<std::size_t>(id.v);
+      const std::size_t t = to_size(id);
       const std::string formal = formal_of(t);
       const auto found =
           std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.name == formal; });
@@ -320,18 +318,18 @@ class StepAssembly {
       uses.push_back({formal, formal_bytes(t)});
       return uses.back();
     };
-    std::vector<bool> written(home_.size(), false);
+    IndexVector<TensorId, bool> written(home_.size(), false);
     for (std::size_t e : kernels) {
       for (TensorId t : entries_[e].in) {
-        if (t.valid()) use_of(t).reads |= !written[static_cast<std::size_t>(t.v)];
+        if (t.valid()) use_of(t).reads |= !written[t];
       }
       for (TensorId t : entries_[e].out) {
         if (!t.valid()) continue;
         Use& use = use_of(t);
         use.writes = true;
-        use.reads |= (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel)) &&
-                     !written[static_cast<std::size_t>(t.v)];
-        written[static_cast<std::size_t>(t.v)] = true;
+        use.reads |=
+            (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel)) && !written[t];
+        written[t] = true;
       }
     }
     std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
@@ -355,7 +353,7 @@ class StepAssembly {
     function.name = std::move(name) + added;
     const auto operand = [&](TensorId id) -> Operand {
       if (!id.valid()) return {};
-      const auto t = static_cast<std::size_t>(id.v);
+      const std::size_t t = to_size(id);
       const std::string formal = formal_of(t);
       const auto found = std::find_if(function.formals.begin(), function.formals.end(),
                                       [&](const Formal& f) { return f.name == formal; });

@@ -1,11 +1,12 @@
 // The synthetic model: for each virtual stage a layer that takes given times and moves no bytes.
+#include "core/base/index_vector.hpp"
 #include "core/model/model.hpp"
 
 namespace lockstep {
 
 Model build_synthetic(const CostsSpec& costs, int num_stages) {
   const auto value = [](const std::vector<double>& list, int stage) {
-    return list.size() == 1 ? list[0] : list[static_cast<std::size_t>(stage)];
+    return list.size() == 1 ? list[0] : list[to_size(stage)];
   };
   Model model;
   std::map<std::array<double, 5>, int> kinds;  // (times, has_input, has_output) -> kind

@@ -42,7 +42,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     layer.units = std::move(units);
     layer.output_bytes = shape.own_rows() * spec.hidden * size_of(shape.dtype);
     if (!forward.contains(kind)) {
-      const auto steps = model.kinds[static_cast<std::size_t>(kind)].functions.forward();
+      const auto steps = model.kinds[kind].functions.forward();
       forward[kind] = {work(steps).flops, needed_flops(steps, spec, shape)};
     }
     layer.forward_flops = forward[kind].needed;

@@ -56,7 +56,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
   if (positions.valid()) {
     // Positions beyond the sequence get no gradient. They are zeroed with the padding that follows.
-    const UnitLayout& unit = model.units[static_cast<std::size_t>(units.front().unit)];
+    const UnitLayout& unit = model.units[units.front().unit];
     const std::int64_t begin = unit.offsets.back();
     const TensorId used = f.inside("gw", begin, shape.seq * c, unit.padded());
     f.emit(Part::WeightGrad, KernelKind::ColumnSum,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/first_error.hpp"
 #include "core/run/process.hpp"
@@ -135,7 +136,7 @@ class Execution {
     FirstError failure;
     if (ports_.empty()) return {};
     crew_.run([&](int i) {
-      const Result<void> done = body(static_cast<std::size_t>(i));
+      const Result<void> done = body(to_size(i));
       if (done) return;
       failure.set(done.error());
       for (const RankPort& port : ports_) port.communicator->abort(done.error());

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/hash.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/mix.hpp"
 
 namespace lockstep {
@@ -14,7 +15,7 @@ using Polynomial = std::array<double, 8>;  // coefficients of x^0 … x^7
 
 double evaluate(const Polynomial& c, double x) {
   double value = c[7];
-  for (int i = 6; i >= 0; --i) value = value * x + c[static_cast<std::size_t>(i)];
+  for (int i = 6; i >= 0; --i) value = value * x + c[to_size(i)];
   return value;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 namespace {
@@ -17,7 +17,7 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
                                                     bool everywhere) {
   const bool receives = everywhere || process.index() == 0;
   const auto own_bytes = static_cast<std::int64_t>(own.size());
-  std::vector<std::int64_t> sizes(at(process.size()));
+  IndexVector<int, std::int64_t> sizes(process.size());
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (int peer = 0; peer < process.size(); ++peer) {
@@ -26,19 +26,19 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
       out.push_back({peer, reinterpret_cast<const std::byte*>(&own_bytes), sizeof own_bytes});
     }
     if (receives) {
-      in.push_back({peer, reinterpret_cast<std::byte*>(&sizes[at(peer)]), sizeof own_bytes});
+      in.push_back({peer, reinterpret_cast<std::byte*>(&sizes[peer]), sizeof own_bytes});
     }
   }
   if (!process.exchange(kControlTag, out, in, Patience::Sleep)) return failure_of(process);
-  std::vector<std::vector<std::byte>> all(receives ? sizes.size() : 0);
+  IndexVector<int, std::vector<std::byte>> all(receives ? sizes.size() : 0);
   for (Outgoing& message : out) message = {message.to, own.data(), own_bytes};
   for (Incoming& message : in) {
-    std::vector<std::byte>& bytes = all[at(message.from)];
-    bytes.resize(at(sizes[at(message.from)]));
+    std::vector<std::byte>& bytes = all[message.from];
+    bytes.resize(to_size(sizes[message.from]));
     message = {message.from, bytes.data(), static_cast<std::int64_t>(bytes.size())};
   }
   if (!process.exchange(kControlTag, out, in, Patience::Awake)) return failure_of(process);
-  if (receives) all[at(process.index())].assign(own.begin(), own.end());
+  if (receives) all[process.index()].assign(own.begin(), own.end());
   return all;
 }
 

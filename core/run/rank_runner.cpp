@@ -6,14 +6,13 @@
 #include <numeric>
 #include <string>
 
+#include "core/base/index_vector.hpp"
 #include "core/run/state_transfer.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr std::uint8_t kPoison = 0xff;
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// The ranges of the arena in which no persistent buffer lies.
 std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
@@ -46,7 +45,7 @@ void write_image(const Samples& samples, const std::vector<std::int32_t>& pixels
     const void* const from = dtype == DType::F64    ? static_cast<const void*>(&value)
                              : dtype == DType::BF16 ? static_cast<const void*>(&half)
                                                     : &narrow;
-    std::memcpy(to + i * index(size_of(dtype)), from, index(size_of(dtype)));
+    std::memcpy(to + i * to_size(size_of(dtype)), from, to_size(size_of(dtype)));
   }
 }
 
@@ -74,7 +73,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
   first_sample_ =
       position_over(program.mesh, samples.over, port.rank) * (samples.per_step / shares);
   const IndexList* const order = list(TableKind::Order);
-  order_.resize(index(order != nullptr ? order->size() : samples.targets()));
+  order_.resize(to_size(order != nullptr ? order->size() : samples.targets()));
   if (order != nullptr) {
     order->fill(order_);
   } else {
@@ -93,7 +92,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
     const Op& op = role_.ops[i];
     if (!is_copy(op.kind) || op.moves_memory()) continue;
     copies_.push_back({static_cast<std::int32_t>(i)});
-    staging_.emplace_back(index(sizes_[op.args_begin]));
+    staging_.emplace_back(to_size(sizes_[op.args_begin]));
   }
 }
 
@@ -105,7 +104,7 @@ Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptio
   }
   if (role_.host_arena.v > 0) {
     std::memset(port_.device->host_arena(), options.poison ? kPoison : 0,
-                index(role_.host_arena.v));
+                to_size(role_.host_arena.v));
   }
   return load_state(program_, port_.rank, *port_.device, program_.training.seed, state);
 }
@@ -145,7 +144,7 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
   if (op.moves_memory()) {
     const bool to_device = op.kind == OpKind::HostToDevice;
     return port_.device->enqueue_copy(id, op, args[to_device ? 1 : 0], args[to_device ? 0 : 1],
-                                      index(sizes_[op.args_begin]));
+                                      to_size(sizes_[op.args_begin]));
   }
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
@@ -159,7 +158,7 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
 const IndexList* RankRunner::list(TableKind kind) const {
   const IndexTable* const table = program_.input.table(kind);
   if (table == nullptr) return nullptr;
-  return &table->lists[index(position_over(program_.mesh, table->dims, port_.rank))];
+  return &table->lists[to_size(position_over(program_.mesh, table->dims, port_.rank))];
 }
 
 void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& staging) {
@@ -185,8 +184,8 @@ void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& stag
 void RankRunner::fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging) {
   const Samples& samples = program_.input.samples;
   const DType dtype = role_.buffer(role_.args_of(op)[0]).dtype;
-  std::vector<std::int32_t> pixels(index(samples.inputs())), label(1);
-  const std::size_t image_bytes = pixels.size() * index(size_of(dtype));
+  std::vector<std::int32_t> pixels(to_size(samples.inputs())), label(1);
+  const std::size_t image_bytes = pixels.size() * to_size(size_of(dtype));
   for (std::size_t at = 0; at < staging.size(); at += image_bytes, ++first) {
     batches_(first, pixels, label);
     write_image(samples, pixels, dtype, staging.data() + at);
@@ -195,12 +194,12 @@ void RankRunner::fill_images(const Op& op, std::int64_t first, std::vector<std::
 
 void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::int32_t> ids) {
   const Samples& samples = program_.input.samples;
-  std::vector<std::int32_t> inputs(index(samples.inputs())), targets(index(samples.targets()));
+  std::vector<std::int32_t> inputs(to_size(samples.inputs())), targets(to_size(samples.targets()));
   const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
   for (std::size_t at = 0; at < ids.size(); at += order_.size(), ++first) {
     batches_(first, inputs, targets);
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      ids[at + i] = wanted[index(order_[i])] - shift_;
+      ids[at + i] = wanted[order_[i]] - shift_;
     }
   }
 }

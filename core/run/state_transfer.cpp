@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/base/at.hpp"
 #include "core/base/bfloat16.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
 
@@ -19,7 +19,7 @@ namespace lockstep {
 namespace {
 
 const Parameter& parameter_of(const Program& program, const ShardPiece& piece) {
-  return program.parameters[at(piece.parameter.v)];
+  return program.parameters[piece.parameter];
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -88,13 +88,13 @@ Result<void> copy_from_state(const TrainingState& state, const std::string& key,
                    std::string(to_string(kept)));
   }
   const std::int64_t bytes = parameter.elements() * size_of(kept);
-  if (tensor.data.size() != at(bytes)) {
+  if (tensor.data.size() != to_size(bytes)) {
     return invalid("holds " + std::to_string(tensor.data.size()) + " bytes instead of " +
                    std::to_string(bytes));
   }
   const std::byte* from = tensor.data.data() + piece.begin * size_of(kept);
   if (dtype == kept) {
-    std::memcpy(to, from, at(piece.count * size_of(kept)));
+    std::memcpy(to, from, to_size(piece.count * size_of(kept)));
     return {};
   }
   if (kept != DType::F32 || dtype != DType::BF16) {
@@ -111,7 +111,7 @@ Result<void> copy_from_state(const TrainingState& state, const std::string& key,
 
 /// The three tensors that an FSDP unit keeps of every parameter: the prefixes of their names in a
 /// TrainingState, and the buffers that hold them.
-constexpr std::array<const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
+constexpr IndexArray<std::int32_t, const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
 std::array<BufferId, 3> kept_buffers(const Unit& unit) {
   return {unit.updated(), unit.adam_m, unit.adam_v};
 }
@@ -127,15 +127,15 @@ struct PieceHeader {
 
 void place(const Program& program, TrainingState& state, const PieceHeader& header,
            const std::byte* values) {
-  const Parameter& parameter = program.parameters[at(header.parameter.v)];
-  Tensor& tensor = state.tensors[kPrefixes[at(header.slot)] + parameter.name];
+  const Parameter& parameter = program.parameters[header.parameter];
+  Tensor& tensor = state.tensors[kPrefixes[header.slot] + parameter.name];
   const std::int64_t size = size_of(header.dtype);
   if (tensor.data.empty()) {
     tensor.dtype = header.dtype;
     tensor.shape = parameter.shape;
-    tensor.data.resize(at(parameter.elements() * size));
+    tensor.data.resize(to_size(parameter.elements() * size));
   }
-  std::memcpy(tensor.data.data() + header.begin * size, values, at(header.bytes()));
+  std::memcpy(tensor.data.data() + header.begin * size, values, to_size(header.bytes()));
 }
 
 bool holds_moments(const TrainingState& state) {
@@ -155,10 +155,10 @@ void each_run(const Parameter& parameter, const SectionRange& sections, int part
     return visit(from, to - from, from);
   }
   std::int64_t inner = 1;  // elements of one index of the split dimension
-  for (std::size_t d = at(parameter.split_dim) + 1; d < parameter.shape.size(); ++d) {
+  for (std::size_t d = to_size(parameter.split_dim) + 1; d < parameter.shape.size(); ++d) {
     inner *= parameter.shape[d];
   }
-  const std::int64_t whole = parameter.shape[at(parameter.split_dim)];
+  const std::int64_t whole = parameter.shape[parameter.split_dim];
   std::int64_t held = 0;
   for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
     if (sections.holds(s)) held += ceil_div(parameter.sections[s], parts);
@@ -199,7 +199,7 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   const int member = parts == 1 ? 0 : position(program.mesh, program.group(unit.split_group), rank);
   std::vector<ShardPiece> pieces;
   for (const UnitParameter& p : unit.parameters) {
-    const Parameter& parameter = program.parameters[at(p.parameter.v)];
+    const Parameter& parameter = program.parameters[p.parameter];
     const std::int64_t begin = std::max(p.offset, shard_begin);
     const std::int64_t end = std::min(p.offset + held_elements(program, unit, p), shard_end);
     if (begin >= end) continue;
@@ -225,7 +225,7 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
       const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
       const Buffer& buffer = role.buffer(id);
       const bool is_parameter = slot == 0;
-      shard.assign(at(buffer.bytes.v), std::byte{0});
+      shard.assign(to_size(buffer.bytes.v), std::byte{0});
       for (const ShardPiece& piece : pieces) {
         const Parameter& parameter = parameter_of(program, piece);
         std::byte* to = shard.data() + piece.at * size_of(buffer.dtype);
@@ -271,7 +271,7 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
     for (const Unit& unit : role.units) {
       if (unit.tied_copy) continue;
       for (std::int32_t slot = 0; slot < std::ssize(kPrefixes); ++slot) {
-        const BufferId id = kept_buffers(unit)[at(slot)];
+        const BufferId id = kept_buffers(unit)[to_size(slot)];
         if (!id.valid()) continue;
         std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
         std::erase_if(pieces, [&](const ShardPiece& piece) {
@@ -279,7 +279,7 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
         });
         if (pieces.empty() || port == ports.end()) continue;
         const Buffer& buffer = role.buffer(id);
-        shard.resize(at(buffer.bytes.v));
+        shard.resize(to_size(buffer.bytes.v));
         if (buffer.on_host) {
           std::memcpy(shard.data(), port->device->host_arena() + role.arena_offset(id),
                       shard.size());
@@ -300,7 +300,7 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
       PieceHeader header;
       std::memcpy(&header, bytes.data() + next, sizeof header);
       place(program, state, header, bytes.data() + next + sizeof header);
-      next += sizeof header + at(header.bytes());
+      next += sizeof header + to_size(header.bytes());
     }
   }
   return state;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/trace/name_table.hpp"
 
@@ -72,13 +73,13 @@ TraceRole trace_role(const Program& program, const Role& role, NameTable& names)
   const int pp =
       pp_dim < 0 || role.ranks.empty() ? 0 : program.mesh.coordinate(role.ranks.front(), pp_dim);
   std::unordered_map<std::int32_t, std::int32_t> next_seq;  // by channel
-  std::vector<std::int32_t> function_names(program.functions.size(), -1);
+  IndexVector<FunctionId, std::int32_t> function_names(program.functions.size(), -1);
   TraceRole result;
   result.ops.reserve(role.ops.size());
   for (const Op& op : role.ops) {
     TraceOp t;
     if (op.kind == OpKind::Call) {  // looked up by function, so that no string is built for each op
-      std::int32_t& name = function_names[static_cast<std::size_t>(op.target)];
+      std::int32_t& name = function_names[op.function()];
       if (name < 0) name = names.id(name_of(program, op));
       t.name = name;
     } else {
@@ -118,17 +119,17 @@ struct MemoryEvent {
 
 /// Adds the memory samples of one rank; `spans` are its spans of one step, by op.
 void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_begin,
-                      const std::vector<const Span*>& spans) {
-  std::array<std::int64_t, kNumBufferKinds> live{};
+                      const IndexVector<OpId, const Span*>& spans) {
+  IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
   for (const Buffer& buffer : role.buffers) {
     if (buffer.parent.valid() || buffer.on_host) continue;
     if (buffer.persistent()) {
-      live[static_cast<std::size_t>(buffer.kind)] += buffer.bytes.v;
+      live[buffer.kind] += buffer.bytes.v;
       continue;
     }
-    const Span* first = spans[static_cast<std::size_t>(buffer.first.v)];
-    const Span* last = spans[static_cast<std::size_t>(buffer.last.v)];
+    const Span* first = spans[buffer.first];
+    const Span* last = spans[buffer.last];
     if (first == nullptr || last == nullptr || buffer.bytes.v == 0) continue;
     events.push_back({first->begin, buffer.kind, buffer.bytes.v});
     events.push_back({last->end, buffer.kind, -buffer.bytes.v});
@@ -146,7 +147,7 @@ void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_be
       sample();
       time = event.time;
     }
-    live[static_cast<std::size_t>(event.kind)] += event.bytes;
+    live[event.kind] += event.bytes;
   }
   sample();
 }
@@ -175,7 +176,7 @@ Trace make_trace_skeleton(const Program& program, std::string backend) {
   }
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
     trace.rank_labels.push_back(rank_label(program.mesh, rank));
-    trace.role_of_rank.push_back(program.role_of_rank[static_cast<std::size_t>(rank)].v);
+    trace.role_of_rank.push_back(program.role_of_rank[rank].v);
     trace.same_as.push_back(rank);
     trace.peak_memory.push_back(program.role_of(rank).arena.v);
   }
@@ -194,8 +195,8 @@ void add_memory_samples(Trace& trace, const Program& program) {
   for (auto it = trace.spans.begin(); it != end;) {
     const Rank rank = it->rank;
     const Role& role = program.role_of(rank);
-    std::vector<const Span*> by_op(role.ops.size(), nullptr);
-    for (; it != end && it->rank == rank; ++it) by_op[static_cast<std::size_t>(it->op.v)] = &*it;
+    IndexVector<OpId, const Span*> by_op(role.ops.size(), nullptr);
+    for (; it != end && it->rank == rank; ++it) by_op[it->op] = &*it;
     add_rank_samples(trace, role, rank, step_begin, by_op);
   }
 }

@@ -1,6 +1,7 @@
 // check_schedule: PyTorch's rules for a schedule, and a dry run that finds ranks in a circle.
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace lockstep {
@@ -14,7 +15,7 @@ class Check {
       : schedule_(schedule), p_(p), per_copy_(stages), stages_(stages * schedule.copies), m_(m) {}
 
   std::vector<std::string> run() {
-    if (schedule_.actions.size() != static_cast<std::size_t>(p_)) {
+    if (schedule_.actions.size() != to_size(p_)) {
       add("it has " + std::to_string(schedule_.actions.size()) + " rows for " + std::to_string(p_) +
           " pipeline ranks");
     } else if (indices()) {
@@ -30,13 +31,8 @@ class Check {
     if (faults_.size() < kEnough) faults_.push_back(std::move(fault));
   }
   std::size_t cell(const Action& a) const { return cell(a.stage, a.microbatch); }
-  std::size_t cell(Stage s, Microbatch mb) const {
-    return static_cast<std::size_t>(s) * static_cast<std::size_t>(m_) +
-           static_cast<std::size_t>(mb);
-  }
-  std::size_t cells() const {
-    return static_cast<std::size_t>(stages_) * static_cast<std::size_t>(m_);
-  }
+  std::size_t cell(Stage s, Microbatch mb) const { return to_size(s) * to_size(m_) + to_size(mb); }
+  std::size_t cells() const { return to_size(stages_) * to_size(m_); }
   static std::string on(std::size_t rank) { return " on rank " + std::to_string(rank); }
 
   bool indices() {
@@ -55,10 +51,10 @@ class Check {
   }
 
   void placement() {
-    std::vector<int> rank_of(static_cast<std::size_t>(stages_), -1);
+    IndexVector<Stage, int> rank_of(stages_, -1);
     for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
       for (const Action& a : schedule_.actions[r]) {
-        int& rank = rank_of[static_cast<std::size_t>(a.stage)];
+        int& rank = rank_of[a.stage];
         if (rank < 0) rank = static_cast<int>(r);
         if (rank != static_cast<int>(r)) {
           return add("stage " + std::to_string(a.stage) + " stands on rank " +
@@ -71,12 +67,11 @@ class Check {
 
   void counts() {
     // For each (stage, microbatch), which of F, B, I and W have been seen.
-    std::vector<std::array<bool, 4>> seen(cells());
-    const auto index = [](Phase phase) { return static_cast<std::size_t>(phase); };
+    std::vector<IndexArray<Phase, bool, 4>> seen(cells());
     for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
       for (const Action& a : schedule_.actions[r]) {
         auto& done = seen[cell(a)];
-        const auto has = [&](Phase phase) { return done[index(phase)]; };
+        const auto has = [&](Phase phase) { return done[phase]; };
         if (has(a.phase)) add(to_string(a) + on(r) + " stands twice");
         if (a.phase != Phase::F && !has(Phase::F)) {
           add(to_string(a) + on(r) + " comes before its forward pass");
@@ -88,20 +83,20 @@ class Check {
             (a.phase != Phase::F && a.phase != Phase::B && has(Phase::B))) {
           add(to_string(a) + on(r) + ": its backward pass is both whole (B) and split (I, W)");
         }
-        done[index(a.phase)] = true;
+        done[a.phase] = true;
       }
     }
-    const std::vector<int> copy_of = copies();
+    const IndexVector<Microbatch, int> copy_of = copies();
     for (Stage s = 0; s < stages_; ++s) {
       for (Microbatch mb = 0; mb < m_; ++mb) {
-        if (s / per_copy_ != copy_of[static_cast<std::size_t>(mb)]) continue;
+        if (s / per_copy_ != copy_of[mb]) continue;
         const auto& done = seen[cell(s, mb)];
         const std::string place = std::to_string(s) + " microbatch " + std::to_string(mb);
-        if (!done[index(Phase::F)]) add("stage " + place + " has no forward pass");
-        const bool split = done[index(Phase::I)] && done[index(Phase::W)];
-        if (!done[index(Phase::B)] && !split) {
+        if (!done[Phase::F]) add("stage " + place + " has no forward pass");
+        const bool split = done[Phase::I] && done[Phase::W];
+        if (!done[Phase::B] && !split) {
           add("stage " + place + " has no " +
-              (done[index(Phase::I)] ? "W" : "backward pass (B, or I and W)"));
+              (done[Phase::I] ? "W" : "backward pass (B, or I and W)"));
         }
       }
     }
@@ -109,11 +104,11 @@ class Check {
 
   /// For each microbatch, the copy of the model that it goes through; the first copy if no action
   /// has the microbatch.
-  std::vector<int> copies() const {
-    std::vector<int> copy_of(static_cast<std::size_t>(m_), 0);
+  IndexVector<Microbatch, int> copies() const {
+    IndexVector<Microbatch, int> copy_of(m_, 0);
     for (const Actions& actions : schedule_.actions) {
       for (const Action& a : actions) {
-        copy_of[static_cast<std::size_t>(a.microbatch)] = a.stage / per_copy_;
+        copy_of[a.microbatch] = a.stage / per_copy_;
       }
     }
     return copy_of;

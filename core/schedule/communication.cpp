@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/messages.hpp"
 
 namespace lockstep {
@@ -33,7 +34,7 @@ std::vector<Stage> next_stages(const Actions& actions, std::size_t from, std::si
 std::vector<Cell> add_unshard_and_reduce(const Actions& actions, int most_active) {
   std::map<Stage, int> left;  // by stage: backward passes that have not ended
   for (const Action& a : actions) left[a.stage] += ends_backward(a);
-  const std::size_t most = most_active > 0 ? static_cast<std::size_t>(most_active) : left.size();
+  const std::size_t most = most_active > 0 ? to_size(most_active) : left.size();
   std::vector<Cell> cells;
   const auto add = [&](Stage stage, const char* what) {
     cells.push_back({{}, std::to_string(stage) + what});
@@ -98,8 +99,7 @@ class SendRecv {
       if (a.phase == Phase::W || sink) continue;
       const Stage to = a.stage + (forward ? 1 : -1);
       given_.insert({forward, to, a.microbatch});
-      const auto receiver =
-          static_cast<std::size_t>(schedule_.rank_of_stage[static_cast<std::size_t>(to)]);
+      const std::size_t receiver = to_size(schedule_.rank_of_stage[to]);
       if (receiver == r) continue;
       const std::string message = (forward ? "_F" : "_B") + std::to_string(a.microbatch);
       out_[r].push_back(std::to_string(a.stage) + "SEND" + message);

@@ -7,6 +7,7 @@
 #include <array>
 #include <tuple>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/generators.hpp"
 
 namespace lockstep {
@@ -18,7 +19,7 @@ enum Kind { F0, F1, I1, I0, W };
 constexpr int kNumKinds = 5;
 constexpr int kPeriod = 6;  // F, I and W of two chunks
 
-using Block = std::array<int, 4>;  // slots of F0, F1, I1, I0 of the first microbatch
+using Block = IndexArray<int, int, 4>;  // slots of F0, F1, I1, I0 of the first microbatch
 
 Block block_of_v_half(int p, int r) {
   const int pause = p % 2 == 0 ? 3 : 0;  // without it, two parts would fall on one slot
@@ -41,13 +42,13 @@ class RankSlots {
 
   RankSlots(const Block& block, int m) {
     for (int k = F0; k <= I0; ++k) {
-      for (int i = 0; i < m; ++i) slots_[at(k)].push_back(block[at(k)] + kPeriod * i);
+      for (int i = 0; i < m; ++i) slots_[k].push_back(block[k] + kPeriod * i);
     }
   }
 
-  int& slot(int kind, int index) { return slots_[at(kind)][at(index)]; }
-  int slot(int kind, int index) const { return slots_[at(kind)][at(index)]; }
-  int count(int kind) const { return static_cast<int>(slots_[at(kind)].size()); }
+  int& slot(int kind, int index) { return slots_[kind][index]; }
+  int slot(int kind, int index) const { return slots_[kind][index]; }
+  int count(int kind) const { return static_cast<int>(slots_[kind].size()); }
   bool has_weights() const { return !slots_[W].empty(); }
 
   std::vector<Part> parts() const {
@@ -59,8 +60,8 @@ class RankSlots {
     return all;
   }
 
-  std::vector<int> inputs() const {
-    std::vector<int> all = slots_[I1];
+  IndexVector<int, int> inputs() const {
+    IndexVector<int, int> all = slots_[I1];
     all.insert(all.end(), slots_[I0].begin(), slots_[I0].end());
     std::sort(all.begin(), all.end());
     return all;
@@ -102,8 +103,7 @@ class RankSlots {
   }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  std::array<std::vector<int>, kNumKinds> slots_;
+  IndexArray<int, IndexVector<int, int>, kNumKinds> slots_;
 };
 
 class Grid {
@@ -137,12 +137,12 @@ class Grid {
     int index;
     auto key() const { return std::tuple(slot, rank, kind, index); }
   };
-  RankSlots& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  RankSlots& rank(int r) { return ranks_[r]; }
 
   std::vector<Place> places() const {
     std::vector<Place> all;
     for (int r = 0; r < p_; ++r) {
-      for (const auto& part : ranks_[static_cast<std::size_t>(r)].parts()) {
+      for (const auto& part : ranks_[r].parts()) {
         all.push_back({part.slot, r, part.kind, part.index});
       }
     }
@@ -158,7 +158,7 @@ class Grid {
     int after = -1;
     const auto follow = [&](int slot) { after = std::max(after, slot); };
     if (part.kind == W) {
-      follow(own.inputs()[static_cast<std::size_t>(part.index)]);
+      follow(own.inputs()[part.index]);
     } else {
       const int before = part.kind == F0 || part.kind == I1 ? part.rank - 1 : part.rank + 1;
       if (before >= 0 && before < p_) follow(rank(before).slot(part.kind, part.index));
@@ -175,29 +175,29 @@ class Grid {
     int limit = 0;
     for (const RankSlots& r : ranks_) limit = std::max(limit, r.peak());
     enum { Filling, Steady, Draining } phase = Filling;
-    std::vector<std::vector<bool>> taken(static_cast<std::size_t>(p_));
+    IndexVector<int, IndexVector<int, bool>> taken(p_);
     for (const Place& part : places()) {
       if (phase == Filling && part.rank == 0 && part.kind == I0) phase = Steady;
       const bool moves = phase == Draining || (phase == Filling && warm_up);
       if (phase == Steady && part.kind == F0 && part.index == m_ - 1) phase = Draining;
-      auto& used = taken[static_cast<std::size_t>(part.rank)];
-      used.resize(std::max(used.size(), static_cast<std::size_t>(part.slot) + 1));
+      auto& used = taken[part.rank];
+      used.resize(std::max(used.size(), to_size(part.slot) + 1));
       int& slot = rank(part.rank).slot(part.kind, part.index);
       for (int to = moves ? earliest(part) : part.slot; to < part.slot; ++to) {
-        if (used[static_cast<std::size_t>(to)]) continue;
+        if (used[to]) continue;
         slot = to;
         if (rank(part.rank).peak() <= limit) break;
         slot = part.slot;
       }
-      used[static_cast<std::size_t>(slot)] = true;
+      used[slot] = true;
     }
   }
 
   /// Moves every part to the earliest slot that its rank's order and its inputs allow.
   void close_common_gaps() {
-    std::vector<int> free(static_cast<std::size_t>(p_), 0);
+    IndexVector<int, int> free(p_, 0);
     for (const Place& part : places()) {
-      int& next = free[static_cast<std::size_t>(part.rank)];
+      int& next = free[part.rank];
       const int slot = std::max(next, part.kind == W ? 0 : earliest(part));
       rank(part.rank).slot(part.kind, part.index) = slot;
       next = slot + 1;
@@ -209,8 +209,8 @@ class Grid {
   Actions actions_of(int r) const {
     const Stage stages[2] = {r, 2 * p_ - 1 - r};
     Actions actions;
-    std::array<int, 2> due{}, done{};
-    for (const auto& part : ranks_[static_cast<std::size_t>(r)].parts()) {
+    IndexArray<int, int, 2> due{}, done{};
+    for (const auto& part : ranks_[r].parts()) {
       const int chunk = part.kind == F1 || part.kind == I1 ? 1 : 0;
       if (part.kind == W) {
         const std::size_t c = due[1] > 0 ? 1 : 0;
@@ -220,13 +220,13 @@ class Grid {
       }
       const bool forward = part.kind == F0 || part.kind == F1;
       actions.push_back({forward ? Phase::F : Phase::I, stages[chunk], part.index});
-      if (!forward) ++due[static_cast<std::size_t>(chunk)];
+      if (!forward) ++due[chunk];
     }
     return actions;
   }
 
   const int p_, m_;
-  std::vector<RankSlots> ranks_;
+  IndexVector<int, RankSlots> ranks_;
 };
 
 std::vector<Actions> controllable(const PipelineShape& shape, Block (*block_of)(int, int)) {

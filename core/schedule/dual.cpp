@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/generators.hpp"
 
 namespace lockstep {
@@ -45,12 +46,11 @@ class TwoChunks {
 
  private:
   Action next(Phase phase, int chunk) {
-    const auto c = static_cast<std::size_t>(chunk);
-    int& count = (phase == Phase::F ? forwards_ : backwards_)[c];
-    return {phase, chunks_[c].stage, chunks_[c].first + count++};
+    int& count = (phase == Phase::F ? forwards_ : backwards_)[chunk];
+    return {phase, chunks_[chunk].stage, chunks_[chunk].first + count++};
   }
-  std::array<Chunk, 2> chunks_;
-  std::array<int, 2> forwards_{}, backwards_{};
+  IndexArray<int, Chunk, 2> chunks_;
+  IndexArray<int, int, 2> forwards_{}, backwards_{};
   std::deque<Action> due_;
   Actions actions_;
 };

@@ -1,6 +1,7 @@
 // Schedules whose backward pass is one piece.
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/generators.hpp"
 
 namespace lockstep {
@@ -25,7 +26,7 @@ Actions in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backw
   const auto run = [&](Phase phase, const Pass& pass) {
     actions.push_back({phase, pass.stage, pass.microbatch});
   };
-  while (f < std::min(static_cast<std::size_t>(warmup), forward.size())) {
+  while (f < std::min(to_size(warmup), forward.size())) {
     run(Phase::F, forward[f++]);
   }
   while (f < forward.size()) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace lockstep {
@@ -20,8 +21,8 @@ struct PipelineShape {
   int m = 1;      // microbatches
   int group = 1;  // interleaved schedules: how many microbatches a chunk runs in a row
   // Only for the schedules that are searched:
-  std::vector<StageTimes> times = {};  // by virtual stage
-  double p2p = 0;                      // time of a message
+  IndexVector<Stage, StageTimes> times = {};  // by virtual stage
+  double p2p = 0;                             // time of a message
   double kept_after_input = 1;  // the part of an activation that is kept from I to W, in (0, 1]
 };
 using RankSchedule = Actions (*)(const PipelineShape& shape, int rank);

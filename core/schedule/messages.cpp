@@ -5,12 +5,14 @@
 #include <set>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
 bool boundary_goes_down(const Schedule& schedule, Stage stage) {
   const int p = static_cast<int>(schedule.actions.size());
-  const int from = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
-  const int to = schedule.rank_of_stage[static_cast<std::size_t>(stage) + 1];
+  const int from = schedule.rank_of_stage[stage];
+  const int to = schedule.rank_of_stage[stage + 1];
   return (to - from + p) % p <= p / 2;
 }
 
@@ -71,7 +73,7 @@ class LockStep {
     std::size_t next = 0;
   };
 
-  int rank_of(Stage s) const { return schedule_.rank_of_stage[static_cast<std::size_t>(s)]; }
+  int rank_of(Stage s) const { return schedule_.rank_of_stage[s]; }
 
   bool can_run(std::size_t r) const {
     const RankState& rank = ranks_[r];
@@ -101,7 +103,7 @@ class LockStep {
       if (receiver == static_cast<int>(r)) continue;
       const bool down = boundary_goes_down(schedule_, forward ? to.stage - 1 : to.stage);
       const std::size_t needed = step_of_.at(need_of(to));
-      const std::size_t reached = ranks_[static_cast<std::size_t>(receiver)].next;
+      const std::size_t reached = ranks_[receiver].next;
       const std::size_t early = std::min(reached, needed == 0 ? 0 : needed - 1);
       channels_[{static_cast<int>(r), receiver, down == forward}].push_back(
           {to, ahead_ ? early : needed});
@@ -110,7 +112,7 @@ class LockStep {
 
   const Schedule& schedule_;
   const bool ahead_;
-  std::vector<RankState> ranks_;
+  IndexVector<int, RankState> ranks_;
   std::map<Need, std::size_t> step_of_;
   std::set<Need> given_;  // inputs that have arrived
   std::map<Channel, std::vector<Message>> channels_;
@@ -126,7 +128,7 @@ Messages::Messages(const Schedule& schedule, bool ahead) {
     for (std::size_t i = messages.size(); i-- > 1;) {
       messages[i - 1].before = std::min(messages[i - 1].before, messages[i].before);
     }
-    auto& lists = posted_[static_cast<std::size_t>(channel.receiver)];
+    auto& lists = posted_[channel.receiver];
     for (const LockStep::Message& message : messages) {
       lists[message.before].push_back(message.needed_by);
     }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace lockstep {
@@ -34,12 +35,10 @@ class Messages {
   /// Requires that check_schedule finds nothing wrong.
   Messages(const Schedule& schedule, bool ahead);
   /// What `rank` receives just before `step`; each message is given by the action that needs it.
-  const Actions& before(int rank, std::size_t step) const {
-    return posted_[static_cast<std::size_t>(rank)][step];
-  }
+  const Actions& before(int rank, std::size_t step) const { return posted_[rank][step]; }
 
  private:
-  std::vector<std::vector<Actions>> posted_;  // by rank and step
+  IndexVector<int, std::vector<Actions>> posted_;  // by rank and step
 };
 
 }  // namespace lockstep

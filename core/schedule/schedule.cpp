@@ -66,7 +66,7 @@ bool parse_action(std::string_view cell, Action& action, bool& keep) {
   const char* const end = cell.data() + cell.size();
   const auto stage = std::from_chars(cell.data(), end, action.stage);
   if (stage.ec != std::errc{} || stage.ptr == end || action.stage > kMostIndices) return false;
-  const std::string_view rest(stage.ptr, static_cast<std::size_t>(end - stage.ptr));
+  const std::string_view rest(stage.ptr, to_size(end - stage.ptr));
   constexpr std::array<std::string_view, 3> kWithoutMicrobatch = {"UNSHARD", "RESHARD",
                                                                   "REDUCE_GRAD"};
   keep = false;

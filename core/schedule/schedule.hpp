@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/ids.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/phase.hpp"
 #include "core/base/result.hpp"
 
@@ -29,8 +30,8 @@ std::vector<std::string> to_cells(const Actions& actions);
 /// The actions of all ranks. With several copies of the model, stages are numbered copy by copy,
 /// and a microbatch goes through the stages of one copy.
 struct Schedule {
-  std::vector<int> rank_of_stage;  // coordinate along "pp", by virtual stage
-  std::vector<Actions> actions;    // by coordinate along "pp", in order
+  IndexVector<Stage, int> rank_of_stage;  // coordinate along "pp", by virtual stage
+  IndexVector<int, Actions> actions;      // by coordinate along "pp", in order
   int copies = 1;
   bool empty() const { return actions.empty(); }
   int stages_per_copy() const { return static_cast<int>(rank_of_stage.size()) / copies; }

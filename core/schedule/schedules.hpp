@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/generators.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -115,11 +116,10 @@ constexpr bool in_order_of_the_enumerators() {
   return true;
 }
 static_assert(in_order_of_the_enumerators(), "rows stand in the order of PipelineSchedule");
-static_assert(kSchedules.size() == static_cast<std::size_t>(PipelineSchedule::ZbV) + 1,
-              "every schedule has a row");
+static_assert(kSchedules.size() == to_size(PipelineSchedule::ZbV) + 1, "every schedule has a row");
 
 constexpr const ScheduleRules& rules_of(PipelineSchedule schedule) {
-  return kSchedules[static_cast<std::size_t>(schedule)];
+  return kSchedules[to_size(schedule)];
 }
 /// The schedule of a row. Requires a shape that the row's rules allow.
 Schedule generate(const ScheduleRules& rules, const PipelineShape& shape);

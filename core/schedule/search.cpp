@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -20,10 +22,10 @@ struct Variant {
 class GreedySchedule {
  public:
   GreedySchedule(const PipelineShape& shape, double limit, Variant variant)
-      : shape_(shape), limit_(limit), variant_(variant), ranks_(at(shape.p)) {
+      : shape_(shape), limit_(limit), variant_(variant), ranks_(shape.p) {
     for (Rank& rank : ranks_) {
-      rank.forward_end.resize(at(shape.m));
-      rank.input_end.resize(at(shape.m));
+      rank.forward_end.resize(shape.m);
+      rank.input_end.resize(shape.m);
     }
   }
 
@@ -32,8 +34,8 @@ class GreedySchedule {
     for (int mb = 1; mb < shape_.m; ++mb) {
       forward_round();
       for (int s = shape_.p - 1; s >= 0; --s) {
-        Rank& rank = ranks_[at(s)];
-        if (s + 1 < shape_.p) fill_gap(s, ranks_[at(s + 1)].input_end[at(mb)] + shape_.p2p);
+        Rank& rank = ranks_[s];
+        if (s + 1 < shape_.p) fill_gap(s, ranks_[s + 1].input_end[mb] + shape_.p2p);
         if (s == 0 && rank.forwards == shape_.m) {
           while (rank.weights < rank.inputs) weight(s);
         }
@@ -41,7 +43,7 @@ class GreedySchedule {
       }
     }
     for (int s = 0; s < shape_.p; ++s) {
-      while (ranks_[at(s)].weights < shape_.m) weight(s);
+      while (ranks_[s].weights < shape_.m) weight(s);
     }
   }
   double longest_stage() const {
@@ -56,11 +58,10 @@ class GreedySchedule {
     int forwards = 0, inputs = 0, weights = 0;
     double begin = 0, end = 0;
     double gaps = 0;  // idle since the first F
-    std::vector<double> forward_end, input_end;
+    IndexVector<Microbatch, double> forward_end, input_end;
     Actions actions;
   };
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  const StageTimes& times(int s) const { return shape_.times[at(s)]; }
+  const StageTimes& times(int s) const { return shape_.times[s]; }
 
   /// By how many activations one more F would exceed the limit.
   double excess(const Rank& rank) const {
@@ -75,24 +76,24 @@ class GreedySchedule {
     }
   }
   void forward(int s) {
-    Rank& rank = ranks_[at(s)];
+    Rank& rank = ranks_[s];
     const int mb = rank.forwards;
-    if (s > 0) start(rank, ranks_[at(s - 1)].forward_end[at(mb)] + shape_.p2p);
+    if (s > 0) start(rank, ranks_[s - 1].forward_end[mb] + shape_.p2p);
     if (mb == 0) rank.begin = rank.end;
     rank.end += times(s).forward;
-    rank.forward_end[at(mb)] = rank.end;
+    rank.forward_end[mb] = rank.end;
     rank.actions.push_back({Phase::F, s, rank.forwards++});
   }
   void input(int s) {
-    Rank& rank = ranks_[at(s)];
+    Rank& rank = ranks_[s];
     const int mb = rank.inputs;
-    if (s + 1 < shape_.p) start(rank, ranks_[at(s + 1)].input_end[at(mb)] + shape_.p2p);
+    if (s + 1 < shape_.p) start(rank, ranks_[s + 1].input_end[mb] + shape_.p2p);
     rank.end += times(s).input;
-    rank.input_end[at(mb)] = rank.end;
+    rank.input_end[mb] = rank.end;
     rank.actions.push_back({Phase::I, s, rank.inputs++});
   }
   void weight(int s) {
-    Rank& rank = ranks_[at(s)];
+    Rank& rank = ranks_[s];
     rank.end += times(s).weight;
     rank.actions.push_back({Phase::W, s, rank.weights++});
   }
@@ -101,27 +102,27 @@ class GreedySchedule {
   /// each rank fewer than on the one before), then the first I on every rank.
   void warm_up() {
     for (int s = 0; s < shape_.p; ++s) forward(s);
-    std::vector<int> extra(at(shape_.p), 0);
+    IndexVector<Stage, int> extra(shape_.p, 0);
     double first_input = 0;  // when the first I of the next stage could end
     for (int s = shape_.p - 1; s >= 0; --s) {
-      double end = ranks_[at(s)].end;
+      double end = ranks_[s].end;
       const double ready = s + 1 < shape_.p ? first_input + shape_.p2p : end;
       const auto room = [&](int more) { return 2 + more <= limit_ && 1 + more < shape_.m; };
-      while (s + 1 < shape_.p && room(extra[at(s)])) {
+      while (s + 1 < shape_.p && room(extra[s])) {
         if (variant_.gap_before_first_i ? end + times(s).forward > ready : end >= ready) break;
         end += times(s).forward;
-        ++extra[at(s)];
+        ++extra[s];
       }
       first_input = std::max(end, ready) + times(s).input;
     }
     for (int s = 1; s < shape_.p; ++s) {
       // A rank can only run an F whose input its predecessor has sent by then.
-      while (extra[at(s)] > 0 && extra[at(s)] >= extra[at(s - 1)] && 1 + extra[at(s)] < shape_.m) {
-        --extra[at(s)];
+      while (extra[s] > 0 && extra[s] >= extra[s - 1] && 1 + extra[s] < shape_.m) {
+        --extra[s];
       }
     }
     for (int s = 0; s < shape_.p; ++s) {
-      for (int i = 0; i < extra[at(s)]; ++i) forward(s);
+      for (int i = 0; i < extra[s]; ++i) forward(s);
     }
     for (int s = shape_.p - 1; s >= 0; --s) input(s);
   }
@@ -129,17 +130,16 @@ class GreedySchedule {
   /// Runs at most one F on each rank. A rank that leaves it out keeps the ranks before it from
   /// running ahead.
   void forward_round() {
-    std::vector<bool> runs(at(shape_.p));
+    IndexVector<Stage, bool> runs(shape_.p);
     for (int s = shape_.p - 1; s >= 0; --s) {
-      runs[at(s)] =
-          ranks_[at(s)].forwards < shape_.m && !holds_forward(s) &&
-          (s + 1 == shape_.p || runs[at(s + 1)] || ranks_[at(s + 1)].forwards == shape_.m);
+      runs[s] = ranks_[s].forwards < shape_.m && !holds_forward(s) &&
+                (s + 1 == shape_.p || runs[s + 1] || ranks_[s + 1].forwards == shape_.m);
     }
     for (int s = 0; s < shape_.p; ++s) {
-      if (!runs[at(s)]) continue;
-      while (excess(ranks_[at(s)]) > 0) weight(s);
+      if (!runs[s]) continue;
+      while (excess(ranks_[s]) > 0) weight(s);
       if (s > 0) {
-        const double ready = ranks_[at(s - 1)].forward_end[at(ranks_[at(s)].forwards)] + shape_.p2p;
+        const double ready = ranks_[s - 1].forward_end[ranks_[s].forwards] + shape_.p2p;
         fill_gap(s, ready);
       }
       forward(s);
@@ -150,8 +150,8 @@ class GreedySchedule {
   /// passes behind, and gets the input as well from an F after the coming I.
   bool holds_forward(int s) const {
     if (!variant_.hold_forward || s + 1 == shape_.p) return false;
-    const Rank& rank = ranks_[at(s)];
-    const Rank& next = ranks_[at(s + 1)];
+    const Rank& rank = ranks_[s];
+    const Rank& next = ranks_[s + 1];
     if (rank.forwards < next.forwards + 2) return false;
     const double wanted = next.end + times(s + 1).forward + times(s + 1).input + shape_.p2p;
     if (rank.end >= wanted) return true;
@@ -165,7 +165,7 @@ class GreedySchedule {
   /// remaining gap runs only if waiting would make the rank's idle time the largest of all, or if
   /// the variant says so.
   void fill_gap(int s, double ready) {
-    Rank& rank = ranks_[at(s)];
+    Rank& rank = ranks_[s];
     while (rank.weights < rank.inputs && rank.end + times(s).weight <= ready) weight(s);
     if (rank.weights == rank.inputs || rank.end >= ready) return;
     const bool small = ready - rank.end <= largest_gaps(ranks_) - rank.gaps;
@@ -175,7 +175,7 @@ class GreedySchedule {
   const PipelineShape& shape_;
   const double limit_;
   const Variant variant_;
-  std::vector<Rank> ranks_;
+  IndexVector<Stage, Rank> ranks_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <deque>
 #include <limits>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/search.hpp"
 
 namespace lockstep {
@@ -25,14 +26,15 @@ class GreedyV {
  public:
   /// `approved`: by rank, the idle time of an earlier attempt; -1: none. A rank may be idle for as
   /// long as the largest of them exceeds its own.
-  GreedyV(const PipelineShape& shape, WeightsFirst variant, const std::vector<double>& approved)
+  GreedyV(const PipelineShape& shape, WeightsFirst variant,
+          const IndexVector<int, double>& approved)
       : shape_(shape),
         variant_(variant),
         approved_(approved),
         most_approved_(*std::max_element(approved.begin(), approved.end())),
-        ranks_(at(shape.p)) {
+        ranks_(shape.p) {
     for (Rank& rank : ranks_) {
-      for (std::vector<double>& ends : rank.ends) ends.resize(at(shape.m));
+      for (IndexVector<Microbatch, double>& ends : rank.ends) ends.resize(shape.m);
     }
   }
 
@@ -54,8 +56,8 @@ class GreedyV {
     return !stuck_;
   }
   double largest_gaps() const { return lockstep::largest_gaps(ranks_); }
-  std::vector<double> gaps() const {
-    std::vector<double> all;
+  IndexVector<int, double> gaps() const {
+    IndexVector<int, double> all;
     for (const Rank& rank : ranks_) all.push_back(rank.gaps);
     return all;
   }
@@ -63,21 +65,20 @@ class GreedyV {
 
  private:
   struct Rank {
-    std::array<int, 4> done{};  // by leg: microbatches that have passed
-    std::array<std::vector<double>, 4> ends;
+    IndexArray<int, int, 4> done{};  // by leg: microbatches that have passed
+    IndexArray<int, IndexVector<Microbatch, double>, 4> ends;
     std::deque<Action> pending;  // W, oldest first
     double now = 0;
     double gaps = 0;  // idle since the first F
     double held = 0;  // live activations
     Actions actions;
   };
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   double limit() const { return 2 * shape_.p + kActivationRounding; }
   Stage stage_of(Leg leg, int r) const {
     return leg == ForwardDown || leg == InputUp ? r : 2 * shape_.p - 1 - r;
   }
   double time_of(Phase phase, Stage stage) const {
-    const StageTimes& times = shape_.times[at(stage)];
+    const StageTimes& times = shape_.times[stage];
     return phase == Phase::F ? times.forward : phase == Phase::I ? times.input : times.weight;
   }
 
@@ -86,19 +87,17 @@ class GreedyV {
     const bool down = leg == ForwardDown || leg == InputDown;
     return down ? r - 1 : r + 1 < shape_.p ? r + 1 : -1;
   }
-  bool sent(Leg leg, int r) const {
-    return ranks_[at(source(leg, r))].done[leg] > ranks_[at(r)].done[leg];
-  }
+  bool sent(Leg leg, int r) const { return ranks_[source(leg, r)].done[leg] > ranks_[r].done[leg]; }
   /// When the next microbatch of the leg arrives at `r`; 0 if the leg begins there or nothing has
   /// been sent.
   double arrival(Leg leg, int r) const {
     const int from = source(leg, r);
     if (from < 0 || !sent(leg, r)) return 0;
-    return ranks_[at(from)].ends[leg][at(ranks_[at(r)].done[leg])] + shape_.p2p;
+    return ranks_[from].ends[leg][ranks_[r].done[leg]] + shape_.p2p;
   }
 
   void pass(Leg leg, int r) {
-    Rank& rank = ranks_[at(r)];
+    Rank& rank = ranks_[r];
     const Microbatch mb = rank.done[leg];
     stuck_ = stuck_ || mb == shape_.m || (leg > 0 && rank.done[leg - 1] == mb) ||
              (source(leg, r) >= 0 && !sent(leg, r));
@@ -107,7 +106,7 @@ class GreedyV {
     if (rank.done[ForwardDown] > 0) rank.gaps += begin - rank.now;
     const Stage stage = stage_of(leg, r);
     const Phase phase = leg <= ForwardUp ? Phase::F : Phase::I;
-    rank.now = rank.ends[leg][at(mb)] = begin + time_of(phase, stage);
+    rank.now = rank.ends[leg][mb] = begin + time_of(phase, stage);
     rank.held += phase == Phase::F ? 1 : shape_.kept_after_input - 1;
     rank.actions.push_back({phase, stage, mb});
     if (phase == Phase::I) rank.pending.push_back({Phase::W, stage, mb});
@@ -129,7 +128,7 @@ class GreedyV {
     const int p = shape_.p, m = shape_.m;
     for (int r = 0; r < p; ++r) pass(ForwardDown, r);
     for (int r = p - 1; r >= 0; --r) {
-      const Rank& rank = ranks_[at(r)];
+      const Rank& rank = ranks_[r];
       while (!stuck_ && r + 1 < p && rank.done[ForwardDown] < m &&
              rank.held + 2 + 2 * r <= limit() &&
              rank.now + time_of(Phase::F, r) <= arrival(ForwardUp, r)) {
@@ -139,12 +138,12 @@ class GreedyV {
     }
     Leg leg = ForwardDown;
     for (int r = 1; r < p; ++r) {
-      const std::array<int, 4>& done = ranks_[at(r)].done;
-      const std::array<int, 4>& above = ranks_[at(r - 1)].done;
+      const IndexArray<int, int, 4>& done = ranks_[r].done;
+      const IndexArray<int, int, 4>& above = ranks_[r - 1].done;
       while (!stuck_ &&
              (done[0] + done[1] < above[0] + above[1] || (done[1] <= above[1] && above[1] < m))) {
         for (int below = p - 1; below >= r; --below) {
-          if (ranks_[at(below)].done[leg] < m) pass(leg, below);
+          if (ranks_[below].done[leg] < m) pass(leg, below);
         }
         leg = leg == ForwardDown ? ForwardUp : ForwardDown;
       }
@@ -157,7 +156,7 @@ class GreedyV {
     std::vector<int> down;
     std::vector<int> up;
     for (int r = 0; r < shape_.p; ++r) {
-      const std::array<int, 4>& done = ranks_[at(r)].done;
+      const IndexArray<int, int, 4>& done = ranks_[r].done;
       const bool goes_up = done[InputUp] < done[InputDown] &&
                            (r + 1 == shape_.p || sent(InputUp, r) || done[InputDown] == shape_.m);
       (goes_up ? up : down).push_back(r);
@@ -172,7 +171,7 @@ class GreedyV {
     }
   }
   void forward_of_round(int r) {
-    Rank& rank = ranks_[at(r)];
+    Rank& rank = ranks_[r];
     if (rank.done[ForwardUp] == shape_.m) return;
     Leg leg = ForwardDown;
     if (rank.done[ForwardUp] < rank.done[ForwardDown]) {
@@ -192,21 +191,21 @@ class GreedyV {
   /// so far and above what is approved.
   void fill_gap(Leg leg, int r, bool eager) {
     if (source(leg, r) < 0) return;
-    Rank& rank = ranks_[at(r)];
+    Rank& rank = ranks_[r];
     const double ready = arrival(leg, r);
     const auto fits = [&] {
       return rank.now + time_of(Phase::W, rank.pending.front().stage) <= ready;
     };
     while (!stuck_ && !rank.pending.empty() && fits()) weight(rank);
-    const double allowed = std::max(largest_gaps(), most_approved_ - approved_[at(r)]) - rank.gaps;
+    const double allowed = std::max(largest_gaps(), most_approved_ - approved_[r]) - rank.gaps;
     if (!rank.pending.empty() && eager && ready - rank.now > allowed) weight(rank);
   }
 
   const PipelineShape& shape_;
   const WeightsFirst variant_;
-  const std::vector<double>& approved_;
+  const IndexVector<int, double>& approved_;
   const double most_approved_;
-  std::vector<Rank> ranks_;
+  IndexVector<int, Rank> ranks_;
   bool stuck_ = false;
 };
 
@@ -219,7 +218,7 @@ std::vector<Actions> zb_v(const PipelineShape& shape) {
        {WeightsFirst{true, true}, {false, true}, {true, false}, {false, false}}) {
     // Tries again as long as the result gets better, and approves the gaps that the attempt before
     // could not avoid.
-    std::vector<double> approved(static_cast<std::size_t>(shape.p), -1);
+    IndexVector<int, double> approved(shape.p, -1);
     for (double before = std::numeric_limits<double>::infinity();;) {
       GreedyV schedule(shape, variant, approved);
       if (!schedule.run()) break;

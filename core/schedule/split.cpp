@@ -2,6 +2,7 @@
 // fill what would be a bubble (Qi et al. 2023, 2024).
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/schedule/generators.hpp"
 
 namespace lockstep {
@@ -17,13 +18,13 @@ Actions split_in_turn(const std::vector<Pass>& forward, const std::vector<Pass>&
   };
   std::size_t f = 0;
   std::size_t w = 0;
-  while (f < std::min(static_cast<std::size_t>(warmup), forward.size())) {
+  while (f < std::min(to_size(warmup), forward.size())) {
     run(Phase::F, forward[f++]);
   }
   for (std::size_t i = 0; i < backward.size(); ++i) {
     if (f < forward.size()) run(Phase::F, forward[f++]);
     run(Phase::I, backward[i]);
-    if (i >= static_cast<std::size_t>(delay)) run(Phase::W, backward[w++]);
+    if (i >= to_size(delay)) run(Phase::W, backward[w++]);
   }
   while (w < backward.size()) run(Phase::W, backward[w++]);
   return actions;

@@ -6,13 +6,15 @@
 #include <map>
 #include <set>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
 std::vector<int> unshards(const std::vector<Action>& actions, int most_active) {
   if (most_active == 0) return std::vector<int>(actions.size(), 1);
   std::set<Stage> stages;
   for (const Action& action : actions) stages.insert(action.stage);
-  const std::size_t most = std::min(stages.size(), static_cast<std::size_t>(most_active));
+  const std::size_t most = std::min(stages.size(), to_size(most_active));
   std::map<Stage, int> times;
   std::set<Stage> active;
   std::vector<int> times_at;

@@ -119,7 +119,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     bool is_memory = false;
     std::int64_t pid = -1, op = -1, step = 0;
     SimTime ts{}, dur{}, wait{};
-    std::vector<std::int64_t> values;  // those of a counter, by memory kind
+    IndexVector<std::ptrdiff_t, std::int64_t> values;  // those of a counter, by memory kind
   };
 
   bool fail(std::string message) {
@@ -157,7 +157,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     const auto kind = std::find(kinds.begin(), kinds.end(), arg_);
     if (kind == kinds.end()) return fail(R"(a memory counter of unknown kind ")" + arg_ + R"(")");
     event_.values.resize(kinds.size());
-    event_.values[static_cast<std::size_t>(kind - kinds.begin())] = value;
+    event_.values[kind - kinds.begin()] = value;
     return true;
   }
 
@@ -252,7 +252,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
 /// Checks the indices that readers of a Trace rely on; empty if all are in range.
 std::string check(const Trace& trace) {
   const auto inside = [](std::int64_t index, std::size_t size) {
-    return index >= 0 && static_cast<std::size_t>(index) < size;
+    return index >= 0 && to_size(index) < size;
   };
   if (trace.format_version != 1) {
     return "format version " + std::to_string(trace.format_version) + " is not 1";
@@ -278,8 +278,8 @@ std::string check(const Trace& trace) {
   }
   for (const Span& span : trace.spans) {
     if (!inside(span.rank, world)) return "an event's pid is no rank";
-    const std::int32_t role = trace.role_of_rank[static_cast<std::size_t>(span.rank)];
-    if (!inside(span.op.v, trace.roles[static_cast<std::size_t>(role)].ops.size())) {
+    const std::int32_t role = trace.role_of_rank[span.rank];
+    if (!inside(span.op.v, trace.roles[role].ops.size())) {
       return "an event's op is out of range";
     }
     if (span.active < span.begin || span.end < span.active) return "an event ends before it begins";
@@ -298,10 +298,8 @@ std::string check(const Trace& trace) {
 
 void sort_spans(Trace& trace) {
   const auto place = [&](const Span& s) {
-    const auto role =
-        static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(s.rank)]);
-    return std::tuple(s.step, s.rank,
-                      trace.roles[role].ops[static_cast<std::size_t>(s.op.v)].stream);
+    const std::int32_t role = trace.role_of_rank[s.rank];
+    return std::tuple(s.step, s.rank, trace.roles[role].ops[s.op].stream);
   };
   // The sort is stable because the file has the spans of one stream in their order, which begin
   // times do not tell for spans of zero length.

@@ -61,13 +61,12 @@ class Writer {
   }
 
  private:
-  bool is_copy(Rank rank) const { return trace_.same_as[at(rank)] != rank; }
+  bool is_copy(Rank rank) const { return trace_.same_as[rank] != rank; }
   bool is_drawn(Rank rank) const {
     return !is_copy(rank) || trace_.same_as.size() <= std::size_t{kMaxDrawnCopies};
   }
-  static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
   const TraceOp& op_of(const Span& span) const {
-    return trace_.roles[at(trace_.role_of_rank[at(span.rank)])].ops[at(span.op.v)];
+    return trace_.roles[trace_.role_of_rank[span.rank]].ops[span.op];
   }
 
   void strings(std::string_view key, const std::vector<std::string>& list) {
@@ -157,8 +156,9 @@ class Writer {
   }
 
   void process(Rank rank) {
-    const std::string label = at(rank) < trace_.rank_labels.size() ? trace_.rank_labels[at(rank)]
-                                                                   : "rank " + std::to_string(rank);
+    const std::string label = to_size(rank) < trace_.rank_labels.size()
+                                  ? trace_.rank_labels[rank]
+                                  : "rank " + std::to_string(rank);
     event('M', rank).text(R"(,"name":"process_name","args":{"name":)").text(in_quotes(label));
     out_.text("}}");
     event('M', rank).text(R"(,"name":"process_sort_index","args":{"sort_index":)");
@@ -174,7 +174,7 @@ class Writer {
   }
 
   bool uses_stream(Rank rank, std::size_t stream) const {
-    const auto& ops = trace_.roles[at(trace_.role_of_rank[at(rank)])].ops;
+    const auto& ops = trace_.roles[trace_.role_of_rank[rank]].ops;
     return std::any_of(ops.begin(), ops.end(),
                        [&](const TraceOp& op) { return op.stream == stream; });
   }
@@ -189,7 +189,7 @@ class Writer {
              trace_.spans[j].step == first.step) {
         ++j;
       }
-      ranges_[at(first.rank)].push_back({i, j});
+      ranges_[first.rank].push_back({i, j});
       i = j;
     }
   }
@@ -206,7 +206,7 @@ class Writer {
   }
 
   void counters(Rank rank) {
-    const Rank own = trace_.same_as[at(rank)];
+    const Rank own = trace_.same_as[rank];
     const auto range = std::equal_range(
         trace_.memory.begin(), trace_.memory.end(), MemorySample{own, SimTime{}, {}},
         [](const MemorySample& a, const MemorySample& b) { return a.rank < b.rank; });
@@ -224,7 +224,7 @@ class Writer {
   }
 
   void spans(Rank rank) {
-    for (const auto& [begin, end] : ranges_[at(trace_.same_as[at(rank)])]) {
+    for (const auto& [begin, end] : ranges_[trace_.same_as[rank]]) {
       for (std::size_t i = begin; i < end; ++i) span(rank, trace_.spans[i]);
     }
   }
@@ -234,7 +234,7 @@ class Writer {
     event('X', rank).text(R"(,"tid":)").integer(op.stream + 1);
     out_.text(R"(,"ts":)").microseconds(s.begin.count());
     out_.text(R"(,"dur":)").microseconds((s.end - s.begin).count());
-    out_.text(R"(,"name":)").text(names_[at(op.name)]).text(R"(,"cat":)").text(names_[at(op.kind)]);
+    out_.text(R"(,"name":)").text(names_[op.name]).text(R"(,"cat":)").text(names_[op.kind]);
     out_.text(is_copy(rank) ? R"(,"args":{"copy_of_op":)" : R"(,"args":{"op":)").integer(s.op.v);
     out_.text(R"(,"step":)").integer(s.step);
     if (s.active != s.begin) out_.text(R"(,"wait_us":)").microseconds((s.active - s.begin).count());
@@ -244,7 +244,7 @@ class Writer {
     if (op.bytes > 0) out_.text(R"(,"bytes":)").integer(op.bytes);
     out_.text("}}");
     if (op.channel < 0) return;
-    const std::string& kind = trace_.names[at(op.kind)];
+    const std::string& kind = trace_.names[op.kind];
     const int side = kind == "send" ? 1 : kind == "recv" ? 2 : 0;
     endpoints_.push_back(
         {s.step, op.channel, op.seq, instance(op, rank), side, rank, op.stream, s.active});
@@ -272,8 +272,8 @@ class Writer {
   /// Which of the groups that share a collective's channel the rank is in. -1 for messages, which
   /// pair by rank order instead.
   Rank instance(const TraceOp& op, Rank rank) const {
-    if (at(op.channel) >= trace_.instances.size()) return -1;
-    return trace_.instances[at(op.channel)][at(rank)];
+    if (to_size(op.channel) >= trace_.instances.size()) return -1;
+    return trace_.instances[op.channel][rank];
   }
 
   /// Writes the flows of all ends with one (channel, seq, instance): those of one collective, or
@@ -309,8 +309,8 @@ class Writer {
   void draw(const Flow& flow) {
     const Span &from = trace_.spans[flow.from], &to = trace_.spans[flow.to];
     if (to.begin < from.begin) return;
-    flow_event('s', from.rank, op_of(from).stream, from.begin, names_[at(flow.kind)]);
-    flow_event('f', to.rank, op_of(to).stream, to.begin, names_[at(flow.kind)]);
+    flow_event('s', from.rank, op_of(from).stream, from.begin, names_[flow.kind]);
+    flow_event('f', to.rank, op_of(to).stream, to.begin, names_[flow.kind]);
     ++next_flow_;
   }
 
@@ -325,8 +325,8 @@ class Writer {
 
   const Trace& trace_;
   GzipWriter& out_;
-  std::vector<std::string> names_, kinds_;                                // quoted
-  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> ranges_;  // by rank
+  IndexVector<std::int32_t, std::string> names_, kinds_;                        // quoted
+  IndexVector<Rank, std::vector<std::pair<std::size_t, std::size_t>>> ranges_;  // by rank
   std::vector<bool> kind_occurs_;
   std::vector<Endpoint> endpoints_;
   std::int64_t next_flow_ = 1;

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
 /// Fills Trace::names (or another list) in order of first use.
@@ -21,9 +23,7 @@ class NameTable {
     ids_.emplace(name, id);
     return id;
   }
-  const std::string& operator[](std::int32_t id) const {
-    return names_[static_cast<std::size_t>(id)];
-  }
+  const std::string& operator[](std::int32_t id) const { return names_[to_size(id)]; }
 
  private:
   struct Hash {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/trace/gzip_file.hpp"
 
 namespace lockstep {
@@ -26,7 +26,8 @@ std::vector<std::string> cells(const std::vector<std::string>& texts) {
 
 Result<void> write_span_csv(const Trace& trace, const std::string& path) {
   GzipWriter out(path, path.ends_with(".gz"));
-  const std::vector<std::string> names = cells(trace.names), streams = cells(trace.streams);
+  const IndexVector<std::int32_t, std::string> names = cells(trace.names),
+                                               streams = cells(trace.streams);
   const auto number = [&](std::int64_t value) {
     if (value >= 0) out.integer(value);
     out.text(",");
@@ -34,12 +35,12 @@ Result<void> write_span_csv(const Trace& trace, const std::string& path) {
   out.text(
       "step,rank,stream,operation,kind,stage,microbatch,layer,begin_us,active_us,end_us,bytes\n");
   for (const Span& s : trace.spans) {
-    const TraceOp& op = trace.roles[at(trace.role_of_rank[at(s.rank)])].ops[at(s.op.v)];
+    const TraceOp& op = trace.roles[trace.role_of_rank[s.rank]].ops[s.op];
     number(s.step);
     number(s.rank);
     out.text(streams[op.stream]).text(",");
-    out.text(names[at(op.name)]).text(",");
-    out.text(names[at(op.kind)]).text(",");
+    out.text(names[op.name]).text(",");
+    out.text(names[op.kind]).text(",");
     number(op.stage);
     number(op.microbatch);
     number(op.layer);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/ids.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/units.hpp"
 
 namespace lockstep {
@@ -40,7 +41,7 @@ struct TraceOp {
 };
 
 struct TraceRole {
-  std::vector<TraceOp> ops;
+  IndexVector<OpId, TraceOp> ops;
   bool operator==(const TraceRole&) const = default;
 };
 
@@ -56,7 +57,7 @@ struct Flow {
 struct MemorySample {
   Rank rank = 0;
   SimTime time{};
-  std::vector<std::int64_t> bytes_by_kind;
+  IndexVector<std::int32_t, std::int64_t> bytes_by_kind;
   bool operator==(const MemorySample&) const = default;
 };
 
@@ -75,25 +76,25 @@ struct Trace {
   std::string backend;  // name of the backend, such as "sim"; "kineto" for a trace from elsewhere
   std::string program_hash;
   SimTime clock_uncertainty{};  // how far clocks of different processes may differ
-  std::vector<std::string> names;
-  std::vector<std::string> rank_labels;  // "rank 3 (pp1 dp1)", by rank
-  std::vector<std::string> streams;      // by stream index
-  std::vector<TraceRole> roles;
-  std::vector<std::int32_t> role_of_rank;
+  IndexVector<std::int32_t, std::string> names;
+  IndexVector<Rank, std::string> rank_labels;      // "rank 3 (pp1 dp1)", by rank
+  IndexVector<std::int32_t, std::string> streams;  // by stream index
+  IndexVector<std::int32_t, TraceRole> roles;
+  IndexVector<Rank, std::int32_t> role_of_rank;
   /// By collective channel, then by rank: the smallest rank of the rank's own group, -1 if it is in
   /// none. Ops of two ranks belong together if channel, seq and instance are equal.
-  std::vector<std::vector<Rank>> instances;
+  IndexVector<std::int32_t, IndexVector<Rank, Rank>> instances;
   /// By rank: the rank whose spans stand for it; the rank itself if it has spans of its own.
-  std::vector<Rank> same_as;
+  IndexVector<Rank, Rank> same_as;
   std::vector<Span> spans;  // sorted by (step, rank, stream, begin); disjoint on a stream
   std::vector<Flow> flows;  // sorted by (from, to); only in traces from elsewhere
-  std::vector<std::string> memory_kinds;
-  std::vector<MemorySample> memory;       // of the first traced step, sorted by (rank, time)
-  std::vector<std::int64_t> peak_memory;  // by rank: bytes of the arena as allocated
+  IndexVector<std::int32_t, std::string> memory_kinds;
+  std::vector<MemorySample> memory;             // of the first traced step, sorted by (rank, time)
+  IndexVector<Rank, std::int64_t> peak_memory;  // by rank: bytes of the arena as allocated
   /// By rank, ps: what its calls took longer because of transfers beside them. Empty: not known
   /// (real backends see only how long things took), or nothing.
-  std::vector<std::int64_t> slowed;
-  std::vector<StepResult> steps;  // of every step, traced or not; real backends only
+  IndexVector<Rank, std::int64_t> slowed;
+  IndexVector<int, StepResult> steps;  // of every step, traced or not; real backends only
   bool operator==(const Trace&) const = default;
 };
 

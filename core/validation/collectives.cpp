@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/mapping.hpp"
 
@@ -119,7 +120,7 @@ double bus_factor(OpKind kind, int ranks) {
 
 CollectiveEstimate estimate_collective(const ClusterSpec& cluster, OpKind kind, Bytes bytes,
                                        int ranks, std::optional<CollectiveAlgorithm> only) {
-  std::vector<Rank> members(static_cast<std::size_t>(ranks));
+  std::vector<Rank> members(to_size(ranks));
   std::iota(members.begin(), members.end(), Rank{0});
   CollectiveEstimate estimate;
   const GroupLinks links = group_links(cluster, members);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/nearest.hpp"
 
 namespace lockstep {
@@ -128,7 +129,7 @@ Result<CsvTable> parse_csv(std::string_view text, const std::string& file) {
 
 const CsvField* CsvRowReader::field(std::string_view column) const {
   const int i = table_.column(column);
-  return i < 0 ? nullptr : &row_[static_cast<std::size_t>(i)];
+  return i < 0 ? nullptr : &row_[to_size(i)];
 }
 
 void CsvRowReader::note(const CsvField& field, std::string message) {

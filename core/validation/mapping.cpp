@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/conventions.hpp"
 
@@ -111,11 +112,11 @@ std::vector<long> layers_per_stage(const TrainingRow& row, long stages) {
   if (row.noted("method=") == "redis") return {};  // its authors balanced by work
   const long layers = *row.layers;
   if (layers % stages == 0) {
-    return std::vector<long>(static_cast<std::size_t>(stages), layers / stages);
+    return std::vector<long>(to_size(stages), layers / stages);
   }
   if ((layers + 2) % stages != 0) return {};
   // Embedding and output layer count as one block each.
-  std::vector<long> blocks(static_cast<std::size_t>(stages), (layers + 2) / stages);
+  std::vector<long> blocks(to_size(stages), (layers + 2) / stages);
   --blocks.front();
   --blocks.back();
   return blocks;

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/base/parallel.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/validation/conventions.hpp"
 
 namespace lockstep {
@@ -85,7 +85,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<TrainingRow>& rows,
   std::vector<ValidatedRow> results(rows.size());
   std::mutex mutex;  // guards the progress
   std::size_t done = 0;
-  parallel_for(rows.size(), options.threads, [&](std::size_t i) {
+  ThreadTeam(options.threads).each(rows.size(), [&](std::size_t i) {
     ValidatedRow& result = results[i];
     result.row = rows[i];
     result.measured = measured_step_time(rows[i]);

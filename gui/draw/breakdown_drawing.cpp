@@ -136,7 +136,7 @@ DisplayList draw_breakdown(const SummaryModel& model, double width, const TextSi
   const Seconds step = model.report.step_time;
   heading(frame.bubbles_top - line - 4, "Nothing computes, because of");
   for (int c = 0; c < kNumBubbleCauses; ++c) {
-    const Seconds time = model.report.causes.bubbles[static_cast<std::size_t>(c)];
+    const Seconds time = model.report.causes.bubbles[static_cast<BubbleCause>(c)];
     const QRectF whole = frame.bubble_bar(c);
     list.text({4, whole.y(), frame.gutter - 8, whole.height()},
               std::string(to_string(static_cast<BubbleCause>(c))));

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -124,7 +126,7 @@ class PixelRows {
     const int x1 = std::min(std::max(pixel(f.x + f.width), pixel(f.x) + 1), width_);
     const int y1 = std::min(pixel(f.y + f.height), height_);
     if (x0 >= x1) return;
-    const QRgb color = colors_[static_cast<std::size_t>(f.ink)];
+    const QRgb color = colors_[f.ink];
     const bool hatched = shows_hatch(f);
     const QRgb pattern = hatched ? hatch_color(f, theme_).rgba() : 0;
     for (int y = y0; y < y1; ++y) {
@@ -177,7 +179,7 @@ class PixelRows {
   int width_, height_;
   float scale_;
   int period_;  // period of patterns, in device pixels
-  std::array<QRgb, kNumInks> colors_;
+  IndexArray<Ink, QRgb, kNumInks> colors_;
 };
 
 }  // namespace

@@ -102,7 +102,7 @@ void draw_box(DisplayList& list, const RunView& run, const StepView& step, Rank 
 const QRectF* Stage::box_of(Rank rank) const {
   const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
   if (found == ranks.end() || *found != rank) return nullptr;
-  return &boxes[static_cast<std::size_t>(found - ranks.begin())];
+  return &boxes[found - ranks.begin()];
 }
 
 std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to) {
@@ -137,7 +137,7 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
   }
   std::map<int, std::vector<std::size_t>> columns;  // by pipeline coordinate
   for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
-    const std::string& name = run.trace.rank_labels[static_cast<std::size_t>(stage.ranks[i])];
+    const std::string& name = run.trace.rank_labels[stage.ranks[i]];
     columns[std::max(coordinate(name, "pp"), 0)].push_back(i);
   }
   if (columns.size() == 1) {  // without a pipeline: side by side, in lines of eight
@@ -185,8 +185,8 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
     const Rank rank = stage.ranks[i];
     const QRectF& box = stage.boxes[i];
     draw_box(list, run, step, rank, box, t, text);
-    std::string name = run.trace.rank_labels[static_cast<std::size_t>(rank)];
-    const int ranks = all ? 1 : copies[static_cast<std::size_t>(rank)];
+    std::string name = run.trace.rank_labels[rank];
+    const int ranks = all ? 1 : copies[rank];
     if (ranks > 1) name += " ×" + std::to_string(ranks);
     if (text.width_of(name) > box.width()) name = name.substr(0, name.find(" ("));
     list.texts.push_back({{box.x(), box.y() - text.line_height, box.width(), text.line_height},

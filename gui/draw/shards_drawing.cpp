@@ -27,7 +27,7 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
   if (model.empty()) return frame;
   std::map<int, std::vector<std::size_t>> columns;  // by pipeline coordinate
   for (std::size_t i = 0; i < model.ranks.size(); ++i) {
-    const auto rank = static_cast<std::size_t>(model.ranks[i].rank);
+    const Rank rank = model.ranks[i].rank;
     columns[std::max(coordinate(model.run->trace.rank_labels[rank], "pp"), 0)].push_back(i);
   }
   if (columns.size() == 1) {
@@ -80,7 +80,7 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
     if (place.bars[0].y() > place.box.y() + text.line_height) {
       list.texts.push_back(
           {{place.box.x() + 4, place.box.y() + 1, place.box.width() - 8, text.line_height},
-           model.run->trace.rank_labels[static_cast<std::size_t>(states.rank)],
+           model.run->trace.rank_labels[states.rank],
            Ink::Text,
            false,
            Align::Left,

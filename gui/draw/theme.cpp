@@ -40,9 +40,7 @@ constexpr Surface kDark = {0xff16191d, 0xff1f242a, 0xff343c45, 0xffe8ecf0, 0xff9
 Theme make_theme(const Surface& s, bool dark) {
   Theme theme;
   theme.dark = dark;
-  const auto set = [&](Ink ink, QRgb color) {
-    theme.colors[static_cast<std::size_t>(ink)] = QColor::fromRgba(color);
-  };
+  const auto set = [&](Ink ink, QRgb color) { theme.colors[ink] = QColor::fromRgba(color); };
   set(Ink::Background, s.background);
   set(Ink::Band, s.band);
   set(Ink::Grid, s.grid);

@@ -5,6 +5,7 @@
 #include <QPalette>
 #include <array>
 
+#include "core/base/index_vector.hpp"
 #include "gui/draw/ink.hpp"
 
 namespace lockstep::gui {
@@ -13,8 +14,8 @@ namespace lockstep::gui {
 /// apart. Collectives are shades of their purple, and each has a pattern (see hatch_of()).
 struct Theme {
   bool dark = false;
-  std::array<QColor, kNumInks> colors;
-  const QColor& color(Ink ink) const { return colors[static_cast<std::size_t>(ink)]; }
+  IndexArray<Ink, QColor, kNumInks> colors;
+  const QColor& color(Ink ink) const { return colors[ink]; }
   /// Black or white, whichever reads better on `ink`.
   QColor text_on(Ink ink) const;
 };

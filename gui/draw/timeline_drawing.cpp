@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep::gui {
@@ -230,7 +231,7 @@ class LaneDrawing {
     const double left = std::max(block_.left, row_.left());
     const double width = std::min(block_.right, row_.right()) - left;
     // A span that has neither microbatch nor layer shows its name, if that fits.
-    const std::string& name = run_.trace.names[static_cast<std::size_t>(block_.op->name)];
+    const std::string& name = run_.trace.names[block_.op->name];
     const bool anonymous = block_.op->microbatch < 0 && block_.op->layer < 0;
     if (anonymous && text_.width_of(name) + 2 <= width) words = name;
     if (block_.version >= 0) {
@@ -409,7 +410,7 @@ std::optional<std::size_t> span_at(const RunView& run, const TimelineLayout& lay
       const double distance = std::max({left, right, 0.0});
       if (distance >= nearest) continue;
       nearest = distance;
-      found = static_cast<std::size_t>(&spans[i] - run.trace.spans.data());
+      found = to_size(&spans[i] - run.trace.spans.data());
     }
   }
   return found;

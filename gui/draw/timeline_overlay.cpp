@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep::gui {
@@ -18,22 +19,22 @@ class RowIndex {
     for (const auto* rows : {&layout.rows, &layout.pinned}) {
       for (const Row& row : *rows) {
         if (row.rank < 0 || !row.lane) continue;
-        const auto rank = static_cast<std::size_t>(row.lane->rank);
-        const Row*& exact = exact_[rank * streams_ + static_cast<std::size_t>(row.lane->stream)];
+        const Rank rank = row.lane->rank;
+        const Row*& exact = exact_[to_size(rank) * streams_ + to_size(row.lane->stream)];
         if (!exact) exact = &row;
         if (row.kind != Row::Kind::Stream && !of_rank_[rank]) of_rank_[rank] = &row;
       }
     }
   }
   const Row* find(Rank rank, int stream) const {
-    const auto r = static_cast<std::size_t>(rank);
-    const Row* exact = exact_[r * streams_ + static_cast<std::size_t>(stream)];
-    return exact ? exact : of_rank_[r];
+    const Row* exact = exact_[to_size(rank) * streams_ + to_size(stream)];
+    return exact ? exact : of_rank_[rank];
   }
 
  private:
   std::size_t streams_;
-  std::vector<const Row*> exact_, of_rank_;  // indexed by the rank that has the spans
+  std::vector<const Row*> exact_;
+  IndexVector<Rank, const Row*> of_rank_;  // indexed by the rank that has the spans
 };
 
 std::optional<QRectF> place(const RunView& run, const RowIndex& index, const TimelineLayout& layout,

@@ -12,6 +12,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "gui/draw/comparison_drawing.hpp"
 #include "gui/model/run/open_runs.hpp"
@@ -130,7 +131,7 @@ QComboBox* CompareView::add_choice(Slot slot) {
   choice->setMinimumContentsLength(16);
   connect(choice, &QComboBox::activated, this, [this, slot](int index) {
     const std::vector<RunPtr> runs = choices(session_);
-    const auto chosen = static_cast<std::size_t>(index) - 1;  // index 0 leaves the choice open
+    const std::size_t chosen = to_size(index) - 1;  // index 0 leaves the choice open
     session_.store(slot, index > 0 && chosen < runs.size() ? runs[chosen] : nullptr);
   });
   return choice;
@@ -189,8 +190,7 @@ void CompareView::show_model(ComparisonPtr model) {
 
 void CompareView::show_table() {
   const int tab = tabs_->currentIndex();
-  rows_->set(model_ && tab >= 0 ? difference_content(model_, static_cast<std::size_t>(tab))
-                                : TableContent{});
+  rows_->set(model_ && tab >= 0 ? difference_content(model_, to_size(tab)) : TableContent{});
   table_->sortByColumn(table_->horizontalHeader()->sortIndicatorSection(),
                        table_->horizontalHeader()->sortIndicatorOrder());
   table_->resizeColumnsToContents();
@@ -201,8 +201,7 @@ void CompareView::follow(int row) {
   const int tab = tabs_->currentIndex();
   const ComparisonPtr model = model_;  // a copy, because showing another run may replace it
   if (!model || tab < 0 || row < 0) return;
-  const DifferenceRow& chosen =
-      model->tables[static_cast<std::size_t>(tab)].rows[rows_->source(row)];
+  const DifferenceRow& chosen = model->tables[tab].rows[rows_->source(row)];
   const auto place_in = [&](const RunPtr& run) -> const std::optional<Place>& {
     return run == model->a ? chosen.place_a : chosen.place_b;
   };

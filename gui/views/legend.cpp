@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 
 DisplayList draw_legend(const std::vector<Look>& looks, QSizeF size, const TextSize& text) {
@@ -27,17 +29,16 @@ DisplayList draw_legend(const std::vector<Look>& looks, QSizeF size, const TextS
 }
 
 std::vector<Look> looks_of(const RunView& run) {
-  std::vector<bool> occurs(kNumLooks, false);
+  IndexVector<Look, bool> occurs(kNumLooks, false);
   const Trace& trace = run.trace;
   for (const TraceRole& role : trace.roles) {
     for (const TraceOp& op : role.ops) {
-      occurs[static_cast<std::size_t>(
-          look_of_kind(trace.names[static_cast<std::size_t>(op.kind)]))] = true;
+      occurs[look_of_kind(trace.names[op.kind])] = true;
     }
   }
   std::vector<Look> looks;
-  for (int i = 0; i < kNumLooks; ++i) {
-    if (occurs[static_cast<std::size_t>(i)]) looks.push_back(static_cast<Look>(i));
+  for (const Look look : occurs.ids()) {
+    if (occurs[look]) looks.push_back(look);
   }
   return looks;
 }

@@ -86,7 +86,7 @@ void CommandPalette::list_matches() {
 void CommandPalette::run_current() {
   const int row = list_->currentRow();
   if (row < 0) return;
-  const auto run = command_at(groups_, shown_[static_cast<std::size_t>(row)]).run;
+  const auto run = command_at(groups_, shown_[row]).run;
   accept();  // closes first, because the command may open a dialog of its own
   run();
 }

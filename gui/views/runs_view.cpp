@@ -143,8 +143,7 @@ QWidget* RunsView::make_list() {
 RunPtr RunsView::chosen() const {
   const int row = list_->currentRow();
   const auto& runs = session_.runs();
-  return row < 0 || row >= static_cast<int>(runs.size()) ? nullptr
-                                                         : runs[static_cast<std::size_t>(row)];
+  return row < 0 || row >= static_cast<int>(runs.size()) ? nullptr : runs[row];
 }
 
 // ---------------------------------------------------------------- training
@@ -153,8 +152,7 @@ void RunsView::start() {
   const RunPtr run = session_.run();
   if (!run || !run->scenario || live_.active()) return;
   const std::vector<LiveRun::Way> ways = LiveRun::ways();
-  live_.start(*run->scenario, ways[static_cast<std::size_t>(backend_->currentIndex())],
-              steps_->value(), folder_);
+  live_.start(*run->scenario, ways[backend_->currentIndex()], steps_->value(), folder_);
 }
 
 void RunsView::follow() {

@@ -3,6 +3,7 @@
 #include <QKeyEvent>
 #include <QMouseEvent>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/lower.hpp"
 
 namespace lockstep::gui {
@@ -64,7 +65,7 @@ void ScheduleView::keyPressEvent(QKeyEvent* event) {
   if (!current_) return point_at(0);
   const GridCell& here = grid_.cells[*current_];
   if (along != 0) {
-    const std::size_t next = *current_ + static_cast<std::size_t>(along);
+    const std::size_t next = *current_ + to_size(along);
     if (next < grid_.cells.size() && grid_.cells[next].rank == here.rank) point_at(next);
     return;
   }

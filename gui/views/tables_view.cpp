@@ -9,6 +9,7 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "gui/model/session.hpp"
@@ -77,8 +78,8 @@ void TablesView::outdate() {
 void TablesView::show_page() {
   const RunPtr run = session_.run();
   const int at = tabs_->currentIndex();
-  if (at < 0 || static_cast<std::size_t>(at) >= pages_.size()) return;
-  Page& page = pages_[static_cast<std::size_t>(at)];
+  if (at < 0 || to_size(at) >= pages_.size()) return;
+  Page& page = pages_[at];
   if (page.stale) {
     TimelineTable table = run ? page.make(run, area_) : TimelineTable{};
     const bool first = page.model->rowCount() == 0;
@@ -111,7 +112,7 @@ void TablesView::follow(Page& page, int row) {
 void TablesView::export_csv() {
   const QString path = QFileDialog::getSaveFileName(this, "Save as CSV", "table.csv", "*.csv");
   if (path.isEmpty()) return;
-  const Page& page = pages_[static_cast<std::size_t>(tabs_->currentIndex())];
+  const Page& page = pages_[tabs_->currentIndex()];
   const auto written = write_file(path.toStdString(), csv(*page.model));
   if (!written) emit session_.failed(QString::fromStdString(to_string(written.error())));
 }

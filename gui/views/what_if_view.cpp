@@ -239,12 +239,12 @@ void WhatIfView::show_fields(std::vector<FieldState> states) {
       continue;
     }
     if (control.toggle) {
-      control.toggle->setChecked(state.values[static_cast<std::size_t>(state.at)] == "true");
+      control.toggle->setChecked(state.values[state.at] == "true");
       control.toggle->setEnabled(free);
       continue;
     }
     control.slider->setEnabled(free);
-    control.value->setText(qt(state.values[static_cast<std::size_t>(state.at)]));
+    control.value->setText(qt(state.values[state.at]));
     const QSignalBlocker quiet(control.slider);
     control.slider->setRange(0, static_cast<int>(state.values.size()) - 1);
     control.slider->setValue(state.at);
@@ -254,7 +254,7 @@ void WhatIfView::show_fields(std::vector<FieldState> states) {
 void WhatIfView::set(std::size_t field, int at) {
   Control& control = controls_[field];
   if (at < 0 || at >= static_cast<int>(control.state.values.size())) return;
-  const std::string& value = control.state.values[static_cast<std::size_t>(at)];
+  const std::string& value = control.state.values[at];
   if (control.value) control.value->setText(qt(value));
   const bool own = value == control.state.own;  // the value of the text needs no override
   session_.set_override(form_fields()[field].key, own ? std::nullopt : std::optional(value));

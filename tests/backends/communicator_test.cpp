@@ -23,8 +23,6 @@
 namespace lockstep {
 namespace {
 
-using testing::index;
-
 /// What the two worlds of the CPU share.
 struct CpuWorld {
   using Device = cpu::CpuDevice;
@@ -56,9 +54,9 @@ struct Processes : CpuWorld {
   explicit Processes(int ranks) {
     for (Rank r = 0; r < ranks; ++r) processes.emplace_back(network, r, ranks);
   }
-  RunContext& context(Rank r) { return processes[index(r)]; }
+  RunContext& context(Rank r) { return processes[r]; }
   std::unique_ptr<Communicator> communicator(const Program& program, Rank r, Device& device) {
-    return std::make_unique<cpu::RemoteCommunicator>(program, r, device, processes[index(r)]);
+    return std::make_unique<cpu::RemoteCommunicator>(program, r, device, processes[r]);
   }
   testing::LoopbackNetwork network;
   std::deque<testing::LoopbackProcess> processes;
@@ -100,8 +98,8 @@ class Ranks {
     }
   }
   using Device = typename World::Device;
-  Device& device(Rank r) { return *devices_[index(r)]; }
-  Communicator& communicator(Rank r) { return *communicators_[index(r)]; }
+  Device& device(Rank r) { return *devices_[r]; }
+  Communicator& communicator(Rank r) { return *communicators_[r]; }
 
   template <class T>
   T* data(Rank r, BufferId buffer) {
@@ -173,7 +171,7 @@ Program collective_program(int ranks, OpKind kind, DType dtype,
 template <class T>
 std::vector<std::vector<T>> random_values(int ranks, std::int64_t n, std::mt19937& random) {
   std::uniform_real_distribution<double> mantissa(-1, 1);
-  std::vector<std::vector<T>> values(index(ranks), std::vector<T>(index(n)));
+  std::vector<std::vector<T>> values(to_size(ranks), std::vector<T>(to_size(n)));
   for (auto& row : values) {
     for (T& v : row) {
       const double value = std::ldexp(mantissa(random), int(random() % 20));
@@ -214,7 +212,7 @@ void fill(T* to, const std::vector<T>& from) {
 
 template <class T>
 bool bit_equal(const T* a, const T* b, std::int64_t n) {
-  return n == 0 || std::memcmp(a, b, index(n) * sizeof(T)) == 0;
+  return n == 0 || std::memcmp(a, b, to_size(n) * sizeof(T)) == 0;
 }
 
 template <class World, class T>
@@ -228,16 +226,16 @@ void check_sums(DType dtype, std::mt19937& random) {
       const Program scatter =
           collective_program(ranks, OpKind::ReduceScatter, dtype, {full, shard});
       Ranks<World> scattered(scatter);
-      for (Rank r = 0; r < ranks; ++r) fill(scattered.template data<T>(r, {0}), values[index(r)]);
+      for (Rank r = 0; r < ranks; ++r) fill(scattered.template data<T>(r, {0}), values[r]);
       scattered.run_all(random);
       for (Rank r = 0; r < ranks; ++r) {
         CHECK(bit_equal(scattered.template data<T>(r, {1}), expected.data() + r * shard, shard));
-        CHECK(bit_equal(scattered.template data<T>(r, {0}), values[index(r)].data(), full));
+        CHECK(bit_equal(scattered.template data<T>(r, {0}), values[r].data(), full));
       }
 
       const Program reduce = collective_program(ranks, OpKind::AllReduce, dtype, {full});
       Ranks<World> reduced(reduce);
-      for (Rank r = 0; r < ranks; ++r) fill(reduced.template data<T>(r, {0}), values[index(r)]);
+      for (Rank r = 0; r < ranks; ++r) fill(reduced.template data<T>(r, {0}), values[r]);
       reduced.run_all(random);
       for (Rank r = 0; r < ranks; ++r) {
         CHECK(bit_equal(reduced.template data<T>(r, {0}), expected.data(), full));
@@ -266,7 +264,7 @@ TEMPLATE_LIST_TEST_CASE("all-reduce works on sizes that the group does not divid
       const std::vector<float> expected = serial_sum(values);
       const Program program = collective_program(ranks, OpKind::AllReduce, DType::F32, {n});
       Ranks<TestType> all(program);
-      for (Rank r = 0; r < ranks; ++r) fill(all.template data<float>(r, {0}), values[index(r)]);
+      for (Rank r = 0; r < ranks; ++r) fill(all.template data<float>(r, {0}), values[r]);
       all.run_all(random);
       for (Rank r = 0; r < ranks; ++r) {
         CHECK(bit_equal(all.template data<float>(r, {0}), expected.data(), n));
@@ -327,7 +325,7 @@ TEMPLATE_LIST_TEST_CASE("all-gather works in place, with the shard inside the fu
     const BufferId full = role.buffer(BufferKind::Comm, DType::I32, 12);
     role.op(OpKind::AllGather, Stream::Gather, 0, {role.view(full, 4 * r, 4), full});
     program.roles.push_back(role.finish({r}));
-    program.role_of_rank[index(r)] = {r};
+    program.role_of_rank[r] = {r};
   }
   Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 3; ++r) {
@@ -383,15 +381,13 @@ TEMPLATE_LIST_TEST_CASE(
       in.push_back(role.buffer(BufferKind::Boundary, DType::F32, 5));
     }
     for (int i = 0; i < kMessages; ++i) {
-      role.op(OpKind::Recv, r == 1 ? Stream::RecvForward : Stream::RecvBackward, 1 - r,
-              {in[index(i)]});
+      role.op(OpKind::Recv, r == 1 ? Stream::RecvForward : Stream::RecvBackward, 1 - r, {in[i]});
     }
     for (int i = 0; i < kMessages; ++i) {
-      role.op(OpKind::Send, r == 0 ? Stream::SendForward : Stream::SendBackward, 1 - r,
-              {out[index(i)]});
+      role.op(OpKind::Send, r == 0 ? Stream::SendForward : Stream::SendBackward, 1 - r, {out[i]});
     }
     program.roles.push_back(role.finish({r}));
-    program.role_of_rank[index(r)] = {r};
+    program.role_of_rank[r] = {r};
   }
   Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 2; ++r) {
@@ -450,7 +446,7 @@ TEMPLATE_LIST_TEST_CASE("members that meet in different transfers get an error t
     role.op(OpKind::AllReduce, Stream::Reduce, 0,
             {role.buffer(BufferKind::Comm, DType::F32, 4 + 4 * r)});
     program.roles.push_back(role.finish({r}));
-    program.role_of_rank[index(r)] = {r};
+    program.role_of_rank[r] = {r};
   }
   Ranks<TestType> ranks(program);
   for (Rank r = 0; r < 2; ++r) {

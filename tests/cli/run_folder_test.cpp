@@ -42,7 +42,7 @@ TEST_CASE("a training run leaves everything that is needed to repeat and to judg
   const auto lines = metrics(folder / "run");
   REQUIRE(lines.size() == 6);
   for (int i = 0; i < 6; ++i) {
-    const json& line = lines[static_cast<std::size_t>(i)];
+    const json& line = lines[i];
     CHECK(line["step"] == i + 1);
     for (const char* key : {"loss", "grad_norm", "lr", "time", "throughput(tps)"}) {
       CHECK(line.contains(key));

@@ -19,8 +19,6 @@ using test::Simulated;
 
 namespace {
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
 std::vector<std::string> all_files() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(scenario_file(""))) {
@@ -37,9 +35,7 @@ SimTime sum(const TimeByCause& times) {
   return total;
 }
 
-SimTime of(const TimeByCause& times, BubbleCause cause) {
-  return times[static_cast<std::size_t>(cause)];
-}
+SimTime of(const TimeByCause& times, BubbleCause cause) { return times[cause]; }
 
 void check_sums(const StepGraph& step, const Report& report) {
   const Bubbles bubbles = find_bubbles(step);
@@ -84,7 +80,7 @@ void check_path(const StepGraph& step) {
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (i > 0) REQUIRE(path[i].begin == path[i - 1].end);
     REQUIRE(path[i].kind == PathSegment::Kind::Run);
-    REQUIRE(room[at(path[i].span)] == SimTime{});
+    REQUIRE(room[path[i].span] == SimTime{});
     total += path[i].length();
   }
   CHECK(total == step.makespan());
@@ -133,7 +129,7 @@ TEST_CASE("1F1B fills for s F + (p-1-s) B on stage s and drains for (p-1-s) F + 
   const SimTime f = std::chrono::seconds(10), b = std::chrono::seconds(20);
   const int p = 4;
   for (int stage = 0; stage < p; ++stage) {
-    const TimeByCause& times = bubbles.by_rank[at(stage)];
+    const TimeByCause& times = bubbles.by_rank[stage];
     INFO("stage " << stage);
     CHECK(of(times, BubbleCause::WarmUp) == stage * f + (p - 1 - stage) * b);
     CHECK(of(times, BubbleCause::CoolDown) == (p - 1 - stage) * f + stage * b);

@@ -44,7 +44,7 @@ std::vector<Numbers> FusedPair::run(cuda::Driver& gpu, bool fused) const {
   const auto call_of = [&](const Kernel& kernel) {
     cuda::KernelCall call{&kernel, {}, {}, scratch, {}};
     const auto address = [&](const Operand& operand) -> std::byte* {
-      return operand.present() ? memory[static_cast<std::size_t>(operand.formal)] : nullptr;
+      return operand.present() ? memory[operand.formal] : nullptr;
     };
     std::transform(kernel.in.begin(), kernel.in.end(), call.in.begin(), address);
     std::transform(kernel.out.begin(), kernel.out.end(), call.out.begin(), address);

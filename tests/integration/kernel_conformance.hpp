@@ -135,7 +135,7 @@ class ConformanceRun {
       if (i < c.absent_out.size() && c.absent_out[i]) {
         kernel_.out.push_back({});
       } else if (i < c.aliases.size() && c.aliases[i] >= 0) {
-        kernel_.out.push_back(kernel_.in[static_cast<std::size_t>(c.aliases[i])]);
+        kernel_.out.push_back(kernel_.in[c.aliases[i]]);
       } else {
         const auto n = static_cast<std::size_t>(output_elements_of(i));
         const OperandType of = row.out[i].type;
@@ -169,10 +169,8 @@ class ConformanceRun {
     reference::run_kernel(kernel, buffers, case_.context);
     std::vector<Numbers> results;
     for (const Operand& operand : kernel.out) {
-      results.push_back(
-          operand.present()
-              ? decoded(memory[static_cast<std::size_t>(operand.formal)], operand.dtype)
-              : Numbers{});
+      results.push_back(operand.present() ? decoded(memory[operand.formal], operand.dtype)
+                                          : Numbers{});
     }
     return results;
   }

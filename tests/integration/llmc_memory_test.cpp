@@ -59,7 +59,7 @@ std::map<std::string, std::int64_t> kept_results(const Function& f) {
         std::string(info(kernel.kind).name) + " " + std::to_string(before[kernel.kind]++);
     for (std::size_t i = 0; i < kernel.out.size(); ++i) {
       if (!kernel.out[i].present()) continue;
-      const std::string& formal = f.formals[static_cast<std::size_t>(kernel.out[i].formal)].name;
+      const std::string& formal = f.formals[kernel.out[i].formal].name;
       if (formal != "saved" && formal != "y") continue;
       results[label + "." + std::to_string(i)] =
           output_elements(kernel, i) * size_of(kernel.out[i].dtype);

@@ -61,7 +61,7 @@ class Replay {
     return remote(a.stage, to, {forward, to, a.microbatch});
   }
   std::vector<Message> remote(Stage a, Stage b, const Message& message) const {
-    const auto rank = [&](Stage s) { return schedule_.rank_of_stage[static_cast<std::size_t>(s)]; };
+    const auto rank = [&](Stage s) { return schedule_.rank_of_stage[s]; };
     if (rank(a) == rank(b)) return {};
     return {message};
   }

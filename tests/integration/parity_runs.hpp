@@ -44,14 +44,14 @@ inline Outcome train(const Scenario& s, int steps = kParitySteps,
 /// The ops of a rank's first traced step in their order, by stream.
 inline std::vector<std::vector<OpId>> ops_in_order(const Trace& trace, Rank rank) {
   std::vector<std::vector<OpId>> streams(kNumStreams);
-  const Rank shown = trace.same_as[static_cast<std::size_t>(rank)];
-  const auto role = static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(shown)]);
+  const Rank shown = trace.same_as[rank];
+  const auto role = static_cast<std::size_t>(trace.role_of_rank[shown]);
   int step = -1;
   for (const Span& span : trace.spans) {
     if (span.rank != shown) continue;
     if (step < 0) step = span.step;
     if (span.step != step) continue;
-    const TraceOp& op = trace.roles[role].ops[static_cast<std::size_t>(span.op.v)];
+    const TraceOp& op = trace.roles[role].ops[span.op];
     streams[op.stream].push_back(span.op);
   }
   return streams;

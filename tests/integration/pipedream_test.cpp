@@ -93,7 +93,7 @@ class DelayedTraining {
       const Rank rank = pipeline.mesh.with_coordinate(0, pipeline.mesh.index_of("pp"), s);
       for (const Unit& unit : pipeline.role_of(rank).units) {
         for (const UnitParameter& part : unit.parameters) {
-          stage_of_[pipeline.parameters[static_cast<std::size_t>(part.parameter.v)].name] = s;
+          stage_of_[pipeline.parameters[part.parameter].name] = s;
         }
       }
     }
@@ -114,7 +114,7 @@ class DelayedTraining {
     for (int j = 0; j < case_.m; ++j) {
       Weights seen;
       for (const auto& [name, stage] : stage_of_) {
-        seen[name] = versions_[static_cast<std::size_t>(version(stage, j, every))].at(name);
+        seen[name] = versions_[version(stage, j, every)].at(name);
       }
       for (int d = 0; d < case_.replicas; ++d) {
         const int sequence = index * case_.m * case_.replicas + d * case_.m + j;
@@ -240,7 +240,7 @@ TEST_CASE("PipeDream and PipeDream-2BW train as one rank does with weights of th
     const RunResult run = train(lowered(s), s, kSteps, nullptr);
     DelayedTraining reference(c);
     for (int step = 0; step < kSteps; ++step) {
-      const double loss = run.trace.steps[static_cast<std::size_t>(step)].loss;
+      const double loss = run.trace.steps[step].loss;
       CHECK(loss == Approx(reference.step(step)).epsilon(1e-11));
     }
     CHECK(distance(weights_of(run.state, ""), reference.latest()) <= 1e-11);
@@ -271,7 +271,7 @@ TEST_CASE(
     const Program program = lowered(scenario_of({schedule, kStages, kMicrobatches}));
     for (int r = 0; r < kStages; ++r) {
       INFO(rules_of(schedule).name << " rank " << r);
-      const Role& role = program.roles[static_cast<std::size_t>(r)];
+      const Role& role = program.roles[r];
       const std::vector<WeightsRead> read = weights_read(program, role);
       REQUIRE(read.size() == role.ops.size());
       int passes = 0;

@@ -100,7 +100,7 @@ TEST_CASE("ranks that are not told apart do what each of them does alone", "[int
           const auto at =
               std::lower_bound(folded->ranks.begin(), folded->ranks.end(), folded->same_as[r]) -
               folded->ranks.begin();
-          const auto& twin = folded->times[static_cast<std::size_t>(at)];
+          const auto& twin = folded->times[at];
           for (std::size_t op = 0; op < twin.size(); ++op) {
             same = same && twin[op].end == all->times[r][op].end;
           }

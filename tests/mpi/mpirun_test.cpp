@@ -102,7 +102,7 @@ TEST_CASE("processes train to the losses and checkpoints of threads bit for bit"
     REQUIRE(ours->spans.size() == theirs->spans.size());
     std::vector<std::size_t> spans_of(static_cast<std::size_t>(c.ranks));
     for (const Span& span : ours->spans) {
-      ++spans_of[static_cast<std::size_t>(span.rank)];
+      ++spans_of[span.rank];
       CHECK(span.begin <= span.active);
       CHECK(span.active <= span.end);
     }

@@ -5,6 +5,7 @@
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
 
@@ -57,23 +58,23 @@ void route_forward(Operands& k) {
   for (Index t = 0; t < tokens; ++t) {
     const Row e = (logits.row(t) - logits.row(t).maxCoeff()).exp();
     probs.row(t) = e / e.sum();
-    std::vector<Index> order(static_cast<std::size_t>(experts));
+    IndexVector<Index, Index> order(experts);
     std::iota(order.begin(), order.end(), Index{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](Index a, Index b) { return probs(t, a) > probs(t, b); });
     for (Index c = 0; c < choices; ++c) {
-      const Index expert = order[static_cast<std::size_t>(c)];
+      const Index expert = order[c];
       chosen(t, c) = static_cast<double>(expert);
       gates(t, c) = probs(t, expert);
     }
     if (choices > 1) gates.row(t) /= gates.row(t).sum();
   }
   sources = -1;
-  std::vector<Index> taken(static_cast<std::size_t>(experts), 0);
+  IndexVector<Index, Index> taken(experts, 0);
   for (Index c = 0; c < choices; ++c) {
     for (Index t = 0; t < tokens; ++t) {
       const auto expert = static_cast<Index>(chosen(t, c));
-      Index& place = taken[static_cast<std::size_t>(expert)];
+      Index& place = taken[expert];
       slots(t, c) = static_cast<double>(place < capacity ? expert * capacity + place : -1 - expert);
       if (place < capacity) sources(expert, place++) = static_cast<double>(t);
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
 namespace {
@@ -54,10 +55,10 @@ Operands::Operands(const Kernel& kernel, std::span<std::byte* const> buffers,
   const auto copy = [&](const Operand& operand, std::int64_t elements) {
     Copy out;
     if (!operand.present()) return out;
-    assert(static_cast<std::size_t>(operand.formal) < buffers.size());
-    out.address = buffers[static_cast<std::size_t>(operand.formal)] + operand.offset;
+    assert(to_size(operand.formal) < buffers.size());
+    out.address = buffers[to_size(operand.formal)] + operand.offset;
     out.dtype = operand.dtype;
-    out.values.reserve(static_cast<std::size_t>(elements));
+    out.values.reserve(to_size(elements));
     for (std::int64_t i = 0; i < elements; ++i) {
       out.values.push_back(load(out.address + i * size_of(operand.dtype), operand.dtype));
     }

@@ -5,6 +5,7 @@
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
 namespace {
@@ -54,7 +55,7 @@ class Window {
 Matrix rows_of(const View& x, const std::vector<Index>& rows, double padding = 0) {
   Matrix out = Matrix::Constant(static_cast<Index>(rows.size()), x.cols(), padding);
   for (Index i = 0; i < out.rows(); ++i) {
-    const Index row = rows[static_cast<std::size_t>(i)];
+    const Index row = rows[to_size(i)];
     if (row >= 0) out.row(i) = x.row(row);
   }
   return out;
@@ -63,7 +64,7 @@ Matrix rows_of(const View& x, const std::vector<Index>& rows, double padding = 0
 /// The reverse: adds every row of `from` to the row of x that is listed for it.
 void add_to_rows(const Matrix& from, const std::vector<Index>& rows, View x) {
   for (Index i = 0; i < from.rows(); ++i) {
-    const Index row = rows[static_cast<std::size_t>(i)];
+    const Index row = rows[to_size(i)];
     if (row >= 0) x.row(row) += from.row(i);
   }
 }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/kernels/kernel.hpp"
 #include "core/ir/kernels/saturating.hpp"
 
@@ -26,7 +27,7 @@ std::int64_t rounded_up(std::int64_t a, std::int64_t b) {
 }
 
 bool present(const std::vector<Operand>& operands, std::int32_t i) {
-  const auto at = static_cast<std::size_t>(i);
+  const std::size_t at = to_size(i);
   return at < operands.size() && operands[at].present();
 }
 
@@ -159,7 +160,7 @@ template <class Number>
 Number Formula::evaluate(const Kernel& kernel) const {
   std::array<Number, kMaxDepth> values;
   std::size_t count = 0;
-  const auto dim = [&](std::int32_t i) { return kernel.dims[static_cast<std::size_t>(i)]; };
+  const auto dim = [&](std::int32_t i) { return kernel.dims[to_size(i)]; };
   const auto push = [&](auto value) { values[count++] = static_cast<Number>(value); };
   const auto join = [&](auto operation) {
     --count;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/kernels/rows.hpp"
 #include "core/ir/kernels/saturating.hpp"
 
@@ -47,7 +48,7 @@ Table make_table() {
        {rows::dense, rows::attention, rows::norms, rows::elementwise, rows::tokens, rows::losses,
         rows::optimizers, rows::vision, rows::experts}) {
     for (KernelRow& row : family()) {
-      KernelRow& place = table[static_cast<std::size_t>(row.kind)];
+      KernelRow& place = table[to_size(row.kind)];
       if (!place.name.empty()) throw std::logic_error("two rows: " + std::string(row.name));
       compile(row);
       place = std::move(row);
@@ -103,7 +104,7 @@ std::vector<std::string_view> rows::words(std::string_view text) {
 
 const KernelRow& info(KernelKind kind) {
   static const Table table = make_table();
-  return table[static_cast<std::size_t>(kind)];
+  return table[to_size(kind)];
 }
 
 bool fits(OperandType type, DType own, DType operand) {

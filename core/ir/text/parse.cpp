@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/text/parse_internal.hpp"
 #include "core/ir/text/text.hpp"
 
@@ -84,10 +85,10 @@ class Parser {
                                            {Section::Tables, &Parser::parameter},
                                            {Section::Functions, &Parser::function},
                                            {Section::Roles, &Parser::role}}};
-    if (static_cast<std::size_t>(keyword) >= rows.size()) {
+    if (to_size(keyword) >= rows.size()) {
       return s_.in.fail(start, Scanner::shown(word) + " cannot stand here");
     }
-    const Row& row = rows[static_cast<std::size_t>(keyword)];
+    const Row& row = rows[to_size(keyword)];
     if (row.section < section_) {
       return s_.in.fail(start, Scanner::shown(word) + " must stand further up");
     }
@@ -169,7 +170,7 @@ class Parser {
       s_.dims.add(dim.name);
       s_.program.mesh.dims.push_back(std::move(dim));
     }
-    s_.program.role_of_rank.assign(static_cast<std::size_t>(world), RoleId{});
+    s_.program.role_of_rank.assign(world, RoleId{});
     has_mesh_ = true;
     return true;
   }

@@ -2,6 +2,7 @@
 // tables of integers.
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/text/parse_internal.hpp"
 
 namespace lockstep::text {
@@ -69,7 +70,7 @@ class InputParser {
       const char* start = s_.in.mark();
       int found = 0;
       if (!s_.key(names, seen, found)) return false;
-      const SampleKey& key = sample_keys()[static_cast<std::size_t>(found)];
+      const SampleKey& key = sample_keys()[to_size(found)];
       if (key.of != SampleKind::None && key.of != out.kind) {
         return s_.in.fail(start, "samples of " + std::string(to_string(out.kind)) + " have no \"" +
                                      key.name + "\"");

@@ -122,7 +122,7 @@ class RoleParser {
                                    " do not lie in 0-" + std::to_string(world - 1));
     }
     for (Rank rank = first; rank <= last; ++rank) {
-      RoleId& assigned = s_.program.role_of_rank[static_cast<std::size_t>(rank)];
+      RoleId& assigned = s_.program.role_of_rank[rank];
       if (assigned.valid()) {
         return s_.in.fail(start, "rank " + std::to_string(rank) + " is in role " +
                                      std::to_string(assigned.v) + " already");
@@ -195,7 +195,7 @@ class RoleParser {
         return ids(at, role.args, op.args_begin, op.args_count, [&](BufferId& buffer) {
           const char* start = s_.in.mark();
           if (!s_.buffer_id(buffer)) return false;
-          return static_cast<std::size_t>(buffer.v) < role.buffers.size() ||
+          return to_size(buffer) < role.buffers.size() ||
                  s_.in.fail(start, "there is no buffer %b" + std::to_string(buffer.v) +
                                        "; the role has " + std::to_string(role.buffers.size()));
         });

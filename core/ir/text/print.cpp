@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "core/base/hash.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/ir/text/names.hpp"
 #include "core/ir/text/text.hpp"
 
@@ -113,8 +114,8 @@ class Printer {
 
   // An index outside its table is printed as such, because faulty programs are printed, too.
   void put_reference(const std::vector<std::string>& table, std::int32_t index) {
-    if (index >= 0 && static_cast<std::size_t>(index) < table.size()) {
-      put(table[static_cast<std::size_t>(index)]);
+    if (index >= 0 && to_size(index) < table.size()) {
+      put(table[index]);
     } else {
       put("@", index);
     }
@@ -210,8 +211,8 @@ class Printer {
     for (std::size_t i = 0; i < parameter.shape.size(); ++i) {
       put(i == 0 ? " shape=" : "x", parameter.shape[i]);
     }
-    constexpr std::array<std::string_view, 3> inits = {"zeros", "ones", "normal"};
-    put(" init=", inits[static_cast<std::size_t>(parameter.init)]);
+    constexpr IndexArray<InitKind, std::string_view, 3> inits = {"zeros", "ones", "normal"};
+    put(" init=", inits[parameter.init]);
     put(" scale=", parameter.init_scale);
     if (parameter.split_dim >= 0) put(" split=", parameter.split_dim);
     for (std::size_t i = 0; i < parameter.sections.size(); ++i) {
@@ -226,9 +227,9 @@ class Printer {
     if (function.emitted != 0) put(text::hexadecimal(function.emitted));
     put("  # ", total.flops.v, " flop, ", total.bytes.v, " bytes\n");
     for (const Formal& formal : function.formals) {
-      constexpr std::array<std::string_view, 3> accesses = {"read", "write", "read_write"};
-      put("  formal ", in_quotes(formal.name), " ",
-          accesses[static_cast<std::size_t>(formal.access)], " ", formal.bytes.v, "\n");
+      constexpr IndexArray<Access, std::string_view, 3> accesses = {"read", "write", "read_write"};
+      put("  formal ", in_quotes(formal.name), " ", accesses[formal.access], " ", formal.bytes.v,
+          "\n");
     }
     for (const Exchange& e : function.exchanges) {
       put("  exchange ", to_string(e.kind), " ", in_quotes(e.axis), " ", in_quotes(e.in), " -> ",
@@ -386,7 +387,7 @@ std::string program_hash(const Program& program) {
 
 std::string print_role(const Program& program, RoleId role) {
   Printer printer(program);
-  printer.put_role(static_cast<std::size_t>(role.v));
+  printer.put_role(to_size(role));
   return printer.take();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -91,17 +93,17 @@ int replicas(const Draft& draft, const UnitLayout& unit) {
 
 std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft) {
   const Role& role = draft.role;
-  std::vector<int> unit_of(role.buffers.size(), -1);
+  IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
   for (std::size_t u = 0; u < draft.units.size(); ++u) {
-    unit_of[static_cast<std::size_t>(draft.units[u].grad.v)] = static_cast<int>(u);
+    unit_of[draft.units[u].grad] = static_cast<int>(u);
   }
-  std::vector<std::size_t> last(draft.units.size(), kNever);
+  IndexVector<int, std::size_t> last(draft.units.size(), kNever);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const auto args = role.args_of(role.ops[i]);
     for (std::size_t a = 0; a < args.size(); ++a) {
-      const int unit = unit_of[static_cast<std::size_t>(args[a].v)];
+      const int unit = unit_of[args[a]];
       if (unit >= 0 && access(program, role.ops[i], a) != Access::Read) {
-        last[static_cast<std::size_t>(unit)] = i;
+        last[unit] = i;
       }
     }
   }

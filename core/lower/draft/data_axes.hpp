@@ -33,7 +33,7 @@ int layer_of(const DraftRole& draft, std::size_t unit);
 /// The role's unit that has that layout (index into Model::units), or kNever.
 std::size_t unit_of(const DraftRole& draft, std::size_t layout);
 inline const UnitLayout& layout_of(const Draft& draft, const DraftUnit& unit) {
-  return draft.model.units[static_cast<std::size_t>(unit.layout)];
+  return draft.model.units[unit.layout];
 }
 
 /// The bytes of a shard of the unit, in the type of `like`, and those of all shards.

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep {
@@ -24,28 +25,29 @@ class Dependencies {
   void begin(OpId op) {
     op_ = op;
     wanted_.clear();
-    for (OpId earlier : role_.after_of(role_.op(op))) wanted_.push_back(earlier.v);
+    for (OpId earlier : role_.after_of(role_.op(op))) wanted_.push_back(earlier);
   }
   void add(OpId earlier) {
-    if (earlier != op_) wanted_.push_back(earlier.v);
+    if (earlier != op_) wanted_.push_back(earlier);
   }
   /// Keeps those waits of the op that nothing else implies.
   void end() {
-    const std::size_t stream = index(role_.op(op_).stream);
-    Clock clock = last_on_stream_[stream] >= 0 ? clocks_[at(last_on_stream_[stream])] : Clock{};
-    if (last_on_stream_[stream] < 0) clock.fill(-1);
+    const Stream stream = role_.op(op_).stream;
+    const OpId last{last_on_stream_[stream]};
+    Clock clock = last.valid() ? clocks_[last] : Clock{};
+    if (!last.valid()) clock.fill(-1);
     begins_.push_back(static_cast<std::uint32_t>(after_.size()));
     // The newest wait comes first, because those that it implies are not needed.
     std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
-    for (std::int32_t earlier : wanted_) {
-      if (clock[index(role_.ops[at(earlier)].stream)] >= earlier) continue;
-      after_.push_back({earlier});
-      const Clock& theirs = clocks_[at(earlier)];
+    for (const OpId earlier : wanted_) {
+      if (clock[role_.op(earlier).stream] >= earlier.v) continue;
+      after_.push_back(earlier);
+      const Clock& theirs = clocks_[earlier];
       for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], theirs[s]);
     }
     std::sort(after_.begin() + begins_.back(), after_.end());
     clock[stream] = op_.v;
-    clocks_[at(op_.v)] = clock;
+    clocks_[op_] = clock;
     last_on_stream_[stream] = op_.v;
   }
   void store() {
@@ -60,15 +62,13 @@ class Dependencies {
  private:
   // By stream, the newest op that is known to have ended. At most one wait for each other stream is
   // kept, so that after_count fits its byte.
-  using Clock = std::array<std::int32_t, kNumStreams>;
-  static std::size_t index(Stream s) { return static_cast<std::size_t>(s); }
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+  using Clock = IndexArray<Stream, std::int32_t, kNumStreams>;
 
   Role& role_;
   OpId op_;
-  std::vector<std::int32_t> wanted_;
-  std::vector<Clock> clocks_;
-  std::array<std::int32_t, kNumStreams> last_on_stream_;
+  std::vector<OpId> wanted_;
+  IndexVector<OpId, Clock> clocks_;
+  Clock last_on_stream_;
   std::vector<OpId> after_;
   std::vector<std::uint32_t> begins_;
 };

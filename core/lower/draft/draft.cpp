@@ -6,20 +6,18 @@ namespace lockstep {
 
 FunctionId Draft::function(const Function& function, FunctionOrigin origin) {
   const FunctionId id = this->function(function);
-  const auto i = static_cast<std::size_t>(id.v);
-  if (origins_.size() <= i) origins_.resize(i + 1);
-  origins_[i] = origin;
+  if (origins_.size() <= to_size(id)) origins_.resize(to_size(id) + 1);
+  origins_[id] = origin;
   return id;
 }
 
 FunctionOrigin Draft::origin(FunctionId function) const {
-  const auto i = static_cast<std::size_t>(function.v);
-  return i < origins_.size() ? origins_[i] : FunctionOrigin{};
+  return to_size(function) < origins_.size() ? origins_[function] : FunctionOrigin{};
 }
 
 std::vector<LayerStep> Draft::steps(int kind, Phase phase,
                                     const std::vector<std::string>& accumulate) {
-  const FunctionBuilder& f = model.kinds[static_cast<std::size_t>(kind)].functions;
+  const FunctionBuilder& f = model.kinds[kind].functions;
   switch (phase) {
     case Phase::F:
       return f.forward();

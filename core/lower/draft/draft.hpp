@@ -35,9 +35,9 @@ struct DraftUpdate {
 
 struct DraftRole {
   Role role;
-  std::vector<DraftUnit> units;      // parallel to role.units
-  std::vector<Unit> statistics;      // appended to role.units when nothing else is parallel to it
-  BufferId losses;                   // one per microbatch, on the last stage only
+  IndexVector<int, DraftUnit> units;  // parallel to role.units
+  std::vector<Unit> statistics;       // appended to role.units when nothing else is parallel to it
+  BufferId losses;                    // one per microbatch, on the last stage only
   std::vector<DraftUpdate> updates;  // empty if there is one update, after the pipeline has drained
 };
 
@@ -53,9 +53,11 @@ struct Draft : ProgramBuilder {
   explicit Draft(const Scenario& s);
   const Scenario& scenario;
   Model model;
-  std::vector<StageLayers> stages;  // after the pass "pipeline", those of every copy of the model
+  /// After the pass "pipeline", those of every copy of the model.
+  IndexVector<Stage, StageLayers> stages;
   Schedule schedule;
-  std::vector<DraftRole> roles;  // by coordinate along "pp"; they become the program's at the end
+  IndexVector<int, DraftRole>
+      roles;  // by coordinate along "pp"; they become the program's at the end
 
   /// The element type of buffers of a kind, as training says; tokens are int32.
   DType dtype_of(BufferKind kind) const;
@@ -77,7 +79,8 @@ struct Draft : ProgramBuilder {
 
  private:
   std::map<std::string, ParameterId> parameters_;  // by name; several units hold parts of one
-  std::vector<FunctionOrigin> origins_;  // by function; functions beyond its end have no origin
+  IndexVector<FunctionId, FunctionOrigin>
+      origins_;  // by function; functions beyond its end have no origin
 };
 
 }  // namespace lockstep

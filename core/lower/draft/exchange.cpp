@@ -1,8 +1,10 @@
 #include "core/lower/draft/exchange.hpp"
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
-std::vector<OpId> last_receives(const Role& role, P2pPosting posting) {
+IndexVector<OpId, OpId> last_receives(const Role& role, P2pPosting posting) {
   std::vector<OpId> ends(role.ops.size());
   if (posting != P2pPosting::Fused) return ends;
   OpId end;

@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -16,7 +18,7 @@ class MicrobatchSplitter {
         unit_of_(out.role.buffers.size(), -1),
         found_of_(out.units.size()) {
     for (std::size_t u = 0; u < out.units.size(); ++u) {
-      unit_of_[static_cast<std::size_t>(out.units[u].grad.v)] = static_cast<int>(u);
+      unit_of_[out.units[u].grad] = static_cast<int>(u);
     }
   }
 
@@ -39,10 +41,10 @@ class MicrobatchSplitter {
     std::vector<std::string> added;
     for (std::size_t a = 0; a < op.args_count; ++a) {
       BufferId& arg = out_.role.args[op.args_begin + a];
-      const int unit = unit_of_[static_cast<std::size_t>(arg.v)];
+      const int unit = unit_of_[arg];
       if (unit < 0) continue;
       any = true;
-      const Found& found = gradient_of(static_cast<std::size_t>(unit), op);
+      const Found& found = gradient_of(to_size(unit), op);
       if (found.writer != std::pair<int, Microbatch>{op.layer, op.microbatch})
         added.push_back(formals[a].name);
       found_[found.gradient].ready = i;
@@ -64,7 +66,7 @@ class MicrobatchSplitter {
     if (fresh) {
       BufferId buffer = out_.units[unit].grad;  // the unit's buffer is that of the first microbatch
       if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
-      out_.role.buffers[static_cast<std::size_t>(buffer.v)].microbatch = op.microbatch;
+      out_.role.buffers[buffer].microbatch = op.microbatch;
       found_.push_back({unit, buffer, 0});
     }
     return at->second;
@@ -83,8 +85,8 @@ class MicrobatchSplitter {
 
   Draft& draft_;
   DraftRole& out_;
-  const int group_;           // number of microbatches
-  std::vector<int> unit_of_;  // by buffer
+  const int group_;                     // number of microbatches
+  IndexVector<BufferId, int> unit_of_;  // by buffer
   std::vector<MicrobatchGradient> found_;
   std::vector<std::map<int, Found>> found_of_;  // by unit and group
   std::map<std::tuple<int, Phase, std::size_t, std::vector<std::string>>, FunctionId> variants_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -76,7 +78,7 @@ BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes)
 
 BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes) {
   const BufferId piece = add_view(role, parent, 0, bytes);
-  role.buffers[static_cast<std::size_t>(piece.v)].piece_of = group;
+  role.buffers[piece].piece_of = group;
   return piece;
 }
 
@@ -87,13 +89,13 @@ void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
   role.ops.push_back(op);
 }
 
-std::vector<OpId> insert_ops(Role& role, std::vector<Insertion> insertions) {
+IndexVector<OpId, OpId> insert_ops(Role& role, std::vector<Insertion> insertions) {
   std::stable_sort(insertions.begin(), insertions.end(),
                    [](const Insertion& a, const Insertion& b) { return a.before < b.before; });
   std::vector<Op> old;
   old.swap(role.ops);
   role.ops.reserve(old.size() + insertions.size());
-  std::vector<OpId> moved_to(old.size() + 1);
+  IndexVector<OpId, OpId> moved_to(old.size() + 1);
   std::size_t next = 0;
   for (std::size_t i = 0; i <= old.size(); ++i) {
     for (; next < insertions.size() && insertions[next].before == i; ++next) {
@@ -103,7 +105,7 @@ std::vector<OpId> insert_ops(Role& role, std::vector<Insertion> insertions) {
     moved_to[i] = {static_cast<std::int32_t>(role.ops.size())};
     role.ops.push_back(old[i]);
   }
-  for (OpId& earlier : role.after) earlier = moved_to[static_cast<std::size_t>(earlier.v)];
+  for (OpId& earlier : role.after) earlier = moved_to[earlier];
   moved_to.back() = {static_cast<std::int32_t>(role.ops.size())};
   return moved_to;
 }

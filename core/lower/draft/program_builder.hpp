@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 
@@ -44,7 +45,7 @@ struct Insertion {
   std::vector<BufferId> args;
 };
 /// Inserts ops. Returns the new index of each old op, and at the end the new number of ops.
-std::vector<OpId> insert_ops(Role& role, std::vector<Insertion> insertions);
+IndexVector<OpId, OpId> insert_ops(Role& role, std::vector<Insertion> insertions);
 
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
 /// An op that copies between host memory and the device.

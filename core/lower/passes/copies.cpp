@@ -15,7 +15,7 @@ void copies(Draft& draft) {
     if (holders.size() < 2) continue;
     const GroupId group = pipeline_group(draft, holders);
     for (const int r : holders) {
-      DraftRole& out = draft.roles[static_cast<std::size_t>(r)];
+      DraftRole& out = draft.roles[r];
       const std::size_t u = unit_of(out, layout);
       add_op(out.role, collective(OpKind::AllReduce, Stream::Reduce, group, layer_of(out, u)),
              {out.units[u].reduced});

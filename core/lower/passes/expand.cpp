@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/schedule/messages.hpp"
 
@@ -19,7 +20,7 @@ class RoleExpander {
         coordinate_(coordinate),
         microbatches_(draft.scenario.num_microbatches()),
         messages_(messages) {
-    const std::size_t cells = model_.layers.size() * static_cast<std::size_t>(microbatches_);
+    const std::size_t cells = model_.layers.size() * to_size(microbatches_);
     for (auto* table : {&x_, &saved_, &stash_, &recomputed_, &dy_})
       table->assign(cells, BufferId{});
     declare_units();
@@ -28,7 +29,7 @@ class RoleExpander {
   }
 
   DraftRole run() {
-    const Actions& actions = draft_.schedule.actions[static_cast<std::size_t>(coordinate_)];
+    const Actions& actions = draft_.schedule.actions[coordinate_];
     const std::vector<Step> steps = steps_of(actions);
     // The data of a step are copied one step ahead, so that the copy can overlap with compute.
     const auto copy_batches = [&](std::size_t step) {
@@ -51,16 +52,13 @@ class RoleExpander {
   }
 
  private:
-  StageLayers stage(Stage s) const { return draft_.stages[static_cast<std::size_t>(s)]; }
+  StageLayers stage(Stage s) const { return draft_.stages[s]; }
   std::size_t cell(int layer, Microbatch mb) const {
-    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(microbatches_) +
-           static_cast<std::size_t>(mb);
+    return to_size(layer) * to_size(microbatches_) + to_size(mb);
   }
-  const Layer& layer(int l) const { return model_.layers[static_cast<std::size_t>(l)]; }
-  const LayerKind& kind(int l) const {
-    return model_.kinds[static_cast<std::size_t>(layer(l).kind)];
-  }
-  int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[static_cast<std::size_t>(s)]; }
+  const Layer& layer(int l) const { return model_.layers[l]; }
+  const LayerKind& kind(int l) const { return model_.kinds[layer(l).kind]; }
+  int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[s]; }
   bool here(Stage s) const { return rank_of(s) == coordinate_; }
 
   std::int64_t element(BufferKind buffer_kind) const {
@@ -80,21 +78,22 @@ class RoleExpander {
 
   /// Gives a buffer another type than its kind has.
   BufferId typed(BufferId buffer, DType type) {
-    out_.role.buffers[static_cast<std::size_t>(buffer.v)].dtype = type;
+    out_.role.buffers[buffer].dtype = type;
     return buffer;
   }
 
   void declare_units() {
-    std::vector<int> used(model_.units.size(), -1);  // by unit: the first layer that uses it
+    IndexVector<int, int> used(model_.units.size(), -1);  // by unit: the first layer that uses it
     const auto use = [&](int unit, int l) {
-      int& first = used[static_cast<std::size_t>(unit)];
+      int& first = used[unit];
       if (first < 0) first = l;
     };
-    std::vector<int> owner(model_.units.size(), -1);  // by unit: the rank that counts it in norms
+    IndexVector<int, int> owner(model_.units.size(),
+                                -1);  // by unit: the rank that counts it in norms
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
       for (int l = stage(s).first; l < stage(s).last; ++l) {
         for (const LayerUnit& unit : layer(l).units) {
-          int& rank = owner[static_cast<std::size_t>(unit.unit)];
+          int& rank = owner[unit.unit];
           if (rank < 0) rank = rank_of(s);
           if (here(s)) use(unit.unit, l);
         }
@@ -146,9 +145,9 @@ class RoleExpander {
     for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
       if (!here(s)) continue;
       for (int l = stage(s).first; l < stage(s).last; ++l) {
-        BufferId& kept = statistics_[static_cast<std::size_t>(l)];
+        BufferId& kept = statistics_[l];
         if (layer(l).statistics < 0 || kept.valid()) continue;
-        const std::size_t index = static_cast<std::size_t>(layer(l).statistics);
+        const std::size_t index = to_size(layer(l).statistics);
         const UnitLayout& layout = model_.statistics[index];
         Unit unit;
         unit.name = layout.name;
@@ -167,19 +166,17 @@ class RoleExpander {
   /// Declares a buffer for the losses of the microbatches that end on this rank.
   void declare_losses() {
     int count = 0;
-    loss_of_.assign(static_cast<std::size_t>(microbatches_), 0);
-    for (const Action& action : draft_.schedule.actions[static_cast<std::size_t>(coordinate_)]) {
+    loss_of_.assign(microbatches_, 0);
+    for (const Action& action : draft_.schedule.actions[coordinate_]) {
       if (action.phase != Phase::F || !draft_.schedule.is_last(action.stage)) continue;
-      loss_of_[static_cast<std::size_t>(action.microbatch)] = 1;
+      loss_of_[action.microbatch] = 1;
       ++count;
     }
     if (count == 0) return;
     std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
     out_.losses = add(BufferKind::Metric, "losses", count * element(BufferKind::Metric));
   }
-  std::size_t unit_index(int layout) const {
-    return static_cast<std::size_t>(unit_of_layout_[static_cast<std::size_t>(layout)]);
-  }
+  std::size_t unit_index(int layout) const { return to_size(unit_of_layout_[layout]); }
 
   /// Adds an op. It waits for `after` beside what its buffers imply. Returns its id.
   OpId op(OpKind op_kind, Stream stream, std::int32_t target, const Action& action, int layer,
@@ -205,15 +202,15 @@ class RoleExpander {
   void copy_batch(const Action& action) {
     if (action.phase != Phase::F || model_.units.empty()) return;
     const StageLayers layers = stage(action.stage);
-    const std::size_t mb = static_cast<std::size_t>(action.microbatch);
+    const Microbatch mb = action.microbatch;
     if (!kind(layers.first).has_input) {
-      tokens_.resize(static_cast<std::size_t>(microbatches_));
+      tokens_.resize(microbatches_);
       tokens_[mb] = draft_.scenario.model.is_vision()
                         ? host_input(action, "images", HostData::Images)
                         : host_input(action, "tokens", HostData::Tokens);
     }
     if (!kind(layers.last - 1).has_output) {
-      targets_.resize(static_cast<std::size_t>(microbatches_));
+      targets_.resize(microbatches_);
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
   }
@@ -374,14 +371,14 @@ class RoleExpander {
   BufferId actual(const Formal& formal, int l, Microbatch mb, Bindings& run) {
     const std::string& name = formal.name;
     if (const int unit = unit_of(name, "w", l); unit >= 0) {
-      return out_.role.units[static_cast<std::size_t>(unit)].param;
+      return out_.role.units[unit].param;
     }
     if (const int unit = unit_of(name, "gw", l); unit >= 0) {
-      return out_.units[static_cast<std::size_t>(unit)].grad;
+      return out_.units[unit].grad;
     }
-    if (name == "tokens" || name == "images") return tokens_[static_cast<std::size_t>(mb)];
-    if (name == "statistics") return statistics_[static_cast<std::size_t>(l)];
-    if (name == "targets") return targets_[static_cast<std::size_t>(mb)];
+    if (name == "tokens" || name == "images") return tokens_[mb];
+    if (name == "statistics") return statistics_[l];
+    if (name == "targets") return targets_[mb];
     if (name == "positions") return once(positions_, formal, HostData::Positions);
     if (name == "starts") return once(starts_, formal, HostData::Starts);
     if (name == "columns") return once(columns_, formal, HostData::Columns);
@@ -394,8 +391,7 @@ class RoleExpander {
       return run.ws;
     }
     if (name == "loss") {
-      return add_view(out_.role, out_.losses,
-                      loss_of_[static_cast<std::size_t>(mb)] * element(BufferKind::Metric),
+      return add_view(out_.role, out_.losses, loss_of_[mb] * element(BufferKind::Metric),
                       formal.bytes);
     }
     if (name == "saved" || name == "recomputed" || name == "stash") {
@@ -452,14 +448,14 @@ class RoleExpander {
   DraftRole out_;
   std::map<std::array<int, 3>, std::vector<Cached>> steps_;  // by (kind, phase, accumulate)
   std::vector<BufferId> args_;                               // those of the op being built
-  std::vector<int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
-  std::vector<bool> grad_written_;   // by unit of the role
+  IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
+  std::vector<bool> grad_written_;        // by unit of the role
   std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
-  std::vector<BufferId> tokens_, targets_;         // by microbatch; images are tokens here
-  BufferId positions_, starts_, columns_;          // the same for all microbatches
-  std::vector<BufferId> statistics_;               // by layer; invalid if the layer has none here
-  std::vector<int> loss_of_;                       // by microbatch: its place in "losses"
+  IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
+  BufferId positions_, starts_, columns_;               // the same for all microbatches
+  IndexVector<int, BufferId> statistics_;          // by layer; invalid if the layer has none here
+  IndexVector<Microbatch, int> loss_of_;           // by microbatch: its place in "losses"
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
   OpId begin_after_;                               // an op for which the next call also waits
 };
@@ -471,7 +467,7 @@ void assign_ranks(Draft& draft) {
   for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
     const int r = mesh.coordinate(rank, pp);
     draft.program.role_of_rank.push_back({r});
-    draft.roles[static_cast<std::size_t>(r)].role.ranks.push_back(rank);
+    draft.roles[r].role.ranks.push_back(rank);
   }
 }
 

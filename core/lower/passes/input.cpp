@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
@@ -42,13 +43,11 @@ int tensor_parallel_ranks(const Mesh& mesh) {
 IndexTable tabulate(const Mesh& mesh, TableKind kind,
                     const std::function<IndexList(int cp, int tp)>& list_of) {
   const int cps = mesh.size_of("cp"), tps = tensor_parallel_ranks(mesh);
-  std::vector<IndexList> all;
+  IndexVector<int, IndexList> all;
   for (int cp = 0; cp < cps; ++cp) {
     for (int tp = 0; tp < tps; ++tp) all.push_back(list_of(cp, tp));
   }
-  const auto at = [&](int cp, int tp) -> const IndexList& {
-    return all[static_cast<std::size_t>(cp * tps + tp)];
-  };
+  const auto at = [&](int cp, int tp) -> const IndexList& { return all[cp * tps + tp]; };
   bool by_cp = false, by_tp = false;
   for (int cp = 0; cp < cps; ++cp) {
     for (int tp = 0; tp < tps; ++tp) {

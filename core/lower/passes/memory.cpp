@@ -12,6 +12,7 @@
 #include <map>
 
 #include "core/base/free_list.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/draft/exchange.hpp"
 #include "core/lower/passes/passes.hpp"
@@ -19,11 +20,13 @@
 namespace lockstep {
 namespace {
 
+using ByStream = IndexArray<Stream, std::int32_t, kNumStreams>;  // the newest op; -1: none
+
 /// Bytes of a freed buffer that no buffer has taken over yet, with the last op of each stream that
 /// used them.
 struct Freed {
   std::int64_t end = 0;
-  std::array<std::int32_t, kNumStreams> last{};
+  ByStream last{};
 };
 
 class ArenaPlanner {
@@ -40,11 +43,10 @@ class ArenaPlanner {
       const OpId id{static_cast<std::int32_t>(i)};
       dependencies.begin(id);
       each_root(role_.ops[i], [&](BufferId root) {
-        Buffer& buffer = role_.buffers[static_cast<std::size_t>(root.v)];
-        if (placed_[static_cast<std::size_t>(root.v)])
-          return wait_for_old_tenants(id, root, dependencies);
+        Buffer& buffer = role_.buffers[root];
+        if (placed_[root]) return wait_for_old_tenants(id, root, dependencies);
         if (buffer.first != id) return;
-        placed_[static_cast<std::size_t>(root.v)] = true;
+        placed_[root] = true;
         buffer.offset = arena(buffer).allocate(buffer.bytes.v);
         take_over(root);
         wait_for_old_tenants(id, root, dependencies);
@@ -68,45 +70,44 @@ class ArenaPlanner {
   }
 
   void lifetimes() {
-    std::array<std::int32_t, kNumStreams> none;
+    ByStream none;
     none.fill(-1);
     last_users_.assign(role_.buffers.size(), none);
     old_tenants_.assign(role_.buffers.size(), none);
     waited_.assign(role_.buffers.size(), 0);
     placed_.assign(role_.buffers.size(), false);
-    std::vector<bool> persistent(role_.buffers.size(), false);
+    IndexVector<BufferId, bool> persistent(role_.buffers.size(), false);
     for (const Unit& unit : role_.units) {
       for (BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
-        if (id.valid()) persistent[static_cast<std::size_t>(id.v)] = true;
+        if (id.valid()) persistent[id] = true;
       }
     }
     for (std::size_t i = 0; i < role_.ops.size(); ++i) {
       const OpId id{static_cast<std::int32_t>(i)};
       each_root(role_.ops[i], [&](BufferId root) {
-        const std::size_t r = static_cast<std::size_t>(root.v);
-        Buffer& buffer = role_.buffers[r];
-        last_users_[r][static_cast<std::size_t>(role_.ops[i].stream)] = id.v;
-        if (persistent[r]) return;
+        Buffer& buffer = role_.buffers[root];
+        last_users_[root][role_.ops[i].stream] = id.v;
+        if (persistent[root]) return;
         if (!buffer.first.valid()) buffer.first = id;
         buffer.last = id;
       });
     }
-    std::array<std::int32_t, kNumStreams> next;  // by stream, the next op after the present one
+    ByStream next;  // by stream, the next op after the present one
     next.fill(-1);
-    std::vector<OpId> next_on_stream(role_.ops.size());
+    IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
-      std::int32_t& following = next[static_cast<std::size_t>(role_.ops[i].stream)];
+      std::int32_t& following = next[role_.ops[i].stream];
       next_on_stream[i] = {following};
       following = static_cast<std::int32_t>(i);
     }
-    const std::vector<OpId> receives = last_receives(role_, posting_);
+    const IndexVector<OpId, OpId> receives = last_receives(role_, posting_);
     for (std::size_t b = 0; b < role_.buffers.size(); ++b) {
       Buffer& buffer = role_.buffers[b];
       if (!buffer.last.valid()) continue;
       const Stream last = role_.op(buffer.last).stream;
-      const OpId receive = receives[static_cast<std::size_t>(buffer.last.v)];
+      const OpId receive = receives[buffer.last];
       if (last != Stream::Compute && last != Stream::Host) {
-        const OpId later = next_on_stream[static_cast<std::size_t>(buffer.last.v)];
+        const OpId later = next_on_stream[buffer.last];
         if (later.valid()) buffer.last = later;
       }
       buffer.last = std::max(buffer.last, receive);
@@ -122,7 +123,7 @@ class ArenaPlanner {
   /// Notes who used the bytes that a buffer has been given.
   void take_over(BufferId root) {
     const Buffer& buffer = role_.buffer(root);
-    auto& tenants = old_tenants_[static_cast<std::size_t>(root.v)];
+    auto& tenants = old_tenants_[root];
     const std::int64_t begin = buffer.offset;
     const std::int64_t end = begin + round_up(buffer.bytes.v, FreeList::kAlignment);
     if (begin == end) return;
@@ -143,11 +144,10 @@ class ArenaPlanner {
 
   /// Makes the first op of each stream wait; later ops of the stream come after it.
   void wait_for_old_tenants(OpId id, BufferId root, Dependencies& dependencies) {
-    const auto r = static_cast<std::size_t>(root.v);
     const auto stream = 1u << static_cast<unsigned>(role_.op(id).stream);
-    if ((waited_[r] & stream) != 0) return;
-    waited_[r] |= stream;
-    for (const std::int32_t op : old_tenants_[r]) {
+    if ((waited_[root] & stream) != 0) return;
+    waited_[root] |= stream;
+    for (const std::int32_t op : old_tenants_[root]) {
       if (op >= 0) dependencies.add({op});
     }
   }
@@ -155,7 +155,7 @@ class ArenaPlanner {
   void give_back(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     if (buffer.bytes.v == 0) return;
-    const auto& users = last_users_[static_cast<std::size_t>(id.v)];
+    const auto& users = last_users_[id];
     arena(buffer).release(buffer.offset, buffer.bytes.v);
     const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
     freed_bytes_[buffer.on_host].emplace(buffer.offset, Freed{end, users});
@@ -163,12 +163,13 @@ class ArenaPlanner {
 
   Role& role_;
   const P2pPosting posting_;
-  std::array<FreeList, 2> arenas_;                                 // the device's, and the host's
-  std::vector<std::array<std::int32_t, kNumStreams>> last_users_;  // by root buffer
+  std::array<FreeList, 2> arenas_;              // the device's, and the host's
+  IndexVector<BufferId, ByStream> last_users_;  // by root buffer
   /// By root buffer and stream: the op that last used its bytes before it.
-  std::vector<std::array<std::int32_t, kNumStreams>> old_tenants_;
-  std::vector<std::uint32_t> waited_;  // by root buffer: the streams that wait for those, as bits
-  std::vector<bool> placed_;
+  IndexVector<BufferId, ByStream> old_tenants_;
+  IndexVector<BufferId, std::uint32_t>
+      waited_;  // by root buffer: the streams that wait for those, as bits
+  IndexVector<BufferId, bool> placed_;
   std::vector<BufferId> expiries_;  // buffers with a lifetime, sorted by its end
   std::size_t next_expiry_ = 0;
   std::array<std::map<std::int64_t, Freed>, 2> freed_bytes_;  // by begin; disjoint
@@ -176,7 +177,7 @@ class ArenaPlanner {
 
 }  // namespace
 
-void memory(std::vector<DraftRole>& roles, P2pPosting posting) {
+void memory(IndexVector<int, DraftRole>& roles, P2pPosting posting) {
   for (DraftRole& out : roles) ArenaPlanner(out.role, posting).run();
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
@@ -30,7 +31,7 @@ class HostRewriter {
   }
 
  private:
-  Buffer& buffer(BufferId id) { return role_.buffers[static_cast<std::size_t>(id.v)]; }
+  Buffer& buffer(BufferId id) { return role_.buffers[id]; }
   /// Whether an op belongs to the update, which ends the step.
   static bool updates(const Op& op) { return op.phase == Phase::O; }
 
@@ -189,14 +190,14 @@ class HostRewriter {
         if (behind_[t] == id) order.push_back({static_cast<std::int32_t>(old + t)});
       }
     }
-    std::vector<BufferId> moved_to(order.size());
+    IndexVector<BufferId, BufferId> moved_to(order.size());
     std::vector<Buffer> buffers;
     for (const BufferId id : order) {
-      moved_to[static_cast<std::size_t>(id.v)] = {static_cast<std::int32_t>(buffers.size())};
+      moved_to[id] = {static_cast<std::int32_t>(buffers.size())};
       buffers.push_back(role_.buffer(id));
     }
     const auto renumber = [&](BufferId& id) {
-      if (id.valid()) id = moved_to[static_cast<std::size_t>(id.v)];
+      if (id.valid()) id = moved_to[id];
     };
     role_.buffers = std::move(buffers);
     for (Buffer& b : role_.buffers) renumber(b.parent);
@@ -225,7 +226,7 @@ class HostRewriter {
 
 }  // namespace
 
-Result<void> offload(const Program& program, std::vector<DraftRole>& roles, Offload what) {
+Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what) {
   if (what == Offload::None) return {};
   for (DraftRole& out : roles) {
     if (const Result<void> done = HostRewriter(program, out).run(what); !done) return done;

@@ -35,11 +35,11 @@ Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOper
   }
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
     if (!kernel.in[i].present()) continue;
-    function.formals[static_cast<std::size_t>(kernel.in[i].formal)].bytes =
+    function.formals[kernel.in[i].formal].bytes =
         Bytes{input_elements(kernel, i) * size_of(kernel.in[i].dtype)};
   }
   for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-    Formal& formal = function.formals[static_cast<std::size_t>(kernel.out[i].formal)];
+    Formal& formal = function.formals[kernel.out[i].formal];
     formal.bytes = Bytes{output_elements(kernel, i) * size_of(kernel.out[i].dtype)};
     if (output_is_read(kernel, i)) formal.access = Access::ReadWrite;
   }

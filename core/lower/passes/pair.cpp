@@ -26,7 +26,7 @@ Paired paired(const Actions& actions) {
 
 }  // namespace
 
-void pair(ProgramBuilder& build, std::vector<DraftRole>& roles, const Schedule& schedule,
+void pair(ProgramBuilder& build, IndexVector<int, DraftRole>& roles, const Schedule& schedule,
           double factor) {
   if (factor == 1) return;
   for (std::size_t r = 0; r < roles.size(); ++r) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
@@ -20,26 +21,25 @@ std::vector<int> balance(const std::vector<double>& cost, int stages) {
     }
   };
   const int n = static_cast<int>(cost.size());
-  std::vector<double> sum(cost.size() + 1, 0);
+  IndexVector<int, double> sum(cost.size() + 1, 0);
   for (std::size_t i = 0; i < cost.size(); ++i) sum[i + 1] = sum[i] + cost[i];
-  const auto at = [](int i) { return static_cast<std::size_t>(i); };
   // best[s][i] is the best division of the first i layers into s stages.
-  std::vector<std::vector<Best>> best(at(stages + 1), std::vector<Best>(at(n + 1)));
+  IndexVector<int, IndexVector<int, Best>> best(stages + 1, IndexVector<int, Best>(n + 1));
   best[0][0] = {0, 0, 0};
   for (int s = 1; s <= stages; ++s) {
     for (int i = s; i <= n; ++i) {
       for (int j = s - 1; j < i; ++j) {
-        const Best& before = best[at(s - 1)][at(j)];
-        const double mine = sum[at(i)] - sum[at(j)];
+        const Best& before = best[s - 1][j];
+        const double mine = sum[i] - sum[j];
         const Best candidate{std::max(before.largest, mine), before.squares + mine * mine, j};
-        if (candidate < best[at(s)][at(i)]) best[at(s)][at(i)] = candidate;
+        if (candidate < best[s][i]) best[s][i] = candidate;
       }
     }
   }
-  std::vector<int> ends(at(stages));
+  IndexVector<int, int> ends(stages);
   for (int s = stages, i = n; s >= 1; --s) {
-    ends[at(s - 1)] = i;
-    i = best[at(s)][at(i)].from;
+    ends[s - 1] = i;
+    i = best[s][i].from;
   }
   return ends;
 }
@@ -58,7 +58,7 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
   }
   // What is before the first and after the last block goes with them. Only if there are more stages
   // than blocks, or as given, is the embedding or the output layer a stage of its own.
-  std::vector<int> ends;
+  IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {
     int end = 1;
@@ -79,7 +79,7 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     }
   }
   for (int s = 0, first = 0; s < stages; ++s) {
-    const int last = s + 1 == stages ? n : ends[static_cast<std::size_t>(s)];
+    const int last = s + 1 == stages ? n : ends[s];
     found.push_back({first, last});
     first = last;
   }

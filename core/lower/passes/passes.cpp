@@ -13,11 +13,11 @@ std::string print_stages(const Draft& draft) {
     const StageLayers stage = draft.stages[s];
     double cost = 0;
     for (int l = stage.first; l < stage.last; ++l) {
-      cost += draft.model.layers[static_cast<std::size_t>(l)].balance;
+      cost += draft.model.layers[l].balance;
     }
     text += "stage " + std::to_string(s) + " layers";
     for (int l = stage.first; l < stage.last; ++l) {
-      text += " " + draft.model.layers[static_cast<std::size_t>(l)].name;
+      text += " " + draft.model.layers[l].name;
     }
     text += "  cost " + std::to_string(cost) + "\n";
   }

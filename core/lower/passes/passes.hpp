@@ -46,10 +46,10 @@ void expand(Draft& draft);
 /// bring.
 void input(Draft& draft);
 /// Gives passes that run as one the sum of their given times, times `factor`.
-void pair(ProgramBuilder& build, std::vector<DraftRole>& roles, const Schedule& schedule,
+void pair(ProgramBuilder& build, IndexVector<int, DraftRole>& roles, const Schedule& schedule,
           double factor);
 /// Adds the waits for messages. Error InvalidSpec if ranks would wait for each other in a circle.
-Result<void> post(const Program& program, std::vector<DraftRole>& roles, P2pPosting posting);
+Result<void> post(const Program& program, IndexVector<int, DraftRole>& roles, P2pPosting posting);
 /// For pipelines that do not drain, adds gradients for each update, and copies of weights that are
 /// still to be read.
 void versions(Draft& draft);
@@ -66,10 +66,10 @@ void copies(Draft& draft);
 void optimizer(Draft& draft);
 /// Moves states to host memory, adds the copies that this needs, and moves their update to the
 /// host.
-Result<void> offload(const Program& program, std::vector<DraftRole>& roles, Offload what);
+Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what);
 /// Finds what each op waits for on other streams, from what it reads and writes.
-void stream(const Program& program, std::vector<DraftRole>& roles);
+void stream(const Program& program, IndexVector<int, DraftRole>& roles);
 /// Gives buffers their lifetimes and their places in the arenas.
-void memory(std::vector<DraftRole>& roles, P2pPosting posting);
+void memory(IndexVector<int, DraftRole>& roles, P2pPosting posting);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ void measure_stages(const std::optional<CostsSpec>& costs, const Model& model,
     }
     double work = 0;
     for (int l = stages[s].first; l < stages[s].last; ++l) {
-      work += model.layers[static_cast<std::size_t>(l)].balance;
+      work += model.layers[l].balance;
     }
     shape.times.push_back({work, work, work});
   }

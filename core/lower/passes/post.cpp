@@ -12,6 +12,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/passes/passes.hpp"
 
@@ -45,7 +46,7 @@ void add_waits(Role& role, P2pPosting posting) {
 /// Runs all ranks until they end or wait for each other. A message ends when both ranks are in it.
 class Rendezvous {
  public:
-  Rendezvous(const Program& program, const std::vector<DraftRole>& roles, P2pPosting posting)
+  Rendezvous(const Program& program, const IndexVector<int, DraftRole>& roles, P2pPosting posting)
       : program_(program), roles_(roles) {
     for (const DraftRole& out : roles) {
       ranks_.emplace_back();
@@ -115,28 +116,28 @@ class Rendezvous {
     std::vector<int> path;
     while (std::find(path.begin(), path.end(), r) == path.end()) {
       path.push_back(r);
-      const Message& message = missing(ranks_[static_cast<std::size_t>(r)])->message;
+      const Message& message = missing(ranks_[r])->message;
       r = std::get<0>(message) == r ? std::get<1>(message) : std::get<0>(message);
     }
     path.erase(path.begin(), std::find(path.begin(), path.end(), r));
     std::string text;
     for (const int in_circle : path) {
-      const auto at = static_cast<std::size_t>(in_circle);
       text += (text.empty() ? "rank " : ", which waits for rank ") + std::to_string(in_circle) +
-              " in '" + describe(program_, roles_[at].role, missing(ranks_[at])->op) + "'";
+              " in '" + describe(program_, roles_[in_circle].role, missing(ranks_[in_circle])->op) +
+              "'";
     }
     return text + ", which waits for the first";
   }
 
   const Program& program_;
-  const std::vector<DraftRole>& roles_;
-  std::vector<Rank> ranks_;  // by coordinate along "pp"
+  const IndexVector<int, DraftRole>& roles_;
+  IndexVector<int, Rank> ranks_;  // by coordinate along "pp"
   std::map<Message, int> ends_;
 };
 
 }  // namespace
 
-Result<void> post(const Program& program, std::vector<DraftRole>& roles, P2pPosting posting) {
+Result<void> post(const Program& program, IndexVector<int, DraftRole>& roles, P2pPosting posting) {
   if (posting == P2pPosting::Async) return {};
   for (DraftRole& out : roles) add_waits(out.role, posting);
   if (posting == P2pPosting::Preposted) return {};

@@ -63,7 +63,7 @@ class Buckets {
     grads_ = add_buffer(role_, flat);
     if (!views()) return;
     for (const auto& [u, at] : units_) {
-      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
+      Buffer& grad = role_.buffers[out_.units[u].grad];
       grad.parent = grads_;
       grad.offset = at;
     }

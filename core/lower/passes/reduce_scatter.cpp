@@ -35,7 +35,7 @@ class Scatterer {
     const BufferId grads = add_buffer(role_, flat);
     std::int64_t at = 0;
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
-      Buffer& grad = role_.buffers[static_cast<std::size_t>(out_.units[u].grad.v)];
+      Buffer& grad = role_.buffers[out_.units[u].grad];
       grad.parent = grads;
       grad.offset = at;
       at += grad.bytes.v;

@@ -22,7 +22,7 @@ void divide(Draft& draft, DraftRole& out, std::size_t u) {
   }
   const auto resize = [&](BufferId state, bool whole) {
     if (!state.valid()) return;
-    Buffer& buffer = role.buffers[static_cast<std::size_t>(state.v)];
+    Buffer& buffer = role.buffers[state];
     buffer.bytes = whole ? full_bytes(draft.program, unit, buffer) : shard_bytes(unit, buffer);
   };
   for (const BufferId state : {unit.master, out.units[u].on_host, unit.adam_m, unit.adam_v}) {

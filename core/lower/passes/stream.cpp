@@ -1,6 +1,7 @@
 // stream: finds what each op must wait for on other streams, from what it reads and writes.
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/passes/passes.hpp"
 
@@ -16,7 +17,7 @@ struct Touch {
 
 void order(const Program& program, Role& role) {
   Dependencies dependencies(role);
-  std::vector<std::vector<Touch>> touched(role.buffers.size());
+  IndexVector<BufferId, std::vector<Touch>> touched(role.buffers.size());
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const OpId id{static_cast<std::int32_t>(i)};
     const Op& op = role.ops[i];
@@ -28,7 +29,7 @@ void order(const Program& program, Role& role) {
       const BufferId root = role.root(args[a]);
       const std::int64_t begin = role.arena_offset(args[a]) - role.arena_offset(root);
       const std::int64_t end = begin + span_of(program, role.buffer(args[a])).v;
-      std::vector<Touch>& history = touched[static_cast<std::size_t>(root.v)];
+      std::vector<Touch>& history = touched[root];
       // A range without bytes still orders its users, because synthetic programs move no data.
       const auto overlaps = [&](const Touch& t) {
         return begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
@@ -54,7 +55,7 @@ void order(const Program& program, Role& role) {
 
 }  // namespace
 
-void stream(const Program& program, std::vector<DraftRole>& roles) {
+void stream(const Program& program, IndexVector<int, DraftRole>& roles) {
   for (DraftRole& out : roles) order(program, out.role);
 }
 

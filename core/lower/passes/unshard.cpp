@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
 #include "core/lower/passes/passes.hpp"
@@ -47,9 +48,9 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
 std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& keep,
                               const std::vector<int>& times) {
   const Role& role = out.role;
-  std::vector<int> unit_of(role.buffers.size(), -1);
+  IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
   for (std::size_t u = 0; u < role.units.size(); ++u) {
-    unit_of[static_cast<std::size_t>(role.units[u].param.v)] = static_cast<int>(u);
+    unit_of[role.units[u].param] = static_cast<int>(u);
   }
   std::vector<Episode> found;
   std::vector<std::size_t> current(role.units.size(), kNever);
@@ -59,9 +60,9 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
     for (std::uint32_t a = op.args_begin; a < op.args_begin + op.args_count; ++a) {
-      const int u = unit_of[static_cast<std::size_t>(role.args[a].v)];
+      const int u = unit_of[role.args[a]];
       if (u < 0) continue;
-      const std::size_t unit = static_cast<std::size_t>(u);
+      const std::size_t unit = to_size(u);
       // A tied embedding that two stages of the rank use stays gathered.
       const bool again = current[unit] != kNever &&
                          role.ops[found[current[unit]].first].stage == op.stage &&
@@ -92,14 +93,13 @@ struct Visit {
 /// separately ahead of its backward pass, whether or not both use the same copy.
 std::vector<Visit> visits(const DraftRole& out) {
   const Role& role = out.role;
-  std::vector<bool> parameters(role.buffers.size(), false);
-  for (const Unit& unit : role.units) parameters[static_cast<std::size_t>(unit.param.v)] = true;
+  IndexVector<BufferId, bool> parameters(role.buffers.size(), false);
+  for (const Unit& unit : role.units) parameters[unit.param] = true;
   std::vector<Visit> found;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
     const auto args = role.args_of(op);
-    if (std::none_of(args.begin(), args.end(),
-                     [&](BufferId arg) { return parameters[static_cast<std::size_t>(arg.v)]; })) {
+    if (std::none_of(args.begin(), args.end(), [&](BufferId arg) { return parameters[arg]; })) {
       continue;
     }
     const bool forward = op.phase == Phase::F;
@@ -114,7 +114,7 @@ std::vector<Visit> visits(const DraftRole& out) {
 std::size_t place_ahead(const std::vector<Visit>& visits, std::size_t first, std::size_t ahead) {
   const auto after = std::upper_bound(visits.begin(), visits.end(), first,
                                       [](std::size_t op, const Visit& v) { return op < v.first; });
-  const auto visit = static_cast<std::size_t>(after - visits.begin()) - 1;
+  const std::size_t visit = to_size(after - visits.begin()) - 1;
   return visits[visit >= ahead ? visit - ahead : 0].first;
 }
 
@@ -143,7 +143,7 @@ class Gatherer {
   void gather_parameters() {
     std::vector<bool> keep;
     for (const Unit& unit : role_.units) keep.push_back(unit.whole_param || kept(unit));
-    const auto rank = static_cast<std::size_t>(&out_ - draft_.roles.data());
+    const std::ptrdiff_t rank = &out_ - draft_.roles.data();
     const std::vector<Visit> layers = visits(out_);
     std::vector<Episode> all = episodes(
         out_, keep,
@@ -202,16 +202,17 @@ class Gatherer {
   /// Megatron's overlap_param_gather: gathers what the last step updated in the order of use, while
   /// the forward pass computes with what has arrived.
   void gather_updated() {
-    std::vector<int> waiting(role_.buffers.size(), -1);  // by buffer: the unit to be gathered
+    IndexVector<BufferId, int> waiting(role_.buffers.size(),
+                                       -1);  // by buffer: the unit to be gathered
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
       const Unit& unit = role_.units[u];
-      if (unit.gathered_late) waiting[static_cast<std::size_t>(unit.param.v)] = static_cast<int>(u);
+      if (unit.gathered_late) waiting[unit.param] = static_cast<int>(u);
     }
     for (const Op& op : role_.ops) {
       for (const BufferId param : role_.args_of(op)) {
-        const int u = std::exchange(waiting[static_cast<std::size_t>(param.v)], -1);
+        const int u = std::exchange(waiting[param], -1);
         if (u < 0) continue;
-        const auto unit = static_cast<std::size_t>(u);
+        const std::size_t unit = to_size(u);
         const GroupId shards = role_.units[unit].shard_group;
         const Bytes own = shard_bytes(role_.units[unit], role_.buffer(param));
         insertions_.push_back(
@@ -245,8 +246,7 @@ class Gatherer {
   }
   std::size_t prefetch(Phase phase) const {
     const bool backward = phase != Phase::F && strategy_.fsdp_backward_prefetch >= 0;
-    return static_cast<std::size_t>(backward ? strategy_.fsdp_backward_prefetch
-                                             : strategy_.fsdp_prefetch);
+    return to_size(backward ? strategy_.fsdp_backward_prefetch : strategy_.fsdp_prefetch);
   }
 
   Draft& draft_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/index_vector.hpp"
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
 #include "core/lower/passes/passes.hpp"
@@ -28,7 +29,7 @@ class Versioner {
       : draft_(draft),
         out_(out),
         group_(draft.scenario.microbatches_per_update()),
-        updates_(static_cast<std::size_t>(draft.scenario.updates_per_step())) {}
+        updates_(draft.scenario.updates_per_step()) {}
 
   void run() {
     accumulate_by_update();
@@ -41,10 +42,10 @@ class Versioner {
         insertions.push_back(std::move(insertion));
       }
     }
-    const std::vector<OpId> moved_to = insert_ops(out_.role, std::move(insertions));
+    const IndexVector<OpId, OpId> moved_to = insert_ops(out_.role, std::move(insertions));
     for (WeightUpdate& update : updates_) {
       const OpId next = moved_to[update.place];
-      out_.updates.push_back({static_cast<std::size_t>(next.v), std::move(update.gradients)});
+      out_.updates.push_back({to_size(next), std::move(update.gradients)});
     }
   }
 
@@ -53,7 +54,7 @@ class Versioner {
     for (WeightUpdate& update : updates_) update.gradients.resize(out_.units.size());
     for (const MicrobatchGradient& g : split_by_microbatch(draft_, out_, group_)) {
       const Microbatch last = out_.role.ops[g.ready].microbatch;
-      WeightUpdate& update = updates_[static_cast<std::size_t>(last / group_)];
+      WeightUpdate& update = updates_[last / group_];
       update.gradients[g.unit] = g.buffer;
       update.place = std::max(update.place, g.ready + 1);
       const UnitLayout& layout = layout_of(draft_, out_.units[g.unit]);
@@ -81,19 +82,19 @@ class Versioner {
   /// Copies a version before the update that replaces it, if it is read after that update.
   void redirect_reads() {
     Role& role = out_.role;
-    std::vector<int> unit_of(role.buffers.size(), -1);
+    IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
     for (std::size_t u = 0; u < role.units.size(); ++u) {
-      unit_of[static_cast<std::size_t>(role.units[u].param.v)] = static_cast<int>(u);
+      unit_of[role.units[u].param] = static_cast<int>(u);
     }
     std::map<std::pair<std::size_t, int>, BufferId> copies;  // by unit and version
     for (std::size_t i = 0; i < role.ops.size(); ++i) {
       const Op& op = role.ops[i];
       for (std::uint32_t a = op.args_begin; a < op.args_begin + op.args_count; ++a) {
-        const int u = unit_of[static_cast<std::size_t>(role.args[a].v)];
+        const int u = unit_of[role.args[a]];
         if (u < 0) continue;
         const int version = wanted(op.microbatch, i);
         if (version == latest(i)) continue;
-        const auto unit = static_cast<std::size_t>(u);
+        const std::size_t unit = to_size(u);
         const auto [at, fresh] = copies.try_emplace({unit, version});
         if (fresh) at->second = copy(unit, version);
         role.args[a] = at->second;
@@ -110,14 +111,14 @@ class Versioner {
     op.phase = Phase::O;
     op.target = copy_function(draft_, unit.elements, stashed.dtype, stashed.dtype, false).v;
     op.layer = static_cast<std::int16_t>(layer_of(out_, u));
-    updates_[static_cast<std::size_t>(version)].before.push_back({0, op, {unit.param, id}});
+    updates_[version].before.push_back({0, op, {unit.param, id}});
     return id;
   }
 
   Draft& draft_;
   DraftRole& out_;
   const int group_;  // number of microbatches from update to update
-  std::vector<WeightUpdate> updates_;
+  IndexVector<int, WeightUpdate> updates_;
   std::map<Microbatch, int> read_by_;  // by microbatch: the version that it reads
 };
 

@@ -48,7 +48,7 @@ class Steps {
  public:
   Steps(const File& file, const NameTable& names) {
     for (const Event& e : file.events) {
-      const Family family = file.tracks[static_cast<std::size_t>(e.track)].family;
+      const Family family = file.tracks[e.track].family;
       const std::int32_t step = step_of(names[e.name]);
       if (step >= 0 && family == Family::Host) begins_.emplace_back(e.begin, step);
     }
@@ -99,31 +99,29 @@ class Arranger {
 
  private:
   Event& event(std::uint32_t index) { return file_.events[index]; }
-  Family family(const Event& e) const {
-    return file_.tracks[static_cast<std::size_t>(e.track)].family;
-  }
+  Family family(const Event& e) const { return file_.tracks[e.track].family; }
 
   /// The range of flow ends that bind to `track`: those of its (pid, tid), if it is the first track
   /// of that place in the order Host, Device, DeviceSync.
   std::pair<std::size_t, std::size_t> flow_ends_of(std::int32_t track) const {
-    const Track& t = file_.tracks[static_cast<std::size_t>(track)];
-    const Place& place = file_.places[static_cast<std::size_t>(t.place)];
+    const Track& t = file_.tracks[track];
+    const Place& place = file_.places[t.place];
     for (const Family f : {Family::Host, Family::Device, Family::DeviceSync}) {
-      const std::int32_t first = place.tracks[static_cast<std::size_t>(f)];
+      const std::int32_t first = place.tracks[f];
       if (first == track) break;
       if (first >= 0) return {0, 0};
     }
     const auto range = std::equal_range(
         file_.flow_ends.begin(), file_.flow_ends.end(), FlowEnd{0, 0, 0, t.place, false},
         [](const FlowEnd& a, const FlowEnd& b) { return a.place < b.place; });
-    return {static_cast<std::size_t>(range.first - file_.flow_ends.begin()),
-            static_cast<std::size_t>(range.second - file_.flow_ends.begin())};
+    return {to_size(range.first - file_.flow_ends.begin()),
+            to_size(range.second - file_.flow_ends.begin())};
   }
 
   /// Sets lanes and the marks that calls inherit, and binds each flow end to the innermost event
   /// that is open at its time. False: too many lanes.
   bool sweep(std::int32_t track, std::uint32_t begin, std::uint32_t end) {
-    const Family family = file_.tracks[static_cast<std::size_t>(track)].family;
+    const Family family = file_.tracks[track].family;
     const bool nests = family == Family::Host || family == Family::DeviceAnnotation;
     Lanes lanes;
     std::vector<std::uint32_t> open;

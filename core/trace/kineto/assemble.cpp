@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/phase.hpp"
 #include "core/trace/kineto/file.hpp"
 
@@ -66,12 +66,10 @@ class TrackNames {
       keys_[t] = {Family::Host, 0, -1, std::move(name), 0};
     }
   }
-  const StreamKey& key(std::int32_t track) const { return keys_[at(track)]; }
+  const StreamKey& key(std::int32_t track) const { return keys_[track]; }
 
  private:
-  const Place& place(std::size_t track) const {
-    return file_.places[at(file_.tracks[track].place)];
-  }
+  const Place& place(std::size_t track) const { return file_.places[file_.tracks[track].place]; }
   /// Sort key of an id as written: numbers sort by value and come before strings.
   static std::pair<std::int64_t, std::string> order(const std::string& id) {
     const std::int64_t number = split_number(id).second;
@@ -105,7 +103,7 @@ class TrackNames {
   }
 
   const File& file_;
-  std::vector<StreamKey> keys_;
+  IndexVector<std::int32_t, StreamKey> keys_;
   std::map<std::pair<std::int64_t, std::string>, std::int64_t> devices_;
 };
 
@@ -142,7 +140,7 @@ Phase phase_of(Kind kind) {
 
 class Assembler {
  public:
-  Assembler(const std::vector<File>& files, Trace& trace, NameTable& names)
+  Assembler(const Files& files, Trace& trace, NameTable& names)
       : files_(files), trace_(trace), names_(names) {}
 
   Result<void> assemble(const Clocks& clocks) {
@@ -170,7 +168,7 @@ class Assembler {
     constexpr Nanoseconds kLongest = std::numeric_limits<Nanoseconds>::max() / 1000;
     if (*last / 2 - *first / 2 > kLongest / 4) {
       return bad_file(
-          files_[at(last - starts_.begin())].path,
+          files_[last - starts_.begin()].path,
           "begins more than fifty days after another rank's trace: are they of one run?");
     }
     origin_ = *first;
@@ -180,12 +178,13 @@ class Assembler {
   Result<void> name_streams() {
     std::map<StreamKey, std::uint16_t> streams;
     std::vector<TrackNames> names;
-    std::vector<std::vector<std::uint16_t>> lanes(files_.size());  // by track: its last lane
+    std::vector<IndexVector<std::int32_t, std::uint16_t>> lanes(
+        files_.size());  // by track: its last lane
     for (std::size_t f = 0; f < files_.size(); ++f) {
       names.emplace_back(files_[f]);
       lanes[f].assign(files_[f].tracks.size(), 0);
       for (const Event& e : files_[f].events) {
-        lanes[f][at(e.track)] = std::max(lanes[f][at(e.track)], e.lane);
+        lanes[f][e.track] = std::max(lanes[f][e.track], e.lane);
       }
       for (std::size_t t = 0; t < lanes[f].size(); ++t) {
         StreamKey key = names[f].key(static_cast<std::int32_t>(t));
@@ -218,7 +217,7 @@ class Assembler {
   }
 
   std::uint16_t stream(std::size_t file, const Event& e) const {
-    return streams_[file][at(e.track)][e.lane];
+    return streams_[file][e.track][e.lane];
   }
 
   /// Fills order_ with a file's events sorted by (step, stream, begin).
@@ -236,9 +235,9 @@ class Assembler {
 
   OpId op(std::size_t f, const Event& e) {
     const File& file = files_[f];
-    OpKey key{e.name, kinds_[at(static_cast<int>(e.kind))], stream(f, e), -1, -1, 0};
+    OpKey key{e.name, kinds_[static_cast<int>(e.kind)], stream(f, e), -1, -1, 0};
     if (e.transfer >= 0) {
-      const Transfer& t = file.transfers[at(e.transfer)];
+      const Transfer& t = file.transfers[e.transfer];
       key.bytes = t.bytes;
       key.channel = t.channel;
       key.seq = t.number;
@@ -262,7 +261,7 @@ class Assembler {
   void add_span(std::size_t f, const Event& e) {
     Nanoseconds active = e.begin;
     if (e.transfer >= 0) {
-      const Nanoseconds shortest = files_[f].transfers[at(e.transfer)].shortest;
+      const Nanoseconds shortest = files_[f].transfers[e.transfer].shortest;
       if (shortest >= 0) active = e.end - shortest;
     }
     const auto time = [&](Nanoseconds t) { return SimTime{(t + starts_[f] - origin_) * 1000}; };
@@ -301,13 +300,14 @@ class Assembler {
     }
   }
 
-  const std::vector<File>& files_;
+  const Files& files_;
   Trace& trace_;
   NameTable& names_;
-  std::vector<Nanoseconds> starts_;
+  IndexVector<std::int32_t, Nanoseconds> starts_;
   Nanoseconds origin_ = 0;
-  std::vector<std::int32_t> kinds_;                                      // into names, by Kind
-  std::vector<std::vector<std::vector<std::uint16_t>>> streams_;         // by file, track, lane
+  std::vector<std::int32_t> kinds_;  // into names, by Kind
+  std::vector<IndexVector<std::int32_t, std::vector<std::uint16_t>>>
+      streams_;                                                          // by file, track, lane
   std::vector<std::vector<std::uint32_t>> order_;                        // by file
   std::vector<std::unordered_map<OpKey, std::int32_t, OpHash>> op_ids_;  // by file
 };
@@ -318,8 +318,7 @@ Error bad_file(const std::string& path, const std::string& what) {
   return Error{ErrorKind::Parse, what, SourceSpan{path, 0, 0}};
 }
 
-Result<void> assemble(const std::vector<File>& files, const Clocks& clocks, NameTable& names,
-                      Trace& trace) {
+Result<void> assemble(const Files& files, const Clocks& clocks, NameTable& names, Trace& trace) {
   return Assembler(files, trace, names).assemble(clocks);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/trace/kineto/kineto.hpp"
 #include "core/trace/kineto/names.hpp"
@@ -59,7 +60,7 @@ struct Track {
 struct Place {
   std::string pid, tid;  // as written; strings keep their quotes
   std::string label;     // thread_name
-  std::array<std::int32_t, kNumFamilies> tracks{-1, -1, -1, -1};
+  IndexArray<Family, std::int32_t, kNumFamilies> tracks{-1, -1, -1, -1};
 };
 
 /// One end of a flow (an "s" or "f" event). It binds to the event that is open at its place and
@@ -83,16 +84,18 @@ struct File {
   int rank = -1, world_size = -1;  // from distributedInfo
   Nanoseconds start = 0;           // of the first event
   bool wall_clock = false;         // `start` counts from 1970
-  std::vector<Place> places;
-  std::vector<Track> tracks;
+  IndexVector<std::int32_t, Place> places;
+  IndexVector<std::int32_t, Track> tracks;
   std::vector<Event> events;  // after arrange: sorted by (track, begin, longest first)
-  std::vector<Transfer> transfers;
-  std::vector<ProcessGroup> groups;
+  IndexVector<std::int32_t, Transfer> transfers;
+  IndexVector<std::int32_t, ProcessGroup> groups;
   std::vector<FlowEnd> flow_ends;  // after arrange: no longer of use
   std::vector<Link> links;         // filled by arrange
   ImportCounts counts;
   std::optional<SourceSpan> cut_off;  // where the file ends, if that is in the middle
 };
+
+using Files = IndexVector<std::int32_t, File>;
 
 /// An error of kind Parse that names the file, but no line of it.
 Error bad_file(const std::string& path, const std::string& what);
@@ -109,7 +112,7 @@ Result<void> arrange(File& file, NameTable& names);
 /// Which collectives and messages of different files are the same one, and what they say about the
 /// clocks.
 struct Matches {
-  std::vector<std::vector<Rank>> instances;  // Trace::instances
+  IndexVector<std::int32_t, IndexVector<Rank, Rank>> instances;  // Trace::instances
   std::int64_t unmatched = 0;
   /// For a collective in which both files took part: by how much its end, counted from the file's
   /// own start, is later in file b than in file a.
@@ -124,18 +127,17 @@ struct Matches {
 /// identified by its group and NCCL's sequence number. Where files have no such numbers, the n-th
 /// collective of a group in a step matches that of the other members, if all members agree on the
 /// group's collectives of that step.
-Matches match_transfers(std::vector<File>& files);
+Matches match_transfers(Files& files);
 
 struct Clocks {
-  std::vector<Nanoseconds> starts;  // by file, relative to the first file's
+  IndexVector<std::int32_t, Nanoseconds> starts;  // by file, relative to the first file's
   Nanoseconds uncertainty = 0;
   std::vector<std::string> remarks;
 };
-Clocks align_clocks(const std::vector<File>& files, const Matches& matches);
+Clocks align_clocks(const Files& files, const Matches& matches);
 
 /// Fills the streams, roles, spans and flows of `trace`. Files are given by rank of the trace.
 /// Error: Parse if times exceed SimTime, or streams the range of their index.
-Result<void> assemble(const std::vector<File>& files, const Clocks& clocks, NameTable& names,
-                      Trace& trace);
+Result<void> assemble(const Files& files, const Clocks& clocks, NameTable& names, Trace& trace);
 
 }  // namespace lockstep::kineto

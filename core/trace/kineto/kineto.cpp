@@ -33,7 +33,7 @@ int rank_in_name(const std::string& path) {
 
 /// Gives every file its rank and sorts the files by it. Returns remarks; an error if two files have
 /// the same rank.
-Result<std::vector<std::string>> name_ranks(std::vector<File>& files) {
+Result<std::vector<std::string>> name_ranks(Files& files) {
   std::vector<std::string> remarks;
   int unknown = 0;
   for (File& file : files) {
@@ -93,7 +93,7 @@ ImportOptions part_of(const ImportOptions& options, double done, double share) {
   return part;
 }
 
-Result<void> join(std::vector<File>& files, ImportedTrace& imported, NameTable& names) {
+Result<void> join(Files& files, ImportedTrace& imported, NameTable& names) {
   Result<std::vector<std::string>> ranks = name_ranks(files);
   if (!ranks) return ranks.error();
   imported.remarks.insert(imported.remarks.end(), ranks->begin(), ranks->end());
@@ -163,7 +163,7 @@ Result<ImportedTrace> read_files(const std::vector<std::string>& paths, bool str
                                  const ImportOptions& options) {
   ImportedTrace imported;
   NameTable names(imported.trace.names);
-  std::vector<File> files;
+  Files files;
   double total = 0, done = 0;
   for (const std::string& path : paths) total += size_on_disk(path);
   for (const std::string& path : paths) {

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/trace/kineto/file.hpp"
 
 namespace lockstep::kineto {
@@ -27,7 +27,7 @@ struct Part {
 /// alike), but never the same name and the same first rank.
 class Groups {
  public:
-  explicit Groups(const std::vector<File>& files) : files_(files) {}
+  explicit Groups(const Files& files) : files_(files) {}
 
   std::int32_t collective(std::int32_t file, const ProcessGroup& group) {
     return add({group.name, first_rank(group), -1, -1}, file);
@@ -38,7 +38,7 @@ class Groups {
 
   /// Assigns channels. Each name of groups has one, with an instance for each first rank; after
   /// them, each pair has one.
-  void number(std::vector<std::vector<Rank>>& instances) {
+  void number(IndexVector<std::int32_t, IndexVector<Rank, Rank>>& instances) {
     std::map<std::string, std::int32_t> channel_of_name;
     for (const auto& [key, id] : ids_) {
       if (std::get<2>(key) < 0) {
@@ -46,21 +46,21 @@ class Groups {
         channel_of_name.try_emplace(std::get<0>(key), next);
       }
     }
-    instances.assign(channel_of_name.size(), std::vector<Rank>(files_.size(), -1));
+    instances.assign(channel_of_name.size(), IndexVector<Rank, Rank>(files_.size(), -1));
     channels_.resize(ids_.size());
     auto next = static_cast<std::int32_t>(channel_of_name.size());
     for (const auto& [key, id] : ids_) {
       if (std::get<2>(key) >= 0) {
-        channels_[at(id)] = next++;
+        channels_[id] = next++;
         continue;
       }
-      channels_[at(id)] = channel_of_name.at(std::get<0>(key));
-      for (const std::int32_t file : members_[at(id)]) {
-        instances[at(channels_[at(id)])][at(file)] = *members_[at(id)].begin();
+      channels_[id] = channel_of_name.at(std::get<0>(key));
+      for (const std::int32_t file : members_[id]) {
+        instances[channels_[id]][file] = *members_[id].begin();
       }
     }
   }
-  std::int32_t channel(std::int32_t id) const { return channels_[at(id)]; }
+  std::int32_t channel(std::int32_t id) const { return channels_[id]; }
 
  private:
   using Key = std::tuple<std::string, int, int, int>;  // name, first rank, source, destination
@@ -70,14 +70,14 @@ class Groups {
   std::int32_t add(const Key& key, std::int32_t file) {
     const auto [it, fresh] = ids_.try_emplace(key, static_cast<std::int32_t>(ids_.size()));
     if (fresh) members_.emplace_back();
-    members_[at(it->second)].insert(file);
+    members_[it->second].insert(file);
     return it->second;
   }
 
-  const std::vector<File>& files_;
+  const Files& files_;
   std::map<Key, std::int32_t> ids_;
-  std::vector<std::set<std::int32_t>> members_;  // files, by id
-  std::vector<std::int32_t> channels_;           // by id
+  IndexVector<std::int32_t, std::set<std::int32_t>> members_;  // files, by id
+  IndexVector<std::int32_t, std::int32_t> channels_;           // by id
 };
 
 /// Whether all members of such a collective leave it together, because none has its result before
@@ -89,7 +89,7 @@ bool ends_together(Kind kind) {
 
 class Matcher {
  public:
-  explicit Matcher(std::vector<File>& files) : files_(files), groups_(files) {}
+  explicit Matcher(Files& files) : files_(files), groups_(files) {}
 
   Matches match() {
     collect();
@@ -110,8 +110,8 @@ class Matcher {
  private:
   using Iterator = std::vector<Part>::iterator;
 
-  const Event& event(const Part& p) const { return files_[at(p.file)].events[p.event]; }
-  Transfer& transfer(const Part& p) { return files_[at(p.file)].transfers[at(event(p).transfer)]; }
+  const Event& event(const Part& p) const { return files_[p.file].events[p.event]; }
+  Transfer& transfer(const Part& p) { return files_[p.file].transfers[event(p).transfer]; }
 
   void collect() {
     for (std::size_t f = 0; f < files_.size(); ++f) {
@@ -119,7 +119,7 @@ class Matcher {
       for (std::size_t i = 0; i < file.events.size(); ++i) {
         const Event& e = file.events[i];
         if (e.transfer < 0) continue;
-        const Transfer& t = file.transfers[at(e.transfer)];
+        const Transfer& t = file.transfers[e.transfer];
         if (t.group < 0) continue;
         const bool message =
             e.kind == Kind::Send || e.kind == Kind::Recv || e.kind == Kind::SendRecv;
@@ -128,7 +128,7 @@ class Matcher {
           continue;
         }
         const auto id = static_cast<std::int32_t>(f);
-        const ProcessGroup& group = file.groups[at(t.group)];
+        const ProcessGroup& group = file.groups[t.group];
         parts_.push_back({message ? groups_.message(id, group, t) : groups_.collective(id, group),
                           message, t.seq, t.seq < 0 ? e.step : 0, id, e.begin,
                           static_cast<std::uint32_t>(i)});
@@ -181,7 +181,7 @@ class Matcher {
     }
   }
 
-  std::vector<File>& files_;
+  Files& files_;
   Groups groups_;
   std::vector<Part> parts_;
   std::map<std::int32_t, std::int32_t> next_number_;  // by group
@@ -195,9 +195,9 @@ std::string microseconds_text(Nanoseconds t) {
 
 }  // namespace
 
-Matches match_transfers(std::vector<File>& files) { return Matcher(files).match(); }
+Matches match_transfers(Files& files) { return Matcher(files).match(); }
 
-Clocks align_clocks(const std::vector<File>& files, const Matches& matches) {
+Clocks align_clocks(const Files& files, const Matches& matches) {
   /// What two files tell of each other's clocks: the median difference, and the median deviation
   /// from it.
   struct Edge {
@@ -214,8 +214,8 @@ Clocks align_clocks(const std::vector<File>& files, const Matches& matches) {
     std::vector<Nanoseconds> deviations;
     for (auto x = begin; x != end; ++x) deviations.push_back(std::abs(x->later - median));
     std::nth_element(deviations.begin(), deviations.begin() + (end - begin) / 2, deviations.end());
-    edges.push_back({begin->a, begin->b, median, deviations[at((end - begin) / 2)],
-                     static_cast<std::size_t>(end - begin)});
+    edges.push_back(
+        {begin->a, begin->b, median, deviations[to_size(end - begin) / 2], to_size(end - begin)});
     begin = end;
   }
   // Pairs with the most collectives in common come first.
@@ -227,7 +227,7 @@ Clocks align_clocks(const std::vector<File>& files, const Matches& matches) {
       std::all_of(files.begin(), files.end(), [](const File& f) { return f.wall_clock; });
   constexpr Nanoseconds kFar =
       std::numeric_limits<Nanoseconds>::max() / 2;  // assemble refuses what is further apart
-  std::vector<bool> known(files.size(), false);
+  IndexVector<std::int32_t, bool> known(files.size(), false);
   clocks.starts.assign(files.size(), 0);
   Nanoseconds largest = 0;
   std::size_t used = 0, unaligned = 0;
@@ -239,15 +239,15 @@ Clocks align_clocks(const std::vector<File>& files, const Matches& matches) {
     for (bool grown = true; grown;) {
       grown = false;
       for (const Edge& e : edges) {
-        if (known[at(e.a)] == known[at(e.b)]) continue;
-        const bool forward = known[at(e.a)];
+        if (known[e.a] == known[e.b]) continue;
+        const bool forward = known[e.a];
         const std::int32_t from = forward ? e.a : e.b, to = forward ? e.b : e.a;
-        const Nanoseconds start = clocks.starts[at(from)] + (forward ? -e.later : e.later);
-        clocks.starts[at(to)] = std::clamp(start, -kFar, kFar);
-        known[at(to)] = grown = true;
+        const Nanoseconds start = clocks.starts[from] + (forward ? -e.later : e.later);
+        clocks.starts[to] = std::clamp(start, -kFar, kFar);
+        known[to] = grown = true;
         clocks.uncertainty = std::max(clocks.uncertainty, e.deviation);
         if (wall) {
-          largest = std::max(largest, std::abs(start - (files[at(to)].start - files[0].start)));
+          largest = std::max(largest, std::abs(start - (files[to].start - files[0].start)));
         }
         used += e.count;
         break;

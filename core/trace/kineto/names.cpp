@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::kineto {
 namespace {
 
@@ -20,13 +22,13 @@ T find_or(const std::array<std::pair<std::string_view, T>, N>& table, std::strin
 }  // namespace
 
 std::string_view to_string(Kind kind) {
-  constexpr std::array<std::string_view, 22> kNames = {
+  constexpr IndexArray<Kind, std::string_view, 22> kNames = {
       "compute",        "forward",   "backward",   "optimizer", "all_reduce",    "all_gather",
       "reduce_scatter", "broadcast", "all_to_all", "reduce",    "gather",        "scatter",
       "barrier",        "send",      "recv",       "send_recv", "communication", "memcpy",
       "memset",         "host",      "annotation", "sync"};
-  static_assert(kNames.size() == static_cast<std::size_t>(Kind::Sync) + 1);
-  return kNames[static_cast<std::size_t>(kind)];
+  static_assert(kNames.size() == to_size(Kind::Sync) + 1);
+  return kNames[kind];
 }
 
 Category category_of(std::string_view cat) {

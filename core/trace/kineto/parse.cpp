@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
 #include "core/trace/json_text.hpp"
 #include "core/trace/kineto/fields.hpp"
 #include "core/trace/kineto/file.hpp"
@@ -273,9 +274,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     }
   }
 
-  ProcessGroup& group(std::string_view name) {
-    return file_.groups[static_cast<std::size_t>(group_id(name))];
-  }
+  ProcessGroup& group(std::string_view name) { return file_.groups[group_id(name)]; }
   std::int32_t group_id(std::string_view name) {
     const auto known = std::find_if(file_.groups.begin(), file_.groups.end(),
                                     [name](const ProcessGroup& g) { return g.name == name; });
@@ -361,7 +360,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
       t.destination = c.destination;
       if (!c.group.empty()) {
         t.group = group_id(c.group);
-        ProcessGroup& g = file_.groups[static_cast<std::size_t>(t.group)];
+        ProcessGroup& g = file_.groups[t.group];
         if (g.ranks.empty()) g.ranks = parse_ranks(c.group_ranks);
       }
     }
@@ -394,7 +393,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   }
   std::int32_t track(Family family) {
     const std::size_t p = place();
-    std::int32_t& track = file_.places[p].tracks[static_cast<std::size_t>(family)];
+    std::int32_t& track = file_.places[p].tracks[family];
     if (track < 0) {
       track = static_cast<std::int32_t>(file_.tracks.size());
       file_.tracks.push_back({static_cast<std::int32_t>(p), family});
@@ -407,9 +406,10 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     std::stable_sort(halves_.begin(), halves_.end(), [](const HalfEvent& a, const HalfEvent& b) {
       return std::pair(a.event.track, a.event.begin) < std::pair(b.event.track, b.event.begin);
     });
-    std::vector<Nanoseconds> last(file_.tracks.size(), std::numeric_limits<Nanoseconds>::min());
+    IndexVector<std::int32_t, Nanoseconds> last(file_.tracks.size(),
+                                                std::numeric_limits<Nanoseconds>::min());
     const auto extend = [&](const Event& e) {
-      Nanoseconds& end = last[static_cast<std::size_t>(e.track)];
+      Nanoseconds& end = last[e.track];
       end = std::max(end, e.end);
     };
     for (const Event& e : file_.events) extend(e);
@@ -422,7 +422,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     };
     const auto close_all = [&] {
       file_.counts.unfinished += static_cast<std::int64_t>(open.size());
-      while (!open.empty()) close(last[static_cast<std::size_t>(open.back().track)]);
+      while (!open.empty()) close(last[open.back().track]);
     };
     for (const HalfEvent& h : halves_) {
       if (!open.empty() && open.back().track != h.event.track) close_all();

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -25,7 +27,7 @@ class GridBuilder {
       progress = false;
       for (std::size_t r = 0; r < ranks; ++r) {
         while (const int parts = place(r, next[r], free_at[r], cells[r])) {
-          next[r] += static_cast<std::size_t>(parts);
+          next[r] += to_size(parts);
           progress = true;
         }
       }
@@ -46,14 +48,14 @@ class GridBuilder {
     const Actions& actions = schedule_.actions[rank];
     if (at >= actions.size()) return 0;
     int parts = 1, step = free_at;
-    while (actions[at + static_cast<std::size_t>(parts) - 1].overlaps_next) ++parts;
+    while (actions[at + to_size(parts) - 1].overlaps_next) ++parts;
     for (int i = 0; i < parts; ++i) {
-      const int ready = ready_at(actions[at + static_cast<std::size_t>(i)]);
+      const int ready = ready_at(actions[at + to_size(i)]);
       if (ready < 0) return 0;
       step = std::max(step, ready);
     }
     for (int i = 0; i < parts; ++i) {
-      const Action& action = actions[at + static_cast<std::size_t>(i)];
+      const Action& action = actions[at + to_size(i)];
       cells.push_back({static_cast<int>(rank), step, action, i, parts});
       if (action.phase == Phase::F) done_[{Done::Forward, action.stage, action.microbatch}] = step;
       if (action.phase == Phase::B || action.phase == Phase::I) {

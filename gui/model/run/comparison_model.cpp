@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <map>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep::gui {
@@ -21,8 +21,8 @@ class Finder {
     First kinds(trace.names.size()), names(trace.names.size()), streams(trace.streams.size());
     for (SpanId i = 0; i < trace.spans.size(); ++i) {
       const TraceOp& op = run.lanes.op(trace.spans[i]);
-      kinds.see(trace.spans, i, at(op.kind));
-      names.see(trace.spans, i, at(op.name));
+      kinds.see(trace.spans, i, to_size(op.kind));
+      names.see(trace.spans, i, to_size(op.name));
       streams.see(trace.spans, i, op.stream);
     }
     kinds_ = kinds.by_name(trace.names);
@@ -37,7 +37,7 @@ class Finder {
   /// The first compute span of a rank.
   std::optional<Place> computes(Rank rank) const {
     for (const StepView& step : run_.steps) {
-      const StepGraph::Range range = step.graph.of_rank(run_.trace.same_as[at(rank)]);
+      const StepGraph::Range range = step.graph.of_rank(run_.trace.same_as[rank]);
       for (SpanIndex i = range.first; i < range.last; ++i) {
         if (step.graph.span_class(i) == SpanClass::Compute) return Place{{step.id(i), {}, {}}, {}};
       }
@@ -49,7 +49,7 @@ class Finder {
     const Bubble* longest = nullptr;
     for (const StepView& step : run_.steps) {
       for (const Bubble& bubble : step.bubbles.list) {
-        if (bubble.rank != run_.trace.same_as[at(rank)]) continue;
+        if (bubble.rank != run_.trace.same_as[rank]) continue;
         if ((bubble.cause == BubbleCause::Communication) != communicates) continue;
         if (!longest || bubble.length() > longest->length()) longest = &bubble;
       }
@@ -62,7 +62,7 @@ class Finder {
     const Trace& trace = run_.trace;
     const auto found = std::find(trace.memory_kinds.begin(), trace.memory_kinds.end(), kind);
     if (found == trace.memory_kinds.end()) return std::nullopt;
-    const auto k = static_cast<std::size_t>(found - trace.memory_kinds.begin());
+    const std::size_t k = to_size(found - trace.memory_kinds.begin());
     const MemorySample* most = nullptr;
     const auto bytes = [k](const MemorySample& s) {
       return k < s.bytes_by_kind.size() ? s.bytes_by_kind[k] : 0;

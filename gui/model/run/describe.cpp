@@ -26,9 +26,9 @@ Facts facts_of(const RunView& run, SpanId id) {
   const auto add = [&](const char* name, std::string value) {
     facts.emplace_back(name, std::move(value));
   };
-  add("Operation", run.trace.names[static_cast<std::size_t>(op.name)]);
+  add("Operation", run.trace.names[op.name]);
   add("Kind", std::string(long_name(run.lanes.look(span))));
-  add("Rank", run.trace.rank_labels[static_cast<std::size_t>(span.rank)]);
+  add("Rank", run.trace.rank_labels[span.rank]);
   add("Stream", run.trace.streams[op.stream]);
   if (op.stage >= 0) add("Stage", std::to_string(op.stage));
   if (op.microbatch >= 0) add("Microbatch", std::to_string(op.microbatch));
@@ -54,7 +54,7 @@ Facts facts_of(const RunView& run, SpanId id) {
 Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble) {
   Facts facts;
   facts.emplace_back("Bubble", std::string(to_string(bubble.cause)));
-  facts.emplace_back("Rank", run.trace.rank_labels[static_cast<std::size_t>(bubble.rank)]);
+  facts.emplace_back("Rank", run.trace.rank_labels[bubble.rank]);
   facts.emplace_back("Begins at", moment(run, bubble.begin));
   facts.emplace_back("Lasts", text_of(bubble.length()));
   facts.emplace_back("Why", describe(step.graph, bubble));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -28,7 +28,7 @@ LaneSegment::LaneSegment(std::span<const Span> spans) : spans_(spans) {
 std::size_t LaneSegment::first_ending_after(SimTime t) const {
   const auto it = std::upper_bound(spans_.begin(), spans_.end(), t,
                                    [](SimTime time, const Span& s) { return time < s.end; });
-  return static_cast<std::size_t>(it - spans_.begin());
+  return to_size(it - spans_.begin());
 }
 
 std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const {
@@ -109,7 +109,7 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
   for (std::size_t i = 0; i < trace.spans.size();) {
     const Span& first = trace.spans[i];
     const int stream = op(first).stream;
-    const std::size_t lane = at(first.rank) * streams + at(stream);
+    const std::size_t lane = to_size(first.rank) * streams + to_size(stream);
     std::size_t j = i;
     for (; j < trace.spans.size(); ++j) {
       const Span& s = trace.spans[j];
@@ -142,7 +142,7 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
 }
 
 std::span<const Lane> Lanes::of_rank(Rank rank) const {
-  const std::size_t own = at(trace_->same_as[at(rank)]);
+  const std::size_t own = to_size(trace_->same_as[rank]);
   const std::size_t first = first_of_rank_[own];
   return {lanes_.data() + first, first_of_rank_[own + 1] - first};
 }
@@ -158,7 +158,7 @@ const Lane* Lanes::main_of_rank(Rank rank) const {
   const Lane* best = nullptr;
   std::pair<SimTime, std::size_t> most{};
   for (const Lane& lane : of_rank(rank)) {
-    if (trace_->streams[at(lane.stream)] == "compute") return &lane;
+    if (trace_->streams[lane.stream] == "compute") return &lane;
     const bool host = look(lane.segments.front().spans().front()) == Look::Host;
     const std::pair weight{lane.computing, host ? 1 : 1 + lane.count()};
     if (weight > most) {
@@ -169,10 +169,10 @@ const Lane* Lanes::main_of_rank(Rank rank) const {
   return best;
 }
 
-Look Lanes::look(const Span& span) const { return look_of_name_[at(op(span).kind)]; }
+Look Lanes::look(const Span& span) const { return look_of_name_[op(span).kind]; }
 
 const TraceOp& Lanes::op(const Span& span) const {
-  return trace_->roles[at(trace_->role_of_rank[at(span.rank)])].ops[at(span.op.v)];
+  return trace_->roles[trace_->role_of_rank[span.rank]].ops[span.op];
 }
 
 }  // namespace lockstep::gui

@@ -33,10 +33,9 @@ std::string closing_words(const StepView& step) {
                        static_cast<double>(std::max<std::size_t>(bubbles.by_rank.size(), 1));
   if (!(whole > 0)) return words;
   std::vector<std::pair<double, BubbleCause>> shares;
-  for (int c = 0; c < kNumBubbleCauses; ++c) {
-    const double share =
-        static_cast<double>(bubbles.total[static_cast<std::size_t>(c)].count()) / whole;
-    if (share >= kWorthSaying) shares.emplace_back(share, static_cast<BubbleCause>(c));
+  for (const BubbleCause cause : TimeByCause::ids()) {
+    const double share = static_cast<double>(bubbles.total[cause].count()) / whole;
+    if (share >= kWorthSaying) shares.emplace_back(share, cause);
   }
   std::stable_sort(shares.begin(), shares.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });

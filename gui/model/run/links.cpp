@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -15,7 +17,7 @@ void add_dependencies(std::vector<Link>& links, const RunView& run, const StepVi
     if (a >= 0 && b >= 0) links.push_back({Link::Kind::Dependency, step.id(a), step.id(b)});
   };
   for (const OpId before : role.after_of(role.op(s.op))) add(before, s.op);
-  for (std::size_t i = static_cast<std::size_t>(s.op.v) + 1; i < role.ops.size(); ++i) {
+  for (std::size_t i = to_size(s.op) + 1; i < role.ops.size(); ++i) {
     const auto after = role.after_of(role.ops[i]);
     if (std::find(after.begin(), after.end(), s.op) != after.end()) {
       add(s.op, OpId{static_cast<std::int32_t>(i)});

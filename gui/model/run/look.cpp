@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -43,7 +45,7 @@ constexpr std::pair<std::string_view, Look> kForeign[] = {
     {"send_recv", Look::OtherTransfer},
 };
 
-const Names& names(Look look) { return kNames[static_cast<std::size_t>(look)]; }
+const Names& names(Look look) { return kNames[to_size(look)]; }
 
 }  // namespace
 

@@ -28,7 +28,7 @@ std::string MemoryModel::describe(const BufferLife& life) const {
   const Program& program = *run->program;
   const Buffer& buffer = program.role_of(rank).buffer(life.buffer);
   std::string text(to_string(buffer.kind));
-  if (buffer.name >= 0) text += " " + program.names[static_cast<std::size_t>(buffer.name)];
+  if (buffer.name >= 0) text += " " + program.names[buffer.name];
   if (buffer.layer >= 0) text += ", layer " + std::to_string(buffer.layer);
   if (buffer.microbatch >= 0) text += ", microbatch " + std::to_string(buffer.microbatch);
   return text;

@@ -90,8 +90,8 @@ const StepView* RunView::step_of(SpanId span) const {
 
 WeightsRead RunView::weights_of(const Span& span) const {
   if (weights.empty()) return {};
-  const auto role = trace.role_of_rank[static_cast<std::size_t>(span.rank)];
-  return weights[static_cast<std::size_t>(role)][static_cast<std::size_t>(span.op.v)];
+  const auto role = trace.role_of_rank[span.rank];
+  return weights[role][span.op];
 }
 
 Outcome simulate(const std::string& text, const std::string& file,

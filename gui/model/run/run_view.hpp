@@ -14,6 +14,7 @@
 #include "core/analysis/report.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/analysis/step_graph.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 #include "core/run_folder/metrics_tail.hpp"
@@ -47,7 +48,7 @@ struct RunView {
   Lanes lanes;
   std::vector<StepView> steps;  // in time order
   /// By role and op, if weights change within a step (PipeDream); otherwise empty.
-  std::vector<std::vector<WeightsRead>> weights;
+  IndexVector<std::int32_t, IndexVector<OpId, WeightsRead>> weights;
   std::vector<StepMetrics> metrics;  // of all steps trained, if a run folder has them
   std::vector<std::string> notes;    // what the user should know, such as an [expect] that failed
 

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 namespace {
 
 /// The number of elements before each parameter, in the order of the program. The last entry is the
 /// number of all elements.
 std::vector<std::int64_t> starts_of(const Program& program) {
-  std::vector<std::int64_t> starts = {0};
+  IndexVector<ParameterId, std::int64_t> starts = {0};
   for (const Parameter& parameter : program.parameters) {
     starts.push_back(starts.back() + parameter.elements());
   }
@@ -24,12 +26,12 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
   if (!model.run || !model.run->program || model.run->steps.empty()) return model;
   const Program& program = *model.run->program;
   const StepGraph& step = model.run->steps.front().graph;
-  const std::vector<std::int64_t> starts = starts_of(program);
+  const IndexVector<ParameterId, std::int64_t> starts = starts_of(program);
   model.parameters = starts.back();
   if (model.parameters == 0) return model;  // the synthetic model has no parameters
   const auto whole = static_cast<double>(model.parameters);
   // Ranks that do the same at the same time still keep different parts of the states.
-  const std::vector<Rank>& same_as = model.run->trace.same_as;
+  const IndexVector<Rank, Rank>& same_as = model.run->trace.same_as;
   std::vector<Rank> ranks = step.ranks();
   for (const Rank rank : ranks) model.lives[rank] = buffer_lives(step, rank);
   if (same_as.size() <= ShardsModel::kMostRanks) {
@@ -40,11 +42,11 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
     if (cancelled) return model;
     RankStates states;
     states.rank = rank;
-    states.acts_as = same_as[static_cast<std::size_t>(rank)];
+    states.acts_as = same_as[rank];
     const Role& role = program.role_of(rank);
     for (const UnitShard& shard : shards_of(program, rank).units) {
       const Unit& unit = role.units[shard.unit];
-      const auto first = static_cast<std::size_t>(unit.parameters.front().parameter.v);
+      const ParameterId first = unit.parameters.front().parameter;
       const double start = static_cast<double>(starts[first]) / whole;
       // If tensor parallelism splits a unit, the parts are drawn one after the other. In truth the
       // split goes through every matrix, which a line cannot show.
@@ -54,9 +56,8 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
       const auto own = [&](StateKind kind, const ElementRange& range) {
         if (range.size() <= 0 || shard.elements == 0) return;
         const double scale = length / static_cast<double>(shard.elements);
-        states.owned[static_cast<std::size_t>(kind)].push_back(
-            {begin + static_cast<double>(range.begin) * scale,
-             begin + static_cast<double>(range.end) * scale});
+        states.owned[kind].push_back({begin + static_cast<double>(range.begin) * scale,
+                                      begin + static_cast<double>(range.end) * scale});
       };
       own(StateKind::Parameters, shard.parameters);
       own(StateKind::Gradients, shard.gradients);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/analysis/shards.hpp"
+#include "core/base/index_vector.hpp"
 #include "gui/model/run/run_view.hpp"
 
 namespace lockstep::gui {
@@ -16,9 +17,9 @@ namespace lockstep::gui {
 enum class StateKind { Parameters, Gradients, Optimizer };
 inline constexpr int kNumStateKinds = 3;
 constexpr BufferKind buffer_kind(StateKind kind) {
-  constexpr std::array<BufferKind, kNumStateKinds> kinds = {BufferKind::Param, BufferKind::Grad,
-                                                            BufferKind::Optimizer};
-  return kinds[static_cast<std::size_t>(kind)];
+  constexpr IndexArray<StateKind, BufferKind, kNumStateKinds> kinds = {
+      BufferKind::Param, BufferKind::Grad, BufferKind::Optimizer};
+  return kinds[kind];
 }
 
 /// A stretch [begin, end) of the whole model, whose parameters lie one after the other from 0 to 1.
@@ -29,7 +30,7 @@ struct Stretch {
 
 struct RankStates {
   Rank rank = 0;
-  std::array<std::vector<Stretch>, kNumStateKinds> owned;  // by StateKind, ascending
+  IndexArray<StateKind, std::vector<Stretch>, kNumStateKinds> owned;  // by StateKind, ascending
   std::vector<Stretch> units;  // each unit of the rank's role, which an all-gather brings
   Rank acts_as = 0;            // the rank whose spans stand for it
 };

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/analysis/stragglers.hpp"
-#include "core/base/at.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep::gui {
@@ -156,7 +156,7 @@ SummaryPtr make_summary(const RunPtr& run) {
 // ---------------------------------------------------------------- words
 
 std::string label_of(const Report& report, std::vector<Rank> ranks) {
-  for (Rank& rank : ranks) rank = number_in_job(report, at(rank));
+  for (Rank& rank : ranks) rank = number_in_job(report, to_size(rank));
   return label_of(ranks);
 }
 
@@ -184,7 +184,7 @@ std::string straggler_text(const SummaryModel& model) {
   if (worst == ranks.end() || !(worst->caused_wait.v > 0)) {
     return "Nobody comes late to a collective.";
   }
-  const auto rank = static_cast<std::size_t>(worst - ranks.begin());
+  const std::size_t rank = to_size(worst - ranks.begin());
   return "Rank " + std::to_string(number_in_job(model.report, rank)) + " comes last to " +
          decimal(worst->last_arrivals) +
          (worst->last_arrivals == 1 ? " collective" : " collectives") +
@@ -243,7 +243,7 @@ TableContent rank_content(const SummaryPtr& model) {
 }
 
 Selection place_of(const SummaryModel& model, Rank rank) {
-  if (const auto span = model.worst_arrival[at(rank)]) return {span, std::nullopt, {}};
+  if (const auto span = model.worst_arrival[rank]) return {span, std::nullopt, {}};
   return {std::nullopt, std::nullopt, {rank}};
 }
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 
 void TableModel::set(TableContent content) {
@@ -14,7 +16,7 @@ void TableModel::set(TableContent content) {
 }
 
 int TableModel::rowCount(const QModelIndex& parent) const {
-  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  constexpr std::size_t kMost = to_size(std::numeric_limits<int>::max());
   return parent.isValid() ? 0 : static_cast<int>(std::min(content_.rows, kMost));
 }
 
@@ -24,7 +26,7 @@ int TableModel::columnCount(const QModelIndex& parent) const {
 
 QVariant TableModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
-  const TableColumn& column = content_.columns[static_cast<std::size_t>(index.column())];
+  const TableColumn& column = content_.columns[index.column()];
   if (role == Qt::DisplayRole || role == Qt::AccessibleTextRole) {
     return QString::fromStdString(column.text(source(index.row())));
   }
@@ -36,7 +38,7 @@ QVariant TableModel::data(const QModelIndex& index, int role) const {
 
 QVariant TableModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return role == Qt::DisplayRole ? section + 1 : QVariant();
-  const TableColumn& column = content_.columns[static_cast<std::size_t>(section)];
+  const TableColumn& column = content_.columns[section];
   if (role == Qt::DisplayRole) return QString::fromStdString(column.title);
   if (role == Qt::TextAlignmentRole) {
     return int(Qt::AlignVCenter | (column.right ? Qt::AlignRight : Qt::AlignLeft));
@@ -50,7 +52,7 @@ void TableModel::sort(int column, Qt::SortOrder order) {
   const std::vector<std::uint32_t> before = order_;
   order_.clear();
   if (column >= 0) {
-    const TableColumn& by = content_.columns[static_cast<std::size_t>(column)];
+    const TableColumn& by = content_.columns[column];
     order_.resize(content_.rows);
     std::iota(order_.begin(), order_.end(), 0U);
     const auto sort_by = [&](const auto& keys) {
@@ -75,7 +77,7 @@ void TableModel::sort(int column, Qt::SortOrder order) {
   }
   QModelIndexList from = persistentIndexList(), to;
   for (const QModelIndex& old : from) {
-    const auto row = static_cast<std::size_t>(old.row());
+    const std::size_t row = to_size(old.row());
     to << index(place[before.empty() ? row : before[row]], old.column());
   }
   changePersistentIndexList(from, to);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep::gui {
 
 struct TableColumn {
@@ -31,9 +33,7 @@ class TableModel final : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
   void set(TableContent content);
   /// The row of the content that is shown at `row`.
-  std::size_t source(int row) const {
-    return order_.empty() ? static_cast<std::size_t>(row) : order_[static_cast<std::size_t>(row)];
-  }
+  std::size_t source(int row) const { return order_.empty() ? to_size(row) : order_[to_size(row)]; }
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;

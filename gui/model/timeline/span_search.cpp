@@ -38,20 +38,19 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
   for (std::string word; stream >> word;) wanted.push_back(word);
   if (wanted.empty()) return;
   // What a search compares of an op differs between the ranks of a role in the rank's name only.
-  std::map<std::pair<std::int32_t, std::vector<bool>>, std::vector<bool>> known;
+  std::map<std::pair<std::int32_t, std::vector<bool>>, IndexVector<OpId, bool>> known;
   const Trace& trace = run.trace;
   for (Rank rank = 0; rank < run.world_size(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    const std::string rank_text = plain(trace.rank_labels[r]) + " rank" + std::to_string(rank);
+    const std::string rank_text = plain(trace.rank_labels[rank]) + " rank" + std::to_string(rank);
     std::vector<bool> found_in_rank;
     for (const std::string& word : wanted) found_in_rank.push_back(has_word(rank_text, word));
-    const auto [entry, fresh] = known.try_emplace({trace.role_of_rank[r], found_in_rank});
+    const auto [entry, fresh] = known.try_emplace({trace.role_of_rank[rank], found_in_rank});
     if (fresh) {
-      for (const TraceOp& op : trace.roles[static_cast<std::size_t>(trace.role_of_rank[r])].ops) {
-        const std::string& kind = trace.names[static_cast<std::size_t>(op.kind)];
+      for (const TraceOp& op : trace.roles[trace.role_of_rank[rank]].ops) {
+        const std::string& kind = trace.names[op.kind];
         const std::string text =
-            plain(trace.names[static_cast<std::size_t>(op.name)] + " " + kind + " " +
-                  label(op, look_of_kind(kind)) + " " + trace.streams[op.stream]);
+            plain(trace.names[op.name] + " " + kind + " " + label(op, look_of_kind(kind)) + " " +
+                  trace.streams[op.stream]);
         bool all = true;
         for (std::size_t w = 0; w < wanted.size(); ++w) {
           all = all && (found_in_rank[w] || has_word(text, wanted[w]));
@@ -64,8 +63,7 @@ SpanQuery::SpanQuery(const RunView& run, const std::string& words) : run_(&run) 
 }
 
 bool SpanQuery::matches(const Span& span) const {
-  return !empty() &&
-         op_matches_[static_cast<std::size_t>(span.rank)][static_cast<std::size_t>(span.op.v)];
+  return !empty() && op_matches_[span.rank][span.op];
 }
 
 std::optional<SpanId> SpanQuery::next(std::optional<SpanId> from, bool forward) const {
@@ -84,7 +82,7 @@ std::optional<SpanId> SpanQuery::next(std::optional<SpanId> from, bool forward) 
 std::size_t SpanQuery::count() const {
   if (empty()) return 0;
   const auto& spans = run_->trace.spans;
-  return static_cast<std::size_t>(
+  return to_size(
       std::count_if(spans.begin(), spans.end(), [&](const Span& s) { return matches(s); }));
 }
 

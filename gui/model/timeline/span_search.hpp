@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "gui/model/run/run_view.hpp"
 
 namespace lockstep::gui {
@@ -25,7 +26,7 @@ class SpanQuery {
 
  private:
   const RunView* run_ = nullptr;
-  std::vector<std::vector<bool>> op_matches_;  // by rank, by op of its role
+  IndexVector<Rank, IndexVector<OpId, bool>> op_matches_;  // by rank, by op of its role
 };
 
 /// The span before (`by` -1) or after (+1) a span on its lane, also across the borders of steps.

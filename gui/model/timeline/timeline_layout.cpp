@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep::gui {
@@ -28,9 +29,8 @@ bool contains(const std::string& text, const std::string& filter) {
 std::map<int, std::vector<Rank>> groups_of(const RunView& run, const LayoutChoice& choice) {
   std::map<int, std::vector<Rank>> groups;
   const auto add = [&](Rank rank) {
-    const auto i = static_cast<std::size_t>(rank);
-    if (!choice.identical_ranks && run.trace.same_as[i] != rank) return;
-    const std::string& label = run.trace.rank_labels[i];
+    if (!choice.identical_ranks && run.trace.same_as[rank] != rank) return;
+    const std::string& label = run.trace.rank_labels[rank];
     groups[coordinate(label, "pp")].push_back(rank);
   };
   const std::set<Rank> moved_by_user(choice.order.begin(), choice.order.end());
@@ -48,7 +48,7 @@ class Layouter {
   Layouter(const RunView& run, const LayoutChoice& choice, const RowHeights& heights)
       : run_(run), choice_(choice), heights_(heights) {
     copies_.resize(run.trace.same_as.size(), 0);
-    for (const Rank rank : run.trace.same_as) ++copies_[static_cast<std::size_t>(rank)];
+    for (const Rank rank : run.trace.same_as) ++copies_[rank];
   }
 
   TimelineLayout lay_out() {
@@ -70,13 +70,11 @@ class Layouter {
 
  private:
   bool is_folded(const RowKey& key) const { return choice_.folded.contains(key); }
-  const std::string& stream_name(int stream) const {
-    return run_.trace.streams[static_cast<std::size_t>(stream)];
-  }
+  const std::string& stream_name(int stream) const { return run_.trace.streams[stream]; }
   std::string rank_label(Rank rank) const {
-    const auto i = static_cast<std::size_t>(rank);
-    std::string label = run_.trace.rank_labels[i];
-    if (!choice_.identical_ranks && copies_[i] > 1) label += " ×" + std::to_string(copies_[i]);
+    std::string label = run_.trace.rank_labels[rank];
+    const int copies = copies_[rank];
+    if (!choice_.identical_ranks && copies > 1) label += " ×" + std::to_string(copies);
     return label;
   }
   Row rank_row(Rank rank) const {
@@ -169,7 +167,7 @@ class Layouter {
   const RunView& run_;
   const LayoutChoice& choice_;
   const RowHeights& heights_;
-  std::vector<int> copies_;  // by rank: how many ranks it stands for
+  IndexVector<Rank, int> copies_;  // by rank: how many ranks it stands for
   TimelineLayout result_;
 };
 
@@ -179,7 +177,7 @@ LayoutChoice initial_choice(const RunView& run) {
   LayoutChoice choice;
   std::size_t rows = 0;
   for (Rank rank = 0; rank < run.world_size(); ++rank) {
-    if (run.trace.same_as[static_cast<std::size_t>(rank)] == rank) {
+    if (run.trace.same_as[rank] == rank) {
       rows += run.lanes.of_rank(rank).size();
     }
   }
@@ -216,8 +214,7 @@ LayoutChoice moved(const RunView& run, LayoutChoice choice, Rank rank, int by) {
     if (it != ranks.end()) {
       const auto place = it - ranks.begin();
       const auto last = static_cast<std::ptrdiff_t>(ranks.size()) - 1;
-      std::swap(*it,
-                ranks[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(place + by, 0, last))]);
+      std::swap(*it, ranks[std::clamp<std::ptrdiff_t>(place + by, 0, last)]);
     }
     order.insert(order.end(), ranks.begin(), ranks.end());
   }
@@ -232,8 +229,7 @@ std::vector<RowKey> all_rows(const RunView& run) {
     const Lane* own = run.lanes.main_of_rank(rank);
     for (const Lane& lane : run.lanes.of_rank(rank)) {
       if (&lane == own) continue;
-      keys.push_back(rank_key(rank) + "/" +
-                     run.trace.streams[static_cast<std::size_t>(lane.stream)]);
+      keys.push_back(rank_key(rank) + "/" + run.trace.streams[lane.stream]);
     }
   }
   return keys;
@@ -245,9 +241,8 @@ LayoutChoice revealing(const RunView& run, LayoutChoice choice, const RowKey& ke
   const RowKey own = key.substr(0, slash);
   for (Rank rank = 0; rank < run.world_size(); ++rank) {
     if (rank_key(rank) != own) continue;
-    const auto i = static_cast<std::size_t>(rank);
-    if (run.trace.same_as[i] != rank) choice.identical_ranks = true;
-    choice.folded.erase("pp" + std::to_string(coordinate(run.trace.rank_labels[i], "pp")));
+    if (run.trace.same_as[rank] != rank) choice.identical_ranks = true;
+    choice.folded.erase("pp" + std::to_string(coordinate(run.trace.rank_labels[rank], "pp")));
     if (slash != std::string::npos) choice.folded.erase(own);
   }
   return choice;
@@ -255,7 +250,7 @@ LayoutChoice revealing(const RunView& run, LayoutChoice choice, const RowKey& ke
 
 Gap gap_near(const RunView& run, const TimelineLayout& layout, const Row& dragged, double y) {
   const auto stage = [&](const Row& row) {
-    return coordinate(run.trace.rank_labels[static_cast<std::size_t>(row.rank)], "pp");
+    return coordinate(run.trace.rank_labels[row.rank], "pp");
   };
   std::vector<Gap> gaps;
   double end = 0;  // the lower edge of the last row among them

@@ -64,9 +64,7 @@ TimelineTable span_table(const RunPtr& run, const Selection& selection) {
       text_column("Stream",
                   [run, op](std::size_t row) { return run->trace.streams[op(row).stream]; }),
       text_column("Operation",
-                  [run, op](std::size_t row) {
-                    return run->trace.names[static_cast<std::size_t>(op(row).name)];
-                  }),
+                  [run, op](std::size_t row) { return run->trace.names[op(row).name]; }),
       text_column("Kind",
                   [run, span](std::size_t row) {
                     return std::string(long_name(run->lanes.look(span(row))));
@@ -219,8 +217,7 @@ TimelineTable statistics_table(const RunPtr& run, const Selection& selection) {
       lines->push_back({prefix + std::string(kind), statistics, selection.ranks});
     }
     for (const auto& [rank, statistics] : found.by_rank) {
-      lines->push_back(
-          {prefix + run->trace.rank_labels[static_cast<std::size_t>(rank)], statistics, {rank}});
+      lines->push_back({prefix + run->trace.rank_labels[rank], statistics, {rank}});
     }
   }
   const auto column = [lines](const char* title, SimTime SpanStatistics::*member) {

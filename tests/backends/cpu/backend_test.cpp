@@ -16,7 +16,6 @@
 namespace lockstep {
 namespace {
 
-using testing::index;
 using testing::operand;
 
 constexpr int kVocab = 13;
@@ -174,7 +173,7 @@ std::vector<double> plain_losses(int num_steps) {
   const auto source = open_token_source("", kSeqLen, kVocab, s.training.seed);
   const InitialValues initial({"table", {kVocab, kVocab}, InitKind::Normal, 0.7}, s.training.seed);
   std::array<double, kCells> w{}, m{}, v{};
-  for (int i = 0; i < kCells; ++i) w[index(i)] = initial[i];
+  for (int i = 0; i < kCells; ++i) w[i] = initial[i];
   std::vector<double> result;
   for (int step = 0; step < num_steps; ++step) {
     std::array<double, kCells> g{};
@@ -183,13 +182,13 @@ std::vector<double> plain_losses(int num_steps) {
       std::vector<std::int32_t> x(kSeqLen), y(kSeqLen);
       (*source)->fill(step * kGlobalBatch + row, x, y);
       for (std::size_t t = 0; t < kSeqLen; ++t) {
-        const std::size_t base = index(x[t]) * kVocab;
+        const std::size_t base = to_size(x[t]) * kVocab;
         double total = 0;
         for (std::size_t c = 0; c < kVocab; ++c) total += std::exp(w[base + c]);
-        loss -= w[base + index(y[t])] - std::log(total);
+        loss -= w[base + to_size(y[t])] - std::log(total);
         for (std::size_t c = 0; c < kVocab; ++c) {
           const double p = std::exp(w[base + c]) / total;
-          g[base + c] += (p - (c == index(y[t]) ? 1 : 0)) / (kGlobalBatch * kSeqLen);
+          g[base + c] += (p - (c == to_size(y[t]) ? 1 : 0)) / (kGlobalBatch * kSeqLen);
         }
       }
     }
@@ -274,20 +273,21 @@ TEST_CASE("the trace has a span of every op of every rank and the bytes really a
   CHECK(trace.backend == "cpu");
   CHECK(trace.peak_memory == std::vector<std::int64_t>(3, program.roles[0].arena.v));
   REQUIRE(trace.spans.size() == 3 * program.roles[0].ops.size());
-  std::vector<std::vector<Span>> by_rank(3, std::vector<Span>(program.roles[0].ops.size()));
+  std::vector<IndexVector<OpId, Span>> by_rank(
+      3, IndexVector<OpId, Span>(program.roles[0].ops.size()));
   for (const Span& span : trace.spans) {
     CHECK(span.step == 0);
     CHECK(span.begin >= SimTime{0});
     CHECK(span.begin <= span.active);
     CHECK(span.active <= span.end);
-    by_rank[index(span.rank)][index(span.op.v)] = span;
+    by_rank[span.rank][span.op] = span;
   }
   const Role& role = program.roles[0];
   for (const auto& spans : by_rank) {
     for (std::size_t i = 0; i < spans.size(); ++i) {
       CHECK(spans[i].op.v == static_cast<int>(i));
       for (const OpId before : role.after_of(role.ops[i])) {
-        CHECK(spans[index(before.v)].end <= spans[i].begin);
+        CHECK(spans[before].end <= spans[i].begin);
       }
       if (is_collective(role.ops[i].kind)) CHECK(spans[i].active == by_rank[0][i].active);
     }

@@ -15,15 +15,13 @@
 namespace lockstep::cpu {
 namespace {
 
-using testing::index;
-
 /// `ops` ops that do nothing by themselves, op i on stream streams[i % size].
 Program idle_program(int ops, const std::vector<Stream>& streams) {
   Program program = testing::program_of("dp", 1);
   testing::RoleBuilder role;
   const BufferId buffer = role.buffer(BufferKind::Workspace, DType::I32, 16);
   for (int i = 0; i < ops; ++i) {
-    role.op(OpKind::HostToDevice, streams[index(i) % streams.size()], 0, {buffer});
+    role.op(OpKind::HostToDevice, streams[to_size(i) % streams.size()], 0, {buffer});
   }
   program.roles.push_back(role.finish({0}));
   return program;
@@ -51,7 +49,7 @@ TEST_CASE("a stream runs its ops in order and a wait holds it until the op has e
       device->begin_step({step, 0});
       std::vector<std::pair<int, int>> edges;
       for (int i = 0; i < kOps; ++i) {
-        const Stream stream = streams[index(i) % streams.size()];
+        const Stream stream = streams[to_size(i) % streams.size()];
         if (i >= 3) edges.emplace_back(i - 3, i);
         for (std::uint64_t w = random() % 3; w > 0 && i > 0; --w) {
           const int dependency = static_cast<int>(random() % static_cast<unsigned>(i));
@@ -72,13 +70,13 @@ TEST_CASE("a stream runs its ops in order and a wait holds it until the op has e
       REQUIRE(times.ok());
       REQUIRE(times->size() == kOps);
       for (int i = 0; i < kOps; ++i) {
-        const OpTime& time = (*times)[index(i)];
+        const OpTime& time = (*times)[i];
         CHECK(time.op.v == i);
         CHECK(time.begin <= time.active);
         CHECK(time.active <= time.end);
       }
       for (const auto& [before, after] : edges) {
-        CHECK((*times)[index(before)].end <= (*times)[index(after)].begin);
+        CHECK((*times)[before].end <= (*times)[after].begin);
       }
     }
   }

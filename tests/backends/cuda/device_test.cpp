@@ -12,7 +12,6 @@ namespace lockstep::cuda {
 namespace {
 
 using test::FakeGpu;
-using testing::index;
 
 /// Ops on three streams in turn; each appends its number to a list when the GPU runs it.
 struct Numbers {
@@ -34,7 +33,7 @@ Numbers random_program(int ops, std::mt19937& random) {
       after.push_back({before});
       numbers.edges.emplace_back(before, i);
     }
-    role.op(OpKind::HostToDevice, kStreams[index(i) % 3], 0, {buffer}, after);
+    role.op(OpKind::HostToDevice, kStreams[to_size(i) % 3], 0, {buffer}, after);
   }
   numbers.program.roles.push_back(role.finish({0}));
   return numbers;
@@ -137,11 +136,11 @@ TEST_CASE("every edge of a program is kept, on any timing of the GPU", "[backend
       REQUIRE(times->size() == (step == 1 ? kOps : 0));
       if (step == 0) continue;
       for (int i = 0; i < kOps; ++i) {
-        CHECK((*times)[index(i)].op.v == i);
-        CHECK((*times)[index(i)].begin < (*times)[index(i)].end);
+        CHECK((*times)[i].op.v == i);
+        CHECK((*times)[i].begin < (*times)[i].end);
       }
       for (const auto& [before, after] : numbers.edges) {
-        CHECK((*times)[index(before)].end < (*times)[index(after)].begin);
+        CHECK((*times)[before].end < (*times)[after].begin);
       }
     }
   }
@@ -245,7 +244,7 @@ TEST_CASE("the arena is one allocation of the planned size, reached from the hos
     Node node(gpu, process);
     const auto device = make_device(program, gpu, node);
     CHECK(device->arena_bytes() == program.roles[0].arena.v);
-    std::vector<std::byte> bytes(index(program.roles[0].arena.v)), back(bytes.size());
+    std::vector<std::byte> bytes(to_size(program.roles[0].arena.v)), back(bytes.size());
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
     REQUIRE(device->write(0, bytes).ok());
     REQUIRE(device->fill(8, 4, 0xab).ok());

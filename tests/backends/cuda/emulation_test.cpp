@@ -140,16 +140,16 @@ TEST_CASE("a product of fragments is that of the matrices", "[backends][cuda]") 
     const int lane = lane_of_warp();
     std::uint32_t fa[4], fb[4];
     float sums[4] = {}, others[4] = {};
-    load_matrices(fa, &a[static_cast<std::size_t>(lane % 16 * 16 + lane / 16 * 8)]);
+    load_matrices(fa, &a[lane % 16 * 16 + lane / 16 * 8]);
     // B as [n, k] through plain loads, and as [k, n] through transposed ones.
-    load_matrices(fb, &bt[static_cast<std::size_t>(lane % 8 * 16 + lane / 8 % 2 * 8)]);
+    load_matrices(fb, &bt[lane % 8 * 16 + lane / 8 % 2 * 8]);
     multiply_add(sums, fa, fb[0], fb[1]);
-    load_matrices_transposed(fb, &b[static_cast<std::size_t>(lane % 16 * 8)]);
+    load_matrices_transposed(fb, &b[lane % 16 * 8]);
     multiply_add(others, fa, fb[0], fb[1]);
     for (int i = 0; i < 4; ++i) {
       const int at = (lane / 4 + 8 * (i / 2)) * 8 + 2 * (lane % 4) + i % 2;
-      c[static_cast<std::size_t>(at)] = sums[i];
-      ct[static_cast<std::size_t>(at)] = others[i];
+      c[at] = sums[i];
+      ct[at] = others[i];
     }
   });
   for (std::size_t m = 0; m < 16; ++m) {

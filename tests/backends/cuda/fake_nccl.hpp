@@ -77,7 +77,7 @@ class FakeNccl final : public Nccl {
     comm.in_group = depth_[std::this_thread::get_id()] > 0;
     comm.gpu = &static_cast<FakeGpu&>(gpu);
     cliques_[id].members.resize(static_cast<std::size_t>(size));
-    cliques_[id].members[static_cast<std::size_t>(position)] = &comm;
+    cliques_[id].members[position] = &comm;
     return reinterpret_cast<CommHandle>(&comm);
   }
   Result<bool> ready(CommHandle handle) override {

@@ -14,7 +14,6 @@ namespace lockstep::cuda {
 namespace {
 
 using test::FakeGpu;
-using testing::index;
 
 /// All ranks of a program on one fake GPU, driven from one thread.
 class Ranks {
@@ -29,8 +28,8 @@ class Ranks {
       devices_.back()->begin_step({});
     }
   }
-  CudaDevice& device(Rank r) { return *devices_[index(r)]; }
-  LocalCommunicator& communicator(Rank r) { return *communicators_[index(r)]; }
+  CudaDevice& device(Rank r) { return *devices_[r]; }
+  LocalCommunicator& communicator(Rank r) { return *communicators_[r]; }
   FakeGpu& gpu() { return gpu_; }
 
   template <class T>
@@ -96,7 +95,7 @@ using Floats = std::vector<float>;
 /// Values whose sum depends on the order of addition.
 std::vector<Floats> random_values(int ranks, std::int64_t n, std::mt19937& random) {
   std::uniform_real_distribution<double> mantissa(-1, 1);
-  std::vector<Floats> values(index(ranks), Floats(index(n)));
+  std::vector<Floats> values(to_size(ranks), Floats(to_size(n)));
   for (Floats& row : values) {
     for (float& v : row) {
       v = static_cast<float>(std::ldexp(mantissa(random), static_cast<int>(random() % 20)));
@@ -129,7 +128,7 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
         const Program program = collective_program(ranks, OpKind::AllReduce, {full});
         Ranks world(program, random());
         for (Rank r = 0; r < ranks; ++r) {
-          std::copy(values[index(r)].begin(), values[index(r)].end(), world.data<float>(r, first));
+          std::copy(values[r].begin(), values[r].end(), world.data<float>(r, first));
         }
         world.run_all(random);
         for (Rank r = 0; r < ranks; ++r) {
@@ -140,7 +139,7 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
         const Program program = collective_program(ranks, OpKind::ReduceScatter, {full, part});
         Ranks world(program, random());
         for (Rank r = 0; r < ranks; ++r) {
-          std::copy(values[index(r)].begin(), values[index(r)].end(), world.data<float>(r, first));
+          std::copy(values[r].begin(), values[r].end(), world.data<float>(r, first));
         }
         world.run_all(random);
         for (Rank r = 0; r < ranks; ++r) {
@@ -152,12 +151,12 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
         const Program program = collective_program(ranks, OpKind::AllGather, {part, full});
         Ranks world(program, random());
         for (Rank r = 0; r < ranks; ++r) {
-          std::copy_n(values[index(r)].begin(), part, world.data<float>(r, first));
+          std::copy_n(values[r].begin(), part, world.data<float>(r, first));
         }
         world.run_all(random);
         for (Rank r = 0; r < ranks; ++r) {
           for (Rank from = 0; from < ranks; ++from) {
-            CHECK(std::equal(values[index(from)].begin(), values[index(from)].begin() + part,
+            CHECK(std::equal(values[from].begin(), values[from].begin() + part,
                              world.data<float>(r, second) + from * part));
           }
         }
@@ -166,12 +165,12 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
         const Program program = collective_program(ranks, OpKind::AllToAll, {full, full});
         Ranks world(program, random());
         for (Rank r = 0; r < ranks; ++r) {
-          std::copy(values[index(r)].begin(), values[index(r)].end(), world.data<float>(r, first));
+          std::copy(values[r].begin(), values[r].end(), world.data<float>(r, first));
         }
         world.run_all(random);
         for (Rank r = 0; r < ranks; ++r) {
           for (Rank from = 0; from < ranks; ++from) {
-            const auto piece = values[index(from)].begin() + r * part;
+            const auto piece = values[from].begin() + r * part;
             CHECK(std::equal(piece, piece + part, world.data<float>(r, second) + from * part));
           }
         }
@@ -180,7 +179,7 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
         const Program program = collective_program(ranks, OpKind::Broadcast, {full});
         Ranks world(program, random());
         for (Rank r = 0; r < ranks; ++r) {
-          std::copy(values[index(r)].begin(), values[index(r)].end(), world.data<float>(r, first));
+          std::copy(values[r].begin(), values[r].end(), world.data<float>(r, first));
         }
         world.run_all(random);
         for (Rank r = 0; r < ranks; ++r) {

@@ -17,7 +17,6 @@ namespace {
 
 using test::FakeGpu;
 using test::FakeNccl;
-using testing::index;
 
 /// Two stages of two replicas: messages both ways along pp, an all-reduce along dp.
 Program pipeline_program() {
@@ -134,8 +133,8 @@ TEST_CASE("members call the same collectives in the same order, with the element
   const auto world = NcclWorld::join(program, ranks, nccl, process);
   REQUIRE(world.ok());
   for (Rank r = 0; r < 2; ++r) {
-    Node node(*gpus[index(r)], process);
-    auto device = CudaDevice::create(program, r, *gpus[index(r)], node);
+    Node node(*gpus[r], process);
+    auto device = CudaDevice::create(program, r, *gpus[r], node);
     REQUIRE(device.ok());
     NcclCommunicator communicator(program, r, **device, **world);
     (*device)->begin_step({});
@@ -165,7 +164,7 @@ TEST_CASE("members call the same collectives in the same order, with the element
                                                "receive 6 peer 0 grouped",
                                                "send 6 peer 1 grouped",
                                                "receive 6 peer 1 grouped"};
-    CHECK(nccl.comms[index(own)]->calls == expected);
+    CHECK(nccl.comms[own]->calls == expected);
   }
 }
 
@@ -213,8 +212,8 @@ TEST_CASE("neighbours that both send first do not wait for each other to connect
   const auto world = NcclWorld::join(program, a_gpu_each(2, gpus), nccl, process);
   REQUIRE(world.ok());
   const auto run = [&](Rank r) {
-    Node node(*gpus[index(r)], process);
-    auto device = CudaDevice::create(program, r, *gpus[index(r)], node);
+    Node node(*gpus[r], process);
+    auto device = CudaDevice::create(program, r, *gpus[r], node);
     if (!device) return false;
     NcclCommunicator communicator(program, r, **device, **world);
     auto* const values = reinterpret_cast<float*>((*device)->arena());
@@ -253,8 +252,8 @@ TEST_CASE("a rank that waits for NCCL to take a call lets go when another fails"
   std::vector<std::unique_ptr<CudaDevice>> devices;
   std::deque<NcclCommunicator> communicators;
   for (Rank r = 0; r < 2; ++r) {
-    nodes.push_back(std::make_unique<Node>(*gpus[index(r)], process));
-    auto device = CudaDevice::create(program, r, *gpus[index(r)], *nodes.back());
+    nodes.push_back(std::make_unique<Node>(*gpus[r], process));
+    auto device = CudaDevice::create(program, r, *gpus[r], *nodes.back());
     REQUIRE(device.ok());
     devices.push_back(std::move(*device));
     communicators.emplace_back(program, r, *devices.back(), **world);

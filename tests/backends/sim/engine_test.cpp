@@ -28,9 +28,9 @@ Timeline run(const Program& program, const ClusterSpec& cluster = cluster_with({
 
 SimTime seconds(double s) { return to_sim_time({s}); }
 SimTime end_of(const Timeline& t, Rank rank, OpId op) {
-  const Rank twin = t.same_as[static_cast<std::size_t>(rank)];
+  const Rank twin = t.same_as[rank];
   const auto i = std::find(t.ranks.begin(), t.ranks.end(), twin) - t.ranks.begin();
-  return t.times[static_cast<std::size_t>(i)][static_cast<std::size_t>(op.v)].end;
+  return t.times[i][op].end;
 }
 
 /// Ranks 0..n-1 of one dp group, one role each, so that they may differ.
@@ -112,15 +112,14 @@ TEST_CASE("a collective starts when its last member is ready and ends for all at
   Program program = make_replicas(n);
   for (int r = 0; r < n; ++r) {
     program.functions.push_back(delay("wait", r));
-    RoleBuilder role(program.roles[static_cast<std::size_t>(r)]);
+    RoleBuilder role(program.roles[r]);
     const OpId call = role.call({r});
     role.collective(OpKind::AllReduce, {0}, Stream::Reduce, role.buffer(4000), {call});
   }
   const Timeline t = run(program, cluster);
   for (int r = 0; r < n; ++r) {
-    const OpTiming& timing = t.times[static_cast<std::size_t>(r)][1];
-    CHECK(sim::begin_times(program.roles[static_cast<std::size_t>(r)],
-                           t.times[static_cast<std::size_t>(r)])[1] == seconds(r));
+    const OpTiming& timing = t.times[r][1];
+    CHECK(sim::begin_times(program.roles[r], t.times[r])[1] == seconds(r));
     CHECK(timing.active == seconds(n - 1));
     // Ring: 2(n-1) steps of latency 0.5 s and of S/n = 1000 bytes at 1000 B/s.
     CHECK(timing.end == seconds(n - 1 + 2 * (n - 1) * (0.5 + 1)));
@@ -134,7 +133,7 @@ TEST_CASE("collectives of one group on two streams match by their order in the p
   Program program = make_replicas(2);
   program.functions = {delay("long", 10), delay("short", 1)};
   for (int r = 0; r < 2; ++r) {
-    RoleBuilder role(program.roles[static_cast<std::size_t>(r)]);
+    RoleBuilder role(program.roles[r]);
     const BufferId small = role.buffer(100);
     const BufferId large = role.buffer(1000);
     const OpId a = role.call({r == 0 ? 0 : 1}, {}, Phase::F, Stream::Compute);
@@ -184,11 +183,10 @@ TEST_CASE("latencies of consecutive messages overlap, transfers do not", "[backe
     const OpId op{i};
     CHECK(end_of(t, 0, op) == seconds(i + 1));
     CHECK(end_of(t, 1, op) == seconds(i + 1 + latency));
-    const OpTiming& recv = t.times[1][static_cast<std::size_t>(i)];
-    CHECK(begin[static_cast<std::size_t>(i)] <= recv.active);
+    const OpTiming& recv = t.times[1][i];
+    CHECK(begin[i] <= recv.active);
     CHECK(recv.active <= recv.end);
-    if (i > 0)
-      CHECK(begin[static_cast<std::size_t>(i)] == t.times[1][static_cast<std::size_t>(i) - 1].end);
+    if (i > 0) CHECK(begin[i] == t.times[1][static_cast<std::size_t>(i) - 1].end);
   }
 }
 
@@ -212,7 +210,7 @@ TEST_CASE("ranks that share a device share its throughput", "[backends][sim]") {
   }
   Program program = make_replicas(3);
   program.functions = {delay("1", 1), delay("2", 2), delay("3", 3)};
-  for (int r = 0; r < 3; ++r) RoleBuilder(program.roles[static_cast<std::size_t>(r)]).call({r});
+  for (int r = 0; r < 3; ++r) RoleBuilder(program.roles[r]).call({r});
   ClusterSpec cluster = cluster_with({}, {});
   cluster.devices_per_node = 1;
   cluster.ranks_per_device = 4;

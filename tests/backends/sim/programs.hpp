@@ -87,7 +87,7 @@ inline Program make_mesh_program(int pp, int dp) {
   program.groups = {{"pp", {0}, {}}, {"dp", {1}, {}}};
   program.roles.resize(static_cast<std::size_t>(pp));
   for (Rank rank = 0; rank < pp * dp; ++rank) {
-    program.roles[static_cast<std::size_t>(rank / dp)].ranks.push_back(rank);
+    program.roles[rank / dp].ranks.push_back(rank);
     program.role_of_rank.push_back({rank / dp});
   }
   return program;
@@ -123,7 +123,7 @@ inline Program make_pipeline(const PipelineCase& c) {
   program.p2p_latency = {c.p2p};
   program.functions = {delay("stage.F", c.forward), delay("stage.B", c.backward)};
   for (int s = 0; s < c.p; ++s) {
-    RoleBuilder role(program.roles[static_cast<std::size_t>(s)]);
+    RoleBuilder role(program.roles[s]);
     const BufferId message = role.buffer(c.message_bytes);
     for (const auto& [phase, mb] : actions(c, s)) {
       const bool backward = phase == Phase::B;

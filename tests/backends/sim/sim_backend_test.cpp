@@ -33,15 +33,13 @@ TEST_CASE("a simulated trace is sorted, and its spans are disjoint on a stream",
     std::size_t ops = 0;
     for (std::size_t r = 0; r < trace.same_as.size(); ++r) {
       if (trace.same_as[r] == static_cast<Rank>(r)) {
-        ops += trace.roles[static_cast<std::size_t>(trace.role_of_rank[r])].ops.size();
+        ops += trace.roles[trace.role_of_rank[r]].ops.size();
       }
     }
     REQUIRE(trace.spans.size() == ops);
     const auto key = [&](const Span& s) {
-      const auto role =
-          static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(s.rank)]);
-      return std::tuple(s.step, s.rank,
-                        trace.roles[role].ops[static_cast<std::size_t>(s.op.v)].stream, s.begin);
+      const auto role = static_cast<std::size_t>(trace.role_of_rank[s.rank]);
+      return std::tuple(s.step, s.rank, trace.roles[role].ops[s.op].stream, s.begin);
     };
     for (std::size_t i = 0; i < trace.spans.size(); ++i) {
       const Span& span = trace.spans[i];

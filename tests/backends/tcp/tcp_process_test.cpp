@@ -94,7 +94,7 @@ TEST_CASE("processes over TCP know each other and share a clock", "[backends][tc
     in_processes(size, [&](Process& process) {
       const auto all = all_gather_values(process, std::vector<int>{process.index() * 10});
       bool good = all.ok() && process.size() == size;
-      for (int i = 0; good && i < size; ++i) good = (*all)[static_cast<std::size_t>(i)] == i * 10;
+      for (int i = 0; good && i < size; ++i) good = (*all)[i] == i * 10;
       // Clocks differ by no more than they say, plus the time of the exchange.
       const auto before = all_gather_values(process, std::vector<SimTime>{process.now()});
       const SimTime after = process.now();
@@ -128,7 +128,7 @@ TEST_CASE("messages of every size and tag arrive whole and in order", "[backends
           const int theirs = seed(peer, process.index(), tag, round);
           sent.push_back(bytes_of(mine, length(mine)));
           out.push_back({peer, sent.back().data(), std::ssize(sent.back())});
-          auto& to = got[static_cast<std::size_t>(peer)];
+          auto& to = got[peer];
           to.resize(length(theirs));
           in.push_back({peer, to.data(), std::ssize(to)});
         }
@@ -136,7 +136,7 @@ TEST_CASE("messages of every size and tag arrive whole and in order", "[backends
         for (int peer = 0; peer < kSize; ++peer) {
           if (peer == process.index()) continue;
           const int theirs = seed(peer, process.index(), tag, round);
-          wrong += got[static_cast<std::size_t>(peer)] != bytes_of(theirs, length(theirs));
+          wrong += got[peer] != bytes_of(theirs, length(theirs));
         }
       }
     };

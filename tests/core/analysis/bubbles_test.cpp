@@ -83,7 +83,7 @@ TEST_CASE("a collective is waited for first and exposed then", "[core][analysis]
           {0, seconds(1), seconds(3), BubbleCause::Peer, next, step.find(1, backward[1])},
           {0, seconds(3), seconds(4), BubbleCause::Communication, next, step.find(0, reduce[0])}});
   CHECK(bubbles_of(bubbles, 1).size() == 1);
-  CHECK(bubbles.total[static_cast<std::size_t>(BubbleCause::Communication)] == seconds(2));
+  CHECK(bubbles.total[BubbleCause::Communication] == seconds(2));
   CHECK(bubble_at(bubbles, step, 0, seconds(2.5))->cause == BubbleCause::Peer);
   CHECK(bubble_at(bubbles, step, 0, seconds(3))->cause == BubbleCause::Communication);
   CHECK(bubble_at(bubbles, step, 0, seconds(4)) == nullptr);

@@ -23,7 +23,7 @@ TEST_CASE("causes are means over steps and, where no rank is named, over ranks",
   }
   const auto reduce = meet(m, OpKind::AllReduce, Stream::Reduce, 0, {1, 3}, 5);
   for (const Rank rank : {0, 1}) {
-    test::comes_after(m, rank, reduce[static_cast<std::size_t>(rank)], {{0}});
+    test::comes_after(m, rank, reduce[rank], {{0}});
   }
   const std::vector<Span> first = m.trace.spans;
   for (Span s : first) {
@@ -33,9 +33,7 @@ TEST_CASE("causes are means over steps and, where no rank is named, over ranks",
   }
   sort_spans(m);
   const Causes c = find_causes(m.trace, &m.program);
-  const auto cause = [](const auto& times, BubbleCause which) {
-    return times[static_cast<std::size_t>(which)].v;
-  };
+  const auto cause = [](const auto& times, BubbleCause which) { return times[which].v; };
   CHECK(c.exposed_comm.at("all_reduce").v == Approx(3));  // of 2 and 4
   CHECK(cause(c.bubbles, BubbleCause::Communication) == Approx(3));
   // Rank 0 has nothing left to compute: it waits for the step to end.

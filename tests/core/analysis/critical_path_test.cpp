@@ -55,9 +55,7 @@ TEST_CASE("slack is the room to the next op that is held up", "[core][analysis]"
   const TwoStages t;
   const StepGraph step(t.m.trace, 0, &t.m.program);
   const std::vector<SimTime> room = slack(step);
-  const auto of = [&](Rank rank, OpId op) {
-    return room[static_cast<std::size_t>(step.find(rank, op))];
-  };
+  const auto of = [&](Rank rank, OpId op) { return room[step.find(rank, op)]; };
   CHECK(of(0, t.first) == SimTime{});
   CHECK(of(0, t.wire.send) == SimTime{});
   CHECK(of(1, t.wire.recv) == SimTime{});
@@ -77,8 +75,8 @@ TEST_CASE("a member that came early to a collective has room until the last one 
   sort_spans(m);
   const StepGraph step(m.trace, 0, &m.program);
   const std::vector<SimTime> room = slack(step);
-  CHECK(room[static_cast<std::size_t>(step.find(0, fast))] == seconds(2));
-  CHECK(room[static_cast<std::size_t>(step.find(1, slow))] == SimTime{});
+  CHECK(room[step.find(0, fast)] == seconds(2));
+  CHECK(room[step.find(1, slow)] == SimTime{});
   const auto path = critical_path(step);
   REQUIRE(path.size() == 2);
   CHECK(path[0].span == step.find(1, slow));

@@ -60,7 +60,7 @@ inline HandMade empty_world(int roles) {
 /// Appends an op to the role of `rank` and its span, in seconds, to the trace.
 inline OpId add(HandMade& m, Rank rank, Op op, const std::string& kind, double begin, double active,
                 double end) {
-  Role& role = m.program.roles[static_cast<std::size_t>(rank)];
+  Role& role = m.program.roles[rank];
   const OpId id{static_cast<std::int32_t>(role.ops.size())};
   role.ops.push_back(op);
   TraceOp t;
@@ -70,7 +70,7 @@ inline OpId add(HandMade& m, Rank rank, Op op, const std::string& kind, double b
   t.phase = static_cast<std::uint8_t>(op.phase);
   t.stage = op.stage;
   t.microbatch = op.microbatch;
-  m.trace.roles[static_cast<std::size_t>(rank)].ops.push_back(t);
+  m.trace.roles[rank].ops.push_back(t);
   m.trace.spans.push_back({rank, id, 0, seconds(begin), seconds(active), seconds(end)});
   return id;
 }
@@ -86,16 +86,14 @@ inline Op call(Phase phase, int stage, int microbatch) {
 
 /// Makes an op wait for the ops `before`, which are on other streams of its rank.
 inline void comes_after(HandMade& m, Rank rank, OpId op, const std::vector<OpId>& before) {
-  Role& role = m.program.roles[static_cast<std::size_t>(rank)];
-  Op& o = role.ops[static_cast<std::size_t>(op.v)];
+  Role& role = m.program.roles[rank];
+  Op& o = role.ops[op];
   o.after_begin = static_cast<std::uint32_t>(role.after.size());
   o.after_count = static_cast<std::uint8_t>(before.size());
   role.after.insert(role.after.end(), before.begin(), before.end());
 }
 
-inline TraceOp& trace_op(HandMade& m, Rank rank, OpId op) {
-  return m.trace.roles[static_cast<std::size_t>(rank)].ops[static_cast<std::size_t>(op.v)];
-}
+inline TraceOp& trace_op(HandMade& m, Rank rank, OpId op) { return m.trace.roles[rank].ops[op]; }
 
 /// Adds a collective of all ranks, whose members are ready at `begins` (by rank).
 inline std::vector<OpId> meet(HandMade& m, OpKind kind, Stream stream, int seq,
@@ -159,7 +157,7 @@ inline HandMade pipeline(int p, int m, double f, double b, bool one_f_one_b) {
   };
   std::vector<std::vector<Action>> order(static_cast<std::size_t>(p));
   for (int s = 0; s < p; ++s) {
-    auto& list = order[static_cast<std::size_t>(s)];
+    auto& list = order[s];
     const int warmup = one_f_one_b ? std::min(p - s, m) : m;
     for (int j = 0; j < warmup; ++j) list.push_back({Phase::F, j});
     for (int j = 0; j < m; ++j) {
@@ -176,18 +174,18 @@ inline HandMade pipeline(int p, int m, double f, double b, bool one_f_one_b) {
   for (bool progress = true; progress;) {
     progress = false;
     for (int s = 0; s < p; ++s) {
-      if (next[at(s)] == order[at(s)].size()) continue;
-      const auto [phase, j] = order[at(s)][next[at(s)]];
+      if (next[s] == order[s].size()) continue;
+      const auto [phase, j] = order[s][next[s]];
       const bool forward = phase == Phase::F;
-      double ready = forward ? (s == 0 ? 0 : ended_f[at(s - 1)][at(j)])
-                             : (s == p - 1 ? ended_f[at(s)][at(j)] : ended_b[at(s + 1)][at(j)]);
+      double ready = forward ? (s == 0 ? 0 : ended_f[s - 1][j])
+                             : (s == p - 1 ? ended_f[s][j] : ended_b[s + 1][j]);
       if (ready < 0) continue;
-      ready = std::max(ready, free_at[at(s)]);
+      ready = std::max(ready, free_at[s]);
       const double end = ready + (forward ? f : b);
-      (forward ? ended_f : ended_b)[at(s)][at(j)] = end;
-      free_at[at(s)] = end;
+      (forward ? ended_f : ended_b)[s][j] = end;
+      free_at[s] = end;
       add(world, s, call(phase, s, j), forward ? "forward" : "backward", ready, ready, end);
-      ++next[at(s)];
+      ++next[s];
       progress = true;
     }
   }

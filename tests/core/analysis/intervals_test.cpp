@@ -36,7 +36,7 @@ TEST_CASE("set operations on intervals agree with sets of points", "[core][analy
   const auto points = [](const std::vector<Interval>& list) {
     std::vector<bool> in(kPoints, false);
     for (const Interval& x : list) {
-      for (auto t = x.begin.count(); t < x.end.count(); ++t) in[static_cast<std::size_t>(t)] = true;
+      for (auto t = x.begin.count(); t < x.end.count(); ++t) in[t] = true;
     }
     return in;
   };

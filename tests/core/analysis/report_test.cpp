@@ -49,8 +49,8 @@ TEST_CASE("GPipe holds m microbatches on every rank, 1F1B at most p - s on stage
   const Report gpipe = report_of(pipeline(p, m, 1, 2, false));
   const Report one_f_one_b = report_of(pipeline(p, m, 1, 2, true));
   for (int s = 0; s < p; ++s) {
-    CHECK(gpipe.ranks[static_cast<std::size_t>(s)].peak_microbatches_in_flight == m);
-    CHECK(one_f_one_b.ranks[static_cast<std::size_t>(s)].peak_microbatches_in_flight == p - s);
+    CHECK(gpipe.ranks[s].peak_microbatches_in_flight == m);
+    CHECK(one_f_one_b.ranks[s].peak_microbatches_in_flight == p - s);
   }
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("a ring sends 2(n-1)/n of an all-reduce and (n-1)/n of a gather or sca
     HandMade m = empty_world(n);
     const std::int64_t full = 1200;
     for (Rank rank = 0; rank < n; ++rank) {
-      Role& role = m.program.roles[static_cast<std::size_t>(rank)];
+      Role& role = m.program.roles[rank];
       Buffer whole, shard;
       whole.bytes = {full};
       shard.bytes = {full / n};

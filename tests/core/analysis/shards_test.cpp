@@ -42,7 +42,7 @@ TEST_CASE("a unit that is split and sharded is cut twice", "[core][analysis]") {
     CHECK(shard.parts == 2);
     CHECK(shard.part == rank % 2);
     CHECK(shard.elements == 20);
-    CHECK(shard.parameters == pieces[static_cast<std::size_t>(rank / 2)]);
+    CHECK(shard.parameters == pieces[rank / 2]);
     CHECK(shard.optimizer == shard.parameters);
     CHECK(shard.gradients == ElementRange{});  // nothing updates it
   }

@@ -35,7 +35,7 @@ TEST_CASE("members of a collective meet by group, channel and sequence number",
   const StepGraph step(m.trace, 0, &m.program);
   for (const auto& of_rank : ids) {
     for (const Rank rank : {0, 1, 2, 3}) {
-      const SpanIndex i = step.find(rank, of_rank[static_cast<std::size_t>(rank)]);
+      const SpanIndex i = step.find(rank, of_rank[rank]);
       const auto members = step.meeting(i);
       CHECK(ranks_of(step, members) ==
             (rank < 2 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));

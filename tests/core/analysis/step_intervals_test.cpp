@@ -15,8 +15,6 @@
 namespace lockstep {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // The kinds of ops of the traces below, and the streams on which they run.
 constexpr std::array<std::string_view, 6> kKinds = {"forward",    "backward",  "memcpy",
                                                     "all_reduce", "send_recv", "host"};
@@ -51,13 +49,13 @@ Trace empty_trace(int world) {
 
 void add(Trace& t, int step, Rank rank, int stream, std::int32_t kind, std::int64_t begin,
          std::int64_t active, std::int64_t end) {
-  const auto op = static_cast<std::int32_t>(at(stream) * kKinds.size()) + kind;
+  const auto op = static_cast<std::int32_t>(to_size(stream) * kKinds.size()) + kind;
   t.spans.push_back({rank, OpId{op}, step, SimTime{begin}, SimTime{active}, SimTime{end}});
 }
 
 void sort(Trace& t) {
   const auto key = [&](const Span& s) {
-    return std::tuple(s.step, s.rank, t.roles[at(s.rank)].ops[at(s.op.v)].stream, s.begin);
+    return std::tuple(s.step, s.rank, t.roles[s.rank].ops[s.op].stream, s.begin);
   };
   std::stable_sort(t.spans.begin(), t.spans.end(),
                    [&](const Span& a, const Span& b) { return key(a) < key(b); });
@@ -69,7 +67,7 @@ Trace random_trace(std::mt19937& random) {
   const auto upto = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   const int world = 1 + upto(3), steps = 1 + upto(4);
   Trace t = empty_trace(world);
-  t.instances = {std::vector<Rank>(at(world), 0)};
+  t.instances = {std::vector<Rank>(to_size(world), 0)};
   for (Rank rank = 0; rank < world; ++rank) {
     for (int stream = 0; stream < static_cast<int>(kStreams.size()); ++stream) {
       std::int64_t time = upto(200);
@@ -97,7 +95,7 @@ SimTime sum(const TimeByCause& times) {
 SimTime busy(const Trace& t, Rank rank, bool compute, bool transfers) {
   std::vector<Interval> intervals;
   for (const Span& s : t.spans) {
-    const OpClass what = op_class(t.names[at(t.roles[at(rank)].ops[at(s.op.v)].kind)]);
+    const OpClass what = op_class(t.names[t.roles[rank].ops[s.op].kind]);
     const bool wanted = (compute && what == OpClass::Compute) || (transfers && is_transfer(what));
     if (s.rank == rank && wanted) intervals.push_back({s.active, s.end});
   }
@@ -181,7 +179,7 @@ TEST_CASE("the parts of overlapping steps add up to the steps, and these to the 
         }
         REQUIRE(p.computation + p.overlapping + p.communication + p.waiting + p.other == whole);
         REQUIRE(sum(bubbles.by_rank[r]) == whole - p.computation - p.overlapping);
-        REQUIRE(bubbles.by_rank[r][at(static_cast<int>(BubbleCause::Communication))] ==
+        REQUIRE(bubbles.by_rank[r][static_cast<int>(BubbleCause::Communication)] ==
                 p.communication);
         computing[r] += p.computation + p.overlapping;
         transferring[r] += p.transfers();

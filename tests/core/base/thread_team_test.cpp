@@ -23,6 +23,16 @@ Ranges ranges_of(ThreadTeam& team, std::int64_t n, std::int64_t grain) {
   return ranges;
 }
 
+TEST_CASE("each calls the body once for every index, also with more members than indices",
+          "[core][base]") {
+  const int members = GENERATE(1, 2, 5);
+  const std::size_t count = GENERATE(0, 1, 3, 1000);
+  ThreadTeam team(members);
+  std::vector<std::atomic<int>> calls(count);
+  team.each(count, [&](std::size_t i) { ++calls[i]; });
+  for (const std::atomic<int>& n : calls) CHECK(n.load() == 1);
+}
+
 TEST_CASE("parallel_for covers the range once, in multiples of the grain", "[core][base]") {
   for (const int threads : {1, 2, 3, 7}) {
     ThreadTeam team(threads);
@@ -52,12 +62,12 @@ TEST_CASE("a team's loops see what the loop before them wrote", "[core][base]") 
   for (int round = 0; round < 2000; ++round) {
     team.parallel_for(100, 1, [&](std::int64_t begin, std::int64_t end) {
       // Each round reads what another thread may have written in the round before.
-      for (std::int64_t i = begin; i < end; ++i) values[static_cast<std::size_t>(i)] += 1;
+      for (std::int64_t i = begin; i < end; ++i) values[i] += 1;
     });
     std::vector<int> shifted(values.size());
     team.parallel_for(100, 7, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        shifted[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>(99 - i)];
+        shifted[i] = values[99 - i];
       }
     });
     REQUIRE(shifted == std::vector<int>(100, round + 1));
@@ -71,8 +81,8 @@ TEST_CASE("a team runs every member once per call, each on a thread of its own",
     std::vector<std::set<std::thread::id>> threads(calls.size());
     for (int round = 0; round < 50; ++round) {
       team.run([&](int member) {
-        ++calls[static_cast<std::size_t>(member)];
-        threads[static_cast<std::size_t>(member)].insert(std::this_thread::get_id());
+        ++calls[member];
+        threads[member].insert(std::this_thread::get_id());
       });
     }
     std::set<std::thread::id> all;

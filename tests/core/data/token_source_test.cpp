@@ -78,7 +78,7 @@ TEST_CASE("a permutation hits every index once whatever the size", "[core][data]
         const std::int64_t to = permutation(i);
         REQUIRE(to >= 0);
         REQUIRE(to < size);
-        ++seen[static_cast<std::size_t>(to)];
+        ++seen[to];
       }
       CHECK(seen == std::vector<int>(static_cast<std::size_t>(size), 1));
     }

@@ -49,7 +49,7 @@ TEST_CASE("groups partition the ranks and positions follow rank order", "[core][
       CHECK(std::is_sorted(own.begin(), own.end()));
       const int at = position(mesh, group, rank);
       REQUIRE(at >= 0);
-      CHECK(own[static_cast<std::size_t>(at)] == rank);
+      CHECK(own[at] == rank);
       ++seen[own];
     }
     // Every member lists the same group: the lists are a partition.
@@ -73,13 +73,13 @@ TEST_CASE("symmetric dimensions are folded to one representative", "[core][ir]")
   program.mesh = mesh_of({2, 3, 4});
   program.roles.resize(2);
   for (Rank rank = 0; rank < 24; ++rank) {
-    program.roles[static_cast<std::size_t>(rank / 12)].ranks.push_back(rank);
+    program.roles[rank / 12].ranks.push_back(rank);
     program.role_of_rank.push_back({rank / 12});
   }
   Folding folding = fold(program);
   CHECK(folding.representatives == std::vector<Rank>{0, 12});
   for (Rank rank = 0; rank < 24; ++rank) {
-    CHECK(folding.representative_of[static_cast<std::size_t>(rank)] == rank / 12 * 12);
+    CHECK(folding.representative_of[rank] == rank / 12 * 12);
   }
   SECTION("one rank that differs unfolds the dimensions that it breaks") {
     program.role_of_rank[5] = {1};  // dp_replicate 1, dp_shard 1

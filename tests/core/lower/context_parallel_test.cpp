@@ -149,8 +149,7 @@ TEST_CASE("ranks of one sequence divide its arithmetic and its activations evenl
       const auto bytes = [](const Program& p, std::string_view name) {
         std::set<std::int64_t> found;
         for (const Buffer& b : p.roles[0].buffers) {
-          if (b.name >= 0 && p.names[static_cast<std::size_t>(b.name)] == name)
-            found.insert(b.bytes.v);
+          if (b.name >= 0 && p.names[b.name] == name) found.insert(b.bytes.v);
         }
         return found;
       };

@@ -22,8 +22,7 @@ std::vector<std::int32_t> filled(const Program& program, TableKind kind, Rank ra
   std::vector<std::int32_t> values(static_cast<std::size_t>(elements));
   const IndexTable* const table = program.input.table(kind);
   REQUIRE(table != nullptr);
-  table->lists[static_cast<std::size_t>(position_over(program.mesh, table->dims, rank))].fill(
-      values);
+  table->lists[position_over(program.mesh, table->dims, rank)].fill(values);
   return values;
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("no other division of the blocks has a smaller largest stage", "[core]
       const auto cost = [&](int first, int last) {
         double sum = 0;
         for (int l = first; l < last; ++l) {
-          sum += model.layers[static_cast<std::size_t>(l)].balance;
+          sum += model.layers[l].balance;
         }
         return sum;
       };
@@ -196,8 +196,7 @@ TEST_CASE("FSDP keeps at most prefetch + 1 gathered blocks alive", "[core][lower
       int alive = 0;
       for (const Buffer& b : role.buffers) {
         alive += b.kind == BufferKind::ParamFull && b.first.v <= static_cast<int>(i) &&
-                 static_cast<int>(i) <= b.last.v &&
-                 program.names[static_cast<std::size_t>(b.name)].rfind("blocks.", 0) == 0;
+                 static_cast<int>(i) <= b.last.v && program.names[b.name].rfind("blocks.", 0) == 0;
       }
       most = std::max(most, alive);
     }

@@ -127,7 +127,7 @@ TEST_CASE(
         if (op.kind == OpKind::HostToDevice) continue;  // images in bfloat16, targets
         for (const BufferId arg : role.args_of(op)) {
           const Buffer& buffer = role.buffer(arg);
-          const std::string& name = program.names[static_cast<std::size_t>(buffer.name)];
+          const std::string& name = program.names[buffer.name];
           if (!name.starts_with("bn") && !name.starts_with("downsample.bn")) continue;
           CHECK(buffer.dtype == DType::F32);
           exchanged += is_collective(op.kind) ? 1 : 0;

@@ -450,7 +450,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
     Op op;
     op.target = 0;
     op.microbatch = i;
-    add_op(out.role, op, {out.units[static_cast<std::size_t>(i)].grad});
+    add_op(out.role, op, {out.units[i].grad});
   }
   all_reduce_buckets(draft, out);
   std::vector<std::vector<int>> found;

@@ -31,7 +31,7 @@ TEST_CASE("a rank gathers its blocks as often as its stages are unsharded", "[co
       for (const Op& op : role.ops) {
         if (op.kind != OpKind::AllGather) continue;
         const Buffer& full = role.buffer(role.args_of(op)[1]);
-        const std::string& name = program->names[static_cast<std::size_t>(full.name)];
+        const std::string& name = program->names[full.name];
         gathers += name.rfind("blocks.", 0) == 0;
       }
       CHECK(gathers == expected[r]);

@@ -156,7 +156,7 @@ TEST_CASE("a fresh backward writes every element of the experts' gradients", "[c
       for (const Kernel& kernel : f.kernels) {
         for (std::size_t o = 0; o < kernel.out.size(); ++o) {
           if (!kernel.out[o].present()) continue;
-          const Formal& formal = f.formals[static_cast<std::size_t>(kernel.out[o].formal)];
+          const Formal& formal = f.formals[kernel.out[o].formal];
           if (!formal.name.starts_with("gw")) continue;
           whole[formal.name] = formal.bytes.v;
           written[formal.name].emplace(kernel.out[o].offset,

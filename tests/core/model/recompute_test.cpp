@@ -33,7 +33,7 @@ const LayerKind& kind_of(const Model& m, const std::string& layer) {
   const auto found = std::find_if(m.layers.begin(), m.layers.end(),
                                   [&](const Layer& l) { return l.name == layer; });
   REQUIRE(found != m.layers.end());
-  return m.kinds[static_cast<std::size_t>(found->kind)];
+  return m.kinds[found->kind];
 }
 
 std::vector<std::string> kernels(const std::vector<LayerStep>& steps) {

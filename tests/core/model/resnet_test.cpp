@@ -42,7 +42,7 @@ void add(Kinds& kinds, const std::vector<LayerStep>& steps) {
 Kinds forward_kernels(const Model& model) {
   Kinds kinds;
   for (const Layer& layer : model.layers) {
-    add(kinds, model.kinds[static_cast<std::size_t>(layer.kind)].functions.forward());
+    add(kinds, model.kinds[layer.kind].functions.forward());
   }
   return kinds;
 }
@@ -122,7 +122,7 @@ TEST_CASE("tensor parallelism sums once forward and once backward in every block
     CHECK(model.parameter_count() == whole.parameter_count());
     for (std::size_t l = 0; l < model.layers.size(); ++l) {
       const Layer& layer = model.layers[l];
-      const LayerKind& kind = model.kinds[static_cast<std::size_t>(layer.kind)];
+      const LayerKind& kind = model.kinds[layer.kind];
       const bool block = layer.name.starts_with("blocks.");
       const auto sums = [](const std::vector<LayerStep>& steps) {
         return std::count_if(steps.begin(), steps.end(), [](const LayerStep& step) {
@@ -149,7 +149,7 @@ TEST_CASE("synchronized batch norm gathers once forward and reduces once backwar
     const Model model = build_resnet(spec, shape);
     int count = 0;
     for (const Layer& layer : model.layers) {
-      const FunctionBuilder& f = model.kinds[static_cast<std::size_t>(layer.kind)].functions;
+      const FunctionBuilder& f = model.kinds[layer.kind].functions;
       for (const LayerStep& step : forward ? f.forward() : f.backward({})) {
         const auto* c = std::get_if<Communication>(&step);
         count += c != nullptr && c->kind == kind && c->axis == "dp";
@@ -169,7 +169,7 @@ TEST_CASE("the backward pass has both gradients of every convolution but the fir
   const Model model = build_resnet(resnet({1, 1}, true), images(2));
   Kinds kinds;
   for (const Layer& layer : model.layers) {
-    add(kinds, model.kinds[static_cast<std::size_t>(layer.kind)].functions.backward({}));
+    add(kinds, model.kinds[layer.kind].functions.backward({}));
   }
   const int convolutions = 1 + 4 + 4;
   CHECK(kinds.count[KernelKind::Conv2dBackwardWeight] == convolutions);

@@ -14,7 +14,6 @@
 namespace lockstep {
 namespace {
 
-using testing::index;
 using Log = std::vector<std::string>;
 
 constexpr int kSeqLen = 3;
@@ -70,7 +69,7 @@ struct Fixture {
   Fixture() {
     for (Rank r = 0; r < 2; ++r) {
       ranks.emplace_back();
-      ranks.back().arena.resize(index(program.roles[0].arena.v));
+      ranks.back().arena.resize(to_size(program.roles[0].arena.v));
       ranks.back().metric = 3.5 + r;
     }
   }
@@ -83,8 +82,8 @@ struct Fixture {
     std::deque<testing::FakeCommunicator> communicators;
     std::vector<RankPort> ports;
     for (const Rank r : own) {
-      devices.emplace_back(ranks[index(r)]);
-      communicators.emplace_back(ranks[index(r)], devices.back());
+      devices.emplace_back(ranks[r]);
+      communicators.emplace_back(ranks[r], devices.back());
       ports.push_back({r, &devices.back(), &communicators.back()});
     }
     // Token t of sample s is 100 s + t, its target that plus one half thousand.
@@ -102,8 +101,8 @@ struct Fixture {
     std::vector<Result<RunResult>> results(2, RunResult{});
     testing::in_processes(2, [&](Process& process) {
       const Rank rank = process.index();
-      results[index(rank)] = run_ranks({rank}, each[index(rank)], {.process = &process});
-      if (!results[index(rank)]) process.fail(results[index(rank)].error());
+      results[rank] = run_ranks({rank}, each[rank], {.process = &process});
+      if (!results[rank]) process.fail(results[rank].error());
     });
     return results;
   }
@@ -145,7 +144,7 @@ TEST_CASE("batches depend on the global sample index alone", "[core][run]") {
                                (mb == 1 ? 50000 : 0));
           }
         }
-        CHECK(f.ranks[index(rank)].copied[index(2 * step + mb)] == expected);
+        CHECK(f.ranks[rank].copied[2 * step + mb] == expected);
       }
     }
   }
@@ -167,10 +166,10 @@ TEST_CASE("steps are reported as they end with the lowest rank's loss and the sc
   REQUIRE(result.ok());
   REQUIRE(told.size() == 3);
   for (int i = 0; i < 3; ++i) {
-    CHECK(told[index(i)].step == i);
-    CHECK(std::isnan(told[index(i)].loss));
-    CHECK(told[index(i)].lr == 0.5 * (i + 1) / 4);
-    CHECK(told[index(i)].time.v > 0);
+    CHECK(told[i].step == i);
+    CHECK(std::isnan(told[i].loss));
+    CHECK(told[i].lr == 0.5 * (i + 1) / 4);
+    CHECK(told[i].time.v > 0);
   }
   CHECK(result->trace.steps.size() == 3);
 }
@@ -219,13 +218,13 @@ TEST_CASE("one rank's failure ends the others and is the error returned", "[core
   for (const int failing : {0, 1}) {
     Fixture f;
     f.options.steps = 5;
-    f.ranks[index(failing)].fails_at_step = 0;
-    f.ranks[index(1 - failing)].hangs = true;
+    f.ranks[failing].fails_at_step = 0;
+    f.ranks[1 - failing].hangs = true;
     const auto result = f.run();
     REQUIRE_FALSE(result.ok());
     CHECK(result.error().kind == ErrorKind::Device);
     CHECK(result.error().message == "the fake device breaks");
-    CHECK(f.ranks[index(1 - failing)].log.back() == "synchronize");
+    CHECK(f.ranks[1 - failing].log.back() == "synchronize");
   }
 }
 
@@ -351,7 +350,7 @@ TEST_CASE("a process with another program is refused by all", "[core][run]") {
     const Rank rank = process.index();
     const auto result =
         (rank == 0 ? f : other).run_ranks({rank}, RunOptions(), {.process = &process});
-    if (!result) messages[index(rank)] = result.error().message;
+    if (!result) messages[rank] = result.error().message;
   });
   for (const std::string& message : messages) {
     CHECK(message == "process 1 was given another program than process 0");

@@ -56,10 +56,10 @@ TEST_CASE("compared clocks differ by their offset, and a shared clock by exactly
     in_processes(3, [&](Process& process) {
       const auto clock = [&] { return process.now() + SimTime{skew * process.index()}; };
       const auto offset = compare_clocks(process, clock);
-      if (offset) offsets[static_cast<std::size_t>(process.index())] = *offset;
+      if (offset) offsets[process.index()] = *offset;
     });
     for (int i = 0; i < 3; ++i) {
-      const ClockOffset& offset = offsets[static_cast<std::size_t>(i)];
+      const ClockOffset& offset = offsets[i];
       const SimTime error = offset.offset + SimTime{skew * i};
       CHECK(error <= offset.uncertainty);
       CHECK(error >= -offset.uncertainty);

@@ -14,8 +14,6 @@
 namespace lockstep {
 namespace {
 
-using testing::index;
-
 /// A program with parameters a [3x5], b [4] and c [2] in one unit of 21 elements, divided into
 /// `ranks` shards, and a tied copy of c that is not sharded. With `whole_param` only the moments
 /// are sharded.
@@ -52,7 +50,7 @@ struct Machine {
   explicit Machine(const Program& program) {
     for (Rank r = 0; r < program.mesh.world_size(); ++r) {
       ranks.emplace_back();
-      ranks.back().arena.assign(index(program.role_of(r).arena.v), std::byte{0x55});
+      ranks.back().arena.assign(to_size(program.role_of(r).arena.v), std::byte{0x55});
       devices.emplace_back(ranks.back());
       ports.push_back({r, &devices.back(), nullptr});
     }
@@ -107,7 +105,7 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
     Program program;
     program.mesh.dims = {{"dp_shard", shards}, {"tp", tp}};
     program.groups = {{"dp_shard", {0}, {}}, {"tp", {1}, {}}};
-    program.role_of_rank.assign(index(tp * shards), RoleId{0});
+    program.role_of_rank.assign(to_size(tp * shards), RoleId{0});
     program.parameters = {{"qkv", {8, 3}, InitKind::Normal, 0.5, 0, {4, 2, 2}},
                           {"wo", {2, 4}, InitKind::Normal, 0.5, 1, {4}},
                           {"norm", {3}, InitKind::Normal, 0.5},
@@ -157,10 +155,9 @@ TEST_CASE("padding of a shard is zero and tied copies get the parameter's values
   }
   const auto element = [&](Rank rank, BufferId buffer, std::int64_t i) {
     float value = 0;
-    std::memcpy(&value,
-                machine.ranks[index(rank)].arena.data() +
-                    program.role_of(rank).arena_offset(buffer) + 4 * i,
-                4);
+    std::memcpy(
+        &value,
+        machine.ranks[rank].arena.data() + program.role_of(rank).arena_offset(buffer) + 4 * i, 4);
     return value;
   };
   const Unit& unit = program.roles[0].units[0];
@@ -281,7 +278,7 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
       master.offset = role.arena.v;
       role.arena += master.bytes;
       role.buffers.push_back(master);
-      Buffer& param = role.buffers[index(unit.param.v)];
+      Buffer& param = role.buffers[unit.param];
       param.dtype = DType::BF16;
       param.bytes.v /= 2;
       const TrainingState state = initial_state(program, 4);
@@ -291,15 +288,15 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
       Machine machine(program);  // from the seed, and from a state: the same values either way
       Machine resumed(program);
       for (Rank rank = 0; rank < ranks; ++rank) {
-        REQUIRE(load_state(program, rank, machine.devices[index(rank)], 7, nullptr).ok());
-        REQUIRE(load_state(program, rank, resumed.devices[index(rank)], 0, &state).ok());
-        CHECK(machine.ranks[index(rank)].arena == resumed.ranks[index(rank)].arena);
+        REQUIRE(load_state(program, rank, machine.devices[rank], 7, nullptr).ok());
+        REQUIRE(load_state(program, rank, resumed.devices[rank], 0, &state).ok());
+        CHECK(machine.ranks[rank].arena == resumed.ranks[rank].arena);
         for (const ShardPiece& piece : shard_pieces(program, rank, unit, unit.param)) {
-          const InitialValues values(program.parameters[index(piece.parameter.v)], 7);
+          const InitialValues values(program.parameters[piece.parameter], 7);
           for (std::int64_t i = 0; i < piece.count; ++i) {
             bfloat16 held;
             std::memcpy(&held,
-                        machine.ranks[index(rank)].arena.data() + role.arena_offset(unit.param) +
+                        machine.ranks[rank].arena.data() + role.arena_offset(unit.param) +
                             2 * (piece.at + i),
                         2);
             CHECK(held == bfloat16(static_cast<float>(values[piece.begin + i])));

@@ -10,8 +10,6 @@
 
 namespace lockstep::testing {
 
-inline std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// Builds one role: buffers one after the other, each on a 64-byte border.
 class RoleBuilder {
  public:
@@ -60,7 +58,7 @@ class RoleBuilder {
   /// Finishes the role. Transient buffers live all through the step.
   Role finish(std::vector<Rank> ranks) {
     for (const BufferId id : transient_) {
-      Buffer& b = role_.buffers[index(id.v)];
+      Buffer& b = role_.buffers[id];
       b.first = {0};
       b.last = {static_cast<std::int32_t>(role_.ops.size()) - 1};
     }
@@ -89,7 +87,7 @@ inline Program program_of(const std::string& dim, int ranks) {
   Program program;
   program.mesh.dims = {{dim, ranks}};
   program.groups.push_back({dim, {0}, {}});
-  program.role_of_rank.assign(index(ranks), RoleId{0});
+  program.role_of_rank.assign(to_size(ranks), RoleId{0});
   return program;
 }
 

@@ -11,12 +11,8 @@ namespace {
 
 using namespace sim_test;  // NOLINT: the builders are this file's vocabulary
 
-std::string kind(const Trace& trace, const TraceOp& op) {
-  return trace.names[static_cast<std::size_t>(op.kind)];
-}
-std::string name(const Trace& trace, const TraceOp& op) {
-  return trace.names[static_cast<std::size_t>(op.name)];
-}
+std::string kind(const Trace& trace, const TraceOp& op) { return trace.names[op.kind]; }
+std::string name(const Trace& trace, const TraceOp& op) { return trace.names[op.name]; }
 
 TEST_CASE("a skeleton names ranks, streams, kinds and peak memory", "[core][run]") {
   Program program = make_pipeline({Order::GPipe, 2, 2, 2, 1, 2, 0, 64});

@@ -213,7 +213,7 @@ TEST_CASE("peaks of activations follow the closed forms", "[core][schedule]") {
                 continue;  // a limit, not a form
             }
             INFO(rules.name << " p=" << p << " m=" << m << " v=" << v << " rank " << r);
-            CHECK(peak(schedule.actions[static_cast<std::size_t>(r)]) == expected);
+            CHECK(peak(schedule.actions[r]) == expected);
           }
         }
       }

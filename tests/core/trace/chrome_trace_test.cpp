@@ -65,7 +65,7 @@ Trace two_stages(int dp, bool folded) {
   for (int step = 0; step < 2; ++step) {
     const std::int64_t at = step * 9000000;
     for (Rank r = 0; r < 2 * dp; ++r) {
-      if (t.same_as[static_cast<std::size_t>(r)] != r) continue;
+      if (t.same_as[r] != r) continue;
       if (r < dp) {
         t.spans.push_back({r, {0}, step, ps(at), ps(at), ps(at + 1000001)});
         t.spans.push_back({r, {2}, step, ps(at + 5), ps(at + 8), ps(at + 7000000)});
@@ -78,7 +78,7 @@ Trace two_stages(int dp, bool folded) {
     }
   }
   for (Rank r = 0; r < 2 * dp; ++r) {
-    if (t.same_as[static_cast<std::size_t>(r)] != r) continue;
+    if (t.same_as[r] != r) continue;
     t.memory.push_back({r, ps(0), {100, 0}});
     t.memory.push_back({r, ps(1), {100, 64}});
   }

@@ -36,14 +36,12 @@ inline std::string unsound(const Trace& trace) {
   }
   const Span* before = nullptr;
   const auto stream = [&](const Span& span) {
-    const auto role =
-        static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(span.rank)]);
-    return trace.roles[role].ops[static_cast<std::size_t>(span.op.v)].stream;
+    const auto role = static_cast<std::size_t>(trace.role_of_rank[span.rank]);
+    return trace.roles[role].ops[span.op].stream;
   };
   for (const Span& span : trace.spans) {
     if (!in(span.rank, trace.rank_labels)) return "a span's rank";
-    const auto role =
-        static_cast<std::size_t>(trace.role_of_rank[static_cast<std::size_t>(span.rank)]);
+    const auto role = static_cast<std::size_t>(trace.role_of_rank[span.rank]);
     if (!in(span.op.v, trace.roles[role].ops)) return "a span's op";
     if (span.begin > span.active || span.active > span.end) return "a span's times";
     if (before != nullptr) {

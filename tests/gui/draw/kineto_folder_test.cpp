@@ -67,9 +67,9 @@ TEST_CASE("kernels that overlap lie beside each other and are counted", "[gui][d
   for (Rank rank = 0; rank < kRanks; ++rank) {
     const Lane* main = run->lanes.main_of_rank(rank);
     REQUIRE(main != nullptr);
-    CHECK(run->trace.streams[static_cast<std::size_t>(main->stream)] == "stream 7");
+    CHECK(run->trace.streams[main->stream] == "stream 7");
     for (const Lane& lane : run->lanes.of_rank(rank)) {
-      if (run->trace.streams[static_cast<std::size_t>(lane.stream)] != "stream 7 (2)") continue;
+      if (run->trace.streams[lane.stream] != "stream 7 (2)") continue;
       beside += lane.count();
     }
   }
@@ -103,7 +103,7 @@ TEST_CASE("the slow rank of eight is named, and the others' waiting is its doing
   const auto& slow = stragglers.ranks[kSlow];
   CHECK(slow.caused > stragglers.waited * 9 / 10);
   for (Rank rank = 0; rank < kRanks; ++rank) {
-    if (rank != kSlow) CHECK(stragglers.ranks[static_cast<std::size_t>(rank)].waited > slow.waited);
+    if (rank != kSlow) CHECK(stragglers.ranks[rank].waited > slow.waited);
   }
 }
 

@@ -30,7 +30,7 @@ double size_of(const std::vector<Stretch>& stretches) {
 double owned(const ShardsModel& model, StateKind kind) {
   double sum = 0;
   for (const RankStates& states : model.ranks) {
-    sum += size_of(states.owned[static_cast<std::size_t>(kind)]);
+    sum += size_of(states.owned[kind]);
   }
   return sum;
 }

@@ -100,7 +100,7 @@ TEST_CASE("narrow neighbours are folded into one box that looks like the longest
 TEST_CASE("layers of one microbatch share a label until each has room for its own", "[gui][draw]") {
   Trace trace = test::empty_trace(1);
   for (int layer = 0; layer < 3; ++layer) {
-    TraceOp& op = trace.roles[0].ops[static_cast<std::size_t>(layer)];
+    TraceOp& op = trace.roles[0].ops[layer];
     op = trace.roles[0].ops[0];
     op.layer = layer;
     trace.spans.push_back(test::span(0, layer, layer * 10 * kMs, (layer + 1) * 10 * kMs));

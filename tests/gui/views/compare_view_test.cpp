@@ -40,7 +40,7 @@ TEST_CASE("a run kept as A is compared with what the sliders made of it", "[gui]
   REQUIRE(session.selection().span);
   const RunPtr run = session.run();
   const Span& span = run->trace.spans[*session.selection().span];
-  CHECK(run->trace.names[static_cast<std::size_t>(run->lanes.op(span).kind)] == "backward");
+  CHECK(run->trace.names[run->lanes.op(span).kind] == "backward");
 
   auto* tabs = view.findChild<QTabBar*>();
   for (int tab = 0; tab < tabs->count(); ++tab) {

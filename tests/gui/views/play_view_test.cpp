@@ -54,7 +54,7 @@ TEST_CASE("stepping goes through the moments at which computations begin and end
   CHECK(std::adjacent_find(forward.begin(), forward.end()) == forward.end());
   for (int i = 3; i >= 0; --i) {
     view.step(-1);
-    CHECK(moment() == forward[static_cast<std::size_t>(i)]);
+    CHECK(moment() == forward[i]);
   }
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("the router's gradient is the slope of gates and of the auxiliary loss
     Values part(r.experts, 0);
     for (const double slot : at[2]) {
       const double e = slot < 0 ? -1 - slot : std::floor(slot / double(r.capacity));
-      part[static_cast<std::size_t>(e)] += 1.0 / double(r.tokens * r.choices);
+      part[e] += 1.0 / double(r.tokens * r.choices);
     }
     const auto value = [&](const Values& x) {
       const auto out = run(route_case(r, x));

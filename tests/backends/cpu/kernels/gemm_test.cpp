@@ -15,11 +15,10 @@ Values product(Shape s, bool ta, bool tb, const Values& a, const Values& b, cons
     for (std::int64_t j = 0; j < s.n; ++j) {
       double sum = 0;
       for (std::int64_t k = 0; k < s.k; ++k) {
-        sum += a[static_cast<std::size_t>(ta ? k * s.m + i : i * s.k + k)] *
-               b[static_cast<std::size_t>(tb ? j * s.k + k : k * s.n + j)];
+        sum += a[ta ? k * s.m + i : i * s.k + k] * b[tb ? j * s.k + k : k * s.n + j];
       }
       const auto at = static_cast<std::size_t>(i * s.n + j);
-      if (!bias.empty()) sum += bias[static_cast<std::size_t>(j)];
+      if (!bias.empty()) sum += bias[j];
       if (!resid.empty()) sum += resid[at];
       if (!c.empty()) sum += c[at];
       out[at] = sum;

@@ -77,7 +77,7 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
     if (out.n == 0) {
       kernel.out.push_back({});
     } else if (out.aliases >= 0) {
-      kernel.out.push_back(kernel.in[static_cast<std::size_t>(out.aliases)]);
+      kernel.out.push_back(kernel.in[out.aliases]);
     } else {
       const OperandType type = row.out[kernel.out.size()].type;
       kernel.out.push_back(add(out.n, out.f64 ? DType::F64 : usual_dtype(type, c.dtype)));
@@ -93,8 +93,7 @@ inline std::vector<Values> run_once(const KernelCase& c, const KernelTable& tabl
   run_kernel(table, kernel, buffers, c.context, team);
   std::vector<Values> result;
   for (const Operand& operand : kernel.out) {
-    result.push_back(operand.present() ? memory[static_cast<std::size_t>(operand.formal)].read()
-                                       : Values{});
+    result.push_back(operand.present() ? memory[operand.formal].read() : Values{});
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {
     INFO("operand " << i);

@@ -1,9 +1,8 @@
+#include "core/base/index_vector.hpp"
 #include "tests/backends/cpu/kernels/kernel_case.hpp"
 
 namespace lockstep::cpu::test {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Values plus(Values a, const Values& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
@@ -17,9 +16,9 @@ struct Conv {
   std::int64_t out_height() const { return (height + stride - 1) / stride; }
   std::int64_t out_width() const { return (width + stride - 1) / stride; }
   std::vector<std::int64_t> dims() const { return {batch, height, width, in, out, kernel, stride}; }
-  std::size_t x() const { return at(batch * height * width * in); }
-  std::size_t y() const { return at(batch * out_height() * out_width() * out); }
-  std::size_t w() const { return at(out * kernel * kernel * in); }
+  std::size_t x() const { return to_size(batch * height * width * in); }
+  std::size_t y() const { return to_size(batch * out_height() * out_width() * out); }
+  std::size_t w() const { return to_size(out * kernel * kernel * in); }
 };
 // They include products (1x1), strides that divide the size and that do not, a single position,
 // more columns than a tile has, and more positions than a block of patches.
@@ -39,14 +38,15 @@ ConvValues convolve(const Conv& s, const Values& x, const Values& w, const Value
     for (std::int64_t oy = 0; oy < s.out_height(); ++oy) {
       for (std::int64_t ox = 0; ox < s.out_width(); ++ox) {
         for (std::int64_t o = 0; o < s.out; ++o) {
-          const std::size_t yi = at(((b * s.out_height() + oy) * s.out_width() + ox) * s.out + o);
+          const std::size_t yi =
+              to_size(((b * s.out_height() + oy) * s.out_width() + ox) * s.out + o);
           for (std::int64_t ky = 0; ky < s.kernel; ++ky) {
             for (std::int64_t kx = 0; kx < s.kernel; ++kx) {
               const std::int64_t iy = oy * s.stride + ky - pad, ix = ox * s.stride + kx - pad;
               if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
               for (std::int64_t c = 0; c < s.in; ++c) {
-                const std::size_t xi = at(((b * s.height + iy) * s.width + ix) * s.in + c);
-                const std::size_t wi = at(((o * s.kernel + ky) * s.kernel + kx) * s.in + c);
+                const std::size_t xi = to_size(((b * s.height + iy) * s.width + ix) * s.in + c);
+                const std::size_t wi = to_size(((o * s.kernel + ky) * s.kernel + kx) * s.in + c);
                 r.y[yi] += x[xi] * w[wi];
                 r.dx[xi] += dy[yi] * w[wi];
                 r.dw[wi] += dy[yi] * x[xi];
@@ -98,7 +98,7 @@ constexpr double kEps = 1e-5;
 
 struct Columns {
   std::int64_t rows, cols;
-  std::size_t n() const { return at(rows * cols); }
+  std::size_t n() const { return to_size(rows * cols); }
 };
 // The last has more than twice as many rows as one partial sum.
 const Columns kColumns[] = {{2, 1}, {3, 5}, {16, 16}, {50, 33}, {1300, 19}};
@@ -108,29 +108,33 @@ struct BatchNormValues {
 };
 BatchNormValues batch_norm(const Columns& s, const Values& x, const Values& w, const Values& b,
                            const Values& dy) {
-  BatchNormValues r{
-      Values(at(2 * s.cols)), Values(s.n()), Values(at(2 * s.cols), 0.0), Values(s.n()), {}, {}};
+  BatchNormValues r{Values(to_size(2 * s.cols)),
+                    Values(s.n()),
+                    Values(to_size(2 * s.cols), 0.0),
+                    Values(s.n()),
+                    {},
+                    {}};
   const double n = static_cast<double>(s.rows);
   for (std::int64_t c = 0; c < s.cols; ++c) {
-    const auto i = [&](std::int64_t row) { return at(row * s.cols + c); };
+    const auto i = [&](std::int64_t row) { return to_size(row * s.cols + c); };
     double mean = 0, variance = 0;
     for (std::int64_t k = 0; k < s.rows; ++k) mean += x[i(k)] / n;
     for (std::int64_t k = 0; k < s.rows; ++k) variance += (x[i(k)] - mean) * (x[i(k)] - mean) / n;
     const double scale = 1 / std::sqrt(variance + kEps);
     double sum = 0, sum_xhat = 0;
     for (std::int64_t k = 0; k < s.rows; ++k) {
-      r.y[i(k)] = (x[i(k)] - mean) * scale * w[at(c)] + b[at(c)];
+      r.y[i(k)] = (x[i(k)] - mean) * scale * w[c] + b[c];
       sum += dy[i(k)];
       sum_xhat += dy[i(k)] * (x[i(k)] - mean) * scale;
     }
     for (std::int64_t k = 0; k < s.rows; ++k) {
       const double xhat = (x[i(k)] - mean) * scale;
-      r.dx[i(k)] = w[at(c)] * scale * (dy[i(k)] - sum / n - xhat * sum_xhat / n);
+      r.dx[i(k)] = w[c] * scale * (dy[i(k)] - sum / n - xhat * sum_xhat / n);
     }
-    r.stats[at(c)] = mean;
-    r.stats[at(s.cols + c)] = variance;
-    r.sums[at(c)] = sum;
-    r.sums[at(s.cols + c)] = sum_xhat;
+    r.stats[c] = mean;
+    r.stats[s.cols + c] = variance;
+    r.sums[c] = sum;
+    r.sums[s.cols + c] = sum_xhat;
     r.dw.push_back(sum_xhat);
     r.db.push_back(sum);
   }
@@ -140,11 +144,11 @@ BatchNormValues batch_norm(const Columns& s, const Values& x, const Values& w, c
 TEST_CASE("batch norm equals its definition in both directions", "[backends][cpu]") {
   for (const Columns& s : kColumns) {
     INFO(s.rows << "x" << s.cols);
-    const Values x = random_values(s.n(), 1, 3.0), w = random_values(at(s.cols), 2);
-    const Values b = random_values(at(s.cols), 3), dy = random_values(s.n(), 4);
+    const Values x = random_values(s.n(), 1, 3.0), w = random_values(to_size(s.cols), 2);
+    const Values b = random_values(to_size(s.cols), 3), dy = random_values(s.n(), 4);
     const Values resid = random_values(s.n(), 5);
     const BatchNormValues r = batch_norm(s, x, w, b, dy);
-    const std::size_t two = at(2 * s.cols);
+    const std::size_t two = to_size(2 * s.cols);
     const auto check = [&](KernelKind kind, std::vector<std::int64_t> dims,
                            std::vector<double> scalars, std::vector<KernelInput> in,
                            std::vector<KernelOutput> out, const std::vector<Values>& expected,
@@ -164,11 +168,12 @@ TEST_CASE("batch norm equals its definition in both directions", "[backends][cpu
     check(K::BatchNormForward, dims, {kEps}, {{x}, {w}, {b}, {r.stats}, {resid}}, {{s.n()}},
           {plus(r.y, resid)});
     check(K::BatchNormBackwardSums, dims, {kEps}, {{dy}, {x}, {r.stats}}, {{two}}, {r.sums});
-    check(K::BatchNormBackwardWeight, {s.cols}, {}, {{r.sums}}, {{at(s.cols)}, {at(s.cols)}},
-          {r.dw, r.db});
-    const Values old_w = random_values(at(s.cols), 6), old_b = random_values(at(s.cols), 7);
     check(K::BatchNormBackwardWeight, {s.cols}, {}, {{r.sums}},
-          {{at(s.cols), -1, old_w}, {at(s.cols), -1, old_b}},
+          {{to_size(s.cols)}, {to_size(s.cols)}}, {r.dw, r.db});
+    const Values old_w = random_values(to_size(s.cols), 6),
+                 old_b = random_values(to_size(s.cols), 7);
+    check(K::BatchNormBackwardWeight, {s.cols}, {}, {{r.sums}},
+          {{to_size(s.cols), -1, old_w}, {to_size(s.cols), -1, old_b}},
           {plus(r.dw, old_w), plus(r.db, old_b)}, true);
     if (s.rows == 2) continue;  // with two rows, xhat is the sign of their difference, and dx is 0
     check(K::BatchNormBackwardInput, dims, {kEps, static_cast<double>(s.rows)},
@@ -222,13 +227,14 @@ TEST_CASE("max pooling takes the largest and gives it the gradient", "[backends]
       for (std::int64_t oy = 0; oy < s.out_height(); ++oy) {
         for (std::int64_t ox = 0; ox < s.out_width(); ++ox) {
           for (std::int64_t c = 0; c < s.in; ++c) {
-            const std::size_t to = at(((b * s.out_height() + oy) * s.out_width() + ox) * s.in + c);
+            const std::size_t to =
+                to_size(((b * s.out_height() + oy) * s.out_width() + ox) * s.in + c);
             std::size_t best = 0;
             double largest = -1;
             for (std::int64_t iy = oy * s.stride - 1; iy <= oy * s.stride + 1; ++iy) {
               for (std::int64_t ix = ox * s.stride - 1; ix <= ox * s.stride + 1; ++ix) {
                 if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
-                const std::size_t from = at(((b * s.height + iy) * s.width + ix) * s.in + c);
+                const std::size_t from = to_size(((b * s.height + iy) * s.width + ix) * s.in + c);
                 if (x[from] > largest) {
                   largest = x[from];
                   best = from;

@@ -63,7 +63,7 @@ class GraphComputer {
   using Operation = cuda::cudnn::Operation;
   using Extents = cuda::cudnn::Extents;
 
-  const Tensor& tensor(int id) const { return graph_.tensors[static_cast<std::size_t>(id)]; }
+  const Tensor& tensor(int id) const { return graph_.tensors[id]; }
 
   /// Where element i lies in its operand.
   static std::size_t place(const Tensor& t, const Extents& i) {
@@ -83,7 +83,7 @@ class GraphComputer {
         e[i] = from.at(static_cast<std::size_t>(t.operand)).at(place(t, i));
       });
     } else {
-      e = known_[static_cast<std::size_t>(id)];
+      e = known_[id];
     }
     return e;
   }
@@ -91,7 +91,7 @@ class GraphComputer {
   void write(int id, const Elements& e) {
     const Tensor& t = tensor(id);
     if (t.place != Tensor::Place::Output) {
-      known_[static_cast<std::size_t>(id)] = e;
+      known_[id] = e;
       return;
     }
     for_each(t.dims, [&](const Extents& i) {
@@ -122,9 +122,8 @@ class GraphComputer {
         reduce(operation.kind == Operation::Kind::Max, in[0], out);
         break;
       case Operation::Kind::Index:
-        for_each(out.dims, [&](const Extents& i) {
-          out[i] = static_cast<double>(i[static_cast<std::size_t>(operation.axis)]);
-        });
+        for_each(out.dims,
+                 [&](const Extents& i) { out[i] = static_cast<double>(i[operation.axis]); });
         break;
       default:
         for_each(out.dims, [&](const Extents& i) { out[i] = pointwise(operation.kind, in, i); });

@@ -78,12 +78,12 @@ struct Definition {
   }
   void forward(std::vector<double>& o, std::vector<double>& lse) const {
     for_queries([&](std::int64_t b, std::int64_t h, std::int64_t t) {
-      double& row = lse[static_cast<std::size_t>((b * s.heads + h) * s.seq + t)];
+      double& row = lse[(b * s.heads + h) * s.seq + t];
       const std::vector<double> p = weights(b, h, t, row);
       for (std::int64_t d = 0; d < s.head_dim; ++d) {
         double sum = 0;
         for (std::int64_t k = 0; k <= t; ++k) {
-          sum += p[static_cast<std::size_t>(k)] * qkv[at(b, k, value(h), d)];
+          sum += p[k] * qkv[at(b, k, value(h), d)];
         }
         o[in_o(b, t, h, d)] = sum;
       }

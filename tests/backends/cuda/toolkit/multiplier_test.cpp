@@ -88,7 +88,7 @@ struct Product {
     if (kernel.in[2].present()) x += bias[p * batch.bias + j];
     if (kernel.in[3].present()) x += resid[i * d[1] + j];
     const std::int64_t at = p * batch.c + i * d[1] + j;
-    return kernel.accumulate ? x + sum_so_far[static_cast<std::size_t>(at)] : x;
+    return kernel.accumulate ? x + sum_so_far[at] : x;
   }
 };
 

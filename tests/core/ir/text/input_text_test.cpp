@@ -24,11 +24,10 @@ TEST_CASE("a table's ranges read as the integers they stand for, a list for ever
   CHECK(program->input.table(TableKind::Order) == nullptr);
   std::vector<std::vector<std::int32_t>> read;
   for (Rank rank = 0; rank < 4; ++rank) {
-    const IndexList& list =
-        table->lists[static_cast<std::size_t>(position_over(program->mesh, table->dims, rank))];
+    const IndexList& list = table->lists[position_over(program->mesh, table->dims, rank)];
     read.emplace_back(5);
     list.fill(read.back());
-    CHECK(list.size() == std::vector<std::int64_t>{4, 3, 1, 1}[static_cast<std::size_t>(rank)]);
+    CHECK(list.size() == std::vector<std::int64_t>{4, 3, 1, 1}[rank]);
   }
   // Ranks are (cp, tp) = (0, 0), (0, 1), (1, 0), (1, 1); the table's lists (tp, cp). A list that is
   // shorter than what it fills begins again.

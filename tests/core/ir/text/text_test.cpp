@@ -49,7 +49,7 @@ class RandomProgram {
     for (Rank rank = 0; rank < world; ++rank) {
       const RoleId role{below(roles)};
       p.role_of_rank.push_back(role);
-      p.roles[static_cast<std::size_t>(role.v)].ranks.push_back(rank);
+      p.roles[role].ranks.push_back(rank);
     }
     for (Role& role : p.roles) fill(p, role);
     return p;
@@ -71,7 +71,7 @@ class RandomProgram {
   double real() {
     const std::vector<double> special = {0.,  -0., 0.1, 1e-308, 5e-324, 1.7976931348623157e308,
                                          -3.5};
-    if (coin()) return special[static_cast<std::size_t>(below(7))];
+    if (coin()) return special[below(7)];
     return std::ldexp(static_cast<double>(random_()), below(200) - 100) / 3;
   }
   template <class Enum>
@@ -82,7 +82,7 @@ class RandomProgram {
     const std::vector<std::string> names = {
         "a",      "blocks.3.attn", "",       "with blank", "q\"uote", "back\\s", "line\nbreak",
         "9digit", "a-b",           "ümlaut", "#hash",      "@1",      "x=y",     "block.F"};
-    std::string result = names[static_cast<std::size_t>(below(static_cast<int>(names.size())))];
+    std::string result = names[below(static_cast<int>(names.size()))];
     return coin() ? result + std::to_string(below(5)) : result;
   }
   std::vector<std::int64_t> shape() {

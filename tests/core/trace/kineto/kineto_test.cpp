@@ -19,12 +19,10 @@ const std::string kFolder = LOCKSTEP_SOURCE_DIR "/tests/data/kineto";
 const std::string kAllReduce =
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 const TraceOp& op_of(const Trace& t, const Span& s) {
-  return t.roles[at(t.role_of_rank[at(s.rank)])].ops[at(s.op.v)];
+  return t.roles[t.role_of_rank[s.rank]].ops[s.op];
 }
-std::string name_of(const Trace& t, const Span& s) { return t.names[at(op_of(t, s).name)]; }
+std::string name_of(const Trace& t, const Span& s) { return t.names[op_of(t, s).name]; }
 
 /// A span as tests write it: step, stream, kind, name, begin, active and end, for example "3 stream
 /// 7 forward gemm_forward 200 200 300".
@@ -37,7 +35,7 @@ std::string text_of(const Trace& t, const Span& s) {
   const TraceOp& op = op_of(t, s);
   std::string name = name_of(t, s);
   if (name == kAllReduce) name = "nccl";
-  return std::to_string(s.step) + " " + t.streams[op.stream] + " | " + t.names[at(op.kind)] + " " +
+  return std::to_string(s.step) + " " + t.streams[op.stream] + " | " + t.names[op.kind] + " " +
          name + " | " + us(s.begin) + " " + us(s.active) + " " + us(s.end);
 }
 std::vector<std::string> texts_of(const Trace& t, Rank rank) {
@@ -143,7 +141,7 @@ TEST_CASE("a collective of several ranks has one channel and number, and its siz
   std::map<Rank, std::vector<std::int32_t>> numbers;
   for (const Span& s : t.spans) {
     const TraceOp& op = op_of(t, s);
-    if (t.names[at(op.kind)] != "all_reduce") {
+    if (t.names[op.kind] != "all_reduce") {
       CHECK(op.channel == -1);
       continue;
     }
@@ -152,7 +150,7 @@ TEST_CASE("a collective of several ranks has one channel and number, and its siz
     numbers[s.rank].push_back(op.seq);
   }
   CHECK(numbers == std::map<Rank, std::vector<std::int32_t>>{{0, {0, 1, 2}}, {1, {0, 1, 2}}});
-  CHECK(t.instances == std::vector<std::vector<Rank>>{{0, 0}});
+  CHECK(t.instances == decltype(t.instances){{0, 0}});
 }
 
 TEST_CASE("launches and backward ops are joined to what they came from", "[core][trace][kineto]") {
@@ -160,7 +158,7 @@ TEST_CASE("launches and backward ops are joined to what they came from", "[core]
   const Trace& t = imported.trace;
   std::set<std::string> flows;
   for (const Flow& f : t.flows) {
-    flows.insert(t.names[at(f.kind)] + ": " + name_of(t, t.spans[f.from]) + " -> " +
+    flows.insert(t.names[f.kind] + ": " + name_of(t, t.spans[f.from]) + " -> " +
                  name_of(t, t.spans[f.to]));
   }
   CHECK(flows ==
@@ -393,7 +391,7 @@ TEST_CASE("a thread's number is the same thread, written as a number or as a str
   REQUIRE(t.flows.size() == 1);
   CHECK(name_of(t, t.spans[t.flows[0].from]) == "cudaLaunchKernel");
   CHECK(name_of(t, t.spans[t.flows[0].to]) == "gemm");
-  CHECK(t.names[at(t.flows[0].kind)] == "ac2g");
+  CHECK(t.names[t.flows[0].kind] == "ac2g");
   CHECK(t.streams == std::vector<std::string>{"stream 7", "host thread"});
 }
 

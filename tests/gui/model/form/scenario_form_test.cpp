@@ -47,7 +47,7 @@ TEST_CASE("a field offers exactly the values that leave the scenario free of fau
         std::vector<std::string>{"1", "2", "4", "8"});
   const FieldState& stages = state_of(states, "parallelism.pipeline_parallel_degree");
   CHECK(stages.values == std::vector<std::string>{"1", "2", "3", "4", "5", "6"});
-  CHECK(stages.values[static_cast<std::size_t>(stages.at)] == "2");
+  CHECK(stages.values[stages.at] == "2");
   for (std::size_t i = 0; i < states.size(); ++i) {
     INFO(form_fields()[i].key);
     for (const std::string& value : states[i].values) {
@@ -72,7 +72,7 @@ TEST_CASE("an override shows as one, and its field still offers the text's value
   const auto states = states_of(kPipeline, {"parallelism.pipeline_parallel_microbatches=8"});
   const FieldState& field = state_of(states, "parallelism.pipeline_parallel_microbatches");
   CHECK(field.overridden);
-  CHECK(field.values[static_cast<std::size_t>(field.at)] == "8");
+  CHECK(field.values[field.at] == "8");
   CHECK(std::count(field.values.begin(), field.values.end(), "4") == 1);
   CHECK_FALSE(state_of(states, "parallelism.pipeline_parallel_degree").overridden);
 }
@@ -110,7 +110,7 @@ TEST_CASE("a way that a scenario cannot take is not offered, and the field says 
 TEST_CASE("a value between those of the slider takes its place among them", "[gui][model]") {
   const FieldState field =
       state_of(states_of(kPipeline, {"training.seq_len=100"}), "training.seq_len");
-  CHECK(field.values[static_cast<std::size_t>(field.at)] == "100");
+  CHECK(field.values[field.at] == "100");
   CHECK(std::is_sorted(field.values.begin(), field.values.end(), [](const auto& a, const auto& b) {
     return std::atof(a.c_str()) < std::atof(b.c_str());
   }));

@@ -75,7 +75,7 @@ TEST_CASE("rows stand worst first, and a row of a kind points at its first span"
   REQUIRE(backward->place_b);
   const SpanId first = *backward->place_b->selection.span;
   for (const Span& span : b->trace.spans) {
-    if (b->trace.names[static_cast<std::size_t>(b->lanes.op(span).kind)] != "backward") continue;
+    if (b->trace.names[b->lanes.op(span).kind] != "backward") continue;
     CHECK(b->trace.spans[first].begin <= span.begin);
   }
   // Rank 1 computes longer, and each rank's rows are the reports' times.

@@ -40,7 +40,7 @@ TEST_CASE("of a trace from elsewhere, the lane that computes longest stands for 
           "[gui][model]") {
   using test::kMs;
   Trace trace = test::empty_trace(1);
-  trace.streams[static_cast<std::size_t>(Stream::Compute)] = "stream 7";
+  trace.streams[to_size(Stream::Compute)] = "stream 7";
   const auto first_stream = [&] { return Lanes(trace).main_of_rank(0)->stream; };
   trace.spans = {test::span(0, 0, 1 * kMs, 2 * kMs), test::span(0, 48, 1 * kMs, 3 * kMs),
                  test::span(0, 49, 3 * kMs, 9 * kMs)};

@@ -12,9 +12,8 @@ namespace {
 RunPtr two_by_two() {
   Trace trace = test::empty_trace(4);
   for (Rank rank = 0; rank < 4; ++rank) {
-    trace.rank_labels[static_cast<std::size_t>(rank)] = "rank " + std::to_string(rank) + " (pp" +
-                                                        std::to_string(rank / 2) + " dp_shard" +
-                                                        std::to_string(rank % 2) + ")";
+    trace.rank_labels[rank] = "rank " + std::to_string(rank) + " (pp" + std::to_string(rank / 2) +
+                              " dp_shard" + std::to_string(rank % 2) + ")";
     trace.spans.push_back(test::span(rank, 0, SimTime{0}, SimTime{5}));
     trace.spans.push_back(test::span(rank, 48, SimTime{0}, SimTime{5}));
   }
