@@ -28,7 +28,7 @@ struct LayerShape {
   bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
   int tensor_parallel = 1;       // ranks that share every layer
   bool sequence_parallel = false;  // they also share the rows between its linear layers
-  int kv_replicas = 1;  // of these, ranks that hold the same key and value heads
+  int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
   bool experts_over_tp = false;    // those of tensor_parallel are among them
   int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
@@ -45,8 +45,8 @@ struct UnitLayout {
   std::vector<Parameter> parameters;
   std::vector<SectionRange> sections;  // of each parameter, those that the unit holds
   std::vector<std::int64_t> offsets;   // in elements
-  std::int64_t elements = 0;          // those of a rank, before data parallelism shards them
-  std::int64_t shard_count = 1;       // number of data-parallel shards
+  std::int64_t elements = 0;           // those of a rank, before data parallelism shards them
+  std::int64_t shard_count = 1;        // number of data-parallel shards
   /// The ranks that divide its parameters, by the name of their axis: "tp"; "kv", where fewer of
   /// these divide keys and values; or "ep", of the data axes, of which the rest shards the unit.
   /// Empty if none do.

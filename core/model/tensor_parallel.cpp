@@ -42,7 +42,8 @@ void ColumnLinear::backward(TensorId dy, TensorId dx) {
   if (more_ > 0) {
     first = f_.tensor(rows * out_);
     rest = f_.tensor(rows * more_);
-    f_.emit(Part::InputGrad, KernelKind::PartColumns, {{rows, out_, more_}, {}, {dy}, {first, rest}});
+    f_.emit(Part::InputGrad, KernelKind::PartColumns,
+            {{rows, out_, more_}, {}, {dy}, {first, rest}});
     const TensorId through_rest = f_.tensor(rows * in_);
     f_.linear_backward(rows, in_, more_, rest, all, others_.w, through_rest, {}, {});
     f_.emit(Part::InputGrad, KernelKind::Gemm,

@@ -145,9 +145,9 @@ bool holds_moments(const TrainingState& state) {
 }
 
 /// Visits what lies in elements [from, to) of the part of `parameter` that member `member` of
-/// `parts` tensor-parallel members holds of these sections. Calls visit(begin, count, at) for every run of elements
-/// that is contiguous in the whole parameter: `begin` is its place there, `at` its place in the
-/// part.
+/// `parts` tensor-parallel members holds of these sections. Calls visit(begin, count, at) for every
+/// run of elements that is contiguous in the whole parameter: `begin` is its place there, `at` its
+/// place in the part.
 template <class Visit>
 void each_run(const Parameter& parameter, const SectionRange& sections, int parts, int member,
               std::int64_t from, std::int64_t to, Visit&& visit) {

@@ -113,9 +113,7 @@ struct StrategySpec {
   int expert_shards() const { return zero_stage >= 1 ? shards_of_experts() : 1; }
   /// Over how many ranks the gradients of an expert are summed, by data parallelism and context
   /// parallelism; each of them has its own tokens.
-  int expert_gradient_ranks() const {
-    return data_parallel_replicate_degree * shards_of_experts();
-  }
+  int expert_gradient_ranks() const { return data_parallel_replicate_degree * shards_of_experts(); }
   /// Whether the ranks of tp, and those of cp, are among the ranks that divide the experts.
   bool experts_over_tp() const { return expert_parallel_folding && expert_parallel_degree > 1; }
   bool experts_over_cp() const {

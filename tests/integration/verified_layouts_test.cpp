@@ -30,7 +30,8 @@ class RandomLayouts {
     number("accumulation", microbatches > 1 ? 1 : passes);
     number("batch",
            ranks * (microbatches > 1 ? microbatches : passes) * static_cast<int>(1 + pick(2)));
-    number("tp", often_one(2));
+    const int tensor = often_one(2) * often_one(2);
+    number("tp", tensor);
     sometimes({"accumulate_sharded_gradients=always", "accumulate_sharded_gradients=never",
                "overlap_param_gather=true", "fsdp_reshard_degree=2",
                "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
@@ -39,14 +40,25 @@ class RandomLayouts {
     if (images) {
       sometimes({"sync_batch_norm=true", "optimizer.name=AdamW"});
     } else {
-      number("cp", often_one(2));
+      const int context = often_one(2);
+      number("cp", context);
       sometimes({"context_parallel_method=allgather"});
-      sometimes({"enable_sequence_parallel=true"});
+      const bool experts = pick(4) == 0, folded = experts && pick(2) == 0;
+      if (folded) {  // experts over tensor-parallel ranks need their rows divided
+        keys_ += " enable_sequence_parallel=true";
+      } else {
+        sometimes({"enable_sequence_parallel=true"});
+      }
       sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"});
-      sometimes({"model.kv_heads=4"});
-      if (pick(4) == 0) {
-        keys_ += " model.experts=4 model.capacity_factor=0";
-        number("ep", often_one(2));
+      sometimes({"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4"});
+      if (experts) {
+        keys_ += " model.experts=8 model.capacity_factor=0";
+        if (folded) {
+          keys_ += " expert_parallel_folding=true";
+          number("ep", tensor * (pick(2) == 0 ? context * often_one(shards) : 1));
+        } else {
+          number("ep", often_one(2));
+        }
         sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2"});
       }
     }

@@ -162,8 +162,8 @@ struct Regroup {
   }
 };
 
-/// Rows of `a` and of `b` columns side by side; `join`: from x and z into y, otherwise back. Index i
-/// counts elements of y.
+/// Rows of `a` and of `b` columns side by side; `join`: from x and z into y, otherwise back. Index
+/// i counts elements of y.
 template <class T>
 struct Columns {
   T *x, *z, *y;
@@ -303,9 +303,8 @@ void columns(const KernelCall& call, Queue& queue, bool join) {
     T* const y = join ? output<T>(call, 0) : input<T>(call, 0);
     const Columns<T> f{x, z, y, d[1], d[2], join};
     // Packs must not cross the border between the two tensors.
-    for_width<T>(std::gcd(d[1], d[2]), {x, z, y}, [&](auto w) {
-      launch_map<w.kValue>(queue, f, d[0] * (d[1] + d[2]));
-    });
+    for_width<T>(std::gcd(d[1], d[2]), {x, z, y},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * (d[1] + d[2])); });
   });
 }
 

@@ -15,9 +15,9 @@ namespace lockstep {
 
 /// What the ranks along one mesh axis hold of a tensor.
 enum class Along : std::uint8_t {
-  Nothing,  // absent operand, or not yet written
-  Zero,     // zeros, which fit every placement
-  Same,     // the same values everywhere
+  Nothing,        // absent operand, or not yet written
+  Zero,           // zeros, which fit every placement
+  Same,           // the same values everywhere
   Samples,        // rows of other samples
   Tokens,         // rows of other tokens of the same sequences
   Split,          // its part of the columns, heads or the vocabulary

@@ -64,7 +64,8 @@ bool pointwise(const Kernel& k, AxisOperands& o) {
 bool rope(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   const bool shares_keys = x == Along::SplitSame || x == Along::SplitPartial;
-  if ((!has_values(x) && !shares_keys) || (x == Along::Tokens && o.in[1] == Along::Nothing)) return false;
+  if ((!has_values(x) && !shares_keys) || (x == Along::Tokens && o.in[1] == Along::Nothing))
+    return false;
   return results(k, o, {{x}});
 }
 

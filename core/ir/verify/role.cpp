@@ -228,8 +228,7 @@ class RoleCheck {
 
   /// Whether the parameter has the sections that a unit holds of it.
   bool holds_sections(const UnitParameter& part) const {
-    const auto& sections =
-        program_.parameters[static_cast<std::size_t>(part.parameter.v)].sections;
+    const auto& sections = program_.parameters[part.parameter].sections;
     const auto [first, end] = part.sections;
     return part.sections.all()
                ? first == 0
@@ -252,13 +251,11 @@ class RoleCheck {
       } else if (!holds_sections(part)) {
         faults_.add(name + " holds sections " + number(part.sections.first) + "-" +
                     number(part.sections.end) + " of parameter " +
-                    program_.parameters[static_cast<std::size_t>(part.parameter.v)].name +
-                    ", which it does not have");
+                    program_.parameters[part.parameter].name + ", which it does not have");
       } else if (part.offset < 0 ||
                  __builtin_add_overflow(part.offset, held_elements(program_, unit, part), &end) ||
                  end > unit.elements) {
-        faults_.add(name + ": parameter " +
-                    program_.parameters[static_cast<std::size_t>(part.parameter.v)].name +
+        faults_.add(name + ": parameter " + program_.parameters[part.parameter].name +
                     " lies outside its " + number(unit.elements) + " elements");
       }
     }

@@ -108,8 +108,8 @@ class RoleExpander {
       unit.elements = unit.shard_elements = layout.elements;
       if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-        unit.parameters.push_back({draft_.parameter(layout.parameters[i].name), layout.offsets[i],
-                                   layout.sections[i]});
+        unit.parameters.push_back(
+            {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
       }
       unit.tied_copy = owner[u] != coordinate_;
       const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
@@ -154,8 +154,8 @@ class RoleExpander {
         unit.elements = unit.shard_elements = layout.elements;
         if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
         for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-          unit.parameters.push_back({draft_.parameter(layout.parameters[i].name),
-                                     layout.offsets[i], layout.sections[i]});
+          unit.parameters.push_back(
+              {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
         }
         kept = unit.param =
             typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);

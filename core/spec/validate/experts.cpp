@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/spec/expert_folding.hpp"
 #include "core/spec/validate/faults.hpp"
 
 namespace lockstep {
@@ -28,26 +29,6 @@ void validate_experts(const Scenario& s, Faults& faults) {
   faults.require(m.router_aux_loss_coef >= 0, "model.router_aux_loss_coef", "must not be negative");
 }
 
-namespace {
-
-/// The degrees over which expert_parallel_folding can divide the experts, ascending.
-std::vector<int> folded_degrees(const Scenario& s) {
-  const StrategySpec& p = s.strategy;
-  const int tensor = p.tensor_parallel_degree, context = p.context_parallel_degree;
-  std::vector<int> degrees;
-  const auto allow = [&](int degree) {
-    const bool known = std::find(degrees.begin(), degrees.end(), degree) != degrees.end();
-    if (degree > 1 && !known && s.model.experts % degree == 0) degrees.push_back(degree);
-  };
-  allow(tensor);
-  for (int shards = 1; shards <= p.data_parallel_shard_degree; ++shards) {
-    if (p.data_parallel_shard_degree % shards == 0) allow(tensor * context * shards);
-  }
-  return degrees;
-}
-
-}  // namespace
-
 void validate_expert_parallel(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   const StrategySpec& p = s.strategy;
@@ -69,7 +50,7 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
                         ": every rank holds as many");
   }
   if (p.expert_parallel_folding) {
-    const std::vector<int> allowed = folded_degrees(s);
+    const std::vector<int> allowed = folded_expert_degrees(p, m.experts);
     if (std::find(allowed.begin(), allowed.end(), ep) == allowed.end()) {
       std::string list;
       for (const int e : allowed) list += (list.empty() ? "" : ", ") + std::to_string(e);
@@ -77,8 +58,7 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
                                  " with expert_parallel_folding is tensor_parallel_degree, or that "
                                  "times context_parallel_degree, or both times a divisor of "
                                  "data_parallel_shard_degree; that also divides experts=" +
-                                 std::to_string(m.experts) + ": " +
-                                 (list.empty() ? "none" : list));
+                                 std::to_string(m.experts) + ": " + (list.empty() ? "none" : list));
     }
   } else if (p.data_parallel_shard_degree % ep != 0) {
     faults.add(key, degree + " does not divide data_parallel_shard_degree=" +

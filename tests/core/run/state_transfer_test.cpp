@@ -147,6 +147,51 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
   CHECK(padding == 0.0);  // row 5 of the table does not exist
 }
 
+TEST_CASE("sections of one parameter may lie in two units, which other ranks divide",
+          "[core][run]") {
+  // Queries [4x3] over four ranks; keys and values [2x3] each over two, each part on two ranks.
+  const auto program_of = [](bool divided) {
+    Program program;
+    program.mesh.dims = {{"tp", 2}, {"kv_replicate", divided ? 2 : 1}};
+    if (!divided) program.mesh.dims[0].size = 1;
+    program.groups = {{"tp", {0, 1}, {}}, {"kv", {0}, {}}};
+    program.role_of_rank.assign(divided ? 4 : 1, RoleId{0});
+    program.parameters = {{"qkv", {8, 3}, InitKind::Normal, 0.5, 0, {4, 2, 2}}};
+    testing::RoleBuilder role;
+    const auto add = [&](const char* name, GroupId split, SectionRange sections) {
+      Unit unit;
+      unit.name = name;
+      if (divided) unit.split_group = split;
+      unit.parameters.push_back({{0}, 0, sections});
+      unit.elements = unit.shard_elements = held_elements(program, unit, unit.parameters[0]);
+      unit.param = role.buffer(BufferKind::Param, DType::F64, unit.elements, true);
+      role.unit(unit);
+    };
+    if (divided) {
+      add("q", {0}, {0, 1});
+      add("kv", {1}, {1, 3});
+    } else {
+      add("u", {}, {});
+    }
+    program.roles.push_back(role.finish(testing::all_ranks(program)));
+    return program;
+  };
+  const Program split = program_of(true);
+  CHECK(initial_state(split, 0) == initial_state(program_of(false), 0));
+  const auto runs = [&](Rank rank, std::size_t unit) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> found;  // first element, count
+    const Unit& u = split.roles[0].units[unit];
+    for (const ShardPiece& piece : shard_pieces(split, rank, u, u.param)) {
+      found.emplace_back(piece.begin, piece.count);
+    }
+    return found;
+  };
+  using Runs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  CHECK(runs(2, 0) == Runs{{6, 3}});
+  CHECK(runs(2, 1) == Runs{{15, 3}, {21, 3}});  // the second rows of keys and of values
+  CHECK(runs(3, 1) == runs(2, 1));
+}
+
 TEST_CASE("padding of a shard is zero and tied copies get the parameter's values", "[core][run]") {
   const Program program = sharded_program(5, DType::F32);  // 5 shards of 5: four elements padded
   Machine machine(program);
