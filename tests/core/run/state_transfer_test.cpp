@@ -25,7 +25,7 @@ Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   testing::RoleBuilder role;
   Unit unit;
   unit.name = "u";
-  unit.parameters = {{{0}, 0}, {{1}, 15}, {{2}, 19}};
+  unit.parameters = {{{0}, 0, {}}, {{1}, 15, {}}, {{2}, 19, {}}};
   unit.elements = 21;
   unit.shard_elements = ceil_div(21, ranks);
   if (ranks > 1) unit.shard_group = {0};
@@ -37,7 +37,7 @@ Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   role.unit(unit);
   Unit tied;
   tied.name = "tied";
-  tied.parameters = {{{2}, 0}};
+  tied.parameters = {{{2}, 0, {}}};
   tied.elements = tied.shard_elements = 2;
   tied.param = role.buffer(BufferKind::Param, dtype, 2, true);
   tied.tied_copy = true;
@@ -116,7 +116,7 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
     if (tp > 1) unit.split_group = {1};
     if (shards > 1) unit.shard_group = {0};
     for (std::int32_t p = 0; p < 4; ++p) {
-      unit.parameters.push_back({{p}, unit.elements});
+      unit.parameters.push_back({{p}, unit.elements, {}});
       unit.elements += held_elements(program, unit, unit.parameters.back());
     }
     unit.shard_elements = ceil_div(unit.elements, shards);
@@ -283,7 +283,7 @@ TEST_CASE("values that several threads write are those of their elements", "[cor
   testing::RoleBuilder role;
   Unit unit;
   unit.name = "u";
-  unit.parameters = {{{0}, 0}};
+  unit.parameters = {{{0}, 0, {}}};
   unit.elements = unit.shard_elements = kAll;
   unit.param = role.buffer(BufferKind::Param, DType::F64, kAll, true);
   role.unit(unit);
