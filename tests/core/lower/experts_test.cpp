@@ -215,6 +215,7 @@ TEST_CASE("folded experts are divided over tensor, context and data ranks, inner
       s.strategy.tensor_parallel_degree = c.tp;
       s.strategy.enable_sequence_parallel = true;
       s.strategy.context_parallel_degree = c.cp;
+      s.strategy.context_parallel_method = ContextParallelMethod::AllGather;
       s.strategy.expert_parallel_folding = true;
       const Program program = lowered(s);
       CHECK(verify(program).empty());
