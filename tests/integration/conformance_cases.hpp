@@ -53,7 +53,7 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above once, with small random sizes, also odd ones.
+  /// Calls every function above but columns() once, with small random sizes, also odd ones.
   void random_shapes();
 
  private:

@@ -27,7 +27,6 @@ void ConformanceCases::random_shapes() {
   const std::int64_t heads = between(1, 4);
   rope(between(1, 3), between(1, 20), heads, 2 * between(1, 16), heads + between(0, 3));
   regroup(between(1, 20), between(1, 5), between(1, 20), between(0, 9), between(0, 20));
-  columns(between(1, 20), between(1, 20), between(1, 20));
   grouped_gemm(between(1, 5), between(1, 3), between(1, 30), between(1, 30), between(1, 30));
   const std::int64_t experts = between(1, 9);
   route(between(1, 70), experts, between(1, experts), between(1, 30), between(1, 40));
