@@ -18,7 +18,8 @@ namespace lockstep {
 // ---------------------------------------------------------------- mesh and groups
 
 struct MeshDim {
-  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp" or "tp"
+  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp", "tp" or
+                     // "kv_replicate"
   int size = 1;
   bool operator==(const MeshDim&) const = default;
 };
@@ -256,7 +257,7 @@ std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange s
 struct UnitParameter {
   ParameterId parameter;
   std::int64_t offset = 0;  // in elements that a rank holds, from the start of the unit
-  SectionRange sections;    // those that the unit holds
+  SectionRange sections{};  // those that the unit holds
   bool operator==(const UnitParameter&) const = default;
 };
 

@@ -1,9 +1,11 @@
 #include "core/ir/kernels/placement.hpp"
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
 std::string_view to_string(Along along) {
-  constexpr std::array<std::string_view, 16> kNames = {
+  constexpr IndexArray<Along, std::string_view, 16> kNames = {
       "not written",
       "zeros",
       "the same",
@@ -20,7 +22,7 @@ std::string_view to_string(Along along) {
       "up to date in the rank's own piece alone",
       "a term of a sum",
       "each rank's own"};
-  return kNames[static_cast<std::size_t>(along)];
+  return kNames[along];
 }
 
 namespace placing {
