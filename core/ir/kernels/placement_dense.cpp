@@ -142,12 +142,14 @@ bool part_columns(const Kernel& k, AxisOperands& o) {
   if (y == Along::SplitPartial) return results(k, o, {{Along::Split, Along::Partial}});
   return (has_values(y) || y == Along::Partial) && results(k, o, {{y, y}});
 }
-/// The keys alone, from behind the queries or back, may be taken where they are shared.
+/// Of queries beside keys that are shared, the keys alone may be taken from behind the queries, or
+/// put back there.
 bool regroup(const Kernel& k, AxisOperands& o) {
   const bool keys_alone = k.dims[1] == 1 && k.dims[6] > 0, back = k.dims[5] != 0;
   const Along x = o.in[0];
   if (keys_alone && !back && x == Along::SplitSame) return results(k, o, {{Along::Same}});
   if (keys_alone && back && x == Along::Partial && o.out[0] == Along::SplitPartial) return true;
+  if (x == Along::SplitSame || x == Along::SplitPartial) return false;
   if (output_is_read(k, 0) && o.out[0] != x) return false;
   return results(k, o, {{x}});
 }
