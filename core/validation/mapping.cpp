@@ -158,7 +158,7 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
     out.key("dtype", "float32");
   } else {
     out.key("mixed_precision_param", "bfloat16");
-    if (convention_of(row).gradients_as_parameters) {
+    if (sums_in_16_bits(row)) {
       out.key("mixed_precision_reduce", "bfloat16");
     }
   }
@@ -217,7 +217,7 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
   out.key("devices_per_node", node);
   if (contains(row.hw, "16GB")) {
     out.section("cluster.device");
-    out.number("memory_gb", 16);
+    out.number("memory_gb", 16.9);  // 15.78 GiB, as PyTorch's messages say
   }
   if (const auto gigabits = node_gigabits(row.interconnect)) {
     out.section("cluster.inter_node");

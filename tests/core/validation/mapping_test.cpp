@@ -121,7 +121,7 @@ TEST_CASE("float16 is simulated as bfloat16 at the card's rate for float16", "[v
   CHECK(v100.training.param_dtype() == DType::BF16);
   CHECK(rate(v100, DType::BF16) == rate(v100, DType::F16));
   CHECK(rate(v100, DType::BF16) == 125e12);
-  CHECK(v100.cluster.device.memory.v == 16'000'000'000);
+  CHECK(v100.cluster.device.memory.v == 16'900'000'000);  // 15.78 GiB
 }
 
 TEST_CASE("rates of a node's ports are shared by its GPUs", "[validation]") {
