@@ -108,7 +108,8 @@ class RoleExpander {
       unit.elements = unit.shard_elements = layout.elements;
       if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-        unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
+        unit.parameters.push_back(
+            {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
       }
       unit.tied_copy = owner[u] != coordinate_;
       const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
@@ -154,7 +155,7 @@ class RoleExpander {
         if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
         for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
           unit.parameters.push_back(
-              {first_parameter(model_.units.size() + index, i), layout.offsets[i]});
+              {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
         }
         kept = unit.param =
             typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);
@@ -174,15 +175,6 @@ class RoleExpander {
     if (count == 0) return;
     std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
     out_.losses = add(BufferKind::Metric, "losses", count * element(BufferKind::Metric));
-  }
-  /// The id of parameter `i` of `unit`, counted over the model's units and then its statistics.
-  ParameterId first_parameter(std::size_t unit, std::size_t i) const {
-    std::size_t id = i;
-    for (std::size_t u = 0; u < unit; ++u) {
-      id += u < model_.units.size() ? model_.units[u].parameters.size()
-                                    : model_.statistics[u - model_.units.size()].parameters.size();
-    }
-    return {static_cast<std::int32_t>(id)};
   }
   std::size_t unit_index(int layout) const { return to_size(unit_of_layout_[layout]); }
 
