@@ -201,12 +201,16 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("new_capability", f.new_capability);
   v.field("new_matmul_rate", f.new_matmul_rate);
   v.field("host_kernel_us", f.host_kernel, UnitPrefix::Micro);
+  v.field("launch_blocking", f.launch_blocking);
   v.field("layer_us", f.layer, UnitPrefix::Micro);
   v.field("step_us", f.step, UnitPrefix::Micro);
   v.field("gradients_as_parameters", f.gradients_as_parameters);
   v.field("overlap_grad_reduce", f.overlap_grad_reduce);
   v.field("overlap_param_gather", f.overlap_param_gather);
   v.field("waits_for_messages", f.waits_for_messages);
+  v.field("prefetches_gathers", f.prefetches_gathers);
+  v.field("scatters_messages", f.scatters_messages);
+  v.field("overlaps_products", f.overlaps_products);
 }
 
 template <class V>

@@ -24,7 +24,7 @@ constexpr std::array kConventions = {
     // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
     SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, true, "deepspeed-2021"},
     // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch.
-    SourceConvention{"bloom", Narayanan, None, false, false, false, "deepspeed-2021"},
+    SourceConvention{"bloom", Narayanan, None, false, false, false, "bigscience-2022"},
     SourceConvention{"tr3m", ParametersOnly, None, false, false, false, "deepspeed-2021"},
     // NeMo and Megatron Core since 2023: distributed optimizer, sequence parallelism with TP, both
     // overlaps.
@@ -35,7 +35,7 @@ constexpr std::array kConventions = {
     SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true, false,
                      "megatron-core"},
     SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false, false,
-                     "megatron-core"},  // its YAML
+                     "megatron-tests"},  // its YAML
     SourceConvention{"megascale", Model, GradientsAndParameters, true, true, false,
                      "megatron-core"},
     // SimuMax ran Megatron Core with every overlap off.
@@ -61,7 +61,8 @@ const SourceConvention& convention_of(const TrainingRow& row) {
 
 long vocabulary(const TrainingRow& row) {
   const std::string_view framework = convention_of(row).framework;
-  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed");
+  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed") ||
+                    framework.starts_with("bigscience");
   if (row.vocab && !pads) return *row.vocab;
   const bool bloom = row.notes.find("250k") != std::string::npos;
   const long words = row.vocab.value_or(bloom ? 250680 : 50257);

@@ -203,10 +203,15 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
 }
 
 /// How many GPUs NVLink connects: as given, or those of the domain that the interconnect names
-/// ("NVL72"), or 8.
+/// ("NVL72"), or 8. Jobs get as many GPUs of every domain, in whole trays of four (Slurm's block
+/// topology), so that no group straddles two: 64 of 72 where the number of GPUs is a power of two.
 long gpus_of_node(const TrainingRow& row) {
   if (row.gpus_per_node) return *row.gpus_per_node;
-  return contains(row.interconnect, "NVL72") || contains(row.hw, "NVL72") ? 72 : 8;
+  if (!contains(row.interconnect, "NVL72") && !contains(row.hw, "NVL72")) return 8;
+  for (long used = 72; used > 4; used -= 4) {
+    if (*row.gpus % used == 0) return used;
+  }
+  return 72;
 }
 
 void write_cluster(const TrainingRow& row, ScenarioText& out) {
@@ -355,6 +360,8 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
   if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
+  // Notes such as SimuMax's "no TP/PP overlap".
+  if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;
