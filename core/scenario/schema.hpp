@@ -161,6 +161,7 @@ void describe(V& v, NetworkSpec& n) {
   v.field("low_latency_gb_s", n.low_latency, UnitPrefix::Giga);
   v.field("channels", n.channels);
   v.field("ports_per_node", n.ports_per_node);
+  v.field("sockets_gb_s", n.sockets, UnitPrefix::Giga);
   v.field("leaf_ports", n.leaf_ports);
   v.field("rails", n.rails);
   v.field("oversubscription", n.oversubscription);

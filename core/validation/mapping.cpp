@@ -25,6 +25,11 @@ std::string lower_case(std::string text) {
 /// (b200.toml says where it was measured).
 constexpr double kWireShare = 0.74;
 
+/// A port of InfiniBand HDR, in Gb/s: nodes of A100s with less for each GPU have fewer ports.
+constexpr double kPortGigabits = 200;
+/// What NCCL counts on between the processors of a node, in GB/s (src/graph/topo.h, AMD_BW).
+constexpr double kSocketsGigabytes = 16;
+
 /// Writes sections and keys of a scenario file, as a user would.
 class ScenarioText {
  public:
@@ -137,6 +142,20 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
+/// Software of 2020 to early 2022, before NCCL 2.12 let a GPU reach a port through a neighbour on
+/// NVLink (PXN).
+bool before_pxn(const TrainingRow& row) {
+  const std::string_view framework = convention_of(row).framework;
+  return framework == "megatron-2020" || framework == "megatron-2021" ||
+         framework == "deepspeed-2021" || framework == "bigscience-2022";
+}
+
+/// Megatron-LM (arguments.py) and DeepSpeed until 2022 keep and reduce gradients in float16 where
+/// they train in it; in bfloat16 Megatron-LM does so in float32.
+bool has_float16_gradients(const TrainingRow& row) {
+  return before_pxn(row) && contains(lower_case(row.precision), "fp16");
+}
+
 bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
 
 /// As the row says. Paxml's configurations (paxml/contrib/gpu/scripts_gpu/configs.py) recompute
@@ -158,7 +177,7 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
     out.key("dtype", "float32");
   } else {
     out.key("mixed_precision_param", "bfloat16");
-    if (convention_of(row).gradients_as_parameters) {
+    if (convention_of(row).gradients_as_parameters || has_float16_gradients(row)) {
       out.key("mixed_precision_reduce", "bfloat16");
     }
   }
@@ -224,7 +243,12 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
     out.section("cluster.device");
     out.number("memory_gb", 16);
   }
-  if (const auto gigabits = node_gigabits(row.interconnect)) {
+  const auto gigabits = node_gigabits(row.interconnect);
+  if (gigabits && *gigabits < kPortGigabits * static_cast<double>(node) && before_pxn(row)) {
+    out.section("cluster.network");
+    out.number("sockets_gb_s", kSocketsGigabytes);
+  }
+  if (gigabits) {
     out.section("cluster.inter_node");
     out.number("bandwidth_gb_s",
                *gigabits / 8 / static_cast<double>(gpus_of_node(row)) * kWireShare);
