@@ -45,8 +45,8 @@ std::vector<BesideProduct> beside_products(const Program& program, const Role& r
         const Op& producer = role.ops[before];
         if (!framework.overlaps_products || producer.kind != OpKind::Call) continue;
         BesideProduct& b = beside[to_size(id)];
-        b.product = std::max(
-            b.product, product_of(program.function(producer.function()), true, cluster));
+        b.product =
+            std::max(b.product, product_of(program.function(producer.function()), true, cluster));
       }
     }
     if (op.kind != OpKind::Call) continue;

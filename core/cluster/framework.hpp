@@ -51,8 +51,8 @@ struct FrameworkSpec {
 
   Seconds host_kernel;           // what the host takes to launch a kernel, in a lane of its own
   bool launch_blocking = false;  // and it waits for each kernel (CUDA_LAUNCH_BLOCKING=1)
-  Seconds layer;        // of a transformer block's forward or backward pass, beside its kernels
-  Seconds step;         // of a step, where clipping reads the norm and the device waits
+  Seconds layer;  // of a transformer block's forward or backward pass, beside its kernels
+  Seconds step;   // of a step, where clipping reads the norm and the device waits
 
   // What training and parallelism take where a scenario names a framework and not the key.
   bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param

@@ -75,7 +75,8 @@ TEST_CASE("a call ends no sooner than the host has launched its kernels", "[back
   const Timeline t = run(program, cluster);
   // The host is late twice, runs ahead beside the long call, and is never waited for after it.
   const std::vector<double> ends = {3, 6, 16, 17, 18};
-  for (int i = 0; i < 5; ++i) CHECK(end_of(t, 0, {i}) == seconds(ends[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < 5; ++i)
+    CHECK(end_of(t, 0, {i}) == seconds(ends[static_cast<std::size_t>(i)]));
   cluster.framework.launch_blocking = true;
   CHECK(run(program, cluster).makespan == seconds(5 * 3 + 14));
 }

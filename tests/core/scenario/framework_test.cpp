@@ -54,7 +54,8 @@ TEST_CASE("a key beside the preset wins, and so do keys of other sections", "[co
             .strategy.pipeline_parallel_p2p == P2pPosting::Async);
 }
 
-TEST_CASE("DeepSpeed of 2021 gathers nothing ahead, unless a scenario says so", "[core][scenario]") {
+TEST_CASE("DeepSpeed of 2021 gathers nothing ahead, unless a scenario says so",
+          "[core][scenario]") {
   CHECK(sound("[framework]\npreset = \"deepspeed-2021\"\n").strategy.fsdp_prefetch == 0);
   CHECK(sound("[framework]\npreset = \"deepspeed-2021\"\n[parallelism]\nfsdp_prefetch = 2\n")
             .strategy.fsdp_prefetch == 2);
