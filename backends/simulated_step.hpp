@@ -1,6 +1,8 @@
 // Simulated step: one step of a scenario on the simulator, for those who compare many scenarios.
 #pragma once
 
+#include <functional>
+
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
 #include "core/plan/search.hpp"
@@ -13,13 +15,20 @@ namespace lockstep {
 /// those of lower_to_fit() and of the simulator. Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
 
+/// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that
+/// differ from its own in figures, not in devices. Requires validate(scenario).empty(). Errors:
+/// those of lower(), and then those of the simulator. Thread-safe, and so is what it returns.
+Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
+    const Scenario& scenario);
+
 /// The peak memory of the rank that needs most.
 Bytes fullest_rank(const Report& report);
 
-/// The figures of a report by which layouts are compared.
+/// The figures of a report by which layouts are compared. Its `memory` is 0: a report knows arenas
+/// only.
 LayoutFigures layout_figures(const Report& report);
 
-/// The oracle of a search: the figures of simulated_step().
+/// The oracle of a search: the figures of simulated_step(), with memory.
 Result<LayoutFigures> simulated_layout(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -40,6 +40,7 @@ class Parser {
     add_calibrate();
     add_validate();
     add_collective();
+    add_fit();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
@@ -287,6 +288,41 @@ class Parser {
         [this] { command_ = [this] { return collective_command(collective_, console_); }; });
   }
 
+  void add_fit() {
+    CLI::App* sub = app_.add_subcommand("fit", "constants of a machine from measured times");
+    sub->add_option("inputs", fit_.inputs,
+                    "CSV of step times, run folders, Kineto traces with shapes or folders of these")
+        ->required()
+        ->type_name("PATH");
+    sub->add_option("--fit", fit_.fit,
+                    "constants to fit (docs/fit.md); default: those that the rows can tell")
+        ->type_name("KEY[@PROFILE][=START],...");
+    sub->add_option("--cluster", fit_.cluster, "of traces: a preset's name, or a profile")
+        ->type_name("PRESET");
+    sub->add_option("--set", fit_.set, "override a key of every scenario, several times")
+        ->type_name("SECTION.KEY=VALUE")
+        ->take_all()
+        ->expected(1);
+    sub->add_option("--source", fit_.source, "rows of these sources only: 'zb-*'")
+        ->type_name("PATTERN");
+    sub->add_option("--leave-out", fit_.leave_out,
+                    "what is predicted without having been fitted to: each row, or source")
+        ->check(CLI::IsMember({"row", "source"}))
+        ->capture_default_str();
+    sub->add_option("--out", fit_.out, "write the cluster's profile, for cluster.profile")
+        ->type_name("FILE");
+    sub->add_option("--framework-out", fit_.framework_out,
+                    "write the framework's profile, for framework.profile")
+        ->type_name("FILE");
+    sub->add_flag("--rows", fit_.rows, "list every row, too");
+    sub->add_flag("--json", fit_.json, "print JSON instead of tables");
+    sub->add_option("--threads", fit_.threads, "threads that simulate; 0: one for each core")
+        ->check(CLI::Range(0, 4096))
+        ->capture_default_str();
+    sub->add_flag("--quiet", fit_.quiet, "no progress");
+    sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
+  }
+
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -302,6 +338,7 @@ class Parser {
   CalibrateArguments calibrate_;
   ValidateArguments validate_;
   CollectiveArguments collective_;
+  FitArguments fit_;
   std::function<int()> command_;
 };
 

@@ -83,6 +83,19 @@ struct ValidateArguments {
 };
 int validate_command(const ValidateArguments& arguments, const Console& console);
 
+struct FitArguments {
+  std::vector<std::string> inputs;  // CSV, run folders, Kineto traces or folders of these
+  std::string fit;                  // "KEY[@PATTERN][=START],..."; empty: what the rows can tell
+  std::vector<std::string> set;     // overrides of every scenario
+  std::string cluster;              // of traces
+  std::string source;               // a pattern; empty: all rows
+  std::string leave_out = "row";    // or "source"
+  std::string out, framework_out;   // profiles to write; empty: none
+  int threads = 0;                  // 0: one for each core
+  bool json = false, rows = false, quiet = false;
+};
+int fit_command(const FitArguments& arguments, const Console& console);
+
 struct CollectiveArguments {
   std::string kind = "all_reduce", bytes = "256MiB", cluster = "h100";
   int nodes = 1, ranks = 0;  // ranks 0: all ranks of the nodes

@@ -20,10 +20,10 @@
 namespace lockstep {
 namespace {
 
-Result<StepPrediction> simulate(const Scenario& scenario) {
+Result<StepPrediction> predicted_step(const Scenario& scenario) {
   const Result<LayoutFigures> figures = simulated_layout(scenario);
   if (!figures) return figures.error();
-  return StepPrediction{figures->step_time, figures->peak_memory};
+  return StepPrediction{figures->step_time, figures->memory};
 }
 
 bool glob_matches(const std::string& pattern, const std::string& text) {
@@ -119,7 +119,7 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
     if (live) console.err << fmt::format("\r\x1b[K{} of {} rows", done, all) << std::flush;
   };
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<ValidatedRow> rows = validate_rows(chosen, simulate, options);
+  const std::vector<ValidatedRow> rows = validate_rows(chosen, predicted_step, options);
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   if (live) console.err << "\r\x1b[K" << std::flush;
   if (!arguments.quiet) console.err << took_text(rows, passed.count());

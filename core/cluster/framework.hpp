@@ -54,6 +54,18 @@ struct FrameworkSpec {
   Seconds layer;  // of a transformer block's forward or backward pass, beside its kernels
   Seconds step;   // of a step, where clipping reads the norm and the device waits
 
+  // What a process keeps on its device beside the program's arena (core/memory).
+  Bytes context{std::int64_t{600} << 20};  // the driver's context and the kernels that it loaded
+  int workspaces = 1;              // of cuBLAS: 32 MiB each, 8 MiB before compute capability 9
+  int communicators = 0;           // over all ranks, beside those that the program's groups need
+  bool caching_allocator = false;  // blocks that are taken and freed as the step runs; false: one
+                                   // arena, planned before it
+  double fragments = 0;            // the part of what is not persistent that blocks of memory lose
+  double cached = 0;  // the part of it that the allocator holds free, and gives back in need
+  bool gradient_copies = false;        // gradients in the parameters' type beside float32 sums
+  bool gradient_placeholders = false;  // an unused gradient for every shape of weight
+  bool fp8_parameters = false;         // weights are kept in 8 bits alone
+
   // What training and parallelism take where a scenario names a framework and not the key.
   bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param
   bool overlap_grad_reduce = true;

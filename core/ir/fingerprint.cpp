@@ -45,7 +45,7 @@ void add_unit(Fingerprint& print, const Program& program, const Unit& unit) {
   }
   if (!unit.split_group.valid()) return;
   for (const int dim : program.group(unit.split_group).dims) {
-    print.add(program.mesh.dims[static_cast<std::size_t>(dim)].name);
+    print.add(program.mesh.dims[dim].name);
   }
 }
 

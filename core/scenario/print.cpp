@@ -155,4 +155,11 @@ std::string print_cluster_profile(const ClusterSpec& cluster) {
   return writer.text();
 }
 
+std::string print_framework_profile(const FrameworkSpec& framework) {
+  FrameworkSpec copy = framework;
+  Writer writer("");
+  describe(writer, copy);
+  return writer.text();
+}
+
 }  // namespace lockstep

@@ -70,7 +70,7 @@ class Resolver {
     s_.model = std::move(model.model);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
-    resolve_framework(section("framework"), diagnostics_, s_.cluster.framework);
+    resolve_framework(section("framework"), s_.directory, diagnostics_, s_.cluster.framework);
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);

@@ -25,8 +25,9 @@ Scenario resolve(const Node& root, const std::string& file, ProfileCache& profil
 bool resolve_cluster(const Node* section, const std::string& directory, ProfileCache& profiles,
                      Diagnostics& diagnostics, ClusterSpec& out);
 
-/// [framework]: preset, then the keys written beside it. Faults are noted.
-void resolve_framework(const Node* section, Diagnostics& diagnostics, FrameworkSpec& out);
+/// [framework]: preset or profile, then the keys written beside it. Faults are noted.
+void resolve_framework(const Node* section, const std::string& directory, Diagnostics& diagnostics,
+                       FrameworkSpec& out);
 
 /// Resolves [model]: a preset, hf_config or sizes, and what follows from the sizes given. Returns
 /// false if preset or hf_config could not be read.

@@ -1,3 +1,7 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
 
@@ -14,36 +18,65 @@ void check_figures(const FrameworkSpec& f, const Reader& in, Diagnostics& diagno
   not_negative("layer_us", f.layer.v);
   not_negative("step_us", f.step.v);
   not_negative("float32_logits", f.float32_logits);
+  not_negative("context_mb", static_cast<double>(f.context.v));
+  not_negative("workspaces", f.workspaces);
+  not_negative("communicators", f.communicators);
+  not_negative("fragments", f.fragments);
+  not_negative("cached", f.cached);
   const Node* rate = in.node("new_matmul_rate");
   if (rate != nullptr && !(f.new_matmul_rate > 0)) {
     diagnostics.add(rate->at, "new_matmul_rate must be positive", ErrorKind::InvalidSpec);
   }
 }
 
+void read_figures(std::string_view text, const std::string& file, Diagnostics& diagnostics,
+                  FrameworkSpec& out) {
+  const Result<Node> root = parse_document(text, file);
+  if (!root) {
+    diagnostics.add({*root.error().where, {}}, root.error().message);
+    return;
+  }
+  Reader figures(&*root, "", diagnostics);
+  describe(figures, out);
+  figures.finish();
+  check_figures(out, figures, diagnostics);
+}
+
+void read_preset(const Reader& in, Diagnostics& diagnostics, FrameworkSpec& out) {
+  std::vector<std::string> names;
+  for (const EmbeddedProfile& preset : embedded_frameworks()) {
+    if (preset.name == out.preset) {
+      read_figures(preset.text, "frameworks/" + std::string(preset.name) + ".toml", diagnostics,
+                   out);
+      return;
+    }
+    names.emplace_back(preset.name);
+  }
+  diagnostics.add(in.node("preset")->at, "unknown framework preset '" + out.preset + "'" +
+                                             suggest_and_list(out.preset, names));
+}
+
 }  // namespace
 
-void resolve_framework(const Node* section, Diagnostics& diagnostics, FrameworkSpec& out) {
+void resolve_framework(const Node* section, const std::string& directory, Diagnostics& diagnostics,
+                       FrameworkSpec& out) {
   Reader in(section, "framework", diagnostics);
+  std::string profile;
   in.field("preset", out.preset);
-  std::vector<std::string> names;
-  bool known = false;
-  for (const EmbeddedProfile& preset : embedded_frameworks()) {
-    names.emplace_back(preset.name);
-    if (preset.name != out.preset) continue;
-    known = true;
-    const Result<Node> root =
-        parse_document(preset.text, "frameworks/" + std::string(preset.name) + ".toml");
-    if (!root) {
-      diagnostics.add({*root.error().where, {}}, root.error().message);
-      continue;
+  in.field("profile", profile);
+  if (const Node* at = in.node("profile")) {
+    const auto path = (std::filesystem::path(directory) / profile).lexically_normal();
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    if (in.given("preset")) {
+      diagnostics.add(at->at, "give framework.preset or framework.profile, not both");
+    } else if (file && text << file.rdbuf()) {
+      read_figures(text.str(), path.string(), diagnostics, out);
+    } else {
+      diagnostics.add(at->at, "cannot read framework profile " + path.string());
     }
-    Reader figures(&*root, "", diagnostics);
-    describe(figures, out);
-    figures.finish();
-  }
-  if (!known) {
-    diagnostics.add(in.node("preset")->at, "unknown framework preset '" + out.preset + "'" +
-                                               suggest_and_list(out.preset, names));
+  } else {
+    read_preset(in, diagnostics, out);
   }
   describe(in, out);
   in.finish();

@@ -42,6 +42,10 @@ std::string print_scenario(const Scenario& scenario);
 /// `lockstep calibrate` writes it; the key cluster.profile reads it.
 std::string print_cluster_profile(const ClusterSpec& cluster);
 
+/// The text of a framework's profile: the keys of [framework] at top level, which the key
+/// framework.profile reads.
+std::string print_framework_profile(const FrameworkSpec& framework);
+
 /// Loads a cluster alone: from a preset's name, from a profile, or from [cluster] of a scenario
 /// file. All faults are added to `errors`; the result is meaningful only if there are none.
 ClusterSpec load_cluster(const std::string& preset_or_file, std::vector<Error>& errors);

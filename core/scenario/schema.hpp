@@ -205,6 +205,15 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("launch_blocking", f.launch_blocking);
   v.field("layer_us", f.layer, UnitPrefix::Micro);
   v.field("step_us", f.step, UnitPrefix::Micro);
+  v.field("context_mb", f.context, UnitPrefix::Mebi);
+  v.field("workspaces", f.workspaces);
+  v.field("communicators", f.communicators);
+  v.field("caching_allocator", f.caching_allocator);
+  v.field("fragments", f.fragments);
+  v.field("cached", f.cached);
+  v.field("gradient_copies", f.gradient_copies);
+  v.field("gradient_placeholders", f.gradient_placeholders);
+  v.field("fp8_parameters", f.fp8_parameters);
   v.field("gradients_as_parameters", f.gradients_as_parameters);
   v.field("overlap_grad_reduce", f.overlap_grad_reduce);
   v.field("overlap_param_gather", f.overlap_param_gather);

@@ -150,12 +150,6 @@ bool before_pxn(const TrainingRow& row) {
          framework == "deepspeed-2021" || framework == "bigscience-2022";
 }
 
-/// Megatron-LM (arguments.py) and DeepSpeed until 2022 keep and reduce gradients in float16 where
-/// they train in it; in bfloat16 Megatron-LM does so in float32.
-bool has_float16_gradients(const TrainingRow& row) {
-  return before_pxn(row) && contains(lower_case(row.precision), "fp16");
-}
-
 bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
 
 /// As the row says. Paxml's configurations (paxml/contrib/gpu/scripts_gpu/configs.py) recompute
@@ -177,7 +171,7 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
     out.key("dtype", "float32");
   } else {
     out.key("mixed_precision_param", "bfloat16");
-    if (convention_of(row).gradients_as_parameters || has_float16_gradients(row)) {
+    if (sums_in_16_bits(row)) {
       out.key("mixed_precision_reduce", "bfloat16");
     }
   }
@@ -241,7 +235,7 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
   out.key("devices_per_node", node);
   if (contains(row.hw, "16GB")) {
     out.section("cluster.device");
-    out.number("memory_gb", 16);
+    out.number("memory_gb", 16.9);  // 15.78 GiB, as PyTorch's messages say
   }
   const auto gigabits = node_gigabits(row.interconnect);
   if (gigabits && *gigabits < kPortGigabits * static_cast<double>(node) && before_pxn(row)) {

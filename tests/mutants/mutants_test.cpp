@@ -29,7 +29,7 @@ struct Layout {
   const char* keys;
 };
 
-// Every strategy and every schedule, as small as they go.
+// The layouts cover every strategy and every schedule, each as small as it can be.
 constexpr Architecture kGpt2 = Architecture::Gpt2, kLlama = Architecture::Llama,
                        kResnet = Architecture::Resnet;
 constexpr std::array kLayouts = std::to_array<Layout>({
@@ -107,12 +107,12 @@ struct Results {
 
 constexpr int kSteps = 2;
 
-/// The one place that knows how a program is run.
+/// Trains a program for kSteps. Nothing else here knows how a program is run.
 Results train(const Program& program, const Scenario& scenario) {
   RunOptions options;
   options.steps = kSteps;
   options.return_state = true;
-  // Poisoned arenas: what is read before it is written is NaN, and so is all that follows.
+  // Arenas are poisoned: what is read before it is written is NaN, and so is all that follows.
   const auto run = make_cpu_backend({.poison = true})->run(program, scenario.cluster, options);
   Results results;
   if (!run) {
@@ -129,7 +129,8 @@ Results train(const Program& program, const Scenario& scenario) {
   return results;
 }
 
-/// Sums in another order differ in their last bits.
+/// Whether two runs have the same results. Their last bits may differ, because sums may be taken in
+/// another order.
 bool alike(const Results& a, const Results& b) {
   if (a.failed || b.failed || a.values.size() != b.values.size()) return false;
   for (std::size_t i = 0; i < a.values.size(); ++i) {
@@ -155,30 +156,30 @@ int number(const char* variable, int otherwise) {
 TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
   const int wanted = number("LOCKSTEP_MUTANTS", 2300), seed = number("LOCKSTEP_MUTANT_SEED", 1);
   const int only = number("LOCKSTEP_MUTANT_LAYOUT", -1);
-  std::array<Count, test::kNumMutantClasses> counts;
+  IndexArray<MutantClass, Count, test::kNumMutantClasses> counts;
   std::vector<std::string> harmful;
   const int layouts = static_cast<int>(kLayouts.size());
   int relaxing = 0;
   for (int l = 0; l < layouts; ++l) {
     if (only >= 0 && l != only) continue;
-    const Layout& layout = kLayouts[static_cast<std::size_t>(l)];
+    const Layout& layout = kLayouts[to_size(l)];
     INFO(layout.keys);
     const Scenario scenario = scenario_of(layout);
     Program given = lowered(layout);
-    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {  // what verify can say of a user's own functions
+    if (number("LOCKSTEP_MUTANT_OWN", 0) != 0) {  // verify then knows less of them
       given.emitted = 0;
       for (Function& f : given.functions) f.emitted = 0;
     }
-    const auto program = parse_program(print(given));  // mutants are of printed programs
+    const auto program = parse_program(print(given));  // mutants are made of printed programs
     REQUIRE(program.ok());
     REQUIRE(verify(*program).empty());
     const Results original = train(*program, scenario);
     REQUIRE_FALSE(original.failed);
-    const bool relaxes = verify(test::relaxed(*program)).empty();  // some schedules would wait
+    const bool relaxes = verify(test::relaxed(*program)).empty();  // some schedules would deadlock
     relaxing += relaxes ? 1 : 0;
     if (relaxes) CHECK(alike(train(test::relaxed(*program), scenario), original));
     for (int n = l; n < wanted; n += layouts) {
-      // Every mutant has its seed, so that one layout alone makes the same ones again.
+      // Every mutant has a seed of its own, so that a run of one layout makes the same ones again.
       std::seed_seq seeds{seed, n};
       std::mt19937 random(seeds);
       const auto which = static_cast<MutantClass>((n / layouts + l) % test::kNumMutantClasses);
@@ -187,7 +188,7 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
         mutant = test::mutate(*program, which, random);
       }
       if (!mutant) continue;
-      Count& count = counts[static_cast<std::size_t>(which)];
+      Count& count = counts[which];
       ++count.made;
       if (relaxes && n / layouts / test::kNumMutantClasses % 2 == 0) {
         mutant->program = test::relaxed(std::move(mutant->program));
@@ -210,12 +211,12 @@ TEST_CASE("no mutant that changes a result passes verify", "[mutants]") {
   std::printf("seed %d\n%-10s %6s %8s %9s %8s\n", seed, "class", "made", "refused", "harmless",
               "harmful");
   Count all;
-  for (int c = 0; c < test::kNumMutantClasses; ++c) {
-    const Count& n = counts[static_cast<std::size_t>(c)];
+  for (const MutantClass c : counts.ids()) {
+    const Count& n = counts[c];
     all = {all.made + n.made, all.refused + n.refused, all.harmless + n.harmless,
            all.harmful + n.harmful};
-    std::printf("%-10s %6d %8d %9d %8d\n", to_string(static_cast<MutantClass>(c)).data(), n.made,
-                n.refused, n.harmless, n.harmful);
+    std::printf("%-10s %6d %8d %9d %8d\n", to_string(c).data(), n.made, n.refused, n.harmless,
+                n.harmful);
   }
   std::printf("%-10s %6d %8d %9d %8d\n", "all", all.made, all.refused, all.harmless, all.harmful);
   for (const std::string& one : harmful) {

@@ -18,7 +18,7 @@ bool Mutator::change_list() {
       return true;
     case 1:
       say(role, i, "doubled");
-      repeat(role, i, i);  // what follows waits for the second
+      repeat(role, i, i);  // what follows waits for the second one
       return true;
     case 2: {
       const std::size_t to = i + 1 + pick(n - i);
@@ -69,7 +69,7 @@ bool Mutator::change_collective() {
       Op& op = role.ops[i];
       if (!is_collective(op.kind) || op.target != group || before(role, i) != which) continue;
       if (how == 0) erase(role, i);
-      if (how == 1) repeat(role, i, i);  // what follows waits for the second
+      if (how == 1) repeat(role, i, i);  // what follows waits for the second one
       if (how == 2) op.target = to_group;
       if (how == 3) op.kind = to_kind;
       break;
@@ -78,7 +78,8 @@ bool Mutator::change_collective() {
   return true;
 }
 
-/// Messages: another peer, another direction, lost, or in another order, on both ends or on one.
+/// Sends a message to another peer, gives it the data or the place of the next one, or deletes it
+/// on both ends.
 bool Mutator::change_message() {
   std::vector<std::pair<std::size_t, std::size_t>> found;  // role, op
   for (std::size_t r = 0; r < p_.roles.size(); ++r) {
@@ -90,7 +91,7 @@ bool Mutator::change_message() {
   const auto [r, i] = found[pick(found.size())];
   Role& role = p_.roles[r];
   const Op op = role.ops[i];
-  // The next one like it, on the same role.
+  // Op j is the next message like it of the same role.
   std::size_t j = i + 1;
   const auto alike = [&](const Op& o) {
     return o.kind == op.kind && o.target == op.target && o.stream == op.stream;
@@ -99,7 +100,7 @@ bool Mutator::change_message() {
   const bool last = j == role.ops.size();
   switch (pick(5)) {
     case 0: {
-      const int stages = p_.mesh.dims[at(p_.mesh.index_of("pp"))].size;
+      const int stages = p_.mesh.dims[p_.mesh.index_of("pp")].size;
       say(role, i, "another peer");
       role.ops[i].target = other(op.target, stages);
       return true;
@@ -133,7 +134,8 @@ bool Mutator::change_message() {
   }
 }
 
-/// What leads to the loss and the norm: their sums, squares, and copies to the host, everywhere.
+/// Deletes or doubles what leads to the loss or the norm: a sum, squares, or a copy to the host, on
+/// one role or on all.
 bool Mutator::change_result() {
   const auto leads = [&](const Op& op) {
     if (op.kind == OpKind::DeviceToHost) return !op.moves_memory();
@@ -170,7 +172,7 @@ bool Mutator::change_result() {
   return true;
 }
 
-/// What one op reads or writes is the same thing of another microbatch or layer.
+/// Gives an op the same tensor of another microbatch or layer.
 bool Mutator::change_data() {
   Role& role = any_role();
   const std::size_t i = pick(role.ops.size());
@@ -178,23 +180,21 @@ bool Mutator::change_data() {
   if (op.args_count == 0) return false;
   BufferId& arg = role.args[op.args_begin + pick(op.args_count)];
   const Buffer& is = role.buffer(arg);
-  std::vector<std::int32_t> like;
-  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
-    const Buffer& buffer = role.buffers[b];
+  std::vector<BufferId> like;
+  for (const BufferId b : role.buffers.ids()) {
+    const Buffer& buffer = role.buffer(b);
     const bool same = buffer.kind == is.kind && buffer.name == is.name &&
                       buffer.bytes == is.bytes && buffer.on_host == is.on_host;
-    if (same && static_cast<std::int32_t>(b) != arg.v) {
-      like.push_back(static_cast<std::int32_t>(b));
-    }
+    if (same && b != arg) like.push_back(b);
   }
   if (like.empty()) return false;
-  const BufferId to{like[pick(like.size())]};
+  const BufferId to = like[pick(like.size())];
   if (chance()) {
     say(role, i, "%b" + std::to_string(arg.v) + " is %b" + std::to_string(to.v));
     arg = to;
     return true;
   }
-  // The whole life of both is exchanged from here on, so that none is read before it is written.
+  // All ops from here on exchange the two, so that none is read before it is written.
   say(role, i, "and after it %b" + std::to_string(arg.v) + " for %b" + std::to_string(to.v));
   const BufferId from = arg;
   for (std::size_t k = i; k < role.ops.size(); ++k) {
@@ -219,16 +219,16 @@ bool Mutator::change_operand() {
     std::swap(arg, second);
     return true;
   }
-  std::vector<std::int32_t> equal;
-  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
-    const Buffer& buffer = role.buffers[b];
+  std::vector<BufferId> equal;
+  for (const BufferId b : role.buffers.ids()) {
+    const Buffer& buffer = role.buffer(b);
     if (buffer.bytes == role.buffer(arg).bytes && buffer.on_host == role.buffer(arg).on_host &&
-        static_cast<std::int32_t>(b) != arg.v) {
-      equal.push_back(static_cast<std::int32_t>(b));
+        b != arg) {
+      equal.push_back(b);
     }
   }
   if (equal.empty()) return false;
-  const BufferId to{equal[pick(equal.size())]};
+  const BufferId to = equal[pick(equal.size())];
   say(role, i, "%b" + std::to_string(arg.v) + " is %b" + std::to_string(to.v));
   arg = to;
   return true;
@@ -265,10 +265,8 @@ bool Mutator::change_tag() {
     default: {
       if (op.kind != OpKind::Call) return false;
       std::vector<std::int32_t> like;
-      for (std::size_t f = 0; f < p_.functions.size(); ++f) {
-        if (p_.functions[f].formals.size() == op.args_count) {
-          like.push_back(static_cast<std::int32_t>(f));
-        }
+      for (const FunctionId f : p_.functions.ids()) {
+        if (p_.function(f).formals.size() == op.args_count) like.push_back(f.v);
       }
       op.target = like[pick(like.size())];
       return true;

@@ -178,9 +178,9 @@ bool Mutator::change_table() {
       what_ += "axis of group " + group.name;
       const int axes = static_cast<int>(p_.mesh.dims.size());
       if (group.dims.empty() || chance()) {
-        group.dims.push_back(static_cast<int>(pick(at(axes))));
+        group.dims.push_back(static_cast<int>(pick(to_size(axes))));
       } else if (chance()) {
-        group.dims[pick(group.dims.size())] = static_cast<int>(pick(at(axes)));
+        group.dims[pick(group.dims.size())] = static_cast<int>(pick(to_size(axes)));
       } else {
         group.dims.erase(group.dims.begin() + static_cast<std::ptrdiff_t>(pick(group.dims.size())));
       }
@@ -235,12 +235,12 @@ bool Mutator::change_parameter() {
       what_ += "split";
       if (parameter.split_dim < 0 || parameter.shape.size() < 2) return false;
       parameter.split_dim = 1 - std::min(parameter.split_dim, 1);
-      parameter.sections = {parameter.shape[at(parameter.split_dim)]};
+      parameter.sections = {parameter.shape[parameter.split_dim]};
       return true;
     default:
       what_ += "sections";
       if (parameter.sections.size() < 2) return false;
-      parameter.sections = {parameter.shape[at(parameter.split_dim)]};
+      parameter.sections = {parameter.shape[parameter.split_dim]};
       return true;
   }
 }

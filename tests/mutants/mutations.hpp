@@ -16,15 +16,15 @@ enum class MutantClass : std::uint8_t {
   Order,      // an op deleted, doubled or moved
   Reduction,  // a collective deleted, doubled, of another kind or over another group, everywhere
   Message,    // another peer, another message's data, another order, lost
-  Result,     // on the way to loss or norm: a sum, squares, a copy to the host
+  Result,     // what leads to loss or norm: a sum, squares, a copy to the host
   Operand,    // another buffer of equal size
   Data,       // the same tensor of another microbatch or layer
   Tag,        // microbatch, layer, stage, phase, host data
-  Function,   // arithmetic
+  Function,   // arithmetic: kernels, dimensions, scalars, operands
   Buffer,     // type, kind, place in its parent, names
   Unit,       // parameters, states, groups
-  Table,      // groups, mesh, head
-  Parameter,  // shape, initial values: there is nothing to compare them with
+  Table,      // groups, mesh, number of updates
+  Parameter,  // shape, initial values, split
 };
 inline constexpr int kNumMutantClasses = static_cast<int>(MutantClass::Parameter) + 1;
 std::string_view to_string(MutantClass which);
@@ -34,7 +34,7 @@ struct Mutant {
   std::string what;  // "rank 0: %7 all_reduce dp: deleted"
 };
 
-/// A mutant of that class; none: the program has no such place, or nothing changed.
+/// Makes a mutant of that class; nullopt if the program has no such place, or if nothing changed.
 std::optional<Mutant> mutate(const Program& program, MutantClass which, std::mt19937& random);
 
 }  // namespace lockstep::test

@@ -1,4 +1,4 @@
-// One mutant in the making: what the parts of mutate() share.
+// Mutator: one mutant in the making, which the parts of mutate() share.
 #pragma once
 
 #include <random>
@@ -8,8 +8,6 @@
 #include "tests/mutants/mutations.hpp"
 
 namespace lockstep::test {
-
-inline std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class Mutator {
  public:
@@ -22,19 +20,21 @@ class Mutator {
   }
   bool chance() { return pick(2) == 0; }
   int other(int value, int count) {
-    return count < 2 ? value : (value + 1 + static_cast<int>(pick(at(count - 1)))) % count;
+    return count < 2 ? value : (value + 1 + static_cast<int>(pick(to_size(count - 1)))) % count;
   }
   Role& any_role() { return p_.roles[pick(p_.roles.size())]; }
   GroupId any_group() {
     const std::size_t g = pick(p_.groups.size() + 1);
-    return g == p_.groups.size() ? GroupId{} : GroupId{static_cast<std::int32_t>(g)};
+    return g == p_.groups.size() ? GroupId{} : from_index<GroupId>(g);
   }
   void say(const Role& role, std::size_t op, const std::string& what) {
     what_ = "rank " + std::to_string(role.ranks.front()) + ": %" + std::to_string(op) + " " +
-            describe(p_, role, {static_cast<std::int32_t>(op)}) + ": " + what;
+            describe(p_, role, from_index<OpId>(op)) + ": " + what;
   }
 
-  // Each changes one thing and says what; false: it found nothing of its kind.
+  // Each of these changes one thing and says what. It returns false if it found nothing of its
+  // kind.
+
   // mutate_ops.cpp
   bool change_list();
   bool change_collective();

@@ -1,7 +1,6 @@
 #include "tests/mutants/relax.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 namespace lockstep::test {
@@ -25,35 +24,33 @@ void give_own_bytes(Role& role) {
 }
 
 void wait_for_all_before(Role& role) {
-  std::array<std::int32_t, kNumStreams> last;  // op of each stream so far, messages aside
-  last.fill(-1);
-  std::map<std::int32_t, std::int32_t> message;  // by root buffer: its last send or receive so far
+  IndexArray<Stream, OpId, kNumStreams> last;  // of each stream so far, apart from messages
+  std::map<BufferId, OpId> message;            // by root: its last send or receive so far
   std::vector<OpId> after;
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    Op& op = role.ops[i];
-    std::array<std::int32_t, kNumStreams> wait;  // for each stream's latest
-    wait.fill(-1);
-    const auto add = [&](std::int32_t before) {
-      if (before < 0 || before >= static_cast<std::int32_t>(i)) return;
-      const Stream stream = role.ops[static_cast<std::size_t>(before)].stream;
-      std::int32_t& latest = wait[static_cast<std::size_t>(stream)];
+  for (const OpId id : role.ops.ids()) {
+    Op& op = role.ops[id];
+    IndexArray<Stream, OpId, kNumStreams> wait;  // the latest of each stream to wait for
+    const auto add = [&](OpId before) {
+      if (!before.valid() || before >= id) return;
+      const Stream stream = role.op(before).stream;
+      OpId& latest = wait[stream];
       if (stream != op.stream) latest = std::max(latest, before);
     };
-    for (const OpId before : role.after_of(op)) add(before.v);
+    for (const OpId before : role.after_of(op)) add(before);
     if (op.kind != OpKind::Recv) {
-      for (const std::int32_t before : last) add(before);
+      for (const OpId before : last) add(before);
     }
     for (const BufferId arg : role.args_of(op)) {
-      const auto found = message.find(role.root(arg).v);
+      const auto found = message.find(role.root(arg));
       if (found != message.end()) add(found->second);
-      if (is_p2p(op.kind)) message[role.root(arg).v] = static_cast<std::int32_t>(i);
+      if (is_p2p(op.kind)) message[role.root(arg)] = id;
     }
-    if (!is_p2p(op.kind)) last[static_cast<std::size_t>(op.stream)] = static_cast<std::int32_t>(i);
+    if (!is_p2p(op.kind)) last[op.stream] = id;
     op.after_begin = static_cast<std::uint32_t>(after.size());
     op.after_count = 0;
-    for (const std::int32_t before : wait) {
-      if (before < 0) continue;
-      after.push_back({before});
+    for (const OpId before : wait) {
+      if (!before.valid()) continue;
+      after.push_back(before);
       ++op.after_count;
     }
   }

@@ -5,9 +5,10 @@
 
 namespace lockstep::test {
 
-/// The same ops on the same buffers, but every buffer has bytes of its own for the whole step, and
-/// every op but a receive waits for all that stand before it in its rank's list, and for the
-/// messages of its own operands. A mutant of it is not refused because it happens to race.
+/// Returns a program with the same ops on the same buffers, in which every buffer has bytes of its
+/// own for the whole step. Every op but a receive waits for all that stand before it in its rank's
+/// list, and for the messages of its own operands. A mutant of it is then not refused only because
+/// it happens to race.
 Program relaxed(Program program);
 
 }  // namespace lockstep::test

@@ -1,20 +1,23 @@
 #include "core/ir/kernels/placement.hpp"
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
 
 std::string_view to_string(Along along) {
-  constexpr std::array<std::string_view, 11> kNames = {"not written",
-                                                       "zeros",
-                                                       "the same",
-                                                       "rows of other samples",
-                                                       "rows of other tokens",
-                                                       "a part of the columns",
-                                                       "rows of its experts",
-                                                       "a shard",
-                                                       "up to date in the rank's own piece alone",
-                                                       "a term of a sum",
-                                                       "each rank's own"};
-  return kNames[static_cast<std::size_t>(along)];
+  constexpr IndexArray<Along, std::string_view, 11> kNames = {
+      "not written",
+      "zeros",
+      "the same",
+      "rows of other samples",
+      "rows of other tokens",
+      "a part of the columns",
+      "rows of its experts",
+      "a shard",
+      "up to date in the rank's own piece alone",
+      "a term of a sum",
+      "each rank's own"};
+  return kNames[along];
 }
 
 namespace placing {

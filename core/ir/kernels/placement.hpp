@@ -1,6 +1,6 @@
 // Placement: how the parts that ranks hold of one tensor make up the whole, per mesh axis, and what
-// a kernel makes of its operands' placements. The relatives are DTensor's placements (PyTorch) and
-// the varying axes of JAX's shard_map.
+// a kernel makes of its operands' placements. Its nearest relatives are DTensor's placements
+// (PyTorch) and the varying axes of JAX's shard_map.
 #pragma once
 
 #include <array>
@@ -15,22 +15,23 @@ namespace lockstep {
 
 /// What the ranks along one mesh axis hold of a tensor.
 enum class Along : std::uint8_t {
-  Nothing,  // absent operand, or not yet written
+  Nothing,  // nothing: the operand is absent, or not yet written
   Zero,     // zeros, which fit every placement
   Same,     // the same values everywhere
   Samples,  // rows of other samples
   Tokens,   // rows of other tokens of the same sequences
-  Split,    // its part of the columns, heads or the vocabulary
-  Experts,  // rows of all ranks that were sent to its part of the experts
-  Flat,     // its shard of a flat unit
+  Split,    // each its part of the columns, the heads or the vocabulary
+  Experts,  // each the rows of all ranks that were sent to its part of the experts
+  Flat,     // each its shard of a flat unit
   Piece,    // the whole buffer, of which only the rank's own piece is up to date
   Partial,  // a term of a sum that has not been taken
-  Own,      // statistics or indices of its own rows: no part of one whole
+  Own,      // statistics or indices of its own rows, which are no part of a whole
 };
 std::string_view to_string(Along along);
+/// Whether every rank holds rows of its own.
 constexpr bool is_rows(Along a) { return a == Along::Samples || a == Along::Tokens; }
 
-/// The above for up to 8 mesh axes.
+/// What the ranks along each of up to 8 mesh axes hold, in 4 bits per axis.
 class Placement {
  public:
   constexpr Placement() = default;
@@ -44,17 +45,19 @@ class Placement {
   std::uint32_t bits_ = 0;
 };
 
-/// One axis of a kernel: placements of `in` and of `out` (before the kernel, which matter where it
-/// reads them) by position. Absent operands are Nothing; inputs are never Zero.
+/// What ranks along one axis hold of a kernel's operands, which stand in the order of its row.
+/// `out` has what lies there before the kernel, which matters where the kernel reads its outputs.
+/// Absent operands are Nothing; inputs are never Zero, because zeros count as Same.
 struct AxisOperands {
   std::array<Along, kMaxOperands> in{}, out{};
 };
 
-/// Sets `out` to what the kernel makes of it; false if the result would mean nothing: a partial sum
-/// read by what is not linear, a part taken for the whole, parts of unlike wholes combined.
+/// Sets `out` to what the kernel makes of its operands. Returns false if the result would mean
+/// nothing: a kernel that is not linear reads a term of a sum, takes a part for the whole, or
+/// combines parts of unlike wholes.
 bool place(const Kernel& kernel, AxisOperands& operands);
 
-/// Rules of the families, one per file.
+/// The rules of the families of kernels, each family in a file of its own.
 bool place_dense(const Kernel& kernel, AxisOperands& operands);
 bool place_vision(const Kernel& kernel, AxisOperands& operands);
 bool place_experts(const Kernel& kernel, AxisOperands& operands);
@@ -62,26 +65,28 @@ bool place_update(const Kernel& kernel, AxisOperands& operands);
 
 namespace placing {
 
-/// rows × weights, contracted over columns: x may be split by rows, weights by what they make, or
-/// both by what is contracted, which leaves terms of a sum. Nothing: no such product.
+/// The placement of x · w, which is contracted over the columns of x; Nothing if ranks cannot
+/// compute it. They may have rows of their own, or make their part of the columns, or have their
+/// part of what is contracted, which leaves terms of a sum.
 Along product(Along x, Along w);
-/// dyᵀ · x, contracted over rows, which belong to all samples and tokens.
+/// The placement of dyᵀ · x, which is contracted over the rows of all samples and tokens; Nothing
+/// if ranks cannot compute it. Ranks with rows of their own have terms of a sum.
 Along weight_gradient(Along dy, Along x);
-/// Sum over rows: of the rank's own rows a term of the sum over all.
+/// The placement of a sum over rows. Ranks with rows of their own have terms of the sum over all.
 Along sum_over_rows(Along x);
-/// A vector of columns beside a matrix: a weight, a bias.
+/// Whether a vector with one element per column, such as a bias, is absent or fits the matrix.
 constexpr bool fits_columns(Along vector, Along matrix) {
   return vector == Along::Nothing ||
          vector == (matrix == Along::Split ? Along::Split : Along::Same);
 }
-/// Absent, or placed as `other`.
+/// Whether an operand is absent, or placed as `other`.
 constexpr bool fits(Along optional, Along other) {
   return optional == Along::Nothing || optional == other;
 }
-/// What a function that is not linear may read.
+/// Whether a function that is not linear may read it, since its elements are not terms of a sum.
 constexpr bool has_values(Along a) { return a == Along::Same || is_rows(a) || a == Along::Split; }
-/// Gives out[0] and on, as far as present, one placement; it must be what accumulating kernels
-/// find.
+/// Gives the outputs that are present their placements, in order. Returns false if one of them is
+/// Nothing, or if an accumulating kernel would add to what is placed otherwise.
 bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along> made);
 
 }  // namespace placing

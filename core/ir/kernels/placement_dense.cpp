@@ -1,4 +1,4 @@
-// Placements through products, norms, attention, embeddings and the loss.
+// Rules of placement for products, norms, attention, embeddings and the loss.
 #include "core/ir/kernels/placement.hpp"
 
 namespace lockstep {
@@ -13,7 +13,8 @@ bool gemm(const Kernel& k, AxisOperands& o) {
   return fits(resid, c) && results(k, o, {{c}});
 }
 
-/// Keys and values of the whole sequence, from elsewhere, let queries be a part of its tokens.
+/// Whether attention may read these. Queries may be a part of a sequence's tokens only if the keys
+/// and values of the whole sequence are given beside them, and the places where its parts begin.
 bool attention_reads(Along qkv, Along kv, Along starts) {
   if (!has_values(qkv)) return false;
   if (qkv == Along::Tokens) return kv == Along::Same && starts != Along::Nothing;
@@ -32,7 +33,7 @@ bool attention_backward(const Kernel& k, AxisOperands& o) {
   return attention_reads(qkv, o.in[4], o.in[5]) && results(k, o, {{qkv, keys}});
 }
 
-/// Rows are whole: columns of a row are summed.
+/// Rows must be whole, because the columns of a row are summed.
 bool norm_forward(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   if (x == Along::Split || !has_values(x)) return false;
@@ -48,20 +49,22 @@ bool norm_backward_weight(const Kernel& k, AxisOperands& o) {
   return x != Along::Split && o.in[2] == x && results(k, o, {{dw, dw}});
 }
 
-/// Element by element, not linear.
+/// These functions work element by element, and are not linear.
 bool pointwise(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   return (has_values(x) || x == Along::Experts) && fits(o.in[1], x) && results(k, o, {{x}});
 }
 
-/// Turned by their places in the sequence: those of a part of it must be told.
+/// Rows are rotated by their positions in the sequence, which must be given if the rows are a part
+/// of it.
 bool rope(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   if (!has_values(x) || (x == Along::Tokens && o.in[1] == Along::Nothing)) return false;
   return results(k, o, {{x}});
 }
 
-/// Ids that are relative to a part of the table find nothing elsewhere: terms of a sum.
+/// Ids that count from a rank's part of the table read zeros where another part has their row, so
+/// that every rank has a term of a sum.
 bool embedding_forward(const Kernel& k, AxisOperands& o) {
   const Along ids = o.in[0], table = o.in[1], added = o.in[2];
   Along y = Along::Nothing;
@@ -72,7 +75,7 @@ bool embedding_forward(const Kernel& k, AxisOperands& o) {
   } else if (table == Along::Same) {
     y = ids;
   }
-  if (y == Along::Same && is_rows(added)) y = added;  // all have rows of these ids
+  if (y == Along::Same && is_rows(added)) y = added;  // each rank adds the same rows
   const bool every_sample = y == Along::Samples && added == Along::Same;
   return (every_sample || fits(added, y)) && results(k, o, {{y}});
 }
@@ -109,7 +112,7 @@ bool cross_entropy_parallel(const Kernel& k, AxisOperands& o) {
   return results(k, o, {{logits, loss}});
 }
 
-/// Linear: terms of sums add up to terms, but not with what is whole on every rank.
+/// A sum is linear: terms may be added to terms, but not to what is whole on every rank.
 bool add(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0], bias = o.in[2];
   if (x != o.in[1]) return false;

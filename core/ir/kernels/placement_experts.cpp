@@ -1,4 +1,4 @@
-// Placements through mixtures of experts.
+// Rules of placement for mixtures of experts.
 #include "core/ir/kernels/placement.hpp"
 
 namespace lockstep {
@@ -21,7 +21,7 @@ bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
   return results(k, o, {{dw, dw}});
 }
 
-/// Indices are into the rank's own rows.
+/// The placement of indices into rows: if a rank has rows of its own, they count within these.
 constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; }
 
 bool route_forward(const Kernel& k, AxisOperands& o) {
@@ -29,7 +29,8 @@ bool route_forward(const Kernel& k, AxisOperands& o) {
   if (logits == Along::Split || !has_values(logits)) return false;
   return results(k, o, {{logits, logits, indices(logits), indices(logits)}});
 }
-/// The ranks' parts of a sequence are balanced together, by route_balance.
+/// Ranks with parts of one sequence balance their experts together, which route_balance does. The
+/// coefficient `balance` of this kernel must then be 0.
 bool route_backward(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
   if (probs == Along::Tokens && k.scalars[0] != 0) return false;
@@ -41,7 +42,7 @@ bool route_load(const Kernel& k, AxisOperands& o) {
   if (slots != Along::Same && slots != Along::Own) return false;
   return results(k, o, {{slots == Along::Own ? Along::Partial : slots}});
 }
-/// Of a microbatch's tokens all are counted, of other ranks' samples none.
+/// The load counts all tokens of a microbatch, but no other rank's samples.
 bool route_balance(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
   const Along load = probs == Along::Samples ? Along::Partial : Along::Same;

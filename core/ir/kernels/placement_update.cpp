@@ -1,4 +1,4 @@
-// Placements through what is done once per update: sums of losses, the norm, the optimizers.
+// Rules of placement for what is done once per update: sums of losses, the norm, the optimizers.
 #include "core/ir/kernels/placement.hpp"
 
 namespace lockstep {
@@ -6,14 +6,15 @@ namespace {
 
 using namespace placing;
 
-/// Squares of a shard are its own blocks, those of a part are terms of the sum over all parts.
+/// The squares of a shard fill blocks of their own in the sum, while those of a part are terms of
+/// the sum over all parts.
 bool norm_squared(const Kernel& k, AxisOperands& o) {
   const Along g = o.in[0];
   if (g != Along::Flat && g != Along::Split && g != Along::Same) return false;
   return results(k, o, {{g == Along::Split ? Along::Partial : g}});
 }
 
-/// The gradient, the weights and the optimizer's states are of the same part.
+/// The gradient, the weights and the optimizer's moments must be of the same part.
 bool update(const Kernel& k, AxisOperands& o) {
   const Along w = o.out[0];
   if (w != Along::Same && w != Along::Flat && w != Along::Split) return false;

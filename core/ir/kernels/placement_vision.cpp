@@ -1,4 +1,4 @@
-// Placements through convolutions, batch norm and pooling.
+// Rules of placement for convolutions, batch norm and pooling.
 #include "core/ir/kernels/placement.hpp"
 
 namespace lockstep {
@@ -6,7 +6,7 @@ namespace {
 
 using namespace placing;
 
-/// Statistics of all rows, or those that each rank has of its own.
+/// Whether statistics fit x: they are of all rows, or each rank has those of its own rows.
 bool fits_statistics(Along stats, Along x) {
   return is_rows(x) ? stats == Along::Own || stats == Along::Same : stats == x;
 }
@@ -23,7 +23,7 @@ bool batch_norm_backward_sums(const Kernel& k, AxisOperands& o) {
          results(k, o, {{sum_over_rows(dy)}});
 }
 
-/// The sums are of the rows that the statistics are of: a rank's own, or all.
+/// The sums must be over the same rows as the statistics: a rank's own, or all.
 bool batch_norm_backward_input(const Kernel& k, AxisOperands& o) {
   const auto& [dy, x, w, stats, sums, rest1, rest2, rest3] = o.in;
   if (!has_values(dy) || x != dy || !fits_columns(w, dy) || !fits_statistics(stats, dy)) {

@@ -21,7 +21,7 @@ constexpr bool is_name_char(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9') || c == '.';
 }
 
-/// 16 digits.
+/// The number as 16 hexadecimal digits.
 inline std::string hexadecimal(std::uint64_t number) {
   std::string text(16, '0');
   for (std::size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15U];

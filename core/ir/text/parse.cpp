@@ -15,8 +15,8 @@ using text::NameTable;
 using text::ParserState;
 using text::Scanner;
 
-// More ranks than any cluster has. It limits what a short text like "mesh dp=2000000000" can ask
-// for.
+// This is more ranks than any cluster has. It limits what a short text like "mesh dp=2000000000"
+// can ask for.
 constexpr std::int64_t kMaxWorld = 1 << 20;
 constexpr std::size_t kMaxMeshDims = 8;
 
@@ -99,7 +99,8 @@ class Parser {
     return (this->*row.parse)();
   }
 
-  // The names are in the order of the table in line(), then those that may follow some lines only.
+  // The words that begin lines: first those of the table in line(), in its order, then those that
+  // may only follow certain lines.
   const std::vector<std::string>& known_lines() {
     if (lines_.empty()) {
       lines_ = {"mesh",
@@ -201,7 +202,7 @@ class Parser {
 
   bool emitted() { return once("emitted") && fingerprint(s_.program.emitted); }
 
-  /// x and 16 hexadecimal digits, not all 0.
+  /// Reads a fingerprint, which is x and 16 hexadecimal digits that are not all 0.
   bool fingerprint(std::uint64_t& print) {
     const char* start = s_.in.mark();
     const std::string_view word = s_.in.word();

@@ -127,7 +127,7 @@ class RoleParser {
         return s_.in.fail(start, "rank " + std::to_string(rank) + " is in role " +
                                      std::to_string(assigned.v) + " already");
       }
-      assigned = {static_cast<std::int32_t>(s_.program.roles.size())};
+      assigned = s_.program.roles.next();
       role.ranks.push_back(rank);
     }
     return true;

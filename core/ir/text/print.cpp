@@ -99,7 +99,7 @@ class Printer {
   template <class T>
   requires std::is_arithmetic_v<T>
   void one(T number) {
-    std::array<char, 32> digits;  // for the shortest form that reads back as the same value
+    std::array<char, 32> digits;  // room for the shortest form that reads back as the same value
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
     out_.append(digits.data(), end);
   }

@@ -35,7 +35,7 @@ bool Scanner::expect_line_end() {
 }
 
 bool Scanner::take(std::string_view s) {
-  if (!std::string_view(mark(), static_cast<std::size_t>(end_ - at_)).starts_with(s)) return false;
+  if (!std::string_view(mark(), end_).starts_with(s)) return false;
   at_ += s.size();
   return true;
 }
@@ -50,7 +50,7 @@ std::string_view Scanner::word() {
   if (at_ != end_ && is_name_start(*at_)) {
     while (at_ != end_ && is_name_char(*at_)) ++at_;
   }
-  return {start, static_cast<std::size_t>(at_ - start)};
+  return {start, at_};
 }
 
 bool Scanner::expect_word(std::string_view expected) {
@@ -131,7 +131,7 @@ std::string Scanner::next_text() const {
   const char* stop = at_;
   while (stop != end_ && *stop != '\n' && *stop != ' ' && *stop != '\r') ++stop;
   if (stop == at_) return "the end of the line";
-  return shown({at_, static_cast<std::size_t>(stop - at_)});
+  return shown({at_, stop});
 }
 
 std::string Scanner::shown(std::string_view text) {

@@ -19,7 +19,6 @@ class Scanner {
   Scanner(std::string_view text, std::string_view file)
       : file_(file), begin_(text.data()), at_(begin_), end_(begin_ + text.size()) {}
 
-  std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
   const char* mark() {
     blanks();
     return at_;
@@ -81,7 +80,7 @@ class Scanner {
   }
   template <class T>
   bool check_finite(const char* start, T value) {
-    if (value - value == T{}) return true;  // not so for infinities and NaN
+    if (value - value == T{}) return true;  // false for infinities and NaN
     return fail(start, "the number must be finite");
   }
 

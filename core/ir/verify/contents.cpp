@@ -2,17 +2,18 @@
 
 namespace lockstep::verification {
 
-/// Brings in messages that have been sent into the range; false: one has not.
+/// Replaces the messages that the range receives by what was sent. Returns false if one has not
+/// been sent yet.
 bool Values::receive(RoleRun& run, const Touch& touch) {
-  const auto root = static_cast<std::size_t>(touch.root.v);
   std::vector<std::int32_t> waiting;
-  run.held[root].visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
+  const auto& held = run.held[touch.root];
+  held.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
     if (c.meaning.what == Means::Message) waiting.push_back(c.meaning.id);
   });
   for (const std::int32_t which : waiting) {
-    const Receipt& receipt = receipts_[static_cast<std::size_t>(which)];
+    const Receipt& receipt = receipts_[which];
     const auto& sent = messages_[receipt.channel];
-    if (sent.size() <= receipt.index) return false;
+    if (sent.next() <= receipt.index) return false;
     put(run, receipt.into, sent[receipt.index]);
   }
   return true;
@@ -21,7 +22,7 @@ bool Values::receive(RoleRun& run, const Touch& touch) {
 bool Values::holds(RoleRun& run, const Touch& touch, std::vector<Held>& out) {
   out.clear();
   if (!receive(run, touch)) return false;
-  const auto& held = run.held[static_cast<std::size_t>(touch.root.v)];
+  const auto& held = run.held[touch.root];
   std::int64_t at = 0;
   held.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, Content c) {
     c.origin -= touch.begin;
@@ -52,9 +53,10 @@ bool Values::holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& ou
   return true;
 }
 
-/// One content for the whole range: a pattern of its parts where it has several.
+/// Finds one content for the whole range. If it has several parts, their patterns become one; their
+/// meaning is known only if it is the same for all, apart from zeros.
 bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
-  const auto& map = run.held[static_cast<std::size_t>(touch.root.v)];
+  const auto& map = run.held[touch.root];
   bool one = false, message = false;
   map.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, const Content& c) {
     one = begin <= touch.begin && touch.end <= end;
@@ -71,7 +73,7 @@ bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
   Pattern pattern;
   for (const Held& part : parts) {
     const Content& c = part.content;
-    if (c.pattern == 0) continue;  // not written
+    if (c.pattern == 0) continue;  // nothing is written there
     if (c.meaning.what != Means::Zeros) {
       const bool first = out.meaning.what == Means::Unknown;
       if (first) {
@@ -79,7 +81,7 @@ bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
         out.origin = c.origin;
       } else if (out.meaning != c.meaning || out.origin != c.origin) {
         out.meaning = {};
-        out.meaning.id = 1;  // of several kinds
+        out.meaning.id = 1;  // there are several meanings
       }
     }
     for (const Pattern::Piece& piece : patterns_.at(c.pattern).pieces) {
@@ -107,7 +109,7 @@ bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
   return true;
 }
 
-/// What all parts hold, zeros aside; none: they differ.
+/// What all parts hold, apart from zeros; nullopt if they differ, or if there is nothing else.
 std::optional<Content> Values::unite(const std::vector<Held>& held) const {
   std::optional<Content> all;
   for (const Held& part : held) {
@@ -117,7 +119,7 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
     const bool alike = all && (all->meaning.own || other.own) && all->meaning.what == other.what &&
                        all->meaning.id == other.id;
     if ((both || alike) && all->pattern == part.content.pattern) {
-      all->meaning.own = true;  // their user knows how they lie
+      all->meaning.own = true;  // the user knows how they lie
       continue;
     }
     if (all && !(part.content == *all)) return std::nullopt;
@@ -128,7 +130,7 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
 }
 
 void Values::put(RoleRun& run, const Touch& touch, const std::vector<Held>& held) {
-  auto& map = run.held[static_cast<std::size_t>(touch.root.v)];
+  auto& map = run.held[touch.root];
   for (const Held& part : held) {
     Content c = part.content;
     c.origin += touch.begin;
@@ -143,17 +145,18 @@ void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>
   if (!buffer.piece_of.valid()) return put(run, touch, held);
   std::optional<Content> piece = unite(held);
   if (piece) piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of));
-  if (!piece || piece->pattern == 0) piece.emplace();  // no whole that has such pieces
+  if (!piece || piece->pattern == 0) piece.emplace();  // there is no whole with such pieces
   put(run, touch, {{0, touch.end - touch.begin, *piece}});
 }
 
-/// The pattern with `change` applied along the group's axes; 0 if it refuses any.
+/// The pattern after `change` of its placements along the group's axes; 0 if `change` refuses one,
+/// or if an axis is not followed (spread_axes).
 template <class Change>
 PatternId Values::changed(PatternId pattern, const Group& group, Change&& change) {
   Pattern result = patterns_.at(pattern);
   for (const int axis : group.dims) {
     const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
-    if (!spread && program_.mesh.dims[static_cast<std::size_t>(axis)].size > 1) return 0;
+    if (!spread && program_.mesh.dims[axis].size > 1) return 0;
   }
   for (Pattern::Piece& piece : result.pieces) {
     for (const int axis : axes_) {
@@ -166,8 +169,9 @@ PatternId Values::changed(PatternId pattern, const Group& group, Change&& change
   return patterns_.intern(std::move(result));
 }
 
-/// Zeros, as those that fill up a flat unit, fit what stands beside them: the pattern of what is
-/// not zero, if it is one and nothing in [0, bytes) is unwritten.
+/// Lets zeros, such as those that pad a flat unit, be placed as what stands beside them. The
+/// pattern stays as it is if what is not zero is placed in several ways, or if a byte of [0, bytes)
+/// is not written.
 PatternId Values::with_zeros_filled(PatternId pattern, std::int64_t bytes) {
   if (axes_.empty() || patterns_.is_uniform(pattern)) return pattern;
   std::optional<PlacedAs> one;

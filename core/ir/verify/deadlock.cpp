@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -10,12 +9,13 @@ namespace lockstep::verification {
 namespace {
 
 enum class Mode {
-  Streams,     // every stream in order, every `after` kept
-  Collectives  // a rank's collectives one after the other in list order: what NCCL promises at most
+  Streams,     // every stream runs in order, and every `after` is kept
+  Collectives  // a rank's collectives run one after the other in list order, as NCCL may run them
 };
 
-/// Runs the representative ranks with no time at all: an op that meets others blocks its lane until
-/// they are all there. What can run never depends on what ran before, so one run decides.
+/// Runs the ranks that represent all others, without time: an op that meets others blocks its lane
+/// until they are all there. One run decides whether there is a deadlock, because an op that can
+/// run still can after any other has run.
 class BlockingRun {
  public:
   BlockingRun(const Program& program, const Folding& folding, Mode mode)
@@ -25,20 +25,18 @@ class BlockingRun {
       lanes_.push_back(lanes_of(role));
     }
     index_of_.assign(folding.representative_of.size(), -1);
-    for (std::size_t i = 0; i < folding.representatives.size(); ++i) {
-      index_of_[static_cast<std::size_t>(folding.representatives[i])] = static_cast<int>(i);
-      actors_.push_back({folding.representatives[i], {}, {}, {}});
-      actors_.back().state.assign(role(static_cast<int>(i)).ops.size(), State::Waiting);
+    for (const Rank rank : folding.representatives) {
+      index_of_[rank] = actors_.next();
+      actors_.push_back({rank, {}, {}, {}});
+      actors_.back().state.assign(program.role_of(rank).ops.size(), State::Waiting);
       actors_.back().waits_for.fill(OpId{});
     }
     find_meetings();
   }
 
   void run() {
-    for (std::size_t a = 0; a < actors_.size(); ++a) {
-      for (std::size_t lane = 0; lane < kNumStreams; ++lane) {
-        ready_.push_back({static_cast<int>(a), lane});
-      }
+    for (const int actor : actors_.ids()) {
+      for (const Stream lane : Lanes::ids()) ready_.push_back({actor, lane});
     }
     while (!ready_.empty()) {
       const auto [actor, lane] = ready_.back();
@@ -47,11 +45,11 @@ class BlockingRun {
     }
   }
 
-  /// Empty if every lane came to its end; else the ops that wait for each other.
+  /// The ops that wait for each other, in words; empty if every lane came to its end.
   std::string stuck() const {
-    for (std::size_t a = 0; a < actors_.size(); ++a) {
-      for (std::size_t lane = 0; lane < kNumStreams; ++lane) {
-        const Front front{static_cast<int>(a), lane};
+    for (const int actor : actors_.ids()) {
+      for (const Stream lane : Lanes::ids()) {
+        const Front front{actor, lane};
         if (blocked(front).valid()) return explain(front);
       }
     }
@@ -60,71 +58,57 @@ class BlockingRun {
 
  private:
   enum class State : std::uint8_t { Waiting, Arrived, Done };
-  using Lanes = std::array<std::vector<OpId>, kNumStreams>;
+  using Lanes = IndexArray<Stream, std::vector<OpId>, kNumStreams>;
   struct Actor {  // a representative rank
     Rank rank;
-    std::vector<State> state;  // by op
-    std::array<std::size_t, kNumStreams> head{};
-    std::array<OpId, kNumStreams> waits_for;  // dependency that holds up the lane's head
+    IndexVector<OpId, State> state;
+    IndexArray<Stream, std::size_t, kNumStreams> head{};
+    IndexArray<Stream, OpId, kNumStreams> waits_for;  // the op that holds up the lane's head
   };
   struct Meeting {  // one group of ranks
     std::vector<int> actors;
-    std::vector<int> arrived;  // by sequence number
+    IndexVector<Sequence, int> arrived;  // how many have
   };
-  using Front = std::pair<int, std::size_t>;  // actor and lane
+  using Front = std::pair<int, Stream>;  // actor and lane
 
-  const Role& role(int actor) const {
-    return program_.role_of(actors_[static_cast<std::size_t>(actor)].rank);
-  }
-  const RoleTraffic& traffic(int actor) const { return traffic_[role_index(actor)]; }
-  const Lanes& lanes(int actor) const { return lanes_[role_index(actor)]; }
-  std::size_t role_index(int actor) const {
-    const Rank rank = actors_[static_cast<std::size_t>(actor)].rank;
-    return static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(rank)].v);
-  }
-  State& state(int actor, OpId id) {
-    return actors_[static_cast<std::size_t>(actor)].state[static_cast<std::size_t>(id.v)];
-  }
-  State state(int actor, OpId id) const {
-    return actors_[static_cast<std::size_t>(actor)].state[static_cast<std::size_t>(id.v)];
-  }
-  std::size_t lane_of(const Op& op) const {
-    return mode_ == Mode::Streams ? static_cast<std::size_t>(op.stream) : 0;
-  }
+  const Role& role(int actor) const { return program_.roles[role_id(actor)]; }
+  const RoleTraffic& traffic(int actor) const { return traffic_[role_id(actor)]; }
+  const Lanes& lanes(int actor) const { return lanes_[role_id(actor)]; }
+  RoleId role_id(int actor) const { return program_.role_of_rank[actors_[actor].rank]; }
+  State& state(int actor, OpId id) { return actors_[actor].state[id]; }
+  State state(int actor, OpId id) const { return actors_[actor].state[id]; }
+  /// The lane of an op is its stream, or one lane that all collectives share.
+  Stream lane_of(const Op& op) const { return mode_ == Mode::Streams ? op.stream : Stream{}; }
 
   Lanes lanes_of(const Role& role) const {
     Lanes lanes;
-    for (std::size_t i = 0; i < role.ops.size(); ++i) {
-      const Op& op = role.ops[i];
-      if (mode_ == Mode::Streams || is_collective(op.kind)) {
-        lanes[lane_of(op)].push_back({static_cast<std::int32_t>(i)});
-      }
+    for (const OpId id : role.ops.ids()) {
+      const Op& op = role.op(id);
+      if (mode_ == Mode::Streams || is_collective(op.kind)) lanes[lane_of(op)].push_back(id);
     }
     return lanes;
   }
 
   void find_meetings() {
-    std::map<std::pair<std::int32_t, int>, std::size_t> known;  // group, first actor
-    for (std::size_t a = 0; a < actors_.size(); ++a) {
-      for (const auto& [group, ops] : traffic(static_cast<int>(a)).by_group) {
+    std::map<std::pair<GroupId, int>, std::size_t> known;  // by group and first actor
+    for (const int a : actors_.ids()) {
+      for (const auto& [group, ops] : traffic(a).by_group) {
         std::vector<int> present;
-        for (const Rank rank :
-             members(program_.mesh, program_.groups[static_cast<std::size_t>(group)],
-                     actors_[a].rank)) {
-          const Rank stands_for = folding_.representative_of[static_cast<std::size_t>(rank)];
-          present.push_back(index_of_[static_cast<std::size_t>(stands_for)]);
+        for (const Rank rank : members(program_.mesh, program_.group(group), actors_[a].rank)) {
+          const Rank stands_for = folding_.representative_of[rank];
+          present.push_back(index_of_[stands_for]);
         }
         std::sort(present.begin(), present.end());
         present.erase(std::unique(present.begin(), present.end()), present.end());
         const auto [entry, fresh] = known.try_emplace({group, present[0]}, meetings_.size());
-        if (fresh) meetings_.push_back({present, std::vector<int>(ops.size(), 0)});
-        meeting_of_[{static_cast<int>(a), group}] = entry->second;
+        if (fresh) meetings_.push_back({present, IndexVector<Sequence, int>(ops.size(), 0)});
+        meeting_of_[{a, group}] = entry->second;
       }
     }
   }
 
-  void advance(int actor, std::size_t lane) {
-    Actor& self = actors_[static_cast<std::size_t>(actor)];
+  void advance(int actor, Stream lane) {
+    Actor& self = actors_[actor];
     const std::vector<OpId>& queue = lanes(actor)[lane];
     while (self.head[lane] < queue.size()) {
       const OpId id = queue[self.head[lane]];
@@ -148,10 +132,10 @@ class BlockingRun {
 
   // Ends the op at the head of its lane, and wakes the lanes that wait for it.
   void finish(int actor, OpId id) {
-    Actor& self = actors_[static_cast<std::size_t>(actor)];
+    Actor& self = actors_[actor];
     state(actor, id) = State::Done;
     ++self.head[lane_of(role(actor).op(id))];
-    for (std::size_t lane = 0; lane < kNumStreams; ++lane) {
+    for (const Stream lane : Lanes::ids()) {
       if (self.waits_for[lane] == id) ready_.push_back({actor, lane});
     }
   }
@@ -162,12 +146,11 @@ class BlockingRun {
 
   void meet(int actor, const Op& op, OpId id) {
     state(actor, id) = State::Arrived;
-    Meeting& meeting = meetings_[meeting_of_.at({actor, op.target})];
-    const auto sequence =
-        static_cast<std::size_t>(traffic(actor).sequence[static_cast<std::size_t>(id.v)]);
+    Meeting& meeting = meetings_[meeting_of_.at({actor, op.group()})];
+    const Sequence sequence = traffic(actor).sequence[id];
     if (++meeting.arrived[sequence] < static_cast<int>(meeting.actors.size())) return;
     for (const int member : meeting.actors) {
-      finish_and_continue(member, traffic(member).by_group.at(op.target)[sequence]);
+      finish_and_continue(member, traffic(member).by_group.at(op.group())[sequence]);
     }
   }
 
@@ -180,21 +163,20 @@ class BlockingRun {
   }
 
   std::pair<int, OpId> partner(int actor, const Op& op, OpId id) const {
-    const Rank rank = actors_[static_cast<std::size_t>(actor)].rank;
-    const Rank peer_rank = folding_.representative_of[static_cast<std::size_t>(
-        program_.mesh.with_coordinate(rank, pp_, op.peer()))];
-    const int peer = index_of_[static_cast<std::size_t>(peer_rank)];
+    const Rank rank = actors_[actor].rank;
+    const Rank peer_rank =
+        folding_.representative_of[program_.mesh.with_coordinate(rank, pp_, op.peer())];
+    const int peer = index_of_[peer_rank];
     const ChannelEnd opposite = {op.kind == OpKind::Send ? OpKind::Recv : OpKind::Send,
                                  program_.mesh.coordinate(rank, pp_), direction(op)};
-    const auto sequence =
-        static_cast<std::size_t>(traffic(actor).sequence[static_cast<std::size_t>(id.v)]);
+    const Sequence sequence = traffic(actor).sequence[id];
     return {peer, traffic(peer).by_channel.at(opposite)[sequence]};
   }
 
-  /// The op at the head of a lane; none: the lane came to its end.
+  /// The op at the head of a lane; invalid if the lane came to its end.
   OpId blocked(const Front& front) const {
     const auto& queue = lanes(front.first)[front.second];
-    const std::size_t head = actors_[static_cast<std::size_t>(front.first)].head[front.second];
+    const std::size_t head = actors_[front.first].head[front.second];
     return head < queue.size() ? queue[head] : OpId{};
   }
 
@@ -204,17 +186,16 @@ class BlockingRun {
     const OpId id = blocked(front);
     const Op& op = role(actor).op(id);
     if (state(actor, id) == State::Waiting) {
-      const OpId dependency = actors_[static_cast<std::size_t>(actor)].waits_for[front.second];
+      const OpId dependency = actors_[actor].waits_for[front.second];
       return {actor, lane_of(role(actor).op(dependency))};
     }
     if (is_p2p(op.kind)) {
       const auto [peer, other] = partner(actor, op, id);
       return {peer, lane_of(role(peer).op(other))};
     }
-    const auto sequence =
-        static_cast<std::size_t>(traffic(actor).sequence[static_cast<std::size_t>(id.v)]);
-    for (const int member : meetings_[meeting_of_.at({actor, op.target})].actors) {
-      const OpId other = traffic(member).by_group.at(op.target)[sequence];
+    const Sequence sequence = traffic(actor).sequence[id];
+    for (const int member : meetings_[meeting_of_.at({actor, op.group()})].actors) {
+      const OpId other = traffic(member).by_group.at(op.group())[sequence];
       if (state(member, other) == State::Waiting) {
         return {member, lane_of(role(member).op(other))};
       }
@@ -232,7 +213,7 @@ class BlockingRun {
     std::string text;
     constexpr std::size_t kShown = 8;
     for (std::size_t i = 0; i < path.size() && i < kShown; ++i) {
-      const Actor& actor = actors_[static_cast<std::size_t>(path[i].first)];
+      const Actor& actor = actors_[path[i].first];
       text += (i == 0 ? "" : " waits for ") + op_at(program_, actor.rank, blocked(path[i]));
     }
     if (path.size() > kShown) text += " and so on, " + std::to_string(path.size()) + " ops,";
@@ -243,12 +224,12 @@ class BlockingRun {
   const Folding& folding_;
   Mode mode_;
   int pp_;
-  std::vector<RoleTraffic> traffic_;  // by role
-  std::vector<Lanes> lanes_;          // by role
-  std::vector<int> index_of_;         // by rank: its place in actors_; -1: not a representative
-  std::vector<Actor> actors_;
+  IndexVector<RoleId, RoleTraffic> traffic_;
+  IndexVector<RoleId, Lanes> lanes_;
+  IndexVector<Rank, int> index_of_;  // its place in actors_; -1: not a representative
+  IndexVector<int, Actor> actors_;
   std::vector<Meeting> meetings_;
-  std::map<std::pair<int, std::int32_t>, std::size_t> meeting_of_;  // actor, group
+  std::map<std::pair<int, GroupId>, std::size_t> meeting_of_;  // by actor and group
   std::vector<Front> ready_;
 };
 

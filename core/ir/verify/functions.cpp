@@ -62,7 +62,8 @@ class FunctionCheck {
     if (kernel.accumulate && !accumulates) faults_.add(name + ": cannot accumulate");
   }
 
-  /// Whether the operands of one side are there, so that what they touch can be checked.
+  /// Checks the operands of one side. Returns whether they are there, so that what they touch can
+  /// be checked.
   bool check_operands(const std::string& name, const Kernel& kernel,
                       const std::vector<Operand>& operands, const std::vector<OperandRow>& rows) {
     if (operands.size() > rows.size()) {
@@ -93,7 +94,8 @@ class FunctionCheck {
     return true;
   }
 
-  /// Operands that the dimensions ask for, as gathered keys, come with these and not without.
+  /// Checks that an operand that some dimensions ask for, such as gathered keys, is given with
+  /// these and not without them.
   void check_condition(const std::string& what, const Formula& condition, const Kernel& kernel,
                        bool given) {
     if (given == (condition.elements(kernel) != 0)) return;
@@ -102,10 +104,11 @@ class FunctionCheck {
   }
 
   const Formal& formal_of(const Operand& operand) const {
-    return function_.formals[static_cast<std::size_t>(operand.formal)];
+    return function_.formals[operand.formal];
   }
 
-  /// End of the operand in its formal, in bytes; none, and a fault, if it stands out.
+  /// The end of the operand in its formal, in bytes. If it lies outside, adds a fault and returns
+  /// nullopt.
   std::optional<std::int64_t> operand_end(const std::string& what, const Operand& operand,
                                           std::int64_t elements) {
     const Formal& formal = formal_of(operand);
@@ -122,8 +125,7 @@ class FunctionCheck {
     const auto end = operand_end(what, operand, elements);
     if (!end) return;
     const Formal& formal = formal_of(operand);
-    if (formal.access == Access::Write &&
-        !written_[static_cast<std::size_t>(operand.formal)].covers(operand.offset, *end)) {
+    if (formal.access == Access::Write && !written_[operand.formal].covers(operand.offset, *end)) {
       faults_.add(what + " reads formal " + formal.name + ", which is declared as written only, " +
                   "before the function writes it");
     }
@@ -137,12 +139,12 @@ class FunctionCheck {
     if (formal.access == Access::Read) {
       faults_.add(what + " writes formal " + formal.name + ", which is declared as read only");
     }
-    written_[static_cast<std::size_t>(operand.formal)].assign(operand.offset, *end, 1);
+    written_[operand.formal].assign(operand.offset, *end, 1);
   }
 
   const Function& function_;
   Faults& faults_;
-  std::vector<IntervalMap<char>> written_;  // by formal
+  IndexVector<int, IntervalMap<char>> written_;  // by formal: what kernels have written so far
 };
 
 }  // namespace

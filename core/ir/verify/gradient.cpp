@@ -12,8 +12,8 @@ bool updates_weights(const Kernel& kernel) {
 }
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
-/// than a fill wrote it, or a collective whose source holds computed bytes; an all-reduce in place
-/// computes nothing that was not there.
+/// than a fill wrote it, or a collective whose source holds computed bytes. An all-reduce works in
+/// place, so that it changes nothing here.
 class Gradients {
  public:
   Gradients(const Program& program, const Role& role, Faults& faults)
@@ -27,28 +27,28 @@ class Gradients {
         gatherer_(role.units.size()) {}
 
   void check() {
-    for (std::size_t i = 0; i < role_.units.size(); ++i) {
-      const Unit& unit = role_.units[i];
+    for (const int u : role_.units.ids()) {
+      const Unit& unit = role_.units[u];
       if (unit.adam_m.valid() && unit.shard_elements > 0) {
-        by_root_[whole(unit.updated()).root.v].push_back(i);
-        params_[whole(unit.param).root.v].push_back(i);
+        by_root_[whole(unit.updated()).root].push_back(u);
+        params_[whole(unit.param).root].push_back(u);
       }
     }
     if (by_root_.empty()) return;
     find_wanted();
-    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-      const Op& op = role_.ops[i];
+    for (const OpId id : role_.ops.ids()) {
+      const Op& op = role_.op(id);
       if (op.kind == OpKind::Call) {
         compute(op);
-        update(op, {static_cast<std::int32_t>(i)});
+        update(op, id);
       } else {
         transfer(op);
-        if (op.kind == OpKind::AllGather) gather(op, {static_cast<std::int32_t>(i)});
+        if (op.kind == OpKind::AllGather) gather(op, id);
       }
-      if (!is_collective(op.kind)) overwrite(op, {static_cast<std::int32_t>(i)});
+      if (!is_collective(op.kind)) overwrite(op, id);
     }
     for (const auto& [root, units] : by_root_) {
-      for (const std::size_t unit : units) check_updated(unit);
+      for (const int unit : units) check_updated(unit);
     }
   }
 
@@ -57,15 +57,16 @@ class Gradients {
     return ranges_.part(buffer, 0, role_.buffer(buffer).bytes.v, Access::Read);
   }
   Touch operand(const Op& op, const Operand& operand, std::int64_t elements) const {
-    return ranges_.part(role_.args_of(op)[static_cast<std::size_t>(operand.formal)], operand.offset,
+    return ranges_.part(role_.args_of(op)[to_size(operand.formal)], operand.offset,
                         elements * size_of(operand.dtype), Access::Write);
   }
-  void mark(const Touch& touch) { computed_[touch.root.v].assign(touch.begin, touch.end, 1); }
-  /// A part is enough: elements that no token reaches (positions past the sequence, padding) are
-  /// filled with zeros, and that all of them are written is checked with every other buffer.
+  void mark(const Touch& touch) { computed_[touch.root].assign(touch.begin, touch.end, 1); }
+  /// Whether a part of the range was computed. A part is enough, because elements that no token
+  /// reaches (positions past the sequence, padding) are only filled with zeros. That all of them
+  /// are written is checked by check_memory(), as of every buffer.
   bool computed(BufferId root, std::int64_t begin, std::int64_t end) {
     bool any = false;
-    computed_[root.v].visit(begin, end, [&](std::int64_t, std::int64_t, char) { any = true; });
+    computed_[root].visit(begin, end, [&](std::int64_t, std::int64_t, char) { any = true; });
     return any;
   }
 
@@ -74,36 +75,32 @@ class Gradients {
            op.kind == OpKind::AllToAll || op.moves_memory();
   }
 
-  /// Only gradients matter: what adamw reads, and what is reduced into that. Following every
-  /// activation would cost time for nothing.
+  /// Finds the buffers that are followed: those that an optimizer reads as gradients, and those
+  /// that are reduced into these. It would cost time to follow every activation, and find nothing.
   void find_wanted() {
     wanted_.assign(role_.buffers.size(), false);
-    const auto want = [this](BufferId buffer) {
-      wanted_[static_cast<std::size_t>(whole(buffer).root.v)] = true;
-    };
+    const auto want = [this](BufferId buffer) { wanted_[whole(buffer).root] = true; };
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
       const Op& op = role_.ops[i];
       const auto args = role_.args_of(op);
       if (op.kind == OpKind::Call) {
         for (const Kernel& kernel : program_.function(op.function()).kernels) {
           if (!updates_weights(kernel)) continue;
-          want(args[static_cast<std::size_t>(kernel.in[0].formal)]);
+          want(args[to_size(kernel.in[0].formal)]);
         }
       } else if (moves(op) && wanted(args[1])) {
         want(args[0]);
       }
     }
   }
-  bool wanted(BufferId buffer) const {
-    return wanted_[static_cast<std::size_t>(whole(buffer).root.v)];
-  }
+  bool wanted(BufferId buffer) const { return wanted_[whole(buffer).root]; }
 
   void compute(const Op& op) {
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (kernel.kind == KernelKind::Fill) continue;
       for (std::size_t k = 0; k < kernel.out.size(); ++k) {
         const Operand& out = kernel.out[k];
-        if (out.present() && wanted(role_.args_of(op)[static_cast<std::size_t>(out.formal)])) {
+        if (out.present() && wanted(role_.args_of(op)[to_size(out.formal)])) {
           mark(operand(op, out, output_elements(kernel, k)));
         }
       }
@@ -120,21 +117,21 @@ class Gradients {
 
   void gather(const Op& op, OpId id) {
     const Touch full = whole(role_.args_of(op)[1]);
-    const auto units = params_.find(full.root.v);
+    const auto units = params_.find(full.root);
     if (units == params_.end()) return;
-    for (const std::size_t u : units->second) {
+    for (const int u : units->second) {
       const Touch param = whole(role_.units[u].param);
       if (full.begin <= param.begin && param.end <= full.end) gatherer_[u] = id;
     }
   }
 
-  /// Notes who last wrote parameters.
+  /// Notes which op last wrote the parameters of a unit.
   void overwrite(const Op& op, OpId id) {
     const auto args = role_.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
-      const auto units = params_.find(role_.root(args[a]).v);
+      const auto units = params_.find(role_.root(args[a]));
       if (units == params_.end() || access(program_, op, a) == Access::Read) continue;
-      for (const std::size_t u : units->second) writer_[u] = id;
+      for (const int u : units->second) writer_[u] = id;
     }
   }
 
@@ -143,9 +140,9 @@ class Gradients {
       if (!updates_weights(kernel)) continue;
       const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
       const Touch gradient = operand(op, kernel.in[0], kernel.dims[0]);
-      const auto units = by_root_.find(weights.root.v);
+      const auto units = by_root_.find(weights.root);
       if (units == by_root_.end()) continue;
-      for (const std::size_t u : units->second) {
+      for (const int u : units->second) {
         const BufferId updated = role_.units[u].updated();
         const Buffer& param = role_.buffer(updated);
         if (kernel.out[0].dtype != param.dtype) {
@@ -162,20 +159,21 @@ class Gradients {
     }
   }
 
-  /// Calls visit(name, first element, end) for the stretches of a unit's buffer that are values,
-  /// not padding: its parameters, or the whole shard, whose owner differs by rank.
+  /// Calls visit(name, first element, end) for the stretches of a unit's buffer that hold values
+  /// and no padding. They are its parameters; of a sharded unit it is the whole shard, because
+  /// every rank of the role has a shard of other parameters.
   template <class Visit>
   void for_each_part(const Unit& unit, Visit&& visit) const {
     if (unit.shard_group.valid()) {
       return visit("shard of " + unit.name, 0, std::min(unit.elements, unit.shard_elements));
     }
     for (const UnitParameter& part : unit.parameters) {
-      const Parameter& parameter = program_.parameters[static_cast<std::size_t>(part.parameter.v)];
+      const Parameter& parameter = program_.parameters[part.parameter];
       visit(parameter.name, part.offset, part.offset + held_elements(program_, unit, part));
     }
   }
 
-  void check_gradient(std::size_t u, OpId id, const Touch& weights, const Touch& gradient,
+  void check_gradient(int u, OpId id, const Touch& weights, const Touch& gradient,
                       std::int64_t weight_size, std::int64_t gradient_size) {
     const Unit& unit = role_.units[u];
     const std::int64_t unit_begin = whole(unit.updated()).begin;
@@ -195,7 +193,7 @@ class Gradients {
     });
   }
 
-  void check_updated(std::size_t u) {
+  void check_updated(int u) {
     const Unit& unit = role_.units[u];
     if (unit.gathered_late && !gatherer_[u].valid()) {
       faults_.add("rank " + std::to_string(role_.ranks.front()) + ": " +
@@ -229,14 +227,14 @@ class Gradients {
   const Role& role_;
   Faults& faults_;
   Ranges ranges_;
-  std::map<std::int32_t, std::vector<std::size_t>> by_root_;  // units by root of what is updated
-  std::map<std::int32_t, std::vector<std::size_t>> params_;   // units by root of their parameters
-  std::map<std::int32_t, IntervalMap<char>> computed_;        // by root
-  std::vector<bool> wanted_;                                  // by root
-  std::vector<IntervalMap<char>> updates_;                    // by unit, in its root
-  std::vector<OpId> updater_;                                 // by unit: last adamw
-  std::vector<OpId> writer_;                                  // by unit: last to write its param
-  std::vector<OpId> gatherer_;                                // by unit: last all-gather into it
+  std::map<BufferId, std::vector<int>> by_root_;    // units by root of what is updated
+  std::map<BufferId, std::vector<int>> params_;     // units by root of their parameters
+  std::map<BufferId, IntervalMap<char>> computed_;  // by root
+  IndexVector<BufferId, bool> wanted_;              // by root
+  IndexVector<int, IntervalMap<char>> updates_;     // by unit: bytes of its root
+  IndexVector<int, OpId> updater_;                  // by unit: the last op that updated it
+  IndexVector<int, OpId> writer_;                   // by unit: last writer of parameters
+  IndexVector<int, OpId> gatherer_;                 // by unit: their last all-gather
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Input: samples and tables agree with the mesh and with the copies that bring them.
+// Input: checks that samples and tables agree with the mesh, and copies from the host with them.
 #include <algorithm>
 
 #include "core/ir/verify/internal.hpp"
@@ -7,15 +7,15 @@ namespace lockstep::verification {
 namespace {
 
 bool dims_exist(const Program& program, const std::vector<int>& dims) {
-  std::vector<bool> seen(program.mesh.dims.size());
+  IndexVector<int, bool> seen(program.mesh.dims.size());
   for (const int dim : dims) {
-    if (!in_table(dim, program.mesh.dims) || seen[static_cast<std::size_t>(dim)]) return false;
-    seen[static_cast<std::size_t>(dim)] = true;
+    if (!in_table(dim, program.mesh.dims) || seen[dim]) return false;
+    seen[dim] = true;
   }
   return true;
 }
 
-/// Elements of 4 bytes, or of the buffer's own type.
+/// How many elements a buffer holds: ids, which have 4 bytes, or elements of its own type.
 std::int64_t elements(const Buffer& buffer, bool ids) {
   return buffer.bytes.v / (ids ? 4 : size_of(buffer.dtype));
 }
@@ -25,18 +25,17 @@ class InputCheck {
   InputCheck(const Program& program, Faults& faults) : program_(program), faults_(faults) {}
 
   void run() {
-    // Without samples a program can be simulated only, and its copies bring whatever.
+    // A program without samples can only be simulated, and nobody reads what its copies bring.
     if (!samples() || !tables() || in().kind == SampleKind::None) return;
     for (const Role& role : program_.roles) {
-      std::vector<bool> targets(role.buffers.size());  // by root: holds targets
-      for (std::size_t i = 0; i < role.ops.size(); ++i) {
-        const OpId id{static_cast<std::int32_t>(i)};
-        const Op& op = role.ops[i];
+      IndexVector<BufferId, bool> targets(role.buffers.size());  // roots that hold targets
+      for (const OpId id : role.ops.ids()) {
+        const Op& op = role.op(id);
         if (op.kind == OpKind::Call) losses(role, id, targets);
         if (op.kind != OpKind::HostToDevice || op.moves_memory()) continue;
         copy(role, id);
         if (op.host() != HostData::Targets) continue;
-        targets[static_cast<std::size_t>(role.root(role.args_of(op)[0]).v)] = true;
+        targets[role.root(role.args_of(op)[0])] = true;
       }
     }
   }
@@ -130,18 +129,19 @@ class InputCheck {
       case HostData::Columns:
         return wants(TableKind::Columns);
       default:
-        return fault("only the other way");  // loss and norm
+        return fault("only the other way");  // loss and norm go to the host
     }
   }
 
-  /// Whole logits have a column for every target; of logits divided over ranks a rank has some.
-  void losses(const Role& role, OpId id, const std::vector<bool>& targets) {
+  /// Checks that logits have a column for every target. Logits that are divided over ranks need
+  /// not: a rank has some of their columns, and another kernel reads them.
+  void losses(const Role& role, OpId id, const IndexVector<BufferId, bool>& targets) {
     const Op& op = role.op(id);
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (kernel.kind != KernelKind::CrossEntropy || kernel.dims[1] >= in().classes) continue;
       const std::int32_t formal = kernel.in[1].formal;
-      const BufferId root = role.root(role.args_of(op)[static_cast<std::size_t>(formal)]);
-      if (!targets[static_cast<std::size_t>(root.v)]) continue;
+      const BufferId root = role.root(role.args_of(op)[to_size(formal)]);
+      if (!targets[root]) continue;
       faults_.add(op_at(program_, role, id) + ": targets are below " + number(in().classes) +
                   ", its cross_entropy has " + number(kernel.dims[1]) + " columns");
     }

@@ -1,5 +1,5 @@
-// The parts of verify(), one file each. Every part but the first requires that those before it
-// found nothing.
+// The parts of verify(), one file each. All parts require that check_structure() found nothing.
+// check_deadlock() and check_meaning() require it of every part before them, too.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace lockstep::verification {
 
-/// Collects what is wrong, up to a limit: a faulty pass breaks thousands of ops the same way.
+/// Collects faults up to a limit, because a faulty pass breaks thousands of ops in the same way.
 class Faults {
  public:
   static constexpr std::size_t kLimit = 64;
   bool full() const { return errors_.size() >= kLimit; }
   bool none() const { return errors_.empty(); }
-  /// Programs come from lowering: a fault is ours, not the user's.
+  /// Adds a fault as one of ours, not of the user's, because programs come from lowering.
   void add(std::string message, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     if (!full()) {
       errors_.push_back({ErrorKind::Internal, std::move(message), std::nullopt, file, line});
@@ -30,53 +30,62 @@ class Faults {
 
 template <class T>
 bool in_table(std::int32_t index, const std::vector<T>& table) {
-  return index >= 0 && static_cast<std::size_t>(index) < table.size();
+  return index >= 0 && to_size(index) < table.size();
 }
 inline std::string number(std::int64_t n) { return std::to_string(n); }
 
-/// "rank 2: %7 all_gather dp L3".
+/// An op in words: "rank 2: %7 all_gather dp L3".
 std::string op_at(const Program& program, Rank rank, OpId id);
 /// The same for the first rank of a role.
 std::string op_at(const Program& program, const Role& role, OpId id);
-/// "%b9 (param_full w L3)".
+/// A buffer in words: "%b9 (param_full w L3)".
 std::string buffer_name(const Program& program, const Role& role, BufferId id);
 
-/// Mesh, groups, parameters, who has which role; then all functions and roles.
+/// Checks the mesh, the groups, the parameters and which rank has which role, then all functions
+/// and roles.
 void check_structure(const Program& program, Faults& faults);
-/// Kernels: dimensions, operands within their formals, declared access.
+/// Checks that the kernels of all functions have sound dimensions, that their operands lie within
+/// the formals, and that they access these as declared.
 void check_functions(const Program& program, Faults& faults);
-/// Index ranges, slices, sizes, views, group membership, `after` of lower id only.
+/// Checks that the indices of a role lie in their tables, that its buffers fit the arena, their
+/// parents and the formals, that its ranks belong to the groups that it names, and that `after`
+/// lists ops of lower id only.
 void check_role(const Program& program, const Role& role, Faults& faults);
-/// Samples and tables fit the mesh; in a program that has samples, also the copies that bring them.
+/// Checks that samples and tables fit the mesh, and, in a program that has samples, that the copies
+/// from the host fit them.
 void check_input(const Program& program, Faults& faults);
-/// Members of each group issue the same collectives in one order; each send has its receive; equal
-/// microbatch counts.
+/// Checks that the members of each group issue the same collectives in one order, that each send
+/// has its receive, and that replicas run equally many microbatches.
 void check_matching(const Program& program, const Folding& folding, Faults& faults);
-/// Blocking execution of all streams, then of all collectives in list order, comes to its end.
+/// Checks that all streams come to their end if communication blocks, and that all collectives do
+/// if each rank issues its own in list order.
 void check_deadlock(const Program& program, const Folding& folding, Faults& faults);
-/// Reads after writes, lifetimes, races, reuse of the arena.
+/// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
+/// race, and that bytes of the arena are used again only after their last users have ended.
 void check_memory(const Program& program, const Role& role, Faults& faults);
-/// Every unit with optimizer state is updated with a gradient that was computed.
+/// Checks that every unit with optimizer state is updated with a gradient that was computed.
 void check_gradients(const Program& program, const Role& role, Faults& faults);
 
-/// Every value is what its reader takes it for, on all ranks together: see values.hpp.
+/// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
 void check_meaning(const Program& program, Faults& faults);
 
-/// What an op does to a byte range of a root buffer.
+/// A byte range of a root buffer, and what an op does to it.
 struct Touch {
   BufferId root;
   std::int64_t begin = 0, end = 0;  // bytes from the start of the root
   Access access = Access::Read;
 };
 
-/// Resolves arguments to byte ranges of root buffers. Requires check_structure.
+/// Resolves arguments to byte ranges of root buffers. Requires that check_structure() found
+/// nothing.
 class Ranges {
  public:
   Ranges(const Program& program, const Role& role);
-  /// Argument `index` of `op`: the whole buffer, or as many bytes as the called function uses. Of a
-  /// piece all pieces, since the ranks of a role have different ones.
+  /// What `op` does to its argument `index`: to the whole buffer, or to as many bytes as the called
+  /// function uses. A piece stands for all pieces, since every rank of the role has another one. A
+  /// broadcast writes only, unless a rank of the role is the one that sends.
   Touch touch(const Op& op, std::size_t index) const;
-  /// Bytes [offset, offset + bytes) of a buffer; a piece is taken to be the first.
+  /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
 
  private:
@@ -86,8 +95,8 @@ class Ranges {
   };
   const Program& program_;
   const Role& role_;
-  std::vector<Place> places_;          // by buffer
-  std::vector<bool> sends_broadcast_;  // by group: some rank of the role is at position 0
+  IndexVector<BufferId, Place> places_;
+  IndexVector<GroupId, bool> sends_broadcast_;  // whether a rank of the role is at position 0
 };
 
 }  // namespace lockstep::verification

@@ -1,4 +1,5 @@
-// IntervalMap: values over the byte ranges of [0, 2^63), split and merged as they are assigned.
+// IntervalMap: a value for every byte range of [0, 2^63). A new range replaces the ranges that it
+// covers, and splits those of which it covers a part.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,8 @@ class IntervalMap {
     T value{};
   };
 
-  /// Calls visit(begin, end, value) for every piece that touches [begin, end), in order; the range
-  /// may stand out on both sides.
+  /// Calls visit(begin, end, value) for every piece that touches [begin, end), in order. The first
+  /// and the last piece may extend beyond the range.
   template <class Visit>
   void visit(std::int64_t begin, std::int64_t end, Visit&& visit) const {
     if (begin >= end) return;
@@ -45,14 +46,14 @@ class IntervalMap {
     }
   }
 
-  /// [begin, end) becomes one piece with `value`.
+  /// Makes [begin, end) one piece with `value`.
   void assign(std::int64_t begin, std::int64_t end, T value) {
     if (begin >= end) return;
     split(begin);
     split(end);
     const auto first = pieces_.lower_bound(begin);
     const auto last = pieces_.lower_bound(end);
-    if (first != last && first->first == begin) {  // the common case reuses its node
+    if (first != last && first->first == begin) {  // in the common case, the node is reused
       first->second = Piece{end, std::move(value)};
       pieces_.erase(std::next(first), last);
       return;
@@ -65,7 +66,7 @@ class IntervalMap {
   void erase(std::int64_t begin) { pieces_.erase(begin); }
   void clear() { pieces_.clear(); }
 
-  /// True if pieces cover all of [begin, end).
+  /// Whether pieces cover all of [begin, end).
   bool covers(std::int64_t begin, std::int64_t end) const {
     std::int64_t at = begin;
     visit(begin, end, [&](std::int64_t piece_begin, std::int64_t piece_end, const T&) {

@@ -13,7 +13,8 @@ int& Values::bound_unit(int layer, std::int32_t suffix) {
   return bound_units_.try_emplace({layer, suffix}, -1).first->second;
 }
 
-/// What a function of layer `layer` reads as the formal, which another layer may have written.
+/// What a function of layer `layer` must find where it reads the formal. Another layer may have
+/// written it.
 Meaning Values::expected(const FormalRole& formal, int layer, Microbatch mb) const {
   Meaning meaning;
   meaning.what = Means::Tensor;
@@ -35,27 +36,27 @@ Meaning Values::expected(const FormalRole& formal, int layer, Microbatch mb) con
   return meaning;
 }
 
-/// Every function of a layer's part runs once for a microbatch, in order, behind what it needs.
+/// Checks that the functions of a layer's pass run once for each microbatch, in their order, and
+/// after the passes that they need.
 bool Values::in_order(RoleRun& run, OpId id, const FunctionRole& function) {
   const Op& op = run.role.op(id);
   if (function.kind < 0 || function.phase != op.phase || op.layer < 0 || op.microbatch < 0) {
     return fault(run, id, "its function is of another phase, or it names no layer or microbatch");
   }
-  if (run.own_layers[static_cast<std::size_t>(op.layer)]) return true;  // its user knows
-  std::int32_t& kind = run.kind_of_layer[static_cast<std::size_t>(op.layer)];
+  if (run.own_layers[op.layer]) return true;  // the user knows
+  std::int32_t& kind = run.kind_of_layer[op.layer];
   if (kind < 0) kind = function.kind;
   if (kind != function.kind) {
     return fault(run, id,
-                 "layer " + number(op.layer) + " is of kind " +
-                     names_[static_cast<std::size_t>(kind)] +
+                 "layer " + number(op.layer) + " is of kind " + names_[kind] +
                      ", but the function is one of another kind");
   }
   auto& done = run.segments[run.cell(op.layer, op.microbatch)];
   const auto ended = [&](Phase phase) {
     const auto found = segment_counts_.find({kind, phase});
-    return found == segment_counts_.end() || done[static_cast<std::size_t>(phase)] == found->second;
+    return found == segment_counts_.end() || done[phase] == found->second;
   };
-  std::uint8_t& next = done[static_cast<std::size_t>(op.phase)];
+  std::uint8_t& next = done[op.phase];
   if (next != function.segment) {
     return fault(run, id,
                  "of this part of " + at(op.layer, op.microbatch) + " segment " + number(next) +
@@ -80,9 +81,7 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
   const Op& op = run.role.op(id);
   const Meaning& meaning = found.meaning;
   if (meaning.what != Means::Weights || found.origin != 0) {
-    return fault(run, id,
-                 "reads " + text(meaning) + " as its parameters " +
-                     names_[static_cast<std::size_t>(formal.name)]);
+    return fault(run, id, "reads " + text(meaning) + " as its parameters " + names_[formal.name]);
   }
   int& unit = bound_unit(op.layer, formal.suffix);
   if (unit < 0) unit = meaning.id;
@@ -92,10 +91,7 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
                      number(op.layer) + " has those of " + unit_name(unit));
   }
   if (op.stage >= 0) {
-    const auto cell =
-        static_cast<std::size_t>(op.stage) * static_cast<std::size_t>(run.microbatches) +
-        static_cast<std::size_t>(op.microbatch);
-    std::int32_t& version = run.versions[cell];
+    std::int32_t& version = run.versions[run.cell(op.stage, op.microbatch)];
     if (version < 0) version = meaning.version;
     if (version != meaning.version) {
       return fault(run, id,
@@ -108,8 +104,9 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
   return true;
 }
 
-/// A function of the user's reads weights, as whose the layer's other functions then know them.
-void Values::note_weights(const Op& op, const FormalRole& formal, std::int32_t unit) {
+/// Notes the unit whose weights a function of the user's reads, so that the layer's other functions
+/// must read the same.
+void Values::note_weights(const Op& op, const FormalRole& formal, UnitNumber unit) {
   if (op.layer < 0) return;
   if (formal.what == FormalRole::Weights) {
     int& bound = bound_unit(op.layer, formal.suffix);
@@ -122,7 +119,7 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
                         const Content& found) {
   const Op& op = run.role.op(id);
   const FormalRole& formal = function.formals[f];
-  const std::string& name = names_[static_cast<std::size_t>(formal.name)];
+  const std::string& name = names_[formal.name];
   if (found.pattern == 0) return fault(run, id, "reads as " + name + " what nothing has written");
   if (function.own || found.meaning.own) {
     if (found.meaning.what == Means::Weights) note_weights(op, formal, found.meaning.id);
@@ -138,7 +135,7 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
                    (found.origin == 0 ? "" : " from its beginning"));
 }
 
-/// A formal that the call at hand writes shares bytes with another.
+/// Whether a formal that the call at hand writes shares bytes with another one.
 bool Values::overlaps(const Function& function) const {
   for (std::size_t a = 0; a < touches_.size(); ++a) {
     if (function.formals[a].access == Access::Read) continue;
@@ -154,7 +151,7 @@ bool Values::overlaps(const Function& function) const {
 
 bool Values::layer_call(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
-  const FunctionRole& function = functions_[static_cast<std::size_t>(op.target)];
+  const FunctionRole& function = functions_[op.function()];
   const Function& body = program_.function(op.function());
   const std::size_t count = body.formals.size();
   contents_.assign(count, {});
@@ -166,7 +163,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
     return fault(run, id,
                  "is given each rank's own piece of a buffer, which no layer computes with");
   }
-  for (std::size_t f = 0; f < count; ++f) {  // before anything is noted: it may have to wait
+  for (std::size_t f = 0; f < count; ++f) {  // nothing is noted before, as it may have to wait
     if (function.formals[f].adds()) continue;
     if (!content(run, touches_[f], contents_[f])) return false;
   }
@@ -184,7 +181,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
       Meaning before = contents_[f].meaning;
       before.own = false;
       if (before == expected(formal, op.layer, op.microbatch) && contents_[f].origin == 0) {
-        found_[f] = contents_[f].pattern;  // other parts of it stay
+        found_[f] = contents_[f].pattern;  // the rest of it stays
       }
     }
   }
@@ -207,7 +204,8 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   return true;
 }
 
-/// Gradients, losses and running statistics: sums over microbatches and layers.
+/// Adds what the call computes to sums over microbatches and layers, which are gradients, losses
+/// and running statistics.
 bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
                        const Summary& summary) {
   const Op& op = run.role.op(id);

@@ -23,13 +23,13 @@ Direction direction(const Op& op) {
 RoleTraffic traffic_of(const Role& role) {
   RoleTraffic traffic;
   traffic.sequence.assign(role.ops.size(), -1);
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    const Op& op = role.ops[i];
+  for (const OpId id : role.ops.ids()) {
+    const Op& op = role.op(id);
     if (!is_collective(op.kind) && !is_p2p(op.kind)) continue;
-    std::vector<OpId>& list =
-        is_collective(op.kind) ? traffic.by_group[op.target] : traffic.by_channel[channel_end(op)];
-    traffic.sequence[i] = static_cast<std::int32_t>(list.size());
-    list.push_back({static_cast<std::int32_t>(i)});
+    auto& list =
+        is_collective(op.kind) ? traffic.by_group[op.group()] : traffic.by_channel[channel_end(op)];
+    traffic.sequence[id] = list.next();
+    list.push_back(id);
   }
   return traffic;
 }
@@ -59,27 +59,25 @@ class Matching {
   }
 
  private:
-  RoleId role_id(Rank rank) const { return program_.role_of_rank[static_cast<std::size_t>(rank)]; }
-  const RoleTraffic& traffic(Rank rank) const {
-    return traffic_[static_cast<std::size_t>(role_id(rank).v)];
-  }
+  RoleId role_id(Rank rank) const { return program_.role_of_rank[rank]; }
+  const RoleTraffic& traffic(Rank rank) const { return traffic_[role_id(rank)]; }
 
   void check_groups(Rank rank) {
-    for (const auto& [index, ops] : traffic(rank).by_group) {
-      const Group& group = program_.groups[static_cast<std::size_t>(index)];
+    for (const auto& [id, ops] : traffic(rank).by_group) {
+      const Group& group = program_.group(id);
       for (const Rank member : members(program_.mesh, group, rank)) {
-        // Every pair of roles once is enough: what is compared are the lists of the roles.
+        // It is enough to compare every pair of roles once, since a role's ranks share its list.
         const auto low = std::min(role_id(rank), role_id(member));
         const auto high = std::max(role_id(rank), role_id(member));
-        if (low == high || !compared_.insert({low.v, high.v, index}).second) continue;
-        compare_collectives(group, index, rank, member);
+        if (low == high || !compared_.insert({low, high, id}).second) continue;
+        compare_collectives(group, id, rank, member);
       }
     }
   }
 
-  void compare_collectives(const Group& group, std::int32_t index, Rank rank, Rank member) {
-    const auto& own = traffic(rank).by_group.at(index);
-    const auto found = traffic(member).by_group.find(index);
+  void compare_collectives(const Group& group, GroupId id, Rank rank, Rank member) {
+    const auto& own = traffic(rank).by_group.at(id);
+    const auto found = traffic(member).by_group.find(id);
     if (found == traffic(member).by_group.end()) {
       return faults_.add("group " + group.name + ": member rank " + number(member) +
                          " is missing: it issues no collective, but " +
@@ -141,8 +139,8 @@ class Matching {
     const auto pair = [&] {
       return op_at(program_, from, send) + " meets " + op_at(program_, to, recv);
     };
-    // Each end carries its own stage: the receiver's is the next one of the pass. A pass may go
-    // either way along the ranks; where none is named, forward is the direction it goes.
+    // Each end carries its own stage, and the receiver's is the next one of the pass. A pass may go
+    // either way along the ranks, so that its phase decides; without a phase, the stream does.
     const bool backward = a.phase == Phase::None ? direction(a) == Direction::Backward
                                                  : a.phase == Phase::B || a.phase == Phase::I;
     const int step = backward ? -1 : 1;
@@ -161,19 +159,18 @@ class Matching {
     return true;
   }
 
-  /// The share of the batch that the ranks of a role have.
+  /// What a rank of a role has of the batch.
   struct Share {
     std::size_t microbatches = 0;
-    OpId last;            // forward call
-    Bytes from_host;      // inputs and targets
-    OpId last_from_host;  // copy
+    OpId last;            // the last forward call
+    Bytes from_host;      // of inputs and targets
+    OpId last_from_host;  // the last copy of these
   };
   static Share share_of(const Role& role) {
     std::set<Microbatch> microbatches;
     Share share;
-    for (std::size_t i = 0; i < role.ops.size(); ++i) {
-      const Op& op = role.ops[i];
-      const OpId id{static_cast<std::int32_t>(i)};
+    for (const OpId id : role.ops.ids()) {
+      const Op& op = role.op(id);
       if (op.kind == OpKind::HostToDevice) {
         share.from_host += role.buffer(role.args_of(op)[0]).bytes;
         share.last_from_host = id;
@@ -186,17 +183,18 @@ class Matching {
     return share;
   }
 
-  // Ranks of one pipeline coordinate hold the same stages, each for its own share of the batch.
+  // Compares ranks of one pipeline coordinate, which run the same stages for equal shares of the
+  // batch.
   void check_microbatches() {
     const int pp = program_.mesh.index_of("pp");
-    std::vector<Share> by_role;
+    IndexVector<RoleId, Share> by_role;
     for (const Role& role : program_.roles) by_role.push_back(share_of(role));
     std::map<int, Rank> first;
     for (const Rank rank : folding_.representatives) {
       const int coordinate = pp < 0 ? 0 : program_.mesh.coordinate(rank, pp);
       const Rank reference = first.try_emplace(coordinate, rank).first->second;
-      const Share& a = by_role[static_cast<std::size_t>(role_id(reference).v)];
-      const Share& b = by_role[static_cast<std::size_t>(role_id(rank).v)];
+      const Share& a = by_role[role_id(reference)];
+      const Share& b = by_role[role_id(rank)];
       const auto name = [&](Rank r, OpId op) {
         return op.valid() ? op_at(program_, r, op) : "rank " + number(r);
       };
@@ -220,8 +218,8 @@ class Matching {
   const Program& program_;
   const Folding& folding_;
   Faults& faults_;
-  std::vector<RoleTraffic> traffic_;  // by role
-  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> compared_;
+  IndexVector<RoleId, RoleTraffic> traffic_;
+  std::set<std::tuple<RoleId, RoleId, GroupId>> compared_;  // two roles, group
 };
 
 }  // namespace

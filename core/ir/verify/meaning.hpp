@@ -14,8 +14,9 @@
 
 namespace lockstep::verification {
 
-/// A sum's terms as a set: equal sums have equal terms, none twice and none missing. The hashes of
-/// the terms are added up, which does not depend on their order.
+/// The terms of a sum, by which two sums can be compared: they are equal if no term is missing from
+/// one of them or counted twice. What is kept is the sum of the terms' hashes, which does not
+/// depend on their order, and their number.
 struct Terms {
   std::uint64_t hash = 0;
   std::int32_t count = 0;
@@ -25,25 +26,25 @@ struct Terms {
 };
 
 enum class Means : std::uint8_t {
-  Unknown,      // nothing wrote it
-  Zeros,        // fits everything
-  Data,         // from the host; id: HostData
-  Weights,      // of unit `id`, after `version` updates
-  Moment1,      // of the optimizer, of unit `id`
-  Moment2,      //
-  Tensor,       // `id`: name of the formal under which a layer's function wrote it
+  Unknown,      // nothing wrote it, or the parts of a range have several meanings
+  Zeros,        // zeros, which fit everything
+  Data,         // what the host gives; `id` is its HostData
+  Weights,      // the parameters of unit `id` after `version` updates
+  Moment1,      // the first moment that the optimizer keeps of unit `id`
+  Moment2,      // the second one
+  Tensor,       // a layer's; `id` names the formal under which a function wrote it
   Gradient,     // of unit `id`: the sum of `terms`, one for every use of the unit
   Statistics,   // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`
-  Loss,         // `terms`: microbatches
-  Squares,      // of gradients; `terms`: units
-  Coefficient,  // of clipping
-  Norm,         // of the gradient
-  Message,      // not yet received; id: which receive
+  Loss,         // the sum of `terms`, one for every microbatch
+  Squares,      // of gradients: the sum of `terms`, one for every unit
+  Coefficient,  // by which clipping multiplies the gradients
+  Norm,         // of the gradients of all units
+  Message,      // what receive number `id` will bring
 };
 
 struct Meaning {
   Means what = Means::Unknown;
-  bool own = false;  // a function of the user's wrote it, or a part of it
+  bool own = false;  // whether a function of the user's wrote it, or a part of it
   std::int16_t layer = -1;
   Microbatch microbatch = -1;
   std::int32_t id = -1;
@@ -52,33 +53,33 @@ struct Meaning {
   bool operator==(const Meaning&) const = default;
 };
 
-/// How elements lie on the ranks and what type they have.
+/// How the elements of a byte range lie on the ranks, and what type they have.
 struct PlacedAs {
   Placement placement;
   DType dtype = DType::F32;
   auto operator<=>(const PlacedAs&) const = default;
 };
 
-/// That of a byte range, piece by piece.
+/// How all elements of a buffer or of a part of it lie on the ranks, piece by piece.
 struct Pattern {
   struct Piece {
     std::int64_t begin = 0, end = 0;
     PlacedAs as;
     auto operator<=>(const Piece&) const = default;
   };
-  std::vector<Piece> pieces;  // ascending, disjoint; one of endless length: uniform
+  std::vector<Piece> pieces;  // ascending and disjoint; a uniform pattern has one endless piece
   auto operator<=>(const Pattern&) const = default;
 };
-using PatternId = std::int32_t;  // index into Patterns; 0: nothing written
+using PatternId = std::int32_t;  // index into Patterns; 0: nothing is written
 
-/// Every pattern once, so that equal ones have equal ids.
+/// A table that holds every pattern once, so that equal patterns have equal ids.
 class Patterns {
  public:
   static constexpr std::int64_t kEndless = std::int64_t{1} << 62;
   Patterns() { intern({}); }
   PatternId intern(Pattern pattern);
   PatternId uniform(PlacedAs as) { return intern({{{0, kEndless, as}}}); }
-  const Pattern& at(PatternId id) const { return *by_id_[static_cast<std::size_t>(id)]; }
+  const Pattern& at(PatternId id) const { return *by_id_[id]; }
   bool is_uniform(PatternId id) const {
     const auto& pieces = at(id).pieces;
     return pieces.size() == 1 && pieces[0].end == kEndless;
@@ -86,10 +87,10 @@ class Patterns {
 
  private:
   std::map<Pattern, PatternId> ids_;
-  std::vector<const Pattern*> by_id_;
+  IndexVector<PatternId, const Pattern*> by_id_;
 };
 
-/// What a byte range of a root buffer holds: the pattern's byte 0 lies at `origin` of the buffer.
+/// What a byte range of a root buffer holds. Byte 0 of the pattern lies at `origin` in the buffer.
 struct Content {
   Meaning meaning;
   PatternId pattern = 0;
@@ -97,32 +98,34 @@ struct Content {
   bool operator==(const Content&) const = default;
 };
 
-/// A part of what an argument holds: bytes [begin, end) from the argument's start, where `origin`
-/// counts from, too.
+/// A part of what an argument holds. Its bytes [begin, end) and the `origin` of its content are
+/// counted from the start of the argument.
 struct Held {
   std::int64_t begin = 0, end = 0;
   Content content;
 };
 
-/// What a formal of a function is, by its name (see FunctionBuilder).
+/// What a formal of a function stands for. Its name tells (see FunctionBuilder in core/model).
 struct FormalRole {
   enum What : std::uint8_t { Tensor, Weights, Gradient, Statistics, Loss, X, Dy, Data };
   What what = Tensor;
-  std::int32_t name = -1;    // of the formal
-  std::int32_t suffix = -1;  // weights, gradient: name of what follows "w" and "gw"
+  std::int32_t name = -1;    // the number of the formal's name
+  std::int32_t suffix = -1;  // of weights and gradients: the number of what follows "w" or "gw"
   HostData data = HostData::Tokens;
+  /// Whether a call only adds terms of a sum to the formal.
   bool adds() const { return what == Gradient || what == Statistics || what == Loss; }
 };
 
+/// What a function stands for. Its name tells which part of which kind of layer it is.
 struct FunctionRole {
-  bool own = false;
-  std::int32_t kind = -1;  // of its layer, by name: "block"
+  bool own = false;        // whether it is the user's
+  std::int32_t kind = -1;  // the number of the layer's kind, such as "block"; -1: of no layer
   Phase phase = Phase::None;
   int segment = 0;
-  std::vector<FormalRole> formals;
+  IndexVector<int, FormalRole> formals;
 };
 
-/// Exchange, its tensors by the numbers of their names.
+/// An Exchange whose tensors are known by the numbers of their names.
 struct NamedExchange {
   OpKind kind;
   FormalRole in, out;
@@ -130,10 +133,10 @@ struct NamedExchange {
 
 /// What a function makes of the placements that it finds.
 struct Summary {
-  std::string fault;             // not empty: of a kernel, in words
+  std::string fault;             // why a kernel refuses them; empty if none does
   std::vector<PatternId> after;  // by formal
-  struct Term {                  // added to, or begins, a sum
-    std::size_t formal = 0;
+  struct Term {                  // what a call adds to a sum, or begins one with
+    int formal = 0;
     std::int64_t begin = 0, end = 0;
     PlacedAs as;
     bool accumulate = false;
@@ -142,14 +145,15 @@ struct Summary {
   std::vector<Term> terms;
 };
 
-/// Mesh axes with more than one rank, but for "pp" where roles differ along it.
+/// The mesh axes along which placements are followed. These are all with more than one rank, except
+/// "pp" if the roles along it differ.
 std::vector<int> spread_axes(const Program& program);
 
-/// Applies the kernels' rules once for every function and what it finds.
+/// Applies the kernels' rules of placement, once for every function and what it finds.
 class Summaries {
  public:
   Summaries(const Program& program, Patterns& patterns);
-  /// `found`: by formal, -1 where the function only adds a term of a sum.
+  /// `found` has the pattern of every formal, and -1 where the function only adds a term of a sum.
   const Summary& of(FunctionId function, const std::vector<PatternId>& found);
 
  private:
@@ -161,7 +165,7 @@ class Summaries {
     std::vector<PatternId> found;
     Summary summary;
   };
-  std::vector<std::vector<Known>> known_;  // by function
+  IndexVector<FunctionId, std::vector<Known>> known_;
 };
 
 }  // namespace lockstep::verification

@@ -9,15 +9,14 @@ namespace lockstep::verification {
 namespace {
 
 /// A vector clock: how many ops of each stream are known to have ended.
-using Clock = std::array<std::int32_t, kNumStreams>;
+using Clock = IndexArray<Stream, std::int32_t, kNumStreams>;
 
 void merge(Clock& into, const Clock& from) {
   for (std::size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], from[s]);
 }
 
-std::size_t lane(Stream stream) { return static_cast<std::size_t>(stream); }
-
-/// Vector clocks of one role's ops, made in id order: stream order and `after` are all there is.
+/// The vector clocks of one role's ops, made in the order of their ids. An op follows the ops
+/// before it on its stream and those in `after`, and no others.
 class HappensBefore {
  public:
   explicit HappensBefore(const Role& role)
@@ -26,7 +25,7 @@ class HappensBefore {
     std::size_t wanted = 0;
     for (const Op& op : role.ops) {
       for (const OpId dependency : role.after_of(op)) {
-        auto& slot = saved_[static_cast<std::size_t>(dependency.v)];
+        auto& slot = saved_[dependency];
         if (slot != kWanted) ++wanted;
         slot = kWanted;
       }
@@ -34,37 +33,37 @@ class HappensBefore {
     clocks_.reserve(wanted);
   }
 
-  /// Clock of the next op; the op itself counts as ended, so that it may touch a buffer twice.
+  /// Makes the clock of the next op. The op itself counts as ended, so that it may touch a buffer
+  /// twice.
   const Clock& advance(OpId id) {
     const Op& op = role_.op(id);
-    const std::size_t s = lane(op.stream);
+    const Stream s = op.stream;
     Clock& clock = tails_[s];
     for (const OpId dependency : role_.after_of(op)) {
-      merge(clock,
-            clocks_[static_cast<std::size_t>(saved_[static_cast<std::size_t>(dependency.v)])]);
+      merge(clock, clocks_[saved_[dependency]]);
     }
     by_stream_[s].push_back(id);
-    clock[s] = static_cast<std::int32_t>(by_stream_[s].size());
-    auto& slot = saved_[static_cast<std::size_t>(id.v)];
+    clock[s] = by_stream_[s].next();
+    auto& slot = saved_[id];
     if (slot != -1) {
-      slot = static_cast<std::int32_t>(clocks_.size());
+      slot = clocks_.next();
       clocks_.push_back(clock);
     }
-    sequence_[static_cast<std::size_t>(id.v)] = clock[s];
+    sequence_[id] = clock[s];
     return clock;
   }
 
-  /// 1-based place of a past op on its stream.
-  std::int32_t sequence(OpId id) const { return sequence_[static_cast<std::size_t>(id.v)]; }
-  OpId op_at(std::size_t stream, std::int32_t sequence) const {
-    return by_stream_[stream][static_cast<std::size_t>(sequence - 1)];
+  /// The place of a past op on its stream, counted from 1.
+  std::int32_t sequence(OpId id) const { return sequence_[id]; }
+  OpId op_at(Stream stream, std::int32_t sequence) const {
+    return by_stream_[stream][sequence - 1];
   }
   bool ended(OpId id, const Clock& clock) const {
-    return sequence(id) <= clock[lane(role_.op(id).stream)];
+    return sequence(id) <= clock[role_.op(id).stream];
   }
-  /// A past op that `needed` holds and `clock` does not know to have ended; none: all have.
+  /// An op that has ended by `needed`, but not by `clock`; invalid if there is none.
   OpId first_unordered(const Clock& needed, const Clock& clock) const {
-    for (std::size_t s = 0; s < needed.size(); ++s) {
+    for (const Stream s : Clock::ids()) {
       if (needed[s] > clock[s]) return op_at(s, needed[s]);
     }
     return {};
@@ -72,17 +71,17 @@ class HappensBefore {
 
  private:
   const Role& role_;
-  std::vector<std::int32_t> sequence_;
-  std::vector<std::int32_t> saved_;  // by op: index into clocks_; -1: nobody waits for it
-  std::vector<Clock> clocks_;
-  std::array<Clock, kNumStreams> tails_{};
-  std::array<std::vector<OpId>, kNumStreams> by_stream_;
+  IndexVector<OpId, std::int32_t> sequence_;
+  IndexVector<OpId, std::int32_t> saved_;  // index into clocks_; -1: no op waits for it
+  IndexVector<std::int32_t, Clock> clocks_;
+  IndexArray<Stream, Clock, kNumStreams> tails_{};
+  IndexArray<Stream, IndexVector<std::int32_t, OpId>, kNumStreams> by_stream_;
 };
 
 /// What happened last to a byte range of a root buffer.
 struct History {
-  OpId write;     // none: not written in this step
-  Clock reads{};  // since that write
+  OpId write;     // the last one; invalid if there was none in this step
+  Clock reads{};  // those since that write
 };
 
 class Memory {
@@ -99,8 +98,8 @@ class Memory {
   void check() {
     place_persistent();
     sort_lifetimes();
-    for (std::size_t i = 0; i < role_.ops.size() && !faults_.full(); ++i) {
-      const OpId id{static_cast<std::int32_t>(i)};
+    for (const OpId id : role_.ops.ids()) {
+      if (faults_.full()) return;
       const Clock& clock = order_.advance(id);
       while (next_begin_ < begins_.size() && role_.buffer(begins_[next_begin_]).first == id) {
         begin_life(begins_[next_begin_++]);
@@ -113,19 +112,16 @@ class Memory {
   }
 
  private:
-  bool is_root(std::size_t i) const { return !role_.buffers[i].parent.valid(); }
-
   void place_persistent() {
-    for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
-      if (role_.buffers[i].persistent()) occupy({static_cast<std::int32_t>(i)});
+    for (const BufferId id : role_.buffers.ids()) {
+      if (role_.buffer(id).persistent()) occupy(id);
     }
   }
 
   void sort_lifetimes() {
-    for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
-      if (is_root(i) && !role_.buffers[i].persistent()) {
-        begins_.push_back({static_cast<std::int32_t>(i)});
-      }
+    for (const BufferId id : role_.buffers.ids()) {
+      const Buffer& buffer = role_.buffer(id);
+      if (!buffer.parent.valid() && !buffer.persistent()) begins_.push_back(id);
     }
     finishes_ = begins_;
     std::stable_sort(begins_.begin(), begins_.end(), [this](BufferId a, BufferId b) {
@@ -136,7 +132,8 @@ class Memory {
     });
   }
 
-  /// False, and a fault: another living buffer holds part of its bytes.
+  /// Gives a buffer its bytes of the arena. If another living buffer holds some of them, adds a
+  /// fault and returns false.
   bool occupy(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     const std::int64_t end = buffer.offset + buffer.bytes.v;
@@ -163,7 +160,7 @@ class Memory {
   void begin_life(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     if (!occupy(id)) return;
-    Clock& needed = ends_[static_cast<std::size_t>(id.v)].needed;
+    Clock& needed = ends_[id].needed;
     arena_[buffer.on_host].visit(
         buffer.offset, buffer.offset + buffer.bytes.v,
         [&](std::int64_t, std::int64_t, const Clock& used) { merge(needed, used); });
@@ -172,8 +169,8 @@ class Memory {
   void end_life(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     const std::int64_t end = buffer.offset + buffer.bytes.v;
-    const End& life = ends_[static_cast<std::size_t>(id.v)];
-    // A buffer that no op touched orders nothing: what was there before it stays on record.
+    const End& life = ends_[id];
+    // If no op touched the buffer, those who used its bytes before it are still the last.
     if (life.used != Clock{}) {
       Clock used = life.needed;
       merge(used, life.used);
@@ -183,7 +180,7 @@ class Memory {
     auto& living = living_[buffer.on_host];
     living.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId h) { holder = h; });
     if (holder == id) living.erase(buffer.offset);
-    histories_[static_cast<std::size_t>(id.v)].clear();
+    histories_[id].clear();
   }
 
   void touch_all(OpId id, const Clock& clock) {
@@ -199,7 +196,8 @@ class Memory {
     }
   }
 
-  // Lifetime, and order after every op that used the same bytes of the arena before.
+  // Checks that the op uses a buffer within its lifetime, and after every op that used the same
+  // bytes of the arena before it.
   void enter(OpId id, const Touch& touch, const Clock& clock) {
     const Buffer& root = role_.buffer(touch.root);
     if (root.persistent()) return;
@@ -211,20 +209,20 @@ class Memory {
                                          describe(program_, role_, root.last)));
       return;
     }
-    End& life = ends_[static_cast<std::size_t>(touch.root.v)];
+    End& life = ends_[touch.root];
     const OpId earlier = order_.first_unordered(life.needed, clock);
     if (earlier.valid()) {
       faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
                   ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
                   " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
     }
-    const std::size_t s = lane(role_.op(id).stream);
+    const Stream s = role_.op(id).stream;
     life.used[s] = std::max(life.used[s], order_.sequence(id));
   }
 
   void read(OpId id, const Touch& touch, const Clock& clock) {
-    auto& history = histories_[static_cast<std::size_t>(touch.root.v)];
-    const std::size_t s = lane(role_.op(id).stream);
+    auto& history = histories_[touch.root];
+    const Stream s = role_.op(id).stream;
     const bool persistent = role_.buffer(touch.root).persistent();
     bool unwritten = false;
     OpId unordered;
@@ -245,7 +243,7 @@ class Memory {
   }
 
   void write(OpId id, const Touch& touch, const Clock& clock) {
-    auto& history = histories_[static_cast<std::size_t>(touch.root.v)];
+    auto& history = histories_[touch.root];
     OpId reader, writer;
     history.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const History& piece) {
       if (piece.write.valid() && !order_.ended(piece.write, clock)) writer = piece.write;
@@ -272,8 +270,8 @@ class Memory {
   }
 
   struct End {
-    Clock needed{};  // ops that used its place in the arena before
-    Clock used{};    // ops that used it
+    Clock needed{};  // the ops that used its bytes of the arena before it
+    Clock used{};    // the ops that used it
   };
 
   const Program& program_;
@@ -281,12 +279,12 @@ class Memory {
   Faults& faults_;
   Ranges ranges_;
   HappensBefore order_;
-  std::vector<IntervalMap<History>> histories_;  // by root, from its first byte
-  std::vector<End> ends_;                        // by root
-  // Over the device's arena, and over the host's:
-  std::array<IntervalMap<BufferId>, 2> living_;  // who holds it now
-  std::array<IntervalMap<Clock>, 2> arena_;      // who has used it
-  std::vector<BufferId> begins_, finishes_;      // temporary roots by first and by last op
+  IndexVector<BufferId, IntervalMap<History>> histories_;  // by root, from its first byte
+  IndexVector<BufferId, End> ends_;                        // by root
+  // These two are of the device's arena and of the host's.
+  std::array<IntervalMap<BufferId>, 2> living_;  // which buffer lives there
+  std::array<IntervalMap<Clock>, 2> arena_;      // which ops have used it
+  std::vector<BufferId> begins_, finishes_;      // temporary roots, sorted by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
   std::vector<Touch> touches_;
 };

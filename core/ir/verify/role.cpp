@@ -22,9 +22,9 @@ class RoleCheck {
   void check_buffers() {
     const auto& buffers = role_.buffers;
     const auto ops = static_cast<std::int64_t>(role_.ops.size());
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-      const Buffer& buffer = buffers[i];
-      const std::string name = rank_name() + "%b" + number(static_cast<std::int64_t>(i));
+    for (const BufferId id : buffers.ids()) {
+      const Buffer& buffer = buffers[id];
+      const std::string name = rank_name() + "%b" + number(id.v);
       if (buffer.bytes.v < 0) faults_.add(name + " has a negative size");
       if (buffer.name != -1 && !in_table(buffer.name, program_.names)) {
         faults_.add(name + " has a name that does not exist");
@@ -47,7 +47,7 @@ class RoleCheck {
         faults_.add(name + " has the lifetime %" + number(buffer.first.v) + "..%" +
                     number(buffer.last.v) + " in a list of " + number(ops) + " ops");
       }
-      std::int64_t bytes = buffer.bytes.v;  // of all pieces
+      std::int64_t bytes = buffer.bytes.v;  // of all pieces together
       if (buffer.piece_of.v != -1) {
         if (!buffer.parent.valid() || !in_table(buffer.piece_of.v, program_.groups)) {
           faults_.add(name + " is a piece of " +
@@ -76,29 +76,27 @@ class RoleCheck {
     }
   }
 
-  // Follows each chain of parents once: a chain that meets itself is a cycle.
+  // Follows each chain of parents once. A chain that meets itself is a cycle.
   void check_view_cycles() {
-    std::vector<std::int32_t> visited_from(role_.buffers.size(), -1);
-    for (std::size_t i = 0; i < role_.buffers.size(); ++i) {
-      const auto start = static_cast<std::int32_t>(i);
-      BufferId at{start};
-      while (at.valid() && visited_from[static_cast<std::size_t>(at.v)] < 0) {
-        visited_from[static_cast<std::size_t>(at.v)] = start;
+    IndexVector<BufferId, BufferId> visited_from(role_.buffers.size());
+    for (const BufferId start : role_.buffers.ids()) {
+      BufferId at = start;
+      while (at.valid() && !visited_from[at].valid()) {
+        visited_from[at] = start;
         at = role_.buffer(at).parent;
       }
-      if (at.valid() && visited_from[static_cast<std::size_t>(at.v)] == start) {
+      if (at.valid() && visited_from[at] == start) {
         return faults_.add(rank_name() + "%b" + number(at.v) + " is a view of itself");
       }
     }
   }
 
   void check_op_indices() {
-    for (std::size_t i = 0; i < role_.ops.size() && !faults_.full(); ++i) {
-      const Op& op = role_.ops[i];
+    for (const OpId id : role_.ops.ids()) {
+      if (faults_.full()) return;
+      const Op& op = role_.op(id);
       const std::string_view kind = to_string(op.kind);
-      const auto name = [&] {
-        return rank_name() + "%" + number(static_cast<std::int64_t>(i)) + " " + std::string(kind);
-      };
+      const auto name = [&] { return rank_name() + "%" + number(id.v) + " " + std::string(kind); };
       bool target = true;
       if (op.kind == OpKind::Call) {
         target = in_table(op.target, program_.functions);
@@ -114,7 +112,7 @@ class RoleCheck {
         continue;
       }
       for (const OpId dependency : role_.after_of(op)) {
-        if (!dependency.valid() || dependency.v >= static_cast<std::int32_t>(i)) {
+        if (!dependency.valid() || dependency >= id) {
           faults_.add(name() + " waits for %" + number(dependency.v) +
                       ", which does not come before it: a dependency cycle");
         }
@@ -130,9 +128,9 @@ class RoleCheck {
   void check_ops() {
     check_group_membership();
     const int pp = program_.mesh.index_of("pp");
-    for (std::size_t i = 0; i < role_.ops.size() && !faults_.full(); ++i) {
-      const Op& op = role_.ops[i];
-      const OpId id{static_cast<std::int32_t>(i)};
+    for (const OpId id : role_.ops.ids()) {
+      if (faults_.full()) return;
+      const Op& op = role_.op(id);
       const auto args = role_.args_of(op);
       if (args.size() != expected_args(op)) {
         faults_.add(op_at(program_, role_, id) + ": has " +
@@ -165,8 +163,8 @@ class RoleCheck {
     return two ? 2 : 1;
   }
 
-  /// The host computes on its own memory; copies between the two memories aside, nothing else
-  /// reaches it.
+  /// Checks that an op can reach its buffers. Calls on the host's stream need them in host memory,
+  /// copies between the two memories need one in each, and all other ops need them on the device.
   void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
     for (std::size_t k = 0; k < args.size(); ++k) {
       const bool wanted = op.moves_memory() ? (op.kind == OpKind::HostToDevice) == (k == 0)
@@ -197,8 +195,7 @@ class RoleCheck {
   }
 
   void check_peer(OpId id, const Op& op, int pp) {
-    if (pp < 0 || op.peer() < 0 ||
-        op.peer() >= program_.mesh.dims[static_cast<std::size_t>(pp)].size) {
+    if (pp < 0 || op.peer() < 0 || op.peer() >= program_.mesh.dims[pp].size) {
       return faults_.add(op_at(program_, role_, id) + ": there is no such pipeline peer");
     }
     for (const Rank rank : role_.ranks) {
@@ -208,18 +205,17 @@ class RoleCheck {
     }
   }
 
-  // One op per group is enough: membership does not depend on the op.
+  // It is enough to check one op of each group, because membership does not depend on the op.
   void check_group_membership() {
-    std::vector<bool> seen(program_.groups.size(), false);
-    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-      const Op& op = role_.ops[i];
-      if (!is_collective(op.kind) || seen[static_cast<std::size_t>(op.target)]) continue;
-      seen[static_cast<std::size_t>(op.target)] = true;
+    IndexVector<GroupId, bool> seen(program_.groups.size(), false);
+    for (const OpId id : role_.ops.ids()) {
+      const Op& op = role_.op(id);
+      if (!is_collective(op.kind) || seen[op.group()]) continue;
+      seen[op.group()] = true;
       const Group& group = program_.group(op.group());
       for (const Rank rank : role_.ranks) {
         if (position(program_.mesh, group, rank) < 0) {
-          faults_.add(op_at(program_, rank, {static_cast<std::int32_t>(i)}) +
-                      ": the rank is outside its group " + group.name);
+          faults_.add(op_at(program_, rank, id) + ": the rank is outside its group " + group.name);
           break;
         }
       }
@@ -242,8 +238,7 @@ class RoleCheck {
       } else if (part.offset < 0 ||
                  __builtin_add_overflow(part.offset, held_elements(program_, unit, part), &end) ||
                  end > unit.elements) {
-        faults_.add(name + ": parameter " +
-                    program_.parameters[static_cast<std::size_t>(part.parameter.v)].name +
+        faults_.add(name + ": parameter " + program_.parameters[part.parameter].name +
                     " lies outside its " + number(unit.elements) + " elements");
       }
     }
@@ -254,7 +249,7 @@ class RoleCheck {
       return faults_.add(name + " is gathered late, but holds no whole parameters");
     }
     std::int64_t covered = unit.shard_elements;
-    std::int64_t held = unit.shard_elements;  // of the parameters, by each rank
+    std::int64_t held = unit.shard_elements;  // parameters that a rank holds
     if (unit.shard_group.v != -1) {
       if (!in_table(unit.shard_group.v, program_.groups)) {
         return faults_.add(name + " names a shard group that does not exist");

@@ -23,8 +23,8 @@ class Structure {
     check_functions(program_, faults_);
     check_ranks();
     if (!faults_.none()) return;
-    for (std::size_t i = 0; i < program_.roles.size() && !faults_.full(); ++i) {
-      check_role(program_, program_.roles[i], faults_);
+    for (const Role& role : program_.roles) {
+      if (!faults_.full()) check_role(program_, role, faults_);
     }
   }
 
@@ -36,7 +36,7 @@ class Structure {
       if (dim.size < 1) return faults_.add("mesh dimension " + dim.name + " is empty");
       size *= dim.size;
       if (size > kMaxWorld) return faults_.add("the mesh has more than 2^31 ranks");
-      if (&program_.mesh.dims[static_cast<std::size_t>(program_.mesh.index_of(dim.name))] != &dim) {
+      if (&program_.mesh.dims[program_.mesh.index_of(dim.name)] != &dim) {
         return faults_.add("two mesh dimensions are named " + dim.name);
       }
     }
@@ -52,7 +52,7 @@ class Structure {
     if (contains_duplicates(group.dims)) faults_.add(name + " uses a mesh dimension twice");
     if (group.only.empty()) return;
     if (group.dims.empty()) return faults_.add(name + " picks coordinates of no dimension");
-    const int size = program_.mesh.dims[static_cast<std::size_t>(group.dims[0])].size;
+    const int size = program_.mesh.dims[group.dims[0]].size;
     for (const int c : group.only) {
       if (c < 0 || c >= size) {
         faults_.add(name + " picks coordinate " + number(c) + " of " + number(size));
@@ -71,7 +71,7 @@ class Structure {
       return faults_.add(name + " is split along dimension " + number(parameter.split_dim) +
                          ", which it does not have");
     }
-    const std::int64_t extent = parameter.shape[static_cast<std::size_t>(parameter.split_dim)];
+    const std::int64_t extent = parameter.shape[parameter.split_dim];
     std::int64_t left = extent;
     for (const std::int64_t section : parameter.sections) {
       if (section < 0 || section > left) left = -1;
@@ -85,16 +85,15 @@ class Structure {
   }
 
   void check_ranks() {
-    const auto world = static_cast<std::size_t>(program_.mesh.world_size());
-    if (program_.role_of_rank.size() != world) {
-      return faults_.add("the mesh has " + number(static_cast<std::int64_t>(world)) +
-                         " ranks, but roles are given for " +
+    const Rank world = program_.mesh.world_size();
+    if (program_.role_of_rank.size() != to_size(world)) {
+      return faults_.add("the mesh has " + number(world) + " ranks, but roles are given for " +
                          number(static_cast<std::int64_t>(program_.role_of_rank.size())));
     }
     std::size_t listed = 0;
-    for (std::size_t i = 0; i < program_.roles.size(); ++i) {
-      const Role& role = program_.roles[i];
-      const std::string name = "role " + number(static_cast<std::int64_t>(i));
+    for (const RoleId id : program_.roles.ids()) {
+      const Role& role = program_.roles[id];
+      const std::string name = "role " + number(id.v);
       if (role.ranks.empty()) faults_.add(name + " has no ranks");
       for (std::size_t k = 0; k < role.ranks.size(); ++k) {
         const Rank rank = role.ranks[k];
@@ -102,21 +101,19 @@ class Structure {
           faults_.add(name + " lists rank " + number(rank) + ", which does not exist");
         } else if (k > 0 && role.ranks[k - 1] >= rank) {
           faults_.add(name + " does not list its ranks in ascending order: " + number(rank));
-        } else if (program_.role_of_rank[static_cast<std::size_t>(rank)].v !=
-                   static_cast<std::int32_t>(i)) {
+        } else if (program_.role_of_rank[rank] != id) {
           faults_.add("rank " + number(rank) + " has more than one role");
         }
       }
       listed += role.ranks.size();
     }
-    if (listed == world || !faults_.none()) return;
-    for (std::size_t rank = 0; rank < world; ++rank) {
+    if (listed == to_size(world) || !faults_.none()) return;
+    for (const Rank rank : program_.role_of_rank.ids()) {
       const RoleId role = program_.role_of_rank[rank];
       if (!in_table(role.v, program_.roles) ||
-          !std::binary_search(program_.roles[static_cast<std::size_t>(role.v)].ranks.begin(),
-                              program_.roles[static_cast<std::size_t>(role.v)].ranks.end(),
-                              static_cast<Rank>(rank))) {
-        return faults_.add("rank " + number(static_cast<std::int64_t>(rank)) + " has no role");
+          !std::binary_search(program_.roles[role].ranks.begin(), program_.roles[role].ranks.end(),
+                              rank)) {
+        return faults_.add("rank " + number(rank) + " has no role");
       }
     }
   }

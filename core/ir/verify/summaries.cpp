@@ -6,8 +6,7 @@
 namespace lockstep::verification {
 
 PatternId Patterns::intern(Pattern pattern) {
-  const auto [at, fresh] =
-      ids_.try_emplace(std::move(pattern), static_cast<PatternId>(by_id_.size()));
+  const auto [at, fresh] = ids_.try_emplace(std::move(pattern), by_id_.next());
   if (fresh) by_id_.push_back(&at->first);
   return at->second;
 }
@@ -15,11 +14,11 @@ PatternId Patterns::intern(Pattern pattern) {
 std::vector<int> spread_axes(const Program& program) {
   std::vector<int> axes;
   const Mesh& mesh = program.mesh;
-  for (int axis = 0; axis < static_cast<int>(mesh.dims.size()); ++axis) {
-    const MeshDim& dim = mesh.dims[static_cast<std::size_t>(axis)];
-    const bool stages = dim.name == "pp" && program.role_of_rank[0] !=
-                                                program.role_of_rank[static_cast<std::size_t>(
-                                                    mesh.with_coordinate(0, axis, dim.size - 1))];
+  for (const int axis : mesh.dims.ids()) {
+    const MeshDim& dim = mesh.dims[axis];
+    const bool stages =
+        dim.name == "pp" && program.role_of_rank[0] !=
+                                program.role_of_rank[mesh.with_coordinate(0, axis, dim.size - 1)];
     if (dim.size > 1 && !stages) axes.push_back(axis);
   }
   return axes;
@@ -27,6 +26,7 @@ std::vector<int> spread_axes(const Program& program) {
 
 namespace {
 
+/// Applies the rules of one function's kernels, in their order, to the patterns that it finds.
 class Evaluation {
  public:
   Evaluation(const Program& program, const Function& function, const std::vector<int>& axes,
@@ -75,6 +75,8 @@ class Evaluation {
     return std::any_of(function_.kernels.begin(), function_.kernels.end(),
                        [](const Kernel& k) { return k.kind == KernelKind::Delay; });
   }
+  /// A delay stands for kernels that are not known. What its function may write then counts as
+  /// written, and as the same on all ranks.
   void fill_written() {
     PlacedAs same;
     for (const int axis : axes_) same.placement.set(axis, Along::Same);
@@ -86,12 +88,11 @@ class Evaluation {
   }
 
   struct Range {
-    std::size_t formal = 0;
+    int formal = 0;
     std::int64_t begin = 0, end = 0;
   };
   static Range range(const Operand& operand, std::int64_t elements) {
-    return {static_cast<std::size_t>(operand.formal), operand.offset,
-            operand.offset + elements * size_of(operand.dtype)};
+    return {operand.formal, operand.offset, operand.offset + elements * size_of(operand.dtype)};
   }
   bool is_zero(const PlacedAs& as) const {
     return !axes_.empty() && as.placement.along(axes_[0]) == Along::Zero;
@@ -102,11 +103,11 @@ class Evaluation {
     return false;
   }
   std::string operand_name(std::string_view name, const Operand& operand) const {
-    return std::string(name) + " (" +
-           function_.formals[static_cast<std::size_t>(operand.formal)].name + ")";
+    return std::string(name) + " (" + function_.formals[operand.formal].name + ")";
   }
 
-  /// Placement of all of an operand; zeros fit what stands beside them.
+  /// Finds the placement of an operand, which must be the same for all of it. Zeros fit what stands
+  /// beside them. Returns false after a fault.
   bool read(const Kernel& kernel, std::string_view name, const Operand& operand,
             std::int64_t elements, PlacedAs& as) {
     const Range r = range(operand, elements);
@@ -145,7 +146,7 @@ class Evaluation {
     }
     for (std::size_t i = 0; i < kernel.out.size(); ++i) {
       if (!kernel.out[i].present() || !output_is_read(kernel, i)) continue;
-      if (adds_[static_cast<std::size_t>(kernel.out[i].formal)]) {
+      if (adds_[kernel.out[i].formal]) {
         for (const int axis : axes_) out[i].placement.set(axis, Along::Zero);
         continue;
       }
@@ -184,7 +185,7 @@ class Evaluation {
     };
     list(kernel.in, row.in, operands.in);
     list(kernel.out, row.out, operands.out);
-    const std::string& name = program_.mesh.dims[static_cast<std::size_t>(axis)].name;
+    const std::string& name = program_.mesh.dims[axis].name;
     const bool terms = std::count(operands.in.begin(), operands.in.end(), Along::Partial) > 0;
     return fault(kernel, "along " + name + " " + what + ": these do not go together" +
                              (terms ? "; a sum over " + name + " is missing before it" : ""));
@@ -202,6 +203,7 @@ class Evaluation {
     states_[r.formal].assign(r.begin, r.end, as);
   }
 
+  /// Joins terms of one formal that follow each other and are alike.
   void join_terms() {
     auto& terms = summary_.terms;
     std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) {
@@ -223,8 +225,8 @@ class Evaluation {
   const Program& program_;
   const Function& function_;
   const std::vector<int>& axes_;
-  std::vector<IntervalMap<PlacedAs>> states_;  // by formal
-  std::vector<bool> adds_;                     // by formal: it only takes terms of sums
+  IndexVector<int, IntervalMap<PlacedAs>> states_;  // by formal
+  IndexVector<int, bool> adds_;  // by formal: whether the function only adds terms of a sum to it
   Summary summary_;
 };
 
@@ -237,7 +239,7 @@ Summaries::Summaries(const Program& program, Patterns& patterns)
       known_(program.functions.size()) {}
 
 const Summary& Summaries::of(FunctionId function, const std::vector<PatternId>& found) {
-  auto& known = known_[static_cast<std::size_t>(function.v)];
+  auto& known = known_[function];
   for (const Known& k : known) {
     if (k.found == found) return k.summary;
   }

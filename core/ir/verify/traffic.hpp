@@ -1,5 +1,6 @@
 // Traffic: who meets whom. The k-th collective of a rank in a group meets the k-th of every other
-// member; the k-th send of a channel meets the k-th receive. Requires check_structure.
+// member; the k-th send of a channel meets the k-th receive. Requires that check_structure() found
+// nothing.
 #pragma once
 
 #include <compare>
@@ -10,11 +11,13 @@
 
 namespace lockstep::verification {
 
-/// Messages from one rank to another in one direction of the pipeline keep their order.
+/// The direction of a message along the pipeline, which its stream tells. Messages from one rank to
+/// another keep their order within a direction.
 enum class Direction : std::uint8_t { Forward, Backward, Other };
 Direction direction(const Op& op);
 
-/// One end of a channel, as its role sees it.
+/// One end of a channel, as the role at that end sees it. A channel carries the messages from one
+/// rank to another in one direction.
 struct ChannelEnd {
   OpKind kind = OpKind::Send;  // Send or Recv
   int peer = 0;                // coordinate along "pp"
@@ -22,11 +25,13 @@ struct ChannelEnd {
   auto operator<=>(const ChannelEnd&) const = default;
 };
 
+using Sequence = std::int32_t;  // a place among the collectives of a group, or a channel's messages
+
 /// A role's collectives by group and its messages by channel, in list order.
 struct RoleTraffic {
-  std::map<std::int32_t, std::vector<OpId>> by_group;
-  std::map<ChannelEnd, std::vector<OpId>> by_channel;
-  std::vector<std::int32_t> sequence;  // by op: index in its list; -1: a call or a copy
+  std::map<GroupId, IndexVector<Sequence, OpId>> by_group;
+  std::map<ChannelEnd, IndexVector<Sequence, OpId>> by_channel;
+  IndexVector<OpId, Sequence> sequence;  // of each op in its list; -1: a call or a copy
 };
 RoleTraffic traffic_of(const Role& role);
 

@@ -5,8 +5,8 @@
 
 namespace lockstep::verification {
 
-/// What a collective makes of one axis of its group; none: it would mean nothing. `flat`: of a
-/// unit.
+/// The placement along an axis of the group after a collective; nullopt if the result would mean
+/// nothing. `flat` says that the values are a unit's, of which a rank may hold a shard.
 std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
   const auto when = [](bool holds, Along after) {
     return holds ? std::optional(after) : std::nullopt;
@@ -23,7 +23,7 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
                              before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
-      switch (before) {  // tokens of a sequence for heads; samples for experts
+      switch (before) {  // exchanges tokens for heads, samples for experts
         case Along::Tokens:
           return Along::Split;
         case Along::Split:
@@ -50,7 +50,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
   const auto [known, fresh] = moved_.try_emplace(
-      {held.content.pattern, op.kind, op.target, dtype, flat, what == Means::Zeros}, 0);
+      {held.content.pattern, op.kind, op.group(), dtype, flat, what == Means::Zeros}, 0);
   if (!fresh) {
     held.content.pattern = known->second;
     return true;
@@ -70,8 +70,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
       if (!along) {
         return fault(run, id,
                      text(held.content.meaning) + " is " + std::string(to_string(before)) +
-                         " along " + program_.mesh.dims[static_cast<std::size_t>(axis)].name +
-                         ", which " + std::string(to_string(op.kind)) + " does not take");
+                         " along " + program_.mesh.dims[axis].name + ", which " +
+                         std::string(to_string(op.kind)) + " does not take");
       }
       piece.as.placement.set(axis, *along);
     }
@@ -80,7 +80,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
   return true;
 }
 
-/// The layer's own communications: which tensor becomes which, as its functions say.
+/// Finds the collective among the exchanges that the layer's functions announce. `meaning` becomes
+/// that of the tensor which the exchange makes.
 bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
   const Op& op = run.role.op(id);
   const auto args = run.role.args_of(op);
@@ -88,12 +89,12 @@ bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
     return fault(run, id, "communicates " + text(meaning));
   }
   const std::int32_t label = run.role.buffer(args.back()).name;
-  const std::int32_t made = label < 0 ? -1 : labels_[static_cast<std::size_t>(label)];
+  const std::int32_t made = label < 0 ? -1 : labels_[label];
   if (meaning.own || op.layer < 0) {
     if (args.size() > 1 && made >= 0) meaning.id = made;
     return true;
   }
-  for (const NamedExchange& e : run.exchanges[static_cast<std::size_t>(op.layer)]) {
+  for (const NamedExchange& e : run.exchanges[op.layer]) {
     if (e.kind != op.kind || (e.in.name != e.out.name && e.out.name != made)) continue;
     if (expected(e.in, op.layer, op.microbatch) != meaning) continue;
     if (e.in.name != e.out.name) meaning = expected(e.out, op.layer, op.microbatch);
@@ -147,8 +148,7 @@ bool Values::collective(RoleRun& run, OpId id) {
     held[0].end = out.bytes.v;
     const Content& c = held[0].content;
     if (op.kind == OpKind::AllGather && c.meaning.what == Means::Weights) {
-      const auto unit = static_cast<std::size_t>(c.meaning.id);
-      Pattern whole = patterns_.at(whole_units_[unit]);
+      Pattern whole = patterns_.at(whole_units_[c.meaning.id]);
       bool shard = false;
       for (const int axis : axes_) {
         const Along along = patterns_.at(c.pattern).pieces[0].as.placement.along(axis);
@@ -168,27 +168,28 @@ bool Values::collective(RoleRun& run, OpId id) {
   return true;
 }
 
-/// Where members have other roles, all their parts must be there: ranks at other places along "pp"
-/// add terms of their own, the others hold the same.
+/// Brings together what the members of a group hold if they have several roles. Members at other
+/// places along "pp" add terms of their own to a sum; all others hold the same. Returns false while
+/// a role has not come yet.
 bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held) {
-  std::int8_t& others = run.meets_others[static_cast<std::size_t>(run.role.op(id).target)];
+  std::int8_t& others = run.meets_others[run.role.op(id).group()];
   if (others == 0) return true;
   const std::vector<Rank> ranks = members(program_.mesh, group, run.rank);
-  std::set<std::int32_t> roles;
-  for (const Rank r : ranks) roles.insert(program_.role_of_rank[static_cast<std::size_t>(r)].v);
+  std::set<RoleId> roles;
+  for (const Rank r : ranks) roles.insert(program_.role_of_rank[r]);
   others = roles.size() < 2 ? 0 : 1;
   if (others == 0) return true;
   const Op& op = run.role.op(id);
   Meeting& meeting =
-      meetings_[{op.target, *std::min_element(ranks.begin(), ranks.end()), run.met[op.target]}];
-  const std::int32_t own = program_.role_of_rank[static_cast<std::size_t>(run.rank)].v;
+      meetings_[{op.group(), *std::min_element(ranks.begin(), ranks.end()), run.met[op.group()]}];
+  const RoleId own = program_.role_of_rank[run.rank];
   if (meeting.by_role.emplace(own, held).second) {
     const int pp = program_.mesh.index_of("pp");
     const int coordinate = pp < 0 ? 0 : program_.mesh.coordinate(run.rank, pp);
     meeting.by_coordinate.emplace(coordinate, held);
   }
   if (meeting.by_role.size() < roles.size()) return false;
-  ++run.met[op.target];
+  ++run.met[op.group()];
   if (meeting.by_coordinate.size() > 1) {
     if (op.kind != OpKind::AllReduce) {
       fault(run, id, "meets other stages, which only a sum can");
@@ -199,6 +200,7 @@ bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& 
   return true;
 }
 
+/// Adds up what the stages bring, range by range.
 bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
                   std::vector<Held>& sum) {
   std::set<std::int64_t> cuts;
@@ -241,8 +243,8 @@ bool Values::send(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
   const int pp = program_.mesh.index_of("pp");
   const Rank peer = program_.mesh.with_coordinate(run.rank, pp, op.peer());
-  const std::int32_t own = program_.role_of_rank[static_cast<std::size_t>(run.rank)].v;
-  const std::int32_t other = program_.role_of_rank[static_cast<std::size_t>(peer)].v;
+  const RoleId own = program_.role_of_rank[run.rank];
+  const RoleId other = program_.role_of_rank[peer];
   if (op.kind == OpKind::Send) {
     std::vector<Held> held;
     if (!holds(run, id, 0, held)) return false;
@@ -261,17 +263,16 @@ bool Values::send(RoleRun& run, OpId id) {
   }
   Content message;
   message.meaning.what = Means::Message;
-  message.meaning.id = static_cast<std::int32_t>(receipts_.size());
-  receipts_.push_back({{other, own, direction(op)},
-                       static_cast<std::size_t>(run.received[channel_end(op)]++),
-                       touch});
+  message.meaning.id = receipts_.next();
+  receipts_.push_back({{other, own, direction(op)}, run.received[channel_end(op)]++, touch});
   put(run, touch, {{0, touch.end - touch.begin, message}});
   return true;
 }
 
-/// How the host's data lie, by the program's samples and tables: other samples over some axes,
-/// other tokens of them where the order of tokens differs, ids that count from the rank's part of
-/// the vocabulary where they are shifted.
+/// The placement of the host's data, as the program's samples and tables say. Ranks have other
+/// samples along the axes over which these are divided, and other tokens of the same samples along
+/// those of the table Order. Along those of the table Shift, ids count from the rank's part of the
+/// vocabulary.
 PatternId Values::placed_data(const Op& op, DType dtype) {
   const HostData data = op.host();
   const auto in = [](const std::vector<int>& dims, int axis) {
@@ -288,7 +289,7 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
       const bool ids = data != HostData::Images;
       if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
       if (ids && differs(TableKind::Order, axis)) along = Along::Tokens;
-      // A program that does not say which samples are read leaves each rank to its own.
+      // If a program does not say which samples are read, every rank has samples of its own.
       const Samples& samples = program_.input.samples;
       if (samples.kind == SampleKind::None || in(samples.over, axis)) along = Along::Samples;
     } else if (data == HostData::Positions) {
@@ -338,7 +339,7 @@ bool Values::host_copy(RoleRun& run, OpId id) {
     if (along != Along::Same) {
       return fault(run, id,
                    text(all->meaning) + " is " + std::string(to_string(along)) + " along " +
-                       program_.mesh.dims[static_cast<std::size_t>(axis)].name);
+                       program_.mesh.dims[axis].name);
     }
   }
   (loss ? run.loss_copied : run.norm_copied) = true;

@@ -4,7 +4,8 @@
 
 namespace lockstep::verification {
 
-/// What stands between backward passes and the next step is done by functions of one kernel.
+/// Whether a function may belong to the update, between the backward passes and the next step. Each
+/// function of the update has one kernel.
 bool Values::is_update(const Function& function) {
   if (function.kernels.size() != 1) return false;
   const Kernel& kernel = function.kernels[0];
@@ -42,7 +43,7 @@ bool Values::update_call(RoleRun& run, OpId id) {
   }
 }
 
-/// A copy, perhaps to another type, or a sum of two.
+/// Follows a copy, which may change the type, or the sum of two gradients.
 bool Values::copy(RoleRun& run, OpId id, const Kernel& kernel) {
   std::vector<Held> from, to;
   if (!holds(run, id, 0, from)) return false;
@@ -104,7 +105,7 @@ bool Values::sum_loss(RoleRun& run, OpId id) {
   return true;
 }
 
-/// That a gradient is all of its unit's shard, and later that it has all terms.
+/// Checks that a gradient is all of its unit's shard. finish() checks later that it has all terms.
 bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                             std::int32_t version) {
   const Meaning& meaning = gradient.meaning;
@@ -114,9 +115,8 @@ bool Values::whole_gradient(RoleRun& run, OpId id, const Content& gradient, std:
   if (meaning.what != Means::Gradient) {
     return fault(run, id, "reads " + text(meaning) + " as a gradient");
   }
-  const int u = run.units[static_cast<std::size_t>(meaning.id)];
-  if (u < 0 || gradient.origin != 0 ||
-      run.role.units[static_cast<std::size_t>(u)].shard_elements != elements) {
+  const int u = run.units[meaning.id];
+  if (u < 0 || gradient.origin != 0 || run.role.units[u].shard_elements != elements) {
     return fault(run, id, "reads a part of " + text(meaning));
   }
   claims_.push_back({&run, id, meaning, version});
@@ -189,11 +189,11 @@ bool Values::clip(RoleRun& run, OpId id) {
   return true;
 }
 
-/// AdamW or SGD: gradient, coefficient, weights and states of one unit and one shard.
+/// Follows AdamW or SGD. Their gradient, weights and moments must be of one unit and one shard.
 bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const Op& op = run.role.op(id);
   const Function& function = program_.function(op.function());
-  std::vector<std::optional<Content>> held(function.formals.size());
+  IndexVector<int, std::optional<Content>> held(function.formals.size());
   std::vector<PatternId> found(function.formals.size());
   std::vector<Held> parts_held;
   for (std::size_t i = 0; i < held.size(); ++i) {
@@ -204,9 +204,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const auto operand = [&](const std::vector<Operand>& operands, std::size_t i) {
     return i < operands.size() ? static_cast<int>(operands[i].formal) : -1;
   };
-  const auto of = [&](int formal) -> const std::optional<Content>& {
-    return held[static_cast<std::size_t>(formal)];
-  };
+  const auto of = [&](int formal) -> const std::optional<Content>& { return held[formal]; };
   const std::int64_t elements = kernel.dims[0];
   const int w = operand(kernel.out, 0), g = operand(kernel.in, 0);
   if (!of(w) || of(w)->meaning.what != Means::Weights || of(w)->origin != 0) {
@@ -214,12 +212,11 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                  "updates " + (of(w) ? text(of(w)->meaning) : "several tensors") + " as weights");
   }
   const Meaning weights = of(w)->meaning;
-  const int u = run.units[static_cast<std::size_t>(weights.id)];
+  const int u = run.units[weights.id];
   if (u < 0) return fault(run, id, "updates a unit that its rank does not have");
-  const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
+  const Unit& unit = run.role.units[u];
   if (!unit.adam_m.valid() || unit.shard_elements != elements ||
-      run.role.root(run.role.args_of(op)[static_cast<std::size_t>(w)]) !=
-          run.role.root(unit.updated())) {
+      run.role.root(run.role.args_of(op)[to_size(w)]) != run.role.root(unit.updated())) {
     return fault(run, id, "updates a part or a copy of the weights of " + unit.name);
   }
   for (std::size_t i = 1; i < kernel.out.size(); ++i) {
@@ -234,7 +231,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
     }
   }
   if (!of(g)) {
-    holds(run, id, static_cast<std::size_t>(g), parts_held);
+    holds(run, id, to_size(g), parts_held);
     return fault(run, id, "reads as one gradient " + parts(run, parts_held));
   }
   if (!of(g)->meaning.own && of(g)->meaning.what == Means::Gradient &&
@@ -260,7 +257,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   }
   Content after = *of(w);
   ++after.meaning.version;
-  put(run, id, static_cast<std::size_t>(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
+  put(run, id, to_size(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
   return true;
 }
 

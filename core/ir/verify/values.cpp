@@ -13,32 +13,32 @@ RoleRun::RoleRun(const Program& program, const Role& r)
     stages = std::max(stages, op.stage + 1);
   }
   segments.resize(cell(layers, 0));
-  versions.assign(static_cast<std::size_t>(stages) * static_cast<std::size_t>(microbatches), -1);
-  kind_of_layer.assign(static_cast<std::size_t>(layers), -1);
-  exchanges.resize(static_cast<std::size_t>(layers));
-  own_layers.assign(static_cast<std::size_t>(layers), false);
+  versions.assign(cell(stages, 0), -1);
+  kind_of_layer.assign(layers, -1);
+  exchanges.resize(layers);
+  own_layers.assign(layers, false);
   meets_others.assign(program.groups.size(), -1);
 }
 
-/// What the functions of a role's layers say: whose they are, and how they communicate.
+/// Finds out from the functions of a role's layers whether they are the user's, and how the layers
+/// communicate.
 void Values::read_layers(RoleRun& run) {
-  std::vector<bool> seen(static_cast<std::size_t>(run.layers) * program_.functions.size());
+  using Functions = IndexVector<FunctionId, bool>;
+  IndexVector<int, Functions> seen(run.layers, Functions(program_.functions.size()));
   for (const Op& op : run.role.ops) {
     if (op.kind != OpKind::Call || op.layer < 0) continue;
     const Function& function = program_.function(op.function());
-    const auto layer = static_cast<std::size_t>(op.layer);
-    if (function.emitted == 0) run.own_layers[layer] = true;
+    if (function.emitted == 0) run.own_layers[op.layer] = true;
     if (function.exchanges.empty()) continue;
-    const auto pair = layer * program_.functions.size() + static_cast<std::size_t>(op.target);
-    if (seen[pair]) continue;
-    seen[pair] = true;
+    if (seen[op.layer][op.function()]) continue;
+    seen[op.layer][op.function()] = true;
     for (const Exchange& e : function.exchanges) {
       NamedExchange named{e.kind,
                           {FormalRole::Tensor, name(e.in), -1, {}},
                           {FormalRole::Tensor, name(e.out), -1, {}}};
       if (e.in == "x") named.in.what = FormalRole::X;
       if (e.in == "dy") named.in.what = FormalRole::Dy;
-      run.exchanges[layer].push_back(named);
+      run.exchanges[op.layer].push_back(named);
     }
   }
 }
@@ -51,8 +51,7 @@ Values::Values(const Program& program, Faults& faults)
   read_names();
   for (const Role& role : program.roles) {
     for (const Unit& unit : role.units) {
-      const auto [at, fresh] =
-          unit_ids_.try_emplace(unit.name, static_cast<std::int32_t>(unit_names_.size()));
+      const auto [at, fresh] = unit_ids_.try_emplace(unit.name, unit_names_.next());
       if (!fresh) continue;
       unit_names_.push_back(unit.name);
       if (unit.adam_m.valid()) {
@@ -66,7 +65,7 @@ Values::Values(const Program& program, Faults& faults)
 std::int32_t Values::name(std::string_view text) {
   const auto found = name_ids_.find(text);
   if (found != name_ids_.end()) return found->second;
-  const auto id = static_cast<std::int32_t>(names_.size());
+  const std::int32_t id = names_.next();
   names_.emplace_back(text);
   name_ids_.emplace(text, id);
   return id;
@@ -84,7 +83,8 @@ void Values::read_names() {
   }
 }
 
-/// The library names functions "<layer>.<letter>", then ".<segment>" and "+<what it adds to>".
+/// Finds out from its name what a function stands for. The model library names functions
+/// "<layer>.<letter>", then ".<segment>" and "+<what it adds to>" where there are such.
 FunctionRole Values::role_of(const Function& function) {
   FunctionRole role;
   role.own = function.emitted == 0;
@@ -169,7 +169,7 @@ std::string Values::text(const Meaning& m) const {
     case Means::Moment2:
       return "the second moment of " + unit();
     case Means::Tensor:
-      return names_[static_cast<std::size_t>(m.id)] + of;
+      return names_[m.id] + of;
     case Means::Gradient:
       return "the gradient of " + unit();
     case Means::Statistics:
@@ -195,27 +195,27 @@ std::string Values::text(PatternId pattern) const {
   for (const int axis : axes_) {
     result += (result.empty() ? "" : ", ") +
               std::string(to_string(pieces[0].as.placement.along(axis))) + " along " +
-              program_.mesh.dims[static_cast<std::size_t>(axis)].name;
+              program_.mesh.dims[axis].name;
   }
   return result;
 }
 
-/// What an argument holds, part by part; of whole gradients with the parameters that begin there.
+/// Says part by part what an argument holds. Parts of a gradient that is not sharded come with the
+/// parameters that begin there.
 std::string Values::parts(const RoleRun& run, const std::vector<Held>& held) const {
   std::string all;
   for (const Held& part : held) {
     const Content& c = part.content;
     const auto& pieces = patterns_.at(c.pattern).pieces;
     const bool gradient = c.meaning.what == Means::Gradient && c.meaning.id >= 0;
-    const int u = gradient ? run.units[static_cast<std::size_t>(c.meaning.id)] : -1;
+    const int u = gradient ? run.units[c.meaning.id] : -1;
     std::string names;
     if (u >= 0 && !pieces.empty()) {
-      const Unit& unit = run.role.units[static_cast<std::size_t>(u)];
+      const Unit& unit = run.role.units[u];
       for (const UnitParameter& p : unit.parameters) {
         const std::int64_t at = p.offset * size_of(pieces[0].as.dtype);
         if (unit.shard_group.valid() || at < part.begin || at >= part.end) continue;
-        names += (names.empty() ? " (" : ", ") +
-                 program_.parameters[static_cast<std::size_t>(p.parameter.v)].name;
+        names += (names.empty() ? " (" : ", ") + program_.parameters[p.parameter].name;
       }
       if (!names.empty()) names += ")";
     }
@@ -225,17 +225,17 @@ std::string Values::parts(const RoleRun& run, const std::vector<Held>& held) con
   return all;
 }
 
-/// What the units' persistent buffers hold when a step begins.
+/// Puts into the units' persistent buffers what they hold when a step begins.
 void Values::place_units(RoleRun& run) {
   run.units.assign(unit_names_.size(), -1);
-  for (std::size_t u = 0; u < run.role.units.size(); ++u) {
+  for (const int u : run.role.units.ids()) {
     const Unit& unit = run.role.units[u];
-    const std::int32_t id = unit_ids_.at(unit.name);
-    run.units[static_cast<std::size_t>(id)] = static_cast<int>(u);
+    const UnitNumber id = unit_ids_.at(unit.name);
+    run.units[id] = u;
     if (unit.shard_group.valid()) {
       for (const int axis : program_.group(unit.shard_group).dims) {
         const bool spread = std::find(axes_.begin(), axes_.end(), axis) != axes_.end();
-        if (spread || program_.mesh.dims[static_cast<std::size_t>(axis)].size == 1) continue;
+        if (spread || program_.mesh.dims[axis].size == 1) continue;
         faults_.add("rank " + number(run.rank) + ": unit " + unit.name +
                     " is divided along an axis whose ranks hold other layers");
         failed_ = true;
@@ -257,10 +257,10 @@ void Values::place_units(RoleRun& run) {
       return p;
     };
     const auto divided = [&](const UnitParameter& part) {
-      return program_.parameters[static_cast<std::size_t>(part.parameter.v)].split_dim >= 0;
+      return program_.parameters[part.parameter].split_dim >= 0;
     };
     const bool all_split = std::all_of(unit.parameters.begin(), unit.parameters.end(), divided);
-    // As functions read it: by parameter, offsets in elements.
+    // This is the unit as functions read it: placed by parameter, with offsets in elements.
     Pattern whole;
     if (all_split || !unit.split_group.valid()) {
       whole.pieces = {{0, Patterns::kEndless, {placed(true, Along::Same), DType::F32}}};
@@ -271,7 +271,7 @@ void Values::place_units(RoleRun& run) {
                                 {placed(divided(part), Along::Same), DType::F32}});
       }
     }
-    whole_units_[static_cast<std::size_t>(id)] = patterns_.intern(whole);
+    whole_units_[id] = patterns_.intern(whole);
     const auto put_state = [&](BufferId buffer, Means what, Along shard) {
       if (!buffer.valid()) return;
       const DType type = run.role.buffer(buffer).dtype;
@@ -307,7 +307,7 @@ void Values::place_units(RoleRun& run) {
 }
 
 bool Values::step(RoleRun& run) {
-  const OpId id{static_cast<std::int32_t>(run.next)};
+  const OpId id = run.next;
   const Op& op = run.role.op(id);
   if (op.kind == OpKind::Call) {
     const bool between = op.phase == Phase::O || op.phase == Phase::None;
@@ -322,22 +322,22 @@ void Values::run_roles() {
   for (bool moved = true; moved && !failed_;) {
     moved = false;
     for (RoleRun& run : runs_) {
-      while (!failed_ && run.next < run.role.ops.size() && step(run)) {
-        ++run.next;
+      while (!failed_ && run.next < run.role.ops.next() && step(run)) {
+        ++run.next.v;
         moved = true;
       }
     }
   }
   for (const RoleRun& run : runs_) {
-    if (failed_ || run.next == run.role.ops.size()) continue;
-    fault(run, {static_cast<std::int32_t>(run.next)},
+    if (failed_ || run.next == run.role.ops.next()) continue;
+    fault(run, run.next,
           "waits in its list for a value that comes later in another rank's: what it means "
           "cannot be followed");
   }
 }
 
-/// Sums must have all terms: a gradient one for every use of its unit in the update's forward
-/// passes, the loss one for every microbatch.
+/// Checks that sums have all their terms. A gradient has one for every use of its unit in the
+/// update's forward passes, and the loss has one for every microbatch.
 void Values::finish() {
   std::sort(uses_.begin(), uses_.end());
   uses_.erase(std::unique(uses_.begin(), uses_.end()), uses_.end());
@@ -346,7 +346,7 @@ void Values::finish() {
   const int per_update = std::max(1, count / std::max(1, program_.updates_per_step));
   std::map<std::pair<std::int32_t, std::int32_t>, Terms> of_update;
   std::map<std::int32_t, Terms> of_step;
-  std::vector<bool> seen(static_cast<std::size_t>(count));
+  IndexVector<Microbatch, bool> seen(count);
   Terms losses;
   for (const Use& use : uses_) {
     const auto mb = static_cast<std::uint64_t>(use.microbatch);
@@ -354,8 +354,8 @@ void Values::finish() {
     Terms& of = of_update[{use.unit, use.microbatch / per_update}];
     of = of + term;
     of_step[use.unit] = of_step[use.unit] + term;
-    if (!seen[static_cast<std::size_t>(use.microbatch)]) losses = losses + Terms::of(mb);
-    seen[static_cast<std::size_t>(use.microbatch)] = true;
+    if (!seen[use.microbatch]) losses = losses + Terms::of(mb);
+    seen[use.microbatch] = true;
   }
   for (const Claim& claim : claims_) {
     const Meaning& sum = claim.sum;
@@ -373,8 +373,10 @@ void Values::finish() {
   for (RoleRun& run : runs_) finish(run);
 }
 
+/// Checks what a role leaves: loss and norm have left the rank, all layers have been passed, and
+/// all parameters are updated.
 void Values::finish(RoleRun& run) {
-  const OpId end{static_cast<std::int32_t>(run.role.ops.size()) - 1};
+  const OpId end{run.role.ops.next().v - 1};
   if (run.loss.valid() && !run.loss_copied) {
     fault(run, run.loss, "the loss does not leave the rank: device_to_host loss is missing");
   }
@@ -382,8 +384,8 @@ void Values::finish(RoleRun& run) {
     fault(run, run.norm, "the norm does not leave the rank: device_to_host grad_norm is missing");
   }
   for (int l = 0; l < run.layers; ++l) {
-    const std::int32_t kind = run.kind_of_layer[static_cast<std::size_t>(l)];
-    if (kind < 0 || run.own_layers[static_cast<std::size_t>(l)]) continue;
+    const std::int32_t kind = run.kind_of_layer[l];
+    if (kind < 0 || run.own_layers[l]) continue;
     const auto wanted = [&](Phase phase) {
       const auto found = segment_counts_.find({kind, phase});
       return found == segment_counts_.end() ? 0 : found->second;
@@ -391,7 +393,7 @@ void Values::finish(RoleRun& run) {
     for (Microbatch mb = 0; mb < run.microbatches; ++mb) {
       const auto& done = run.segments[run.cell(l, mb)];
       const auto ended = [&](Phase phase) {
-        return wanted(phase) > 0 && done[static_cast<std::size_t>(phase)] == wanted(phase);
+        return wanted(phase) > 0 && done[phase] == wanted(phase);
       };
       const bool none = std::all_of(done.begin(), done.end(), [](int n) { return n == 0; });
       const bool backward = ended(Phase::B) || (wanted(Phase::B) == 0 && wanted(Phase::I) == 0) ||
@@ -406,7 +408,7 @@ void Values::finish(RoleRun& run) {
   for (const Unit& unit : run.role.units) {
     const Touch touch =
         run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
-    run.held[static_cast<std::size_t>(touch.root.v)].visit(
+    run.held[touch.root].visit(
         touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
           if (!unit.adam_m.valid()) return;
           const bool updated = c.meaning.what == Means::Weights &&
@@ -439,7 +441,7 @@ void Values::check() {
         "the parameters, or how they lie in their units, are not what the model library emitted; "
         "leave out the line \"emitted\" if that is meant");
   }
-  if (all_units_.count == 0) return;  // nothing is trained
+  if (all_units_.count == 0) return;  // the program trains nothing
   runs_.reserve(program_.roles.size());
   for (const Role& role : program_.roles) {
     RoleRun& run = runs_.emplace_back(program_, role);

@@ -1,8 +1,8 @@
 // Values: follows what every buffer means through all roles, op by op. One rank stands for each
-// role; a role waits where it reads a message or meets a collective with other roles.
+// role. A role waits where it reads a message that has not been sent, or comes first to a
+// collective with other roles.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -16,33 +16,33 @@
 
 namespace lockstep::verification {
 
-/// One role under way.
+using UnitNumber = std::int32_t;  // of the units of all roles, by their names
+
+/// What is known of one role while its ops are followed.
 struct RoleRun {
   RoleRun(const Program& program, const Role& r);
   const Role& role;
   Rank rank;
   Ranges ranges;
-  std::vector<IntervalMap<Content>> held;  // by root buffer
-  std::size_t next = 0;                    // op
+  IndexVector<BufferId, IntervalMap<Content>> held;  // by root
+  OpId next{0};                                      // the op that comes next
   Stage stages = 0;
   Microbatch microbatches = 0;
   int layers = 0;
-  std::vector<std::array<std::uint8_t, 5>> segments;  // done, by layer and microbatch, by phase
-  std::vector<std::int32_t> versions;                 // of the weights, by stage and microbatch
-  std::vector<std::int32_t> kind_of_layer;
-  std::vector<std::vector<NamedExchange>> exchanges;  // by layer
-  std::vector<bool> own_layers;                       // those with a function of the user's
-  std::map<std::int32_t, int> met;                    // by group: collectives done
-  std::map<ChannelEnd, int> received;
-  std::vector<std::int8_t> meets_others;  // by group: members have other roles; -1: not known
-  std::vector<int> units;                 // index among the role's, by unit; -1: not here
-  OpId loss, norm;  // ops that make them and whose results must leave the rank; none: none
+  IndexVector<std::int64_t, IndexArray<Phase, std::uint8_t, 5>> segments;  // functions done
+  IndexVector<std::int64_t, std::int32_t> versions;        // of weights, by stage; -1: none
+  IndexVector<int, std::int32_t> kind_of_layer;            // as FunctionRole::kind
+  IndexVector<int, std::vector<NamedExchange>> exchanges;  // by layer
+  IndexVector<int, bool> own_layers;                       // whether a function is the user's
+  std::map<GroupId, int> met;                              // collectives with other roles done
+  std::map<ChannelEnd, Sequence> received;                 // messages
+  IndexVector<GroupId, std::int8_t> meets_others;  // whether members have other roles; -1: unknown
+  IndexVector<UnitNumber, int> units;              // index among the role's; -1: it has none such
+  OpId loss, norm;  // the ops that make them; their results must leave the rank
   bool loss_copied = false, norm_copied = false;
 
-  std::size_t cell(int layer, Microbatch mb) const {
-    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(microbatches) +
-           static_cast<std::size_t>(mb);
-  }
+  /// The place of a layer's microbatch in `segments`, or of a stage's in `versions`.
+  std::int64_t cell(int row, Microbatch mb) const { return std::int64_t{row} * microbatches + mb; }
 };
 
 class Values {
@@ -51,6 +51,9 @@ class Values {
   void check();
 
  private:
+  // Functions that follow an op return false if it has to wait for another role. They return true
+  // after a fault, which ends the walk.
+
   // values.cpp
   void read_names();
   FunctionRole role_of(const Function& function);
@@ -58,19 +61,17 @@ class Values {
   void read_layers(RoleRun& run);
   void place_units(RoleRun& run);
   void run_roles();
-  bool step(RoleRun& run);  // false: it waits
+  bool step(RoleRun& run);
   void finish();
   void finish(RoleRun& run);
   bool fault(const RoleRun& run, OpId id, const std::string& what);
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;
   std::string parts(const RoleRun& run, const std::vector<Held>& held) const;
-  const std::string& unit_name(std::int32_t unit) const {
-    return unit_names_[static_cast<std::size_t>(unit)];
-  }
+  const std::string& unit_name(UnitNumber unit) const { return unit_names_[unit]; }
 
   // contents.cpp: what arguments hold
-  bool holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& out);  // false: waits
+  bool holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& out);
   bool holds(RoleRun& run, const Touch& touch, std::vector<Held>& out);
   bool content(RoleRun& run, const Touch& touch, Content& out);
   bool receive(RoleRun& run, const Touch& touch);
@@ -78,7 +79,8 @@ class Values {
   void put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held);
   void put(RoleRun& run, const Touch& touch, const std::vector<Held>& held);
   PatternId with_zeros_filled(PatternId pattern, std::int64_t bytes);
-  /// A view of each rank's own piece of a whole buffer, and back.
+  /// The pattern of each rank's own piece of a buffer with the pattern `whole`, and the reverse; 0
+  /// if there is none.
   PatternId piece_of_whole(PatternId whole, const Group& group);
   PatternId whole_of_piece(PatternId piece, const Group& group);
   template <class Change>
@@ -90,7 +92,7 @@ class Values {
   bool overlaps(const Function& function) const;
   bool check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t formal,
                   const Content& found);
-  void note_weights(const Op& op, const FormalRole& formal, std::int32_t unit);
+  void note_weights(const Op& op, const FormalRole& formal, UnitNumber unit);
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
   bool add_terms(RoleRun& run, OpId id, const FunctionRole& function, const Summary& summary);
   Meaning expected(const FormalRole& formal, int layer, Microbatch mb) const;
@@ -119,7 +121,7 @@ class Values {
   bool host_copy(RoleRun& run, OpId id);
   PatternId placed_data(const Op& op, DType dtype);
 
-  static constexpr std::int32_t kOutput = 0, kInputGradient = 1;  // names "y" and "dx"
+  static constexpr std::int32_t kOutput = 0, kInputGradient = 1;  // of names "y" and "dx"
 
   const Program& program_;
   Faults& faults_;
@@ -127,52 +129,54 @@ class Values {
   Patterns patterns_;
   Summaries summaries_;
   std::vector<RoleRun> runs_;
-  std::vector<std::string> names_, unit_names_;
+  IndexVector<std::int32_t, std::string> names_;
+  IndexVector<UnitNumber, std::string> unit_names_;
   std::map<std::string, std::int32_t, std::less<>> name_ids_;
-  std::map<std::string, std::int32_t> unit_ids_;
-  std::vector<FunctionRole> functions_;
-  std::vector<std::int32_t> labels_;                              // names of Program::names
-  std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer
-  std::map<std::pair<int, std::int32_t>, int> bound_units_;       // by layer and suffix
-  std::vector<PatternId> whole_units_;  // by unit: as a function reads its parameters
-  // Of the call at hand, by formal:
-  std::vector<Touch> touches_;
+  std::map<std::string, UnitNumber> unit_ids_;
+  IndexVector<FunctionId, FunctionRole> functions_;
+  IndexVector<std::int32_t, std::int32_t> labels_;                // numbers of Program::names
+  std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer, phase
+  std::map<std::pair<int, std::int32_t>, int> bound_units_;       // unit by layer and suffix
+  IndexVector<UnitNumber, PatternId> whole_units_;  // of their parameters, as a function reads them
+  // These three are of the call at hand, by formal.
+  IndexVector<int, Touch> touches_;
   std::vector<Content> contents_;
   std::vector<PatternId> found_;
   bool failed_ = false;
 
-  /// What a collective over a group has made of a pattern: of whole units or not, of zeros or not.
-  std::map<std::tuple<PatternId, OpKind, std::int32_t, DType, bool, bool>, PatternId> moved_;
+  /// What a collective over a group makes of a pattern. The two flags say whether the values are a
+  /// unit's, and whether they are zeros.
+  std::map<std::tuple<PatternId, OpKind, GroupId, DType, bool, bool>, PatternId> moved_;
 
-  struct Use {  // a forward pass of a layer reads a unit
-    std::int32_t unit;
+  struct Use {  // a unit that a layer's forward pass reads
+    UnitNumber unit;
     int layer;
     Microbatch microbatch;
     auto operator<=>(const Use&) const = default;
   };
   std::vector<Use> uses_;
-  struct Claim {  // that a sum has all its terms
+  struct Claim {  // an op reads `sum`, which must have all its terms
     const RoleRun* run;
     OpId op;
     Meaning sum;
     std::int32_t version;
   };
   std::vector<Claim> claims_;
-  Terms all_units_;
+  Terms all_units_;  // one term for every unit that an optimizer updates
 
-  struct Meeting {
-    std::map<std::int32_t, std::vector<Held>> by_role;
+  struct Meeting {  // what the roles of a group have brought to a collective
+    std::map<RoleId, std::vector<Held>> by_role;
     std::map<int, std::vector<Held>> by_coordinate;  // along "pp"
   };
-  std::map<std::tuple<std::int32_t, Rank, int>, Meeting> meetings_;   // group, first member, which
-  using Channel = std::tuple<std::int32_t, std::int32_t, Direction>;  // from and to role
-  std::map<Channel, std::vector<std::vector<Held>>> messages_;
-  struct Receipt {
+  std::map<std::tuple<GroupId, Rank, int>, Meeting> meetings_;  // by group, first member, which
+  using Channel = std::tuple<RoleId, RoleId, Direction>;        // from role, to role
+  std::map<Channel, IndexVector<Sequence, std::vector<Held>>> messages_;
+  struct Receipt {  // a receive, and which message of the channel it gets
     Channel channel;
-    std::size_t index;
+    Sequence index;
     Touch into;
   };
-  std::vector<Receipt> receipts_;
+  IndexVector<std::int32_t, Receipt> receipts_;
 };
 
 }  // namespace lockstep::verification

@@ -17,7 +17,7 @@ std::string op_at(const Program& program, const Role& role, OpId id) {
 std::string buffer_name(const Program& program, const Role& role, BufferId id) {
   const Buffer& buffer = role.buffer(id);
   std::string text = "%b" + std::to_string(id.v) + " (" + std::string(to_string(buffer.kind));
-  if (buffer.name >= 0) text += " " + program.names[static_cast<std::size_t>(buffer.name)];
+  if (buffer.name >= 0) text += " " + program.names[buffer.name];
   if (buffer.layer >= 0) text += " L" + std::to_string(buffer.layer);
   if (buffer.microbatch >= 0) text += " mb" + std::to_string(buffer.microbatch);
   return text + ")";
@@ -25,23 +25,22 @@ std::string buffer_name(const Program& program, const Role& role, BufferId id) {
 
 Ranges::Ranges(const Program& program, const Role& role)
     : program_(program), role_(role), places_(role.buffers.size()) {
-  std::vector<std::int32_t> chain;
-  for (std::size_t i = 0; i < role.buffers.size(); ++i) {
-    std::int32_t at = static_cast<std::int32_t>(i);
-    while (!places_[static_cast<std::size_t>(at)].root.valid()) {
-      const BufferId parent = role.buffer({at}).parent;
+  std::vector<BufferId> chain;
+  for (const BufferId id : role.buffers.ids()) {
+    BufferId at = id;
+    while (!places_[at].root.valid()) {
+      const BufferId parent = role.buffer(at).parent;
       if (!parent.valid()) {
-        places_[static_cast<std::size_t>(at)].root = {at};
+        places_[at].root = at;
         break;
       }
       chain.push_back(at);
-      at = parent.v;
+      at = parent;
     }
     for (; !chain.empty(); chain.pop_back()) {
-      const Place parent = places_[static_cast<std::size_t>(at)];
+      const Place parent = places_[at];
       at = chain.back();
-      places_[static_cast<std::size_t>(at)] = {parent.root,
-                                               parent.offset + role.buffer({at}).offset};
+      places_[at] = {parent.root, parent.offset + role.buffer(at).offset};
     }
   }
   for (const Group& group : program.groups) {
@@ -58,15 +57,14 @@ Touch Ranges::touch(const Op& op, std::size_t index) const {
   if (role_.buffer(buffer).piece_of.valid()) return part(buffer, 0, bytes, what);
   if (op.kind == OpKind::Call) {
     bytes = program_.function(op.function()).formals[index].bytes.v;
-  } else if (op.kind == OpKind::Broadcast &&
-             !sends_broadcast_[static_cast<std::size_t>(op.target)]) {
+  } else if (op.kind == OpKind::Broadcast && !sends_broadcast_[op.group()]) {
     what = Access::Write;
   }
   return part(buffer, 0, bytes, what);
 }
 
 Touch Ranges::part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const {
-  const Place& place = places_[static_cast<std::size_t>(buffer.v)];
+  const Place& place = places_[buffer];
   return {place.root, place.offset + offset, place.offset + offset + bytes, access};
 }
 

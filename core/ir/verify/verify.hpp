@@ -9,12 +9,14 @@
 
 namespace lockstep {
 
-/// Every fault found (at most 64); empty: safe to run on any backend. Proves that
+/// Returns the faults that it finds, at most 64. If there is none, the program is safe to run on
+/// any backend. It proves that
 ///  - indices are in range, every rank has one role, ops bind buffers large enough for the formals;
 ///  - `after` points to lower ids, so the program has no cycle inside a rank;
 ///  - members of a group issue the same collectives (kind, bytes, dtype) in one order, no member is
 ///    missing and no op runs on a rank outside its group;
-///  - every send has one receive (stage, microbatch, bytes, dtype), in one order per channel;
+///  - every send has one receive of its stage, microbatch, bytes and dtype, and the messages of a
+///    channel keep one order;
 ///  - running the streams in order with blocking sends, receives and collectives never gets stuck,
 ///    and issuing all collectives of a rank in list order never does either (NCCL's total order);
 ///  - each buffer is written before it is read and not used outside its lifetime, every read

@@ -21,8 +21,8 @@ class RoleExpander {
         microbatches_(draft.scenario.num_microbatches()),
         messages_(messages) {
     const std::size_t cells = model_.layers.size() * to_size(microbatches_);
-    for (auto* table : {&x_, &saved_, &stash_, &recomputed_, &dy_})
-      table->assign(cells, BufferId{});
+    for (auto* table : {&x_, &dy_}) table->assign(cells, BufferId{});
+    for (auto& [formal, table] : kept_) table.assign(cells, BufferId{});
     declare_units();
     declare_statistics();
     if (!model_.units.empty()) declare_losses();
@@ -402,9 +402,8 @@ class RoleExpander {
       return add_view(out_.role, out_.losses, loss_of_[mb] * element(BufferKind::Metric),
                       formal.bytes);
     }
-    if (name == "saved" || name == "recomputed" || name == "stash") {
-      auto& table = name == "saved" ? saved_ : name == "stash" ? stash_ : recomputed_;
-      BufferId& kept = table[cell(l, mb)];
+    if (const auto table = kept_.find(name); table != kept_.end()) {
+      BufferId& kept = table->second[cell(l, mb)];
       if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
       return kept;
     }
@@ -458,7 +457,13 @@ class RoleExpander {
   std::vector<BufferId> args_;                               // those of the op being built
   IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
-  std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
+  std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
+  /// What lives from one part of a layer to another, by formal, then by cell.
+  std::map<std::string, std::vector<BufferId>> kept_ = {{"saved", {}},
+                                                        {"saved_input", {}},
+                                                        {"recomputed", {}},
+                                                        {"recomputed_input", {}},
+                                                        {"stash", {}}};
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   BufferId positions_, starts_, columns_;               // the same for all microbatches
@@ -467,6 +472,13 @@ class RoleExpander {
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
   OpId begin_after_;                               // an op for which the next call also waits
 };
+
+bool splits_backward(const Schedule& schedule) {
+  return std::any_of(schedule.actions.begin(), schedule.actions.end(), [](const Actions& actions) {
+    return std::any_of(actions.begin(), actions.end(),
+                       [](const Action& action) { return action.phase == Phase::I; });
+  });
+}
 
 /// Gives each role its ranks, which are those with its coordinate along "pp".
 void assign_ranks(Draft& draft) {
@@ -483,6 +495,9 @@ void assign_ranks(Draft& draft) {
 
 void expand(Draft& draft) {
   draft.roles.clear();
+  if (splits_backward(draft.schedule)) {
+    for (LayerKind& kind : draft.model.kinds) kind.functions.split_backward();
+  }
   const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
   const Messages messages(draft.schedule,
                           posting == P2pPosting::Async || posting == P2pPosting::Preposted);

@@ -8,16 +8,17 @@
 
 namespace lockstep::test {
 
-/// New index of every old op (-1: deleted), then the ops in their new order.
-inline void reorder(Role& role, const std::vector<Op>& ops,
-                    const std::vector<std::int32_t>& moved) {
-  std::vector<Op> renewed = ops;
+/// Gives a role the ops in their new order. `moved` has the new id of every old op, which is
+/// invalid for those that are deleted.
+inline void reorder(Role& role, const IndexVector<OpId, Op>& ops,
+                    const IndexVector<OpId, OpId>& moved) {
+  IndexVector<OpId, Op> renewed = ops;
   std::vector<OpId> after;
   for (Op& op : renewed) {
     std::vector<OpId> kept;
     for (std::uint32_t i = 0; i < op.after_count; ++i) {
-      const std::int32_t to = moved[static_cast<std::size_t>(role.after[op.after_begin + i].v)];
-      if (to >= 0) kept.push_back({to});
+      const OpId to = moved[role.after[op.after_begin + i]];
+      if (to.valid()) kept.push_back(to);
     }
     op.after_begin = static_cast<std::uint32_t>(after.size());
     op.after_count = static_cast<std::uint8_t>(kept.size());
@@ -25,12 +26,9 @@ inline void reorder(Role& role, const std::vector<Op>& ops,
   }
   const auto place = [&](OpId& id, int step) {
     if (!id.valid()) return;
-    std::int32_t v = id.v;
-    while (v >= 0 && static_cast<std::size_t>(v) < moved.size() &&
-           moved[static_cast<std::size_t>(v)] < 0)
-      v += step;
-    if (v < 0 || static_cast<std::size_t>(v) >= moved.size()) return;
-    id = {moved[static_cast<std::size_t>(v)]};
+    OpId at = id;
+    while (at.valid() && at < moved.next() && !moved[at].valid()) at.v += step;
+    if (at.valid() && at < moved.next()) id = moved[at];
   };
   for (Buffer& buffer : role.buffers) {
     place(buffer.first, 1);
@@ -40,36 +38,37 @@ inline void reorder(Role& role, const std::vector<Op>& ops,
   role.after = std::move(after);
 }
 
-/// Without op `which`: what waited for it waits no more, what lived from or to it lives less.
+/// Deletes op `which`. What waited for it waits no more, and a buffer that lived from it or to it
+/// has a shorter life.
 inline void erase(Role& role, std::size_t which) {
-  std::vector<std::int32_t> moved(role.ops.size());
-  std::vector<Op> ops;
+  IndexVector<OpId, OpId> moved(role.ops.size());
+  IndexVector<OpId, Op> ops;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    moved[i] = i == which ? -1 : static_cast<std::int32_t>(ops.size());
+    moved[i] = i == which ? OpId{} : ops.next();
     if (i != which) ops.push_back(role.ops[i]);
   }
   reorder(role, ops, moved);
 }
 
-/// With a second one in front of the op that is now at `to`.
+/// Puts a copy of op `which` in front of the op that is now at `to`.
 inline void repeat(Role& role, std::size_t which, std::size_t to) {
-  std::vector<std::int32_t> moved(role.ops.size());
-  std::vector<Op> ops;
+  IndexVector<OpId, OpId> moved(role.ops.size());
+  IndexVector<OpId, Op> ops;
   for (std::size_t i = 0; i <= role.ops.size(); ++i) {
     if (i == to) ops.push_back(role.ops[which]);
     if (i == role.ops.size()) break;
-    moved[i] = static_cast<std::int32_t>(ops.size());
+    moved[i] = ops.next();
     ops.push_back(role.ops[i]);
   }
   reorder(role, ops, moved);
 }
 
-/// With two ops in each other's place.
+/// Lets two ops change places.
 inline void exchange(Role& role, std::size_t a, std::size_t b) {
-  std::vector<std::int32_t> moved(role.ops.size());
-  for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = static_cast<std::int32_t>(i);
+  IndexVector<OpId, OpId> moved(role.ops.size());
+  for (const OpId id : moved.ids()) moved[id] = id;
   std::swap(moved[a], moved[b]);
-  std::vector<Op> ops = role.ops;
+  IndexVector<OpId, Op> ops = role.ops;
   std::swap(ops[a], ops[b]);
   reorder(role, ops, moved);
 }

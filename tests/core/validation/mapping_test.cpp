@@ -121,7 +121,7 @@ TEST_CASE("float16 is simulated as bfloat16 at the card's rate for float16", "[v
   CHECK(v100.training.param_dtype() == DType::BF16);
   CHECK(rate(v100, DType::BF16) == rate(v100, DType::F16));
   CHECK(rate(v100, DType::BF16) == 125e12);
-  CHECK(v100.cluster.device.memory.v == 16'000'000'000);
+  CHECK(v100.cluster.device.memory.v == 16'900'000'000);  // 15.78 GiB
 }
 
 TEST_CASE("gradients are in float16 where Megatron-LM and DeepSpeed had it until 2022",
@@ -132,7 +132,7 @@ TEST_CASE("gradients are in float16 where Megatron-LM and DeepSpeed had it until
   CHECK(reduced("sc21-t1-001", "fp16") == DType::BF16);  // of float16's size
   CHECK(reduced("sc21-t1-001", "bf16") == DType::F32);
   CHECK(reduced("tr3m-001", "fp16") == DType::BF16);
-  CHECK(reduced("dgxc-001", "fp16") == DType::F32);
+  CHECK(reduced("simumax-001", "fp16") == DType::F32);
 }
 
 TEST_CASE("jobs have as many GPUs of every NVLink domain", "[validation]") {

@@ -23,9 +23,9 @@ TEST_CASE("kernel names are unique and their dims and operands fit", "[core][ir]
   for (int i = 0; i < kNumKernelKinds; ++i) {
     const KernelRow& row = info(static_cast<KernelKind>(i));
     CHECK(names.insert(row.name).second);
-    CHECK(row.dims.size() <= static_cast<std::size_t>(kMaxDims));
+    CHECK(row.dims.size() <= to_size(kMaxDims));
     CHECK(row.scalars.size() <= 4);
-    CHECK(row.in.size() + row.out.size() <= static_cast<std::size_t>(kMaxOperands));
+    CHECK(row.in.size() + row.out.size() <= to_size(kMaxOperands));
   }
 }
 

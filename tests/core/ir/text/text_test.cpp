@@ -45,7 +45,7 @@ class RandomProgram {
     }
     for (int i = below(5); i-- > 0;) p.functions.push_back(function());
     const int roles = below(world) + 1;
-    p.roles.resize(static_cast<std::size_t>(roles));
+    p.roles.resize(roles);
     for (Rank rank = 0; rank < world; ++rank) {
       const RoleId role{below(roles)};
       p.role_of_rank.push_back(role);
@@ -131,7 +131,7 @@ class RandomProgram {
       IndexTable table;
       table.kind = static_cast<TableKind>(kind);
       table.dims = some_dims(p.mesh);
-      table.lists.resize(static_cast<std::size_t>(size_over(p.mesh, table.dims)));
+      table.lists.resize(to_size(size_over(p.mesh, table.dims)));
       for (IndexList& list : table.lists) {
         for (int i = below(4); i-- >= 0;) {
           const int first = below(1000);

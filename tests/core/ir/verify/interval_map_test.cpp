@@ -1,9 +1,9 @@
 #include "core/ir/verify/interval_map.hpp"
 
 #include <algorithm>
-#include <array>
 #include <random>
 
+#include "core/base/index_vector.hpp"
 #include "tests/catch.hpp"
 
 using namespace lockstep;
@@ -13,7 +13,7 @@ TEST_CASE("an interval map agrees with an array of bytes", "[core][ir]") {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     IntervalMap<int> map;
-    std::array<int, kSize> bytes;  // -1: in no piece
+    IndexArray<int, int, kSize> bytes;  // -1: in no piece
     bytes.fill(-1);
     for (int step = 0; step < 60; ++step) {
       const int a = static_cast<int>(random() % (kSize + 1));
@@ -25,11 +25,11 @@ TEST_CASE("an interval map agrees with an array of bytes", "[core][ir]") {
       } else {
         map.update(begin, end, [](int& value) { value += 100; });
         for (int i = begin; i < end; ++i) {
-          int& byte = bytes[static_cast<std::size_t>(i)];
+          int& byte = bytes[i];
           byte = (byte < 0 ? 0 : byte) + 100;
         }
       }
-      std::array<int, kSize> seen;
+      IndexArray<int, int, kSize> seen;
       seen.fill(-1);
       std::int64_t at = 0;
       map.visit(0, kSize, [&](std::int64_t from, std::int64_t to, int value) {

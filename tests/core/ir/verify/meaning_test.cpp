@@ -40,7 +40,7 @@ auto collective_of(const Program& p, OpKind kind, const std::string& tensor) {
   return [&p, kind, tensor](const Role& role, const Op& op) {
     if (op.kind != kind) return false;
     const std::int32_t name = role.buffer(role.args_of(op)[0]).name;
-    return name >= 0 && p.names[static_cast<std::size_t>(name)] == tensor;
+    return name >= 0 && p.names[name] == tensor;
   };
 }
 auto call_of(const Program& p, const std::string& begin) {

@@ -1,6 +1,5 @@
 // The memory rules of verify against a slow oracle that knows nothing of vector clocks:
 // reachability between all pairs of ops, and every byte of every pair of accesses.
-#include <array>
 #include <random>
 
 #include "core/ir/verify/verify.hpp"
@@ -49,9 +48,9 @@ Program random_program(unsigned seed) {
   }
   for (int i = 0; i < ops; ++i) {
     Op op;
-    const std::array<OpKind, 3> kinds = {OpKind::HostToDevice, OpKind::DeviceToHost,
-                                         OpKind::AllReduce};
-    op.kind = kinds[static_cast<std::size_t>(below(random, 3))];
+    const IndexArray<int, OpKind, 3> kinds = {OpKind::HostToDevice, OpKind::DeviceToHost,
+                                              OpKind::AllReduce};
+    op.kind = kinds[below(random, 3)];
     op.target = 0;
     op.stream = static_cast<Stream>(below(random, 3));
     op.after_begin = static_cast<std::uint32_t>(role.after.size());
@@ -85,7 +84,7 @@ class Oracle {
         before_[i][j] = true;
         for (std::size_t h = 0; h < i; ++h) before_[h][j] = before_[h][j] || before_[h][i];
       };
-      for (const OpId id : role_.after_of(role_.ops[j])) add(static_cast<std::size_t>(id.v));
+      for (const OpId id : role_.after_of(role_.ops[j])) add(to_size(id));
       for (std::size_t i = 0; i < j; ++i) {
         if (role_.ops[i].stream == role_.ops[j].stream) add(i);
       }
