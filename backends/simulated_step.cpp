@@ -7,15 +7,24 @@
 #include "backends/sim/engine.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/lower/lower.hpp"
+#include "core/memory/device_memory.hpp"
 
 namespace lockstep {
+
+namespace {
+
+Result<Report> simulated_step(const Scenario& scenario, const Program& program) {
+  const Result<RunResult> ran = SimBackend(scenario.what_if).run(program, scenario.cluster, {});
+  if (!ran) return ran.error();
+  return analyze(ran->trace, program, scenario.cluster);
+}
+
+}  // namespace
 
 Result<Report> simulated_step(const Scenario& scenario) {
   const Result<Program> program = lower_to_fit(scenario);
   if (!program) return program.error();
-  const Result<RunResult> ran = SimBackend(scenario.what_if).run(*program, scenario.cluster, {});
-  if (!ran) return ran.error();
-  return analyze(ran->trace, *program, scenario.cluster);
+  return simulated_step(scenario, *program);
 }
 
 Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
@@ -43,13 +52,18 @@ LayoutFigures layout_figures(const Report& r) {
           r.step_time,
           r.exposed_comm,
           r.bubble_fraction,
-          fullest_rank(r)};
+          fullest_rank(r),
+          {}};
 }
 
 Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
-  const Result<Report> step = simulated_step(scenario);
+  const Result<Program> program = lower_to_fit(scenario);
+  if (!program) return program.error();
+  const Result<Report> step = simulated_step(scenario, *program);
   if (!step) return step.error();
-  return layout_figures(*step);
+  LayoutFigures figures = layout_figures(*step);
+  figures.memory = most_memory(*program, scenario.cluster);
+  return figures;
 }
 
 }  // namespace lockstep

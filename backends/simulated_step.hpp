@@ -24,10 +24,11 @@ Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
 /// The peak memory of the rank that needs most.
 Bytes fullest_rank(const Report& report);
 
-/// The figures of a report by which layouts are compared.
+/// The figures of a report by which layouts are compared. Its `memory` is 0: a report knows arenas
+/// only.
 LayoutFigures layout_figures(const Report& report);
 
-/// The oracle of a search: the figures of simulated_step().
+/// The oracle of a search: the figures of simulated_step(), with memory.
 Result<LayoutFigures> simulated_layout(const Scenario& scenario);
 
 }  // namespace lockstep

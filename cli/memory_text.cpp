@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <numeric>
+#include <cstdlib>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
+#include "core/memory/device_memory.hpp"
 #include "core/plan/memory_formulas.hpp"
 
 namespace lockstep {
@@ -25,31 +27,35 @@ std::string buffer_label(const Program& program, const Buffer& b) {
   return text;
 }
 
-/// Whether a buffer is alive while op `at` runs. Persistent buffers always are.
-bool alive(const Buffer& b, std::int32_t at) {
-  return b.persistent() || (b.first.v <= at && at <= b.last.v);
-}
-
-/// The first op of the list at which most bytes are alive, in the host's memory or the device's.
-std::int32_t fullest_op(const Role& role, bool on_host) {
-  IndexVector<OpId, std::int64_t> change(role.ops.size() + 1, 0);
-  for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
-    change[b.first] += b.bytes.v;
-    change[to_size(b.last) + 1] -= b.bytes.v;
+/// Buffers of one kind as a sum: "24 x saved 33.6 MiB + 24 x x 4.2 MiB + 3 more".
+std::string sum_of(const Program& program, const std::vector<const Buffer*>& live,
+                   BufferKind kind) {
+  std::map<std::pair<std::int64_t, std::int32_t>, int> alike;  // number of buffers by size and name
+  for (const Buffer* b : live) {
+    if (b->kind == kind) ++alike[{-b->bytes.v, b->name}];
   }
-  std::partial_sum(change.begin(), change.end(), change.begin());
-  return static_cast<std::int32_t>(std::max_element(change.begin(), change.end()) - change.begin());
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  std::size_t shown = 0;
+  for (const auto& [buffer, count] : alike) {
+    if (shown++ == kShown) break;
+    if (!text.empty()) text += " + ";
+    if (count > 1) text += fmt::format("{} x ", count);
+    if (buffer.second >= 0) text += program.names[buffer.second] + " ";
+    text += bytes_text({-buffer.first});
+  }
+  if (alike.size() > kShown) text += fmt::format(" + {} more", alike.size() - kShown);
+  return text;
 }
 
 std::string role_memory(const Program& program, const Role& role, bool on_host) {
-  const std::int32_t at = fullest_op(role, on_host);
+  const OpId at = fullest_op(role, on_host);
   const Bytes arena = on_host ? role.host_arena : role.arena;
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> by_kind{};
   std::vector<const Buffer*> live;
   std::int64_t total = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.on_host != on_host || !alive(b, at)) continue;
+    if (b.parent.valid() || b.on_host != on_host || !is_alive(b, at)) continue;
     by_kind[b.kind] += b.bytes.v;
     total += b.bytes.v;
     live.push_back(&b);
@@ -66,16 +72,17 @@ std::string role_memory(const Program& program, const Role& role, bool on_host) 
                                  ranks, on_host ? "host memory" : "arena", bytes_text(arena),
                                  count_text(double(arena.v)));
   if (role.ops.empty()) return text;
-  text += fmt::format("most is alive at %{} ({}): {}\n\n", at, describe(program, role, {at}),
+  text += fmt::format("most is alive at %{} ({}): {}\n\n", at.v, describe(program, role, at),
                       bytes_text({total}));
-  TextTable kinds({"  kind", "bytes", "share"});
+  TextTable kinds({"  kind", "sum of", "bytes", "share"}, 2);
   for (const BufferKind kind : by_kind.ids()) {
     const std::int64_t bytes = by_kind[kind];
     if (bytes == 0) continue;
-    kinds.add({"  " + std::string(to_string(kind)), bytes_text({bytes}),
-               percent_text(double(bytes) / double(total))});
+    kinds.add({"  " + std::string(to_string(kind)), sum_of(program, live, kind),
+               bytes_text({bytes}), percent_text(double(bytes) / double(total))});
   }
-  kinds.add({"  gaps between buffers", bytes_text(arena - Bytes{total}), ""});
+  kinds.add(
+      {"  gaps between buffers", "arena - what is alive", bytes_text(arena - Bytes{total}), ""});
   std::stable_sort(live.begin(), live.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
   TextTable largest({"  largest buffers", "bytes", "alive"});
@@ -87,8 +94,26 @@ std::string role_memory(const Program& program, const Role& role, bool on_host) 
   return text + kinds.text() + "\n" + largest.text();
 }
 
-std::string role_memory(const Program& program, const Role& role) {
-  const std::string device = role_memory(program, role, false);
+/// What the process keeps beside the arena, and the sums that are measured.
+std::string terms_text(const DeviceMemory& memory, Bytes capacity) {
+  if (memory.terms.empty()) return {};
+  TextTable table({"  beside the arena", "formula", "bytes"}, 2);
+  for (const MemoryTerm& term : memory.terms) {
+    const Bytes size{std::abs(term.bytes.v)};
+    table.add({"  " + term.name, term.formula, (term.bytes.v < 0 ? "-" : "") + bytes_text(size)});
+  }
+  const MemoryFigures sums = memory.figures();
+  table.add({"  max allocated", "arena + tensors", bytes_text(sums.allocated)});
+  table.add({"  nvidia-smi", "arena + all terms", bytes_text(sums.process)});
+  table.add({"  needed", "all but what the allocator gives back", bytes_text(sums.needed)});
+  if (capacity.v > 0) table.add({"  the device has", "", bytes_text(capacity)});
+  return "\n" + table.text();
+}
+
+std::string role_memory(const Program& program, const Role& role, const ClusterSpec& cluster) {
+  const std::string device = role_memory(program, role, false) +
+                             terms_text(device_memory(program, role, cluster),
+                                        memory_per_rank(cluster, program.mesh.world_size()));
   return role.host_arena.v > 0 ? device + "\n" + role_memory(program, role, true) : device;
 }
 
@@ -166,10 +191,10 @@ std::string activations_text(const Scenario& scenario) {
 
 std::string memory_text(const Scenario& scenario, const Program& program,
                         std::optional<Rank> rank) {
-  if (rank) return role_memory(program, program.role_of(*rank));
+  if (rank) return role_memory(program, program.role_of(*rank), scenario.cluster);
   std::string text;
   for (const Role& role : program.roles) {
-    text += (text.empty() ? "" : "\n") + role_memory(program, role);
+    text += (text.empty() ? "" : "\n") + role_memory(program, role, scenario.cluster);
   }
   return text + model_states_text(program, scenario.strategy.gradient_ranks()) +
          activations_text(scenario);

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
+#include "core/lower/capacity.hpp"
 
 namespace lockstep {
 
@@ -53,18 +53,7 @@ Result<void> check_fits(const Program& program, const ClusterSpec& cluster) {
                              cluster.name, cluster.capacity()),
                  std::nullopt};
   }
-  const int sharing = std::max(1, std::min(cluster.ranks_per_device, world));
-  const Bytes capacity{cluster.device.memory.v / sharing};
-  for (const Role& role : program.roles) {
-    if (capacity.v <= 0 || role.arena <= capacity) continue;
-    constexpr double kGiga = 1e9;
-    return Error{ErrorKind::OutOfMemory,
-                 fmt::format("rank {} needs {:.2f} GB, its device has {:.2f} GB",
-                             role.ranks.front(), static_cast<double>(role.arena.v) / kGiga,
-                             static_cast<double>(capacity.v) / kGiga),
-                 std::nullopt};
-  }
-  return {};
+  return check_capacity(program, cluster);
 }
 
 }  // namespace lockstep

@@ -236,7 +236,10 @@ std::string mesh_text(const StrategySpec& s) {
   add("pp", s.pipeline_parallel_degree);
   add("dp_replicate", s.data_parallel_replicate_degree);
   add("dp_shard", s.data_parallel_shard_degree);
-  if (s.expert_parallel_degree > 1) text += fmt::format(" (ep {})", s.expert_parallel_degree);
+  if (s.expert_parallel_degree > 1) {
+    text += fmt::format(" (ep {}{})", s.expert_parallel_degree,
+                        s.expert_parallel_folding ? " folded" : "");
+  }
   add("cp", s.context_parallel_degree);
   add("tp", s.tensor_parallel_degree);
   return text.empty() ? "1 rank" : text;

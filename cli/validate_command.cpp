@@ -23,7 +23,7 @@ namespace {
 Result<StepPrediction> predicted_step(const Scenario& scenario) {
   const Result<LayoutFigures> figures = simulated_layout(scenario);
   if (!figures) return figures.error();
-  return StepPrediction{figures->step_time, figures->peak_memory};
+  return StepPrediction{figures->step_time, figures->memory};
 }
 
 bool glob_matches(const std::string& pattern, const std::string& text) {

@@ -92,8 +92,8 @@ Cells row_cells(const ValidatedRow& r) {
           r.measured ? time_text({*r.measured}) : "",
           time_text(r.predicted->step_time),
           error ? signed_share(*error) : "",
-          r.row.mem_gb ? fmt::format("{:.1f} GiB", *r.row.mem_gb) : "",
-          memory_error ? signed_share(*memory_error) : bytes_text(r.predicted->peak_memory),
+          r.row.mem_gb ? bytes_text({std::llround(*r.measured_memory())}) : "",
+          memory_error ? signed_share(*memory_error) : bytes_text(r.predicted->memory.needed),
           oom && fits ? "ran out of memory, simulated to fit"
           : oom       ? "ran out of memory, and does"
           : fits      ? ""

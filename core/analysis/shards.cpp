@@ -50,7 +50,7 @@ RankShards shards_of(const Program& program, Rank rank) {
     UnitShard shard;
     shard.unit = u;
     for (const UnitParameter& p : unit.parameters) {
-      shard.whole += program.parameters[p.parameter].elements();
+      shard.whole += held_elements(program.parameters[p.parameter], 1, p.sections);
     }
     if (unit.split_group.valid()) {
       shard.part = position(program.mesh, program.group(unit.split_group), rank);

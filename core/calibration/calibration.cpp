@@ -54,6 +54,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::CombineBackward, {tokens, width, 2, 8 * expert_rows}},
       {K::Add, {tokens, width}, {}, 1},
       {K::Regroup, {tokens, heads, head_dim, head_dim, head_dim, 0}},
+      {K::JoinColumns, {tokens, width, 2 * head_dim}},
+      {K::PartColumns, {tokens, width, 2 * head_dim}},
       {K::Fill, {12 * width * width}, {0.0}},
       {K::Sum, {tokens}},
       {K::NormSquared, {12 * width * width, 1}},

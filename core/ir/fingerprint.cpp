@@ -42,6 +42,9 @@ void add_unit(Fingerprint& print, const Program& program, const Unit& unit) {
   for (const UnitParameter& part : unit.parameters) {
     print.add(std::int64_t{part.parameter.v});
     print.add(part.offset);
+    if (part.sections.all()) continue;
+    print.add(std::int64_t{part.sections.first});
+    print.add(std::int64_t{part.sections.end});
   }
   if (!unit.split_group.valid()) return;
   for (const int dim : program.group(unit.split_group).dims) {

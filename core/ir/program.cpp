@@ -183,12 +183,13 @@ std::int64_t Parameter::elements() const {
   return result;
 }
 
-std::int64_t held_elements(const Parameter& parameter, int parts) {
-  if (parameter.split_dim < 0 || parts == 1) return parameter.elements();
+std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections) {
+  if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return parameter.elements();
   Parameter held = parameter;
   std::int64_t& extent = held.shape[parameter.split_dim];
   extent = 0;
-  for (const std::int64_t section : parameter.sections) {
+  for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
+    const std::int64_t section = sections.holds(s) ? parameter.sections[s] : 0;
     extent += section / parts + (section % parts != 0 ? 1 : 0);
   }
   return held.elements();
@@ -199,7 +200,8 @@ int split_parts(const Program& program, const Unit& unit) {
 }
 
 std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part) {
-  return held_elements(program.parameters[part.parameter], split_parts(program, unit));
+  return held_elements(program.parameters[part.parameter], split_parts(program, unit),
+                       part.sections);
 }
 
 std::int64_t Role::arena_offset(BufferId id) const {

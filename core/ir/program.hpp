@@ -18,7 +18,8 @@ namespace lockstep {
 // ---------------------------------------------------------------- mesh and groups
 
 struct MeshDim {
-  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp" or "tp"
+  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp", "tp" or
+                     // "kv_replicate"
   int size = 1;
   bool operator==(const MeshDim&) const = default;
 };
@@ -235,14 +236,28 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
+/// Sections [first, end) of a parameter; all of them if `end` is 0. A unit holds some sections only
+/// where others are divided over fewer ranks: keys and values of fewer heads than tensor-parallel
+/// ranks lie in another unit than the queries.
+struct SectionRange {
+  int first = 0, end = 0;
+  bool all() const { return end == 0; }
+  bool holds(std::size_t section) const {
+    const auto s = static_cast<std::int64_t>(section);
+    return all() || (s >= first && s < end);
+  }
+  bool operator==(const SectionRange&) const = default;
+};
+
 /// How many elements one of `parts` ranks holds of a split parameter: ceil(section / parts) of
-/// every section, one after the other. If a section cannot be divided evenly, the last ranks have
-/// fewer, then padding. With one part, or without a split, it is all elements.
-std::int64_t held_elements(const Parameter& parameter, int parts);
+/// every section in the range, one after the other. If a section cannot be divided evenly, the last
+/// ranks have fewer, then padding. With one part, or without a split, it is all elements.
+std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections = {});
 
 struct UnitParameter {
   ParameterId parameter;
   std::int64_t offset = 0;  // in elements that a rank holds, from the start of the unit
+  SectionRange sections{};  // those that the unit holds
   bool operator==(const UnitParameter&) const = default;
 };
 

@@ -1,17 +1,20 @@
 #include "core/lower/capacity.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "core/base/free_list.hpp"
+#include "core/memory/device_memory.hpp"
 
 namespace lockstep {
 namespace {
 
 std::string gigabytes(Bytes bytes) {
-  const std::int64_t tenths = (bytes.v + 50'000'000) / 100'000'000;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
+  const std::int64_t tenths = (std::abs(bytes.v) + 50'000'000) / 100'000'000;
+  return (bytes.v < 0 ? "-" : "") + std::to_string(tenths / 10) + "." +
+         std::to_string(tenths % 10) + " GB";
 }
 
 /// The first op whose buffers reach the end of the device's arena; invalid if persistent buffers
@@ -45,22 +48,30 @@ std::string largest_buffers(const Program& program, const Role& role, OpId peak)
   return text;
 }
 
-}  // namespace
-
-Bytes memory_per_rank(const ClusterSpec& cluster, int ranks) {
-  const int sharing = std::max(1, std::min(cluster.ranks_per_device, ranks));
-  return Bytes{cluster.device.memory.v / sharing};
+/// " (29.0 GB of the program, driver's context 0.6 GB, …)"; empty without terms.
+std::string beside_the_arena(const DeviceMemory& memory) {
+  std::string text;
+  for (const MemoryTerm& term : memory.terms) {
+    constexpr std::int64_t kShown = 50'000'000;
+    if (term.given_back || std::abs(term.bytes.v) < kShown) continue;
+    text += ", " + term.name + " " + gigabytes(term.bytes);
+  }
+  return text.empty() ? "" : " (" + gigabytes(memory.arena) + " of the program" + text + ")";
 }
+
+}  // namespace
 
 Result<void> check_capacity(const Program& program, const ClusterSpec& cluster) {
   const Bytes capacity = memory_per_rank(cluster, program.mesh.world_size());
   if (capacity.v <= 0) return {};
   for (const Role& role : program.roles) {
-    if (role.arena <= capacity) continue;
+    const DeviceMemory memory = device_memory(program, role, cluster);
+    const Bytes needed = memory.figures().needed;
+    if (needed <= capacity) continue;
     const OpId peak = peak_of(role);
     std::string text = "rank " + std::to_string(role.ranks.front()) + " needs " +
-                       gigabytes(role.arena) + ", its device has " + gigabytes(capacity) + " (" +
-                       gigabytes(Bytes{role.arena.v - capacity.v}) + " too little)";
+                       gigabytes(needed) + beside_the_arena(memory) + ", its device has " +
+                       gigabytes(capacity) + " (" + gigabytes(needed - capacity) + " too little)";
     if (peak.valid()) {
       text +=
           "; the peak is at op %" + std::to_string(peak.v) + " " + describe(program, role, peak);

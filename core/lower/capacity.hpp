@@ -7,13 +7,10 @@
 
 namespace lockstep {
 
-/// The device memory that each of `ranks` ranks has to itself, if several share a device. 0 if the
-/// cluster names no limit.
-Bytes memory_per_rank(const ClusterSpec& cluster, int ranks);
-
-/// Error OutOfMemory if the arena of a rank exceeds its part of a device's memory. For the first
-/// such role it names a rank, how much is too little, the op at the peak, and the largest buffers
-/// that are alive there. Requires planned memory, as in the result of lower().
+/// Error OutOfMemory if what a rank needs (device_memory()) exceeds its part of a device's memory.
+/// For the first such role it names a rank, what it needs term by term, how much is too little, the
+/// op at the peak, and the largest buffers that are alive there. Requires planned memory, as in the
+/// result of lower().
 Result<void> check_capacity(const Program& program, const ClusterSpec& cluster);
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@ Attention::Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape
       spec_(spec),
       shape_(shape),
       heads_(spec.heads / shape.tensor_parallel),
-      kv_heads_(spec.kv_heads / shape.tensor_parallel) {
+      kv_heads_(spec.kv_heads * shape.kv_replicas / shape.tensor_parallel) {
   if (shape.gathers_keys) starts_ = f.formal("starts", 2 * (parts() + 1), DType::I32);
 }
 

@@ -24,6 +24,7 @@ class Attention {
   /// The columns of this rank's query, key and value heads, and those of the result.
   std::int64_t qkv_width() const { return width() + keys_width(); }
   std::int64_t width() const { return heads_ * spec_.head_dim; }
+  std::int64_t keys_width() const { return 2 * kv_heads_ * spec_.head_dim; }
   /// Returns the result for `qkv`, which it overwrites. Rows are the rank's own tokens.
   TensorId forward(TensorId qkv);
   /// Begins the communication that the backward pass needs.
@@ -49,7 +50,6 @@ class Attention {
   void rope(Part part, TensorId qkv, bool inverse);
   bool exchanges() const { return parts() > 1 && !shape_.gathers_keys; }
   std::int64_t parts() const { return shape_.context_parallel; }
-  std::int64_t keys_width() const { return 2 * kv_heads_ * spec_.head_dim; }
   std::vector<std::int64_t> dims() const;
 
   FunctionBuilder& f_;

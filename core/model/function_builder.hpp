@@ -1,11 +1,12 @@
 // FunctionBuilder: takes a layer's forward and backward pass, each written once as kernels over
 // named tensors with communications between them, and cuts them into the steps of F, B, I and W.
 // Where a tensor lives follows from who uses it:
-//   used in forward and backward  "saved": alive from F to the backward pass
+//   used in forward and backward  "saved": alive from F to the backward pass; "saved_input" if
+//                                 backward is split and W does not use it, so that it ends with I
 //   used in I and W               "stash" if backward is split, otherwise scratch memory
 //   used in one function only     "ws": scratch memory, reused inside the part
 //   computed twice                scratch memory in F, then "recomputed" from R on, just before
-//                                 the backward pass
+//                                 the backward pass; "recomputed_input" likewise
 //   communicated                  a buffer of its own, a formal with the tensor's name
 #pragma once
 
@@ -92,6 +93,10 @@ class FunctionBuilder {
   std::vector<LayerStep> backward(const std::vector<std::string>& accumulate) const;  // B
   /// Makes the backward pass get these results of forward from a second computation.
   void recompute(const Recompute& what);
+  /// Says that backward runs as I and W, with other work between them: what only I reads gets a
+  /// buffer of its own, which is free before W, as autograd frees it (Qi et al. 2023 keep only the
+  /// inputs of products and the gradients of their results for W).
+  void split_backward() { split_ = true; }
   /// That second computation, "<layer>.R": as much of forward as is needed, from what is kept.
   /// Empty if everything is kept.
   std::vector<LayerStep> recomputation() const;
@@ -131,6 +136,7 @@ class FunctionBuilder {
 
   std::string layer_name_;
   DType dtype_, gradient_dtype_;
+  bool split_ = false;
   IndexVector<TensorId, TensorInfo> tensors_;
   std::vector<Emitted> emitted_;
   std::vector<TensorId> padding_;

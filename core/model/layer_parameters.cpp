@@ -20,16 +20,21 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   } else {
     fresh.shard_count = shape_.shard_count;
     if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
+    if (suffix == "_kv" && shape_.tensor_parallel > shape_.kv_replicas) fresh.split_axis = "kv";
   }
-  // Each rank has seen its own rows only, so that gradients have to be summed over "tp".
-  if (shape_.sequence_parallel && !suffix.empty()) fresh.partial_axes = {"tp"};
+  const bool each_part_once = suffix.empty() || (suffix == "_experts" && shape_.experts_over_tp);
+  if (suffix == "_kv") {  // each rank has seen its own queries only
+    fresh.partial_axes = {"kv_replicate"};
+  } else if (shape_.sequence_parallel && !each_part_once) {  // its own rows only
+    fresh.partial_axes = {"tp"};
+  }
   return fresh;
 }
 
 void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                            double scale, const Split& split) {
-  const bool divided = split.dim >= 0 && shape_.tensor_parallel > 1;
-  UnitLayout& layout = unit(divided || shape_.tensor_parallel == 1 ? "" : "_replicated");
+  const int ranks = shape_.tensor_parallel;
+  const bool divided = split.dim >= 0 && ranks > 1;
   Parameter parameter;
   parameter.name = layer_name_ + "." + name;
   parameter.shape = std::move(shape);
@@ -39,7 +44,13 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
     parameter.split_dim = split.dim;
     parameter.sections = split.sections;
   }
-  append(layout, std::move(parameter), shape_.tensor_parallel);
+  UnitLayout& layout = unit(divided || ranks == 1 ? "" : "_replicated");
+  if (!split.heads || shape_.kv_replicas == 1) {
+    return append(layout, std::move(parameter), ranks);
+  }
+  append(layout, parameter, ranks, {0, 1});
+  append(unit("_kv"), parameter, ranks / shape_.kv_replicas,
+         {1, static_cast<int>(split.sections.size())});
 }
 
 void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int64_t> shape,
@@ -56,9 +67,11 @@ void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int6
   append(unit("_experts"), std::move(parameter), shape_.expert_parallel);
 }
 
-void LayerDeclaration::append(UnitLayout& layout, Parameter parameter, int parts) {
+void LayerDeclaration::append(UnitLayout& layout, Parameter parameter, int parts,
+                              SectionRange sections) {
   layout.offsets.push_back(layout.elements);
-  layout.elements += held_elements(parameter, parts);
+  layout.elements += held_elements(parameter, parts, sections);
+  layout.sections.push_back(sections);
   layout.parameters.push_back(std::move(parameter));
 }
 
@@ -69,7 +82,8 @@ LayerTensors::LayerTensors(FunctionBuilder& f, const Model& model, const std::st
   for (const LayerUnit& used : units) {
     const UnitLayout& unit = model.units[used.unit];
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-      const std::string& full = unit.parameters[i].name;
+      const std::string full =
+          unit.parameters[i].name + (unit.sections[i].first > 0 ? used.suffix : "");
       const std::int64_t end = i + 1 < unit.offsets.size() ? unit.offsets[i + 1] : unit.elements;
       const std::int64_t elements = end - unit.offsets[i];
       tensors_[full.starts_with(prefix) ? full.substr(prefix.size()) : full] = {

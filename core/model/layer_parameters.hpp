@@ -16,6 +16,7 @@ namespace lockstep {
 struct Split {
   int dim = -1;
   std::vector<std::int64_t> sections;
+  bool heads = false;  // the sections after the first are key and value heads
 };
 
 /// Weight and bias of a linear layer, and their gradients. Those of the bias are invalid if it has
@@ -29,7 +30,10 @@ class LayerDeclaration {
  public:
   LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
   /// Adds a parameter to the unit without a suffix. Under tensor parallelism, parameters that are
-  /// not divided go into a unit of their own, "_replicated".
+  /// not divided go into a unit of their own, "_replicated", and key and value heads of which there
+  /// are fewer than ranks into "_kv". Its ranks with equal heads sum their gradients, as the ranks
+  /// that share a head do with ReplicateKVHeadsParallel in Hugging Face's transformers. (Megatron
+  /// Core divides single heads, and gathers queries, keys and values of all heads.)
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
            double scale = 0, const Split& split = {});
   /// Adds a parameter of all experts, which are its first dimension, to a unit of their own,
@@ -41,7 +45,8 @@ class LayerDeclaration {
 
  private:
   UnitLayout& unit(const std::string& suffix);
-  static void append(UnitLayout& layout, Parameter parameter, int parts);
+  static void append(UnitLayout& layout, Parameter parameter, int parts,
+                     SectionRange sections = {});
   Model& model_;
   const LayerShape& shape_;
   std::string layer_name_;
@@ -50,7 +55,8 @@ class LayerDeclaration {
 
 /// The weights and gradients of a layer's units, which lie in "w" and "gw" with the unit's suffix.
 /// They are found by name without the layer's prefix ("attn.wqkv"), and parameters of other layers
-/// by full name ("embed.wte").
+/// by full name ("embed.wte"). The last sections of a parameter that lies in two units have the
+/// second unit's suffix ("attn.wqkv_kv").
 class LayerTensors {
  public:
   LayerTensors(FunctionBuilder& f, const Model& model, const std::string& layer_name,

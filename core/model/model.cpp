@@ -11,7 +11,9 @@ Flops Model::forward_flops() const {
 std::int64_t Model::parameter_count() const {
   std::int64_t total = 0;
   for (const UnitLayout& unit : units) {
-    for (const Parameter& parameter : unit.parameters) total += parameter.elements();
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      total += held_elements(unit.parameters[i], 1, unit.sections[i]);
+    }
   }
   return total;
 }

@@ -28,7 +28,9 @@ struct LayerShape {
   bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
   int tensor_parallel = 1;       // ranks that share every layer
   bool sequence_parallel = false;  // they also share the rows between its linear layers
+  int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
+  bool experts_over_tp = false;    // those of tensor_parallel are among them
   int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
   int float32_logits = 0;               // copies of the logits that another framework's loss keeps
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
@@ -41,11 +43,13 @@ struct LayerShape {
 struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
-  std::vector<std::int64_t> offsets;  // in elements
-  std::int64_t elements = 0;          // those of a rank, before data parallelism shards them
-  std::int64_t shard_count = 1;       // number of data-parallel shards
-  /// The axis of the mesh that divides its parameters; empty if none does. "ep" is a part of the
-  /// data axes; the rest of them shards the unit.
+  std::vector<SectionRange> sections;  // of each parameter, those that the unit holds
+  std::vector<std::int64_t> offsets;   // in elements
+  std::int64_t elements = 0;           // those of a rank, before data parallelism shards them
+  std::int64_t shard_count = 1;        // number of data-parallel shards
+  /// The ranks that divide its parameters, by the name of their axis: "tp"; "kv", where fewer of
+  /// these divide keys and values; or "ep", of the data axes, of which the rest shards the unit.
+  /// Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   std::int64_t padded() const { return round_up(elements, shard_count); }
@@ -54,7 +58,7 @@ struct UnitLayout {
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {
   int unit = -1;       // index into Model::units
-  std::string suffix;  // "", "_tied", "_replicated" or "_experts"
+  std::string suffix;  // "", "_kv", "_tied", "_replicated" or "_experts"
 };
 
 /// A kind of layer. Layers of the same kind share functions.

@@ -63,6 +63,7 @@ UnitLayout declare(LayerDeclaration& layer, const LayerShape& shape, const std::
     const Split channels = outputs ? Split{0, {c.out_channels}} : Split{};
     const auto keep = [&](const std::string& parameter, InitKind init) {
       statistics.offsets.push_back(statistics.elements);
+      statistics.sections.emplace_back();
       statistics.elements += c.held_out(shape.tensor_parallel).channels;
       Parameter& kept = statistics.parameters.emplace_back();
       kept.name = name + "." + parameter;

@@ -15,10 +15,10 @@ namespace {
 
 // The order of formals in every function, so that programs read alike. A unit with a suffix follows
 // the one without ("w_tied" after "w"); communicated tensors come before "ws".
-constexpr std::array<std::string_view, 18> kFormalOrder = {
-    "w",       "tokens", "images", "positions", "starts",     "targets",
-    "columns", "x",      "dy",     "saved",     "recomputed", "stash",
-    "y",       "dx",     "loss",   "gw",        "statistics", "communicated"};
+constexpr std::array<std::string_view, 20> kFormalOrder = {
+    "w", "tokens", "images", "positions",   "starts",     "targets",          "columns",
+    "x", "dy",     "saved",  "saved_input", "recomputed", "recomputed_input", "stash",
+    "y", "dx",     "loss",   "gw",          "statistics", "communicated"};
 
 std::size_t formal_rank(std::string_view name) {
   if (name == "ws") return kFormalOrder.size();
@@ -63,7 +63,7 @@ class StepAssembly {
  private:
   using Emitted = FunctionBuilder::Emitted;
   using TensorInfo = FunctionBuilder::TensorInfo;
-  enum Home { OwnFormal, Saved, Recomputed, Stash, Scratch };
+  enum Home { OwnFormal, Saved, SavedInput, Recomputed, RecomputedInput, Stash, Scratch };
 
   struct Entry {
     Kernel kernel;  // without operands; not used by a communication
@@ -141,8 +141,15 @@ class StepAssembly {
       const unsigned given = life.used_in & ~life.produced_in;
       const bool from_forward = (life.produced_in & bits(Part::Forward)) != 0;
       if (from_forward && (given & bits(Part::Backward)) != 0) {
-        home_[t] = !life.dropped ? Saved : parts == Part::Forward && !again ? Scratch : Recomputed;
-        if (home_[t] == Scratch) continue;
+        const bool ends_early = builder_.split_ && (given & bits(Part::WeightGrad)) == 0;
+        if (!life.dropped) {
+          home_[t] = ends_early ? SavedInput : Saved;
+        } else if (parts == Part::Forward && !again) {
+          home_[t] = Scratch;
+          continue;
+        } else {
+          home_[t] = ends_early ? RecomputedInput : Recomputed;
+        }
       } else if (!both && given == bits(Part::WeightGrad)) {
         home_[t] = Stash;
       } else {
@@ -200,12 +207,12 @@ class StepAssembly {
     IndexVector<TensorId, bool> needed(home_.size(), false);
     const auto missing = [&](std::size_t t) {
       const TensorInfo& tensor = builder_.tensors_[t];
-      if (home_[t] != OwnFormal) return home_[t] != Saved;
+      if (home_[t] != OwnFormal) return home_[t] != Saved && home_[t] != SavedInput;
       return tensor.communicated && (tensor.dropped || !builder_.outlives_part(tensor.name));
     };
     for (std::size_t t = 0; t < home_.size(); ++t) {
       const TensorInfo& tensor = builder_.tensors_[t];
-      needed[t] = home_[t] == Recomputed ||
+      needed[t] = home_[t] == Recomputed || home_[t] == RecomputedInput ||
                   (tensor.communicated && tensor.dropped && builder_.outlives_part(tensor.name));
     }
     std::vector<Entry> kept;
@@ -283,7 +290,8 @@ class StepAssembly {
   }
 
   std::string formal_of(std::size_t t) const {
-    static constexpr std::array<const char*, 5> kHomes = {"", "saved", "recomputed", "stash", "ws"};
+    static constexpr std::array<const char*, 7> kHomes = {
+        "", "saved", "saved_input", "recomputed", "recomputed_input", "stash", "ws"};
     const TensorInfo& tensor = builder_.tensors_[t];
     if (home_[t] != OwnFormal) return kHomes[home_[t]];
     return tensor.formal.empty() ? tensor.name : tensor.formal;

@@ -23,7 +23,13 @@ void TensorParallel::sum(Part part, TensorId partial, TensorId result) {
 void ColumnLinear::forward(TensorId x, TensorId y) {
   x_ = x;
   const TensorId all = tp_.all_rows(Part::Forward, x, in_, name_ + ".x");
-  f_.linear_forward(tp_.rows(), in_, out_, all, weights_.w, weights_.b, {}, y);
+  const std::int64_t rows = tp_.rows();
+  const TensorId first = more_ == 0 ? y : f_.tensor(rows * out_);
+  f_.linear_forward(rows, in_, out_, all, weights_.w, weights_.b, {}, first);
+  if (more_ == 0) return;
+  const TensorId rest = f_.tensor(rows * more_);
+  f_.linear_forward(rows, in_, more_, all, others_.w, others_.b, {}, rest);
+  f_.emit(Part::Forward, KernelKind::JoinColumns, {{rows, out_, more_}, {}, {first, rest}, {y}});
 }
 
 /// The gradient of the weights does not need the sum of dx, and runs beside it. In the same way the
@@ -31,9 +37,25 @@ void ColumnLinear::forward(TensorId x, TensorId y) {
 void ColumnLinear::backward(TensorId dy, TensorId dx) {
   const TensorId all = tp_.all_rows(Part::WeightGrad, x_, in_, name_ + ".x_again");
   const TensorId partial = tp_.partial(dx, in_, name_ + ".dx");
-  f_.linear_backward(tp_.rows(), in_, out_, dy, all, weights_.w, partial, {}, {});
+  const std::int64_t rows = tp_.rows();
+  TensorId first = dy, rest;
+  if (more_ > 0) {
+    first = f_.tensor(rows * out_);
+    rest = f_.tensor(rows * more_);
+    f_.emit(Part::InputGrad, KernelKind::PartColumns,
+            {{rows, out_, more_}, {}, {dy}, {first, rest}});
+    const TensorId through_rest = f_.tensor(rows * in_);
+    f_.linear_backward(rows, in_, more_, rest, all, others_.w, through_rest, {}, {});
+    f_.emit(Part::InputGrad, KernelKind::Gemm,
+            {{rows, in_, out_, 0, 0}, {}, {first, weights_.w, {}, through_rest}, {partial}});
+  } else {
+    f_.linear_backward(rows, in_, out_, dy, all, weights_.w, partial, {}, {});
+  }
   tp_.sum(Part::InputGrad, partial, dx);
-  f_.linear_backward(tp_.rows(), in_, out_, dy, all, weights_.w, {}, weights_.gw, weights_.gb);
+  f_.linear_backward(rows, in_, out_, first, all, weights_.w, {}, weights_.gw, weights_.gb);
+  if (more_ > 0) {
+    f_.linear_backward(rows, in_, more_, rest, all, others_.w, {}, others_.gw, others_.gb);
+  }
 }
 
 void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {

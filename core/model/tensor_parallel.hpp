@@ -45,6 +45,12 @@ class ColumnLinear {
   ColumnLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
                std::int64_t out, const LinearTensors& weights)
       : f_(f), tp_(tp), name_(std::move(name)), in_(in), out_(out), weights_(weights) {}
+  /// Lets more columns of y, the last ones, be the product with other weights, which are divided in
+  /// another way.
+  void beside(std::int64_t out, const LinearTensors& weights) {
+    more_ = out;
+    others_ = weights;
+  }
   void forward(TensorId x, TensorId y);  // x: own rows
   void backward(TensorId dy, TensorId dx);
 
@@ -52,8 +58,8 @@ class ColumnLinear {
   FunctionBuilder& f_;
   TensorParallel& tp_;
   std::string name_;
-  std::int64_t in_, out_;
-  LinearTensors weights_;
+  std::int64_t in_, out_, more_ = 0;
+  LinearTensors weights_, others_;
   TensorId x_;
 };
 

@@ -53,7 +53,7 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
   const std::int64_t kv = spec.kv_heads * spec.head_dim;
   const std::int64_t qkv = attention + 2 * kv;
   const double residual = residual_scale(spec);
-  const Split by_heads{0, {attention, kv, kv}};
+  const Split by_heads{0, {attention, kv, kv}, true};
   if (is_gpt2(spec)) {
     declare_norm(layer, spec, "ln1");
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
@@ -82,8 +82,12 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
   Attention attention(f, spec, shape);
-  ColumnLinear qkv_linear(f, tp, "qkv", c, attention.qkv_width(),
+  const bool shares_keys = shape.kv_replicas > 1;
+  ColumnLinear qkv_linear(f, tp, "qkv", c, shares_keys ? attention.width() : attention.qkv_width(),
                           p.linear("attn.wqkv", "attn.bqkv"));
+  if (shares_keys) {
+    qkv_linear.beside(attention.keys_width(), p.linear("attn.wqkv_kv", "attn.bqkv_kv"));
+  }
   RowLinear out_linear(f, tp, "out", attention.width(), c, p.linear("attn.wo", "attn.bo"));
   const auto network =
       experts ? mixture_of_experts(f, spec, shape, p) : dense_network(f, tp, spec, shape, p);

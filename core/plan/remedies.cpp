@@ -138,7 +138,8 @@ std::string remedies_text(const std::vector<Remedy>& remedies) {
   for (const Remedy& remedy : remedies) {
     std::string keys;
     for (const std::string& key : remedy.keys) keys += (keys.empty() ? "--set " : " --set ") + key;
-    table.add({keys, bytes_text(remedy.figures.peak_memory), time_text(remedy.figures.step_time)});
+    table.add(
+        {keys, bytes_text(remedy.figures.memory.needed), time_text(remedy.figures.step_time)});
   }
   return table.text();
 }

@@ -9,6 +9,7 @@
 #include "core/model/model.hpp"
 #include "core/plan/layouts.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/expert_folding.hpp"
 #include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
@@ -102,7 +103,8 @@ class FamilyBuilder {
 };
 
 /// The ways to share states among `ranks` data-parallel ranks: DDP, ZeRO-1 and FSDP, the last two
-/// also with experts divided.
+/// also with experts divided; all of them with experts over the ranks of tensor and context
+/// parallelism, too.
 std::vector<StrategySpec> shared_states(const StrategySpec& strategy, int ranks, int experts) {
   std::vector<StrategySpec> result;
   for (const int stage : {0, 1, 3}) {
@@ -116,6 +118,13 @@ std::vector<StrategySpec> shared_states(const StrategySpec& strategy, int ranks,
     if (stage == 0 && s.context_parallel_degree > 1) continue;  // context parallel shares states
     const int parts = stage == 0 ? 1 : ranks;
     for (const int expert : divisors(parts, experts > 0 ? experts : 1)) {
+      s.expert_parallel_folding = false;
+      s.expert_parallel_degree = expert;
+      result.push_back(s);
+    }
+    if (experts == 0 || s.tensor_parallel_degree * s.context_parallel_degree == 1) continue;
+    for (const int expert : folded_expert_degrees(s, experts)) {
+      s.expert_parallel_folding = true;
       s.expert_parallel_degree = expert;
       result.push_back(s);
     }
@@ -187,7 +196,9 @@ std::string layout_name(const Scenario& layout) {
                                                       ? " FSDP"
                                                       : degree(" ZeRO", p.zero_stage)));
   }
-  if (p.expert_parallel_degree > 1) add(degree("ep", p.expert_parallel_degree));
+  if (p.expert_parallel_degree > 1) {
+    add(degree("ep", p.expert_parallel_degree) + (p.expert_parallel_folding ? " folded" : ""));
+  }
   add(std::to_string(layout.num_microbatches()) + " × " + std::to_string(layout.microbatch_size()));
   if (layout.activation_checkpoint.mode == ActivationCheckpoint::Full) add("full recomputation");
   return name;

@@ -9,6 +9,7 @@
 
 #include "core/base/result.hpp"
 #include "core/base/units.hpp"
+#include "core/memory/device_memory.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
@@ -54,7 +55,8 @@ struct LayoutFigures {
   double mfu = 0;
   Seconds step_time, exposed_comm;
   double bubble_fraction = 0;
-  Bytes peak_memory;  // of the rank that needs most
+  Bytes peak_memory;     // the arena of the rank that needs most
+  MemoryFigures memory;  // with what its process keeps beside
 };
 /// Predicts a step of a layout. Error OutOfMemory if the layout does not fit. Several threads call
 /// it at once.

@@ -145,26 +145,31 @@ bool holds_moments(const TrainingState& state) {
 }
 
 /// Visits what lies in elements [from, to) of the part of `parameter` that member `member` of
-/// `parts` tensor-parallel members holds. Calls visit(begin, count, at) for every run of elements
-/// that is contiguous in the whole parameter: `begin` is its place there, `at` its place in the
-/// part.
+/// `parts` tensor-parallel members holds of these sections. Calls visit(begin, count, at) for every
+/// run of elements that is contiguous in the whole parameter: `begin` is its place there, `at` its
+/// place in the part.
 template <class Visit>
-void each_run(const Parameter& parameter, int parts, int member, std::int64_t from, std::int64_t to,
-              Visit&& visit) {
-  if (parameter.split_dim < 0 || parts == 1) return visit(from, to - from, from);
+void each_run(const Parameter& parameter, const SectionRange& sections, int parts, int member,
+              std::int64_t from, std::int64_t to, Visit&& visit) {
+  if (parameter.split_dim < 0 || (parts == 1 && sections.all())) {
+    return visit(from, to - from, from);
+  }
   std::int64_t inner = 1;  // elements of one index of the split dimension
   for (std::size_t d = to_size(parameter.split_dim) + 1; d < parameter.shape.size(); ++d) {
     inner *= parameter.shape[d];
   }
   const std::int64_t whole = parameter.shape[parameter.split_dim];
   std::int64_t held = 0;
-  for (const std::int64_t section : parameter.sections) held += ceil_div(section, parts);
+  for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
+    if (sections.holds(s)) held += ceil_div(parameter.sections[s], parts);
+  }
   if (held * inner == 0) return;
   for (std::int64_t outer = from / (held * inner); outer * held * inner < to; ++outer) {
     std::int64_t global = 0;  // along the split dimension
     std::int64_t local = 0;
-    for (const std::int64_t section : parameter.sections) {
-      const std::int64_t part = ceil_div(section, parts);
+    for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
+      const std::int64_t section = parameter.sections[s];
+      const std::int64_t part = sections.holds(s) ? ceil_div(section, parts) : 0;
       const std::int64_t first = std::min(member * part, section);
       const std::int64_t count = std::min(part, section - first);  // what follows is padding
       const std::int64_t begin = std::max(from, (outer * held + local) * inner);
@@ -196,9 +201,9 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   for (const UnitParameter& p : unit.parameters) {
     const Parameter& parameter = program.parameters[p.parameter];
     const std::int64_t begin = std::max(p.offset, shard_begin);
-    const std::int64_t end = std::min(p.offset + held_elements(parameter, parts), shard_end);
+    const std::int64_t end = std::min(p.offset + held_elements(program, unit, p), shard_end);
     if (begin >= end) continue;
-    each_run(parameter, parts, member, begin - p.offset, end - p.offset,
+    each_run(parameter, p.sections, parts, member, begin - p.offset, end - p.offset,
              [&](std::int64_t global, std::int64_t count, std::int64_t at) {
                pieces.push_back({p.parameter, global, count, p.offset + at - first});
              });

@@ -18,6 +18,11 @@ void check_figures(const FrameworkSpec& f, const Reader& in, Diagnostics& diagno
   not_negative("layer_us", f.layer.v);
   not_negative("step_us", f.step.v);
   not_negative("float32_logits", f.float32_logits);
+  not_negative("context_mb", static_cast<double>(f.context.v));
+  not_negative("workspaces", f.workspaces);
+  not_negative("communicators", f.communicators);
+  not_negative("fragments", f.fragments);
+  not_negative("cached", f.cached);
   const Node* rate = in.node("new_matmul_rate");
   if (rate != nullptr && !(f.new_matmul_rate > 0)) {
     diagnostics.add(rate->at, "new_matmul_rate must be positive", ErrorKind::InvalidSpec);

@@ -48,6 +48,11 @@ std::string Scenario::dataset_path() const {
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;
 }
+int Scenario::kv_replicas() const {
+  const int ranks = strategy.tensor_parallel_degree;
+  const bool fewer = model.kv_heads > 0 && model.kv_heads < ranks && !model.is_vision();
+  return fewer ? ranks / static_cast<int>(model.kv_heads) : 1;
+}
 std::int64_t Scenario::own_seq_len() const {
   return training.seq_len / strategy.context_parallel_degree;
 }

@@ -66,6 +66,9 @@ struct Scenario {
   int microbatch_size() const;           // in sequences
   int global_batch_size() const;         // in sequences, also if the file does not give it
   std::int64_t tokens_per_step() const;  // targets of a step: tokens, or images
+  /// How many tensor-parallel ranks hold the same key and value heads, of which there are fewer
+  /// than ranks.
+  int kv_replicas() const;
   /// Tokens of every sequence that a rank holds; with context parallelism, its part of them.
   std::int64_t own_seq_len() const;
   /// The position in the sequence of the i-th token that a rank with coordinate `cp` along "cp"

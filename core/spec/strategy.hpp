@@ -1,6 +1,7 @@
 // StrategySpec: how to train. Every default is written here and nowhere else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -54,6 +55,9 @@ struct StrategySpec {
   int tensor_parallel_degree = 1;
   bool enable_sequence_parallel = false;  // divide norms and residuals over tp by tokens, too
   int expert_parallel_degree = 1;         // how many of the dp_shard ranks divide the experts
+  /// Experts are divided over the ranks of tp, then cp, then dp_shard, instead of those of dp_shard
+  /// alone (Megatron Core's parallel folding).
+  bool expert_parallel_folding = false;
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   int pipeline_parallel_microbatches = 1;    // per local batch
@@ -106,8 +110,20 @@ struct StrategySpec {
     return zero_stage >= 1 ? data_parallel_shard_degree * context_parallel_degree : 1;
   }
   /// The same for the experts that a rank holds.
-  int expert_shards() const {
-    return zero_stage >= 1 ? shards_beside_experts() * context_parallel_degree : 1;
+  int expert_shards() const { return zero_stage >= 1 ? shards_of_experts() : 1; }
+  /// Over how many ranks the gradients of an expert are summed, by data parallelism and context
+  /// parallelism; each of them has its own tokens.
+  int expert_gradient_ranks() const { return data_parallel_replicate_degree * shards_of_experts(); }
+  /// Whether the ranks of tp, and those of cp, are among the ranks that divide the experts.
+  bool experts_over_tp() const { return expert_parallel_folding && expert_parallel_degree > 1; }
+  bool experts_over_cp() const {
+    return experts_over_tp() && expert_parallel_degree > tensor_parallel_degree;
+  }
+  /// How many of the ranks of dp_shard divide the experts.
+  int experts_over_shards() const {
+    const int others = (experts_over_tp() ? tensor_parallel_degree : 1) *
+                       (experts_over_cp() ? context_parallel_degree : 1);
+    return std::max(1, expert_parallel_degree / others);
   }
   /// Whether gathered parameters are resharded after forward over fewer ranks than before it.
   bool reshards_to_fewer() const {
@@ -122,7 +138,7 @@ struct StrategySpec {
   /// How many ranks hold copies of the same states.
   int state_replicas() const { return gradient_ranks() / state_shards(); }
   /// How many of the ranks of dp_shard hold the same experts.
-  int shards_beside_experts() const { return data_parallel_shard_degree / expert_parallel_degree; }
+  int shards_beside_experts() const { return data_parallel_shard_degree / experts_over_shards(); }
   int world_size() const {
     return gradient_ranks() * tensor_parallel_degree * pipeline_parallel_degree;
   }
@@ -132,6 +148,11 @@ struct StrategySpec {
   }
   int num_stages() const { return pipeline_parallel_degree * pipeline_parallel_virtual_stages; }
   bool operator==(const StrategySpec&) const = default;
+
+ private:
+  int shards_of_experts() const {
+    return shards_beside_experts() * (experts_over_cp() ? 1 : context_parallel_degree);
+  }
 };
 
 }  // namespace lockstep

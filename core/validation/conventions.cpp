@@ -7,45 +7,57 @@ namespace {
 
 using enum DataParallelOverlap;
 using enum FlopConvention;
+using enum GradientType;
+using enum MeasuredMemory;
 
-// The columns are prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, 16-bit
-// gradients and framework.
+// The columns are prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, type of
+// gradients, framework and memory.
 constexpr std::array kConventions = {
     SourceConvention{"", Model, Gradients},
-    // Megatron-LM until 2022: gradients are reduced after the backward pass.
-    SourceConvention{"sc21", Narayanan, None, false, false, false, "megatron-2021"},
-    SourceConvention{"kor22", Narayanan, None, false, false, false, "megatron-2023"},
-    SourceConvention{"mlm2020", Narayanan, None, false, false, false, "megatron-2020"},
-    SourceConvention{"mtnlg", Narayanan, None, false, false, false, "megatron-2021"},
-    SourceConvention{"zb", Narayanan, None, false, false, false, "megatron-2023"},
-    SourceConvention{"vocabpp", Model, None, false, false, false, "megatron-2024"},
-    SourceConvention{"vtrain", Narayanan, None, false, false, false,
+    // Megatron-LM until 2022: gradients are reduced after the backward pass, and summed up in
+    // float32 only with bfloat16 (arguments.py, accumulate_allreduce_grads_in_fp32).
+    SourceConvention{"sc21", Narayanan, None, false, false, AsFloat16, "megatron-2021"},
+    SourceConvention{"kor22", Narayanan, None, false, false, Float32, "megatron-2023"},
+    SourceConvention{"mlm2020", Narayanan, None, false, false, AsFloat16, "megatron-2020"},
+    SourceConvention{"mtnlg", Narayanan, None, false, false, AsFloat16, "megatron-2021"},
+    // Its scripts train in fp16 without --accumulate-allreduce-grads-in-fp32; its runtime prints
+    // max_memory_allocated() // 1000000 (sail-sg/zero-bubble-pipeline-parallelism). vocabpp is of
+    // the same group, and its memory is 16 bytes a parameter at every vocabulary.
+    SourceConvention{"zb", Narayanan, None, false, false, AsFloat16, "megatron-2023",
+                     AllocatedDecimal},
+    SourceConvention{"vocabpp", Model, None, false, false, AsFloat16, "megatron-2024"},
+    SourceConvention{"vtrain", Narayanan, None, false, false, Float32,
                      "megatron-2021"},  // says so itself
     // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
-    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, true, "deepspeed-2021"},
-    // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch.
-    SourceConvention{"bloom", Narayanan, None, false, false, false, "deepspeed-2021"},
-    SourceConvention{"tr3m", ParametersOnly, None, false, false, false, "deepspeed-2021"},
+    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, AsParameters, "deepspeed-2021"},
+    // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch; "fp16 grad
+    // accumulates in fp16", and memory is read with nvidia-smi (chronicles-prequel.md).
+    SourceConvention{"bloom", Narayanan, None, false, false, AsFloat16, "bigscience-2022", Process},
+    SourceConvention{"tr3m", ParametersOnly, None, true, false, AsFloat16, "deepspeed-2021",
+                     Process},  // its script has ZERO_STAGE=1
     // NeMo and Megatron Core since 2023: distributed optimizer, sequence parallelism with TP, both
-    // overlaps.
-    SourceConvention{"dgxc", Model, GradientsAndParameters, true, true, false, "megatron-core"},
-    SourceConvention{"nemo2407", Model, GradientsAndParameters, true, true, false, "megatron-core"},
-    SourceConvention{"mlm-llama", Model, GradientsAndParameters, true, true, false,
+    // overlaps. NeMo's recipes have grad_sync_dtype: bf16, later grad_reduce_in_fp32 = False;
+    // Megatron's example for Llama has --grad-reduce-in-bf16.
+    SourceConvention{"dgxc", Model, GradientsAndParameters, true, true, AsParameters,
                      "megatron-core"},
-    SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true, false,
+    SourceConvention{"nemo2407", Model, GradientsAndParameters, true, true, AsParameters,
                      "megatron-core"},
-    SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false, false,
-                     "megatron-core"},  // its YAML
-    SourceConvention{"megascale", Model, GradientsAndParameters, true, true, false,
+    SourceConvention{"mlm-llama", Model, GradientsAndParameters, true, true, AsParameters,
+                     "megatron-core"},
+    SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true, Float32,
+                     "megatron-core"},
+    SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false, Float32,
+                     "megatron-tests"},  // its YAML
+    SourceConvention{"megascale", Model, GradientsAndParameters, true, true, Float32,
                      "megatron-core"},
     // SimuMax ran Megatron Core with every overlap off.
-    SourceConvention{"simumax", Model, None, true, true, false, "megatron-core"},
+    SourceConvention{"simumax", Model, None, true, true, Float32, "megatron-core"},
     // llm-foundry of 2023: Composer's mixed precision DEFAULT and PURE reduce in autocast's type.
-    SourceConvention{"mosaic", Model, Gradients, false, false, true, "llm-foundry"},
-    SourceConvention{"nanotron", Model, Gradients, false, false, false, "nanotron"},
-    SourceConvention{"torchtitan", Model, Gradients, false, false, false, "torchtitan"},
+    SourceConvention{"mosaic", Model, Gradients, false, false, AsParameters, "llm-foundry"},
+    SourceConvention{"nanotron", Model, Gradients, false, false, Float32, "nanotron"},
+    SourceConvention{"torchtitan", Model, Gradients, false, false, Float32, "torchtitan"},
     // llm.c adds gradients up in bfloat16.
-    SourceConvention{"llmc", Model, Gradients, false, false, true, "llm.c"},
+    SourceConvention{"llmc", Model, Gradients, false, false, AsParameters, "llm.c"},
 };
 
 }  // namespace
@@ -59,9 +71,16 @@ const SourceConvention& convention_of(const TrainingRow& row) {
   return *best;
 }
 
+bool sums_in_16_bits(const TrainingRow& row) {
+  const GradientType type = convention_of(row).gradients;
+  return type == AsParameters ||
+         (type == AsFloat16 && row.precision.find("fp16") != std::string::npos);
+}
+
 long vocabulary(const TrainingRow& row) {
   const std::string_view framework = convention_of(row).framework;
-  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed");
+  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed") ||
+                    framework.starts_with("bigscience");
   if (row.vocab && !pads) return *row.vocab;
   const bool bloom = row.notes.find("250k") != std::string::npos;
   const long words = row.vocab.value_or(bloom ? 250680 : 50257);

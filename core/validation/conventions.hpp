@@ -21,19 +21,30 @@ enum class FlopConvention {
 /// What data-parallel communication runs beside the backward or forward pass, instead of after it.
 enum class DataParallelOverlap { None, Gradients, GradientsAndParameters };
 
+/// In which type gradients are summed.
+enum class GradientType { Float32, AsParameters, AsFloat16 };  // AsFloat16: 16 bits in fp16 runs
+
+/// What a source's figures of memory count: the most that PyTorch had allocated, in GiB or in GB of
+/// 10⁹ bytes, or all that the process held (nvidia-smi), in GiB.
+enum class MeasuredMemory { Allocated, AllocatedDecimal, Process };
+
 struct SourceConvention {
   std::string_view prefix;  // with which TrainingRow::group() begins
   FlopConvention flops = FlopConvention::Model;
   DataParallelOverlap overlap = DataParallelOverlap::Gradients;
-  bool distributed_optimizer = false;         // ZeRO-1 if fsdp_or_zero is empty
-  bool sequence_parallel = false;             // with tensor parallelism, if sp is empty
-  bool gradients_as_parameters = false;       // gradients are summed in 16 bits, not in float32
+  bool distributed_optimizer = false;  // ZeRO-1 if fsdp_or_zero is empty
+  bool sequence_parallel = false;      // with tensor parallelism, if sp is empty
+  GradientType gradients = GradientType::Float32;
   std::string_view framework = "fsdp-eager";  // preset (frameworks/*.toml)
+  MeasuredMemory memory = MeasuredMemory::Allocated;
 };
 
 /// The line with the longest prefix with which the row's group begins; PyTorch's conventions if
 /// there is none.
 const SourceConvention& convention_of(const TrainingRow& row);
+
+/// Whether the row's gradients are summed in 16 bits.
+bool sums_in_16_bits(const TrainingRow& row);
 
 /// The operations of a step on all GPUs as the source counts them; nullopt if a size is missing.
 std::optional<double> counted_flops(const TrainingRow& row, FlopConvention convention);

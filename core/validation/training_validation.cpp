@@ -13,6 +13,7 @@ namespace {
 
 constexpr Bytes kEndlessMemory{std::int64_t{1} << 60};
 constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+constexpr double kGigabyte = 1e9;
 
 void predict(ValidatedRow& result, const StepOracle& oracle) {
   Scenario scenario = result.scenario();
@@ -70,13 +71,27 @@ std::optional<double> ValidatedRow::time_error() const {
 }
 
 std::optional<double> ValidatedRow::memory_error() const {
-  if (!row.mem_gb || !predicted) return std::nullopt;
-  return static_cast<double>(predicted->peak_memory.v) / (*row.mem_gb * kGibibyte) - 1;
+  const auto printed = measured_memory();
+  if (!printed || !predicted) return std::nullopt;
+  const MemoryFigures& memory = predicted->memory;
+  Bytes simulated = memory.allocated;
+  if (convention_of(row).memory == MeasuredMemory::Process) {
+    // The allocator holds no more than the card has beside what is needed.
+    const Bytes card = scenario().cluster.device.memory;
+    simulated = std::min(memory.process, std::max(memory.needed, card));
+  }
+  return static_cast<double>(simulated.v) / *printed - 1;
+}
+
+std::optional<double> ValidatedRow::measured_memory() const {
+  if (!row.mem_gb) return std::nullopt;
+  const bool decimal = convention_of(row).memory == MeasuredMemory::AllocatedDecimal;
+  return *row.mem_gb * (decimal ? kGigabyte : kGibibyte);
 }
 
 std::optional<bool> ValidatedRow::fits() const {
   if (!predicted) return std::nullopt;
-  return predicted->peak_memory <= scenario().cluster.device.memory;
+  return predicted->memory.needed <= scenario().cluster.device.memory;
 }
 
 std::vector<ValidatedRow> validate_rows(const std::vector<TrainingRow>& rows,
@@ -113,7 +128,7 @@ ValidationFigures figures_of(const std::string& source,
     if (const auto error = r->time_error()) times.push_back(*error);
     if (const auto error = r->memory_error()) {
       memory.push_back(*error);
-      if (r->row.max_allocated()) allocated.push_back(*error);
+      if (convention_of(r->row).memory != MeasuredMemory::Process) allocated.push_back(*error);
     }
     const bool fits = *r->fits();
     if (r->row.ran_out_of_memory()) {

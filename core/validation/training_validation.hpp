@@ -9,6 +9,7 @@
 
 #include "core/base/result.hpp"
 #include "core/base/units.hpp"
+#include "core/memory/device_memory.hpp"
 #include "core/validation/mapping.hpp"
 #include "core/validation/statistics.hpp"
 #include "core/validation/training_row.hpp"
@@ -17,7 +18,7 @@ namespace lockstep {
 
 struct StepPrediction {
   Seconds step_time;
-  Bytes peak_memory;  // of the rank that needs most
+  MemoryFigures memory;  // of the rank that needs most
 };
 /// Predicts a step; in practice the simulator. Several threads call it at once.
 using StepOracle = std::function<Result<StepPrediction>(const Scenario&)>;
@@ -28,10 +29,13 @@ struct ValidatedRow {
   std::optional<double> measured;  // step time in s (see conventions.hpp)
   std::optional<StepPrediction> predicted;
   Seconds took;  // how long lowering and simulating took
-  /// simulated / measured - 1; nullopt if either is missing.
+  /// simulated / measured - 1; nullopt if either is missing. Memory is compared with what the
+  /// source measured: the most that was allocated, or all that the process holds.
   std::optional<double> time_error() const;
   std::optional<double> memory_error() const;
-  /// Whether the simulated peak is within the card's memory; nullopt without a prediction.
+  /// What the source printed, in bytes.
+  std::optional<double> measured_memory() const;
+  /// Whether what the fullest rank needs is within the card's memory; nullopt without a prediction.
   std::optional<bool> fits() const;
   const Scenario& scenario() const { return *mapped.scenario; }  // requires mapped.scenario
 };

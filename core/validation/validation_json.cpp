@@ -47,8 +47,10 @@ Json row_json(const ValidatedRow& r) {
   add("measured_s", r.measured);
   json["simulated_s"] = r.predicted->step_time.v;
   add("time_error", r.time_error());
-  add("measured_gib", r.row.mem_gb);
-  json["simulated_bytes"] = r.predicted->peak_memory.v;
+  add("measured_bytes", r.measured_memory());
+  json["simulated_allocated_bytes"] = r.predicted->memory.allocated.v;
+  json["simulated_process_bytes"] = r.predicted->memory.process.v;
+  json["simulated_needed_bytes"] = r.predicted->memory.needed.v;
   add("memory_error", r.memory_error());
   json["fits"] = *r.fits();
   json["ran_out_of_memory"] = r.row.ran_out_of_memory();

@@ -78,4 +78,9 @@ void ConformanceCases::regroup(std::int64_t rows, std::int64_t parts, std::int64
        .initial = {random(rows * (skip + moved))}});  // whose first columns stay
 }
 
+void ConformanceCases::columns(std::int64_t rows, std::int64_t a, std::int64_t b) {
+  add({.kind = K::JoinColumns, .dims = {rows, a, b}, .in = {random(rows * a), random(rows * b)}});
+  add({.kind = K::PartColumns, .dims = {rows, a, b}, .in = {random(rows * (a + b))}});
+}
+
 }  // namespace lockstep::test

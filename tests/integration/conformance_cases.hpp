@@ -36,6 +36,7 @@ class ConformanceCases {
             std::int64_t row_heads);
   void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b,
                std::int64_t skip = 0);
+  void columns(std::int64_t rows, std::int64_t a, std::int64_t b);
 
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
@@ -52,7 +53,7 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above once, with small random sizes, also odd ones.
+  /// Calls every function above but columns() once, with small random sizes, also odd ones.
   void random_shapes();
 
  private:

@@ -105,6 +105,10 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.pooling(1, 4, 4, 40, 1);
   cases.pooling(1, 1, 1, 2, 2);
   for (int i = 0; i < 6; ++i) cases.random_shapes();
+  cases.columns(1, 1, 1);
+  cases.columns(5, 3, 7);
+  cases.columns(9, 24, 16);
+  cases.columns(130, 1, 33);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);

@@ -218,3 +218,18 @@ TEST_CASE("training resumes where another layout stopped", "[integration]") {
     CHECK(state_distance(part(last, 2, &fourth), reference.run.state) <= 1e-11);
   }
 }
+
+TEST_CASE("training resumes where fewer or more ranks share key heads", "[integration]") {
+  const auto part = [](const std::string& keys, int steps, const TrainingState* from) {
+    const ParityRow row = parity_row("", "model.kv_heads=2 " + keys);
+    return train(parity_scenario(Architecture::Llama, row, DType::F64), steps, from).run.state;
+  };
+  const TrainingState whole = part("", 10, nullptr);
+  const TrainingState first = part("tp=4 dp_shard=3", 4, nullptr);
+  for (const char* next : {"", "tp=2", "tp=4 enable_sequence_parallel=true dp_shard=2 zero_stage=1",
+                           "tp=4 pp=2 mb=4"}) {
+    INFO(next);
+    const TrainingState second = part(next, 3, &first);
+    CHECK(state_distance(part("tp=4 dp_replicate=2", 3, &second), whole) <= 1e-11);
+  }
+}

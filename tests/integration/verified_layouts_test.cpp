@@ -1,6 +1,9 @@
 // Every layout's program passes verify: those of the parity tables, and layouts drawn at random.
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -8,7 +11,7 @@
 #include "core/schedule/schedules.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
-#include "tests/integration/parity_table.hpp"
+#include "tests/integration/parity_runs.hpp"
 
 using namespace lockstep;
 
@@ -30,7 +33,8 @@ class RandomLayouts {
     number("accumulation", microbatches > 1 ? 1 : passes);
     number("batch",
            ranks * (microbatches > 1 ? microbatches : passes) * static_cast<int>(1 + pick(2)));
-    number("tp", often_one(2));
+    const int tensor = often_one(2) * often_one(2);
+    number("tp", tensor);
     sometimes({"accumulate_sharded_gradients=always", "accumulate_sharded_gradients=never",
                "overlap_param_gather=true", "fsdp_reshard_degree=2",
                "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
@@ -39,14 +43,25 @@ class RandomLayouts {
     if (images) {
       sometimes({"sync_batch_norm=true", "optimizer.name=AdamW"});
     } else {
-      number("cp", often_one(2));
+      const int context = often_one(2);
+      number("cp", context);
       sometimes({"context_parallel_method=allgather"});
-      sometimes({"enable_sequence_parallel=true"});
+      const bool experts = pick(4) == 0, folded = experts && pick(2) == 0;
+      if (folded) {  // experts over tensor-parallel ranks need their rows divided
+        keys_ += " enable_sequence_parallel=true";
+      } else {
+        sometimes({"enable_sequence_parallel=true"});
+      }
       sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"});
-      sometimes({"model.kv_heads=4"});
-      if (pick(4) == 0) {
-        keys_ += " model.experts=4 model.capacity_factor=0";
-        number("ep", often_one(2));
+      sometimes({"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4"});
+      if (experts) {
+        keys_ += " model.experts=8 model.capacity_factor=0";
+        if (folded) {
+          keys_ += " expert_parallel_folding=true";
+          number("ep", tensor * (pick(2) == 0 ? context * often_one(shards) : 1));
+        } else {
+          number("ep", often_one(2));
+        }
         sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2"});
       }
     }
@@ -87,21 +102,27 @@ class RandomLayouts {
   std::mt19937 random_;
 };
 
-/// False: the scenario's rules refuse it.
-bool lowers(Architecture architecture, const test::ParityRow& row, DType dtype) {
+/// The scenario of the row, if it lowers; none: its rules refuse it.
+std::optional<Scenario> lowers(Architecture architecture, const test::ParityRow& row, DType dtype) {
   std::optional<Scenario> scenario;
   try {
     scenario = test::parity_scenario(architecture, row, dtype);
   } catch (const std::runtime_error&) {
-    return false;
+    return std::nullopt;
   }
-  if (!validate(*scenario).empty()) return false;
+  if (!validate(*scenario).empty()) return std::nullopt;
   INFO(row.keys);
   const auto program = lower(*scenario);  // verifies
-  if (program) return true;
+  if (program) return scenario;
   // A schedule whose blocking messages wait in a circle is the user's to mend, a fault is ours.
   if (program.error().kind == ErrorKind::Internal) FAIL_CHECK(to_string(program.error()));
-  return false;
+  return std::nullopt;
+}
+
+/// LOCKSTEP_LAYOUT_SEED draws other layouts.
+unsigned seed() {
+  const char* given = std::getenv("LOCKSTEP_LAYOUT_SEED");
+  return given == nullptr ? 3 : static_cast<unsigned>(std::atoi(given));
 }
 
 }  // namespace
@@ -110,25 +131,62 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
   for (const DType dtype : {DType::F64, DType::F32}) {
     for (const test::ParityRow& row : test::parity_rows()) {
       if (row.within > 0 && dtype == DType::F64) continue;
-      CHECK(lowers(Architecture::Gpt2, row, dtype));
-      CHECK(lowers(Architecture::Llama, row, dtype));
+      CHECK(lowers(Architecture::Gpt2, row, dtype).has_value());
+      CHECK(lowers(Architecture::Llama, row, dtype).has_value());
     }
     for (const test::ParityRow& row : test::image_rows()) {
       if (row.within > 0 && dtype == DType::F64) continue;
-      CHECK(lowers(Architecture::Resnet, row, dtype));
+      CHECK(lowers(Architecture::Resnet, row, dtype).has_value());
     }
   }
 }
 
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
-  RandomLayouts layouts(3);
-  int passed = 0;
+  RandomLayouts layouts(seed());
+  int passed = 0, shared_keys = 0, folded_experts = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
                               : drawn % 2 == 0 ? Architecture::Gpt2
                                                : Architecture::Llama;
-    passed += lowers(architecture, row, DType::F32) ? 1 : 0;
+    const std::optional<Scenario> s = lowers(architecture, row, DType::F32);
+    if (!s) continue;
+    ++passed;
+    shared_keys += s->kv_replicas() > 1 ? 1 : 0;
+    folded_experts += s->strategy.experts_over_tp() && s->strategy.tensor_parallel_degree > 1;
   }
   CHECK(passed == 400);
+  CHECK(shared_keys >= 10);
+  CHECK(folded_experts >= 5);
+}
+
+// Longer than a test may be: trains what is drawn where heads are shared or experts folded
+// (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
+TEST_CASE("random layouts with shared heads or folded experts train as one rank",
+          "[.random-parity]") {
+  RandomLayouts layouts(seed());
+  double loss = 0, weights = 0;
+  int trained = 0;
+  for (int drawn = 0; drawn < 20000 && trained < 60; ++drawn) {
+    const test::ParityRow row = layouts.next();
+    const bool otherwise = row.keys.find("max_norm") != std::string::npos ||
+                           row.keys.find("bfloat16") != std::string::npos;
+    const auto architecture = drawn % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama;
+    if (row.images || otherwise) continue;
+    const std::optional<Scenario> s = lowers(architecture, row, DType::F64);
+    if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
+    if (s->kv_replicas() == 1 && !s->strategy.experts_over_tp()) continue;
+    ++trained;
+    INFO(row.keys);
+    const test::Outcome one =
+        test::train(test::parity_scenario(architecture, row.single_rank(), DType::F64));
+    const test::Distance d = test::distance(test::train(*s), one);
+    CHECK(d.loss <= 1e-11);
+    CHECK(d.norm <= 2e-10);
+    CHECK(d.weights <= 1e-11);
+    loss = std::max(loss, d.loss);
+    weights = std::max(weights, d.weights);
+  }
+  std::printf("%d layouts: losses within %.1e, weights within %.1e\n", trained, loss, weights);
+  CHECK(trained == 60);
 }

@@ -70,6 +70,8 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kLlama, "batch=2 tp=2 enable_sequence_parallel=true"},
     {kGpt2, "batch=4 tp=2 dp_shard=2"},
     {kLlama, "batch=2 tp=2 enable_sequence_parallel=true pp=2 mb=2 schedule=ZB-H1"},
+    {kLlama, "batch=4 tp=2 dp_replicate=2 model.kv_heads=1"},
+    {kLlama, "batch=2 tp=4 enable_sequence_parallel=true model.kv_heads=2"},
     {kGpt2, "batch=2 cp=2"},
     {kLlama, "batch=2 cp=2 context_parallel_method=allgather"},
     {kGpt2, "batch=4 cp=2 dp_shard=2"},
@@ -79,6 +81,11 @@ constexpr std::array kLayouts = std::to_array<Layout>({
      "batch=4 dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true model.experts=4 "
      "model.capacity_factor=0 model.router_aux_loss_coef=0.1"},
     {kLlama, "batch=2 cp=2 model.experts=4 model.capacity_factor=0"},
+    {kLlama,
+     "batch=4 tp=2 enable_sequence_parallel=true dp_shard=2 ep=4 expert_parallel_folding=true "
+     "model.experts=4 model.capacity_factor=0"},
+    {kGpt2,
+     "batch=2 cp=2 ep=2 expert_parallel_folding=true model.experts=4 model.capacity_factor=0"},
     {kResnet, "batch=4 dp_replicate=2 sync_batch_norm=true"},
     {kResnet, "batch=4 dp_shard=2 accumulation=2"},
     {kResnet, "batch=4 tp=2"},

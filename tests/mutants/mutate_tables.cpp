@@ -145,8 +145,14 @@ bool Mutator::change_unit() {
       return true;
     case 6: {
       if (unit.parameters.empty()) return false;
-      what_ += "another offset";
       UnitParameter& part = unit.parameters[pick(unit.parameters.size())];
+      if (!part.sections.all() && chance()) {
+        what_ += "other sections";
+        const int by = part.sections.first == 0 ? 1 : -1;
+        part.sections = {part.sections.first + by, part.sections.end + by};
+        return true;
+      }
+      what_ += "another offset";
       part.offset = std::max<std::int64_t>(0, part.offset + (chance() ? 1 : -1));
       return true;
     }

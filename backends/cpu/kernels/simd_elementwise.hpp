@@ -241,6 +241,36 @@ void run_regroup(const KernelArgs& args) {
 }
 
 template <class T>
+void run_join_columns(const KernelArgs& args) {
+  const int64_t a = args.dims[1], b = args.dims[2];
+  const T* const x = input<T>(args, 0);
+  const T* const z = input<T>(args, 1);
+  T* const y = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], row_grain(a + b), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      T* const to = y + row * (a + b);
+      __builtin_memcpy(to, x + row * a, static_cast<std::size_t>(a) * sizeof(T));
+      __builtin_memcpy(to + a, z + row * b, static_cast<std::size_t>(b) * sizeof(T));
+    }
+  });
+}
+
+template <class T>
+void run_part_columns(const KernelArgs& args) {
+  const int64_t a = args.dims[1], b = args.dims[2];
+  const T* const y = input<T>(args, 0);
+  T* const x = output<T>(args, 0);
+  T* const z = output<T>(args, 1);
+  parallel(*args.team, args.dims[0], row_grain(a + b), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* const from = y + row * (a + b);
+      __builtin_memcpy(x + row * a, from, static_cast<std::size_t>(a) * sizeof(T));
+      __builtin_memcpy(z + row * b, from + a, static_cast<std::size_t>(b) * sizeof(T));
+    }
+  });
+}
+
+template <class T>
 void run_fill(const KernelArgs& args) {
   T* const y = output<T>(args, 0);
   const Vec<T> value = splat(static_cast<T>(args.scalars[0]));

@@ -43,6 +43,8 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::CrossEntropyParallel) = run_cross_entropy_parallel<T>;
   at(KernelKind::Add) = run_add<T>;
   at(KernelKind::Regroup) = run_regroup<T>;
+  at(KernelKind::JoinColumns) = run_join_columns<T>;
+  at(KernelKind::PartColumns) = run_part_columns<T>;
   at(KernelKind::Fill) = run_fill<T>;
   at(KernelKind::Sum) = run_sum<T>;
   at(KernelKind::NormSquared) = run_norm_squared<T>;

@@ -162,6 +162,21 @@ struct Regroup {
   }
 };
 
+/// Rows of `a` and of `b` columns side by side; `join`: from x and z into y, otherwise back. Index
+/// i counts elements of y.
+template <class T>
+struct Columns {
+  T *x, *z, *y;
+  int64_t a, b;
+  bool join;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t row = i / (a + b), col = i % (a + b);
+    T* const beside = col < a ? x + row * a + col : z + row * b + col - a;
+    store<N>(join ? y + i : beside, load<N>(join ? beside : y + i));
+  }
+};
+
 template <class T>
 struct Fill {
   T* y;
@@ -279,6 +294,24 @@ void regroup(const KernelCall& call, Queue& queue) {
   });
 }
 
+void columns(const KernelCall& call, Queue& queue, bool join) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& d = call.kernel->dims;
+    T* const x = join ? input<T>(call, 0) : output<T>(call, 0);
+    T* const z = join ? input<T>(call, 1) : output<T>(call, 1);
+    T* const y = join ? output<T>(call, 0) : input<T>(call, 0);
+    const Columns<T> f{x, z, y, d[1], d[2], join};
+    // Packs must not cross the border between the two tensors.
+    for_width<T>(std::gcd(d[1], d[2]), {x, z, y},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * (d[1] + d[2])); });
+  });
+}
+
+void join_columns(const KernelCall& call, Queue& queue) { columns(call, queue, true); }
+
+void part_columns(const KernelCall& call, Queue& queue) { columns(call, queue, false); }
+
 void fill(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -318,6 +351,8 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::SwigluBackward] = {swiglu_backward};
   rows[KernelKind::Add] = {add_rows};
   rows[KernelKind::Regroup] = {regroup};
+  rows[KernelKind::JoinColumns] = {join_columns};
+  rows[KernelKind::PartColumns] = {part_columns};
   rows[KernelKind::Fill] = {fill};
   rows[KernelKind::Rope] = {rotate, turns};
 }

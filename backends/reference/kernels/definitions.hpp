@@ -29,6 +29,8 @@ void relu_backward(Operands& k);
 void add(Operands& k);
 void fill(Operands& k);
 void regroup(Operands& k);
+void join_columns(Operands& k);
+void part_columns(Operands& k);
 // tokens.cpp
 void embedding_forward(Operands& k);
 void embedding_backward(Operands& k);

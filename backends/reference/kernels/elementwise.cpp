@@ -75,4 +75,16 @@ void regroup(Operands& k) {
   }
 }
 
+void join_columns(Operands& k) {
+  const Index rows = k.dim(0), a = k.dim(1), b = k.dim(2);
+  k.out(0, rows).leftCols(a) = k.in(0, rows);
+  k.out(0, rows).rightCols(b) = k.in(1, rows);
+}
+
+void part_columns(Operands& k) {
+  const Index rows = k.dim(0), a = k.dim(1), b = k.dim(2);
+  k.out(0, rows) = k.in(0, rows).leftCols(a);
+  k.out(1, rows) = k.in(0, rows).rightCols(b);
+}
+
 }  // namespace lockstep::reference

@@ -59,6 +59,10 @@ Definition definition_of(KernelKind kind) {
       return add;
     case KernelKind::Regroup:
       return regroup;
+    case KernelKind::JoinColumns:
+      return join_columns;
+    case KernelKind::PartColumns:
+      return part_columns;
     case KernelKind::Fill:
       return fill;
     case KernelKind::Sum:

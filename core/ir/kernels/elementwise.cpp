@@ -69,6 +69,18 @@ std::vector<KernelRow> rows::elementwise() {
                 .effect = Update,
                 .moved = "rows parts (a + b + c)",
                 .updates_if = "inverse skip"}}},
+      // y [rows, a + b]: the rows of x [rows, a], each followed by that of z [rows, b]
+      {.kind = K::JoinColumns,
+       .name = "join_columns",
+       .dims = words("rows a b"),
+       .in = {{"x", "rows a"}, {"z", "rows b"}},
+       .out = {{"y", "rows (a + b)"}}},
+      // The reverse of join_columns.
+      {.kind = K::PartColumns,
+       .name = "part_columns",
+       .dims = words("rows a b"),
+       .in = {{"y", "rows (a + b)"}},
+       .out = {{"x", "rows a"}, {"z", "rows b"}}},
       // y = value
       {.kind = K::Fill,
        .name = "fill",

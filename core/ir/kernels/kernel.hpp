@@ -38,6 +38,8 @@ enum class KernelKind : std::uint8_t {
   CrossEntropyParallel,
   Add,
   Regroup,
+  JoinColumns,
+  PartColumns,
   Fill,
   Sum,
   NormSquared,

@@ -5,14 +5,19 @@
 namespace lockstep {
 
 std::string_view to_string(Along along) {
-  constexpr IndexArray<Along, std::string_view, 11> kNames = {
+  constexpr IndexArray<Along, std::string_view, 16> kNames = {
       "not written",
       "zeros",
       "the same",
       "rows of other samples",
       "rows of other tokens",
       "a part of the columns",
-      "rows of its experts",
+      "a part of the queries beside the same keys",
+      "a part of the queries beside terms of a sum for the keys",
+      "rows of other samples in places of experts",
+      "rows of other tokens in places of experts",
+      "rows of all samples for its experts",
+      "rows of all tokens for its experts",
       "a shard",
       "up to date in the rank's own piece alone",
       "a term of a sum",

@@ -15,21 +15,39 @@ namespace lockstep {
 
 /// What the ranks along one mesh axis hold of a tensor.
 enum class Along : std::uint8_t {
-  Nothing,  // nothing: the operand is absent, or not yet written
-  Zero,     // zeros, which fit every placement
-  Same,     // the same values everywhere
-  Samples,  // rows of other samples
-  Tokens,   // rows of other tokens of the same sequences
-  Split,    // each its part of the columns, the heads or the vocabulary
-  Experts,  // each the rows of all ranks that were sent to its part of the experts
-  Flat,     // each its shard of a flat unit
-  Piece,    // the whole buffer, of which only the rank's own piece is up to date
-  Partial,  // a term of a sum that has not been taken
-  Own,      // statistics or indices of its own rows, which are no part of a whole
+  Nothing,        // nothing: the operand is absent, or not yet written
+  Zero,           // zeros, which fit every placement
+  Same,           // the same values everywhere
+  Samples,        // rows of other samples
+  Tokens,         // rows of other tokens of the same sequences
+  Split,          // each its part of the columns, the heads or the vocabulary
+  SplitSame,      // each its part of the queries, beside keys and values that are the same
+  SplitPartial,   // each its part of the queries, beside terms of a sum for keys and values
+  SamplePlaces,   // rows of other samples, each row in a place of the expert that it goes to
+  TokenPlaces,    // the same of other tokens
+  SampleExperts,  // each the rows of all ranks' samples that were sent to its part of the experts
+  TokenExperts,   // the same of all ranks' tokens
+  Flat,           // each its shard of a flat unit
+  Piece,          // the whole buffer, of which only the rank's own piece is up to date
+  Partial,        // a term of a sum that has not been taken
+  Own,            // statistics or indices of its own rows, which are no part of a whole
 };
 std::string_view to_string(Along along);
 /// Whether every rank holds rows of its own.
 constexpr bool is_rows(Along a) { return a == Along::Samples || a == Along::Tokens; }
+constexpr bool is_places(Along a) { return a == Along::SamplePlaces || a == Along::TokenPlaces; }
+constexpr bool is_experts(Along a) { return a == Along::SampleExperts || a == Along::TokenExperts; }
+/// Rows in places of experts, and back; what is not rows stays as it is.
+constexpr Along in_places(Along rows) {
+  return rows == Along::Samples  ? Along::SamplePlaces
+         : rows == Along::Tokens ? Along::TokenPlaces
+                                 : rows;
+}
+constexpr Along of_places(Along places) {
+  return places == Along::SamplePlaces  ? Along::Samples
+         : places == Along::TokenPlaces ? Along::Tokens
+                                        : places;
+}
 
 /// What the ranks along each of up to 8 mesh axes hold, in 4 bits per axis.
 class Placement {

@@ -16,21 +16,25 @@ bool gemm(const Kernel& k, AxisOperands& o) {
 /// Whether attention may read these. Queries may be a part of a sequence's tokens only if the keys
 /// and values of the whole sequence are given beside them, and the places where its parts begin.
 bool attention_reads(Along qkv, Along kv, Along starts) {
+  if (qkv == Along::SplitSame) return fits(kv, Along::Same);
   if (!has_values(qkv)) return false;
   if (qkv == Along::Tokens) return kv == Along::Same && starts != Along::Nothing;
   return fits(kv, qkv);
 }
 bool attention_forward(const Kernel& k, AxisOperands& o) {
   const Along qkv = o.in[0];
-  return attention_reads(qkv, o.in[1], o.in[2]) && results(k, o, {{qkv, qkv}});
+  const Along made = qkv == Along::SplitSame ? Along::Split : qkv;
+  return attention_reads(qkv, o.in[1], o.in[2]) && results(k, o, {{made, made}});
 }
 bool attention_backward(const Kernel& k, AxisOperands& o) {
   const Along qkv = o.in[0];
+  const bool shares_keys = qkv == Along::SplitSame;  // with ranks that have other queries
   for (const std::size_t i : {1, 2, 3}) {
-    if (o.in[i] != qkv) return false;
+    if (o.in[i] != (shares_keys ? Along::Split : qkv)) return false;
   }
-  const Along keys = qkv == Along::Tokens ? Along::Partial : qkv;
-  return attention_reads(qkv, o.in[4], o.in[5]) && results(k, o, {{qkv, keys}});
+  const Along d_qkv = shares_keys ? Along::SplitPartial : qkv;
+  const Along keys = shares_keys || qkv == Along::Tokens ? Along::Partial : qkv;
+  return attention_reads(qkv, o.in[4], o.in[5]) && results(k, o, {{d_qkv, keys}});
 }
 
 /// Rows must be whole, because the columns of a row are summed.
@@ -52,14 +56,17 @@ bool norm_backward_weight(const Kernel& k, AxisOperands& o) {
 /// These functions work element by element, and are not linear.
 bool pointwise(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  return (has_values(x) || x == Along::Experts) && fits(o.in[1], x) && results(k, o, {{x}});
+  return (has_values(x) || is_places(x) || is_experts(x)) && fits(o.in[1], x) &&
+         results(k, o, {{x}});
 }
 
 /// Rows are rotated by their positions in the sequence, which must be given if the rows are a part
-/// of it.
+/// of it. Terms of a sum are rotated as their sum is.
 bool rope(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  if (!has_values(x) || (x == Along::Tokens && o.in[1] == Along::Nothing)) return false;
+  const bool shares_keys = x == Along::SplitSame || x == Along::SplitPartial;
+  if ((!has_values(x) && !shares_keys) || (x == Along::Tokens && o.in[1] == Along::Nothing))
+    return false;
   return results(k, o, {{x}});
 }
 
@@ -71,7 +78,8 @@ bool embedding_forward(const Kernel& k, AxisOperands& o) {
   if (ids == Along::Split) {
     if (table == Along::Split) y = Along::Partial;
   } else if (ids == Along::Own) {
-    if (is_rows(table)) y = table;
+    y = in_places(table);
+    if (!is_places(y)) return false;
   } else if (table == Along::Same) {
     y = ids;
   }
@@ -85,7 +93,8 @@ bool embedding_backward(const Kernel& k, AxisOperands& o) {
   if (ids == Along::Split) {
     if (dy == Along::Same) table = Along::Split;
   } else if (ids == Along::Own) {
-    if (is_rows(dy)) table = dy;
+    if (!is_places(dy)) return false;
+    table = of_places(dy);
   } else if (ids == Along::Same && is_rows(dy)) {
     table = Along::Partial;
   } else {
@@ -117,6 +126,31 @@ bool add(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0], bias = o.in[2];
   if (x != o.in[1]) return false;
   if (x == Along::Partial ? bias != Along::Nothing : !fits_columns(bias, x)) return false;
+  return results(k, o, {{x}});
+}
+
+/// Queries beside keys. Keys that several ranks share are the same on all of them, and their
+/// gradients are terms of a sum.
+bool join_columns(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0], z = o.in[1];
+  if (x == Along::Split && z == Along::Same) return results(k, o, {{Along::SplitSame}});
+  return x == z && (has_values(x) || x == Along::Partial) && results(k, o, {{x}});
+}
+bool part_columns(const Kernel& k, AxisOperands& o) {
+  const Along y = o.in[0];
+  if (y == Along::SplitSame) return results(k, o, {{Along::Split, Along::Same}});
+  if (y == Along::SplitPartial) return results(k, o, {{Along::Split, Along::Partial}});
+  return (has_values(y) || y == Along::Partial) && results(k, o, {{y, y}});
+}
+/// Of queries beside keys that are shared, the keys alone may be taken from behind the queries, or
+/// put back there.
+bool regroup(const Kernel& k, AxisOperands& o) {
+  const bool keys_alone = k.dims[1] == 1 && k.dims[6] > 0, back = k.dims[5] != 0;
+  const Along x = o.in[0];
+  if (keys_alone && !back && x == Along::SplitSame) return results(k, o, {{Along::Same}});
+  if (keys_alone && back && x == Along::Partial && o.out[0] == Along::SplitPartial) return true;
+  if (x == Along::SplitSame || x == Along::SplitPartial) return false;
+  if (output_is_read(k, 0) && o.out[0] != x) return false;
   return results(k, o, {{x}});
 }
 
@@ -160,10 +194,12 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return cross_entropy_parallel(kernel, operands);
     case KernelKind::Add:
       return add(kernel, operands);
-    case KernelKind::Regroup: {
-      if (output_is_read(kernel, 0) && operands.out[0] != operands.in[0]) return false;
-      return results(kernel, operands, {{operands.in[0]}});
-    }
+    case KernelKind::Regroup:
+      return regroup(kernel, operands);
+    case KernelKind::JoinColumns:
+      return join_columns(kernel, operands);
+    case KernelKind::PartColumns:
+      return part_columns(kernel, operands);
     case KernelKind::Delay:
       return true;
     default:

@@ -6,18 +6,21 @@ namespace {
 
 using namespace placing;
 
+/// Rows that stand in places of experts: all of them, those of the rank's own rows, or those that
+/// were sent to the rank's experts.
+constexpr bool has_places(Along a) { return a == Along::Same || is_places(a) || is_experts(a); }
+
 bool grouped_gemm(const Kernel& k, AxisOperands& o) {
   const auto& [a, b, bias, rest1, rest2, rest3, rest4, rest5] = o.in;
-  const Along weights = a == Along::Experts ? Along::Split : Along::Same;
-  if (a == Along::Split || (!has_values(a) && a != Along::Experts)) return false;
+  const Along weights = is_experts(a) ? Along::Split : Along::Same;
+  if (!has_places(a)) return false;
   return b == weights && fits(bias, weights) && results(k, o, {{a}});
 }
 
 bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
   const Along dy = o.in[0];
-  if (dy == Along::Split || (!has_values(dy) && dy != Along::Experts) || o.in[1] != dy)
-    return false;
-  const Along dw = dy == Along::Experts ? Along::Split : sum_over_rows(dy);
+  if (!has_places(dy) || o.in[1] != dy) return false;
+  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
   return results(k, o, {{dw, dw}});
 }
 
@@ -51,13 +54,13 @@ bool route_balance(const Kernel& k, AxisOperands& o) {
 }
 bool combine_forward(const Kernel& k, AxisOperands& o) {
   const auto& [x, gates, slots, resid, rest1, rest2, rest3, rest4] = o.in;
-  return has_values(gates) && x == gates && slots == indices(gates) && fits(resid, gates) &&
-         results(k, o, {{gates}});
+  return has_values(gates) && x == in_places(gates) && slots == indices(gates) &&
+         fits(resid, gates) && results(k, o, {{gates}});
 }
 bool combine_backward(const Kernel& k, AxisOperands& o) {
   const auto& [dy, x, gates, slots, rest1, rest2, rest3, rest4] = o.in;
-  return has_values(gates) && dy == gates && x == gates && slots == indices(gates) &&
-         results(k, o, {{gates, gates}});
+  return has_values(gates) && dy == gates && x == in_places(gates) && slots == indices(gates) &&
+         results(k, o, {{in_places(gates), gates}});
 }
 
 }  // namespace

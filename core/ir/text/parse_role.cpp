@@ -154,8 +154,12 @@ class RoleParser {
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();
-          return s_.in.reference(s_.parameters, "parameter", part.parameter.v) &&
-                 s_.in.expect(':') && s_.in.number(part.offset);
+          if (!s_.in.reference(s_.parameters, "parameter", part.parameter.v) ||
+              !s_.in.expect(':') || !s_.in.number(part.offset)) {
+            return false;
+          }
+          return !s_.in.take(':') || (s_.in.number(part.sections.first) && s_.in.expect('-') &&
+                                      s_.in.number(part.sections.end));
         });
     }
   }

@@ -292,6 +292,8 @@ class Printer {
       put(i == 0 ? " parameters=" : ",");
       put_reference(parameters_, unit.parameters[i].parameter.v);
       put(":", unit.parameters[i].offset);
+      const SectionRange& sections = unit.parameters[i].sections;
+      if (!sections.all()) put(":", sections.first, "-", sections.end);
     }
     put("\n");
   }

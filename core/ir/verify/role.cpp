@@ -222,6 +222,15 @@ class RoleCheck {
     }
   }
 
+  /// Whether the parameter has the sections that a unit holds of it.
+  bool holds_sections(const UnitParameter& part) const {
+    const auto& sections = program_.parameters[part.parameter].sections;
+    const auto [first, end] = part.sections;
+    return part.sections.all()
+               ? first == 0
+               : first >= 0 && first < end && end <= static_cast<int>(sections.size());
+  }
+
   void check_unit(const Unit& unit) {
     const std::string name = rank_name() + "unit " + unit.name;
     if (unit.elements < 0 || unit.shard_elements < 0) {
@@ -235,6 +244,10 @@ class RoleCheck {
       if (!in_table(part.parameter.v, program_.parameters)) {
         faults_.add(name + " names parameter " + number(part.parameter.v) +
                     ", which does not exist");
+      } else if (!holds_sections(part)) {
+        faults_.add(name + " holds sections " + number(part.sections.first) + "-" +
+                    number(part.sections.end) + " of parameter " +
+                    program_.parameters[part.parameter].name + ", which it does not have");
       } else if (part.offset < 0 ||
                  __builtin_add_overflow(part.offset, held_elements(program_, unit, part), &end) ||
                  end > unit.elements) {

@@ -23,15 +23,19 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
                              before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
-      switch (before) {  // exchanges tokens for heads, samples for experts
+      switch (before) {  // exchanges tokens for heads, rows in places for those of its experts
         case Along::Tokens:
           return Along::Split;
         case Along::Split:
           return Along::Tokens;
-        case Along::Samples:
-          return Along::Experts;
+        case Along::SamplePlaces:
+          return Along::SampleExperts;
+        case Along::TokenPlaces:
+          return Along::TokenExperts;
+        case Along::SampleExperts:
+          return Along::SamplePlaces;
         default:
-          return when(before == Along::Experts, Along::Samples);
+          return when(before == Along::TokenExperts, Along::TokenPlaces);
       }
     default:  // broadcast
       return when(before == Along::Same, before);

@@ -15,13 +15,16 @@ Draft::Draft(const Scenario& s) : scenario(s) {
     program.mesh.dims[2].size /= inner;
     program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
   }
-  if (strategy.expert_parallel_degree > 1) {  // neighbouring ranks divide the experts
+  if (strategy.experts_over_shards() > 1) {  // neighbouring ranks divide the experts
     program.mesh.dims[2].size = strategy.shards_beside_experts();
-    program.mesh.dims.insert(program.mesh.dims.begin() + 3,
-                             {"ep", strategy.expert_parallel_degree});
+    program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"ep", strategy.experts_over_shards()});
   }
   if (strategy.context_parallel_degree > 1) {
     program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp", strategy.context_parallel_degree});
+  }
+  if (s.kv_replicas() > 1) {  // neighbouring ranks hold the same key and value heads
+    program.mesh.dims.back().size /= s.kv_replicas();
+    program.mesh.dims.push_back({"kv_replicate", s.kv_replicas()});
   }
   program.dtype = s.training.param_dtype();
   program.training.model = s.model.name;
@@ -57,12 +60,18 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.context_parallel = strategy.context_parallel_degree;
   shape.gathers_keys = strategy.gathers_keys();
   shape.tensor_parallel = strategy.tensor_parallel_degree;
+  shape.kv_replicas = s.kv_replicas();
+  shape.experts_over_tp = strategy.experts_over_tp();
   shape.sequence_parallel = strategy.sequence_parallel();
   model = build_layers(s.model, shape);
   for (const auto* units : {&model.units, &model.statistics}) {
     for (const UnitLayout& unit : *units) {
-      program.parameters.insert(program.parameters.end(), unit.parameters.begin(),
-                                unit.parameters.end());
+      for (const Parameter& parameter : unit.parameters) {
+        const auto id = static_cast<std::int32_t>(program.parameters.size());
+        if (parameters_.emplace(parameter.name, ParameterId{id}).second) {
+          program.parameters.push_back(parameter);
+        }
+      }
     }
   }
   // The backward pass counts as twice the forward pass, which is the convention of every published

@@ -1,5 +1,6 @@
 #include "core/lower/draft/data_axes.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "core/base/index_vector.hpp"
@@ -12,30 +13,44 @@ using Dims = std::vector<std::string_view>;
 
 /// The axes over which states are sharded, for units that `split_axis` divides; an empty
 /// `split_axis` stands for units that no axis divides.
-Dims shard_dims(const StrategySpec& strategy, std::string_view split_axis) {
+Dims shard_dims(const Draft& draft, std::string_view split_axis) {
+  const StrategySpec& strategy = draft.scenario.strategy;
   Dims dims;
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
   if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
-  if (strategy.expert_parallel_degree > 1 && split_axis != "ep") dims.emplace_back("ep");
+  if (strategy.experts_over_shards() > 1) dims.emplace_back("ep");
   if (strategy.context_parallel_degree > 1) dims.emplace_back("cp");
+  if (split_axis == "ep") {
+    const Dims parts = draft.axis_dims(split_axis);
+    std::erase_if(dims, [&](std::string_view dim) {
+      return std::find(parts.begin(), parts.end(), dim) != parts.end();
+    });
+  }
   return dims;
 }
 
-Dims data_dims(const StrategySpec& strategy, std::string_view split_axis) {
-  Dims dims = shard_dims(strategy, split_axis);
-  if (strategy.data_parallel_replicate_degree > 1) dims.insert(dims.begin(), "dp_replicate");
+Dims data_dims(const Draft& draft, std::string_view split_axis) {
+  Dims dims = shard_dims(draft, split_axis);
+  if (draft.scenario.strategy.data_parallel_replicate_degree > 1) {
+    dims.insert(dims.begin(), "dp_replicate");
+  }
   return dims;
 }
 
 /// The axes whose ranks hold copies of what a rank of the unit updates, so that their gradients are
 /// summed.
-Dims replica_dims(const StrategySpec& strategy, const UnitLayout& unit) {
-  Dims dims = data_dims(strategy, unit.split_axis);
+Dims replica_dims(const Draft& draft, const UnitLayout& unit) {
+  Dims dims = data_dims(draft, unit.split_axis);
   if (unit.shard_count > 1) {
     dims.clear();
-    if (strategy.data_parallel_replicate_degree > 1) dims.emplace_back("dp_replicate");
+    if (draft.scenario.strategy.data_parallel_replicate_degree > 1) {
+      dims.emplace_back("dp_replicate");
+    }
   }
-  for (const std::string& axis : unit.partial_axes) dims.emplace_back(axis);
+  for (const std::string& axis : unit.partial_axes) {
+    const Dims more = draft.axis_dims(axis);
+    dims.insert(dims.end(), more.begin(), more.end());
+  }
   return dims;
 }
 
@@ -46,7 +61,7 @@ GroupId data_group(Draft& draft, std::string_view split_axis) {
   return draft.group(split_axis == "ep"                     ? "expert_dp"
                      : strategy.context_parallel_degree > 1 ? "dp_cp"
                                                             : "dp",
-                     data_dims(strategy, split_axis));
+                     data_dims(draft, split_axis));
 }
 
 GroupId shard_group(Draft& draft, std::string_view split_axis) {
@@ -55,12 +70,12 @@ GroupId shard_group(Draft& draft, std::string_view split_axis) {
   return draft.group(split_axis == "ep"                     ? "expert_dp_shard"
                      : strategy.context_parallel_degree > 1 ? "dp_shard_cp"
                                                             : "dp_shard",
-                     shard_dims(strategy, split_axis));
+                     shard_dims(draft, split_axis));
 }
 
 GroupId replica_group(Draft& draft, const UnitLayout& unit) {
-  const Dims dims = replica_dims(draft.scenario.strategy, unit);
-  if (dims == data_dims(draft.scenario.strategy, unit.split_axis)) {
+  const Dims dims = replica_dims(draft, unit);
+  if (dims == data_dims(draft, unit.split_axis)) {
     return data_group(draft, unit.split_axis);
   }
   std::string name;  // "dp_replicate", "tp", "dp_replicate+tp"
@@ -70,7 +85,7 @@ GroupId replica_group(Draft& draft, const UnitLayout& unit) {
 
 int replicas(const Draft& draft, const UnitLayout& unit) {
   int count = 1;
-  for (const std::string_view dim : replica_dims(draft.scenario.strategy, unit)) {
+  for (const std::string_view dim : replica_dims(draft, unit)) {
     count *= draft.program.mesh.size_of(dim);
   }
   return count;

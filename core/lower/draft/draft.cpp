@@ -33,7 +33,18 @@ std::vector<LayerStep> Draft::steps(int kind, Phase phase,
 }
 
 GroupId Draft::axis_group(const std::string& axis) {
-  return axis == "dp" ? data_group(*this) : group(axis, {axis});
+  return axis == "dp" ? data_group(*this) : group(axis, axis_dims(axis));
+}
+
+std::vector<std::string_view> Draft::axis_dims(std::string_view axis) const {
+  const StrategySpec& strategy = scenario.strategy;
+  std::vector<std::string_view> dims = {axis};
+  if (axis == "kv") dims = {"tp"};
+  if (axis == "ep" && strategy.experts_over_cp()) dims.emplace_back("cp");
+  if (axis == "ep" && strategy.experts_over_tp()) dims.emplace_back("tp");
+  if (dims.back() == "tp" && axis != "kv") dims.emplace_back("kv_replicate");
+  std::erase_if(dims, [&](std::string_view dim) { return program.mesh.size_of(dim) == 1; });
+  return dims;
 }
 
 DType Draft::dtype_of(BufferKind kind) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,16 @@ struct Draft : ProgramBuilder {
   FunctionOrigin origin(FunctionId function) const;
   /// The group of an axis over which a layer communicates; "dp" stands for all data-parallel ranks.
   GroupId axis_group(const std::string& axis);
+  /// The dimensions of the mesh that make up such an axis, or one that divides units. Most are a
+  /// dimension of that name.
+  std::vector<std::string_view> axis_dims(std::string_view axis) const;
+  /// The program's parameter of that name, which the model has.
+  ParameterId parameter(const std::string& name) const { return parameters_.at(name); }
   /// The program, with the roles as they are now.
   Program finished() const;
 
  private:
+  std::map<std::string, ParameterId> parameters_;  // by name; several units hold parts of one
   IndexVector<FunctionId, FunctionOrigin>
       origins_;  // by function; functions beyond its end have no origin
 };

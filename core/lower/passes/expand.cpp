@@ -21,8 +21,8 @@ class RoleExpander {
         microbatches_(draft.scenario.num_microbatches()),
         messages_(messages) {
     const std::size_t cells = model_.layers.size() * to_size(microbatches_);
-    for (auto* table : {&x_, &saved_, &stash_, &recomputed_, &dy_})
-      table->assign(cells, BufferId{});
+    for (auto* table : {&x_, &dy_}) table->assign(cells, BufferId{});
+    for (auto& [formal, table] : kept_) table.assign(cells, BufferId{});
     declare_units();
     declare_statistics();
     if (!model_.units.empty()) declare_losses();
@@ -108,7 +108,8 @@ class RoleExpander {
       unit.elements = unit.shard_elements = layout.elements;
       if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-        unit.parameters.push_back({first_parameter(u, i), layout.offsets[i]});
+        unit.parameters.push_back(
+            {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
       }
       unit.tied_copy = owner[u] != coordinate_;
       const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
@@ -154,7 +155,7 @@ class RoleExpander {
         if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
         for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
           unit.parameters.push_back(
-              {first_parameter(model_.units.size() + index, i), layout.offsets[i]});
+              {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
         }
         kept = unit.param =
             typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);
@@ -174,15 +175,6 @@ class RoleExpander {
     if (count == 0) return;
     std::exclusive_scan(loss_of_.begin(), loss_of_.end(), loss_of_.begin(), 0);
     out_.losses = add(BufferKind::Metric, "losses", count * element(BufferKind::Metric));
-  }
-  /// The id of parameter `i` of `unit`, counted over the model's units and then its statistics.
-  ParameterId first_parameter(std::size_t unit, std::size_t i) const {
-    std::size_t id = i;
-    for (std::size_t u = 0; u < unit; ++u) {
-      id += u < model_.units.size() ? model_.units[u].parameters.size()
-                                    : model_.statistics[u - model_.units.size()].parameters.size();
-    }
-    return {static_cast<std::int32_t>(id)};
   }
   std::size_t unit_index(int layout) const { return to_size(unit_of_layout_[layout]); }
 
@@ -402,9 +394,8 @@ class RoleExpander {
       return add_view(out_.role, out_.losses, loss_of_[mb] * element(BufferKind::Metric),
                       formal.bytes);
     }
-    if (name == "saved" || name == "recomputed" || name == "stash") {
-      auto& table = name == "saved" ? saved_ : name == "stash" ? stash_ : recomputed_;
-      BufferId& kept = table[cell(l, mb)];
+    if (const auto table = kept_.find(name); table != kept_.end()) {
+      BufferId& kept = table->second[cell(l, mb)];
       if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
       return kept;
     }
@@ -458,7 +449,13 @@ class RoleExpander {
   std::vector<BufferId> args_;                               // those of the op being built
   IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
-  std::vector<BufferId> x_, saved_, recomputed_, stash_, dy_;  // by cell(layer, microbatch)
+  std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
+  /// What lives from one part of a layer to another, by formal, then by cell.
+  std::map<std::string, std::vector<BufferId>> kept_ = {{"saved", {}},
+                                                        {"saved_input", {}},
+                                                        {"recomputed", {}},
+                                                        {"recomputed_input", {}},
+                                                        {"stash", {}}};
   std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   BufferId positions_, starts_, columns_;               // the same for all microbatches
@@ -467,6 +464,13 @@ class RoleExpander {
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
   OpId begin_after_;                               // an op for which the next call also waits
 };
+
+bool splits_backward(const Schedule& schedule) {
+  return std::any_of(schedule.actions.begin(), schedule.actions.end(), [](const Actions& actions) {
+    return std::any_of(actions.begin(), actions.end(),
+                       [](const Action& action) { return action.phase == Phase::I; });
+  });
+}
 
 /// Gives each role its ranks, which are those with its coordinate along "pp".
 void assign_ranks(Draft& draft) {
@@ -483,6 +487,9 @@ void assign_ranks(Draft& draft) {
 
 void expand(Draft& draft) {
   draft.roles.clear();
+  if (splits_backward(draft.schedule)) {
+    for (LayerKind& kind : draft.model.kinds) kind.functions.split_backward();
+  }
   const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
   const Messages messages(draft.schedule,
                           posting == P2pPosting::Async || posting == P2pPosting::Preposted);

@@ -34,11 +34,15 @@ Samples samples_of(const Scenario& s, const Mesh& mesh) {
   return samples;
 }
 
+int tensor_parallel_ranks(const Mesh& mesh) {
+  return mesh.size_of("tp") * mesh.size_of("kv_replicate");
+}
+
 /// A table with a list for every pair of coordinates along "cp" and "tp". A dimension along which
 /// all lists are equal is left out.
 IndexTable tabulate(const Mesh& mesh, TableKind kind,
                     const std::function<IndexList(int cp, int tp)>& list_of) {
-  const int cps = mesh.size_of("cp"), tps = mesh.size_of("tp");
+  const int cps = mesh.size_of("cp"), tps = tensor_parallel_ranks(mesh);
   IndexVector<int, IndexList> all;
   for (int cp = 0; cp < cps; ++cp) {
     for (int tp = 0; tp < tps; ++tp) all.push_back(list_of(cp, tp));
@@ -54,7 +58,9 @@ IndexTable tabulate(const Mesh& mesh, TableKind kind,
   IndexTable table;
   table.kind = kind;
   if (by_cp) table.dims.push_back(mesh.index_of("cp"));
-  if (by_tp) table.dims.push_back(mesh.index_of("tp"));
+  for (const char* dim : {"tp", "kv_replicate"}) {
+    if (by_tp && mesh.size_of(dim) > 1) table.dims.push_back(mesh.index_of(dim));
+  }
   for (int cp = 0; cp < (by_cp ? cps : 1); ++cp) {
     for (int tp = 0; tp < (by_tp ? tps : 1); ++tp) table.lists.push_back(at(cp, tp));
   }
@@ -104,8 +110,8 @@ void input(Draft& draft) {
   if (s.strategy.context_parallel_degree > 1) {
     add(TableKind::Order, [&](int cp, int) { return positions(cp, 0, own); });
   }
-  const std::int64_t part = ceil_div(s.model.vocab, mesh.size_of("tp"));
-  if (mesh.size_of("tp") > 1) {
+  const std::int64_t part = ceil_div(s.model.vocab, tensor_parallel_ranks(mesh));
+  if (tensor_parallel_ranks(mesh) > 1) {
     add(TableKind::Shift, [&](int, int tp) { return single(tp * part); });
   }
   if (const auto elements = elements_of(draft, HostData::Positions)) {

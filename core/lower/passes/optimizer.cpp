@@ -146,7 +146,7 @@ class OptimizerStep {
       }
     }
     const auto degree = [&](const std::string& axis) {
-      return strategy_.gradient_ranks() / (axis == "ep" ? strategy_.expert_parallel_degree : 1);
+      return axis == "ep" ? strategy_.expert_gradient_ranks() : strategy_.gradient_ranks();
     };
     const auto blocks = [&](const std::string& axis) {
       return degree(axis) / (axis == "ep" ? strategy_.expert_shards() : strategy_.state_shards());

@@ -36,6 +36,12 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
                         "context_parallel_method=allgather divides none");
   };
   divides("heads", m.heads);
+  if (s.kv_replicas() > 1) {
+    return faults.add(
+        key, degree + ": a tensor-parallel rank has one of kv_heads=" + std::to_string(m.kv_heads) +
+                 ", which context_parallel_method=ulysses cannot divide; "
+                 "context_parallel_method=allgather divides none");
+  }
   if (m.kv_heads != m.heads) divides("kv_heads", m.kv_heads);
 }
 

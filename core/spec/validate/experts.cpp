@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <vector>
+
+#include "core/spec/expert_folding.hpp"
 #include "core/spec/validate/faults.hpp"
 
 namespace lockstep {
@@ -45,11 +49,23 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
     faults.add(key, degree + " does not divide experts=" + std::to_string(m.experts) +
                         ": every rank holds as many");
   }
-  if (p.data_parallel_shard_degree % ep != 0) {
+  if (p.expert_parallel_folding) {
+    const std::vector<int> allowed = folded_expert_degrees(p, m.experts);
+    if (std::find(allowed.begin(), allowed.end(), ep) == allowed.end()) {
+      std::string list;
+      for (const int e : allowed) list += (list.empty() ? "" : ", ") + std::to_string(e);
+      return faults.add(key, degree +
+                                 " with expert_parallel_folding is tensor_parallel_degree, or that "
+                                 "times context_parallel_degree, or both times a divisor of "
+                                 "data_parallel_shard_degree; that also divides experts=" +
+                                 std::to_string(m.experts) + ": " + (list.empty() ? "none" : list));
+    }
+  } else if (p.data_parallel_shard_degree % ep != 0) {
     faults.add(key, degree + " does not divide data_parallel_shard_degree=" +
                         std::to_string(p.data_parallel_shard_degree) +
                         ", whose ranks share the experts (with zero_stage 0 they are replicas "
-                        "otherwise)");
+                        "otherwise); expert_parallel_folding divides them over the ranks of "
+                        "tensor and context parallelism, too");
   }
   if (p.reshards_to_fewer()) {
     faults.add("parallelism.fsdp_reshard_degree",

@@ -25,8 +25,12 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
     return;
   }
   divides("heads", m.heads, "every rank computes as many attention heads");
-  if (m.kv_heads != m.heads) {
-    divides("kv_heads", m.kv_heads, "every rank holds as many key and value heads");
+  if (m.kv_heads < 1 || tp % m.kv_heads != 0) {  // else ranks share heads
+    if (m.kv_heads != m.heads) {
+      divides("kv_heads", m.kv_heads,
+              "every rank holds as many key and value heads; with fewer heads than ranks, their "
+              "number divides the degree, and ranks hold the same");
+    }
   }
   divides("ffn_hidden", m.ffn_hidden,
           "every rank holds as many features of the feed-forward layer");

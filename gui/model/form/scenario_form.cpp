@@ -176,6 +176,9 @@ void add_inside_layers(FieldList& f) {
             "Of the shards, ranks that divide the experts of a mixture, with all-to-alls around "
             "them.",
             degrees(64), [](const Scenario& s) { return text(s.strategy.expert_parallel_degree); });
+  f.toggle("Fold experts", "parallelism.expert_parallel_folding",
+           "Divide the experts over the ranks of tensor and context parallelism, too.",
+           [](const Scenario& s) { return text(s.strategy.expert_parallel_folding); });
   f.numbers("Capacity", "model.capacity_factor",
             "Room of an expert for tokens, over its even share; 0: for all of them.",
             numbers({0, 1, 1.1, 1.25, 1.5, 2, 4}),

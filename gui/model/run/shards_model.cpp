@@ -44,10 +44,12 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
     states.rank = rank;
     states.acts_as = same_as[rank];
     const Role& role = program.role_of(rank);
+    IndexVector<ParameterId, std::int64_t> next = starts;  // behind what is drawn
     for (const UnitShard& shard : shards_of(program, rank).units) {
       const Unit& unit = role.units[shard.unit];
       const ParameterId first = unit.parameters.front().parameter;
-      const double start = static_cast<double>(starts[first]) / whole;
+      const double start = static_cast<double>(next[first]) / whole;
+      next[first] += shard.whole;  // another unit may hold other sections of the parameter
       // If tensor parallelism splits a unit, the parts are drawn one after the other. In truth the
       // split goes through every matrix, which a line cannot show.
       const double length = static_cast<double>(shard.whole) / whole / shard.parts;

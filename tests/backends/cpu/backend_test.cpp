@@ -101,7 +101,7 @@ Program bigram_program(const Scenario& scenario, Layout layout) {
   testing::RoleBuilder role;
   Unit unit;
   unit.name = "table";
-  unit.parameters = {{{0}, 0}};
+  unit.parameters = {{{0}, 0, {}}};
   unit.elements = kCells;
   unit.shard_elements = owned;
   if (sharded) unit.shard_group = {0};

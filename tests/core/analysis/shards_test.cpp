@@ -17,7 +17,7 @@ TEST_CASE("a unit that is split and sharded is cut twice", "[core][analysis]") {
   w.sections = {8};
   program.parameters = {w};
   Unit unit;
-  unit.parameters = {{{0}, 0}};
+  unit.parameters = {{{0}, 0, {}}};
   unit.elements = 20;
   unit.shard_elements = 7;
   unit.shard_group = {0};

@@ -438,7 +438,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
     draft.program.parameters.push_back({std::to_string(i), {bytes / 4}, InitKind::Zeros, 0});
     Unit unit;
     unit.elements = unit.shard_elements = bytes / 4;
-    unit.parameters = {{{i}, 0}};
+    unit.parameters = {{{i}, 0, {}}};
     unit.param = add_buffer(out.role, buffer);
     DraftUnit draft_unit;
     draft_unit.layout = 0;

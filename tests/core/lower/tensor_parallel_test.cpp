@@ -169,3 +169,42 @@ TEST_CASE("one prefetch gathers all units of the next layer", "[core][lower]") {
   for (int block = 1; block < 8; ++block) CHECK(gathers[block] == 4);
   CHECK(gathers[8] == 2);
 }
+
+TEST_CASE("ranks that share key and value heads hold them whole, and sum their gradients",
+          "[core][lower]") {
+  for (const int kv_heads : {1, 2}) {
+    for (const bool by_rows : {false, true}) {
+      INFO(kv_heads);
+      Scenario s = divided(Architecture::Llama, 4, by_rows, {2});
+      s.model.kv_heads = kv_heads;
+      const Program program = lowered(s);
+      CHECK(verify(program).empty());
+      CHECK(program.mesh.size_of("tp") == kv_heads);
+      CHECK(program.mesh.size_of("kv_replicate") == 4 / kv_heads);
+      const Role& role = program.roles[0];
+      // A rank holds the projections of one key head and one value head, and a quarter of the
+      // queries.
+      const std::int64_t head = s.model.head_dim * s.model.hidden;
+      std::int64_t keys = 0, queries = 0;
+      for (const Unit& unit : role.units) {
+        for (const UnitParameter& part : unit.parameters) {
+          if (!program.parameters[part.parameter].name.ends_with("attn.wqkv")) continue;
+          (part.sections.first == 0 ? queries : keys) += held_elements(program, unit, part);
+          CHECK((part.sections == SectionRange{0, 1} || part.sections == SectionRange{1, 3}));
+        }
+      }
+      CHECK(keys == s.model.layers * 2 * head);
+      CHECK(queries == s.model.layers * s.model.heads / 4 * head);
+      // Replicas of other data and ranks with the same heads are one group.
+      int sums = 0;
+      for (const Op& op : role.ops) {
+        if (op.kind != OpKind::AllReduce || op.phase == Phase::O) continue;
+        const Group& group = program.group(op.group());
+        if (group.name != "dp_replicate+kv_replicate") continue;
+        CHECK(group_size(program.mesh, group) == 2 * 4 / kv_heads);
+        ++sums;
+      }
+      CHECK(sums > 0);
+    }
+  }
+}

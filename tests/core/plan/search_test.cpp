@@ -103,6 +103,21 @@ TEST_CASE("families whose states exceed the memory are left out", "[core][plan]"
   CHECK(layout_families(s).empty());
 }
 
+TEST_CASE("experts are divided over tensor-parallel ranks, too, with more experts than shards",
+          "[core][plan]") {
+  Scenario s = eight_devices(Architecture::Llama);
+  s.model.experts = 8;
+  int wider = 0;
+  for (const LayoutFamily& family : layout_families(s)) {
+    const StrategySpec& p = family.kept.front().strategy;
+    if (!p.expert_parallel_folding) continue;
+    CHECK(p.tensor_parallel_degree * p.context_parallel_degree > 1);
+    if (p.expert_parallel_degree > p.data_parallel_shard_degree) ++wider;
+    CHECK(layout_name(family.kept.front()).find(" folded") != std::string::npos);
+  }
+  CHECK(wider > 0);
+}
+
 TEST_CASE("experts are divided among data-parallel ranks, long sequences among ranks",
           "[core][plan]") {
   Scenario s = eight_devices(Architecture::Llama);

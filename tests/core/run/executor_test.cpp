@@ -29,7 +29,7 @@ Program tiny_program() {
   testing::RoleBuilder role;
   Unit unit;
   unit.name = "w";
-  unit.parameters = {{{0}, 0}};
+  unit.parameters = {{{0}, 0, {}}};
   unit.elements = unit.shard_elements = 8;
   unit.param = role.buffer(BufferKind::Param, DType::F32, 8, true);  // at 0
   role.unit(unit);

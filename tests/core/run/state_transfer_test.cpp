@@ -25,7 +25,7 @@ Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   testing::RoleBuilder role;
   Unit unit;
   unit.name = "u";
-  unit.parameters = {{{0}, 0}, {{1}, 15}, {{2}, 19}};
+  unit.parameters = {{{0}, 0, {}}, {{1}, 15, {}}, {{2}, 19, {}}};
   unit.elements = 21;
   unit.shard_elements = ceil_div(21, ranks);
   if (ranks > 1) unit.shard_group = {0};
@@ -37,7 +37,7 @@ Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   role.unit(unit);
   Unit tied;
   tied.name = "tied";
-  tied.parameters = {{{2}, 0}};
+  tied.parameters = {{{2}, 0, {}}};
   tied.elements = tied.shard_elements = 2;
   tied.param = role.buffer(BufferKind::Param, dtype, 2, true);
   tied.tied_copy = true;
@@ -116,7 +116,7 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
     if (tp > 1) unit.split_group = {1};
     if (shards > 1) unit.shard_group = {0};
     for (std::int32_t p = 0; p < 4; ++p) {
-      unit.parameters.push_back({{p}, unit.elements});
+      unit.parameters.push_back({{p}, unit.elements, {}});
       unit.elements += held_elements(program, unit, unit.parameters.back());
     }
     unit.shard_elements = ceil_div(unit.elements, shards);
@@ -145,6 +145,51 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
   std::memcpy(&padding, machine.ranks[1].arena.data() + 8 * (split.roles[0].units[0].elements - 1),
               8);
   CHECK(padding == 0.0);  // row 5 of the table does not exist
+}
+
+TEST_CASE("sections of one parameter may lie in two units, which other ranks divide",
+          "[core][run]") {
+  // Queries [4x3] over four ranks; keys and values [2x3] each over two, each part on two ranks.
+  const auto program_of = [](bool divided) {
+    Program program;
+    program.mesh.dims = {{"tp", 2}, {"kv_replicate", divided ? 2 : 1}};
+    if (!divided) program.mesh.dims[0].size = 1;
+    program.groups = {{"tp", {0, 1}, {}}, {"kv", {0}, {}}};
+    program.role_of_rank.assign(divided ? 4 : 1, RoleId{0});
+    program.parameters = {{"qkv", {8, 3}, InitKind::Normal, 0.5, 0, {4, 2, 2}}};
+    testing::RoleBuilder role;
+    const auto add = [&](const char* name, GroupId split, SectionRange sections) {
+      Unit unit;
+      unit.name = name;
+      if (divided) unit.split_group = split;
+      unit.parameters.push_back({{0}, 0, sections});
+      unit.elements = unit.shard_elements = held_elements(program, unit, unit.parameters[0]);
+      unit.param = role.buffer(BufferKind::Param, DType::F64, unit.elements, true);
+      role.unit(unit);
+    };
+    if (divided) {
+      add("q", {0}, {0, 1});
+      add("kv", {1}, {1, 3});
+    } else {
+      add("u", {}, {});
+    }
+    program.roles.push_back(role.finish(testing::all_ranks(program)));
+    return program;
+  };
+  const Program split = program_of(true);
+  CHECK(initial_state(split, 0) == initial_state(program_of(false), 0));
+  const auto runs = [&](Rank rank, std::size_t unit) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> found;  // first element, count
+    const Unit& u = split.roles[0].units[unit];
+    for (const ShardPiece& piece : shard_pieces(split, rank, u, u.param)) {
+      found.emplace_back(piece.begin, piece.count);
+    }
+    return found;
+  };
+  using Runs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  CHECK(runs(2, 0) == Runs{{6, 3}});
+  CHECK(runs(2, 1) == Runs{{15, 3}, {21, 3}});  // the second rows of keys and of values
+  CHECK(runs(3, 1) == runs(2, 1));
 }
 
 TEST_CASE("padding of a shard is zero and tied copies get the parameter's values", "[core][run]") {
@@ -238,7 +283,7 @@ TEST_CASE("values that several threads write are those of their elements", "[cor
   testing::RoleBuilder role;
   Unit unit;
   unit.name = "u";
-  unit.parameters = {{{0}, 0}};
+  unit.parameters = {{{0}, 0, {}}};
   unit.elements = unit.shard_elements = kAll;
   unit.param = role.buffer(BufferKind::Param, DType::F64, kAll, true);
   role.unit(unit);

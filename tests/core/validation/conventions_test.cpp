@@ -58,10 +58,21 @@ TEST_CASE("the longest prefix of a source's table gives its convention", "[valid
   const auto of = [](const std::string& id) { return convention_of(training_row({{"id", id}})); };
   CHECK(of("sc21-t1-001").prefix == "sc21");
   CHECK(of("sc21-t2-001").prefix == "sc21-t2");
-  CHECK(of("sc21-t2-001").gradients_as_parameters);
+  CHECK(of("sc21-t2-001").gradients == GradientType::AsParameters);
   CHECK(of("bloom-tune-001").prefix == "bloom");
   CHECK(of("nobody-001").prefix.empty());
   CHECK(of("nobody-001").overlap == DataParallelOverlap::Gradients);
+}
+
+TEST_CASE("gradients in 16 bits are a source's rule, or that of its runs in float16",
+          "[validation]") {
+  const auto in_16_bits = [](const char* id, const char* precision) {
+    return sums_in_16_bits(training_row({{"id", id}, {"precision", precision}}));
+  };
+  CHECK(in_16_bits("mosaic-1", "bf16"));
+  CHECK(in_16_bits("bloom-tune-1", "fp16"));
+  CHECK(!in_16_bits("bloom-tune-1", "bf16"));
+  CHECK(!in_16_bits("simumax-1", "bf16"));
 }
 
 TEST_CASE("a vocabulary that is not given is GPT-2's, padded for tensor parallelism",

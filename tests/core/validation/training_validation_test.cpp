@@ -11,10 +11,12 @@ namespace {
 
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 
-/// An oracle that predicts a second for every ten heads, and a GiB for each.
+/// An oracle that predicts a second for every ten heads, and a GiB for each; twice that for the
+/// whole process.
 Result<StepPrediction> by_heads(const Scenario& s) {
   if (s.model.heads == 64) return Error{ErrorKind::Unsupported, "64 heads", std::nullopt};
-  return StepPrediction{{static_cast<double>(s.model.heads) / 10}, {s.model.heads * kGibibyte}};
+  const Bytes bytes{s.model.heads * kGibibyte};
+  return StepPrediction{{static_cast<double>(s.model.heads) / 10}, {bytes, 2 * bytes, bytes}};
 }
 
 TrainingRow with_heads(const std::string& id, const std::string& heads, test::Cells more = {}) {
@@ -34,10 +36,20 @@ TEST_CASE("errors are of the simulated against the measured", "[validation]") {
   CHECK(!rows[0].row.max_allocated());
 }
 
+TEST_CASE("memory is compared with what the source measured, in its unit", "[validation]") {
+  const auto error = [](const char* id) {
+    return *validate_rows({with_heads(id, "16", {{"mem_gb", "20"}})}, by_heads, {})[0]
+                .memory_error();
+  };
+  CHECK(error("a-1") == Approx(16.0 / 20 - 1));           // GiB of max allocated
+  CHECK(error("bloom-tune-1") == Approx(32.0 / 20 - 1));  // nvidia-smi
+  CHECK(error("zb-t4-1") == Approx(16.0 * kGibibyte / 20e9 - 1));
+}
+
 TEST_CASE("fit is judged by the card's memory, and a refused run is timed all the same",
           "[validation]") {
   const auto rows =
-      validate_rows({with_heads("a-1", "128"),  // 128 GiB on 80 GB, and it ran
+      validate_rows({with_heads("a-1", "128"),  // 128 GiB on 79 GiB, and it ran
                      with_heads("a-2", "128", {{"notes", "OOM"}, {"iter_time_s", ""}}),
                      with_heads("a-3", "16", {{"notes", "OOM"}, {"iter_time_s", ""}})},
                     by_heads, {});
@@ -76,7 +88,7 @@ TEST_CASE("order is compared inside a sweep only", "[validation]") {
   // The rows of a sweep have equal heads, so this oracle predicts by passes over the batch, which
   // tell layouts apart.
   const StepOracle by_pass = [](const Scenario& s) -> Result<StepPrediction> {
-    return StepPrediction{{static_cast<double>(s.num_microbatches())}, {1}};
+    return StepPrediction{{static_cast<double>(s.num_microbatches())}, {}};
   };
   const auto rows = validate_rows(
       {training_row({{"id", "a-1"}, {"micro_batch", "8"}, {"iter_time_s", "1"}}),

@@ -289,4 +289,13 @@ TEST_CASE("regrouping takes part p of every section, and back", "[backends][refe
   CHECK(run({K::Regroup, {1, 2, 2, 1, 1, 1, 1}, {parts}, {}, {Values(9, 9)}})[0] == row);
 }
 
+TEST_CASE("joined columns are those of the one tensor, then of the other",
+          "[backends][reference]") {
+  const Values x = {1, 2, 3, 4}, z = {5, 6}, y = {1, 2, 5, 3, 4, 6};
+  CHECK(run({K::JoinColumns, {2, 2, 1}, {x, z}})[0] == y);
+  const auto parted = run({K::PartColumns, {2, 2, 1}, {y}});
+  CHECK(parted[0] == x);
+  CHECK(parted[1] == z);
+}
+
 }  // namespace lockstep::reference

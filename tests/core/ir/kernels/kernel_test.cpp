@@ -201,6 +201,8 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::Add, {3, 5}, {15, 15, 5}, {15}},
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 0, 2}, {111}, {105}},
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 1, 2}, {105}, {111}},
+      {KernelKind::JoinColumns, {3, 5, 2}, {15, 6}, {21}},
+      {KernelKind::PartColumns, {3, 5, 2}, {21}, {15, 6}},
       {KernelKind::Fill, {7}, {}, {7}},
       {KernelKind::Sum, {7}, {7}, {1}},
       {KernelKind::NormSquared, {7, 3}, {7}, {3}},

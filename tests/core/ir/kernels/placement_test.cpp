@@ -53,6 +53,7 @@ TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
     const auto kind = static_cast<KernelKind>(i);
     const bool linear =
         kind == KernelKind::Add || kind == KernelKind::Regroup || kind == KernelKind::Sum ||
+        kind == KernelKind::JoinColumns || kind == KernelKind::PartColumns ||
         kind == KernelKind::ColumnSum || kind == KernelKind::Fill || kind == KernelKind::Delay ||
         kind == KernelKind::BatchNormRunning || kind == KernelKind::BatchNormBackwardWeight;
     INFO(info(kind).name);
@@ -64,4 +65,42 @@ TEST_CASE("a product of parts of what is contracted is a term of a sum", "[core]
   const Kernel product = kernel_of(KernelKind::Gemm, false);
   CHECK(made(product, Along::Split) == Along::Partial);
   CHECK(made(product, Along::Samples) == std::nullopt);  // weights of other samples
+}
+
+TEST_CASE(
+    "keys that several ranks share are the same beside each one's queries, their gradients terms",
+    "[core][ir]") {
+  AxisOperands o;
+  o.in = {Along::Split, Along::Same};
+  REQUIRE(place(kernel_of(KernelKind::JoinColumns, false), o));
+  CHECK(o.out[0] == Along::SplitSame);
+  const Kernel attention = kernel_of(KernelKind::AttentionForward, false);
+  CHECK(made(attention, Along::SplitSame) == Along::Split);
+  CHECK(made(attention, Along::SplitPartial) == std::nullopt);
+  o = {};
+  o.in = {Along::SplitSame, Along::Split, Along::Split, Along::Split};
+  REQUIRE(place(kernel_of(KernelKind::AttentionBackward, false), o));
+  CHECK(o.out[0] == Along::SplitPartial);
+  o = {};
+  o.in[0] = Along::SplitPartial;
+  REQUIRE(place(kernel_of(KernelKind::PartColumns, false), o));
+  CHECK(o.out[0] == Along::Split);
+  CHECK(o.out[1] == Along::Partial);
+}
+
+TEST_CASE("rows return from experts as they were sent, and are no heads", "[core][ir]") {
+  AxisOperands o;
+  o.in = {Along::Own, Along::Tokens};  // into places
+  REQUIRE(place(kernel_of(KernelKind::EmbeddingForward, false), o));
+  CHECK(o.out[0] == Along::TokenPlaces);
+  o.in = {Along::Own, Along::TokenPlaces};  // and back
+  REQUIRE(place(kernel_of(KernelKind::EmbeddingBackward, false), o));
+  CHECK(o.out[0] == Along::Tokens);
+  o = {};
+  o.in = {Along::TokenExperts, Along::Split};  // a rank's own experts
+  CHECK(place(kernel_of(KernelKind::GroupedGemm, false), o));
+  o.in = {Along::TokenPlaces, Along::Split};  // that were not sent to them
+  CHECK_FALSE(place(kernel_of(KernelKind::GroupedGemm, false), o));
+  o.in = {Along::Tokens, Along::Same};  // rows that stand in no places
+  CHECK_FALSE(place(kernel_of(KernelKind::GroupedGemm, false), o));
 }

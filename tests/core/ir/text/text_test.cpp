@@ -201,7 +201,9 @@ class RandomProgram {
       u.gathered_late = coin();
       u.tied_copy = coin();
       for (int k = p.parameters.empty() ? 0 : below(3); k-- > 0;) {
-        u.parameters.push_back({{below(static_cast<int>(p.parameters.size()))}, wide()});
+        const SectionRange sections =
+            coin() ? SectionRange{} : SectionRange{below(3), 1 + below(4)};
+        u.parameters.push_back({{below(static_cast<int>(p.parameters.size()))}, wide(), sections});
       }
       role.units.push_back(u);
     }

@@ -94,6 +94,34 @@ TEST_CASE("a gradient that replicas do not sum is named by parameter and axis", 
                                  ContainsSubstring(".attn.wqkv"));
 }
 
+TEST_CASE("gradients of keys that several ranks share are summed over exactly these ranks",
+          "[core][ir]") {
+  Scenario s = test::tiny_scenario(Architecture::Llama, {});
+  s.strategy.tensor_parallel_degree = 4;  // two ranks for each of two key heads
+  s.strategy.data_parallel_shard_degree = 2;
+  s.training.global_batch_size = 2;
+  const Program sound = test::lowered(s);
+  CHECK(first_fault(sound) == "sound");
+  const auto over = [&](const char* name) {
+    return [&sound, name](const Role&, const Op& op) {
+      return op.kind == OpKind::AllReduce && op.phase != Phase::O &&
+             sound.group(op.group()).name == name;
+    };
+  };
+  Program none = sound;
+  test::erase(none.roles[0], find(none, over("kv_replicate")));
+  CHECK_THAT(first_fault(none), ContainsSubstring("the gradient of blocks.3.kv") &&
+                                    ContainsSubstring("a sum over kv_replicate is missing"));
+  // All ranks of "tp" together would add gradients of different heads.
+  Program all = sound;
+  Role& role = all.roles[0];
+  const std::size_t sum = find(all, over("kv_replicate"));
+  for (std::size_t g = 0; g < all.groups.size(); ++g) {
+    if (all.groups[g].name == "tp") role.ops[sum].target = static_cast<std::int32_t>(g);
+  }
+  CHECK_THAT(first_fault(all), ContainsSubstring("which all_reduce does not take"));
+}
+
 TEST_CASE("a gradient without the last microbatch's term is refused", "[core][ir]") {
   Program p = data_parallel(2);
   CHECK(first_fault(p) == "sound");

@@ -1,0 +1,318 @@
+#include "core/memory/device_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "core/format/format.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+
+/// PyTorch's workspace for cuBLAS, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from Hopper on,
+/// ":4096:2:16:8" KiB before.
+constexpr std::int64_t kWorkspace = 32 * kMebibyte;
+constexpr std::int64_t kWorkspaceBeforeHopper = (2 * 4096 + 8 * 16) * std::int64_t{1024};
+
+/// What NCCL allocates for a connection of a channel: the receiver's buffers of the three
+/// protocols, of 4 MiB, 4.7 MiB and 0.5 MiB, and the sender's structure, each rounded up to 2 MiB
+/// (NVIDIA/nccl, src/init.cc, computeBuffSizes; src/transport/p2p.cc; issue 1685).
+constexpr std::int64_t kConnection = 12 * kMebibyte;
+/// Connections of a channel: one of its ring, one of its tree, and of more than two ranks half of
+/// them one more in the tree. 24 channels of A100s took 544 and 688 MB (NVIDIA/nccl, issue 964).
+double connections(int ranks) { return ranks > 2 ? 2.5 : 2; }
+
+/// A number with as many digits as it needs.
+std::string plain(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+std::string count(std::int64_t value) { return count_text(static_cast<double>(value)); }
+
+bool is_16_bit(DType type) { return type == DType::BF16 || type == DType::F16; }
+
+/// The terms of one role, one function each.
+class Terms {
+ public:
+  Terms(const Program& program, const Role& role, const ClusterSpec& cluster)
+      : program_(program),
+        role_(role),
+        cluster_(cluster),
+        framework_(cluster.framework),
+        fp8_(framework_.fp8 != Fp8Recipe::None && cluster.device.fp8_rate.v > 0) {}
+
+  std::vector<MemoryTerm> all() {
+    gaps();
+    workspaces();
+    gradient_copies();
+    gradient_placeholders();
+    fp8_weights();
+    fp8_activations();
+    context();
+    communicators();
+    blocks();
+    return std::move(terms_);
+  }
+
+ private:
+  void add(std::string name, double bytes, std::string formula, MemoryPlace place,
+           bool given_back = false) {
+    const auto whole = static_cast<std::int64_t>(bytes);
+    if (whole == 0) return;
+    terms_.push_back({std::move(name), {whole}, std::move(formula), place, given_back});
+  }
+
+  /// What a rank has alive at once is less than its arena by the gaps between buffers, which a
+  /// caching allocator does not have: it has `fragments` instead.
+  void gaps() {
+    if (!framework_.caching_allocator) return;
+    const Bytes alive = most_alive(role_, false);
+    add("gaps of the arena", static_cast<double>(alive.v - role_.arena.v),
+        bytes_text(alive) + " alive at once - arena", MemoryPlace::Tensors);
+  }
+
+  void workspaces() {
+    const bool large = cluster_.device.compute_capability >= 9;
+    const std::int64_t bytes = large ? kWorkspace : kWorkspaceBeforeHopper;
+    add("workspaces of cuBLAS", static_cast<double>(framework_.workspaces * bytes),
+        plain(framework_.workspaces) + " x " + bytes_text({bytes}), MemoryPlace::Tensors);
+  }
+
+  /// Elements of the parameters that this rank computes with, whole where they are gathered only
+  /// for the optimizer.
+  std::int64_t own_elements() const {
+    std::int64_t elements = 0;
+    for (const Unit& unit : role_.units) {
+      elements +=
+          unit.whole_param || !unit.shard_group.valid() ? unit.elements : unit.shard_elements;
+    }
+    return elements;
+  }
+  bool sums_in_float32() const {
+    return std::any_of(role_.buffers.begin(), role_.buffers.end(), [](const Buffer& b) {
+      return b.kind == BufferKind::Grad && b.dtype == DType::F32;
+    });
+  }
+
+  void gradient_copies() {
+    if (!framework_.gradient_copies || !is_16_bit(program_.dtype) || !sums_in_float32()) return;
+    const std::int64_t elements = own_elements();
+    add("gradients in 16 bits", 2.0 * static_cast<double>(elements),
+        "2 B x " + count(elements) + " parameters", MemoryPlace::Tensors);
+  }
+
+  int parts(const Unit& unit) const {
+    return unit.split_group.valid() ? group_size(program_.mesh, program_.group(unit.split_group))
+                                    : 1;
+  }
+  /// Calls visit(parameter, elements that this rank holds before sharding, unit) for the weights of
+  /// products in blocks: those of two dimensions or more.
+  template <class Visit>
+  void each_block_weight(Visit&& visit) const {
+    for (const Unit& unit : role_.units) {
+      for (const UnitParameter& used : unit.parameters) {
+        const Parameter& p = program_.parameters[used.parameter];
+        if (p.shape.size() >= 2 && p.name.starts_with("blocks.")) {
+          visit(p, held_elements(p, parts(unit)), unit);
+        }
+      }
+    }
+  }
+
+  void gradient_placeholders() {
+    if (!framework_.gradient_placeholders || !framework_.fused_gradient_accumulation) return;
+    if (!is_16_bit(program_.dtype)) return;
+    std::set<std::vector<std::int64_t>> shapes;
+    std::int64_t elements = 0;
+    each_block_weight([&](const Parameter& p, std::int64_t held, const Unit&) {
+      if (shapes.insert(p.shape).second) elements += held;
+    });
+    add("placeholders of gradients", 2.0 * static_cast<double>(elements),
+        "2 B x " + count(elements) + " elements of " + std::to_string(shapes.size()) +
+            " shapes of weights",
+        MemoryPlace::Tensors);
+  }
+
+  void fp8_weights() {
+    if (!fp8_ || framework_.fp8_parameters) return;
+    std::int64_t elements = 0;
+    each_block_weight([&](const Parameter&, std::int64_t held, const Unit& unit) {
+      const bool gathered = unit.shard_group.valid() && !unit.whole_param;  // cast anew every time
+      if (!gathered) elements += held;
+    });
+    add("weights in 8 bits, and transposed", 2.0 * static_cast<double>(elements),
+        "2 x 1 B x " + count(elements) + " weights of blocks", MemoryPlace::Tensors);
+  }
+
+  /// Bytes that the inputs of a function's products take less in 8 bits: half of each that lies in
+  /// what is saved. The result of attention is kept in both types, because its backward pass reads
+  /// 16 bits.
+  std::int64_t saved_by_8_bits(const Function& function) const {
+    std::set<std::pair<int, std::int64_t>> results_of_attention, seen;
+    std::int64_t bytes = 0;
+    for (const Kernel& kernel : function.kernels) {
+      if (kernel.kind == KernelKind::AttentionForward && !kernel.out.empty()) {
+        results_of_attention.insert({kernel.out[0].formal, kernel.out[0].offset});
+      }
+      if (kernel.kind != KernelKind::Gemm || kernel.in.empty() || kernel.in[0].formal < 0) continue;
+      const Operand& x = kernel.in[0];
+      if (!function.formals[to_size(x.formal)].name.starts_with("saved")) continue;
+      if (!seen.insert({x.formal, x.offset}).second) continue;
+      const std::int64_t elements = kernel.dims[0] * kernel.dims[2];
+      bytes += results_of_attention.count({x.formal, x.offset}) > 0 ? -elements : elements;
+    }
+    return bytes;
+  }
+
+  void fp8_activations() {
+    if (!fp8_ || !is_16_bit(program_.dtype)) return;
+    const OpId at = fullest_op(role_, false);
+    std::int64_t bytes = 0, calls = 0;
+    for (const Op& op : role_.ops) {
+      if (op.kind != OpKind::Call || op.phase != Phase::F) continue;
+      const Function& function = program_.function(op.function());
+      if (!function.name.starts_with("block")) continue;
+      const auto args = role_.args_of(op);
+      const bool kept = std::any_of(args.begin(), args.end(), [&](BufferId id) {
+        const Buffer& b = role_.buffer(role_.root(id));
+        return b.name >= 0 && program_.names[to_size(b.name)].starts_with("saved") &&
+               b.first <= at && at <= b.last;
+      });
+      if (!kept) continue;
+      bytes += saved_by_8_bits(function);
+      ++calls;
+    }
+    add("inputs of products in 8 bits", -static_cast<double>(bytes),
+        "-1 B an element, of " + count(calls) + " functions of blocks", MemoryPlace::Tensors);
+  }
+
+  void context() {
+    add("driver's context", static_cast<double>(framework_.context.v), "framework.context_mb",
+        MemoryPlace::Process);
+  }
+
+  void communicators() {
+    if (cluster_.network.library != CollectiveLibrary::Nccl) return;
+    const int world = program_.mesh.world_size();
+    std::set<std::int32_t> groups;
+    bool messages = false;
+    for (const Op& op : role_.ops) {
+      if (is_collective(op.kind)) groups.insert(op.target);
+      messages |= is_p2p(op.kind);
+    }
+    std::vector<int> sizes;
+    for (const std::int32_t group : groups) {
+      sizes.push_back(group_size(program_.mesh, program_.group(GroupId{group})));
+    }
+    if (messages) sizes.push_back(program_.mesh.size_of("pp"));
+    sizes.insert(sizes.end(), to_size(framework_.communicators), world);
+    double all = 0;
+    int used = 0;
+    for (const int size : sizes) {
+      if (size < 2) continue;
+      all += connections(size);
+      ++used;
+    }
+    add("buffers of NCCL", all * cluster_.network.channels * static_cast<double>(kConnection),
+        std::to_string(used) + " communicators, " + plain(all) + " connections x " +
+            std::to_string(cluster_.network.channels) + " channels x " + bytes_text({kConnection}),
+        MemoryPlace::Process);
+  }
+
+  void blocks() {
+    if (!framework_.caching_allocator) return;
+    std::int64_t transient = most_alive(role_, false).v;
+    for (const Buffer& b : role_.buffers) {
+      if (b.persistent() && !b.on_host) transient -= b.bytes.v;
+    }
+    const auto part = [&](const char* name, double fraction, bool given_back) {
+      add(name, fraction * static_cast<double>(transient),
+          plain(fraction) + " x " + bytes_text({transient}) + " that is not persistent",
+          MemoryPlace::Blocks, given_back);
+    };
+    part("lost between blocks", framework_.fragments, false);
+    part("held by the allocator", framework_.cached, true);
+  }
+
+  const Program& program_;
+  const Role& role_;
+  const ClusterSpec& cluster_;
+  const FrameworkSpec& framework_;
+  const bool fp8_;
+  std::vector<MemoryTerm> terms_;
+};
+
+}  // namespace
+
+MemoryFigures DeviceMemory::figures() const {
+  MemoryFigures sums{arena, arena, arena};
+  for (const MemoryTerm& term : terms) {
+    if (term.place == MemoryPlace::Tensors) sums.allocated += term.bytes;
+    sums.process += term.bytes;
+    if (!term.given_back) sums.needed += term.bytes;
+  }
+  return sums;
+}
+
+DeviceMemory device_memory(const Program& program, const Role& role, const ClusterSpec& cluster) {
+  DeviceMemory memory{role.arena, {}};
+  if (!cluster.device.is_host()) memory.terms = Terms(program, role, cluster).all();
+  return memory;
+}
+
+MemoryFigures most_memory(const Program& program, const ClusterSpec& cluster) {
+  MemoryFigures most;
+  for (const Role& role : program.roles) {
+    const MemoryFigures figures = device_memory(program, role, cluster).figures();
+    if (figures.needed > most.needed) most = figures;
+  }
+  return most;
+}
+
+Bytes memory_per_rank(const ClusterSpec& cluster, int ranks) {
+  const int sharing = std::max(1, std::min(cluster.ranks_per_device, ranks));
+  return Bytes{cluster.device.memory.v / sharing};
+}
+
+bool is_alive(const Buffer& buffer, OpId at) {
+  return buffer.persistent() || (buffer.first <= at && at <= buffer.last);
+}
+
+namespace {
+
+/// The bytes of buffers with a lifetime that are alive at each op.
+std::vector<std::int64_t> alive_by_op(const Role& role, bool on_host) {
+  std::vector<std::int64_t> change(role.ops.size() + 1, 0);
+  for (const Buffer& b : role.buffers) {
+    if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
+    change[to_size(b.first)] += b.bytes.v;
+    change[to_size(b.last) + 1] -= b.bytes.v;
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  return change;
+}
+
+}  // namespace
+
+OpId fullest_op(const Role& role, bool on_host) {
+  const std::vector<std::int64_t> alive = alive_by_op(role, on_host);
+  return from_index<OpId>(
+      static_cast<std::size_t>(std::max_element(alive.begin(), alive.end()) - alive.begin()));
+}
+
+Bytes most_alive(const Role& role, bool on_host) {
+  const std::vector<std::int64_t> alive = alive_by_op(role, on_host);
+  std::int64_t bytes = *std::max_element(alive.begin(), alive.end());
+  for (const Buffer& b : role.buffers) {
+    if (b.persistent() && b.on_host == on_host) bytes += b.bytes.v;
+  }
+  return {bytes};
+}
+
+}  // namespace lockstep
