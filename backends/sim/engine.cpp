@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -122,7 +123,9 @@ class Engine {
     if (op.kind == OpKind::Call) {
       const std::int64_t duration =
           op.stream == Stream::Host ? plan_.host_duration[op.function()] : r.duration[op.target];
-      start(c, what_if_.jitter > 0 ? jittered(duration, r.rank, cell.order[cell.front]) : duration);
+      const std::uint32_t id = cell.order[cell.front];
+      const std::int64_t time = what_if_.jitter > 0 ? jittered(duration, r.rank, id) : duration;
+      start(c, op.stream == Stream::Host ? time : std::max(time, until_launched(r, op, id)));
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
     } else if (is_collective(op.kind)) {
@@ -130,6 +133,19 @@ class Engine {
     } else {
       start(c, copy_duration(r, op));
     }
+  }
+
+  /// Until the host has launched the last kernel of a call. The host itself waits for the messages
+  /// that a call reads, before it launches that call.
+  std::int64_t until_launched(SimRank& r, const Op& op, std::uint32_t id) {
+    const std::vector<std::int64_t>& launched = r.plan->launched;
+    if (launched.empty()) return 0;
+    const std::int64_t before = id == 0 ? 0 : launched[id - 1];
+    for (const OpId dependency : r.role->after_of(op)) {
+      if (r.role->ops[dependency].kind != OpKind::Recv) continue;
+      r.host_late = std::max(r.host_late, r.times[dependency.v].end.count() - before);
+    }
+    return launched[id] + r.host_late - now_;
   }
 
   std::int64_t jittered(std::int64_t duration, Rank rank, std::uint32_t op) const {
@@ -157,12 +173,17 @@ class Engine {
     if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
     *meeting = open.back();
     open.pop_back();
-    start(c, collective_duration(ranks_[cell.rank], op, instance));
+    start(c, collective_duration(ranks_[cell.rank], op, cell.order[cell.front], instance));
   }
 
-  std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t instance) {
+  std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t id,
+                                   std::uint32_t instance) {
     if (what_if_.ideal_network) return 0;
-    return durations_.of(instance, op.kind, payload_bytes(program_, *r.role, op));
+    const Bytes full = payload_bytes(program_, *r.role, op);
+    if (r.plan->beside.empty()) return durations_.of(instance, op.kind, full);
+    const BesideProduct& beside = r.plan->beside[id];
+    const Bytes moved{full.v / beside.size_divisor};
+    return beside.exposed(durations_.of(instance, op.kind, moved), plan_.instances[instance].size);
   }
 
   /// A message starts when the other end of it is at the front of the peer's opposite stream.
@@ -184,14 +205,28 @@ class Engine {
   }
 
   /// Latency and time of transfer of the message at the front of a sender, in ps.
-  std::pair<std::int64_t, std::int64_t> message_time(const Cell& sender) const {
+  std::pair<std::int64_t, std::int64_t> message_time(const Cell& sender) {
     if (what_if_.ideal_network) return {0, 0};
     if (program_.p2p_latency.v >= 0) return {to_sim_time(program_.p2p_latency).count(), 0};
     const SimRank& from = ranks_[sender.rank];
     const SimRank& to = ranks_[cells_[sender.next].rank];
-    const TransferTime t = p2p_time(payload_bytes(program_, *from.role, front_op(sender)),
-                                    link_between(cluster_, from.rank, to.rank));
-    return {to_sim_time(t.latency).count(), to_sim_time(t.transfer).count()};
+    const Bytes whole = payload_bytes(program_, *from.role, front_op(sender));
+    const Bytes part{whole.v / plan_.message_parts};
+    const TransferTime t = p2p_time(part, link_between(cluster_, from.rank, to.rank));
+    return {to_sim_time(t.latency).count() + gather_time(whole), to_sim_time(t.transfer).count()};
+  }
+
+  /// What the tensor-parallel ranks take to gather a message of which each received a part, in ps.
+  std::int64_t gather_time(Bytes whole) {
+    if (plan_.message_parts == 1) return 0;
+    auto known = gather_times_.find(whole.v);
+    if (known == gather_times_.end()) {
+      const Seconds time = collective_time(OpKind::AllGather, whole, plan_.message_parts,
+                                           plan_.message_links, cluster_)
+                               .time.total();
+      known = gather_times_.emplace(whole.v, to_sim_time(time).count()).first;
+    }
+    return known->second;
   }
 
   /// The front op of `leader`, and of the cells linked behind it, is active from now on.
@@ -437,6 +472,7 @@ class Engine {
   bool fluid_;
   PortShares shares_;  // by leader
   CollectiveDurations durations_;
+  std::map<std::int64_t, std::int64_t> gather_times_;  // by bytes
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
   std::int64_t unfinished_ = 0;

@@ -40,6 +40,7 @@ struct SimRank {
   std::int32_t waits_for[16];              // by stream: the op of this rank its front op waits for
   Rank rank = 0;
   std::uint32_t device = 0;
+  std::int64_t host_late = 0;  // ps by which the host launches later than RolePlan::launched
   int running_calls = 0;
   int running_transfers = 0;
   std::int64_t slowed = 0;  // ps that calls took longer because of transfers beside them

@@ -162,6 +162,8 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   for (const Role& role : program.roles) {
     Result<RolePlan> role_plan = plan_role(program, role);
     if (!role_plan) return role_plan.error();
+    role_plan->beside = beside_products(program, role, cluster);
+    role_plan->launched = launch_times(program, role, cluster.framework);
     plan.roles.push_back(std::move(*role_plan));
   }
   const DeviceSpec host = host_of(cluster.device);
@@ -188,6 +190,12 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
     plan.folding = identity(world_size);
   }
   plan_meetings(program, cluster, plan);
+  if (cluster.framework.scatters_messages) {
+    plan.message_parts = program.mesh.size_of("tp");
+    std::vector<Rank> first(to_size(plan.message_parts));  // tp varies fastest
+    std::iota(first.begin(), first.end(), 0);
+    plan.message_links = group_links(cluster, first);
+  }
   return plan;
 }
 

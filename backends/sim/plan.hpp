@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/sim/port_shares.hpp"
+#include "backends/sim/ways_of_framework.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/what_if.hpp"
@@ -21,6 +22,8 @@ struct RolePlan {
   std::vector<std::int32_t> seq;  // by op: its number among its group's collectives; may be empty
   std::vector<GroupId> groups;    // those that collectives use, ascending
   std::vector<int> peers;         // pipeline coordinates of the other ends of messages, ascending
+  std::vector<BesideProduct> beside;   // by op, or empty
+  std::vector<std::int64_t> launched;  // by op, or empty: launch_times()
 };
 
 /// One set of ranks that meet in a group's collectives.
@@ -44,6 +47,8 @@ struct Plan {
   bool crowded_devices = false;  // a device may have more calls than run at full rate
   bool shared_devices = false;   // and these are of several ranks
   bool shared_ports = false;     // transfers at one time divide the ports of a rank
+  int message_parts = 1;         // tensor-parallel ranks that send a part of a message each,
+  GroupLinks message_links;      // and the links over which they gather it
 };
 
 /// The cluster as `what_if` changes it, with the bandwidth of its links scaled.

@@ -83,9 +83,11 @@ struct NetworkSpec {
                                        // buffer per second; 0: the switch cannot
   BytesPerSecond low_latency{87.7e9};  // most that rings reach inside a node with protocol LL
   int channels = 16;                   // rings or trees that run side by side, each on one SM
-  int ports_per_node = 0;       // ports to the network, of inter_node's rate; 0: one a device
-  int leaf_ports = 0;           // a leaf switch's ports to nodes; 0: one leaf has all nodes
-  bool rails = true;            // a leaf has one port of each of its nodes, not all of them
+  int ports_per_node = 0;  // ports to the network, of inter_node's rate; 0: one a device
+  BytesPerSecond sockets;  // between a node's two processors, each way; where rings that leave a
+                           // node by the port they came in by cross it. 0: they never do
+  int leaf_ports = 0;      // a leaf switch's ports to nodes; 0: one leaf has all nodes
+  bool rails = true;       // a leaf has one port of each of its nodes, not all of them
   double oversubscription = 1;  // a leaf's ports to nodes over those to spines
   Seconds spine_latency;        // of a message that passes a spine, in addition
   bool operator==(const NetworkSpec&) const = default;

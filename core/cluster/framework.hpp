@@ -49,9 +49,10 @@ struct FrameworkSpec {
   double new_capability = 100;
   double new_matmul_rate = 1;
 
-  Seconds host_kernel;  // the host launches no kernel sooner than this after the one before
-  Seconds layer;        // of a transformer block's forward or backward pass, beside its kernels
-  Seconds step;         // of a step, where clipping reads the norm and the device waits
+  Seconds host_kernel;           // what the host takes to launch a kernel, in a lane of its own
+  bool launch_blocking = false;  // and it waits for each kernel (CUDA_LAUNCH_BLOCKING=1)
+  Seconds layer;  // of a transformer block's forward or backward pass, beside its kernels
+  Seconds step;   // of a step, where clipping reads the norm and the device waits
 
   // What a process keeps on its device beside the program's arena (core/memory).
   Bytes context{std::int64_t{600} << 20};  // the driver's context and the kernels that it loaded
@@ -70,6 +71,15 @@ struct FrameworkSpec {
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = false;
   bool waits_for_messages = false;  // pipeline_parallel_p2p of 1F1B: "fused", not "async"
+  bool prefetches_gathers = true;   // false: fsdp_prefetch is 0
+
+  /// Of a pipeline's message that all tensor-parallel ranks have, each sends its part, and they
+  /// gather it where it arrives (Narayanan et al. 2021, 4.1). Sequence parallelism has parts
+  /// anyway.
+  bool scatters_messages = false;
+  /// Collectives of sequence parallelism and the products beside them advance chunk by chunk
+  /// (Transformer Engine's user buffers, tp_comm_overlap).
+  bool overlaps_products = false;
 
   /// Of products: new_matmul_rate where the card is new, else 1.
   double matmul_rate(double capability) const {

@@ -66,8 +66,17 @@ double compiled_head(double head_dim) {
 
 }  // namespace
 
+namespace {
+/// Kernels written for Ampere's instructions are no faster on Blackwell than on Hopper.
+constexpr double kHopperOverBlackwell = 989.4 / 2250;
+}  // namespace
+
 double flash_fraction(AttentionKernel implementation, double compute_capability, bool backward) {
   const bool hopper = compute_capability >= 9;
+  const bool own = implementation == AttentionKernel::Cudnn;
+  if (compute_capability >= 10 && !own) {
+    return kHopperOverBlackwell * flash_fraction(implementation, 9, backward);
+  }
   switch (implementation) {
     case AttentionKernel::Flash1:
       return hopper ? (backward ? 0.18 : 0.23) : (backward ? 0.3 : 0.4);

@@ -165,8 +165,8 @@ Seconds function_time(const Function& function, const DeviceSpec& device,
   if (function.name.starts_with("head.")) ways.fp8 = Fp8Recipe::None;  // the output layer is not
   Seconds total;
   for (const Kernel& kernel : function.kernels) total += kernel_time(kernel, device, ways);
-  const auto kernels = static_cast<double>(function.kernels.size());
-  return std::max(total, Seconds{kernels * framework.host_kernel.v});
+  if (!framework.launch_blocking) return total;
+  return total + static_cast<double>(function.kernels.size()) * framework.host_kernel;
 }
 
 DeviceSpec host_of(const DeviceSpec& device) {

@@ -12,7 +12,7 @@ namespace lockstep {
 /// framework moves or waits for besides. A Delay kernel takes its seconds exactly.
 Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device,
                     const FrameworkSpec& framework = {});
-/// Kernels one after the other, no faster than the host launches them.
+/// Kernels one after the other; with launch_blocking the host's time before each of them, too.
 Seconds function_time(const Function& function, const DeviceSpec& device,
                       const FrameworkSpec& framework = {});
 

@@ -86,6 +86,15 @@ LinkSpec link_between(const ClusterSpec& cluster, Rank a, Rank b) {
   return link;
 }
 
+/// What a device's ring has between the node's processors. A ring through some but not all devices
+/// of a node leaves it by the port that it came in by, which is next to its first device and not to
+/// its last one. All rings of a node share both directions.
+static double over_sockets(const ClusterSpec& cluster, const OnNode& node) {
+  const bool some = node.devices > 1 && node.devices < cluster.devices_per_node;
+  if (!some || !(cluster.network.sockets.v > 0)) return std::numeric_limits<double>::infinity();
+  return 2 * cluster.network.sockets.v / cluster.devices_per_node;
+}
+
 GroupLinks group_links(const ClusterSpec& cluster, const std::vector<Rank>& ranks) {
   const std::vector<OnNode> nodes = by_node(cluster, ranks);
   double most = 1, fewest_devices = std::numeric_limits<double>::infinity();
@@ -107,7 +116,7 @@ GroupLinks group_links(const ClusterSpec& cluster, const std::vector<Rank>& rank
   double ring = std::numeric_limits<double>::infinity(), exchange = ring;
   for (const OnNode& node : nodes) {
     const double ports = node.devices * (n - 1) / (n - node.members);
-    ring = std::min(ring, port.bandwidth.v * ports);
+    ring = std::min({ring, port.bandwidth.v * ports, over_sockets(cluster, node) * ports});
     exchange = std::min(exchange, port.bandwidth.v * ports / node.members);
   }
   links.leaves = 0;
@@ -116,7 +125,7 @@ GroupLinks group_links(const ClusterSpec& cluster, const std::vector<Rank>& rank
     if (leaf != last) ++links.leaves;
     last = leaf;
   }
-  links.ports = {port.bandwidth.v * fewest_devices};
+  links.ports = {std::min(port.bandwidth.v, over_sockets(cluster, nodes.front())) * fewest_devices};
   Seconds latency = port.latency;
   if (links.leaves > 1) {
     const double k = links.nodes, per_leaf = k / links.leaves;

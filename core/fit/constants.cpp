@@ -12,11 +12,21 @@
 namespace lockstep {
 namespace {
 
+/// Whether "efficiency" is of this curve: those of named kernels, for that of "*" says what part of
+/// the memory bandwidth copies reach; where there is no other, that one.
+bool is_scaled(const ClusterSpec& c, const EfficiencyCurve& curve) {
+  const auto named = [](const EfficiencyCurve& e) { return e.kernel != "*"; };
+  const auto& curves = c.device.efficiency;
+  return named(curve) || std::none_of(curves.begin(), curves.end(), named);
+}
+
 double mean_efficiency(const ClusterSpec& c) {
   double log_sum = 0, count = 0;
   for (const EfficiencyCurve& curve : c.device.efficiency) {
-    for (const EfficiencyPoint& point : curve.points)
+    if (!is_scaled(c, curve)) continue;
+    for (const EfficiencyPoint& point : curve.points) {
       log_sum += std::log(point.efficiency), ++count;
+    }
   }
   return count > 0 ? std::exp(log_sum / count) : 1;
 }
@@ -24,6 +34,7 @@ double mean_efficiency(const ClusterSpec& c) {
 void set_mean_efficiency(ClusterSpec& c, double value) {
   const double factor = value / mean_efficiency(c);
   for (EfficiencyCurve& curve : c.device.efficiency) {
+    if (!is_scaled(c, curve)) continue;
     for (EfficiencyPoint& point : curve.points) point.efficiency *= factor;
   }
 }
@@ -95,8 +106,8 @@ const std::vector<FitConstant>& fit_constants() {
       {"device.matmul_efficiency", "part of the peak that large products reach", 0.05, 1, true, 1,
        [](const C& c) { return c.device.matmul_efficiency; },
        [](C& c, double v) { c.device.matmul_efficiency = v; }},
-      {"device.efficiency", "all efficiency curves, by their geometric mean", 0.001, 10, true, 1,
-       mean_efficiency, set_mean_efficiency},
+      {"device.efficiency", "the kernels' efficiency curves, by their geometric mean", 0.001, 10,
+       true, 1, mean_efficiency, set_mean_efficiency},
       {"device.memory_bandwidth_gb_s", "memory bandwidth of a device", 0.1, 1e5, true, 1,
        [](const C& c) { return c.device.memory_bandwidth.v / 1e9; },
        [](C& c, double v) { c.device.memory_bandwidth.v = v * 1e9; }},

@@ -232,6 +232,8 @@ class Resolver {
         p.pipeline_parallel_schedule == PipelineSchedule::OneFOneB) {
       p.pipeline_parallel_p2p = P2pPosting::Fused;
     }
+    if (p.sequence_parallel()) s_.cluster.framework.scatters_messages = false;  // ranks have parts
+    if (!f.prefetches_gathers && !given("parallelism", "fsdp_prefetch")) p.fsdp_prefetch = 0;
     if (f.gradients_as_parameters && !given("training", "mixed_precision_reduce")) {
       s_.training.mixed_precision_reduce = s_.training.mixed_precision_param;
     }

@@ -80,6 +80,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
   positive("network", "low_latency_gb_s", n.low_latency.v);
   at_least_one("network", "channels", n.channels);
   not_negative("network", "ports_per_node", n.ports_per_node);
+  not_negative("network", "sockets_gb_s", n.sockets.v);
   not_negative("network", "leaf_ports", n.leaf_ports);
   if (!(n.oversubscription >= 1)) {
     fault("network", "oversubscription", "oversubscription must be at least 1");

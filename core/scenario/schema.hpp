@@ -162,6 +162,7 @@ void describe(V& v, NetworkSpec& n) {
   v.field("low_latency_gb_s", n.low_latency, UnitPrefix::Giga);
   v.field("channels", n.channels);
   v.field("ports_per_node", n.ports_per_node);
+  v.field("sockets_gb_s", n.sockets, UnitPrefix::Giga);
   v.field("leaf_ports", n.leaf_ports);
   v.field("rails", n.rails);
   v.field("oversubscription", n.oversubscription);
@@ -202,6 +203,7 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("new_capability", f.new_capability);
   v.field("new_matmul_rate", f.new_matmul_rate);
   v.field("host_kernel_us", f.host_kernel, UnitPrefix::Micro);
+  v.field("launch_blocking", f.launch_blocking);
   v.field("layer_us", f.layer, UnitPrefix::Micro);
   v.field("step_us", f.step, UnitPrefix::Micro);
   v.field("context_mb", f.context, UnitPrefix::Mebi);
@@ -217,6 +219,9 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("overlap_grad_reduce", f.overlap_grad_reduce);
   v.field("overlap_param_gather", f.overlap_param_gather);
   v.field("waits_for_messages", f.waits_for_messages);
+  v.field("prefetches_gathers", f.prefetches_gathers);
+  v.field("scatters_messages", f.scatters_messages);
+  v.field("overlaps_products", f.overlaps_products);
 }
 
 template <class V>

@@ -14,11 +14,12 @@ using enum MeasuredMemory;
 // gradients, framework and memory.
 constexpr std::array kConventions = {
     SourceConvention{"", Model, Gradients},
-    // Megatron-LM until 2022: gradients are reduced after the backward pass.
-    SourceConvention{"sc21", Narayanan, None, false, false, Float32, "megatron-2021"},
+    // Megatron-LM until 2022: gradients are reduced after the backward pass, and summed up in
+    // float32 only with bfloat16 (arguments.py, accumulate_allreduce_grads_in_fp32).
+    SourceConvention{"sc21", Narayanan, None, false, false, AsFloat16, "megatron-2021"},
     SourceConvention{"kor22", Narayanan, None, false, false, Float32, "megatron-2023"},
-    SourceConvention{"mlm2020", Narayanan, None, false, false, Float32, "megatron-2020"},
-    SourceConvention{"mtnlg", Narayanan, None, false, false, Float32, "megatron-2021"},
+    SourceConvention{"mlm2020", Narayanan, None, false, false, AsFloat16, "megatron-2020"},
+    SourceConvention{"mtnlg", Narayanan, None, false, false, AsFloat16, "megatron-2021"},
     // Its scripts train in fp16 without --accumulate-allreduce-grads-in-fp32; its runtime prints
     // max_memory_allocated() // 1000000 (sail-sg/zero-bubble-pipeline-parallelism). vocabpp is of
     // the same group, and its memory is 16 bytes a parameter at every vocabulary.
@@ -31,7 +32,7 @@ constexpr std::array kConventions = {
     SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, AsParameters, "deepspeed-2021"},
     // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch; "fp16 grad
     // accumulates in fp16", and memory is read with nvidia-smi (chronicles-prequel.md).
-    SourceConvention{"bloom", Narayanan, None, false, false, AsFloat16, "deepspeed-2021", Process},
+    SourceConvention{"bloom", Narayanan, None, false, false, AsFloat16, "bigscience-2022", Process},
     SourceConvention{"tr3m", ParametersOnly, None, true, false, AsFloat16, "deepspeed-2021",
                      Process},  // its script has ZERO_STAGE=1
     // NeMo and Megatron Core since 2023: distributed optimizer, sequence parallelism with TP, both
@@ -46,7 +47,7 @@ constexpr std::array kConventions = {
     SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true, Float32,
                      "megatron-core"},
     SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false, Float32,
-                     "megatron-core"},  // its YAML
+                     "megatron-tests"},  // its YAML
     SourceConvention{"megascale", Model, GradientsAndParameters, true, true, Float32,
                      "megatron-core"},
     // SimuMax ran Megatron Core with every overlap off.
@@ -78,7 +79,8 @@ bool sums_in_16_bits(const TrainingRow& row) {
 
 long vocabulary(const TrainingRow& row) {
   const std::string_view framework = convention_of(row).framework;
-  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed");
+  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed") ||
+                    framework.starts_with("bigscience");
   if (row.vocab && !pads) return *row.vocab;
   const bool bloom = row.notes.find("250k") != std::string::npos;
   const long words = row.vocab.value_or(bloom ? 250680 : 50257);

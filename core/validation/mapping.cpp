@@ -25,6 +25,11 @@ std::string lower_case(std::string text) {
 /// (b200.toml says where it was measured).
 constexpr double kWireShare = 0.74;
 
+/// A port of InfiniBand HDR, in Gb/s: nodes of A100s with less for each GPU have fewer ports.
+constexpr double kPortGigabits = 200;
+/// What NCCL counts on between the processors of a node, in GB/s (src/graph/topo.h, AMD_BW).
+constexpr double kSocketsGigabytes = 16;
+
 /// Writes sections and keys of a scenario file, as a user would.
 class ScenarioText {
  public:
@@ -137,6 +142,14 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
+/// Software of 2020 to early 2022, before NCCL 2.12 let a GPU reach a port through a neighbour on
+/// NVLink (PXN).
+bool before_pxn(const TrainingRow& row) {
+  const std::string_view framework = convention_of(row).framework;
+  return framework == "megatron-2020" || framework == "megatron-2021" ||
+         framework == "deepspeed-2021" || framework == "bigscience-2022";
+}
+
 bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
 
 /// As the row says. Paxml's configurations (paxml/contrib/gpu/scripts_gpu/configs.py) recompute
@@ -203,10 +216,15 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
 }
 
 /// How many GPUs NVLink connects: as given, or those of the domain that the interconnect names
-/// ("NVL72"), or 8.
+/// ("NVL72"), or 8. Jobs get as many GPUs of every domain, in whole trays of four (Slurm's block
+/// topology), so that no group straddles two: 64 of 72 where the number of GPUs is a power of two.
 long gpus_of_node(const TrainingRow& row) {
   if (row.gpus_per_node) return *row.gpus_per_node;
-  return contains(row.interconnect, "NVL72") || contains(row.hw, "NVL72") ? 72 : 8;
+  if (!contains(row.interconnect, "NVL72") && !contains(row.hw, "NVL72")) return 8;
+  for (long used = 72; used > 4; used -= 4) {
+    if (*row.gpus % used == 0) return used;
+  }
+  return 72;
 }
 
 void write_cluster(const TrainingRow& row, ScenarioText& out) {
@@ -219,7 +237,12 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
     out.section("cluster.device");
     out.number("memory_gb", 16.9);  // 15.78 GiB, as PyTorch's messages say
   }
-  if (const auto gigabits = node_gigabits(row.interconnect)) {
+  const auto gigabits = node_gigabits(row.interconnect);
+  if (gigabits && *gigabits < kPortGigabits * static_cast<double>(node) && before_pxn(row)) {
+    out.section("cluster.network");
+    out.number("sockets_gb_s", kSocketsGigabytes);
+  }
+  if (gigabits) {
     out.section("cluster.inter_node");
     out.number("bandwidth_gb_s",
                *gigabits / 8 / static_cast<double>(gpus_of_node(row)) * kWireShare);
@@ -355,6 +378,8 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
   if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
+  // Notes such as SimuMax's "no TP/PP overlap".
+  if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;

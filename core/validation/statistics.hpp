@@ -27,9 +27,9 @@ struct RankedRun {
 };
 
 /// Counts pairs of runs whose order was predicted (concordant), or whose opposite order was
-/// (discordant). Kendall's tau is (concordant - discordant) / pairs. A pair with equal measurements
-/// or the same layout says nothing and is not counted. One with equal predictions counts as a pair,
-/// but as neither of the two.
+/// (discordant). Kendall's tau is (concordant - discordant) / pairs. A pair whose measurements are
+/// within 1 % of each other, as those of one layout may be, or with the same layout says nothing
+/// and is not counted. One with equal predictions counts as a pair, but as neither of the two.
 struct RankAgreement {
   std::size_t concordant = 0, discordant = 0, pairs = 0;
   double tau() const;  // requires pairs

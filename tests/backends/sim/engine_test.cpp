@@ -1,5 +1,6 @@
 #include "backends/sim/engine.hpp"
 
+#include "backends/sim/ways_of_framework.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "tests/backends/sim/programs.hpp"
 #include "tests/catch.hpp"
@@ -62,6 +63,60 @@ TEST_CASE("pipeline makespans equal the closed forms for any times", "[backends]
       }
     }
   }
+}
+
+TEST_CASE("a call ends no sooner than the host has launched its kernels", "[backends][sim]") {
+  Program program = make_mesh_program(1, 1);
+  program.functions = {delay("short", 1), delay("long", 10)};
+  RoleBuilder role(program.roles[0]);
+  for (const int f : {0, 0, 1, 0, 0}) role.call({f});
+  ClusterSpec cluster = cluster_with({}, {});
+  cluster.framework.host_kernel = {3};
+  const Timeline t = run(program, cluster);
+  // The host is late twice, runs ahead beside the long call, and is never waited for after it.
+  const std::vector<double> ends = {3, 6, 16, 17, 18};
+  for (int i = 0; i < 5; ++i)
+    CHECK(end_of(t, 0, {i}) == seconds(ends[static_cast<std::size_t>(i)]));
+  cluster.framework.launch_blocking = true;
+  CHECK(run(program, cluster).makespan == seconds(5 * 3 + 14));
+}
+
+TEST_CASE("the host waits for the message that a call reads, and launches from then on",
+          "[backends][sim]") {
+  Program program = make_pipeline({Order::GPipe, 2, 1, 1, 10, 10, 5});
+  ClusterSpec cluster = cluster_with({}, {});
+  cluster.framework.host_kernel = {4};
+  // F 10, message 5, F 10; B of the last stage follows; message 5; B 10: launches hide in them.
+  CHECK(run(program, cluster).makespan == seconds(50));
+  cluster.framework.host_kernel = {40};
+  CHECK(run(program, cluster).makespan == seconds(4 * 40 + 2 * 5));  // four calls, two messages
+}
+
+TEST_CASE("tensor-parallel ranks send parts of a message and gather it", "[backends][sim]") {
+  Program program;
+  program.mesh.dims = {{"pp", 2}, {"tp", 4}};
+  program.roles.resize(2);
+  for (Rank rank = 0; rank < 8; ++rank) {
+    program.roles[rank / 4].ranks.push_back(rank);
+    program.role_of_rank.push_back({rank / 4});
+  }
+  RoleBuilder first(program.roles[0]), second(program.roles[1]);
+  first.send(1, false, first.buffer(4000));
+  second.recv(0, false, second.buffer(4000));
+  ClusterSpec cluster = cluster_with({10}, {});
+  cluster.devices_per_node = 4;
+  cluster.intra_node = {{1000}, {}};
+  CHECK(run(program, cluster).makespan == seconds(400));
+  cluster.framework.scatters_messages = true;
+  CHECK(run(program, cluster).makespan == seconds(100 + 3));  // 3/4 of 4000 at 1000 bytes/s
+}
+
+TEST_CASE("of a collective beside a product the first part and what is longer remain",
+          "[backends][sim]") {
+  using sim::BesideProduct;
+  CHECK(BesideProduct{}.exposed(100, 4) == 100);
+  CHECK(BesideProduct{1000}.exposed(100, 4) == 25);
+  CHECK(BesideProduct{40}.exposed(100, 4) == 70);  // 3/4 of the product hide 30
 }
 
 TEST_CASE("a folded run equals the run of all ranks", "[backends][sim]") {

@@ -124,6 +124,20 @@ TEST_CASE("fewer ports than devices are divided among the devices of a node", "[
         Approx(1600 * 0.75 / (4 * 5)));
 }
 
+TEST_CASE("rings through some of a node's devices share what connects its processors",
+          "[core][cost]") {
+  ClusterSpec cluster = two_links(2, 4, 1);
+  const double free = group_links(cluster, {0, 2, 4, 6}).ring.bandwidth.v;
+  CHECK(free == Approx(10.0 * 2 * 3 / 2));  // two ports, (n-1)/(n-m)
+  cluster.network.sockets = {8};            // 16 both ways, for four devices: 4 each instead of 10
+  const GroupLinks some = group_links(cluster, {0, 2, 4, 6});
+  CHECK(some.ring.bandwidth.v == Approx(0.4 * free));
+  CHECK(some.ports.v == Approx(8.0));
+  CHECK(group_links(cluster, {0, 4}).ring.bandwidth.v == 10.0);  // one device a node
+  const GroupLinks all = group_links(cluster, {0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(all.ports.v == Approx(40.0));  // the first device is next to the last one
+}
+
 TEST_CASE("a node without a switch has a link to each neighbour", "[core][cost]") {
   ClusterSpec cluster = two_links(2, 8, 1);
   cluster.network.switched = false;

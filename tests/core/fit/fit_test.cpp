@@ -272,7 +272,7 @@ TEST_CASE("--fit says what is wrong with it", "[fit]") {
 
 TEST_CASE("what a constant is set to is what it is", "[fit]") {
   ClusterSpec cluster = runs()[0].cluster;
-  cluster.device.efficiency = {{"gemm", {{{1e-5}, 0.2}, {{1e-3}, 0.8}}}};
+  cluster.device.efficiency = {{"gemm", {{{1e-5}, 0.2}, {{1e-3}, 0.8}}}, {"*", {{{1e-4}, 0.9}}}};
   for (const FitConstant& c : fit_constants()) {
     INFO(c.key);
     const double value = c.lower > 0 ? std::sqrt(c.lower * c.upper) : c.upper / 7;
@@ -282,4 +282,5 @@ TEST_CASE("what a constant is set to is what it is", "[fit]") {
   CHECK(cluster.device.efficiency[0].points[1].efficiency /
             cluster.device.efficiency[0].points[0].efficiency ==
         Approx(4));
+  CHECK(cluster.device.efficiency[1].points[0].efficiency == 0.9);  // the part that copies reach
 }

@@ -54,6 +54,14 @@ TEST_CASE("a key beside the preset wins, and so do keys of other sections", "[co
             .strategy.pipeline_parallel_p2p == P2pPosting::Async);
 }
 
+TEST_CASE("DeepSpeed of 2021 gathers nothing ahead, unless a scenario says so",
+          "[core][scenario]") {
+  CHECK(sound("[framework]\npreset = \"deepspeed-2021\"\n").strategy.fsdp_prefetch == 0);
+  CHECK(sound("[framework]\npreset = \"deepspeed-2021\"\n[parallelism]\nfsdp_prefetch = 2\n")
+            .strategy.fsdp_prefetch == 2);
+  CHECK(sound("[framework]\npreset = \"fsdp-eager\"\n").strategy.fsdp_prefetch == 1);
+}
+
 TEST_CASE("an unknown framework and a negative time are told with the line", "[core][scenario]") {
   const auto message = [](const std::string& text) {
     const LoadedScenario loaded = load(text);

@@ -124,6 +124,39 @@ TEST_CASE("float16 is simulated as bfloat16 at the card's rate for float16", "[v
   CHECK(v100.cluster.device.memory.v == 16'900'000'000);  // 15.78 GiB
 }
 
+TEST_CASE("gradients are in float16 where Megatron-LM and DeepSpeed had it until 2022",
+          "[validation]") {
+  const auto reduced = [](const std::string& id, const std::string& precision) {
+    return mapped({{"id", id}, {"precision", precision}}).training.reduce_dtype();
+  };
+  CHECK(reduced("sc21-t1-001", "fp16") == DType::BF16);  // of float16's size
+  CHECK(reduced("sc21-t1-001", "bf16") == DType::F32);
+  CHECK(reduced("tr3m-001", "fp16") == DType::BF16);
+  CHECK(reduced("simumax-001", "fp16") == DType::F32);
+}
+
+TEST_CASE("jobs have as many GPUs of every NVLink domain", "[validation]") {
+  const auto devices = [](const std::string& gpus) {
+    const test::Cells rack = {
+        {"hw", "GB200 NVL72"}, {"gpus_per_node", ""},         {"gpus", gpus},
+        {"dp", gpus},          {"global_batch_seqs", "1152"}, {"micro_batch", "1"}};
+    return mapped(rack).cluster.devices_per_node;
+  };
+  CHECK(devices("128") == 64);
+  CHECK(devices("144") == 72);
+  CHECK(devices("32") == 32);
+}
+
+TEST_CASE("before PXN, nodes with fewer ports than GPUs are limited by their processors",
+          "[validation]") {
+  const auto sockets = [](const std::string& id, const std::string& ports) {
+    return mapped({{"id", id}, {"interconnect", ports}}).cluster.network.sockets.v;
+  };
+  CHECK(sockets("vtrain-m-001", "800Gb/s per node") == 16e9);
+  CHECK(sockets("sc21-t1-001", "8x200Gb/s HDR IB per node") == 0);
+  CHECK(sockets("mosaic-001", "800Gb/s per node") == 0);
+}
+
 TEST_CASE("rates of a node's ports are shared by its GPUs", "[validation]") {
   CHECK(node_gigabits("NVLink3; 8x200Gb/s HDR IB") == 1600);
   CHECK(node_gigabits("1600Gb/s RoCE per node") == 1600);
@@ -144,13 +177,13 @@ TEST_CASE("cards are known by their published names", "[validation]") {
   CHECK(profile_of("GB200 NVL72") == "gb200");
   CHECK(profile_of("B200 8x P6-B200 (NVLink5)") == "b200");
   CHECK(profile_of("AMD Instinct MI325X or MI355X (blog covers both)").empty());
-  // 128 GPUs of NVLink domains of 72: two, the second of them not full
+  // 128 GPUs of NVLink domains of 72: two, 64 of each
   const Scenario rack = mapped({{"hw", "GB200 NVL72"},
                                 {"gpus", "128"},
                                 {"gpus_per_node", ""},
                                 {"dp", "128"},
                                 {"global_batch_seqs", "256"}});
-  CHECK(rack.cluster.devices_per_node == 72);
+  CHECK(rack.cluster.devices_per_node == 64);
   CHECK(rack.cluster.nodes == 2);
 }
 

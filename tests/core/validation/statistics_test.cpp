@@ -38,6 +38,10 @@ TEST_CASE("Kendall's tau counts pairs by definition", "[validation]") {
   CHECK(ties.concordant == 3);
   CHECK(ties.discordant == 0);
 
+  // Within what a repetition differs by.
+  CHECK(rank_agreement({{100, 2, "a"}, {100.9, 1, "b"}}).pairs == 0);
+  CHECK(rank_agreement({{100, 2, "a"}, {101.1, 1, "b"}}).discordant == 1);
+
   RankAgreement sum = one;
   sum += ties;
   CHECK(sum.tau() == Approx((5.0 - 1 + 3) / 10));

@@ -1,0 +1,82 @@
+#include "backends/sim/ways_of_framework.hpp"
+
+#include <algorithm>
+
+#include "core/cost/kernel_time.hpp"
+
+namespace lockstep::sim {
+namespace {
+
+/// The time of the first product of a function, or of its last.
+std::int64_t product_of(const Function& function, bool last, const ClusterSpec& cluster) {
+  const Kernel* product = nullptr;
+  for (const Kernel& kernel : function.kernels) {
+    if (kernel.kind != KernelKind::Gemm) continue;
+    product = &kernel;
+    if (!last) break;
+  }
+  if (product == nullptr) return 0;
+  return to_sim_time(kernel_time(*product, cluster.device, cluster.framework)).count();
+}
+
+bool is_output_layer(const Function& function) { return function.name.starts_with("head."); }
+
+}  // namespace
+
+std::int64_t BesideProduct::exposed(std::int64_t whole, int members) const {
+  if (product == 0) return whole;
+  return std::max(whole / members, whole - product * (members - 1) / members);
+}
+
+std::vector<BesideProduct> beside_products(const Program& program, const Role& role,
+                                           const ClusterSpec& cluster) {
+  const FrameworkSpec& framework = cluster.framework;
+  const bool eight_bits = framework.fp8 != Fp8Recipe::None && cluster.device.fp8_rate.v > 0;
+  if (!framework.overlaps_products && !eight_bits) return {};
+  std::vector<BesideProduct> beside(role.ops.size());
+  const std::vector<int> tp = {program.mesh.index_of("tp")};
+  const auto divides_layer = [&](const Op& op, OpKind kind) {
+    return op.kind == kind && op.stream == Stream::Layer && program.group(op.group()).dims == tp;
+  };
+  for (const OpId id : role.ops.ids()) {
+    const Op& op = role.ops[id];
+    if (divides_layer(op, OpKind::ReduceScatter)) {
+      for (const OpId before : role.after_of(op)) {
+        const Op& producer = role.ops[before];
+        if (!framework.overlaps_products || producer.kind != OpKind::Call) continue;
+        BesideProduct& b = beside[to_size(id)];
+        b.product =
+            std::max(b.product, product_of(program.function(producer.function()), true, cluster));
+      }
+    }
+    if (op.kind != OpKind::Call) continue;
+    const Function& reader = program.function(op.function());
+    for (const OpId before : role.after_of(op)) {
+      if (!divides_layer(role.ops[before], OpKind::AllGather)) continue;
+      BesideProduct& b = beside[to_size(before)];
+      if (eight_bits && !is_output_layer(reader)) b.size_divisor = 2;
+      if (framework.overlaps_products) {
+        b.product = std::max(b.product, product_of(reader, false, cluster));
+      }
+    }
+  }
+  return beside;
+}
+
+std::vector<std::int64_t> launch_times(const Program& program, const Role& role,
+                                       const FrameworkSpec& framework) {
+  if (!(framework.host_kernel.v > 0) || framework.launch_blocking) return {};
+  const std::int64_t kernel = to_sim_time(framework.host_kernel).count();
+  std::vector<std::int64_t> times;
+  std::int64_t launched = 0;
+  for (const Op& op : role.ops) {
+    const bool computes = op.kind == OpKind::Call && op.stream != Stream::Host;
+    const auto kernels =
+        computes ? static_cast<std::int64_t>(program.function(op.function()).kernels.size()) : 1;
+    launched += kernels * kernel;
+    times.push_back(launched);
+  }
+  return times;
+}
+
+}  // namespace lockstep::sim
