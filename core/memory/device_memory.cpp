@@ -119,7 +119,7 @@ class Terms {
       for (const UnitParameter& used : unit.parameters) {
         const Parameter& p = program_.parameters[used.parameter];
         if (p.shape.size() >= 2 && p.name.starts_with("blocks.")) {
-          visit(p, held_elements(p, parts(unit)), unit);
+          visit(p, held_elements(p, parts(unit), used.sections), unit);
         }
       }
     }
