@@ -45,9 +45,11 @@ TEST_CASE("a key beside the preset wins, and so do keys of other sections", "[co
   CHECK(s.cluster.framework.attention == AttentionKernel::Flash1);
   CHECK(!s.cluster.framework.fused_gradient_accumulation);
   CHECK(s.strategy.overlap_grad_reduce);
-  CHECK(s.strategy.pipeline_parallel_p2p == P2pPosting::Async);
+  CHECK(s.strategy.pipeline_parallel_p2p == P2pPosting::Fused);
   CHECK(sound("[framework]\npreset = \"deepspeed-2021\"\n").strategy.pipeline_parallel_p2p ==
         P2pPosting::Fused);
+  CHECK(sound("[framework]\npreset = \"megatron-2024\"\n").strategy.pipeline_parallel_p2p ==
+        P2pPosting::Async);
   CHECK(!sound("[framework]\npreset = \"megatron-2021\"\n").strategy.overlap_grad_reduce);
   CHECK(sound("[framework]\npreset = \"deepspeed-2021\"\n"
               "[parallelism]\npipeline_parallel_p2p = \"async\"\n")
