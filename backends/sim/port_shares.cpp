@@ -7,7 +7,7 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr double kRounding = 1e-9;  // shares that differ by less are one
+constexpr double kRounding = 1e-9;  // shares that differ by a smaller part count as equal
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void PortShares::fill_from(std::uint32_t transfer) {
   };
   changed_.clear();
   reach(transfer);
-  // What is reached is appended while the list is read.
+  // Transfers that are reached are appended while the list is read.
   for (std::size_t next = 0; next < changed_.size(); ++next) {  // NOLINT(modernize-loop-convert)
     for (const Port port : ports_of_[changed_[next]]) {
       if (ports_[port].waiting > 0) continue;  // seen

@@ -8,19 +8,20 @@ namespace lockstep::sim {
 
 using Port = std::uint32_t;
 
-/// A simulated rank's: into and out of its device, inside the node and to the network.
+/// The ports of a simulated rank: into and out of its device, inside the node and to the network.
 constexpr std::uint32_t kPortsOfRank = 4;
 constexpr Port port_of(std::uint32_t rank, bool inside_node, bool out) {
   return rank * kPortsOfRank + (inside_node ? 2u : 0u) + (out ? 1u : 0u);
 }
 
-/// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over the transfers that are
-/// connected with the changed one through ports: the port that leaves its transfers least is
-/// divided evenly, its transfers keep that, and so on with what remains of the others. Every port
-/// carries 1, every transfer wants 1 of each of its ports; without company it has 1.
+/// Divides ports by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), among the
+/// transfers that are connected with the changed one through ports. The port that leaves its
+/// transfers least is divided evenly and its transfers keep their shares; then what remains of the
+/// other ports is divided in the same way. Every port carries 1. Every transfer wants 1 of each of
+/// its ports, and has it without company.
 class PortShares {
  public:
-  /// `num_ports`; transfers are numbered below `num_transfers`.
+  /// Ports are numbered below `num_ports`, and transfers below `num_transfers`.
   PortShares(std::size_t num_ports, std::size_t num_transfers)
       : transfers_at_(num_ports),
         ports_(num_ports),
@@ -28,9 +29,11 @@ class PortShares {
         share_(num_transfers, 1.0),
         state_(num_transfers, Settled) {}
 
-  /// `ports`: may be empty. Returns the transfers, in ascending order, whose share may have
-  /// changed: none where no port has company. Valid until the next call.
+  /// Adds a transfer that uses `ports`, of which there may be none. Returns the transfers, in
+  /// ascending order, whose share may have changed: none where no port has company. The list is
+  /// valid until the next call of add or remove.
   const std::vector<std::uint32_t>& add(std::uint32_t transfer, const std::vector<Port>& ports);
+  /// Removes a transfer, and returns the others as add does.
   const std::vector<std::uint32_t>& remove(std::uint32_t transfer);
 
   double share(std::uint32_t transfer) const { return share_[transfer]; }
@@ -42,7 +45,8 @@ class PortShares {
     int waiting = 0;  // transfers without a share yet
   };
 
-  /// Shares anew of `transfer` and of all that are connected with it, which are then changed_.
+  /// Computes the shares of `transfer` and of all that are connected with it anew, and lists these
+  /// transfers in changed_.
   void fill_from(std::uint32_t transfer);
 
   std::vector<std::vector<std::uint32_t>> transfers_at_;  // by port

@@ -7,7 +7,7 @@
 namespace lockstep::sim {
 namespace {
 
-/// The time of the first product of a function, or of its last.
+/// The time of a function's first product, or of its last, in ps; 0 if it has none.
 std::int64_t product_of(const Function& function, bool last, const ClusterSpec& cluster) {
   const Kernel* product = nullptr;
   for (const Kernel& kernel : function.kernels) {

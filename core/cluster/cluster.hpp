@@ -42,20 +42,20 @@ struct DeviceSpec {
   FlopsPerSecond fp8_rate;          // dense peak of 8-bit products; 0: there are none
   Seconds launch_overhead;          // fixed cost of one kernel
   double compute_capability = 0;    // NVIDIA's number of the generation; 0: another maker's
-  int compute_units = 0;            // streaming multiprocessors; 0: products by their curve
+  int compute_units = 0;            // streaming multiprocessors; 0: products go by their curve
   double matmul_efficiency = 1;     // part of the peak that large products reach in a run
   /// How many ranks compute at full rate together: compute units, such as the cores of a CPU. More
   /// ranks share the device's throughput fairly.
   int concurrent_ranks = 1;
   std::vector<EfficiencyCurve> efficiency;
-  /// Compute and communication that overlap both take this times as long.
+  /// Compute and communication that overlap both take this many times as long.
   double overlap_slowdown = 1.0;
   BytesPerSecond host_bandwidth;  // of copies between device and host, in each direction
   /// A device's part of its host's memory bandwidth, which limits what the host computes for it.
   /// 0 if the device is the host.
   BytesPerSecond host_memory_bandwidth;
   double dollars_per_hour = 0;  // 0: unknown
-  /// Whether it computes in the memory of its host, as a CPU does.
+  /// Whether the device computes in the memory of its host, as a CPU does.
   bool is_host() const { return host_memory_bandwidth.v <= 0; }
   bool operator==(const DeviceSpec&) const = default;
 };
@@ -63,13 +63,13 @@ struct DeviceSpec {
 /// A link as one rank sees it.
 struct LinkSpec {
   BytesPerSecond bandwidth;  // one direction, as rings reach it
-  Seconds latency;           // of a step; with NCCL what the link adds to NCCL's own latencies
+  Seconds latency;           // of a step; with NCCL, what the link adds to NCCL's own latencies
   bool operator==(const LinkSpec&) const = default;
 };
 
-/// What carries out collectives. Ring: rings of steps that take latency + bytes / bandwidth, and
-/// transfers that do not disturb each other. Nccl: the algorithm and protocol that NCCL chooses,
-/// and transfers that share ports.
+/// The library that carries out collectives. Ring: they are rings of steps that take latency +
+/// bytes / bandwidth, and transfers do not disturb each other. Nccl: they go by the algorithm and
+/// protocol that NCCL chooses, and transfers share ports.
 enum class CollectiveLibrary { Ring, Nccl };
 enum class NodeLink { Nvlink, Pcie };
 
@@ -77,19 +77,20 @@ enum class NodeLink { Nvlink, Pcie };
 struct NetworkSpec {
   CollectiveLibrary library = CollectiveLibrary::Ring;
   NodeLink node_link = NodeLink::Nvlink;
-  bool switched = true;  // a device has all of its bandwidth to any other of the node; false: links
-                         // to each of the others
+  bool switched = true;  // a device has all of its bandwidth to any other of the node; false: it
+                         // has a separate link to each of the others
   BytesPerSecond in_switch_reduction;  // all-reduce by the node's switch (NVLS): bytes of the
                                        // buffer per second; 0: the switch cannot
-  BytesPerSecond low_latency{87.7e9};  // most that rings reach inside a node with protocol LL
+  BytesPerSecond low_latency{87.7e9};  // the most that rings reach inside a node with LL
   int channels = 16;                   // rings or trees that run side by side, each on one SM
-  int ports_per_node = 0;  // ports to the network, of inter_node's rate; 0: one a device
-  BytesPerSecond sockets;  // between a node's two processors, each way; where rings that leave a
-                           // node by the port they came in by cross it. 0: they never do
-  int leaf_ports = 0;      // a leaf switch's ports to nodes; 0: one leaf has all nodes
-  bool rails = true;       // a leaf has one port of each of its nodes, not all of them
+  int ports_per_node = 0;  // ports to the network, of inter_node's rate; 0: one per device
+  /// The bandwidth between a node's two processors, each way. Rings through some of a node's
+  /// devices cross it where they leave the node by the port that they came in by. 0: they never do.
+  BytesPerSecond sockets;
+  int leaf_ports = 0;  // a leaf switch's ports to nodes; 0: one leaf has all nodes
+  bool rails = true;   // a leaf has one port of each of its nodes; false: it has all of them
   double oversubscription = 1;  // a leaf's ports to nodes over those to spines
-  Seconds spine_latency;        // of a message that passes a spine, in addition
+  Seconds spine_latency;        // what a message that passes a spine takes in addition
   bool operator==(const NetworkSpec&) const = default;
 };
 
@@ -100,7 +101,7 @@ struct ClusterSpec {
   int ranks_per_device = 1;  // above 1, several ranks share a device (threads on one CPU)
   DeviceSpec device;
   LinkSpec intra_node;
-  LinkSpec inter_node;  // one port
+  LinkSpec inter_node;  // one port of a node
   NetworkSpec network;
   FrameworkSpec framework;  // the software that runs on it
   int ranks_per_node() const { return devices_per_node * ranks_per_device; }

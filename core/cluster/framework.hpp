@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// Which kernels attention is. Profile: what the card's profile measured (its efficiency curves).
+/// The kernels that compute attention.
 enum class AttentionKernel {
-  Profile,
+  Profile,  // those that the card's profile measured (its efficiency curves)
   Unfused,  // two batched products with the scores [batch, heads, seq, seq] stored between them
   Flash1,   // Dao et al. 2022
   Triton,   // FlashAttention in Triton, of 2022
@@ -20,12 +20,13 @@ enum class AttentionKernel {
   Cudnn,    // cuDNN 9; before Hopper, FlashAttention 2
 };
 
-/// Products of linear layers in 8 bits, and how their scales are found (Transformer Engine).
+/// Whether products of linear layers compute in 8 bits, and how the scales of their operands are
+/// found (Transformer Engine).
 enum class Fp8Recipe {
   None,
   Delayed,  // from the largest values of earlier steps
-  Current,  // from the tensor itself: read once more
-  Block,    // likewise, of blocks of 128 values
+  Current,  // from the tensor itself, which is read once more
+  Block,    // likewise, for each block of 128 values
 };
 
 /// Every default is that of this project's own kernels. docs/cost-model.md has the bytes behind
@@ -34,25 +35,26 @@ struct FrameworkSpec {
   std::string preset = "lockstep";
   AttentionKernel attention = AttentionKernel::Profile;
   bool fused_softmax = true;       // of unfused attention: scale, mask and softmax are one kernel
-  bool attention_dropout = false;  // of the probabilities; of unfused attention its mask is stored
+  bool attention_dropout = false;  // its probabilities have dropout; if unfused, the mask is stored
 
-  bool fused_residual = true;    // bias and residual ride in the product; false: a kernel of their
-                                 // own, with dropout and its mask
+  bool fused_residual = true;    // the product adds bias and residual; false: a kernel of its own
+                                 // does, with dropout and its mask
   bool fused_norm = true;        // false: a root mean square norm is seven kernels, in float32
   bool fused_activation = true;  // false: bias, and both halves of SwiGLU, in kernels of their own
   int float32_logits = 0;        // copies of the logits in float32 that live until backward
   bool fused_gradient_accumulation = true;  // false: products write gradients that are then added
   bool fused_optimizer = true;              // false: an elementwise kernel for every operation
   Fp8Recipe fp8 = Fp8Recipe::None;
-  // Libraries in the first year of a card: on this compute capability and later ones, products
-  // reach only this part of what the profile says.
+  // In the first year of a card its libraries do not reach what the profile says: on cards of this
+  // compute capability and later ones, products reach only this part of it.
   double new_capability = 100;
   double new_matmul_rate = 1;
 
   Seconds host_kernel;           // what the host takes to launch a kernel, in a lane of its own
-  bool launch_blocking = false;  // and it waits for each kernel (CUDA_LAUNCH_BLOCKING=1)
-  Seconds layer;  // of a transformer block's forward or backward pass, beside its kernels
-  Seconds step;   // of a step, where clipping reads the norm and the device waits
+  bool launch_blocking = false;  // the host then waits for each kernel (CUDA_LAUNCH_BLOCKING=1)
+  Seconds layer;                 // what each pass of a transformer block takes beside its kernels
+  /// What a step takes beside its kernels, where clipping reads the norm and the device waits.
+  Seconds step;
 
   // What a process keeps on its device beside the program's arena (core/memory).
   Bytes context{std::int64_t{600} << 20};  // the driver's context and the kernels that it loaded
@@ -60,34 +62,36 @@ struct FrameworkSpec {
   int communicators = 0;           // over all ranks, beside those that the program's groups need
   bool caching_allocator = false;  // blocks that are taken and freed as the step runs; false: one
                                    // arena, planned before it
-  double fragments = 0;            // the part of what is not persistent that blocks of memory lose
+  double fragments = 0;            // the part of what is not persistent that is lost between blocks
   double cached = 0;  // the part of it that the allocator holds free, and gives back in need
   bool gradient_copies = false;        // gradients in the parameters' type beside float32 sums
   bool gradient_placeholders = false;  // an unused gradient for every shape of weight
   bool fp8_parameters = false;         // weights are kept in 8 bits alone
 
-  // What training and parallelism take where a scenario names a framework and not the key.
+  // The values that training and parallelism take where a scenario names a framework and does not
+  // give the key.
   bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = false;
   bool waits_for_messages = false;  // pipeline_parallel_p2p of 1F1B: "fused", not "async"
   bool prefetches_gathers = true;   // false: fsdp_prefetch is 0
 
-  /// Of a pipeline's message that all tensor-parallel ranks have, each sends its part, and they
-  /// gather it where it arrives (Narayanan et al. 2021, 4.1). Sequence parallelism has parts
-  /// anyway.
+  /// Where all tensor-parallel ranks have a pipeline's message, each sends its part of it, and they
+  /// gather the whole where it arrives (Narayanan et al. 2021, 4.1). With sequence parallelism
+  /// ranks have parts anyway.
   bool scatters_messages = false;
-  /// Collectives of sequence parallelism and the products beside them advance chunk by chunk
-  /// (Transformer Engine's user buffers, tp_comm_overlap).
+  /// Collectives of sequence parallelism advance chunk by chunk, together with the products beside
+  /// them (Transformer Engine's user buffers, tp_comm_overlap).
   bool overlaps_products = false;
 
-  /// Of products: new_matmul_rate where the card is new, else 1.
+  /// The factor on the rate of products: new_matmul_rate where the card is new, else 1.
   double matmul_rate(double capability) const {
     return capability >= new_capability ? new_matmul_rate : 1.0;
   }
   bool stores_scores() const { return attention == AttentionKernel::Unfused; }
-  /// Of every score that backward needs, in elements of `size` bytes: the softmax, and with dropout
-  /// its mask (a byte) and its result (Korthikanti et al. 2022, 5 a s² b bytes).
+  /// The bytes of every score that the backward pass needs, where an element has `size` bytes: the
+  /// softmax, and with dropout also its mask (a byte) and its result (Korthikanti et al. 2022, 5 a
+  /// s² b bytes).
   int bytes_of_score(int size) const {
     return !stores_scores() ? 0 : attention_dropout ? 2 * size + 1 : size;
   }

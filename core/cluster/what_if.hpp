@@ -11,7 +11,7 @@ struct WhatIfSpec {
   bool ideal_network = false;     // transfers take no time
   double bandwidth_factor = 1;    // multiplies the bandwidth of every link
   int straggler_rank = -1;        // -1: none
-  double straggler_slowdown = 1;  // that rank's kernels take this times as long
+  double straggler_slowdown = 1;  // that rank's kernels take this many times as long
   // Every call of every rank takes max(0, 1 + jitter z) times as long, where z is random with mean
   // 0 and variance 1.
   double jitter = 0;

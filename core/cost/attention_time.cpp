@@ -24,12 +24,12 @@ double up_to_multiple(double value, double of) {
   return static_cast<double>(units) * of;
 }
 
-/// A batched product of unfused attention, all scores. Heads are padded to the 32 elements that a
-/// tile takes at a time; those that are no multiple of 8 (16 bytes) do not get matrix units:
-/// batched products of cuBLAS 11 then run at the rate of float32. (BLOOM's tuning: heads of 108 and
-/// 144.)
+/// The time of one batched product of unfused attention, which computes all scores, those above the
+/// diagonal too. Heads are padded to the 32 elements that a tile takes at a time. Heads that are no
+/// multiple of 8 (16 bytes) do not get matrix units, because batched products of cuBLAS 11 then run
+/// at the rate of float32 (BLOOM's tuning: heads of 108 and 144).
 double product_seconds(const Shape& shape, const DeviceSpec& device, DType dtype) {
-  constexpr double kBatchedPart = 0.6;  // of the peak, assumed: 128 × 128 tiles, short sums
+  constexpr double kBatchedPart = 0.6;  // part of the peak, assumed: 128 × 128 tiles, short sums
   const bool aligned = static_cast<std::int64_t>(shape.head_dim) % 8 == 0;
   const double flops = 2 * shape.scores() * up_to_multiple(shape.head_dim, 32);
   const double compute = flops / (peak_rate(device, aligned ? dtype : DType::F32).v * kBatchedPart);
@@ -37,10 +37,10 @@ double product_seconds(const Shape& shape, const DeviceSpec& device, DType dtype
   return std::max(compute, moved);
 }
 
-/// Bytes per score that the kernels between the products move. Fused softmax (Megatron-LM's
-/// scaled_upper_triang_masked_softmax): read and write; backward two reads and a write. Without it:
-/// the mask, too, reads and writes, and a byte of its own. Dropout: read, write and a byte of mask
-/// each way.
+/// Bytes per score that the kernels between the products move. A fused softmax (Megatron-LM's
+/// scaled_upper_triang_masked_softmax) reads and writes a score; its backward pass reads two and
+/// writes one. If it is not fused, the mask also reads and writes the score, and reads a byte of
+/// its own. Dropout reads and writes the score and moves a byte of mask, in each pass.
 double bytes_between(const FrameworkSpec& framework, double size, bool backward) {
   double bytes = (backward ? 3 : 2) * size;
   if (!framework.fused_softmax) bytes += 2 * size + 1;
@@ -56,7 +56,7 @@ Seconds unfused_time(const Kernel& kernel, const Shape& shape, const DeviceSpec&
   return {products + between};
 }
 
-/// The next head that kernels are compiled for.
+/// The smallest head that kernels are compiled for and that `head_dim` fits into.
 double compiled_head(double head_dim) {
   for (const double compiled : {32.0, 64.0, 96.0, 128.0, 160.0, 192.0, 224.0}) {
     if (head_dim <= compiled) return compiled;
@@ -67,7 +67,8 @@ double compiled_head(double head_dim) {
 }  // namespace
 
 namespace {
-/// Kernels written for Ampere's instructions are no faster on Blackwell than on Hopper.
+/// Kernels written for Ampere's instructions are no faster on Blackwell than on Hopper, so they
+/// reach a smaller part of Blackwell's peak, by the ratio of the two peaks in TFLOP/s.
 constexpr double kHopperOverBlackwell = 989.4 / 2250;
 }  // namespace
 
@@ -91,7 +92,8 @@ double flash_fraction(AttentionKernel implementation, double compute_capability,
     default:
       break;
   }
-  return hopper ? (backward ? 0.33 : 0.37) : (backward ? 0.6 : 0.68);  // FlashAttention 2
+  // This is FlashAttention 2, which also stands for Flash3 and Cudnn before Hopper.
+  return hopper ? (backward ? 0.33 : 0.37) : (backward ? 0.6 : 0.68);
 }
 
 Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
@@ -105,12 +107,13 @@ Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
     return unfused_time(kernel, shape, device, framework, backward);
   }
   if (!(peak > 0)) return moved;
-  // Shah et al. 2024, causal forward on an H100: 315 TFLOP/s at 512 keys, 539 at 16 Ki.
+  // Half of the speed is reached with this many keys. Shah et al. 2024, causal forward on an H100:
+  // 315 TFLOP/s at 512 keys, 539 at 16 Ki.
   constexpr double kHalfSpeedKeys = 300;
   const double head = compiled_head(shape.head_dim);
-  const double short_head = head < 96 ? 0.85 : 1.0;  // Dao 2023, heads of 64 beside 128
-  // flash-attn, csrc: with dropout the tiles of wide heads are halved, and random numbers are
-  // drawn; fitted to vocabpp.
+  const double short_head = head < 96 ? 0.85 : 1.0;  // Dao 2023: heads of 64 against 128
+  // With dropout the tiles of wide heads are halved, and random numbers are drawn (flash-attn,
+  // csrc). The factor is fitted to vocabpp.
   constexpr double kDropoutPart = 0.65;
   const double fraction = (framework.attention_dropout ? kDropoutPart : 1.0) *
                           flash_fraction(framework.attention, device.compute_capability, backward) *

@@ -1,4 +1,4 @@
-// Time of attention by implementation.
+// Attention time: what an attention kernel takes, by the implementation that the framework has.
 #pragma once
 
 #include "core/cluster/cluster.hpp"
@@ -6,12 +6,14 @@
 
 namespace lockstep {
 
-/// Of an attention kernel, without its launch. Requires framework.attention other than Profile.
+/// The time of an attention kernel, without its launch. Requires framework.attention other than
+/// Profile, for which the curves of the card's profile say the time.
 Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
                        const FrameworkSpec& framework);
 
-/// Part of the peak that a FlashAttention kernel reaches with heads of 128 and endless sequences,
-/// operations of the lower triangle counted: by card generation, from the papers.
+/// The part of the peak that a FlashAttention kernel reaches with heads of 128 and endless
+/// sequences, if only the operations of the lower triangle are counted. The figures are those of
+/// the papers, by card generation.
 double flash_fraction(AttentionKernel implementation, double compute_capability, bool backward);
 
 }  // namespace lockstep

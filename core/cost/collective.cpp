@@ -43,7 +43,7 @@ TransferTime ring_time(OpKind kind, Bytes full, int group_size, const LinkSpec& 
   const double steps = group_size - 1;
   const Seconds all = link.bandwidth.v > 0 ? full / link.bandwidth : Seconds{};
   const Seconds ring = (steps / group_size) * all;
-  // A broadcast passes the whole on in pieces: all members but the last send at once.
+  // A broadcast passes the whole on in pieces, so that all members but the last send at once.
   return {(rounds * steps) * link.latency, kind == OpKind::Broadcast ? all : rounds * ring};
 }
 

@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Linear in log(ideal) between the measured points, the nearest point outside them.
+/// The efficiency at an ideal time. It is linear in log(ideal) between the measured points, and
+/// that of the nearest point outside them.
 double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
   if (points.empty()) return 1.0;
   if (ideal <= points.front().ideal) return points.front().efficiency;
@@ -30,8 +31,9 @@ const EfficiencyCurve* curve_of(const DeviceSpec& device, std::string_view name)
   return nullptr;
 }
 
-/// By the kernel's own curve; else by that of the kernel which its row says it goes as well as, at
-/// the same ideal time; else by "*"; else full.
+/// The efficiency by the kernel's own curve. Without one it is by the curve of the kernel that the
+/// row names as equally efficient, at the same ideal time, else by the curve "*"; without any curve
+/// it is 1.
 double efficiency(const DeviceSpec& device, const KernelRow& row, Seconds ideal) {
   const EfficiencyCurve* curve = curve_of(device, row.name);
   if (curve == nullptr && !row.efficiency_as.empty()) curve = curve_of(device, row.efficiency_as);
@@ -49,10 +51,10 @@ Seconds roofline(const Kernel& kernel, const DeviceSpec& device) {
   return Seconds{ideal.v / efficiency(device, info(kernel.kind), ideal)};
 }
 
-/// Elements of the main tensor of an elementwise kernel.
+/// The elements of the main tensor of an elementwise kernel.
 double elements(const Kernel& kernel) { return static_cast<double>(output_elements(kernel, 0)); }
 
-/// Bytes that kernels of `framework` move where those here do not: one way to write every term of
+/// Bytes that the framework's kernels move and the program's do not. Each case is a term of
 /// docs/cost-model.md, "What is not fused".
 double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
   const auto size = static_cast<double>(size_of(kernel.dtype));
@@ -66,13 +68,14 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
         const auto gradient = static_cast<double>(size_of(kernel.out[0].dtype));
         return elements(kernel) * (2 * size + 2 * gradient);
       }
-      const bool residual = has(kernel.in, 3);  // a kernel of its own: product and residual, sum
+      // A kernel of its own reads the product and the residual, and writes the sum and a mask.
+      const bool residual = has(kernel.in, 3);
       return residual && !f.fused_residual ? elements(kernel) * (3 * size + 1) : 0;
     }
     case KernelKind::Add:
       return f.fused_residual ? 0 : elements(kernel);
     case KernelKind::LayerNormBackwardInput:
-      // Dropout of the branch whose gradient this is, backward.
+      // This is the backward pass of the dropout in the branch whose gradient this is.
       return has(kernel.in, 4) && !f.fused_residual ? elements(kernel) * (2 * size + 1) : 0;
     case KernelKind::RmsNormForward:
       return f.fused_norm ? 0 : elements(kernel) * (36 - 2 * size);
@@ -84,18 +87,21 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
     case KernelKind::SwigluBackward:
       return f.fused_activation ? 0 : elements(kernel) * 2 * size;
     case KernelKind::CrossEntropy:
-      // float32 copy (2 + 4), log of softmax (8), its gradient (4 + 12), back (4 + 2).
+      // Per logit: the float32 copy moves 2 + 4 bytes, the log of the softmax 8, its gradient 4 +
+      // 12, and the copy back 4 + 2.
       return f.float32_logits > 0 ? elements(kernel) * (34 + size - 2 * size) : 0;
     case KernelKind::CrossEntropyStats:
-      // float32 copy (2 + 4), largest (4), difference (8), exponential (8), sum (4).
+      // Per logit: the float32 copy moves 2 + 4 bytes, the largest 4, the difference 8, the
+      // exponential 8, and the sum 4.
       return f.float32_logits > 0
                  ? static_cast<double>(kernel.dims[0] * kernel.dims[1]) * (28 - size + size)
                  : 0;
     case KernelKind::CrossEntropyParallel:
-      // quotient (8), gradient (8), back (4 + 2).
+      // Per logit: the quotient moves 8 bytes, the gradient 8, and the copy back 4 + 2.
       return f.float32_logits > 0 ? elements(kernel) * (22 - 2 * size) : 0;
     case KernelKind::AdamW:
-      // Two moments, root, quotient and update, each an operation that reads and writes float32.
+      // The two moments, the root, the quotient and the update are operations of their own, each of
+      // which reads and writes float32.
       return f.fused_optimizer ? 0 : static_cast<double>(kernel.dims[0]) * 32;
     default:
       return 0;
@@ -108,8 +114,8 @@ bool is_attention(const Kernel& kernel) {
 }
 
 Seconds waits(const Kernel& kernel, const FrameworkSpec& framework) {
-  if (is_attention(kernel)) return framework.layer;  // a block's passes have one each
-  if (kernel.kind == KernelKind::ClipCoefficient) return framework.step;  // one in a step
+  if (is_attention(kernel)) return framework.layer;  // each pass of a block has one
+  if (kernel.kind == KernelKind::ClipCoefficient) return framework.step;  // a step has one
   return {};
 }
 
@@ -162,7 +168,8 @@ Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device,
 Seconds function_time(const Function& function, const DeviceSpec& device,
                       const FrameworkSpec& framework) {
   FrameworkSpec ways = framework;
-  if (function.name.starts_with("head.")) ways.fp8 = Fp8Recipe::None;  // the output layer is not
+  // The output layer does not compute in 8 bits.
+  if (function.name.starts_with("head.")) ways.fp8 = Fp8Recipe::None;
   Seconds total;
   for (const Kernel& kernel : function.kernels) total += kernel_time(kernel, device, ways);
   if (!framework.launch_blocking) return total;

@@ -1,5 +1,5 @@
-// Time of kernels: docs/cost-model.md has the formulas, their sources and their ranges. Pure
-// functions of a device and of how the software that runs on it is written.
+// Kernel time: what kernels take, by pure functions of a device and of how the software that runs
+// on it is written. docs/cost-model.md has the formulas, their sources and their ranges.
 #pragma once
 
 #include "core/cluster/cluster.hpp"
@@ -7,26 +7,29 @@
 
 namespace lockstep {
 
-/// One kernel on an otherwise idle device: launch + its roofline time over the efficiency of its
-/// kind, of products and attention by their shape where device and framework say how, + what the
-/// framework moves or waits for besides. A Delay kernel takes its seconds exactly.
+/// The time of one kernel on an otherwise idle device: its launch, its roofline time over the
+/// efficiency of its kind, and what the framework moves or waits for besides. Products and
+/// attention go by their shape instead of the roofline, where device and framework say how. A Delay
+/// kernel takes its seconds exactly.
 Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device,
                     const FrameworkSpec& framework = {});
-/// Kernels one after the other; with launch_blocking the host's time before each of them, too.
+/// The time of a function's kernels one after the other. With launch_blocking the host's time
+/// before each of them is added.
 Seconds function_time(const Function& function, const DeviceSpec& device,
                       const FrameworkSpec& framework = {});
 
-/// The host of a device, as a device: arithmetic at the speed of its memory, which is what an
-/// optimizer's takes (Ren et al. 2021: 28 bytes and 16 operations per parameter). Without figures
-/// of its own the host is the device itself.
+/// The host of a device, as a device. Its arithmetic goes at the speed of its memory, because that
+/// is what limits an optimizer (Ren et al. 2021: 28 bytes and 16 operations per parameter). A
+/// device without figures of a host is its own host.
 DeviceSpec host_of(const DeviceSpec& device);
 
-/// Dense peak for a dtype; a type the device does not list falls to the next wider one it lists,
-/// and a type wider than all of them to the widest, slowed by the ratio of sizes. 0: no peak
-/// listed.
+/// The dense peak for a type. A type that the device does not list has the peak of the next wider
+/// one that it lists. A type wider than all of them has the peak of the widest, slowed by the ratio
+/// of sizes. 0 if no peak is listed.
 FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype);
 
-/// Part of the bandwidth in the datasheet that elementwise kernels reach: the profile's curve "*".
+/// The bandwidth that elementwise kernels reach: the part of the datasheet's that the profile's
+/// curve "*" says.
 BytesPerSecond copy_rate(const DeviceSpec& device);
 
 }  // namespace lockstep

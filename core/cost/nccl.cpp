@@ -14,7 +14,7 @@ namespace {
 using Algorithm = CollectiveAlgorithm;
 using Protocol = CollectiveProtocol;
 
-/// Microseconds by protocol.
+/// A latency in microseconds, by protocol.
 struct ByProtocol {
   double ll, ll128, simple;
   Seconds of(Protocol p) const {
@@ -22,25 +22,31 @@ struct ByProtocol {
   }
 };
 
-/// NCCL's table: of a call, and of a step over NVLink, over PCIe and between nodes.
+/// A row of NCCL's table of latencies: that of a call, and that of a step over NVLink, over PCIe
+/// and over the network between nodes.
 struct Latencies {
   ByProtocol call, nvlink, pcie, network;
 };
 constexpr Latencies kRing = {{6.6, 14.0, 8.4}, {0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}};
 constexpr Latencies kTree = {{6.8, 14.0, 8.4}, {0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5, 14.0}};
-constexpr Seconds kSwitchReduction{25e-6};         // NVLS, inside a node
-constexpr Seconds kSwitchTreeStep{20.9e-6};        // NVLS tree, between nodes
-constexpr ByProtocol kNetworkPost{1.0, 1.0, 3.0};  // least of a step of a ring that spans nodes
-constexpr Seconds kPeerPost{0.4e-6};  // of an exchange with one more peer: NCCL's arity latency
-constexpr double kTreePart = 0.92;    // of a ring's bandwidth
-constexpr double kLl128Part = 0.92;   // 120 of 128 bytes, and some
-constexpr int kSwitchMembers = 5;     // fewer on a node do not use it (stas00/ml-engineering, H200)
-/// Most of LL where a group spans two nodes, or more: the network's host is the limit (Intel's).
+constexpr Seconds kSwitchReduction{25e-6};   // latency of NVLS inside a node
+constexpr Seconds kSwitchTreeStep{20.9e-6};  // of a step of the NVLS tree between nodes
+/// The least that a step inside a node takes in a ring that spans nodes: the host's post.
+constexpr ByProtocol kNetworkPost{1.0, 1.0, 3.0};
+/// What an exchange with one more peer takes: NCCL's arity latency.
+constexpr Seconds kPeerPost{0.4e-6};
+constexpr double kTreePart = 0.92;   // the part of a ring's bandwidth that a tree reaches
+constexpr double kLl128Part = 0.92;  // what LL128 leaves of it: 120 of 128 bytes, less a little
+/// Groups with fewer members on a node do not use its switch (stas00/ml-engineering, H200).
+constexpr int kSwitchMembers = 5;
+/// The most that LL reaches in bytes/s, first where a group spans two nodes, then where it spans
+/// more. The network's host is the limit; the figures are for Intel's.
 constexpr std::array<double, 2> kLlBetweenNodes = {39.0e9, 20.4e9};
 constexpr double kChannelBytes = 1 << 20;
 
-/// "Trees are not perfectly sticking to the model for medium sizes": NCCL's factors on their
-/// bandwidth, at some of its powers of two; linear in the logarithm between.
+/// NCCL's factors on the bandwidth of trees, because "trees are not perfectly sticking to the model
+/// for medium sizes". These are its factors at some of its powers of two; between them they are
+/// linear in the logarithm.
 struct Dip {
   double log2_bytes, ll, ll128, simple;
 };
@@ -66,7 +72,7 @@ double tree_dip(Bytes bytes, Protocol p) {
   return of(lo) + part * (of(*above) - of(lo));
 }
 
-/// One collective of one group; adds what its algorithms take.
+/// Collects the ways to carry out one collective of one group, with what each of them takes.
 class Choices {
  public:
   Choices(OpKind kind, Bytes full, int size, const GroupLinks& links, const ClusterSpec& cluster)
@@ -98,26 +104,28 @@ class Choices {
     const bool nvlink = cluster_.network.node_link == NodeLink::Nvlink;
     return (nvlink ? table.nvlink : table.pcie).of(p) + cluster_.intra_node.latency;
   }
-  /// With the latency that the network adds: a ring's, over leaves too, is links_.ring's.
+  /// The latency of a step between nodes: NCCL's, and what the network adds. The latter is the
+  /// latency of links_.ring, which includes the spines that a ring over several leaves passes.
   Seconds step_between(const Latencies& table, Protocol p) const {
     return table.network.of(p) + links_.ring.latency;
   }
 
+  /// The most that LL reaches, in bytes/s.
   double low_latency_limit() const {
     if (!spans()) return cluster_.network.low_latency.v;
     return kLlBetweenNodes[links_.nodes == 2 ? 0 : 1];
   }
 
-  /// `steps`: the latency of all steps; `bandwidth`: bytes of the whole buffer per second, 0: not
-  /// modelled.
+  /// Adds a way. `steps` is the latency of all its steps together. `bandwidth` is in bytes of the
+  /// whole buffer per second; 0 if it is not modelled.
   void add(Algorithm algorithm, Protocol p, Seconds call, Seconds steps, double bandwidth) {
     Seconds data, transfer;
     if (bandwidth > 0) {
       const double bytes = static_cast<double>(full_.v);
       transfer = data = {bytes / bandwidth};
-      if (p == Protocol::Simple) {  // until the pipeline of chunks is full
+      if (p == Protocol::Simple) {  // the pipeline of chunks fills first
         const double held = kChannelBytes * cluster_.network.channels;
-        const double small = held / bytes;  // whose chunks are smaller
+        const double small = held / bytes;  // small messages have smaller chunks
         transfer += {held / (1 + small * small) / bandwidth};
       }
       if (p == Protocol::LL) transfer = {std::sqrt(steps.v * steps.v + data.v * data.v) - steps.v};
@@ -131,7 +139,7 @@ class Choices {
     const double steps = rounds * (n_ - 1);
     const double between = spans() ? rounds * (links_.nodes - 1) : 0;
     const Seconds floor = spans() ? kNetworkPost.of(p) : Seconds{};
-    // With one member a node nothing hides a step's latency: NCCL takes the tree's.
+    // With one member on each node nothing hides a step's latency, and NCCL takes the tree's.
     const Latencies& far = links_.per_node == 1 ? kTree : kRing;
     const Seconds latency =
         (steps - between) * std::max(step_inside(kRing, p), floor) + between * step_between(far, p);
@@ -142,8 +150,9 @@ class Choices {
         kind_ == OpKind::Broadcast ? bus : bus * n_ / steps);
   }
 
-  /// Up to the root and down again: a member passes the whole buffer on twice, and over the network
-  /// in two trees of which it is an inner node of one only; with two nodes once.
+  /// Data go up to the root and down again, so that a member passes the whole buffer on twice. Over
+  /// the network there are two trees, each for half of the data, and a node is an inner node of
+  /// only one of them. With two nodes each passes the buffer on once.
   void tree(Protocol p) {
     const double levels = std::log2(static_cast<double>(links_.nodes));
     const Seconds latency =
@@ -154,7 +163,8 @@ class Choices {
     add(Algorithm::Tree, p, kTree.call.of(p), latency, bandwidth * tree_dip(full_, p));
   }
 
-  /// Of the whole buffer, by what a node and what the network carries.
+  /// The bandwidth of a tree in bytes of the whole buffer per second: the least of what a node and
+  /// what the network carries.
   double tree_bandwidth(double inside) const {
     const double network = links_.nodes == 2 ? links_.ports.v : links_.ports.v / 2;
     if (!spans()) return inside;

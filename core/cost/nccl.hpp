@@ -1,4 +1,4 @@
-// NCCL: how long it says that each of its algorithms and protocols takes; docs/cost-model.md.
+// NCCL: how long it expects each of its algorithms and protocols to take; docs/cost-model.md.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,19 @@
 
 namespace lockstep {
 
-/// What a message waits before its first byte: a step of protocol Simple over the link.
+/// How long a message waits before its first byte: the latency of a step of protocol Simple over
+/// the link.
 Seconds nccl_step(NodeLink node_link, bool inside_node);
 
-/// NCCL's model (NVIDIA/nccl, src/graph/tuning.cc, of 2026): a latency per call, steps times the
-/// latency of a step, bytes over a bandwidth that depends on algorithm and protocol. Its bandwidths
-/// are the graph's nominal ones; here they are those that the cluster's links reach. With Simple,
-/// what the pipeline of chunks holds comes in addition, V/(1 + (V/S)²) bytes with V = channels · 1
-/// MiB (fitted to 8 A100 and H200, stas00/ml-engineering). With LL, whose flags travel with the
-/// data, a step's latency hides bytes: the root of the sum of squares of the two. Requires at least
-/// two members.
+/// Every way in which NCCL may carry out a collective, by NCCL's model (NVIDIA/nccl,
+/// src/graph/tuning.cc, of 2026). The time is a latency per call, the steps times the latency of a
+/// step, and the bytes over a bandwidth that depends on algorithm and protocol. NCCL's bandwidths
+/// are the nominal ones of its graph; here they are those that the cluster's links reach.
+///
+/// With Simple the pipeline of chunks must fill first, which takes V/(1 + (V/S)²) bytes more, with
+/// V = channels · 1 MiB (fitted to 8 A100 and H200, stas00/ml-engineering). With LL the flags
+/// travel with the data, so that the latency of steps hides bytes: the two together take the root
+/// of the sum of their squares. Requires at least two members.
 std::vector<CollectiveTime> nccl_choices(OpKind kind, Bytes full, int group_size,
                                          const GroupLinks& links, const ClusterSpec& cluster);
 

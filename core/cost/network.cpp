@@ -15,7 +15,7 @@ int device_of(const ClusterSpec& cluster, Rank rank) {
   return rank / std::max(1, cluster.ranks_per_device);
 }
 
-/// Nodes that one leaf switch connects; 0: all.
+/// How many nodes one leaf switch connects; 0 if it connects all.
 int nodes_per_leaf(const ClusterSpec& cluster) {
   const NetworkSpec& network = cluster.network;
   if (network.leaf_ports == 0) return 0;
@@ -27,14 +27,15 @@ int leaf_of(const ClusterSpec& cluster, int node) {
   return nodes == 0 ? 0 : node / nodes;
 }
 
-/// Of a device's links to its neighbours in the node, the part that leads to `others` of them.
+/// The part of a device's bandwidth inside the node that leads to `others` of its neighbours. With
+/// a switch it is all; without one the device has a link to each neighbour.
 double part_of_links(const ClusterSpec& cluster, int others) {
   const int neighbours = cluster.devices_per_node - 1;
   if (cluster.network.switched || neighbours <= others || others < 1) return 1;
   return static_cast<double>(others) / neighbours;
 }
 
-/// Members of a group on each of its nodes.
+/// How many members a group has on one of its nodes, and on how many devices.
 struct OnNode {
   int node = 0;
   double members = 0, devices = 0;
@@ -86,9 +87,10 @@ LinkSpec link_between(const ClusterSpec& cluster, Rank a, Rank b) {
   return link;
 }
 
-/// What a device's ring has between the node's processors. A ring through some but not all devices
-/// of a node leaves it by the port that it came in by, which is next to its first device and not to
-/// its last one. All rings of a node share both directions.
+/// The bandwidth that a device's ring has between the node's processors; infinite if the ring does
+/// not go from one to the other. A ring through some but not all devices of a node leaves it by the
+/// port that it came in by, which is next to its first device and not to its last one. All rings of
+/// a node share both directions.
 static double over_sockets(const ClusterSpec& cluster, const OnNode& node) {
   const bool some = node.devices > 1 && node.devices < cluster.devices_per_node;
   if (!some || !(cluster.network.sockets.v > 0)) return std::numeric_limits<double>::infinity();

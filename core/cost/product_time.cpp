@@ -8,15 +8,15 @@
 namespace lockstep {
 namespace {
 
-/// A block of the result that one unit computes, and the part of the unit's peak that it reaches:
-/// smaller tiles load more operands per product.
+/// A block of the result that one unit computes, and the part of the unit's peak that it reaches.
+/// Smaller tiles reach less, because they load more operands per product.
 struct Tile {
   double rows, columns, rate;
 };
 constexpr std::array<Tile, 5> kTiles = {
     {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {128, 64, 0.8}, {64, 64, 0.62}}};
-/// What a tile of 256 × 128 takes beside its products: the first operands come from memory, the
-/// result goes there. It is as long on a faster card, where it weighs more.
+/// What a tile of 256 × 128 takes beside its products, because the first operands come from memory
+/// and the result goes there. It is as long on a faster card, where it weighs more.
 constexpr double kTileSeconds = 6e-6;
 
 double ceiling(double value) {
@@ -25,9 +25,11 @@ double ceiling(double value) {
                                             : static_cast<double>(whole);
 }
 
-/// Dimensions along which operands are contiguous: 16 bytes are loaded at a time where they are
-/// multiples of 8, else 4 or 2 (NVIDIA, Matrix Multiplication Background User's Guide). That 8 does
-/// not divide GPT-2's vocabulary costs nanoGPT's 124M a fifth of the step, its author found.
+/// The part of the peak that the alignment of the operands allows. It depends on the dimensions
+/// along which operands are contiguous: 16 bytes are loaded at a time if these are multiples of 8,
+/// and fewer if they are multiples of 4 or 2 only (NVIDIA, Matrix Multiplication Background User's
+/// Guide). That 8 does not divide GPT-2's vocabulary costs nanoGPT's 124M a fifth of the step, its
+/// author found.
 double alignment_rate(const Kernel& kernel) {
   const std::int64_t m = kernel.dims[0], n = kernel.dims[1], k = kernel.dims[2];
   const std::int64_t a = kernel.dims[3] != 0 ? m : k, b = kernel.dims[4] != 0 ? k : n;
@@ -40,13 +42,15 @@ double alignment_rate(const Kernel& kernel) {
   return worst == 8 ? 1.0 : worst == 4 ? 0.75 : worst == 2 ? 0.5 : 0.35;
 }
 
-/// Operands become 8 bits by kernels of their own: read in 16, written in 8 as they lie and
-/// transposed for backward; a scale of the tensor itself needs its largest value first.
+/// The bytes that are moved to make operands 8 bits wide, for which there are kernels of their own.
+/// They read 16 bits and write 8, both as the operand lies and transposed for the backward pass. A
+/// scale of the tensor itself needs its largest value first, so that the tensor is read once more.
 double quantization_bytes(const Kernel& kernel, Fp8Recipe recipe) {
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
-  const bool weights = kernel.dims[3] == 0;  // not of their gradient
-  // Weights are cast once a step, what a product makes anew once for the two that read it.
+  const bool weights = kernel.dims[3] == 0;  // true: they are read; false: a gradient is made
+  // Weights are cast only once a step. What a product makes anew is cast once for the two products
+  // that read it.
   const double elements = weights ? m * k : 0.5 * (m * k + k * n);
   return elements * (recipe == Fp8Recipe::Delayed ? 4 : 6);
 }
@@ -59,8 +63,9 @@ std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& devi
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
   const double units = device.compute_units;
-  // fp8: stas00/ml-engineering, achievable matmul FLOPS on H100: 1402.6 of 1979 TFLOP/s, where
-  // bfloat16 reaches 794.5 of 989.
+  // The part of their peak that products in 8 bits reach, compared with those in bfloat16: on an
+  // H100 1402.6 of 1979 TFLOP/s, where bfloat16 reaches 794.5 of 989 (stas00/ml-engineering,
+  // achievable matmul FLOPS).
   constexpr double kFp8Part = 0.88;
   const bool fp8 = framework.fp8 != Fp8Recipe::None && device.fp8_rate.v > 0;
   const double peak = fp8 ? device.fp8_rate.v * kFp8Part : peak_rate(device, kernel.dtype).v;
@@ -70,7 +75,7 @@ std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& devi
   double best = 0;
   for (const Tile& tile : kTiles) {
     const double tiles = ceiling(m / tile.rows) * ceiling(n / tile.columns);
-    for (double parts = 1; parts <= 8; parts *= 2) {  // of the sum
+    for (double parts = 1; parts <= 8; parts *= 2) {  // parts of the sum (split-K)
       const double waves = ceiling(tiles * parts / units);
       const double area = tile.rows * tile.columns;
       const double products = 2 * area * k / parts / (unit_rate * tile.rate);

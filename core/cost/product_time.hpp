@@ -1,4 +1,5 @@
-// Time of matrix products by shape: tiles, waves, alignment, splitting of the sum.
+// Product time: what a matrix product takes, by its shape: tiles, waves, alignment, and splitting
+// of the sum.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,9 @@
 
 namespace lockstep {
 
-/// Of a Gemm, without its launch; none where the device does not say how many units it has, or
-/// computes the type without matrix units: its curve then says all.
+/// The time of a Gemm without its launch. Returns nullopt where the device does not say how many
+/// units it has, or computes the type without matrix units, because the device's efficiency curve
+/// then says all.
 std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& device,
                                     const FrameworkSpec& framework);
 

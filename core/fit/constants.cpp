@@ -12,8 +12,9 @@
 namespace lockstep {
 namespace {
 
-/// Whether "efficiency" is of this curve: those of named kernels, for that of "*" says what part of
-/// the memory bandwidth copies reach; where there is no other, that one.
+/// Whether the constant "device.efficiency" scales this curve. It scales the curves of named
+/// kernels, because the curve "*" says what part of the memory bandwidth copies reach. Where "*" is
+/// the only curve, it scales that one.
 bool is_scaled(const ClusterSpec& c, const EfficiencyCurve& curve) {
   const auto named = [](const EfficiencyCurve& e) { return e.kernel != "*"; };
   const auto& curves = c.device.efficiency;

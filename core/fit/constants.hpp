@@ -12,13 +12,15 @@
 
 namespace lockstep {
 
-/// A row of the table; docs/fit.md lists it. Values are in the unit of the key, as in a profile.
+/// A constant that can be fitted; docs/fit.md lists them. Values are in the unit of the key, as in
+/// a profile.
 struct FitConstant {
-  std::string_view key;   // as in a profile, "framework." before those of a framework's
+  std::string_view key;   // as in a profile; those of a framework begin with "framework."
   std::string_view what;  // a few words
   double lower = 0, upper = 0;
-  bool factor = true;  // above 0, and fitted as its logarithm; false: fitted as it is, from 0 on
-  double typical = 1;  // of one that is no factor: how much of it matters
+  /// true: above 0, and its logarithm is fitted; false: from 0 on, and fitted as it is.
+  bool factor = true;
+  double typical = 1;  // of one that is no factor: how large a change matters
   double (*get)(const ClusterSpec&);
   void (*set)(ClusterSpec&, double);
   bool of_framework() const { return key.starts_with("framework."); }
@@ -27,12 +29,12 @@ struct FitConstant {
 /// All constants that can be fitted, in the order in which they are tried.
 const std::vector<FitConstant>& fit_constants();
 
-/// A constant, and which clusters have it: all whose profile (framework preset) matches `pattern`
-/// share one value.
+/// A constant that is to be fitted, and the clusters that have it. All whose profile (for a
+/// framework's constant: whose framework preset) matches `pattern` share one value.
 struct FitTarget {
   const FitConstant* constant = nullptr;
-  std::string pattern = "*";    // of ClusterSpec::name or FrameworkSpec::preset; as of a shell
-  std::optional<double> start;  // empty: as the first profile has it
+  std::string pattern = "*";    // for ClusterSpec::name or FrameworkSpec::preset, as in a shell
+  std::optional<double> start;  // empty: the value that the first profile has
 
   bool covers(const ClusterSpec& cluster) const;
   /// The value as the fit sees it: its logarithm if the constant is a factor.
@@ -42,8 +44,8 @@ struct FitTarget {
 };
 
 /// Parses "KEY[@PATTERN][=START],...". The last word of a key suffices if no other key ends with
-/// it. Error InvalidSpec, with the nearest key: an unknown or ambiguous one, one given twice with
-/// the same pattern, or a start that is outside of its bounds.
+/// it. Error InvalidSpec if a key is unknown (with the nearest one) or ambiguous, if it is given
+/// twice with the same pattern, or if a start is outside of the constant's bounds.
 Result<std::vector<FitTarget>> parse_fit_targets(std::string_view text);
 
 }  // namespace lockstep

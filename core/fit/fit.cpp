@@ -17,15 +17,15 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kOutlier = 0.05;        // of log(simulated / measured)
-constexpr double kLeastNoise = 2e-3;     // of a measured time
-constexpr double kWidest = 0.5;          // standard error of a factor's logarithm
-constexpr double kLargestEffect = 0.25;  // of a standard error on a time's logarithm
-constexpr double kFactorStep = 0.01;     // of finite differences
-constexpr double kWorthwhile = 0.95;     // of the error that a further constant may leave
+constexpr double kOutlier = 0.05;        // a residual above this counts linearly
+constexpr double kLeastNoise = 2e-3;     // the least noise of a measured time that is believed
+constexpr double kWidest = 0.5;          // the largest standard error of a factor's logarithm
+constexpr double kLargestEffect = 0.25;  // the most that it may move a time's logarithm
+constexpr double kFactorStep = 0.01;     // of finite differences, in a factor's logarithm
+constexpr double kWorthwhile = 0.95;     // the part of the error that a further constant may leave
 
-/// Simulates rows with constants, and remembers what it has simulated: a constant that does not
-/// cover a row changes nothing there.
+/// Simulates rows with constants, and remembers the times. A constant that does not cover a row
+/// changes nothing there, so that the row is not simulated again for it.
 class Simulator {
  public:
   Simulator(const std::vector<Observation>& rows, const std::vector<FitTarget>& targets,
@@ -40,7 +40,8 @@ class Simulator {
     std::size_t row;
     VectorXd point;  // coordinates of the targets
   };
-  /// Logarithms of the times, in the order of the questions. No row may be asked for twice.
+  /// The logarithms of the times, in the order of the questions. No row may be asked for twice,
+  /// because several threads answer.
   Result<VectorXd> log_times(const std::vector<Question>& questions) {
     VectorXd times(static_cast<Index>(questions.size()));
     team_.each(questions.size(), [&](std::size_t i) {
@@ -49,7 +50,7 @@ class Simulator {
     if (fault_) return *fault_;
     return times;
   }
-  /// Of all rows, with the constants of their profiles.
+  /// The logarithms of the times of all rows, with the constants of their profiles.
   Result<VectorXd> log_times_before() {
     VectorXd times(static_cast<Index>(rows_.size()));
     team_.each(rows_.size(), [&](std::size_t row) {
@@ -122,7 +123,7 @@ std::vector<std::size_t> fitted_rows(const std::vector<Observation>& rows) {
   return fitted;
 }
 
-/// The residuals of `which` rows.
+/// The residuals of the rows `which`, as a function of the targets' coordinates.
 ResidualFunction residuals_of(Simulator& simulator, const std::vector<Observation>& rows,
                               const std::vector<std::size_t>& which) {
   return [&simulator, &rows, &which](const VectorXd& x) -> Result<VectorXd> {
@@ -139,7 +140,7 @@ ResidualFunction residuals_of(Simulator& simulator, const std::vector<Observatio
 
 LeastSquaresOptions solver_options() { return {kOutlier, kLeastNoise, kLargestEffect}; }
 
-/// Where the parameters go without some rows, by the linearization of the fit.
+/// Where the parameters go if the fit has only the residuals `kept`, by its linearization.
 Result<VectorXd> point_without(const LeastSquaresFit& fit,
                                const std::vector<FitParameter>& parameters,
                                const std::vector<Index>& kept) {
@@ -186,15 +187,16 @@ FittedConstant described(const FitTarget& target, const FitParameter& parameter,
   return constant;
 }
 
-/// What a linear fit of some columns leaves of the residuals that it is not fitted to; infinite if
-/// a row alone decides a column, or a bound is in the way.
+/// The error of a linear fit of some columns at rows that it is not fitted to, each row being left
+/// out in turn. It is infinite if the rows do not tell the columns apart, if one row alone decides
+/// a column, or if a bound is in the way.
 double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals, const VectorXd& point,
                       const std::vector<Index>& chosen,
                       const std::vector<FitParameter>& parameters) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   MatrixXd j(jacobian.rows(), static_cast<Index>(chosen.size()));
   for (Index k = 0; k < j.cols(); ++k) j.col(k) = jacobian.col(chosen[to_size(k)]);
-  const VectorXd norms = j.colwise().norm();  // units differ
+  const VectorXd norms = j.colwise().norm();  // columns are scaled to 1, for their units differ
   j = j * norms.cwiseInverse().asDiagonal();
   VectorXd left = residuals;
   VectorXd leverage = VectorXd::Zero(residuals.size());
@@ -222,7 +224,7 @@ double left_out_error(const MatrixXd& jacobian, const VectorXd& residuals, const
   return std::sqrt(sum);
 }
 
-/// Every constant for every profile (framework preset) of the rows.
+/// Every constant for every profile (or framework preset) that the rows have.
 std::vector<FitTarget> candidates(const std::vector<Observation>& rows) {
   std::set<std::string> profiles, frameworks;
   for (const Observation& row : rows) {

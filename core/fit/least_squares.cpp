@@ -17,12 +17,12 @@ using Eigen::VectorXd;
 
 constexpr int kMostIterations = 30;
 constexpr int kMostDampings = 8;
-// In steps of the finite differences:
+// Distances in steps of the finite differences:
 constexpr double kShortest = 0.01;  // a shorter step ends the search
-constexpr double kNear = 0.5;       // derivatives taken so near are those of the solution
-constexpr double kFar = 2;          // and so far away they are taken anew
+constexpr double kNear = 0.5;       // derivatives from this near are those of the solution
+constexpr double kFar = 2;          // derivatives from this far away are taken anew
 
-/// Huber's weights: 1 up to `outlier`, outlier / |r| above.
+/// Huber's weights: 1 up to `outlier`, and outlier / |r| above.
 VectorXd weights(const VectorXd& residuals, double outlier) {
   return residuals.unaryExpr(
       [&](double r) { return std::abs(r) <= outlier ? 1.0 : outlier / std::abs(r); });
@@ -106,7 +106,8 @@ class Solver {
     return std::nullopt;
   }
 
-  /// The active parameters that no bound stops: those inside, and those that want to come back.
+  /// The active parameters that no bound stops: those inside their bounds, and those at a bound
+  /// that would move away from it to the inside.
   std::vector<Index> free_parameters(const VectorXd& gradient) const {
     std::vector<Index> free;
     for (const Index k : active_) {
@@ -143,8 +144,8 @@ class Solver {
     return most;
   }
 
-  /// A step that is better than the present point, without cost if it is too short to matter.
-  /// Returns how far it went; 0 if there is none.
+  /// Goes to a point that is better than the present one. A step that is too short to matter is not
+  /// tried, because residuals are costly. Returns how far it went; 0 if it did not.
   Result<double> advance(double& damping) {
     const VectorXd w = weights(r_, options_.outlier);
     const VectorXd gradient = j_.transpose() * w.cwiseProduct(r_);
@@ -169,7 +170,7 @@ class Solver {
   }
 
   std::optional<Error> minimize() {
-    double damping = 1e-4, moved = 0;  // since the derivatives were taken
+    double damping = 1e-4, moved = 0;  // moved: since the derivatives were taken
     if (auto fault = differentiate()) return fault;
     for (int i = 0; i < kMostIterations; ++i) {
       ++fit_.iterations;
@@ -184,8 +185,8 @@ class Solver {
     return moved == 0 ? std::nullopt : differentiate();
   }
 
-  /// Fills in states, errors and noise; returns the parameter that is least determined, or -1 if
-  /// all are.
+  /// Fills in the states, errors and noise. Returns the parameter that is least determined, or -1
+  /// if all are determined.
   Index judge() {
     const VectorXd w = weights(r_, options_.outlier);
     const std::vector<Index> free = free_parameters(j_.transpose() * w.cwiseProduct(r_));
@@ -205,8 +206,9 @@ class Solver {
     return spread(free, freedom);
   }
 
-  /// Of the residuals as an estimate with Huber's weights sees them: sqrt(sum min(|r|, outlier)² /
-  /// freedom) over the part that is no outlier (Huber 1981, Robust Statistics, 7.6).
+  /// The standard deviation of the residuals, as an estimate with Huber's weights sees it: sqrt(sum
+  /// min(|r|, outlier)² / freedom) over the part that is no outlier (Huber 1981, Robust Statistics,
+  /// 7.6).
   double noise_of(Index freedom) const {
     double sum = 0, inside = 0;
     for (const double r : r_) {
@@ -218,12 +220,14 @@ class Solver {
     return std::sqrt(sum / static_cast<double>(freedom)) * count / std::max(inside, 1.0);
   }
 
+  /// Fills in the standard errors of the free parameters. Returns the least determined one, after
+  /// saying with which other it is confused, or -1 if all are determined.
   Index spread(const std::vector<Index>& free, Index freedom) {
     MatrixXd scaled = columns(j_, free);
     const VectorXd norms = scaled.colwise().norm();
     scaled = scaled * norms.cwiseInverse().asDiagonal();
     const Eigen::JacobiSVD<MatrixXd> svd(scaled, Eigen::ComputeThinU | Eigen::ComputeFullV);
-    VectorXd inverse = VectorXd::Constant(scaled.cols(), 1e6);  // of its singular values
+    VectorXd inverse = VectorXd::Constant(scaled.cols(), 1e6);  // of the singular values
     for (Index i = 0; i < svd.singularValues().size(); ++i) {
       inverse[i] = 1 / std::max(svd.singularValues()[i], 1e-6);
     }
@@ -244,7 +248,7 @@ class Solver {
     if (worst < 0) return -1;
     const Index k = free[to_size(worst)];
     fitted(k) = {0, ParameterState::Undetermined, 0, -1};
-    double closest = 0.9;  // correlation
+    double closest = 0.9;  // the least correlation of parameters that are confused
     for (Index i = 0; i < scaled.cols(); ++i) {
       const double together =
           std::abs(covariance(worst, i)) / std::sqrt(covariance(worst, worst) * covariance(i, i));

@@ -34,7 +34,7 @@ struct LeastSquaresOptions {
 
 enum class ParameterState {
   Fitted,
-  AtLower,  // its bound keeps it
+  AtLower,  // the bound keeps it there
   AtUpper,
   NoEffect,      // no residual depends on it: it keeps its start
   Undetermined,  // the residuals leave it more freedom than it may have: it keeps its start
@@ -51,19 +51,19 @@ struct LeastSquaresFit {
   std::vector<FittedParameter> parameters;
   Eigen::VectorXd residuals;  // at the solution
   Eigen::MatrixXd
-      jacobian;  // there, of every parameter; a column of zeros where it keeps its start
-  /// Standard deviation of the residuals, sqrt(sum r² / (n - k)) for k fitted parameters; outliers
-  /// count as Huber's estimate has it. 0 if n <= k.
+      jacobian;  // at the solution, of every parameter; a column of zeros where it keeps its start
+  /// The standard deviation of the residuals, sqrt(sum r² / (n - k)) for k fitted parameters, in
+  /// which outliers count as in Huber's estimate. 0 if n <= k.
   double noise = 0;
   int iterations = 0;
   Eigen::VectorXd point() const;
 };
 
-/// Minimizes the sum of squares by Levenberg-Marquardt with forward differences; parameters whose
-/// bound stops them are left out of a step (an active set), and steps end at the bounds. Then the
-/// covariance of the others is noise² (JᵀJ)⁻¹. As long as a parameter
-/// is not determined, the least determined one goes back to its start and the others are fitted
-/// again. Errors are those of `residuals`.
+/// Minimizes the sum of squares by Levenberg-Marquardt with forward differences. Parameters that a
+/// bound stops are left out of a step (an active set), and steps end at the bounds. The covariance
+/// of the others is then noise² (JᵀJ)⁻¹. As long as a parameter is not determined, the least
+/// determined one goes back to its start, and the others are fitted again. Errors are those of
+/// `residuals`.
 Result<LeastSquaresFit> least_squares(const ResidualFunction& residuals,
                                       const std::vector<FitParameter>& parameters,
                                       const LeastSquaresOptions& options = {});

@@ -31,7 +31,8 @@ SourceSpan place_of(const CsvTable& table, const std::vector<CsvField>& row, con
   return {table.file, field.line, field.column};
 }
 
-/// Whether the row is fitted; notes what is neither empty nor yes nor no.
+/// Whether the row takes part in the fit, which it does if nothing is said. A word other than yes
+/// and no is added to the errors.
 bool is_fitted(const CsvTable& table, const std::vector<CsvField>& row,
                std::vector<Error>& errors) {
   const std::string text = CsvRowReader(table, row, errors).text("fit");

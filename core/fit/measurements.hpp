@@ -1,5 +1,5 @@
-// Measurements: reads step times that a user has, and the scenarios that they are of: a CSV, or the
-// folders of runs.
+// Measurements: reads step times that a user has measured, and their scenarios, from a CSV file or
+// from the folders of runs.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// A step time and the scenario that it was measured of.
+/// A step time, and the scenario whose step was measured.
 struct StepMeasurement {
   std::string name, group;
   Seconds step;
@@ -27,12 +27,13 @@ struct StepMeasurements {
   std::vector<Error> errors;         // all faults, in file order
 };
 
-/// Reads a table in one of two forms. With the columns of validation/training.csv a row becomes a
-/// scenario by map_row(), its group is its table, and rows that cannot be expressed are remarked.
-/// With the columns `scenario` (a file, relative to the table's folder) and `step_ms`, and perhaps
-/// `set` (overrides, separated by blanks), `name` and `source`, the group is `source`, or the
-/// scenario's file. In both a column `fit` that holds "no" keeps a row out of the fit. `overrides`
-/// are those of every scenario.
+/// Reads a table in one of two forms.
+/// With the columns of validation/training.csv, map_row() makes a row a scenario, the group of a
+/// row is its table, and rows that cannot be expressed are remarked.
+/// Otherwise it has the columns `scenario` (a file, relative to the table's folder) and `step_ms`,
+/// and perhaps `set` (overrides, separated by blanks), `name` and `source`. The group of a row is
+/// its `source`, or else the scenario's file.
+/// In both, "no" in a column `fit` keeps a row out of the fit. `overrides` apply to every scenario.
 StepMeasurements read_step_measurements(const CsvTable& table,
                                         const std::vector<std::string>& overrides);
 
@@ -42,9 +43,9 @@ StepMeasurements read_step_measurements(const CsvTable& table,
 StepMeasurements read_run_measurement(const std::string& folder,
                                       const std::vector<std::string>& overrides);
 
-/// Makes a scenario's program, once, and returns its time on clusters; in practice the simulator.
-/// It does not ask whether the program fits, for a run that was measured did. Several threads call
-/// it at once.
+/// Makes a scenario's program, once, and returns the model of its time on clusters; in practice
+/// this is the simulator. It does not ask whether the program fits into memory, because a run that
+/// was measured did. Several threads call it at once.
 using StepModeler = std::function<Result<TimeModel>(const Scenario&)>;
 
 /// Gives each measurement its model. A scenario that the modeler refuses is remarked and left out.

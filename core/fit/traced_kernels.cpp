@@ -18,9 +18,9 @@ using Dims = std::vector<std::int64_t>;
 
 constexpr double kLeastMoved = 64 << 20;  // bytes; less stays in a card's cache
 constexpr double kShortestRow = 20e-6;    // seconds; less is a kernel's beginning and end
-constexpr std::size_t kRemarked = 5;      // operators
+constexpr std::size_t kRemarked = 5;      // the most operators that are remarked
 
-/// How many of the inputs are tensors of the result's kind.
+/// The elementwise operators, and how many of their inputs are tensors of the result's kind.
 constexpr std::array<std::pair<std::string_view, int>, 17> kElementwise = {{
     {"aten::add", 2},
     {"aten::add_", 2},
@@ -63,7 +63,7 @@ double elements(const Dims& dims) {
   return product;
 }
 
-/// What a kernel is compared with, and a name that all of its shape share.
+/// What a kernel is compared with, and a name that all kernels of its shape share.
 struct Shape {
   std::string name;
   TimeModel model;
@@ -89,8 +89,8 @@ std::optional<Shape> product_shape(const TracedKernel& traced) {
   return Shape{
       traced.op + " " + std::string(to_string(*dtype)) + " " + text_of({dims[0], dims[1], dims[2]}),
       [kernel](const ClusterSpec& cluster) -> Result<Seconds> {
-        // A trace's kernels begin when they run. What framework kernels move besides
-        // products are kernels of their own there.
+        // A trace's kernels begin when they run, so that their times have no launch in them. What a
+        // framework's kernels move beside products is in kernels of its own there.
         FrameworkSpec products;
         products.new_capability = cluster.framework.new_capability;
         products.new_matmul_rate = cluster.framework.new_matmul_rate;

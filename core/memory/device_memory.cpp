@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
-/// PyTorch's workspace for cuBLAS, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from Hopper on,
-/// ":4096:2:16:8" KiB before.
+/// The workspace that PyTorch gives to cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp): 32 MiB
+/// from Hopper on, and ":4096:2:16:8" before, in KiB: 2 of 4096 and 8 of 16.
 constexpr std::int64_t kWorkspace = 32 * kMebibyte;
 constexpr std::int64_t kWorkspaceBeforeHopper = (2 * 4096 + 8 * 16) * std::int64_t{1024};
 
@@ -23,8 +23,9 @@ constexpr std::int64_t kWorkspaceBeforeHopper = (2 * 4096 + 8 * 16) * std::int64
 /// protocols, of 4 MiB, 4.7 MiB and 0.5 MiB, and the sender's structure, each rounded up to 2 MiB
 /// (NVIDIA/nccl, src/init.cc, computeBuffSizes; src/transport/p2p.cc; issue 1685).
 constexpr std::int64_t kConnection = 12 * kMebibyte;
-/// Connections of a channel: one of its ring, one of its tree, and of more than two ranks half of
-/// them one more in the tree. 24 channels of A100s took 544 and 688 MB (NVIDIA/nccl, issue 964).
+/// How many connections a channel has on average: one of its ring and one of its tree, and if there
+/// are more than two ranks, half of them have one more in the tree. 24 channels of A100s took 544
+/// and 688 MB (NVIDIA/nccl, issue 964).
 double connections(int ranks) { return ranks > 2 ? 2.5 : 2; }
 
 /// A number with as many digits as it needs.
@@ -68,8 +69,8 @@ class Terms {
     terms_.push_back({std::move(name), {whole}, std::move(formula), place, given_back});
   }
 
-  /// What a rank has alive at once is less than its arena by the gaps between buffers, which a
-  /// caching allocator does not have: it has `fragments` instead.
+  /// Subtracts the gaps between the arena's buffers, which a caching allocator does not have: what
+  /// a rank has alive at once is less than its arena. The allocator has `fragments` instead.
   void gaps() {
     if (!framework_.caching_allocator) return;
     const Bytes alive = most_alive(role_, false);
@@ -84,8 +85,8 @@ class Terms {
         plain(framework_.workspaces) + " x " + bytes_text({bytes}), MemoryPlace::Tensors);
   }
 
-  /// Elements of the parameters that this rank computes with, whole where they are gathered only
-  /// for the optimizer.
+  /// The elements of the parameters that this rank computes with. Parameters count whole where they
+  /// are gathered only for the optimizer.
   std::int64_t own_elements() const {
     std::int64_t elements = 0;
     for (const Unit& unit : role_.units) {
@@ -112,7 +113,7 @@ class Terms {
                                     : 1;
   }
   /// Calls visit(parameter, elements that this rank holds before sharding, unit) for the weights of
-  /// products in blocks: those of two dimensions or more.
+  /// products in blocks, which are the parameters of two dimensions or more.
   template <class Visit>
   void each_block_weight(Visit&& visit) const {
     for (const Unit& unit : role_.units) {
@@ -150,9 +151,9 @@ class Terms {
         "2 x 1 B x " + count(elements) + " weights of blocks", MemoryPlace::Tensors);
   }
 
-  /// Bytes that the inputs of a function's products take less in 8 bits: half of each that lies in
-  /// what is saved. The result of attention is kept in both types, because its backward pass reads
-  /// 16 bits.
+  /// How many bytes less the inputs of a function's products take in 8 bits: half of each input
+  /// that lies in what is saved. The result of attention takes more instead, because it is kept in
+  /// both types for its backward pass, which reads 16 bits.
   std::int64_t saved_by_8_bits(const Function& function) const {
     std::set<std::pair<int, std::int64_t>> results_of_attention, seen;
     std::int64_t bytes = 0;

@@ -23,14 +23,14 @@ struct MemoryTerm {
   Bytes bytes;          // negative if a framework keeps less than the program's arena
   std::string formula;  // with the values of this program
   MemoryPlace place = MemoryPlace::Tensors;
-  bool given_back = false;  // when memory is short
+  bool given_back = false;  // whether it is given back when memory is short
 };
 
-/// Sums over the terms, each with the arena.
+/// Sums over the terms. Each of them includes the arena.
 struct MemoryFigures {
   Bytes allocated;  // the most that tensors take: PyTorch's max_memory_allocated
   Bytes process;    // what nvidia-smi shows
-  Bytes needed;     // of that, what is not given back when memory is short
+  Bytes needed;     // the part of `process` that is not given back when memory is short
   bool operator==(const MemoryFigures&) const = default;
 };
 
@@ -56,7 +56,7 @@ bool is_alive(const Buffer& buffer, OpId at);
 /// The first op of the list at which most bytes are alive, in the host's memory or the device's; 0
 /// for a role without ops.
 OpId fullest_op(const Role& role, bool on_host);
-/// The bytes of all buffers that are alive there: the arena without its gaps.
+/// The bytes of all buffers that are alive at that op: the arena without its gaps.
 Bytes most_alive(const Role& role, bool on_host);
 
 }  // namespace lockstep
