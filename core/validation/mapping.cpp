@@ -378,6 +378,8 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
   if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
+  // XLA drops what nobody reads.
+  if (contains(lower_case(row.source), "maxtext")) out.flag("recomputes_all", false);
   // Notes such as SimuMax's "no TP/PP overlap".
   if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
