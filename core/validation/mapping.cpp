@@ -142,12 +142,12 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
-/// Software of 2020 to early 2022, before NCCL 2.12 let a GPU reach a port through a neighbour on
-/// NVLink (PXN).
+/// Software from before NCCL 2.12 (2022), which let a GPU reach a port through a neighbour on NVLink
+/// (PXN). vTrain's is younger, but its rings do not do so either, as its runs with TP 16 show.
 bool before_pxn(const TrainingRow& row) {
   const std::string_view framework = convention_of(row).framework;
   return framework == "megatron-2020" || framework == "megatron-2021" ||
-         framework == "deepspeed-2021" || framework == "bigscience-2022";
+         framework.starts_with("deepspeed") || framework == "bigscience-2022";
 }
 
 bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
