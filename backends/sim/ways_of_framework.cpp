@@ -78,8 +78,7 @@ std::vector<std::vector<Bytes>> moved_parameters(const Program& program, const R
     const std::int64_t members = group_size(program.mesh, program.group(op.group()));
     for (const Unit& unit : role.units) {
       const std::int64_t size = size_of(whole.dtype);
-      if (unit.shard_group != op.group() ||
-          unit.shard_elements * members * size != whole.bytes.v) {
+      if (unit.shard_group != op.group() || unit.shard_elements * members * size != whole.bytes.v) {
         continue;
       }
       const int parts =

@@ -142,8 +142,9 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
-/// Software from before NCCL 2.12 (2022), which let a GPU reach a port through a neighbour on NVLink
-/// (PXN). vTrain's is younger, but its rings do not do so either, as its runs with TP 16 show.
+/// Software from before NCCL 2.12 (2022), which let a GPU reach a port through a neighbour on
+/// NVLink (PXN). vTrain's is younger, but its rings do not do so either, as its runs with TP 16
+/// show.
 bool before_pxn(const TrainingRow& row) {
   const std::string_view framework = convention_of(row).framework;
   return framework == "megatron-2020" || framework == "megatron-2021" ||

@@ -86,7 +86,8 @@ TEST_CASE("full recomputation repeats all of forward but its last product", "[co
   CHECK(kind_of(llama, "head").functions.recomputation().empty());
 }
 
-TEST_CASE("a block that is recomputed to its end repeats every kernel of forward", "[core][model]") {
+TEST_CASE("a block that is recomputed to its end repeats every kernel of forward",
+          "[core][model]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     const Model m = model(architecture, ActivationCheckpoint::Full, "2", true);
     const FunctionBuilder& block = kind_of(m, "blocks.0").functions;
