@@ -170,7 +170,8 @@ Work work(const Function& function) {
 bool operator==(const Op& a, const Op& b) {
   return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
          a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
-         a.layer == b.layer && a.stage == b.stage && a.microbatch == b.microbatch;
+         a.layer == b.layer && a.stage == b.stage && a.root == b.root &&
+         a.microbatch == b.microbatch;
 }
 
 std::int64_t Parameter::elements() const {

@@ -52,13 +52,13 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
 
   std::vector<LayerUnit> tied;
   if (spec.tied_embeddings) {
-    LayerDeclaration shared(model, shape, "embed");
+    auto shared = LayerDeclaration::of_end(model, shape, "embed");
     declare_table(shared, spec, "wte");
     model.tied_unit = shared.units().front().unit;
     model.units.back().name = "tied";
     tied = {{model.tied_unit, "_tied"}};
   }
-  LayerDeclaration embed(model, shape, "embed");
+  auto embed = LayerDeclaration::of_end(model, shape, "embed");
   if (!spec.tied_embeddings) declare_table(embed, spec, "wte");
   declare_positions(embed, spec);
   std::vector<LayerUnit> units = embed.units();
@@ -83,7 +83,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     add_layer(name, kind, block.units());
   }
 
-  LayerDeclaration head(model, shape, "head");
+  auto head = LayerDeclaration::of_end(model, shape, "head");
   declare_norm(head, spec, "norm");
   if (!spec.tied_embeddings) declare_table(head, spec, "lm_head");
   units = head.units();

@@ -2,6 +2,12 @@
 // is divided over the ranks of "tp" (Shoeybi et al. 2019); logits are never gathered. The host
 // gives ids relative to a rank's part of the vocabulary, so that kernels need not know which part
 // it is.
+//
+// The ranks of "pp" may divide it, too (Yeung et al. 2024, Balancing Pipeline Parallelism with
+// Vocabulary Parallelism, algorithm 1: the softmax needs one meeting of all ranks, the gradient of
+// the output layer's input another). The output layer's forward pass, S in the paper, then ends
+// with the statistics of a rank's own logits, and its backward pass, T, begins with those of all.
+// Norm and positions are not divided: every rank computes the same.
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
 
@@ -19,11 +25,11 @@ void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units) {
   FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
-  TensorParallel tp(f, shape);
+  TensorParallel tp(f, shape, shape.vocabulary_stages);
   const std::int64_t n = tp.rows();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
-  const std::int64_t vocab = ceil_div(spec.vocab, shape.tensor_parallel);
+  const std::int64_t vocab = ceil_div(spec.vocab, shape.vocabulary_parts());
   const LayerTensors p(f, model, "embed", units);
   const TensorId tokens = f.formal("tokens", n, DType::I32);
   const TensorId y = f.formal("y", own * c);
@@ -37,6 +43,9 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
     f.emit(Part::Forward, KernelKind::EmbeddingForward,
            {{n, c, n, vocab}, {}, {tokens, p.w("wte"), {}}, {partial}});
     tp.sum(Part::Forward, partial, sum);
+    if (shape.vocabulary_stages > 1) {  // the first stage has it
+      f.communicate(Part::WeightGrad, OpKind::Broadcast, "pp", dy, dy);
+    }
     const TensorId all = tp.all_rows(Part::WeightGrad, dy, c, "dy_all");
     f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
            {{n, c, n, vocab}, {}, {tokens, all}, {p.g("wte"), {}}});
@@ -71,11 +80,12 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units) {
   FunctionBuilder f("head", shape.dtype, shape.gradient_dtype);
-  TensorParallel tp(f, shape);
+  TensorParallel tp(f, shape, shape.vocabulary_stages);
   const std::int64_t n = tp.rows();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
-  const std::int64_t vocab = ceil_div(spec.vocab, shape.tensor_parallel);
+  const int parts = shape.vocabulary_parts();
+  const std::int64_t vocab = ceil_div(spec.vocab, parts);
   const LayerTensors p(f, model, "head", units);
   p.pad(f);
   const std::string output = spec.tied_embeddings ? "embed.wte" : "lm_head";
@@ -84,6 +94,8 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const TensorId h = f.tensor(own * c, "h");
+  const bool over_stages = shape.vocabulary_stages > 1;
+  if (over_stages) f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
   Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
@@ -92,15 +104,14 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
     // logit of the target if that is there.
     const TensorId columns =
-        spec.vocab % shape.tensor_parallel == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
+        spec.vocab % parts == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
     const TensorId stats = f.tensor(3 * n, sum_type(shape.dtype), "stats");
-    const TensorId all =
-        f.tensor(3 * n * shape.tensor_parallel, sum_type(shape.dtype), "stats_all");
+    const TensorId all = f.tensor(3 * n * parts, sum_type(shape.dtype), "stats_all");
     f.emit(Part::Forward, KernelKind::CrossEntropyStats,
            {{n, vocab}, {}, {logits, targets, columns}, {stats}});
-    f.communicate(Part::Forward, OpKind::AllGather, "tp", stats, all);
-    f.emit(Part::Forward, KernelKind::CrossEntropyParallel,
-           {{n, vocab, shape.tensor_parallel},
+    f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats, all);
+    f.emit(over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
+           {{n, vocab, parts},
             {shape.loss_scale},
             {logits, targets, all, columns},
             {logits, loss}});

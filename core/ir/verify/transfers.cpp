@@ -42,7 +42,10 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
   }
 }
 
-bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
+/// `joined` says that what the stages had of their own has been added up, so that nothing is left
+/// to do along "pp".
+bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool joined) {
+  const int pp = program_.mesh.index_of("pp");
   const Op& op = run.role.op(id);
   const Means what = held.content.meaning.what;
   const bool own_gradient =
@@ -69,6 +72,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
     }
     for (const int axis : axes_) {
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
+      if (joined && axis == pp) continue;
       const Along before = piece.as.placement.along(axis);
       const std::optional<Along> along = along_after(op.kind, before, flat);
       if (!along) {
@@ -113,8 +117,9 @@ bool Values::collective(RoleRun& run, OpId id) {
   const Group& group = program_.group(op.group());
   std::vector<Held> held;
   if (!holds(run, id, 0, held)) return false;
+  bool joined = false;
+  if (!meet(run, id, group, held, joined)) return false;
   if (held.empty()) return fault(run, id, "communicates what nothing has written");
-  if (!meet(run, id, group, held)) return false;
   if (failed_) return true;
   const auto args = run.role.args_of(op);
   const bool in_place = args.size() == 1;
@@ -144,7 +149,7 @@ bool Values::collective(RoleRun& run, OpId id) {
   for (Held& part : held) {
     if (part.content.meaning.what == Means::Tensor && !exchange_name(run, id, part.content.meaning))
       return true;
-    if (!move(run, id, group, part)) return true;
+    if (!move(run, id, group, part, joined)) return true;
     if (failed_) return true;
   }
   if (!in_place) {
@@ -173,9 +178,11 @@ bool Values::collective(RoleRun& run, OpId id) {
 }
 
 /// Brings together what the members of a group hold if they have several roles. Members at other
-/// places along "pp" add terms of their own to a sum; all others hold the same. Returns false while
-/// a role has not come yet.
-bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held) {
+/// places along "pp" add terms of their own to a sum (`joined`), or hold their parts of one value
+/// where stages divide a layer; all others hold the same. Returns false while a role has not come
+/// yet.
+bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held,
+                  bool& joined) {
   std::int8_t& others = run.meets_others[run.role.op(id).group()];
   if (others == 0) return true;
   const std::vector<Rank> ranks = members(program_.mesh, group, run.rank);
@@ -194,12 +201,43 @@ bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& 
   }
   if (meeting.by_role.size() < roles.size()) return false;
   ++run.met[op.group()];
-  if (meeting.by_coordinate.size() > 1) {
-    if (op.kind != OpKind::AllReduce) {
-      fault(run, id, "meets other stages, which only a sum can");
-      return true;
-    }
-    join(run, id, meeting.by_coordinate, held);
+  if (meeting.by_coordinate.size() < 2) return true;
+  if (op.kind == OpKind::Broadcast) {
+    const int pp = program_.mesh.index_of("pp");
+    held = meeting.by_coordinate.at(program_.mesh.coordinate(ranks[to_size(op.root)], pp));
+    return true;
+  }
+  joined = op.kind == OpKind::AllReduce && !parts_of_sum(held);
+  return joined ? join(run, id, meeting.by_coordinate, held)
+                : agree(run, id, meeting.by_coordinate);
+}
+
+/// Whether the stages hold terms of one sum each, as ranks do that divide a layer.
+bool Values::parts_of_sum(const std::vector<Held>& held) const {
+  const int pp = program_.mesh.index_of("pp");
+  if (std::find(axes_.begin(), axes_.end(), pp) == axes_.end()) return false;
+  return std::any_of(held.begin(), held.end(), [&](const Held& part) {
+    const auto& pieces = patterns_.at(part.content.pattern).pieces;
+    return !pieces.empty() && pieces[0].as.placement.along(pp) == Along::Partial;
+  });
+}
+
+/// Checks that the stages bring their parts of the same values.
+bool Values::agree(RoleRun& run, OpId id,
+                   const std::map<int, std::vector<Held>>& by_coordinate) {
+  const std::vector<Held>& first = by_coordinate.begin()->second;
+  for (const auto& [coordinate, held] : by_coordinate) {
+    const bool alike = std::equal(first.begin(), first.end(), held.begin(), held.end(),
+                                  [](const Held& a, const Held& b) {
+                                    return a.begin == b.begin && a.end == b.end &&
+                                           a.content == b.content;
+                                  });
+    if (alike && !held.empty()) continue;
+    return fault(run, id,
+                 "meets stage " + number(coordinate) + ", which brings " +
+                     (held.empty() ? "nothing" : text(held.front().content.meaning)) +
+                     " and not its part of " +
+                     (first.empty() ? "the same" : text(first.front().content.meaning)));
   }
   return true;
 }

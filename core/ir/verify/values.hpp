@@ -111,11 +111,13 @@ class Values {
 
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
-  bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held);
+  bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held, bool& joined);
   bool join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
             std::vector<Held>& sum);
   static std::optional<Along> along_after(OpKind kind, Along before, bool flat);
-  bool move(RoleRun& run, OpId id, const Group& group, Held& held);
+  bool move(RoleRun& run, OpId id, const Group& group, Held& held, bool joined);
+  bool parts_of_sum(const std::vector<Held>& held) const;
+  bool agree(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate);
   bool exchange_name(RoleRun& run, OpId id, Meaning& meaning);
   bool send(RoleRun& run, OpId id);
   bool host_copy(RoleRun& run, OpId id);

@@ -7,6 +7,7 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/schedule/inputs.hpp"
 #include "core/schedule/messages.hpp"
 
 namespace lockstep {
@@ -59,7 +60,8 @@ class RoleExpander {
   const Layer& layer(int l) const { return model_.layers[l]; }
   const LayerKind& kind(int l) const { return model_.kinds[layer(l).kind]; }
   int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[s]; }
-  bool here(Stage s) const { return rank_of(s) == coordinate_; }
+  bool shared(Stage s) const { return draft_.schedule.on_every_rank(s); }
+  bool here(Stage s) const { return shared(s) || rank_of(s) == coordinate_; }
 
   std::int64_t element(BufferKind buffer_kind) const {
     return size_of(draft_.dtype_of(buffer_kind));
@@ -94,7 +96,7 @@ class RoleExpander {
       for (int l = stage(s).first; l < stage(s).last; ++l) {
         for (const LayerUnit& unit : layer(l).units) {
           int& rank = owner[unit.unit];
-          if (rank < 0) rank = rank_of(s);
+          if (rank < 0) rank = shared(s) ? 0 : rank_of(s);
           if (here(s)) use(unit.unit, l);
         }
       }
@@ -111,7 +113,8 @@ class RoleExpander {
         unit.parameters.push_back(
             {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
       }
-      unit.tied_copy = owner[u] != coordinate_;
+      const bool own_part = layout.split_axis == "vocabulary";  // of what several ranks have
+      unit.tied_copy = owner[u] != coordinate_ && !own_part;
       const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
         return add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
       };
@@ -266,6 +269,9 @@ class RoleExpander {
     const StageLayers layers = stage(action.stage);
     for (int l = layers.first; l < layers.last; ++l) {
       BufferId y;
+      if (shared(action.stage) && kind(l).has_input && !x_[cell(l, mb)].valid()) {
+        x_[cell(l, mb)] = add(BufferKind::Boundary, "x", output_bytes(l - 1), l, mb);
+      }
       if (kind(l).has_output) {
         y = add(BufferKind::Activation, "y", output_bytes(l), l, mb);
         if (l + 1 < static_cast<int>(model_.layers.size())) x_[cell(l + 1, mb)] = y;
@@ -279,6 +285,9 @@ class RoleExpander {
     const StageLayers layers = stage(action.stage);
     BufferId dx;
     for (int l = layers.last - 1; l >= layers.first; --l) {
+      if (shared(action.stage) && kind(l).has_output && !dy_[cell(l, mb)].valid()) {
+        dy_[cell(l, mb)] = add(BufferKind::Boundary, "dy", output_bytes(l), l, mb);
+      }
       if (action.phase != Phase::W && kind(l).has_input) {
         dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
         dy_[cell(l - 1, mb)] = dx;
@@ -298,7 +307,7 @@ class RoleExpander {
     const bool forward = action.phase == Phase::F;
     const Stage to = action.stage + (forward ? 1 : -1);
     const bool sends = forward ? kind(layers.last - 1).has_output : kind(layers.first).has_input;
-    if (action.phase == Phase::W || !sends || here(to)) return;
+    if (action.phase == Phase::W || !sends || !in_message(draft_.schedule, action.stage, to)) return;
     const bool down = boundary_goes_down(draft_.schedule, std::min(action.stage, to));
     const BufferId output = forward ? x_[cell(layers.last, action.microbatch)]
                                     : dy_[cell(layers.first - 1, action.microbatch)];
@@ -360,6 +369,10 @@ class RoleExpander {
       const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Layer;
       op(step.kind, stream, step.target, action, l, args_, begin_after_);
       begin_after_ = {};
+      if (step.kind == OpKind::Broadcast) {  // of what the rank of the stage before it has made
+        const Stage source = action.stage + (action.phase == Phase::F ? -1 : 1);
+        out_.role.ops.back().root = static_cast<std::int16_t>(rank_of(source));
+      }
     }
   }
 

@@ -57,7 +57,8 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     return found;
   }
   // What is before the first and after the last block goes with them. Only if there are more stages
-  // than blocks, or as given, is the embedding or the output layer a stage of its own.
+  // than blocks, or as given, is the embedding or the output layer a stage of its own. If all ranks
+  // share the two, they are stages beside these.
   IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {
@@ -68,8 +69,10 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     for (const Layer& layer : layers) cost.push_back(layer.balance);
     const bool alone = stages > n - 2;
     if (!alone) {
-      cost[1] += cost.front();
-      cost[cost.size() - 2] += cost.back();
+      if (strategy.vocabulary_stages() == 1) {
+        cost[1] += cost.front();
+        cost[cost.size() - 2] += cost.back();
+      }
       cost.pop_back();
       cost.erase(cost.begin());
     }
@@ -78,11 +81,14 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
       for (int& end : ends) ++end;
     }
   }
-  for (int s = 0, first = 0; s < stages; ++s) {
-    const int last = s + 1 == stages ? n : ends[s];
+  const int shared = strategy.vocabulary_stages() > 1 ? 1 : 0;
+  if (shared == 1) found.push_back({0, 1});
+  for (int s = 0, first = shared; s < stages; ++s) {
+    const int last = s + 1 == stages ? n - shared : ends[s];
     found.push_back({first, last});
     first = last;
   }
+  if (shared == 1) found.push_back({n - 1, n});
   return found;
 }
 
