@@ -27,7 +27,7 @@ struct LayerShape {
   int context_parallel = 1;      // ranks that hold equally many tokens of the same sequences
   bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
   int tensor_parallel = 1;       // ranks that share every layer
-  int vocabulary_stages = 1;       // pipeline ranks that divide the vocabulary, beside these
+  int vocabulary_stages = 1;     // pipeline ranks that divide the vocabulary, beside these
   bool sequence_parallel = false;  // they also share the rows between its linear layers
   int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
@@ -50,8 +50,8 @@ struct UnitLayout {
   std::int64_t elements = 0;           // those of a rank, before data parallelism shards them
   std::int64_t shard_count = 1;        // number of data-parallel shards
   /// The ranks that divide its parameters, by the name of their axis: "tp"; "vocabulary", where
-  /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data axes, of which the rest shards the unit.
-  /// Empty if none do.
+  /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data
+  /// axes, of which the rest shards the unit. Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   std::int64_t padded() const { return round_up(elements, shard_count); }

@@ -110,11 +110,9 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     f.emit(Part::Forward, KernelKind::CrossEntropyStats,
            {{n, vocab}, {}, {logits, targets, columns}, {stats}});
     f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats, all);
-    f.emit(over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
-           {{n, vocab, parts},
-            {shape.loss_scale},
-            {logits, targets, all, columns},
-            {logits, loss}});
+    f.emit(
+        over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
+        {{n, vocab, parts}, {shape.loss_scale}, {logits, targets, all, columns}, {logits, loss}});
   } else {
     f.emit(Part::Forward, KernelKind::CrossEntropy,
            {{n, vocab}, {shape.loss_scale}, {logits, targets}, {logits, loss}});

@@ -24,7 +24,7 @@ class Inputs {
   std::size_t cell(const Action& action) const;
   const Schedule& schedule_;
   std::size_t microbatches_ = 1;
-  std::vector<int> forward_, backward_;    // parts that have run, by stage and microbatch
+  std::vector<int> forward_, backward_;         // parts that have run, by stage and microbatch
   std::vector<bool> to_forward_, to_backward_;  // what has its input, likewise
 };
 

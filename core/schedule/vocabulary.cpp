@@ -9,6 +9,8 @@
 //   0B  the embedding's gradient, when the first stage of blocks has sent its own to all
 // The collectives of these passes are of all ranks, which must come to them in one order. So the
 // order of these passes is one for all ranks, and each rank merges it with that of its own passes.
+// Collectives run one after the other; a broadcast is posted as soon as there is something to send,
+// so that it need not wait until all ranks have come to the pass that needs it.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -17,6 +19,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/schedule/generators.hpp"
 #include "core/schedule/inputs.hpp"
+#include "core/schedule/messages.hpp"
 
 namespace lockstep {
 namespace {
@@ -60,7 +63,8 @@ class Merge {
         if (own && (!best || own->begin < best->begin)) best = own;
       }
       if (!pending_.empty() && (!best || pending_.begin()->first <= best->begin)) {
-        shared_.push_back({pending_.begin()->second, pending_.begin()->first});
+        shared_.push_back(pending_.begin()->second);
+        parts_.push_back(0);
         pending_.erase(pending_.begin());
       } else if (best) {
         take(*best, inputs);
@@ -72,7 +76,8 @@ class Merge {
 
  private:
   struct RankState {
-    std::size_t own = 0, shared = 0;  // how many of its own passes and of the shared ones it has run
+    std::size_t own = 0,
+                shared = 0;  // how many of its own passes and of the shared ones it has run
     double free = 0;
   };
   struct Choice {
@@ -82,7 +87,8 @@ class Merge {
   };
   struct Released {
     Action action;
-    double at = 0;
+    double at = 0;  // when what it waits for is there, apart from collectives before its own
+    std::size_t after = 0;  // the shared passes whose collectives come before its broadcast
   };
 
   static constexpr double kNotYet = -1;
@@ -91,14 +97,17 @@ class Merge {
     const std::size_t stage = to_size(a.stage) * 2 + (a.phase == Phase::F ? 0 : 1);
     return stage * to_size(microbatches_) + to_size(a.microbatch);
   }
-  void release(const Action& action, double at) { pending_.emplace(at, action); }
+  void release(const Action& action, double at, std::size_t after = 0) {
+    pending_.emplace(at, Released{action, at, after});
+  }
 
   std::optional<Choice> choice(int r) const {
     const RankState& rank = ranks_[r];
     std::optional<Choice> best;
-    if (rank.shared < shared_.size()) {
+    if (rank.shared < shared_.size() && shared_[rank.shared].after <= ended_.size()) {
       const Released& next = shared_[rank.shared];
-      best = {r, next.action, std::max(rank.free, next.at)};
+      const double sent = next.after == 0 ? 0 : ended_[next.after - 1] + collective_;
+      best = {r, next.action, std::max({rank.free, next.at, sent})};
     }
     if (rank.own == base_.actions[r].size()) return best;
     const Action& next = base_.actions[r][rank.own];
@@ -113,8 +122,8 @@ class Merge {
     const Action& a = choice.action;
     RankState& rank = ranks_[choice.rank];
     const StageTimes& times = times_[a.stage];
-    const double end = choice.begin + (a.phase == Phase::F ? times.forward
-                                                           : times.input + times.weight);
+    const double end =
+        choice.begin + (a.phase == Phase::F ? times.forward : times.input + times.weight);
     merged_.actions[choice.rank].push_back(a);
     rank.free = end;
     ++(is_shared(a) ? rank.shared : rank.own);
@@ -125,10 +134,20 @@ class Merge {
     double& latest = latest_[pass(a)];
     latest = std::max(latest, end);
     const std::optional<Action> next = inputs.run(a);
+    if (is_shared(a) && ++parts_[rank.shared - 1] == ranks_.size()) {
+      const bool sums = a.phase == Phase::F || a.stage != 0;  // a collective follows
+      const double before = ended_.empty() ? 0 : ended_.back();
+      ended_.push_back(sums ? std::max(latest, before) + collective_ : before);
+    }
     if (!next) return;
-    const double at = latest + (is_shared(a) || is_shared(*next) ? collective_ : 0);
+    double at = latest;
+    if (is_shared(a)) {
+      at = ended_.back();
+    } else if (is_shared(*next)) {
+      at += collective_;
+    }
     if (is_shared(*next)) {
-      release(*next, at);
+      release(*next, at, is_shared(a) ? 0 : rank.shared);
     } else {
       given_[pass(*next)] = at;
     }
@@ -141,8 +160,10 @@ class Merge {
   IndexVector<int, RankState> ranks_;
   Schedule merged_;
   double collective_ = 0;
-  std::multimap<double, Action> pending_;  // shared passes by the time at which they can begin
-  std::vector<Released> shared_;           // those of that order that are fixed
+  std::multimap<double, Released> pending_;  // shared passes by the time at which they are released
+  std::vector<Released> shared_;             // those whose order is fixed
+  std::vector<std::size_t> parts_;           // of these: how many ranks have run them
+  std::vector<double> ended_;   // of those that all have run: when their collectives have ended
   std::vector<double> given_;   // by pass(): when one that is not shared has its input
   std::vector<double> latest_;  // by pass(): when the last of its parts that have run ended
 };
@@ -151,6 +172,62 @@ class Merge {
 
 Schedule with_vocabulary(const Schedule& base, const PipelineShape& shape) {
   return Merge(base, shape).run();
+}
+
+namespace {
+
+/// The pass of one rank whose result the ranks need for a shared pass, if there is one: the last
+/// blocks' output for the output layer, the first blocks' gradient for the embedding's.
+std::optional<Action> source_of(const Schedule& schedule, Action shared) {
+  if (shared.phase == Phase::F ? schedule.is_first(shared.stage) : schedule.is_last(shared.stage)) {
+    return std::nullopt;
+  }
+  shared.stage += shared.phase == Phase::F ? -1 : 1;
+  return shared;
+}
+
+/// Of a rank's actions: the place after each of its shared passes, and before all at first.
+std::vector<std::size_t> places_after_shared(const Schedule& schedule, int rank) {
+  std::vector<std::size_t> places = {0};
+  const Actions& actions = schedule.actions[rank];
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (schedule.on_every_rank(actions[i].stage)) places.push_back(i + 1);
+  }
+  return places;
+}
+
+}  // namespace
+
+std::vector<Actions> broadcasts_before(const Schedule& schedule, int rank) {
+  struct Broadcast {
+    Action shared;
+    std::size_t earliest = 0;  // the number of shared passes before the source, on its rank
+    int source = 0;            // rank
+    std::size_t place = 0;     // after the source, on its rank
+  };
+  std::vector<Broadcast> all;
+  for (const Action& a : schedule.actions[rank]) {
+    if (!schedule.on_every_rank(a.stage)) continue;
+    const std::optional<Action> source = source_of(schedule, a);
+    if (!source) continue;
+    const int from = schedule.rank_of_stage[source->stage];
+    const Actions& actions = schedule.actions[from];
+    const auto at = std::find(actions.begin(), actions.end(), *source);
+    const auto shared = std::count_if(actions.begin(), at, [&](const Action& before) {
+      return schedule.on_every_rank(before.stage);
+    });
+    all.push_back({a, to_size(shared), from, to_size(at - actions.begin()) + 1});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Broadcast& a, const Broadcast& b) { return a.earliest < b.earliest; });
+  const std::vector<std::size_t> places = places_after_shared(schedule, rank);
+  std::vector<Actions> posted(schedule.actions[rank].size() + 1);
+  std::size_t place = 0;
+  for (const Broadcast& b : all) {
+    place = std::max({place, places[b.earliest], b.source == rank ? b.place : 0});
+    posted[place].push_back(b.shared);
+  }
+  return posted;
 }
 
 }  // namespace lockstep

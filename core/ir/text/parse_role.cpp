@@ -20,8 +20,7 @@ const Words& buffer_keys() {
 }
 
 const Words& op_keys() {
-  static const Words keys = {"phase", "stage", "mb",   "layer",
-                             "stream", "after", "args", "root"};
+  static const Words keys = {"phase", "stage", "mb", "layer", "stream", "after", "args", "root"};
   return keys;
 }
 

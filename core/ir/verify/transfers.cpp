@@ -223,15 +223,13 @@ bool Values::parts_of_sum(const std::vector<Held>& held) const {
 }
 
 /// Checks that the stages bring their parts of the same values.
-bool Values::agree(RoleRun& run, OpId id,
-                   const std::map<int, std::vector<Held>>& by_coordinate) {
+bool Values::agree(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate) {
   const std::vector<Held>& first = by_coordinate.begin()->second;
   for (const auto& [coordinate, held] : by_coordinate) {
-    const bool alike = std::equal(first.begin(), first.end(), held.begin(), held.end(),
-                                  [](const Held& a, const Held& b) {
-                                    return a.begin == b.begin && a.end == b.end &&
-                                           a.content == b.content;
-                                  });
+    const bool alike = std::equal(
+        first.begin(), first.end(), held.begin(), held.end(), [](const Held& a, const Held& b) {
+          return a.begin == b.begin && a.end == b.end && a.content == b.content;
+        });
     if (alike && !held.empty()) continue;
     return fault(run, id,
                  "meets stage " + number(coordinate) + ", which brings " +

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/base/index_vector.hpp"
+#include "core/lower/passes/declare.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/schedule/inputs.hpp"
 #include "core/schedule/messages.hpp"
@@ -24,8 +25,9 @@ class RoleExpander {
     const std::size_t cells = model_.layers.size() * to_size(microbatches_);
     for (auto* table : {&x_, &dy_}) table->assign(cells, BufferId{});
     for (auto& [formal, table] : kept_) table.assign(cells, BufferId{});
-    declare_units();
-    declare_statistics();
+    unit_of_layout_ = declare_units(draft, out_, coordinate);
+    grad_written_.assign(out_.units.size(), false);
+    statistics_ = declare_statistics(draft, out_, coordinate);
     if (!model_.units.empty()) declare_losses();
   }
 
@@ -37,8 +39,10 @@ class RoleExpander {
       if (step == steps.size()) return;
       for (std::size_t i = steps[step].begin; i < steps[step].end; ++i) copy_batch(actions[i]);
     };
+    const std::vector<Actions> broadcasts = broadcasts_before(draft_.schedule, coordinate_);
     copy_batches(0);
     for (std::size_t s = 0; s < steps.size(); ++s) {
+      for (const Action& needed_by : broadcasts[steps[s].begin]) broadcast(needed_by);
       for (const Action& needed_by : messages_.before(coordinate_, s)) receive(needed_by);
       copy_batches(s + 1);
       const Action& first = actions[steps[s].begin];
@@ -61,21 +65,13 @@ class RoleExpander {
   const LayerKind& kind(int l) const { return model_.kinds[layer(l).kind]; }
   int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[s]; }
   bool shared(Stage s) const { return draft_.schedule.on_every_rank(s); }
-  bool here(Stage s) const { return shared(s) || rank_of(s) == coordinate_; }
 
   std::int64_t element(BufferKind buffer_kind) const {
     return size_of(draft_.dtype_of(buffer_kind));
   }
   BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
                Microbatch mb = -1) {
-    Buffer buffer;
-    buffer.bytes = Bytes{bytes};
-    buffer.kind = buffer_kind;
-    buffer.dtype = draft_.dtype_of(buffer_kind);
-    buffer.layer = static_cast<std::int16_t>(layer);
-    buffer.microbatch = mb;
-    buffer.name = draft_.name(name);
-    return add_buffer(out_.role, buffer);
+    return declare_buffer(draft_, out_.role, buffer_kind, name, bytes, layer, mb);
   }
 
   /// Gives a buffer another type than its kind has.
@@ -84,88 +80,6 @@ class RoleExpander {
     return buffer;
   }
 
-  void declare_units() {
-    IndexVector<int, int> used(model_.units.size(), -1);  // by unit: the first layer that uses it
-    const auto use = [&](int unit, int l) {
-      int& first = used[unit];
-      if (first < 0) first = l;
-    };
-    IndexVector<int, int> owner(model_.units.size(),
-                                -1);  // by unit: the rank that counts it in norms
-    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
-      for (int l = stage(s).first; l < stage(s).last; ++l) {
-        for (const LayerUnit& unit : layer(l).units) {
-          int& rank = owner[unit.unit];
-          if (rank < 0) rank = shared(s) ? 0 : rank_of(s);
-          if (here(s)) use(unit.unit, l);
-        }
-      }
-    }
-    unit_of_layout_.assign(model_.units.size(), -1);
-    for (std::size_t u = 0; u < model_.units.size(); ++u) {
-      if (used[u] < 0) continue;
-      const UnitLayout& layout = model_.units[u];
-      Unit unit;
-      unit.name = layout.name;
-      unit.elements = unit.shard_elements = layout.elements;
-      if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
-      for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-        unit.parameters.push_back(
-            {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
-      }
-      const bool own_part = layout.split_axis == "vocabulary";  // of what several ranks have
-      unit.tied_copy = owner[u] != coordinate_ && !own_part;
-      const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
-        return add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
-      };
-      unit.param = add_state(BufferKind::Param, layout.name);
-      BufferId on_host;  // for offload, a copy that the host updates, unless there is a master copy
-      if (draft_.scenario.training.keeps_master()) {
-        unit.master = add_state(BufferKind::Master, layout.name + ".master");
-      } else if (draft_.scenario.strategy.offload == Offload::Optimizer) {
-        on_host = add_state(BufferKind::Master, layout.name + ".master");
-      }
-      unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-      if (draft_.scenario.optimizer.name == OptimizerKind::AdamW) {
-        unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
-      }
-      DraftUnit draft_unit;
-      draft_unit.layout = static_cast<int>(u);
-      draft_unit.on_host = on_host;
-      draft_unit.grad = draft_unit.reduced =
-          add(BufferKind::Grad, layout.name + ".grad", layout.padded() * element(BufferKind::Grad),
-              used[u]);
-      unit_of_layout_[u] = static_cast<int>(out_.units.size());
-      out_.units.push_back(draft_unit);
-      out_.role.units.push_back(std::move(unit));
-    }
-    grad_written_.assign(out_.units.size(), false);
-  }
-  /// Declares what layers keep beside their parameters, which is never sharded or reduced.
-  void declare_statistics() {
-    const DType type = draft_.scenario.training.buffer_dtype();
-    statistics_.assign(model_.layers.size(), BufferId{});
-    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
-      if (!here(s)) continue;
-      for (int l = stage(s).first; l < stage(s).last; ++l) {
-        BufferId& kept = statistics_[l];
-        if (layer(l).statistics < 0 || kept.valid()) continue;
-        const std::size_t index = to_size(layer(l).statistics);
-        const UnitLayout& layout = model_.statistics[index];
-        Unit unit;
-        unit.name = layout.name;
-        unit.elements = unit.shard_elements = layout.elements;
-        if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
-        for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-          unit.parameters.push_back(
-              {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
-        }
-        kept = unit.param =
-            typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);
-        out_.statistics.push_back(std::move(unit));
-      }
-    }
-  }
   /// Declares a buffer for the losses of the microbatches that end on this rank.
   void declare_losses() {
     int count = 0;
@@ -237,6 +151,20 @@ class RoleExpander {
           op(OpKind::Recv, stream, rank_of(s + 1), action, -1, {dy});
     }
   }
+  /// Adds the broadcast of what a pass of a stage that all ranks share needs, from the rank of the
+  /// stage beside it.
+  void broadcast(const Action& action) {
+    const bool forward = action.phase == Phase::F;
+    const int l = stage(action.stage).first;
+    BufferId& buffer = (forward ? x_ : dy_)[cell(l, action.microbatch)];
+    if (!buffer.valid()) {
+      buffer = add(BufferKind::Boundary, forward ? "x" : "dy", output_bytes(forward ? l - 1 : l), l,
+                   action.microbatch);
+    }
+    op(OpKind::Broadcast, Stream::Layer, draft_.axis_group("pp").v, action, l, {buffer});
+    const Stage source = action.stage + (forward ? -1 : 1);
+    out_.role.ops.back().root = static_cast<std::int16_t>(rank_of(source));
+  }
   std::int64_t output_bytes(int l) const { return layer(l).output_bytes; }
   BufferId host_input(const Action& action, const char* name, HostData data) {
     const Scenario& s = draft_.scenario;
@@ -269,9 +197,6 @@ class RoleExpander {
     const StageLayers layers = stage(action.stage);
     for (int l = layers.first; l < layers.last; ++l) {
       BufferId y;
-      if (shared(action.stage) && kind(l).has_input && !x_[cell(l, mb)].valid()) {
-        x_[cell(l, mb)] = add(BufferKind::Boundary, "x", output_bytes(l - 1), l, mb);
-      }
       if (kind(l).has_output) {
         y = add(BufferKind::Activation, "y", output_bytes(l), l, mb);
         if (l + 1 < static_cast<int>(model_.layers.size())) x_[cell(l + 1, mb)] = y;
@@ -285,9 +210,6 @@ class RoleExpander {
     const StageLayers layers = stage(action.stage);
     BufferId dx;
     for (int l = layers.last - 1; l >= layers.first; --l) {
-      if (shared(action.stage) && kind(l).has_output && !dy_[cell(l, mb)].valid()) {
-        dy_[cell(l, mb)] = add(BufferKind::Boundary, "dy", output_bytes(l), l, mb);
-      }
       if (action.phase != Phase::W && kind(l).has_input) {
         dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
         dy_[cell(l - 1, mb)] = dx;
@@ -307,7 +229,8 @@ class RoleExpander {
     const bool forward = action.phase == Phase::F;
     const Stage to = action.stage + (forward ? 1 : -1);
     const bool sends = forward ? kind(layers.last - 1).has_output : kind(layers.first).has_input;
-    if (action.phase == Phase::W || !sends || !in_message(draft_.schedule, action.stage, to)) return;
+    if (action.phase == Phase::W || !sends || !in_message(draft_.schedule, action.stage, to))
+      return;
     const bool down = boundary_goes_down(draft_.schedule, std::min(action.stage, to));
     const BufferId output = forward ? x_[cell(layers.last, action.microbatch)]
                                     : dy_[cell(layers.first - 1, action.microbatch)];
@@ -362,6 +285,7 @@ class RoleExpander {
   void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
     Bindings bindings{y, dx, {}, {}};
     for (const Cached& step : steps(l, action.phase, accumulate)) {
+      if (step.kind == OpKind::Broadcast) continue;  // it was posted before
       args_.clear();
       for (const Formal& formal : step.formals) {
         args_.push_back(actual(formal, l, action.microbatch, bindings));
@@ -369,10 +293,6 @@ class RoleExpander {
       const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Layer;
       op(step.kind, stream, step.target, action, l, args_, begin_after_);
       begin_after_ = {};
-      if (step.kind == OpKind::Broadcast) {  // of what the rank of the stage before it has made
-        const Stage source = action.stage + (action.phase == Phase::F ? -1 : 1);
-        out_.role.ops.back().root = static_cast<std::int16_t>(rank_of(source));
-      }
     }
   }
 

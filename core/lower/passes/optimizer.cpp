@@ -275,7 +275,8 @@ class OptimizerStep {
       if (draft_.roles[r].losses.valid()) ends.push_back(static_cast<int>(r));
     }
     // Those of copies of the model have other microbatches; those that divide the vocabulary all.
-    if (draft_.schedule.copies > 1 && ends.size() > 1) communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
+    if (draft_.schedule.copies > 1 && ends.size() > 1)
+      communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
     if (strategy_.gradient_ranks() > 1) {
       communicate(OpKind::AllReduce, data_group(draft_), {loss});
     }

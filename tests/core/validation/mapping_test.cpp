@@ -194,7 +194,6 @@ TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   CHECK(reason({{"global_batch_seqs", ""}}) == Unexpressed::Unsaid);
   CHECK(reason({{"dp", "3"}}) == Unexpressed::Unsaid);
   CHECK(reason({{"model", "DeepSeek-V3"}}) == Unexpressed::NotDense);
-  CHECK(reason({{"notes", "method=vocab (1F1B)"}}) == Unexpressed::VocabularyOverStages);
   const MappedRow refused = map_row(training_row({{"pp", "8"}, {"dp", "1"}, {"layers", "5"}}));
   CHECK(refused.reason == Unexpressed::Refused);
   CHECK_THAT(refused.detail, ContainsSubstring("blocks"));
