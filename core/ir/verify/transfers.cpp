@@ -116,6 +116,10 @@ bool Values::collective(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
   const Group& group = program_.group(op.group());
   std::vector<Held> held;
+  if (op.kind == OpKind::Broadcast) {
+    const std::set<RoleId> roles = roles_of(run, group);
+    if (roles.size() > 1) return broadcast(run, id, group, roles);
+  }
   if (!holds(run, id, 0, held)) return false;
   bool joined = false;
   if (!meet(run, id, group, held, joined)) return false;
@@ -177,6 +181,44 @@ bool Values::collective(RoleRun& run, OpId id) {
   return true;
 }
 
+std::set<RoleId> Values::roles_of(const RoleRun& run, const Group& group) const {
+  std::set<RoleId> roles;
+  for (const Rank r : members(program_.mesh, group, run.rank)) {
+    roles.insert(program_.role_of_rank[r]);
+  }
+  return roles;
+}
+
+/// Follows a broadcast from one role to others. Its receivers may come to it before the sender
+/// does, and get it as they get messages.
+bool Values::broadcast(RoleRun& run, OpId id, const Group& group, const std::set<RoleId>& roles) {
+  const Op& op = run.role.op(id);
+  const RoleId own = program_.role_of_rank[run.rank];
+  const Rank root = members(program_.mesh, group, run.rank)[to_size(op.root)];
+  const RoleId from = program_.role_of_rank[root];
+  if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
+    return fault(run, id, "broadcasts each rank's own piece of a buffer");
+  }
+  if (from != own) {
+    const ChannelEnd end{OpKind::Broadcast, from.v, Direction::ToAll};
+    receive_later(run, id, {from, own, Direction::ToAll}, run.received[end]++);
+    return true;
+  }
+  std::vector<Held> held;
+  if (!holds(run, id, 0, held)) return false;
+  if (held.empty()) return fault(run, id, "communicates what nothing has written");
+  for (Held& part : held) {
+    Meaning& meaning = part.content.meaning;
+    if (meaning.what == Means::Tensor && !exchange_name(run, id, meaning)) return true;
+    if (failed_ || !move(run, id, group, part, false) || failed_) return true;
+  }
+  for (const RoleId to : roles) {
+    if (to != own) messages_[{own, to, Direction::ToAll}].push_back(held);
+  }
+  put(run, id, 0, held);
+  return true;
+}
+
 /// Brings together what the members of a group hold if they have several roles. Members at other
 /// places along "pp" add terms of their own to a sum (`joined`), or hold their parts of one value
 /// where stages divide a layer; all others hold the same. Returns false while a role has not come
@@ -186,8 +228,7 @@ bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& 
   std::int8_t& others = run.meets_others[run.role.op(id).group()];
   if (others == 0) return true;
   const std::vector<Rank> ranks = members(program_.mesh, group, run.rank);
-  std::set<RoleId> roles;
-  for (const Rank r : ranks) roles.insert(program_.role_of_rank[r]);
+  const std::set<RoleId> roles = roles_of(run, group);
   others = roles.size() < 2 ? 0 : 1;
   if (others == 0) return true;
   const Op& op = run.role.op(id);
@@ -202,11 +243,6 @@ bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& 
   if (meeting.by_role.size() < roles.size()) return false;
   ++run.met[op.group()];
   if (meeting.by_coordinate.size() < 2) return true;
-  if (op.kind == OpKind::Broadcast) {
-    const int pp = program_.mesh.index_of("pp");
-    held = meeting.by_coordinate.at(program_.mesh.coordinate(ranks[to_size(op.root)], pp));
-    return true;
-  }
   joined = op.kind == OpKind::AllReduce && !parts_of_sum(held);
   return joined ? join(run, id, meeting.by_coordinate, held)
                 : agree(run, id, meeting.by_coordinate);
@@ -297,16 +333,21 @@ bool Values::send(RoleRun& run, OpId id) {
     messages_[{own, other, direction(op)}].push_back(std::move(held));
     return true;
   }
-  const Touch touch = run.ranges.touch(op, 0);
   if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
     return fault(run, id, "receives into each rank's own piece of a buffer");
   }
+  receive_later(run, id, {other, own, direction(op)}, run.received[channel_end(op)]++);
+  return true;
+}
+
+/// Marks the op's buffer as what message number `index` of the channel will bring.
+void Values::receive_later(RoleRun& run, OpId id, const Channel& channel, Sequence index) {
+  const Touch touch = run.ranges.touch(run.role.op(id), 0);
   Content message;
   message.meaning.what = Means::Message;
   message.meaning.id = receipts_.next();
-  receipts_.push_back({{other, own, direction(op)}, run.received[channel_end(op)]++, touch});
+  receipts_.push_back({channel, index, touch});
   put(run, touch, {{0, touch.end - touch.begin, message}});
-  return true;
 }
 
 /// The placement of the host's data, as the program's samples and tables say. Ranks have other
