@@ -16,8 +16,9 @@ constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
-    "compute",      "layer",         "gather",        "reduce", "replicate", "send_forward",
-    "recv_forward", "send_backward", "recv_backward", "copy",   "copy_back", "host"};
+    "compute",      "layer",        "gather",        "reduce",        "replicate",
+    "send_forward", "recv_forward", "send_backward", "recv_backward", "copy",
+    "copy_back",    "host",         "stages"};
 
 constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
     "tokens", "targets", "images", "positions", "starts", "columns", "loss", "grad_norm", "memory"};

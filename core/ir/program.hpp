@@ -164,8 +164,9 @@ enum class Stream : std::uint8_t {
   Copy,
   CopyBack,  // copies to the host, so that both directions of the bus are used at once
   Host,      // calls that the host computes on buffers in its memory
+  Stages,    // collectives of pipeline ranks that divide a layer: some are posted early and wait
 };
-inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
+inline constexpr int kNumStreams = static_cast<int>(Stream::Stages) + 1;
 std::string_view to_string(Stream stream);
 
 /// The target of a host copy: what it brings.

@@ -30,7 +30,7 @@ class LayerDeclaration {
  public:
   LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
   /// For embedding and output layer, which the pipeline ranks divide, too, where they divide the
-  /// vocabulary. Parameters that are not divided then lie on all of these ranks.
+  /// vocabulary.
   static LayerDeclaration of_end(Model& model, const LayerShape& shape, std::string layer_name);
   /// Adds a parameter to the unit without a suffix. Under tensor parallelism, parameters that are
   /// not divided go into a unit of their own, "_replicated", and key and value heads of which there

@@ -7,7 +7,10 @@
 // Vocabulary Parallelism, algorithm 1: the softmax needs one meeting of all ranks, the gradient of
 // the output layer's input another). The output layer's forward pass, S in the paper, then ends
 // with the statistics of a rank's own logits, and its backward pass, T, begins with those of all.
-// Norm and positions are not divided: every rank computes the same.
+// Positions and norm are not divided. They are layers of their own then, on the first and the last
+// stage, so that no rank waits in its part for the parts of others.
+#include <optional>
+
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
 
@@ -77,6 +80,38 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   return {std::move(f), false, true};
 }
 
+LayerKind positions_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                         const std::vector<LayerUnit>& units) {
+  FunctionBuilder f("positions", shape.dtype, shape.gradient_dtype);
+  const std::int64_t own = shape.own_rows(), c = spec.hidden;
+  const LayerTensors p(f, model, "embed", units);
+  const TensorId ids = f.formal("positions", own, DType::I32);
+  const TensorId dy = f.formal("dy", own * c);
+  f.emit(Part::Forward, KernelKind::EmbeddingForward,
+         {{own, c, own, spec.max_seq_len},
+          {},
+          {ids, p.w("wpe"), f.formal("x", own * c)},
+          {f.formal("y", own * c)}});
+  f.emit(Part::InputGrad, KernelKind::Regroup,  // a copy
+         {{own, 1, c, 0, 0, 0, 0}, {}, {dy}, {f.formal("dx", own * c)}});
+  f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
+         {{own, c, own, spec.max_seq_len}, {}, {ids, dy}, {p.g("wpe"), {}}});
+  p.pad(f);
+  return {std::move(f), true, true};
+}
+
+LayerKind norm_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                    const std::vector<LayerUnit>& units) {
+  FunctionBuilder f("norm", shape.dtype, shape.gradient_dtype);
+  const std::int64_t elements = shape.own_rows() * spec.hidden;
+  const LayerTensors p(f, model, "head", units);
+  p.pad(f);
+  Norm norm(f, spec, shape.dtype, shape.own_rows(), p, "norm", f.formal("x", elements),
+            f.formal("y", elements));
+  norm.backward(f.formal("dy", elements), {}, f.formal("dx", elements));
+  return {std::move(f), true, true};
+}
+
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units) {
   FunctionBuilder f("head", shape.dtype, shape.gradient_dtype);
@@ -93,10 +128,15 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId x = f.formal("x", own * c);
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
-  const TensorId h = f.tensor(own * c, "h");
   const bool over_stages = shape.vocabulary_stages > 1;
-  if (over_stages) f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
-  Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
+  std::optional<Norm> norm;
+  TensorId h = x;
+  if (over_stages) {
+    f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
+  } else {
+    h = f.tensor(own * c, "h");
+    norm.emplace(f, spec, shape.dtype, own, p, "norm", x, h);
+  }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
   f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
@@ -118,9 +158,9 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
            {{n, vocab}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
   }
   const TensorId dx = f.formal("dx", own * c);
-  const TensorId dh = f.tensor(own * c, "dh");
+  const TensorId dh = norm ? f.tensor(own * c, "dh") : dx;
   linear.backward(logits, dh);
-  norm.backward(dh, {}, dx);
+  if (norm) norm->backward(dh, {}, dx);
   return {std::move(f), true, false};
 }
 

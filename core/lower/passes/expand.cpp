@@ -161,7 +161,7 @@ class RoleExpander {
       buffer = add(BufferKind::Boundary, forward ? "x" : "dy", output_bytes(forward ? l - 1 : l), l,
                    action.microbatch);
     }
-    op(OpKind::Broadcast, Stream::Layer, draft_.axis_group("pp").v, action, l, {buffer});
+    op(OpKind::Broadcast, Stream::Stages, draft_.axis_group("pp").v, action, l, {buffer});
     const Stage source = action.stage + (forward ? -1 : 1);
     out_.role.ops.back().root = static_cast<std::int16_t>(rank_of(source));
   }
@@ -254,6 +254,7 @@ class RoleExpander {
   /// A step of a layer, kept because it is put into the list many times, with other buffers.
   struct Cached {
     OpKind kind = OpKind::Call;
+    Stream stream = Stream::Compute;
     std::int32_t target = -1;  // Op::target
     std::vector<Formal> formals;
   };
@@ -270,12 +271,14 @@ class RoleExpander {
     for (std::size_t i = 0; i < built.size(); ++i) {
       if (const auto* f = std::get_if<Function>(&built[i])) {
         const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
-        entry->second.push_back({OpKind::Call, id.v, f->formals});
+        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, f->formals});
       } else {
         const auto& c = std::get<Communication>(built[i]);
         std::vector<Formal> formals = {c.in};
         if (c.out.name != c.in.name) formals.push_back(c.out);
-        entry->second.push_back({c.kind, draft_.axis_group(c.axis).v, std::move(formals)});
+        const bool stages = c.axis == "pp" || c.axis == "vocabulary";
+        entry->second.push_back({c.kind, stages ? Stream::Stages : Stream::Layer,
+                                 draft_.axis_group(c.axis).v, std::move(formals)});
       }
     }
     return entry->second;
@@ -290,8 +293,7 @@ class RoleExpander {
       for (const Formal& formal : step.formals) {
         args_.push_back(actual(formal, l, action.microbatch, bindings));
       }
-      const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Layer;
-      op(step.kind, stream, step.target, action, l, args_, begin_after_);
+      op(step.kind, step.stream, step.target, action, l, args_, begin_after_);
       begin_after_ = {};
     }
   }
