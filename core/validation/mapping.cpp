@@ -128,13 +128,12 @@ std::vector<long> layers_per_stage(const TrainingRow& row, long stages) {
 }
 
 /// How many more microbatches are in flight than in 1F1B where the row's method divides the
-/// vocabulary over the stages; 0 if it does not. The paper (Yeung et al. 2024) gives p + 1 with one
-/// meeting of all ranks a microbatch ("vocab"), p + 2 with two ("synctwice"), and 1.5 p where ranks
-/// stop for the output layer ("interlaced", as in nnScaler).
+/// vocabulary over the stages; 0 if it does not. Programs here have the two meetings of all ranks
+/// of the paper's algorithm 1 (Yeung et al. 2024), "synctwice", which take p + 2; "vocab" has one,
+/// and p + 1. "interlaced", where ranks stop for the output layer as in nnScaler, has 1.5 p.
 long vocabulary_lag(const TrainingRow& row, const Layout& layout) {
   const std::string method = row.noted("method=");
-  if (method == "vocab") return 1;
-  if (method == "synctwice") return 2;
+  if (method == "vocab" || method == "synctwice") return 2;
   return method == "interlaced" ? layout.pp / 2 : 0;
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("a vocabulary divided over stages has as many microbatches more in fli
         .strategy;
   };
   for (const auto& [method, lag] :
-       {std::pair{"vocab", 1}, std::pair{"synctwice", 2}, std::pair{"interlaced", 4}}) {
+       {std::pair{"vocab", 2}, std::pair{"synctwice", 2}, std::pair{"interlaced", 4}}) {
     CHECK(with(method).vocabulary_stages() == 8);
     CHECK(with(method).vocabulary_parallel_lag == lag);
     CHECK(with(method).pipeline_parallel_p2p == P2pPosting::Async);
