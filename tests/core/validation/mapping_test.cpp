@@ -190,7 +190,8 @@ TEST_CASE("cards are known by their published names", "[validation]") {
 TEST_CASE("a vocabulary divided over stages has as many microbatches more in flight as its method",
           "[validation]") {
   const auto with = [](const char* method) {
-    return mapped({{"pp", "8"}, {"dp", "1"}, {"notes", std::string("method=") + method + " (1F1B)"}})
+    return mapped(
+               {{"pp", "8"}, {"dp", "1"}, {"notes", std::string("method=") + method + " (1F1B)"}})
         .strategy;
   };
   for (const auto& [method, lag] :
