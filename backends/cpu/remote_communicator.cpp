@@ -103,7 +103,7 @@ bool RemoteCommunicator::move(const Transfer& transfer) {
     case OpKind::AllToAll:
       return all_to_all(transfer, part);
     default:
-      return from_first(transfer);
+      return from_root(transfer);
   }
 }
 
@@ -200,16 +200,17 @@ bool RemoteCommunicator::all_to_all(const Transfer& transfer, std::int64_t part)
   return process_.exchange(transfer.tag, out, in, Patience::Awake);
 }
 
-bool RemoteCommunicator::from_first(const Transfer& transfer) {
+bool RemoteCommunicator::from_root(const Transfer& transfer) {
   const std::vector<Rank>& members = transfer.route->members;
   const Party& party = transfer.party;
-  if (transfer.route->position != 0) {
-    const Incoming in{members[0], party.target, party.bytes};
+  const Rank root = members[to_size(party.root)];
+  if (root != rank_) {
+    const Incoming in{root, party.target, party.bytes};
     return process_.exchange(transfer.tag, {}, {&in, 1}, Patience::Awake);
   }
   std::vector<Outgoing> out;
-  for (std::size_t i = 1; i < members.size(); ++i) {
-    out.push_back({members[i], party.source, party.bytes});
+  for (const Rank member : members) {
+    if (member != root) out.push_back({member, party.source, party.bytes});
   }
   return process_.exchange(transfer.tag, out, {}, Patience::Awake);
 }

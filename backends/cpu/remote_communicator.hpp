@@ -51,7 +51,7 @@ class RemoteCommunicator final : public Communicator {
   /// Part i of the source goes to member i; part i of the target comes from member i.
   bool all_to_all(const Transfer& transfer, std::int64_t part);
   bool all_gather(const Transfer& transfer, std::int64_t part);
-  bool from_first(const Transfer& transfer);
+  bool from_root(const Transfer& transfer);
 
   Rank rank_;
   const Program& program_;

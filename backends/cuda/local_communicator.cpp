@@ -28,8 +28,10 @@ class Mover {
       case OpKind::AllToAll:
         return exchange([&](std::int64_t to) { return to * part; }, part);
       default:  // a broadcast, or a message
-        for (std::int64_t to = 1; to < size; ++to) {
-          if (auto done = copy(party(to).target, party(0).source, party(0).bytes); !done) {
+        for (std::int64_t to = 0; to < size; ++to) {
+          const Party& from = party(party(0).root);
+          if (to == party(0).root) continue;
+          if (auto done = copy(party(to).target, from.source, from.bytes); !done) {
             return done;
           }
         }

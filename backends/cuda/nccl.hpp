@@ -42,7 +42,7 @@ struct Nccl {
   virtual Result<void> reduce_scatter(CommHandle comm, StreamHandle stream, const std::byte* from,
                                       std::byte* to, std::int64_t elements, DType dtype) = 0;
   virtual Result<void> broadcast(CommHandle comm, StreamHandle stream, std::byte* buffer,
-                                 std::int64_t elements, DType dtype) = 0;  // from position 0
+                                 std::int64_t elements, DType dtype, int root) = 0;
   virtual Result<void> send(CommHandle comm, StreamHandle stream, const std::byte* from,
                             std::int64_t elements, DType dtype, int to) = 0;
   virtual Result<void> receive(CommHandle comm, StreamHandle stream, std::byte* to,

@@ -301,7 +301,7 @@ Result<void> NcclCommunicator::issue(Nccl& nccl, const Place& place, const Party
     case OpKind::ReduceScatter:
       return nccl.reduce_scatter(place.comm, stream, party.source, party.target, part, party.dtype);
     case OpKind::Broadcast:
-      return nccl.broadcast(place.comm, stream, party.target, elements, party.dtype);
+      return nccl.broadcast(place.comm, stream, party.target, elements, party.dtype, party.root);
     case OpKind::Send:
       return nccl.send(place.comm, stream, party.source, elements, party.dtype, 1);
     case OpKind::Recv:

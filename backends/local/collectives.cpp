@@ -133,7 +133,7 @@ void move_share(const std::vector<Party>& parties, int position) {
       return all_to_all(parties, position);
     case OpKind::Broadcast:
     case OpKind::Recv:
-      return copy(own.target, parties[0].source, own.bytes);
+      return copy(own.target, parties[to_size(own.root)].source, own.bytes);
     default:
       return;  // a sender does nothing; the receiver copies
   }

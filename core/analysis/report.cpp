@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
@@ -36,16 +38,35 @@ Bytes bytes_sent(const Program& program, const Role& role) {
   return total;
 }
 
-/// The most (stage, microbatch) pairs that are alive at once. A pair lives from its first compute
-/// op to its last. The compute stream runs in list order, so this does not depend on times.
-int peak_in_flight(const Role& role) {
+/// The stages that all pipeline ranks share, because they divide the vocabulary.
+std::set<int> shared_stages(const Program& program) {
+  std::map<int, std::set<int>> places;  // of a stage: coordinates along "pp"
+  const int pp = program.mesh.index_of("pp");
+  if (pp < 0) return {};
+  for (const Role& role : program.roles) {
+    const int place = program.mesh.coordinate(role.ranks.front(), pp);
+    for (const Op& op : role.ops) {
+      if (op.kind == OpKind::Call && op.stage >= 0) places[op.stage].insert(place);
+    }
+  }
+  std::set<int> shared;
+  for (const auto& [stage, those] : places) {
+    if (those.size() > 1) shared.insert(stage);
+  }
+  return shared;
+}
+
+/// The most (stage, microbatch) pairs that are alive at once, except of stages that all ranks
+/// share. A pair lives from its first compute op to its last. The compute stream runs in list
+/// order, so this does not depend on times.
+int peak_in_flight(const Role& role, const std::set<int>& shared) {
   std::map<std::pair<int, int>, std::pair<std::size_t, std::size_t>> lifetime;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
     const bool counts = op.kind == OpKind::Call && op.stage >= 0 && op.microbatch >= 0 &&
                         (op.phase == Phase::F || op.phase == Phase::B || op.phase == Phase::I ||
                          op.phase == Phase::W);
-    if (!counts) continue;
+    if (!counts || shared.contains(op.stage)) continue;
     const auto inserted = lifetime.try_emplace({op.stage, op.microbatch}, i, i);
     inserted.first->second.second = i;
   }
@@ -251,8 +272,9 @@ class Analyzer {
       kind.count /= steps;
     }
     IndexVector<RoleId, RoleFacts> facts;
+    const std::set<int> shared = shared_stages(program_);
     for (const Role& role : program_.roles) {
-      facts.push_back({bytes_sent(program_, role), peak_in_flight(role),
+      facts.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
                        weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
     }
     SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps

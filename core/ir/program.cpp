@@ -17,8 +17,9 @@ constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
-    "compute",      "layer",         "gather",        "reduce", "replicate", "send_forward",
-    "recv_forward", "send_backward", "recv_backward", "copy",   "copy_back", "host"};
+    "compute",      "layer",        "gather",        "reduce",        "replicate",
+    "send_forward", "recv_forward", "send_backward", "recv_backward", "copy",
+    "copy_back",    "host",         "stages"};
 
 constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
     "tokens", "targets", "images", "positions", "starts", "columns", "loss", "grad_norm", "memory"};
@@ -176,7 +177,8 @@ Work work(const Function& function) {
 bool operator==(const Op& a, const Op& b) {
   return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
          a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
-         a.layer == b.layer && a.stage == b.stage && a.microbatch == b.microbatch;
+         a.layer == b.layer && a.stage == b.stage && a.root == b.root &&
+         a.microbatch == b.microbatch;
 }
 
 std::int64_t Parameter::elements() const {

@@ -134,7 +134,7 @@ enum class OpKind : std::uint8_t {
   AllReduce,      // sum; args: one buffer, in place
   AllGather,      // args: shard (read), full (written)
   ReduceScatter,  // sum; args: full (read), shard (written)
-  Broadcast,      // from position 0; args: one buffer
+  Broadcast,      // from the member at position Op::root; args: one buffer
   AllToAll,       // args: source, destination
   Send,           // args: one buffer (read)
   Recv,           // args: one buffer (written)
@@ -166,8 +166,9 @@ enum class Stream : std::uint8_t {
   Copy,
   CopyBack,  // copies to the host, so that both directions of the bus are used at once
   Host,      // calls that the host computes on buffers in its memory
+  Stages,    // collectives of pipeline ranks that divide a layer: some are posted early and wait
 };
-inline constexpr int kNumStreams = static_cast<int>(Stream::Host) + 1;
+inline constexpr int kNumStreams = static_cast<int>(Stream::Stages) + 1;
 std::string_view to_string(Stream stream);
 
 /// The target of a host copy: what it brings.
@@ -206,7 +207,7 @@ struct Op {
   std::uint16_t args_count = 0;
   std::int16_t layer = -1;
   std::int16_t stage = -1;
-  std::int16_t reserved = 0;
+  std::int16_t root = 0;  // of a broadcast: the position in the group of the member that sends
   Microbatch microbatch = -1;
   FunctionId function() const { return {target}; }
   GroupId group() const { return {target}; }

@@ -5,7 +5,17 @@
 namespace lockstep {
 
 LayerDeclaration::LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name)
-    : model_(model), shape_(shape), layer_name_(std::move(layer_name)) {}
+    : model_(model),
+      shape_(shape),
+      layer_name_(std::move(layer_name)),
+      ranks_(shape.tensor_parallel) {}
+
+LayerDeclaration LayerDeclaration::of_end(Model& model, const LayerShape& shape,
+                                          std::string layer_name) {
+  LayerDeclaration layer(model, shape, std::move(layer_name));
+  layer.ranks_ = shape.vocabulary_parts();
+  return layer;
+}
 
 UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   for (const LayerUnit& known : units_) {
@@ -19,7 +29,9 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
   } else {
     fresh.shard_count = shape_.shard_count;
-    if (shape_.tensor_parallel > 1 && suffix.empty()) fresh.split_axis = "tp";
+    if (ranks_ > 1 && suffix.empty()) {
+      fresh.split_axis = ranks_ > shape_.tensor_parallel ? "vocabulary" : "tp";
+    }
     if (suffix == "_kv" && shape_.tensor_parallel > shape_.kv_replicas) fresh.split_axis = "kv";
   }
   const bool each_part_once = suffix.empty() || (suffix == "_experts" && shape_.experts_over_tp);
@@ -33,8 +45,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
 
 void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                            double scale, const Split& split) {
-  const int ranks = shape_.tensor_parallel;
-  const bool divided = split.dim >= 0 && ranks > 1;
+  const bool divided = split.dim >= 0 && ranks_ > 1;
   Parameter parameter;
   parameter.name = layer_name_ + "." + name;
   parameter.shape = std::move(shape);
@@ -44,12 +55,12 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
     parameter.split_dim = split.dim;
     parameter.sections = split.sections;
   }
-  UnitLayout& layout = unit(divided || ranks == 1 ? "" : "_replicated");
+  UnitLayout& layout = unit(divided || ranks_ == 1 ? "" : "_replicated");
   if (!split.heads || shape_.kv_replicas == 1) {
-    return append(layout, std::move(parameter), ranks);
+    return append(layout, std::move(parameter), ranks_);
   }
-  append(layout, parameter, ranks, {0, 1});
-  append(unit("_kv"), parameter, ranks / shape_.kv_replicas,
+  append(layout, parameter, ranks_, {0, 1});
+  append(unit("_kv"), parameter, ranks_ / shape_.kv_replicas,
          {1, static_cast<int>(split.sections.size())});
 }
 

@@ -29,6 +29,9 @@ struct LinearTensors {
 class LayerDeclaration {
  public:
   LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
+  /// For embedding and output layer, which the pipeline ranks divide, too, where they divide the
+  /// vocabulary.
+  static LayerDeclaration of_end(Model& model, const LayerShape& shape, std::string layer_name);
   /// Adds a parameter to the unit without a suffix. Under tensor parallelism, parameters that are
   /// not divided go into a unit of their own, "_replicated", and key and value heads of which there
   /// are fewer than ranks into "_kv". Its ranks with equal heads sum their gradients, as the ranks
@@ -50,6 +53,7 @@ class LayerDeclaration {
   Model& model_;
   const LayerShape& shape_;
   std::string layer_name_;
+  int ranks_;  // that divide the layer
   std::vector<LayerUnit> units_;
 };
 

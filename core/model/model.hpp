@@ -27,6 +27,7 @@ struct LayerShape {
   int context_parallel = 1;      // ranks that hold equally many tokens of the same sequences
   bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
   int tensor_parallel = 1;       // ranks that share every layer
+  int vocabulary_stages = 1;     // pipeline ranks that divide the vocabulary, beside these
   bool sequence_parallel = false;  // they also share the rows between its linear layers
   int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
@@ -37,6 +38,7 @@ struct LayerShape {
   bool recomputes_all = false;
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
   std::int64_t rows() const { return batch * seq; }
+  int vocabulary_parts() const { return vocabulary_stages * tensor_parallel; }
   /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.
   std::int64_t own_rows() const { return sequence_parallel ? rows() / tensor_parallel : rows(); }
 };
@@ -49,9 +51,9 @@ struct UnitLayout {
   std::vector<std::int64_t> offsets;   // in elements
   std::int64_t elements = 0;           // those of a rank, before data parallelism shards them
   std::int64_t shard_count = 1;        // number of data-parallel shards
-  /// The ranks that divide its parameters, by the name of their axis: "tp"; "kv", where fewer of
-  /// these divide keys and values; or "ep", of the data axes, of which the rest shards the unit.
-  /// Empty if none do.
+  /// The ranks that divide its parameters, by the name of their axis: "tp"; "vocabulary", where
+  /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data
+  /// axes, of which the rest shards the unit. Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   std::int64_t padded() const { return round_up(elements, shard_count); }

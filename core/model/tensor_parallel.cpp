@@ -15,9 +15,11 @@ TensorId TensorParallel::partial(TensorId result, std::int64_t width, const std:
 }
 
 void TensorParallel::sum(Part part, TensorId partial, TensorId result) {
-  if (!active()) return;
-  f_.communicate(part, by_rows() ? OpKind::ReduceScatter : OpKind::AllReduce, "tp", partial,
-                 result);
+  if (shape_.tensor_parallel > 1) {
+    f_.communicate(part, by_rows() ? OpKind::ReduceScatter : OpKind::AllReduce, "tp", partial,
+                   result);
+  }
+  if (stages_ > 1) f_.communicate(part, OpKind::AllReduce, "pp", result, result);
 }
 
 void ColumnLinear::forward(TensorId x, TensorId y) {

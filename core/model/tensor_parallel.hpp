@@ -20,8 +20,10 @@ namespace lockstep {
 
 class TensorParallel {
  public:
-  TensorParallel(FunctionBuilder& f, const LayerShape& shape) : f_(f), shape_(shape) {}
-  bool active() const { return shape_.tensor_parallel > 1; }
+  /// With `stages` pipeline ranks that divide the layer, too, sums are taken over these as well.
+  TensorParallel(FunctionBuilder& f, const LayerShape& shape, int stages = 1)
+      : f_(f), shape_(shape), stages_(stages) {}
+  bool active() const { return shape_.tensor_parallel * stages_ > 1; }
   std::int64_t rows() const { return shape_.rows(); }
   std::int64_t own_rows() const { return shape_.own_rows(); }
   /// Whether the gradient of a weight is computed while that of the input is summed up.
@@ -32,13 +34,14 @@ class TensorParallel {
   /// The tensor for products of which sum() makes `result`: all rows as tensor `name`, or `result`
   /// itself.
   TensorId partial(TensorId result, std::int64_t width, const std::string& name);
-  /// Makes `result`, which has own rows, the sum over "tp" of `partial`.
+  /// Makes `result`, which has own rows, the sum of `partial` over "tp", then over the stages.
   void sum(Part part, TensorId partial, TensorId result);
 
  private:
-  bool by_rows() const { return active() && shape_.sequence_parallel; }
+  bool by_rows() const { return shape_.tensor_parallel > 1 && shape_.sequence_parallel; }
   FunctionBuilder& f_;
   const LayerShape& shape_;
+  const int stages_;
 };
 
 /// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.

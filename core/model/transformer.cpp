@@ -52,19 +52,26 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
 
   std::vector<LayerUnit> tied;
   if (spec.tied_embeddings) {
-    LayerDeclaration shared(model, shape, "embed");
+    auto shared = LayerDeclaration::of_end(model, shape, "embed");
     declare_table(shared, spec, "wte");
     model.tied_unit = shared.units().front().unit;
     model.units.back().name = "tied";
     tied = {{model.tied_unit, "_tied"}};
   }
-  LayerDeclaration embed(model, shape, "embed");
+  auto embed = LayerDeclaration::of_end(model, shape, "embed");
   if (!spec.tied_embeddings) declare_table(embed, spec, "wte");
-  declare_positions(embed, spec);
+  const bool over_stages = shape.vocabulary_stages > 1;
+  if (!over_stages) declare_positions(embed, spec);
   std::vector<LayerUnit> units = embed.units();
   units.insert(units.end(), tied.begin(), tied.end());
   model.kinds.push_back(embedding_kind(spec, shape, model, units));
   add_layer("embed", 0, units);
+  if (over_stages && is_gpt2(spec)) {
+    auto positions = LayerDeclaration::of_end(model, shape, "embed");
+    declare_positions(positions, spec);
+    model.kinds.push_back(positions_kind(spec, shape, model, positions.units()));
+    add_layer("positions", 1, positions.units());
+  }
 
   std::array<int, 4> kinds;  // of blocks: with experts or without, with recomputation or without
   kinds.fill(-1);
@@ -83,8 +90,14 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     add_layer(name, kind, block.units());
   }
 
-  LayerDeclaration head(model, shape, "head");
-  declare_norm(head, spec, "norm");
+  auto norm = LayerDeclaration::of_end(model, shape, "head");
+  if (over_stages) {
+    declare_norm(norm, spec, "norm");
+    model.kinds.push_back(norm_kind(spec, shape, model, norm.units()));
+    add_layer("norm", static_cast<int>(model.kinds.size()) - 1, norm.units());
+  }
+  auto head = LayerDeclaration::of_end(model, shape, "head");
+  if (!over_stages) declare_norm(head, spec, "norm");
   if (!spec.tied_embeddings) declare_table(head, spec, "lm_head");
   units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());

@@ -2,6 +2,15 @@
 // is divided over the ranks of "tp" (Shoeybi et al. 2019); logits are never gathered. The host
 // gives ids relative to a rank's part of the vocabulary, so that kernels need not know which part
 // it is.
+//
+// The ranks of "pp" may divide it, too (Yeung et al. 2024, Balancing Pipeline Parallelism with
+// Vocabulary Parallelism, algorithm 1: the softmax needs one meeting of all ranks, the gradient of
+// the output layer's input another). The output layer's forward pass, S in the paper, then ends
+// with the statistics of a rank's own logits, and its backward pass, T, begins with those of all.
+// Positions and norm are not divided. They are layers of their own then, on the first and the last
+// stage, so that no rank waits in its part for the parts of others.
+#include <optional>
+
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
 
@@ -19,11 +28,11 @@ void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units) {
   FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
-  TensorParallel tp(f, shape);
+  TensorParallel tp(f, shape, shape.vocabulary_stages);
   const std::int64_t n = tp.rows();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
-  const std::int64_t vocab = ceil_div(spec.vocab, shape.tensor_parallel);
+  const std::int64_t vocab = ceil_div(spec.vocab, shape.vocabulary_parts());
   const LayerTensors p(f, model, "embed", units);
   const TensorId tokens = f.formal("tokens", n, DType::I32);
   const TensorId y = f.formal("y", own * c);
@@ -37,6 +46,9 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
     f.emit(Part::Forward, KernelKind::EmbeddingForward,
            {{n, c, n, vocab}, {}, {tokens, p.w("wte"), {}}, {partial}});
     tp.sum(Part::Forward, partial, sum);
+    if (shape.vocabulary_stages > 1) {  // the first stage has it
+      f.communicate(Part::WeightGrad, OpKind::Broadcast, "pp", dy, dy);
+    }
     const TensorId all = tp.all_rows(Part::WeightGrad, dy, c, "dy_all");
     f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
            {{n, c, n, vocab}, {}, {tokens, all}, {p.g("wte"), {}}});
@@ -68,14 +80,47 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   return {std::move(f), false, true};
 }
 
+LayerKind positions_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                         const std::vector<LayerUnit>& units) {
+  FunctionBuilder f("positions", shape.dtype, shape.gradient_dtype);
+  const std::int64_t own = shape.own_rows(), c = spec.hidden;
+  const LayerTensors p(f, model, "embed", units);
+  const TensorId ids = f.formal("positions", own, DType::I32);
+  const TensorId dy = f.formal("dy", own * c);
+  f.emit(Part::Forward, KernelKind::EmbeddingForward,
+         {{own, c, own, spec.max_seq_len},
+          {},
+          {ids, p.w("wpe"), f.formal("x", own * c)},
+          {f.formal("y", own * c)}});
+  f.emit(Part::InputGrad, KernelKind::Regroup,  // a copy
+         {{own, 1, c, 0, 0, 0, 0}, {}, {dy}, {f.formal("dx", own * c)}});
+  f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
+         {{own, c, own, spec.max_seq_len}, {}, {ids, dy}, {p.g("wpe"), {}}});
+  p.pad(f);
+  return {std::move(f), true, true};
+}
+
+LayerKind norm_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                    const std::vector<LayerUnit>& units) {
+  FunctionBuilder f("norm", shape.dtype, shape.gradient_dtype);
+  const std::int64_t elements = shape.own_rows() * spec.hidden;
+  const LayerTensors p(f, model, "head", units);
+  p.pad(f);
+  Norm norm(f, spec, shape.dtype, shape.own_rows(), p, "norm", f.formal("x", elements),
+            f.formal("y", elements));
+  norm.backward(f.formal("dy", elements), {}, f.formal("dx", elements));
+  return {std::move(f), true, true};
+}
+
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units) {
   FunctionBuilder f("head", shape.dtype, shape.gradient_dtype);
-  TensorParallel tp(f, shape);
+  TensorParallel tp(f, shape, shape.vocabulary_stages);
   const std::int64_t n = tp.rows();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
-  const std::int64_t vocab = ceil_div(spec.vocab, shape.tensor_parallel);
+  const int parts = shape.vocabulary_parts();
+  const std::int64_t vocab = ceil_div(spec.vocab, parts);
   const LayerTensors p(f, model, "head", units);
   p.pad(f);
   const std::string output = spec.tied_embeddings ? "embed.wte" : "lm_head";
@@ -83,8 +128,15 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId x = f.formal("x", own * c);
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
-  const TensorId h = f.tensor(own * c, "h");
-  Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
+  const bool over_stages = shape.vocabulary_stages > 1;
+  std::optional<Norm> norm;
+  TensorId h = x;
+  if (over_stages) {
+    f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
+  } else {
+    h = f.tensor(own * c, "h");
+    norm.emplace(f, spec, shape.dtype, own, p, "norm", x, h);
+  }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
   f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
@@ -92,26 +144,23 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
     // logit of the target if that is there.
     const TensorId columns =
-        spec.vocab % shape.tensor_parallel == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
+        spec.vocab % parts == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
     const TensorId stats = f.tensor(3 * n, sum_type(shape.dtype), "stats");
-    const TensorId all =
-        f.tensor(3 * n * shape.tensor_parallel, sum_type(shape.dtype), "stats_all");
+    const TensorId all = f.tensor(3 * n * parts, sum_type(shape.dtype), "stats_all");
     f.emit(Part::Forward, KernelKind::CrossEntropyStats,
            {{n, vocab}, {}, {logits, targets, columns}, {stats}});
-    f.communicate(Part::Forward, OpKind::AllGather, "tp", stats, all);
-    f.emit(Part::Forward, KernelKind::CrossEntropyParallel,
-           {{n, vocab, shape.tensor_parallel},
-            {shape.loss_scale},
-            {logits, targets, all, columns},
-            {logits, loss}});
+    f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats, all);
+    f.emit(
+        over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
+        {{n, vocab, parts}, {shape.loss_scale}, {logits, targets, all, columns}, {logits, loss}});
   } else {
     f.emit(Part::Forward, KernelKind::CrossEntropy,
            {{n, vocab}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
   }
   const TensorId dx = f.formal("dx", own * c);
-  const TensorId dh = f.tensor(own * c, "dh");
+  const TensorId dh = norm ? f.tensor(own * c, "dh") : dx;
   linear.backward(logits, dh);
-  norm.backward(dh, {}, dx);
+  if (norm) norm->backward(dh, {}, dx);
   return {std::move(f), true, false};
 }
 

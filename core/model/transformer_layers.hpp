@@ -26,6 +26,13 @@ void declare_positions(LayerDeclaration& layer, const ModelSpec& spec);
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units);
 
+/// The two that are layers of their own where pipeline ranks divide the vocabulary: they lie on the
+/// first and the last stage alone, beside the part of embedding and output layer that all have.
+LayerKind positions_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                         const std::vector<LayerUnit>& units);
+LayerKind norm_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                    const std::vector<LayerUnit>& units);
+
 void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units);

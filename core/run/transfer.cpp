@@ -8,7 +8,8 @@ namespace {
 bool agree(const Party& first, const Party& other) {
   const bool kinds =
       first.kind == other.kind || (first.kind == OpKind::Send && other.kind == OpKind::Recv);
-  return kinds && first.dtype == other.dtype && first.bytes == other.bytes;
+  return kinds && first.dtype == other.dtype && first.bytes == other.bytes &&
+         first.root == other.root;
 }
 
 std::string place(Rank rank, OpId op, OpKind kind) {
@@ -25,7 +26,7 @@ std::string text(const Party& party) {
 
 Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                          std::span<const std::int64_t> bytes, DType dtype, int size) {
-  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0]};
+  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.root};
   if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
       op.kind == OpKind::AllToAll) {
     party.target = args[1];

@@ -22,6 +22,7 @@ struct Party {
   std::int64_t bytes = 0;             // size of a message, or of a collective's unsharded buffer
   const std::byte* source = nullptr;  // what the member gives
   std::byte* target = nullptr;        // where it wants the result
+  int root = 0;                       // position of the member that sends a broadcast or message
 };
 
 /// What `rank` brings to `op` in a group of `size` ranks; `args` and `bytes` are those of

@@ -229,6 +229,7 @@ class Resolver {
       p.overlap_param_gather = f.overlap_param_gather;
     }
     if (f.waits_for_messages && !given("parallelism", "pipeline_parallel_p2p") &&
+        !s_.strategy.vocabulary_parallel_pipeline &&
         p.pipeline_parallel_schedule == PipelineSchedule::OneFOneB) {
       p.pipeline_parallel_p2p = P2pPosting::Fused;
     }

@@ -102,6 +102,8 @@ void describe(V& v, StrategySpec& p) {
   v.field("pipeline_parallel_kept_after_input", p.pipeline_parallel_kept_after_input);
   v.field("pipeline_parallel_layers_per_stage", p.pipeline_parallel_layers_per_stage);
   v.field("pipeline_parallel_p2p", p.pipeline_parallel_p2p);
+  v.field("vocabulary_parallel_pipeline", p.vocabulary_parallel_pipeline);
+  v.field("vocabulary_parallel_lag", p.vocabulary_parallel_lag);
   v.field("pipeline_parallel_update_every", p.pipeline_parallel_update_every);
   v.field("pipeline_parallel_schedule_csv", p.pipeline_parallel_schedule_csv);
   v.field("fsdp_reshard_after_forward", p.fsdp_reshard_after_forward);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/index_vector.hpp"
+#include "core/schedule/inputs.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace lockstep {
@@ -32,6 +33,9 @@ class Check {
   }
   std::size_t cell(const Action& a) const { return cell(a.stage, a.microbatch); }
   std::size_t cell(Stage s, Microbatch mb) const { return to_size(s) * to_size(m_) + to_size(mb); }
+  bool shared(Stage s) const {
+    return to_size(s) < schedule_.rank_of_stage.size() && schedule_.on_every_rank(s);
+  }
   std::size_t cells() const { return to_size(stages_) * to_size(m_); }
   static std::string on(std::size_t rank) { return " on rank " + std::to_string(rank); }
 
@@ -54,6 +58,7 @@ class Check {
     IndexVector<Stage, int> rank_of(stages_, -1);
     for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
       for (const Action& a : schedule_.actions[r]) {
+        if (shared(a.stage)) continue;
         int& rank = rank_of[a.stage];
         if (rank < 0) rank = static_cast<int>(r);
         if (rank != static_cast<int>(r)) {
@@ -66,11 +71,13 @@ class Check {
   }
 
   void counts() {
-    // For each (stage, microbatch), which of F, B, I and W have been seen.
-    std::vector<IndexArray<Phase, bool, 4>> seen(cells());
+    // For each (stage, microbatch), which of F, B, I and W have been seen, on every rank for
+    // itself if all share the stage.
+    std::vector<std::vector<IndexArray<Phase, bool, 4>>> seen_on(schedule_.actions.size());
     for (std::size_t r = 0; r < schedule_.actions.size(); ++r) {
+      seen_on[r].resize(cells());
       for (const Action& a : schedule_.actions[r]) {
-        auto& done = seen[cell(a)];
+        auto& done = seen_on[shared(a.stage) ? r : 0][cell(a)];
         const auto has = [&](Phase phase) { return done[phase]; };
         if (has(a.phase)) add(to_string(a) + on(r) + " stands twice");
         if (a.phase != Phase::F && !has(Phase::F)) {
@@ -90,13 +97,16 @@ class Check {
     for (Stage s = 0; s < stages_; ++s) {
       for (Microbatch mb = 0; mb < m_; ++mb) {
         if (s / per_copy_ != copy_of[mb]) continue;
-        const auto& done = seen[cell(s, mb)];
-        const std::string place = std::to_string(s) + " microbatch " + std::to_string(mb);
-        if (!done[Phase::F]) add("stage " + place + " has no forward pass");
-        const bool split = done[Phase::I] && done[Phase::W];
-        if (!done[Phase::B] && !split) {
-          add("stage " + place + " has no " +
-              (done[Phase::I] ? "W" : "backward pass (B, or I and W)"));
+        for (std::size_t r = 0; r < (shared(s) ? seen_on.size() : 1); ++r) {
+          const auto& done = seen_on[r][cell(s, mb)];
+          const std::string place = std::to_string(s) + " microbatch " + std::to_string(mb) +
+                                    (shared(s) ? on(r) : std::string{});
+          if (!done[Phase::F]) add("stage " + place + " has no forward pass");
+          const bool split = done[Phase::I] && done[Phase::W];
+          if (!done[Phase::B] && !split) {
+            add("stage " + place + " has no " +
+                (done[Phase::I] ? "W" : "backward pass (B, or I and W)"));
+          }
         }
       }
     }
@@ -114,19 +124,10 @@ class Check {
     return copy_of;
   }
 
-  bool ready(const Action& a, const std::vector<bool>& forward,
-             const std::vector<bool>& backward) const {
-    if (a.phase == Phase::F) {
-      return schedule_.is_first(a.stage) || forward[cell(a.stage - 1, a.microbatch)];
-    }
-    if (a.phase == Phase::W || schedule_.is_last(a.stage)) return true;
-    return backward[cell(a.stage + 1, a.microbatch)];
-  }
-
   /// Runs actions until none can run. The order in which ranks get their turn does not matter,
   /// since an action that can run is never prevented by another that runs first.
   void dry_run() {
-    std::vector<bool> forward(cells(), false), backward(cells(), false);
+    Inputs inputs(schedule_);
     std::vector<std::size_t> at(schedule_.actions.size(), 0);
     for (bool moved = true; moved;) {
       moved = false;
@@ -136,14 +137,10 @@ class Check {
           const std::size_t count = actions[at[r]].overlaps_next ? 2 : 1;
           bool all = true;
           for (std::size_t i = 0; i < count; ++i) {
-            all = all && ready(actions[at[r] + i], forward, backward);
+            all = all && inputs.ready(actions[at[r] + i]);
           }
           if (!all) break;
-          for (std::size_t i = 0; i < count; ++i) {
-            const Action& a = actions[at[r]++];
-            if (a.phase == Phase::F) forward[cell(a)] = true;
-            if (a.phase == Phase::B || a.phase == Phase::I) backward[cell(a)] = true;
-          }
+          for (std::size_t i = 0; i < count; ++i) inputs.run(actions[at[r]++]);
           moved = true;
         }
       }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
-#include <tuple>
+#include <optional>
 
 #include "core/base/index_vector.hpp"
+#include "core/schedule/inputs.hpp"
 #include "core/schedule/messages.hpp"
 
 namespace lockstep {
@@ -69,7 +69,11 @@ std::vector<Cell> add_unshard_and_reduce(const Actions& actions, int most_active
 class SendRecv {
  public:
   SendRecv(const Schedule& schedule, std::vector<std::vector<Cell>> cells)
-      : schedule_(schedule), cells_(std::move(cells)), at_(cells_.size()), out_(cells_.size()) {}
+      : schedule_(schedule),
+        cells_(std::move(cells)),
+        at_(cells_.size()),
+        out_(cells_.size()),
+        inputs_(schedule) {}
 
   std::vector<std::vector<std::string>> run() {
     for (bool moved = true; moved;) {
@@ -85,25 +89,19 @@ class SendRecv {
 
  private:
   bool ready(const Cell& cell) const {
-    return std::all_of(cell.actions.begin(), cell.actions.end(), [&](const Action& a) {
-      const bool forward = a.phase == Phase::F;
-      const bool source = forward ? schedule_.is_first(a.stage) : schedule_.is_last(a.stage);
-      return a.phase == Phase::W || source || given_.count({forward, a.stage, a.microbatch}) > 0;
-    });
+    return std::all_of(cell.actions.begin(), cell.actions.end(),
+                       [&](const Action& a) { return inputs_.ready(a); });
   }
   void emit(std::size_t r, const Cell& cell) {
     out_[r].push_back(cell.text);
     for (const Action& a : cell.actions) {
-      const bool forward = a.phase == Phase::F;
-      const bool sink = forward ? schedule_.is_last(a.stage) : schedule_.is_first(a.stage);
-      if (a.phase == Phase::W || sink) continue;
-      const Stage to = a.stage + (forward ? 1 : -1);
-      given_.insert({forward, to, a.microbatch});
-      const std::size_t receiver = to_size(schedule_.rank_of_stage[to]);
-      if (receiver == r) continue;
-      const std::string message = (forward ? "_F" : "_B") + std::to_string(a.microbatch);
+      const std::optional<Action> to = inputs_.run(a);
+      if (!to || !in_message(schedule_, a.stage, to->stage)) continue;
+      const std::size_t receiver = to_size(schedule_.rank_of_stage[to->stage]);
+      const std::string message =
+          (a.phase == Phase::F ? "_F" : "_B") + std::to_string(a.microbatch);
       out_[r].push_back(std::to_string(a.stage) + "SEND" + message);
-      out_[receiver].push_back(std::to_string(to) + "RECV" + message);
+      out_[receiver].push_back(std::to_string(to->stage) + "RECV" + message);
     }
   }
 
@@ -111,7 +109,7 @@ class SendRecv {
   const std::vector<std::vector<Cell>> cells_;
   std::vector<std::size_t> at_;
   std::vector<std::vector<std::string>> out_;
-  std::set<std::tuple<bool, Stage, Microbatch>> given_;  // inputs: forward, stage, microbatch
+  Inputs inputs_;
 };
 
 }  // namespace

@@ -56,14 +56,14 @@ Actions one_f_one_b(const PipelineShape& shape, int rank) {
   PipelineShape whole = shape;
   whole.group = shape.m;
   return in_turn(interleaved_passes(whole, rank, false), interleaved_passes(whole, rank, true),
-                 shape.p - 1 - rank);
+                 shape.p - 1 - rank + shape.lag);
 }
 
 /// Interleaved 1F1B (Narayanan et al. 2021b). Rank r warms up with 2(p-1-r) + (v-1)·group passes.
 /// That is p-1-r more than it needs, so that a transfer has the time of a whole pass.
 Actions interleaved_1f1b(const PipelineShape& shape, int rank) {
   return in_turn(interleaved_passes(shape, rank, false), interleaved_passes(shape, rank, true),
-                 2 * (shape.p - 1 - rank) + (shape.v - 1) * shape.group);
+                 2 * (shape.p - 1 - rank) + (shape.v - 1) * shape.group + shape.lag);
 }
 
 /// Breadth-first pipeline parallelism (Lamy-Poirier 2022): each chunk runs all microbatches before

@@ -20,7 +20,8 @@ struct PipelineShape {
   int v = 1;      // virtual stages per rank
   int m = 1;      // microbatches
   int group = 1;  // interleaved schedules: how many microbatches a chunk runs in a row
-  // Only for the schedules that are searched:
+  int lag = 0;    // 1F1B: how many microbatches more are in flight than it needs
+  // Only for the schedules that are searched, and for with_vocabulary:
   IndexVector<Stage, StageTimes> times = {};  // by virtual stage
   double p2p = 0;                             // time of a message
   double kept_after_input = 1;  // the part of an activation that is kept from I to W, in (0, 1]
@@ -60,6 +61,12 @@ std::vector<Actions> zb_v(const PipelineShape& shape);  // search_v.cpp
 // A building block for each microbatch, then compacted (controllable.cpp).
 std::vector<Actions> v_half(const PipelineShape& shape);
 std::vector<Actions> v_min(const PipelineShape& shape);
+
+/// `base`, a schedule of whole backward passes, between an embedding and an output layer that all
+/// ranks share: stages 0 and p·v + 1, so that the base's stages are counted from 1, as
+/// `shape.times` are. The passes of the two ends are put where they come up if all passes take
+/// their times (vocabulary.cpp).
+Schedule with_vocabulary(const Schedule& base, const PipelineShape& shape);
 
 /// One pass of an interleaved schedule. interleaved_passes lists those of a rank in order: for each
 /// group of microbatches, for each chunk (the last one first if `backward`), each microbatch of the

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/schedule/inputs.hpp"
 
 namespace lockstep {
 
@@ -33,7 +34,8 @@ Need need_of(const Action& a) { return {a.phase != Phase::F, {a.stage, a.microba
 /// Runs the schedule with all ranks in lock-step: every step takes one tick.
 class LockStep {
  public:
-  LockStep(const Schedule& schedule, bool ahead) : schedule_(schedule), ahead_(ahead) {
+  LockStep(const Schedule& schedule, bool ahead)
+      : schedule_(schedule), ahead_(ahead), inputs_(schedule) {
     for (const Actions& actions : schedule.actions) {
       ranks_.push_back({steps_of(actions), 0});
       for (std::size_t s = 0; s < ranks_.back().steps.size(); ++s) {
@@ -73,19 +75,13 @@ class LockStep {
     std::size_t next = 0;
   };
 
-  int rank_of(Stage s) const { return schedule_.rank_of_stage[s]; }
-
   bool can_run(std::size_t r) const {
     const RankState& rank = ranks_[r];
     if (rank.next == rank.steps.size()) return false;
     const Step step = rank.steps[rank.next];
     const Actions& actions = schedule_.actions[r];
     for (std::size_t i = step.begin; i < step.end; ++i) {
-      const Action& a = actions[i];
-      const bool source =
-          a.phase == Phase::F ? schedule_.is_first(a.stage) : schedule_.is_last(a.stage);
-      if (a.phase == Phase::W || source || given_.count(need_of(a)) > 0) continue;
-      return false;
+      if (!inputs_.ready(actions[i])) return false;
     }
     return true;
   }
@@ -93,20 +89,17 @@ class LockStep {
   void execute(std::size_t r) {
     const Step step = ranks_[r].steps[ranks_[r].next++];
     for (std::size_t i = step.begin; i < step.end; ++i) {
-      Action to = schedule_.actions[r][i];
-      const bool forward = to.phase == Phase::F;
-      const bool sink = forward ? schedule_.is_last(to.stage) : schedule_.is_first(to.stage);
-      if (to.phase == Phase::W || sink) continue;
-      to.stage += forward ? 1 : -1;
-      given_.insert(need_of(to));
-      const int receiver = rank_of(to.stage);
-      if (receiver == static_cast<int>(r)) continue;
-      const bool down = boundary_goes_down(schedule_, forward ? to.stage - 1 : to.stage);
-      const std::size_t needed = step_of_.at(need_of(to));
+      const Stage from = schedule_.actions[r][i].stage;
+      const std::optional<Action> to = inputs_.run(schedule_.actions[r][i]);
+      if (!to || !in_message(schedule_, from, to->stage)) continue;
+      const bool forward = to->phase == Phase::F;
+      const int receiver = schedule_.rank_of_stage[to->stage];
+      const bool down = boundary_goes_down(schedule_, std::min(from, to->stage));
+      const std::size_t needed = step_of_.at(need_of(*to));
       const std::size_t reached = ranks_[receiver].next;
       const std::size_t early = std::min(reached, needed == 0 ? 0 : needed - 1);
       channels_[{static_cast<int>(r), receiver, down == forward}].push_back(
-          {to, ahead_ ? early : needed});
+          {*to, ahead_ ? early : needed});
     }
   }
 
@@ -114,7 +107,7 @@ class LockStep {
   const bool ahead_;
   IndexVector<int, RankState> ranks_;
   std::map<Need, std::size_t> step_of_;
-  std::set<Need> given_;  // inputs that have arrived
+  Inputs inputs_;
   std::map<Channel, std::vector<Message>> channels_;
 };
 

@@ -21,6 +21,13 @@ struct Step {
 };
 std::vector<Step> steps_of(const Actions& actions);
 
+/// Before each action of `rank`, and after the last: the passes of stages that all ranks share
+/// whose broadcast the rank posts there. It posts one as soon as the sender has what it sends: at
+/// the sender right after the pass that makes it, elsewhere after as many shared passes as the
+/// sender has run before that. So all ranks post them in one order with the other collectives of
+/// shared passes.
+std::vector<Actions> broadcasts_before(const Schedule& schedule, int rank);
+
 /// Decides before which step each receive is posted; receives of a channel always have the order of
 /// its sends.
 /// - `ahead`: one step before the step that needs the message, so that the transfer can overlap

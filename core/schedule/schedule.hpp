@@ -23,17 +23,20 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 using Actions = std::vector<Action>;
+inline constexpr int kEveryRank = -1;
 std::string to_string(const Action& action);
 /// One string for each action, or for each pair that runs as one.
 std::vector<std::string> to_cells(const Actions& actions);
 
 /// The actions of all ranks. With several copies of the model, stages are numbered copy by copy,
-/// and a microbatch goes through the stages of one copy.
+/// and a microbatch goes through the stages of one copy. If the ranks divide the vocabulary, stage
+/// 0 is the embedding and the last one the output layer, and every rank runs its part of both.
 struct Schedule {
-  IndexVector<Stage, int> rank_of_stage;  // coordinate along "pp", by virtual stage
+  IndexVector<Stage, int> rank_of_stage;  // coordinate along "pp"; kEveryRank if all share it
   IndexVector<int, Actions> actions;      // by coordinate along "pp", in order
   int copies = 1;
   bool empty() const { return actions.empty(); }
+  bool on_every_rank(Stage s) const { return rank_of_stage[s] == kEveryRank; }
   int stages_per_copy() const { return static_cast<int>(rank_of_stage.size()) / copies; }
   bool is_first(Stage s) const { return s % stages_per_copy() == 0; }
   bool is_last(Stage s) const { return (s + 1) % stages_per_copy() == 0; }

@@ -62,6 +62,7 @@ struct ScheduleRules {
   LeastMicrobatches least = {};
   int copies = 1;  // of the model
   WeightVersions versions = WeightVersions::One;
+  bool takes_vocabulary = false;  // with_vocabulary() can put the passes of the vocabulary into it
 
   constexpr int least_microbatches(int p) const { return least.per_rank * p + least.more; }
 };
@@ -69,14 +70,17 @@ inline constexpr int kMostVirtualStages = 64;
 
 // clang-format off
 inline constexpr std::array kSchedules = {
-    ScheduleRules{.schedule = PipelineSchedule::GPipe, .name = "GPipe", .generate = by_rank<gpipe>},
+    ScheduleRules{.schedule = PipelineSchedule::GPipe, .name = "GPipe", .generate = by_rank<gpipe>,
+                  .takes_vocabulary = true},
     ScheduleRules{.schedule = PipelineSchedule::OneFOneB, .name = "1F1B",
-                  .generate = by_rank<one_f_one_b>},
+                  .generate = by_rank<one_f_one_b>, .takes_vocabulary = true},
     ScheduleRules{.schedule = PipelineSchedule::Interleaved1F1B, .name = "Interleaved1F1B",
                   .generate = by_rank<interleaved_1f1b>,
-                  .least_virtual_stages = 2, .most_virtual_stages = kMostVirtualStages},
+                  .least_virtual_stages = 2, .most_virtual_stages = kMostVirtualStages,
+                  .takes_vocabulary = true},
     ScheduleRules{.schedule = PipelineSchedule::LoopedBFS, .name = "LoopedBFS",
-                  .generate = by_rank<looped_bfs>, .most_virtual_stages = kMostVirtualStages},
+                  .generate = by_rank<looped_bfs>, .most_virtual_stages = kMostVirtualStages,
+                  .takes_vocabulary = true},
     ScheduleRules{.schedule = PipelineSchedule::ZbH1, .name = "ZB-H1", .generate = by_rank<zb_h1>,
                   .least = {1, 0}},
     ScheduleRules{.schedule = PipelineSchedule::ZbH2, .name = "ZB-H2", .generate = by_rank<zb_h2>,

@@ -69,6 +69,12 @@ struct StrategySpec {
   double pipeline_parallel_kept_after_input = 1;
   std::vector<int> pipeline_parallel_layers_per_stage;  // in blocks; empty: balanced by flops
   P2pPosting pipeline_parallel_p2p = P2pPosting::Async;
+  /// The ranks of pp divide the vocabulary, beside those of tp: every rank holds a part of the
+  /// embedding and of the output layer (Yeung et al. 2024).
+  bool vocabulary_parallel_pipeline = false;
+  /// With it: how many microbatches more than without it are in flight, so that the passes of the
+  /// output layer, which all ranks share, run beside others.
+  int vocabulary_parallel_lag = 2;
   /// PipeDream, PipeDream-2BW: microbatches from one update of the weights to the next. 0: one for
   /// PipeDream, the pipeline degree for PipeDream-2BW.
   int pipeline_parallel_update_every = 0;
@@ -145,6 +151,10 @@ struct StrategySpec {
   WeightVersions weight_versions() const {
     return pipeline_parallel_schedule_csv.empty() ? rules_of(pipeline_parallel_schedule).versions
                                                   : WeightVersions::One;
+  }
+  /// How many pipeline ranks divide the vocabulary.
+  int vocabulary_stages() const {
+    return vocabulary_parallel_pipeline ? pipeline_parallel_degree : 1;
   }
   int num_stages() const { return pipeline_parallel_degree * pipeline_parallel_virtual_stages; }
   bool operator==(const StrategySpec&) const = default;

@@ -287,7 +287,11 @@ TEMPLATE_LIST_TEST_CASE("gather, all-to-all and broadcast put every element in i
           collective_program(ranks, OpKind::AllGather, DType::I32, {shard, full});
       const Program exchange =
           collective_program(ranks, OpKind::AllToAll, DType::I32, {full, full});
-      const Program broadcast = collective_program(ranks, OpKind::Broadcast, DType::I32, {full});
+      Program broadcast = collective_program(ranks, OpKind::Broadcast, DType::I32, {full});
+      const int root = ranks / 2;
+      for (Role& role : broadcast.roles) {
+        for (Op& op : role.ops) op.root = static_cast<std::int16_t>(root);
+      }
       Ranks<TestType> gathered(gather), exchanged(exchange), told(broadcast);
       for (Rank r = 0; r < ranks; ++r) {
         for (std::int64_t i = 0; i < full; ++i) {
@@ -307,7 +311,7 @@ TEMPLATE_LIST_TEST_CASE("gather, all-to-all and broadcast put every element in i
             right &= gathered.template data<std::int32_t>(r, {1})[at] == value(from, i);
             right &=
                 exchanged.template data<std::int32_t>(r, {1})[at] == value(from, r * shard + i);
-            right &= told.template data<std::int32_t>(r, {0})[at] == value(0, at);
+            right &= told.template data<std::int32_t>(r, {0})[at] == value(root, at);
           }
         }
       }

@@ -93,6 +93,10 @@ class RandomLayouts {
     keys_ += " schedule=" + std::string(rules.name);
     if (rules.least_virtual_stages > 1) number("v", 2);
     if (!images && p * rules.least_virtual_stages > 4) number("model.layers", 8);
+    if (!images) {
+      sometimes({"vocabulary_parallel_pipeline=true",
+                 "vocabulary_parallel_pipeline=true vocabulary_parallel_lag=0"});
+    }
     sometimes({"pipeline_parallel_p2p=preposted", "pipeline_parallel_p2p=fused",
                "pipeline_parallel_p2p=blocking"});
     return m;
@@ -143,7 +147,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
-  int passed = 0, shared_keys = 0, folded_experts = 0;
+  int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -154,15 +158,18 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     ++passed;
     shared_keys += s->kv_replicas() > 1 ? 1 : 0;
     folded_experts += s->strategy.experts_over_tp() && s->strategy.tensor_parallel_degree > 1;
+    divided_words += s->strategy.vocabulary_stages() > 1 ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
+  CHECK(divided_words >= 5);
 }
 
-// Longer than a test may be: trains what is drawn where heads are shared or experts folded
+// Longer than a test may be: trains what is drawn where heads are shared, experts folded or words
+// divided over stages
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
-TEST_CASE("random layouts with shared heads or folded experts train as one rank",
+TEST_CASE("random layouts with shared heads, folded experts or divided words train as one rank",
           "[.random-parity]") {
   RandomLayouts layouts(seed());
   double loss = 0, weights = 0;
@@ -175,7 +182,8 @@ TEST_CASE("random layouts with shared heads or folded experts train as one rank"
     if (row.images || otherwise) continue;
     const std::optional<Scenario> s = lowers(architecture, row, DType::F64);
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
-    if (s->kv_replicas() == 1 && !s->strategy.experts_over_tp()) continue;
+    const StrategySpec& p = s->strategy;
+    if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1) continue;
     ++trained;
     INFO(row.keys);
     const test::Outcome one =

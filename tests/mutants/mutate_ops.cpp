@@ -52,7 +52,8 @@ bool Mutator::change_collective() {
         [&](const Op& op) { return is_collective(op.kind) && op.target == group; });
   };
   const auto which = before(one, chosen);
-  const std::size_t how = pick(4);
+  const bool sends = one.ops[chosen].kind == OpKind::Broadcast;
+  const std::size_t how = sends ? pick(5) : pick(4);
   const int to_group = other(group, static_cast<int>(p_.groups.size()));
   const OpKind kind = one.ops[chosen].kind;
   const bool in_place = one.ops[chosen].args_count == 1;
@@ -61,7 +62,8 @@ bool Mutator::change_collective() {
                : std::vector<OpKind>{OpKind::AllGather, OpKind::ReduceScatter, OpKind::AllToAll};
   const OpKind to_kind = kinds[pick(kinds.size())];
   const std::vector<std::string> words = {"deleted", "doubled", "of another group",
-                                          "made " + std::string(to_string(to_kind))};
+                                          "made " + std::string(to_string(to_kind)),
+                                          "from another member"};
   say(one, chosen, words[how] + " everywhere");
   if (how == 3 && to_kind == kind) return false;
   for (Role& role : p_.roles) {
@@ -72,6 +74,7 @@ bool Mutator::change_collective() {
       if (how == 1) repeat(role, i, i);  // what follows waits for the second one
       if (how == 2) op.target = to_group;
       if (how == 3) op.kind = to_kind;
+      if (how == 4) op.root = static_cast<std::int16_t>(1 - std::min<int>(op.root, 1));
       break;
     }
   }

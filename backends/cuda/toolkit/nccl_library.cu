@@ -139,10 +139,10 @@ class NcclLibrary final : public Nccl {
                  "ncclReduceScatter");
   }
   Result<void> broadcast(CommHandle comm, StreamHandle stream, std::byte* buffer,
-                         std::int64_t elements, DType dtype) override {
-    return check(
-        calls_.broadcast(buffer, buffer, count(elements), type_of(dtype), 0, of(comm), of(stream)),
-        "ncclBroadcast");
+                         std::int64_t elements, DType dtype, int root) override {
+    return check(calls_.broadcast(buffer, buffer, count(elements), type_of(dtype), root, of(comm),
+                                  of(stream)),
+                 "ncclBroadcast");
   }
   Result<void> send(CommHandle comm, StreamHandle stream, const std::byte* from,
                     std::int64_t elements, DType dtype, int to) override {

@@ -20,7 +20,7 @@ const Words& buffer_keys() {
 }
 
 const Words& op_keys() {
-  static const Words keys = {"phase", "stage", "mb", "layer", "stream", "after", "args"};
+  static const Words keys = {"phase", "stage", "mb", "layer", "stream", "after", "args", "root"};
   return keys;
 }
 
@@ -191,6 +191,8 @@ class RoleParser {
       case 5:
         return ids(at, role.after, op.after_begin, op.after_count,
                    [this](OpId& out) { return s_.op_id(out); });
+      case 7:
+        return s_.in.number(op.root);
       default:
         return ids(at, role.args, op.args_begin, op.args_count, [&](BufferId& buffer) {
           const char* start = s_.in.mark();

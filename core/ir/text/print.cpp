@@ -346,6 +346,7 @@ class Printer {
     put_if<int>("stage", op.stage, -1);
     put_if<int>("mb", op.microbatch, -1);
     put_if<int>("layer", op.layer, -1);
+    put_if<int>("root", op.root, 0);
     put(" stream=", to_string(op.stream));
     put_ids(" after=", role.after, op.after_begin, op.after_count);
     put_ids(" args=", role.args, op.args_begin, op.args_count);

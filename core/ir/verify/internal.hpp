@@ -96,7 +96,8 @@ class Ranges {
   const Program& program_;
   const Role& role_;
   IndexVector<BufferId, Place> places_;
-  IndexVector<GroupId, bool> sends_broadcast_;  // whether a rank of the role is at position 0
+  /// By group: the positions in it of the role's ranks, ascending.
+  IndexVector<GroupId, std::vector<int>> positions_;
 };
 
 }  // namespace lockstep::verification

@@ -106,6 +106,12 @@ class RoleCheck {
         target = op.target >= 0 && op.target < kNumHostData;
       }
       if (!target) faults_.add(name() + ": target " + number(op.target) + " does not exist");
+      const int members = target && op.kind == OpKind::Broadcast
+                              ? group_size(program_.mesh, program_.group(op.group()))
+                              : 1;
+      if (op.root < 0 || op.root >= members) {
+        faults_.add(name() + ": there is no member " + number(op.root) + " that sends");
+      }
       if (std::size_t{op.after_begin} + op.after_count > role_.after.size() ||
           std::size_t{op.args_begin} + op.args_count > role_.args.size()) {
         faults_.add(name() + ": its lists lie outside their pools");

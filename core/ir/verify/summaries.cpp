@@ -11,6 +11,21 @@ PatternId Patterns::intern(Pattern pattern) {
   return at->second;
 }
 
+namespace {
+
+bool divides_units(const Program& program, int axis) {
+  const auto divided = [&](const Unit& unit) {
+    if (!unit.split_group.valid()) return false;
+    const std::vector<int>& dims = program.group(unit.split_group).dims;
+    return std::find(dims.begin(), dims.end(), axis) != dims.end();
+  };
+  return std::any_of(program.roles.begin(), program.roles.end(), [&](const Role& role) {
+    return std::any_of(role.units.begin(), role.units.end(), divided);
+  });
+}
+
+}  // namespace
+
 std::vector<int> spread_axes(const Program& program) {
   std::vector<int> axes;
   const Mesh& mesh = program.mesh;
@@ -19,7 +34,7 @@ std::vector<int> spread_axes(const Program& program) {
     const bool stages =
         dim.name == "pp" && program.role_of_rank[0] !=
                                 program.role_of_rank[mesh.with_coordinate(0, axis, dim.size - 1)];
-    if (dim.size > 1 && !stages) axes.push_back(axis);
+    if (dim.size > 1 && (!stages || divides_units(program, axis))) axes.push_back(axis);
   }
   return axes;
 }

@@ -12,14 +12,14 @@
 namespace lockstep::verification {
 
 /// The direction of a message along the pipeline, which its stream tells. Messages from one rank to
-/// another keep their order within a direction.
-enum class Direction : std::uint8_t { Forward, Backward, Other };
+/// another keep their order within a direction. A broadcast counts as messages to all members.
+enum class Direction : std::uint8_t { Forward, Backward, Other, ToAll };
 Direction direction(const Op& op);
 
 /// One end of a channel, as the role at that end sees it. A channel carries the messages from one
 /// rank to another in one direction.
 struct ChannelEnd {
-  OpKind kind = OpKind::Send;  // Send or Recv
+  OpKind kind = OpKind::Send;  // Send, Recv or Broadcast
   int peer = 0;                // coordinate along "pp"
   Direction direction = Direction::Forward;
   auto operator<=>(const ChannelEnd&) const = default;

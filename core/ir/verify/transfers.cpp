@@ -42,7 +42,10 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
   }
 }
 
-bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
+/// `joined` says that what the stages had of their own has been added up, so that nothing is left
+/// to do along "pp".
+bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool joined) {
+  const int pp = program_.mesh.index_of("pp");
   const Op& op = run.role.op(id);
   const Means what = held.content.meaning.what;
   const bool own_gradient =
@@ -69,6 +72,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held) {
     }
     for (const int axis : axes_) {
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
+      if (joined && axis == pp) continue;
       const Along before = piece.as.placement.along(axis);
       const std::optional<Along> along = along_after(op.kind, before, flat);
       if (!along) {
@@ -112,9 +116,14 @@ bool Values::collective(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
   const Group& group = program_.group(op.group());
   std::vector<Held> held;
+  if (op.kind == OpKind::Broadcast) {
+    const std::set<RoleId> roles = roles_of(run, group);
+    if (roles.size() > 1) return broadcast(run, id, group, roles);
+  }
   if (!holds(run, id, 0, held)) return false;
+  bool joined = false;
+  if (!meet(run, id, group, held, joined)) return false;
   if (held.empty()) return fault(run, id, "communicates what nothing has written");
-  if (!meet(run, id, group, held)) return false;
   if (failed_) return true;
   const auto args = run.role.args_of(op);
   const bool in_place = args.size() == 1;
@@ -144,7 +153,7 @@ bool Values::collective(RoleRun& run, OpId id) {
   for (Held& part : held) {
     if (part.content.meaning.what == Means::Tensor && !exchange_name(run, id, part.content.meaning))
       return true;
-    if (!move(run, id, group, part)) return true;
+    if (!move(run, id, group, part, joined)) return true;
     if (failed_) return true;
   }
   if (!in_place) {
@@ -172,15 +181,54 @@ bool Values::collective(RoleRun& run, OpId id) {
   return true;
 }
 
+std::set<RoleId> Values::roles_of(const RoleRun& run, const Group& group) const {
+  std::set<RoleId> roles;
+  for (const Rank r : members(program_.mesh, group, run.rank)) {
+    roles.insert(program_.role_of_rank[r]);
+  }
+  return roles;
+}
+
+/// Follows a broadcast from one role to others. Its receivers may come to it before the sender
+/// does, and get it as they get messages.
+bool Values::broadcast(RoleRun& run, OpId id, const Group& group, const std::set<RoleId>& roles) {
+  const Op& op = run.role.op(id);
+  const RoleId own = program_.role_of_rank[run.rank];
+  const Rank root = members(program_.mesh, group, run.rank)[to_size(op.root)];
+  const RoleId from = program_.role_of_rank[root];
+  if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
+    return fault(run, id, "broadcasts each rank's own piece of a buffer");
+  }
+  if (from != own) {
+    const ChannelEnd end{OpKind::Broadcast, from.v, Direction::ToAll};
+    receive_later(run, id, {from, own, Direction::ToAll}, run.received[end]++);
+    return true;
+  }
+  std::vector<Held> held;
+  if (!holds(run, id, 0, held)) return false;
+  if (held.empty()) return fault(run, id, "communicates what nothing has written");
+  for (Held& part : held) {
+    Meaning& meaning = part.content.meaning;
+    if (meaning.what == Means::Tensor && !exchange_name(run, id, meaning)) return true;
+    if (failed_ || !move(run, id, group, part, false) || failed_) return true;
+  }
+  for (const RoleId to : roles) {
+    if (to != own) messages_[{own, to, Direction::ToAll}].push_back(held);
+  }
+  put(run, id, 0, held);
+  return true;
+}
+
 /// Brings together what the members of a group hold if they have several roles. Members at other
-/// places along "pp" add terms of their own to a sum; all others hold the same. Returns false while
-/// a role has not come yet.
-bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held) {
+/// places along "pp" add terms of their own to a sum (`joined`), or hold their parts of one value
+/// where stages divide a layer; all others hold the same. Returns false while a role has not come
+/// yet.
+bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held,
+                  bool& joined) {
   std::int8_t& others = run.meets_others[run.role.op(id).group()];
   if (others == 0) return true;
   const std::vector<Rank> ranks = members(program_.mesh, group, run.rank);
-  std::set<RoleId> roles;
-  for (const Rank r : ranks) roles.insert(program_.role_of_rank[r]);
+  const std::set<RoleId> roles = roles_of(run, group);
   others = roles.size() < 2 ? 0 : 1;
   if (others == 0) return true;
   const Op& op = run.role.op(id);
@@ -194,12 +242,36 @@ bool Values::meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& 
   }
   if (meeting.by_role.size() < roles.size()) return false;
   ++run.met[op.group()];
-  if (meeting.by_coordinate.size() > 1) {
-    if (op.kind != OpKind::AllReduce) {
-      fault(run, id, "meets other stages, which only a sum can");
-      return true;
-    }
-    join(run, id, meeting.by_coordinate, held);
+  if (meeting.by_coordinate.size() < 2) return true;
+  joined = op.kind == OpKind::AllReduce && !parts_of_sum(held);
+  return joined ? join(run, id, meeting.by_coordinate, held)
+                : agree(run, id, meeting.by_coordinate);
+}
+
+/// Whether the stages hold terms of one sum each, as ranks do that divide a layer.
+bool Values::parts_of_sum(const std::vector<Held>& held) const {
+  const int pp = program_.mesh.index_of("pp");
+  if (std::find(axes_.begin(), axes_.end(), pp) == axes_.end()) return false;
+  return std::any_of(held.begin(), held.end(), [&](const Held& part) {
+    const auto& pieces = patterns_.at(part.content.pattern).pieces;
+    return !pieces.empty() && pieces[0].as.placement.along(pp) == Along::Partial;
+  });
+}
+
+/// Checks that the stages bring their parts of the same values.
+bool Values::agree(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate) {
+  const std::vector<Held>& first = by_coordinate.begin()->second;
+  for (const auto& [coordinate, held] : by_coordinate) {
+    const bool alike = std::equal(
+        first.begin(), first.end(), held.begin(), held.end(), [](const Held& a, const Held& b) {
+          return a.begin == b.begin && a.end == b.end && a.content == b.content;
+        });
+    if (alike && !held.empty()) continue;
+    return fault(run, id,
+                 "meets stage " + number(coordinate) + ", which brings " +
+                     (held.empty() ? "nothing" : text(held.front().content.meaning)) +
+                     " and not its part of " +
+                     (first.empty() ? "the same" : text(first.front().content.meaning)));
   }
   return true;
 }
@@ -261,16 +333,21 @@ bool Values::send(RoleRun& run, OpId id) {
     messages_[{own, other, direction(op)}].push_back(std::move(held));
     return true;
   }
-  const Touch touch = run.ranges.touch(op, 0);
   if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
     return fault(run, id, "receives into each rank's own piece of a buffer");
   }
+  receive_later(run, id, {other, own, direction(op)}, run.received[channel_end(op)]++);
+  return true;
+}
+
+/// Marks the op's buffer as what message number `index` of the channel will bring.
+void Values::receive_later(RoleRun& run, OpId id, const Channel& channel, Sequence index) {
+  const Touch touch = run.ranges.touch(run.role.op(id), 0);
   Content message;
   message.meaning.what = Means::Message;
   message.meaning.id = receipts_.next();
-  receipts_.push_back({{other, own, direction(op)}, run.received[channel_end(op)]++, touch});
+  receipts_.push_back({channel, index, touch});
   put(run, touch, {{0, touch.end - touch.begin, message}});
-  return true;
 }
 
 /// The placement of the host's data, as the program's samples and tables say. Ranks have other

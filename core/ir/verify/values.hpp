@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ class Values {
   void check();
 
  private:
+  using Channel = std::tuple<RoleId, RoleId, Direction>;  // from role, to role
+
   // Functions that follow an op return false if it has to wait for another role. They return true
   // after a fault, which ends the walk.
 
@@ -111,13 +114,18 @@ class Values {
 
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
-  bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held);
+  std::set<RoleId> roles_of(const RoleRun& run, const Group& group) const;
+  bool broadcast(RoleRun& run, OpId id, const Group& group, const std::set<RoleId>& roles);
+  bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held, bool& joined);
   bool join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
             std::vector<Held>& sum);
   static std::optional<Along> along_after(OpKind kind, Along before, bool flat);
-  bool move(RoleRun& run, OpId id, const Group& group, Held& held);
+  bool move(RoleRun& run, OpId id, const Group& group, Held& held, bool joined);
+  bool parts_of_sum(const std::vector<Held>& held) const;
+  bool agree(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate);
   bool exchange_name(RoleRun& run, OpId id, Meaning& meaning);
   bool send(RoleRun& run, OpId id);
+  void receive_later(RoleRun& run, OpId id, const Channel& channel, Sequence index);
   bool host_copy(RoleRun& run, OpId id);
   PatternId placed_data(const Op& op, DType dtype);
 
@@ -169,7 +177,6 @@ class Values {
     std::map<int, std::vector<Held>> by_coordinate;  // along "pp"
   };
   std::map<std::tuple<GroupId, Rank, int>, Meeting> meetings_;  // by group, first member, which
-  using Channel = std::tuple<RoleId, RoleId, Direction>;        // from role, to role
   std::map<Channel, IndexVector<Sequence, std::vector<Held>>> messages_;
   struct Receipt {  // a receive, and which message of the channel it gets
     Channel channel;

@@ -1,5 +1,7 @@
 #include "core/ir/verify/verify.hpp"
 
+#include <algorithm>
+
 #include "core/ir/verify/internal.hpp"
 
 namespace lockstep {
@@ -44,9 +46,10 @@ Ranges::Ranges(const Program& program, const Role& role)
     }
   }
   for (const Group& group : program.groups) {
-    bool sends = false;
-    for (const Rank rank : role.ranks) sends = sends || position(program.mesh, group, rank) == 0;
-    sends_broadcast_.push_back(sends);
+    std::vector<int>& positions = positions_.emplace_back();
+    for (const Rank rank : role.ranks) positions.push_back(position(program.mesh, group, rank));
+    std::sort(positions.begin(), positions.end());
+    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
   }
 }
 
@@ -57,8 +60,9 @@ Touch Ranges::touch(const Op& op, std::size_t index) const {
   if (role_.buffer(buffer).piece_of.valid()) return part(buffer, 0, bytes, what);
   if (op.kind == OpKind::Call) {
     bytes = program_.function(op.function()).formals[index].bytes.v;
-  } else if (op.kind == OpKind::Broadcast && !sends_broadcast_[op.group()]) {
-    what = Access::Write;
+  } else if (op.kind == OpKind::Broadcast) {
+    const std::vector<int>& positions = positions_[op.group()];
+    if (!std::binary_search(positions.begin(), positions.end(), op.root)) what = Access::Write;
   }
   return part(buffer, 0, bytes, what);
 }

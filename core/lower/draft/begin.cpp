@@ -63,6 +63,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.gathers_keys = strategy.gathers_keys();
   shape.tensor_parallel = strategy.tensor_parallel_degree;
   shape.kv_replicas = s.kv_replicas();
+  shape.vocabulary_stages = strategy.vocabulary_stages();
   shape.experts_over_tp = strategy.experts_over_tp();
   shape.sequence_parallel = strategy.sequence_parallel();
   model = build_layers(s.model, shape);
@@ -79,7 +80,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   // The backward pass counts as twice the forward pass, which is the convention of every published
   // MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
-  const bool undivided = shape.tensor_parallel == 1 && shape.context_parallel == 1;
+  const bool undivided = shape.vocabulary_parts() == 1 && shape.context_parallel == 1;
   const Flops forward =
       undivided ? model.forward_flops() : build_layers(s.model, whole).forward_flops();
   program.model_flops_per_step = 3 * passes * forward;

@@ -40,6 +40,7 @@ std::vector<std::string_view> Draft::axis_dims(std::string_view axis) const {
   const StrategySpec& strategy = scenario.strategy;
   std::vector<std::string_view> dims = {axis};
   if (axis == "kv") dims = {"tp"};
+  if (axis == "vocabulary") dims = {"pp", "tp"};
   if (axis == "ep" && strategy.experts_over_cp()) dims.emplace_back("cp");
   if (axis == "ep" && strategy.experts_over_tp()) dims.emplace_back("tp");
   if (dims.back() == "tp" && axis != "kv") dims.emplace_back("kv_replicate");

@@ -7,6 +7,9 @@ namespace lockstep {
 
 void copies(Draft& draft) {
   if (draft.scenario.updates_per_step() > 1) return;  // PipeDream keeps no copies equal
+  // Pipeline ranks that divide the vocabulary have parts of it, and compute the same gradients of
+  // what they hold whole.
+  if (draft.scenario.strategy.vocabulary_stages() > 1) return;
   for (std::size_t layout = 0; layout < draft.model.units.size(); ++layout) {
     std::vector<int> holders;  // coordinates along "pp"
     for (std::size_t r = 0; r < draft.roles.size(); ++r) {

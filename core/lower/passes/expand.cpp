@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "core/base/index_vector.hpp"
+#include "core/lower/passes/declare.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/schedule/inputs.hpp"
 #include "core/schedule/messages.hpp"
 
 namespace lockstep {
@@ -23,8 +25,9 @@ class RoleExpander {
     const std::size_t cells = model_.layers.size() * to_size(microbatches_);
     for (auto* table : {&x_, &dy_}) table->assign(cells, BufferId{});
     for (auto& [formal, table] : kept_) table.assign(cells, BufferId{});
-    declare_units();
-    declare_statistics();
+    unit_of_layout_ = declare_units(draft, out_, coordinate);
+    grad_written_.assign(out_.units.size(), false);
+    statistics_ = declare_statistics(draft, out_, coordinate);
     if (!model_.units.empty()) declare_losses();
   }
 
@@ -36,8 +39,10 @@ class RoleExpander {
       if (step == steps.size()) return;
       for (std::size_t i = steps[step].begin; i < steps[step].end; ++i) copy_batch(actions[i]);
     };
+    const std::vector<Actions> broadcasts = broadcasts_before(draft_.schedule, coordinate_);
     copy_batches(0);
     for (std::size_t s = 0; s < steps.size(); ++s) {
+      for (const Action& needed_by : broadcasts[steps[s].begin]) broadcast(needed_by);
       for (const Action& needed_by : messages_.before(coordinate_, s)) receive(needed_by);
       copy_batches(s + 1);
       const Action& first = actions[steps[s].begin];
@@ -59,21 +64,14 @@ class RoleExpander {
   const Layer& layer(int l) const { return model_.layers[l]; }
   const LayerKind& kind(int l) const { return model_.kinds[layer(l).kind]; }
   int rank_of(Stage s) const { return draft_.schedule.rank_of_stage[s]; }
-  bool here(Stage s) const { return rank_of(s) == coordinate_; }
+  bool shared(Stage s) const { return draft_.schedule.on_every_rank(s); }
 
   std::int64_t element(BufferKind buffer_kind) const {
     return size_of(draft_.dtype_of(buffer_kind));
   }
   BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
                Microbatch mb = -1) {
-    Buffer buffer;
-    buffer.bytes = Bytes{bytes};
-    buffer.kind = buffer_kind;
-    buffer.dtype = draft_.dtype_of(buffer_kind);
-    buffer.layer = static_cast<std::int16_t>(layer);
-    buffer.microbatch = mb;
-    buffer.name = draft_.name(name);
-    return add_buffer(out_.role, buffer);
+    return declare_buffer(draft_, out_.role, buffer_kind, name, bytes, layer, mb);
   }
 
   /// Gives a buffer another type than its kind has.
@@ -82,87 +80,6 @@ class RoleExpander {
     return buffer;
   }
 
-  void declare_units() {
-    IndexVector<int, int> used(model_.units.size(), -1);  // by unit: the first layer that uses it
-    const auto use = [&](int unit, int l) {
-      int& first = used[unit];
-      if (first < 0) first = l;
-    };
-    IndexVector<int, int> owner(model_.units.size(),
-                                -1);  // by unit: the rank that counts it in norms
-    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
-      for (int l = stage(s).first; l < stage(s).last; ++l) {
-        for (const LayerUnit& unit : layer(l).units) {
-          int& rank = owner[unit.unit];
-          if (rank < 0) rank = rank_of(s);
-          if (here(s)) use(unit.unit, l);
-        }
-      }
-    }
-    unit_of_layout_.assign(model_.units.size(), -1);
-    for (std::size_t u = 0; u < model_.units.size(); ++u) {
-      if (used[u] < 0) continue;
-      const UnitLayout& layout = model_.units[u];
-      Unit unit;
-      unit.name = layout.name;
-      unit.elements = unit.shard_elements = layout.elements;
-      if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
-      for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-        unit.parameters.push_back(
-            {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
-      }
-      unit.tied_copy = owner[u] != coordinate_;
-      const auto add_state = [&](BufferKind buffer_kind, const std::string& name) {
-        return add(buffer_kind, name, layout.elements * element(buffer_kind), used[u]);
-      };
-      unit.param = add_state(BufferKind::Param, layout.name);
-      BufferId on_host;  // for offload, a copy that the host updates, unless there is a master copy
-      if (draft_.scenario.training.keeps_master()) {
-        unit.master = add_state(BufferKind::Master, layout.name + ".master");
-      } else if (draft_.scenario.strategy.offload == Offload::Optimizer) {
-        on_host = add_state(BufferKind::Master, layout.name + ".master");
-      }
-      unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-      if (draft_.scenario.optimizer.name == OptimizerKind::AdamW) {
-        unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
-      }
-      DraftUnit draft_unit;
-      draft_unit.layout = static_cast<int>(u);
-      draft_unit.on_host = on_host;
-      draft_unit.grad = draft_unit.reduced =
-          add(BufferKind::Grad, layout.name + ".grad", layout.padded() * element(BufferKind::Grad),
-              used[u]);
-      unit_of_layout_[u] = static_cast<int>(out_.units.size());
-      out_.units.push_back(draft_unit);
-      out_.role.units.push_back(std::move(unit));
-    }
-    grad_written_.assign(out_.units.size(), false);
-  }
-  /// Declares what layers keep beside their parameters, which is never sharded or reduced.
-  void declare_statistics() {
-    const DType type = draft_.scenario.training.buffer_dtype();
-    statistics_.assign(model_.layers.size(), BufferId{});
-    for (Stage s = 0; s < static_cast<Stage>(draft_.stages.size()); ++s) {
-      if (!here(s)) continue;
-      for (int l = stage(s).first; l < stage(s).last; ++l) {
-        BufferId& kept = statistics_[l];
-        if (layer(l).statistics < 0 || kept.valid()) continue;
-        const std::size_t index = to_size(layer(l).statistics);
-        const UnitLayout& layout = model_.statistics[index];
-        Unit unit;
-        unit.name = layout.name;
-        unit.elements = unit.shard_elements = layout.elements;
-        if (!layout.split_axis.empty()) unit.split_group = draft_.axis_group(layout.split_axis);
-        for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
-          unit.parameters.push_back(
-              {draft_.parameter(layout.parameters[i].name), layout.offsets[i], layout.sections[i]});
-        }
-        kept = unit.param =
-            typed(add(BufferKind::Param, layout.name, layout.elements * size_of(type), l), type);
-        out_.statistics.push_back(std::move(unit));
-      }
-    }
-  }
   /// Declares a buffer for the losses of the microbatches that end on this rank.
   void declare_losses() {
     int count = 0;
@@ -234,6 +151,20 @@ class RoleExpander {
           op(OpKind::Recv, stream, rank_of(s + 1), action, -1, {dy});
     }
   }
+  /// Adds the broadcast of what a pass of a stage that all ranks share needs, from the rank of the
+  /// stage beside it.
+  void broadcast(const Action& action) {
+    const bool forward = action.phase == Phase::F;
+    const int l = stage(action.stage).first;
+    BufferId& buffer = (forward ? x_ : dy_)[cell(l, action.microbatch)];
+    if (!buffer.valid()) {
+      buffer = add(BufferKind::Boundary, forward ? "x" : "dy", output_bytes(forward ? l - 1 : l), l,
+                   action.microbatch);
+    }
+    op(OpKind::Broadcast, Stream::Stages, draft_.axis_group("pp").v, action, l, {buffer});
+    const Stage source = action.stage + (forward ? -1 : 1);
+    out_.role.ops.back().root = static_cast<std::int16_t>(rank_of(source));
+  }
   std::int64_t output_bytes(int l) const { return layer(l).output_bytes; }
   BufferId host_input(const Action& action, const char* name, HostData data) {
     const Scenario& s = draft_.scenario;
@@ -298,7 +229,8 @@ class RoleExpander {
     const bool forward = action.phase == Phase::F;
     const Stage to = action.stage + (forward ? 1 : -1);
     const bool sends = forward ? kind(layers.last - 1).has_output : kind(layers.first).has_input;
-    if (action.phase == Phase::W || !sends || here(to)) return;
+    if (action.phase == Phase::W || !sends || !in_message(draft_.schedule, action.stage, to))
+      return;
     const bool down = boundary_goes_down(draft_.schedule, std::min(action.stage, to));
     const BufferId output = forward ? x_[cell(layers.last, action.microbatch)]
                                     : dy_[cell(layers.first - 1, action.microbatch)];
@@ -322,6 +254,7 @@ class RoleExpander {
   /// A step of a layer, kept because it is put into the list many times, with other buffers.
   struct Cached {
     OpKind kind = OpKind::Call;
+    Stream stream = Stream::Compute;
     std::int32_t target = -1;  // Op::target
     std::vector<Formal> formals;
   };
@@ -338,12 +271,14 @@ class RoleExpander {
     for (std::size_t i = 0; i < built.size(); ++i) {
       if (const auto* f = std::get_if<Function>(&built[i])) {
         const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
-        entry->second.push_back({OpKind::Call, id.v, f->formals});
+        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, f->formals});
       } else {
         const auto& c = std::get<Communication>(built[i]);
         std::vector<Formal> formals = {c.in};
         if (c.out.name != c.in.name) formals.push_back(c.out);
-        entry->second.push_back({c.kind, draft_.axis_group(c.axis).v, std::move(formals)});
+        const bool stages = c.axis == "pp" || c.axis == "vocabulary";
+        entry->second.push_back({c.kind, stages ? Stream::Stages : Stream::Layer,
+                                 draft_.axis_group(c.axis).v, std::move(formals)});
       }
     }
     return entry->second;
@@ -353,12 +288,12 @@ class RoleExpander {
   void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
     Bindings bindings{y, dx, {}, {}};
     for (const Cached& step : steps(l, action.phase, accumulate)) {
+      if (step.kind == OpKind::Broadcast) continue;  // it was posted before
       args_.clear();
       for (const Formal& formal : step.formals) {
         args_.push_back(actual(formal, l, action.microbatch, bindings));
       }
-      const Stream stream = step.kind == OpKind::Call ? Stream::Compute : Stream::Layer;
-      op(step.kind, stream, step.target, action, l, args_, begin_after_);
+      op(step.kind, step.stream, step.target, action, l, args_, begin_after_);
       begin_after_ = {};
     }
   }

@@ -38,31 +38,39 @@ int tensor_parallel_ranks(const Mesh& mesh) {
   return mesh.size_of("tp") * mesh.size_of("kv_replicate");
 }
 
-/// A table with a list for every pair of coordinates along "cp" and "tp". A dimension along which
-/// all lists are equal is left out.
+/// A rank's coordinates along the axes by which lists may differ. Ranks of "tp" that hold the same
+/// keys are counted, too.
+struct Coordinates {
+  int pp = 0, cp = 0, tp = 0;
+};
+
+/// A table with a list for every triple of such coordinates. A dimension along which all lists are
+/// equal is left out.
 IndexTable tabulate(const Mesh& mesh, TableKind kind,
-                    const std::function<IndexList(int cp, int tp)>& list_of) {
-  const int cps = mesh.size_of("cp"), tps = tensor_parallel_ranks(mesh);
-  IndexVector<int, IndexList> all;
-  for (int cp = 0; cp < cps; ++cp) {
-    for (int tp = 0; tp < tps; ++tp) all.push_back(list_of(cp, tp));
-  }
-  const auto at = [&](int cp, int tp) -> const IndexList& { return all[cp * tps + tp]; };
-  bool by_cp = false, by_tp = false;
-  for (int cp = 0; cp < cps; ++cp) {
-    for (int tp = 0; tp < tps; ++tp) {
-      by_cp = by_cp || at(cp, tp) != at(0, tp);
-      by_tp = by_tp || at(cp, tp) != at(cp, 0);
+                    const std::function<IndexList(Coordinates)>& list_of) {
+  const Coordinates sizes{mesh.size_of("pp"), mesh.size_of("cp"), tensor_parallel_ranks(mesh)};
+  Coordinates kept{1, 1, 1};
+  for (int pp = 0; pp < sizes.pp; ++pp) {
+    for (int cp = 0; cp < sizes.cp; ++cp) {
+      for (int tp = 0; tp < sizes.tp; ++tp) {
+        const IndexList list = list_of({pp, cp, tp});
+        if (list != list_of({0, cp, tp})) kept.pp = sizes.pp;
+        if (list != list_of({pp, 0, tp})) kept.cp = sizes.cp;
+        if (list != list_of({pp, cp, 0})) kept.tp = sizes.tp;
+      }
     }
   }
   IndexTable table;
   table.kind = kind;
-  if (by_cp) table.dims.push_back(mesh.index_of("cp"));
+  if (kept.pp > 1) table.dims.push_back(mesh.index_of("pp"));
+  if (kept.cp > 1) table.dims.push_back(mesh.index_of("cp"));
   for (const char* dim : {"tp", "kv_replicate"}) {
-    if (by_tp && mesh.size_of(dim) > 1) table.dims.push_back(mesh.index_of(dim));
+    if (kept.tp > 1 && mesh.size_of(dim) > 1) table.dims.push_back(mesh.index_of(dim));
   }
-  for (int cp = 0; cp < (by_cp ? cps : 1); ++cp) {
-    for (int tp = 0; tp < (by_tp ? tps : 1); ++tp) table.lists.push_back(at(cp, tp));
+  for (int pp = 0; pp < kept.pp; ++pp) {
+    for (int cp = 0; cp < kept.cp; ++cp) {
+      for (int tp = 0; tp < kept.tp; ++tp) table.lists.push_back(list_of({pp, cp, tp}));
+    }
   }
   return table;
 }
@@ -94,7 +102,7 @@ void input(Draft& draft) {
   const Mesh& mesh = draft.program.mesh;
   Input& input = draft.program.input;
   input.samples = samples_of(s, mesh);
-  const auto add = [&](TableKind kind, const std::function<IndexList(int, int)>& list_of) {
+  const auto add = [&](TableKind kind, const std::function<IndexList(Coordinates)>& list_of) {
     input.tables.push_back(tabulate(mesh, kind, list_of));
   };
   const std::int64_t own = s.own_seq_len();
@@ -108,34 +116,40 @@ void input(Draft& draft) {
     return list;
   };
   if (s.strategy.context_parallel_degree > 1) {
-    add(TableKind::Order, [&](int cp, int) { return positions(cp, 0, own); });
+    add(TableKind::Order, [&](Coordinates at) { return positions(at.cp, 0, own); });
   }
-  const std::int64_t part = ceil_div(s.model.vocab, tensor_parallel_ranks(mesh));
-  if (tensor_parallel_ranks(mesh) > 1) {
-    add(TableKind::Shift, [&](int, int tp) { return single(tp * part); });
+  // The vocabulary is divided over the ranks of "tp", or of "pp" and "tp".
+  const bool over_stages = s.strategy.vocabulary_stages() > 1;
+  const int parts = tensor_parallel_ranks(mesh) * s.strategy.vocabulary_stages();
+  const std::int64_t part = ceil_div(s.model.vocab, parts);
+  const auto first_word = [&](Coordinates at) {
+    return ((over_stages ? at.pp * tensor_parallel_ranks(mesh) : 0) + at.tp) * part;
+  };
+  if (parts > 1) {
+    add(TableKind::Shift, [&](Coordinates at) { return single(first_word(at)); });
   }
   if (const auto elements = elements_of(draft, HostData::Positions)) {
     // The copy brings all rows, or the rank's share of them. Rows repeat, and so does the list.
     const bool shared = *elements < s.microbatch_size() * own;
-    add(TableKind::Positions, [&](int cp, int tp) {
-      return positions(cp, shared ? tp * *elements : 0, std::min(*elements, own));
+    add(TableKind::Positions, [&](Coordinates at) {
+      return positions(at.cp, shared ? at.tp * *elements : 0, std::min(*elements, own));
     });
   }
   if (const auto elements = elements_of(draft, HostData::Starts)) {
     const auto parts = static_cast<int>(*elements) / 2 - 1;
-    add(TableKind::Starts, [&](int cp, int) {
+    add(TableKind::Starts, [&](Coordinates at) {
       IndexList list;
       for (int p = -1; p < parts; ++p) {  // the rank's own pieces come first
         for (const int piece : {0, 1}) {
-          append(list, static_cast<std::int32_t>(s.position(p < 0 ? cp : p, piece * (own / 2))));
+          append(list, static_cast<std::int32_t>(s.position(p < 0 ? at.cp : p, piece * (own / 2))));
         }
       }
       return list;
     });
   }
   if (elements_of(draft, HostData::Columns)) {
-    add(TableKind::Columns, [&](int, int tp) {
-      return single(std::clamp<std::int64_t>(s.model.vocab - tp * part, 0, part));
+    add(TableKind::Columns, [&](Coordinates at) {
+      return single(std::clamp<std::int64_t>(s.model.vocab - first_word(at), 0, part));
     });
   }
 }

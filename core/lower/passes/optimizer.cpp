@@ -211,7 +211,7 @@ class OptimizerStep {
            {squares});
     }
     if (!axis.empty()) communicate(OpKind::AllReduce, draft_.axis_group(axis), {squares});
-    if (strategy_.pipeline_parallel_degree > 1) {
+    if (strategy_.pipeline_parallel_degree > 1 && axis != "vocabulary") {
       communicate(OpKind::AllReduce, draft_.group("pp", {"pp"}), {squares});
     }
     return squares;
@@ -274,7 +274,9 @@ class OptimizerStep {
     for (std::size_t r = 0; r < draft_.roles.size(); ++r) {
       if (draft_.roles[r].losses.valid()) ends.push_back(static_cast<int>(r));
     }
-    if (ends.size() > 1) communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
+    // Those of copies of the model have other microbatches; those that divide the vocabulary all.
+    if (draft_.schedule.copies > 1 && ends.size() > 1)
+      communicate(OpKind::AllReduce, pipeline_group(draft_, ends), {loss});
     if (strategy_.gradient_ranks() > 1) {
       communicate(OpKind::AllReduce, data_group(draft_), {loss});
     }

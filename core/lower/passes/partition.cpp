@@ -57,32 +57,40 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
     return found;
   }
   // What is before the first and after the last block goes with them. Only if there are more stages
-  // than blocks, or as given, is the embedding or the output layer a stage of its own.
+  // than blocks, or as given, is the embedding or the output layer a stage of its own. If all ranks
+  // share the two, they are stages beside these, and positions and norm go with the blocks.
+  const bool shared = strategy.vocabulary_stages() > 1;
+  const int first_layer = shared ? 1 : 0, end_layer = shared ? n - 1 : n;
+  const int before = shared && architecture != Architecture::Gpt2 ? 0 : 1;
   IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {
-    int end = 1;
+    int end = first_layer + before;
     for (int blocks : given) ends.push_back(end += blocks);
   } else {
     std::vector<double> cost;
-    for (const Layer& layer : layers) cost.push_back(layer.balance);
+    for (int l = first_layer; l < end_layer; ++l) cost.push_back(layers[l].balance);
     const bool alone = stages > n - 2;
     if (!alone) {
-      cost[1] += cost.front();
       cost[cost.size() - 2] += cost.back();
       cost.pop_back();
-      cost.erase(cost.begin());
+      if (before == 1) {
+        cost[1] += cost.front();
+        cost.erase(cost.begin());
+      }
     }
     ends = balance(cost, stages);
     if (!alone) {
-      for (int& end : ends) ++end;
+      for (int& end : ends) end += first_layer + before;
     }
   }
-  for (int s = 0, first = 0; s < stages; ++s) {
-    const int last = s + 1 == stages ? n : ends[s];
+  if (shared) found.push_back({0, 1});
+  for (int s = 0, first = first_layer; s < stages; ++s) {
+    const int last = s + 1 == stages ? end_layer : ends[s];
     found.push_back({first, last});
     first = last;
   }
+  if (shared) found.push_back({n - 1, n});
   return found;
 }
 

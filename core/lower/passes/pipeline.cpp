@@ -45,7 +45,10 @@ Schedule pipeline(const Scenario& scenario, const Model& model,
       interleave_group(strategy.pipeline_parallel_microbatch_group_size, shape.p, shape.m);
   shape.kept_after_input = strategy.pipeline_parallel_kept_after_input;
   measure_stages(scenario.costs, model, stages, shape);
-  return generate(rules_of(strategy.pipeline_parallel_schedule), shape);
+  const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
+  if (strategy.vocabulary_stages() == 1) return generate(rules, shape);
+  shape.lag = strategy.vocabulary_parallel_lag;
+  return with_vocabulary(generate(rules, shape), shape);
 }
 
 }  // namespace lockstep

@@ -421,6 +421,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
     validate_types(scenario, faults);
     validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);
+    validate_vocabulary(scenario, faults);
     if (scenario.training.local_batch_size >= 1 && scenario.num_microbatches() >= 1) {
       validate_versions(scenario, faults);
     }

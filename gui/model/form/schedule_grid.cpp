@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/index_vector.hpp"
+#include "core/schedule/inputs.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -16,7 +17,7 @@ using Key = std::tuple<Done, Stage, Microbatch>;
 
 class GridBuilder {
  public:
-  explicit GridBuilder(const Schedule& schedule) : schedule_(schedule) {}
+  explicit GridBuilder(const Schedule& schedule) : schedule_(schedule), inputs_(schedule) {}
 
   ScheduleGrid build() {
     const std::size_t ranks = schedule_.actions.size();
@@ -51,19 +52,26 @@ class GridBuilder {
     while (actions[at + to_size(parts) - 1].overlaps_next) ++parts;
     for (int i = 0; i < parts; ++i) {
       const int ready = ready_at(actions[at + to_size(i)]);
-      if (ready < 0) return 0;
+      if (ready < 0 || !inputs_.ready(actions[at + to_size(i)])) return 0;
       step = std::max(step, ready);
     }
     for (int i = 0; i < parts; ++i) {
       const Action& action = actions[at + to_size(i)];
       cells.push_back({static_cast<int>(rank), step, action, i, parts});
-      if (action.phase == Phase::F) done_[{Done::Forward, action.stage, action.microbatch}] = step;
+      inputs_.run(action);
+      if (action.phase == Phase::F) note({Done::Forward, action.stage, action.microbatch}, step);
       if (action.phase == Phase::B || action.phase == Phase::I) {
-        done_[{Done::InputGradient, action.stage, action.microbatch}] = step;
+        note({Done::InputGradient, action.stage, action.microbatch}, step);
       }
     }
     free_at = step + 1;
     return parts;
+  }
+
+  /// Of a stage that all ranks share, the last part counts.
+  void note(const Key& key, int step) {
+    int& done = done_.try_emplace(key, step).first->second;
+    done = std::max(done, step);
   }
 
   /// The first step in which the action may run; -1 if that is not known yet.
@@ -87,6 +95,7 @@ class GridBuilder {
   }
 
   const Schedule& schedule_;
+  Inputs inputs_;
   std::map<Key, int> done_;
 };
 

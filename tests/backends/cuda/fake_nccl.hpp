@@ -129,8 +129,8 @@ class FakeNccl final : public Nccl {
     return call(c, stream, {"reduce_scatter", n, t, -1, from, to});
   }
   Result<void> broadcast(CommHandle c, StreamHandle stream, std::byte* buffer, std::int64_t n,
-                         DType t) override {
-    return call(c, stream, {"broadcast", n, t, -1, buffer, buffer});
+                         DType t, int root) override {
+    return call(c, stream, {"broadcast", n, t, root, buffer, buffer});
   }
   Result<void> send(CommHandle c, StreamHandle stream, const std::byte* from, std::int64_t n,
                     DType t, int to) override {
@@ -267,7 +267,7 @@ class FakeNccl final : public Nccl {
     if (first.name == "all_reduce") {
       add_in_rank_order(first.dtype, sources, targets, first.elements);
     } else if (first.name == "broadcast") {
-      for (std::byte* to : targets) std::memmove(to, sources[0], size);
+      for (std::byte* to : targets) std::memmove(to, sources[to_size(first.peer)], size);
     } else if (first.name == "all_gather") {
       for (std::byte* to : targets) {
         for (std::size_t p = 0; p < sources.size(); ++p) {

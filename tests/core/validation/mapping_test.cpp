@@ -187,6 +187,22 @@ TEST_CASE("cards are known by their published names", "[validation]") {
   CHECK(rack.cluster.nodes == 2);
 }
 
+TEST_CASE("a vocabulary divided over stages has as many microbatches more in flight as its method",
+          "[validation]") {
+  const auto with = [](const char* method) {
+    return mapped(
+               {{"pp", "8"}, {"dp", "1"}, {"notes", std::string("method=") + method + " (1F1B)"}})
+        .strategy;
+  };
+  for (const auto& [method, lag] :
+       {std::pair{"vocab", 2}, std::pair{"synctwice", 2}, std::pair{"interlaced", 4}}) {
+    CHECK(with(method).vocabulary_stages() == 8);
+    CHECK(with(method).vocabulary_parallel_lag == lag);
+    CHECK(with(method).pipeline_parallel_p2p == P2pPosting::Async);
+  }
+  CHECK(with("base").vocabulary_stages() == 1);
+}
+
 TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   CHECK(reason({{"precision", "nvfp4"}}) == Unexpressed::LowPrecision);
   CHECK(reason({{"hw", "TPU v5p"}}) == Unexpressed::NoProfile);
@@ -194,7 +210,6 @@ TEST_CASE("a row that cannot be expressed says why", "[validation]") {
   CHECK(reason({{"global_batch_seqs", ""}}) == Unexpressed::Unsaid);
   CHECK(reason({{"dp", "3"}}) == Unexpressed::Unsaid);
   CHECK(reason({{"model", "DeepSeek-V3"}}) == Unexpressed::NotDense);
-  CHECK(reason({{"notes", "method=vocab (1F1B)"}}) == Unexpressed::VocabularyOverStages);
   const MappedRow refused = map_row(training_row({{"pp", "8"}, {"dp", "1"}, {"layers", "5"}}));
   CHECK(refused.reason == Unexpressed::Refused);
   CHECK_THAT(refused.detail, ContainsSubstring("blocks"));

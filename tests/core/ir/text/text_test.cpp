@@ -234,6 +234,7 @@ class RandomProgram {
                                            : below(5) - 2;
       op.stream = pick<Stream>(kNumStreams);
       op.phase = pick<Phase>(7);
+      op.root = static_cast<std::int16_t>(below(3));
       op.layer = static_cast<std::int16_t>(below(40) - 1);
       op.stage = static_cast<std::int16_t>(below(40) - 1);
       op.microbatch = below(40) - 1;
