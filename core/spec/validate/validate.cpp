@@ -11,6 +11,20 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kMostSequences = 1 << 30;
+
+/// Whether a path names something below the folder in which it begins, whatever lies there.
+bool stays_inside(const std::string& path) {
+  int depth = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    if (part == ".." || (begin == 0 && part.empty())) return false;  // leads out, or is absolute
+    if (!part.empty() && part != ".") ++depth;
+    begin = end + 1;
+  }
+  return depth > 0 && path.find('\0') == std::string::npos;
+}
+
 void validate_model(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic) {
@@ -182,7 +196,11 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
                  "must be in [0, 1]");
   faults.require(l.min_lr_factor >= 0 && l.min_lr_factor <= 1, "lr_scheduler.min_lr_factor",
                  "must be in [0, 1]");
-  faults.require(s.checkpoint.interval >= 0, "checkpoint.interval", "must not be negative");
+  const CheckpointSpec& c = s.checkpoint;
+  faults.require(c.interval >= 0, "checkpoint.interval", "must not be negative");
+  faults.require(stays_inside(c.folder), "checkpoint.folder",
+                 "\"" + c.folder + "\" must name a folder inside the run folder: a relative path " +
+                     "without \"..\", and not the run folder itself");
   faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
   faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
                  "must be positive");
