@@ -39,7 +39,9 @@ std::string random_name() {
   return text;
 }
 
-std::string version() { return std::string(kBuildFacts.version) + ", commit " + kBuildFacts.commit; }
+std::string version() {
+  return std::string(kBuildFacts.version) + ", commit " + kBuildFacts.commit;
+}
 
 }  // namespace
 
@@ -62,7 +64,9 @@ PointRun::PointRun(const RunArguments& arguments, const Console& console, const 
       out_(std::move(out)),
       run_(random_name()) {}
 
-std::string PointRun::path(const std::string& name) const { return (fs::path(out_) / name).string(); }
+std::string PointRun::path(const std::string& name) const {
+  return (fs::path(out_) / name).string();
+}
 
 bool PointRun::saves_checkpoints() const {
   return !simulated_ && !out_.empty() && subject_.checkpoint.interval > 0;
@@ -118,8 +122,7 @@ BackendOptions PointRun::backend_options() const {
 
 Result<void> PointRun::agree_on_subject(const Program& program) {
   if (simulated_) return {};
-  const bool reads = program.input.samples.kind != SampleKind::None;
-  const Result<std::string> digest = dataset_digest(reads ? subject_.dataset : "");
+  const Result<std::string> digest = dataset_digest(program.input.samples, subject_.dataset);
   if (!digest) return digest.error();
   settings_ = training_settings(program, subject_.scenario, *digest);
   std::vector<Fact> facts{{"the version of lockstep", version()},
@@ -329,10 +332,11 @@ void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
          (ran.saved_step ? ": --resume auto goes on from there" : ""));
   }
   if (ran.ending == Ending::Diverged) {
-    outcome.diverged = "the loss or the gradient norm of step " + std::to_string(done) +
-                       " is not finite, so the run ends here; " + saved +
-                       " (training.on_nonfinite = \"rollback\" goes back to a checkpoint and leaves " +
-                       "the samples out)";
+    outcome.diverged =
+        "the loss or the gradient norm of step " + std::to_string(done) +
+        " is not finite, so the run ends here; " + saved +
+        " (training.on_nonfinite = \"rollback\" goes back to a checkpoint and leaves " +
+        "the samples out)";
   }
 }
 

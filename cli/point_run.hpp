@@ -36,9 +36,9 @@ Subject subject_of(const Scenario& scenario);
 
 /// How a run has ended, if not by an error.
 struct PointOutcome {
-  std::optional<Report> report;   // in the leader; none if nothing was left to do
-  bool stopped = false;           // by a signal
-  std::string diverged;           // what to say if the loss or the gradient was not finite
+  std::optional<Report> report;  // in the leader; none if nothing was left to do
+  bool stopped = false;          // by a signal
+  std::string diverged;          // what to say if the loss or the gradient was not finite
 };
 
 /// Runs one point of a sweep, or the only one.

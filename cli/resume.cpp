@@ -15,10 +15,16 @@ constexpr std::string_view kChecksums = "checksums";  // accepted for checkpoint
 
 /// Keys of the four sections that do not decide what is trained. Batch and data stand in the
 /// settings under the same names, but as what they come to.
-constexpr std::array<std::string_view, 9> kFree = {
-    "model.name",       "training.local_batch_size", "training.global_batch_size",
-    "training.dataset", "training.steps",            "training.total_tokens",
-    "training.seed",    "training.on_nonfinite",     "training.seq_len"};
+constexpr std::array<std::string_view, 10> kFree = {"model.name",
+                                                    "training.local_batch_size",
+                                                    "training.global_batch_size",
+                                                    "training.dataset",
+                                                    "training.steps",
+                                                    "training.total_tokens",
+                                                    "training.seed",
+                                                    "training.on_nonfinite",
+                                                    "training.seq_len",
+                                                    "lr_scheduler.scale_with_ranks"};
 
 bool decides(const std::string& key) {
   const auto in = [&](std::string_view section) { return key.starts_with(section); };
@@ -35,8 +41,8 @@ Settings keys_of(const std::string& scenario) {
   std::istringstream lines(scenario);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("[")) {
-      const std::string name = line.substr(line.find_first_not_of('['),
-                                           line.find(']') - line.find_first_not_of('['));
+      const std::string name =
+          line.substr(line.find_first_not_of('['), line.find(']') - line.find_first_not_of('['));
       const int time = times[name]++;
       section = name + (time > 0 ? "[" + std::to_string(time) + "]" : "") + ".";
       continue;

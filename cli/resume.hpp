@@ -19,9 +19,9 @@ Settings keys_of(const std::string& scenario);
 Settings training_settings(const Program& program, const std::string& scenario,
                            const std::string& data_digest);
 
-/// Error InvalidSpec with every setting in which a run differs from the one whose checkpoint it goes
-/// on with, unless it was accepted by its name; and for a name that is none. Settings that one of
-/// them lacks are not compared.
+/// Error InvalidSpec with every setting in which a run differs from the one whose checkpoint it
+/// goes on with, unless it was accepted by its name; and for a name that is none. Settings that one
+/// of them lacks are not compared.
 Result<void> check_settings(const Settings& saved, const Settings& own,
                             const std::vector<std::string>& accepted);
 

@@ -173,8 +173,7 @@ Result<std::vector<OpTime>> CpuDevice::synchronize() {
 OpTime CpuDevice::run(const Item& item) {
   OpTime time{item.op, run_context_.now(), {}, {}};
   time.active = time.begin;
-  const std::uint64_t number =
-      run_context_.flight.begin(rank_, item.op, context_.step, time.begin);
+  const std::uint64_t number = run_context_.flight.begin(rank_, item.op, context_.step, time.begin);
   if (!run_context_.failure().is_set()) {
     try {
       time.active = std::max(time.begin, item.task(time.begin));

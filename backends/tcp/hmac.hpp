@@ -1,5 +1,5 @@
-// HMAC-SHA-256 (RFC 2104, FIPS 180-4): the keyed hash with which processes show each other that they
-// know the secret of their job.
+// HMAC-SHA-256 (RFC 2104, FIPS 180-4): the keyed hash with which processes show each other that
+// they know the secret of their job.
 #pragma once
 
 #include <array>

@@ -27,9 +27,9 @@ struct TcpLaunch {
 /// RANK or WORLD_SIZE is not set, or there is one process. If torchrun itself listens at
 /// MASTER_PORT, which it says in TORCHELASTIC_USE_AGENT_STORE, the port is the next one;
 /// LOCKSTEP_PORT, if set, replaces it in any case. LOCKSTEP_JOIN_SECONDS, LOCKSTEP_TIMEOUT_SECONDS,
-/// LOCKSTEP_SECRET (or LOCKSTEP_SECRET_FILE, which holds it) and LOCKSTEP_BIND are the other fields;
-/// LOCKSTEP_LISTENER comes from --nproc. Error InvalidSpec if a variable is missing or makes no
-/// sense.
+/// LOCKSTEP_SECRET (or LOCKSTEP_SECRET_FILE, which holds it) and LOCKSTEP_BIND are the other
+/// fields; LOCKSTEP_LISTENER comes from --nproc. Error InvalidSpec if a variable is missing or
+/// makes no sense.
 Result<std::optional<TcpLaunch>> find_tcp_launch();
 
 }  // namespace lockstep

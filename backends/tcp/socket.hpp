@@ -54,9 +54,9 @@ class Socket {
   int fd_ = -1;
 };
 
-/// A socket that listens at `port` on the address `host` of this machine, or on all of them if it is
-/// empty; port 0 lets the system choose one. Errors: Device, naming the port; InvalidSpec for a name
-/// that stands for no address.
+/// A socket that listens at `port` on the address `host` of this machine, or on all of them if it
+/// is empty; port 0 lets the system choose one. Errors: Device, naming the port; InvalidSpec for a
+/// name that stands for no address.
 Result<Socket> listen_at(int port, const std::string& host = "");
 /// Whether `host` says "this machine" wherever it is read. The name of a machine does not, although
 /// the machine itself may find a loopback address for it.

@@ -136,8 +136,8 @@ bool TcpProcess::send_bytes(Peer& peer, const void* from, std::int64_t bytes, bo
   const auto* at = static_cast<const std::byte*>(from);
   const auto until = steady_clock::now() + kFarewell;
   while (bytes > 0) {
-    const ssize_t sent = ::send(peer.socket.fd(), at, static_cast<std::size_t>(bytes),
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        ::send(peer.socket.fd(), at, static_cast<std::size_t>(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       at += sent;
       bytes -= sent;

@@ -19,8 +19,7 @@ bool count(ssize_t got, std::string& why) {
 }
 
 std::string wrong_size(std::int64_t sent, std::int64_t wanted) {
-  return "it sent " + std::to_string(sent) + " B where " + std::to_string(wanted) +
-         " were to come";
+  return "it sent " + std::to_string(sent) + " B where " + std::to_string(wanted) + " were to come";
 }
 
 }  // namespace
@@ -144,7 +143,6 @@ bool TcpProcess::read_data(Peer& peer, const Header& header, std::string& why) {
   std::vector<std::byte> bytes;
   for (std::int64_t left = header.bytes; left > 0; left -= std::min(left, kBlock)) {
     const std::size_t at = bytes.size();
-    if (bytes.capacity() == at) bytes.reserve(std::max<std::size_t>(2 * at, kBlock));
     bytes.resize(at + static_cast<std::size_t>(std::min(left, kBlock)));
     if (!read_bytes(peer, bytes.data() + at, std::min(left, kBlock), why)) return false;
   }

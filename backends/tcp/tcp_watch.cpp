@@ -37,8 +37,8 @@ std::string TcpProcess::timeout_text() const {
 
 /// Tells the others that this process lives, and looks whether they do.
 void TcpProcess::watch() {
-  const auto interval = std::clamp<steady_clock::duration>(timeout_ / 10, milliseconds(20),
-                                                           std::chrono::seconds(1));
+  const auto interval =
+      std::clamp<steady_clock::duration>(timeout_ / 10, milliseconds(20), std::chrono::seconds(1));
   auto last = steady_clock::now();
   double used = processor_time();
   Pulse before;

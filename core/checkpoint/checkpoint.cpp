@@ -45,9 +45,11 @@ class CheckpointReader final : public StateReader {
         }
         reader->head_.tensors[tensor] = entry.info;
       }
+      if (name == kModelFile) reader->head_.notes = index->metadata;
       reader->indices_[name] = std::move(*index);
       reader->files_.emplace(name, std::move(*file));
     }
+    reader->head_.notes.erase("step");
     for (const auto& [tensor, info] : reader->head_.tensors) {
       const std::string_view parameter = parameter_of(tensor);
       if (parameter.empty()) continue;
@@ -251,9 +253,8 @@ bool any_checkpoint(const std::string& directory) {
 Result<std::unique_ptr<StateReader>> open_checkpoint(const FoundCheckpoint& found) {
   auto reader = CheckpointReader::open(found.folder);
   if (!reader) return reader.error();
-  (*reader)->set_position(found.manifest.step, found.verified
-                                                   ? std::optional(found.manifest.samples)
-                                                   : std::nullopt);
+  (*reader)->set_position(found.manifest.step,
+                          found.verified ? std::optional(found.manifest.samples) : std::nullopt);
   return std::unique_ptr<StateReader>(std::move(*reader));
 }
 
@@ -261,8 +262,7 @@ void mend_checkpoints(const std::string& directory) {
   std::error_code code;
   for (const auto& [step, state, folder] : candidates(directory, std::nullopt)) {
     if (state == 0) continue;
-    const fs::path final =
-        fs::path(directory) / (std::string(kStepPrefix) + std::to_string(step));
+    const fs::path final = fs::path(directory) / (std::string(kStepPrefix) + std::to_string(step));
     if (!fs::exists(final, code) && check_folder(folder, false)) {
       fs::rename(folder, final, code);
     } else {

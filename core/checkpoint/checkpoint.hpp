@@ -32,8 +32,8 @@ struct FoundCheckpoint {
 
 /// Finds what `directory` means: a step-N folder, a folder with model.safetensors, or else the
 /// newest whole checkpoint in a folder of checkpoints. That is the one that `latest` names; if it
-/// is damaged, or `latest` is, the one of the highest step. Errors: Parse if the checkpoint that was
-/// named is damaged, InvalidSpec if there is none. With `unverified`, a checkpoint without a
+/// is damaged, or `latest` is, the one of the highest step. Errors: Parse if the checkpoint that
+/// was named is damaged, InvalidSpec if there is none. With `unverified`, a checkpoint without a
 /// manifest is let through.
 Result<FoundCheckpoint> find_checkpoint(const std::string& directory, bool unverified = false);
 
@@ -44,8 +44,8 @@ bool any_checkpoint(const std::string& directory);
 /// Opens a folder that find_checkpoint() has found, without reading tensors.
 Result<std::unique_ptr<StateReader>> open_checkpoint(const FoundCheckpoint& found);
 
-/// Removes what a crash has left in a folder of checkpoints, or finishes it where it was whole. Only
-/// for who holds the lock of the run folder.
+/// Removes what a crash has left in a folder of checkpoints, or finishes it where it was whole.
+/// Only for who holds the lock of the run folder.
 void mend_checkpoints(const std::string& directory);
 
 /// Saves and loads a state that is in memory as a whole. Errors are those of CheckpointStore and

@@ -147,8 +147,8 @@ Result<void> CheckpointStore::commit(const StateHead& head,
   for (const std::vector<std::byte>& receipt : written) {
     if (auto added = add_parts(receipt, all); !added) return added;
   }
-  Manifest manifest{rules_.run, rules_.version,  head.step, head.samples.value_or(0),
-                    rules_.settings, {}, {}};
+  Manifest manifest{
+      rules_.run, rules_.version, head.step, head.samples.value_or(0), rules_.settings, {}, {}};
   for (const auto& [name, index] : *layout) manifest.heads[name] = fnv1a(index.head);
   for (const auto& [tensor, info] : head.tensors) {
     if (all[tensor].elements != info.elements()) {

@@ -1,6 +1,6 @@
 // CheckpointStore: where the processes of a run save its checkpoints together. Every process writes
-// its pieces into the same files, so the folder must be one that all of them see; none holds a whole
-// tensor that it does not own. A crash at any moment leaves the checkpoints before it whole.
+// its pieces into the same files, so the folder must be one that all of them see; none holds a
+// whole tensor that it does not own. A crash at any moment leaves the checkpoints before it whole.
 #pragma once
 
 #include <map>

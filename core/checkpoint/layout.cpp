@@ -34,7 +34,9 @@ Result<std::map<std::string, SafetensorsIndex>> lay_out_files(const StateHead& h
   for (const auto& [name, info] : head.tensors) tensors[file_of(name)][name] = info;
   std::map<std::string, SafetensorsIndex> files;
   for (const auto& [file, infos] : tensors) {
-    auto index = lay_out(infos, {{"step", std::to_string(head.step)}});
+    std::map<std::string, std::string> metadata = head.notes;
+    metadata["step"] = std::to_string(head.step);
+    auto index = lay_out(infos, metadata);
     if (!index) return index.error();
     files[file] = std::move(*index);
   }

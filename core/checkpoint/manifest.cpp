@@ -47,10 +47,14 @@ bool read_hex_map(const json& object, std::map<std::string, std::uint64_t>& map)
 json body_of(const Manifest& m) {
   json settings = json::array();
   for (const auto& [key, value] : m.settings) settings.push_back({key, value});
-  return {{"format", 1},         {"run", m.run},
-          {"version", m.version}, {"step", m.step},
-          {"samples", m.samples}, {"settings", settings},
-          {"heads", hex_map(m.heads)}, {"tensors", hex_map(m.tensors)}};
+  return {{"format", 1},
+          {"run", m.run},
+          {"version", m.version},
+          {"step", m.step},
+          {"samples", m.samples},
+          {"settings", settings},
+          {"heads", hex_map(m.heads)},
+          {"tensors", hex_map(m.tensors)}};
 }
 
 /// Calls visit(element index, bits as uint64) for each element.

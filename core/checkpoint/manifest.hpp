@@ -1,6 +1,6 @@
-// Manifest: what a checkpoint is, beside its tensors: of which run and step, where in the data, with
-// which settings, and a checksum of every tensor. It is written last, so that a folder with a whole
-// manifest is a whole checkpoint.
+// Manifest: what a checkpoint is, beside its tensors: of which run and step, where in the data,
+// with which settings, and a checksum of every tensor. It is written last, so that a folder with a
+// whole manifest is a whole checkpoint.
 //
 //   {"checksum": "<16 hex digits>", "manifest": {...}}
 // The checksum is fnv1a of the manifest's text as nlohmann prints it without spaces.

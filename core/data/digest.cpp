@@ -3,66 +3,81 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <exception>
 #include <vector>
 
-#include "core/base/hash.hpp"
 #include "core/base/mix.hpp"
+#include "core/data/image_source.hpp"
+#include "core/data/token_files.hpp"
 
 namespace lockstep {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr std::int64_t kBlock = 1 << 16;  // tokens that are read at a time
+constexpr std::int64_t kMostBlocks = 1 << 10;
+constexpr std::int64_t kMostImages = 1 << 12;
 
-constexpr std::int64_t kBudget = std::int64_t{256} << 20;  // bytes that are read of all files
-constexpr std::int64_t kBlock = 1 << 16;
-
-Result<std::vector<fs::path>> files_below(const std::string& path) {
-  std::error_code code;
-  std::vector<fs::path> files;
-  if (fs::is_regular_file(path, code)) return std::vector<fs::path>{path};
-  for (fs::recursive_directory_iterator at(path, code), end; !code && at != end;
-       at.increment(code)) {
-    if (at->is_regular_file(code)) files.push_back(at->path());
+class Hash {
+ public:
+  void add(std::span<const std::int32_t> values) {
+    for (const std::int32_t value : values) {
+      hash_ = mix64(hash_ ^ static_cast<std::uint32_t>(value));
+    }
   }
-  if (code) return invalid("dataset '" + path + "': " + code.message());
-  std::sort(files.begin(), files.end());
-  return files;
+  std::string text(std::int64_t count, const char* unit) const {
+    char text[64];
+    std::snprintf(text, sizeof text, "%lld %s, %016llx", static_cast<long long>(count), unit,
+                  static_cast<unsigned long long>(hash_));
+    return text;
+  }
+
+ private:
+  std::uint64_t hash_ = 0;
+};
+
+Result<std::string> images_digest(const Samples& samples, const std::string& path) {
+  const auto images = open_image_source(path, static_cast<int>(samples.length),
+                                        static_cast<int>(samples.classes), 0, false);
+  if (!images) return images.error();
+  Hash hash;
+  const std::int64_t count = (*images)->num_images();
+  std::vector<std::int32_t> pixels(static_cast<std::size_t>(samples.inputs())), label(1);
+  const std::int64_t stride = std::max<std::int64_t>(1, count / kMostImages);
+  for (std::int64_t i = 0; i < count; i += stride) {
+    (*images)->fill(i, pixels, label[0]);
+    hash.add(pixels);
+    hash.add(label);
+  }
+  return hash.text(count, "images");
 }
 
 }  // namespace
 
-Result<std::string> dataset_digest(const std::string& path) {
+Result<std::string> dataset_digest(const Samples& samples, const std::string& path) {
+  if (samples.kind == SampleKind::None) return std::string("none");
   if (path.empty()) return std::string("synthetic");
-  const auto files = files_below(path);
-  if (!files) return files.error();
-  const std::int64_t share = std::max(
-      kBlock, kBudget / std::max<std::int64_t>(1, static_cast<std::int64_t>(files->size())));
-  std::uint64_t hash = 0;
-  std::int64_t total = 0;
-  std::string block;
-  for (const fs::path& file : *files) {
-    std::ifstream in(file, std::ios::binary | std::ios::ate);
-    const auto size = static_cast<std::int64_t>(in.tellg());
-    if (!in || size < 0) return invalid("dataset: cannot read '" + file.string() + "'");
-    total += size;
-    hash = mix64(hash ^ static_cast<std::uint64_t>(size));
-    const std::int64_t blocks = (std::min(size, share) + kBlock - 1) / kBlock;
+  if (samples.kind == SampleKind::Images) return images_digest(samples, path);
+  const auto tokens = open_token_files(path);
+  if (!tokens) return tokens.error();
+  const std::int64_t size = (*tokens)->size();
+  const std::int64_t blocks = std::min(kMostBlocks, (size + kBlock - 1) / kBlock);
+  Hash hash;
+  std::vector<std::int32_t> block;
+  try {
     for (std::int64_t i = 0; i < blocks; ++i) {
-      const std::int64_t at = size <= share ? i * kBlock : i * ((size - kBlock) / std::max<std::int64_t>(1, blocks - 1));
+      const bool all = blocks < kMostBlocks;
+      const std::int64_t at =
+          all ? i * kBlock
+              : static_cast<std::int64_t>(static_cast<double>(size - kBlock) /
+                                          static_cast<double>(blocks - 1) * static_cast<double>(i));
       block.resize(static_cast<std::size_t>(std::min(kBlock, size - at)));
-      in.seekg(at);
-      if (!in.read(block.data(), static_cast<std::streamsize>(block.size()))) {
-        return invalid("dataset: cannot read '" + file.string() + "'");
-      }
-      hash = mix64(hash ^ fnv1a(block));
+      (*tokens)->read(at, block);
+      hash.add(block);
     }
+  } catch (const std::exception& fault) {
+    return invalid(fault.what());
   }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return std::to_string(files->size()) + (files->size() == 1 ? " file, " : " files, ") +
-         std::to_string(total) + " B, " + text;
+  return hash.text(size, "tokens");
 }
 
 }  // namespace lockstep

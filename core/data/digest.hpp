@@ -5,12 +5,13 @@
 #include <string>
 
 #include "core/base/result.hpp"
+#include "core/ir/input.hpp"
 
 namespace lockstep {
 
-/// "synthetic" for an empty path, else for example "3 files, 1048576 B, 0f1e2d3c4b5a6978": number and
-/// size of the files, and a hash of their contents in the order of their names. Of large files only
-/// parts are read, spread evenly, 256 MiB in all. Error InvalidSpec if something cannot be read.
-Result<std::string> dataset_digest(const std::string& path);
+/// "none" for a program that reads no data, "synthetic" for an empty path, else for example
+/// "1048576 tokens, 0f1e2d3c4b5a6978": how much it is, and a hash of it. Of more than 2^26 tokens
+/// only parts are read, spread evenly. Errors: those of open_dataset().
+Result<std::string> dataset_digest(const Samples& samples, const std::string& path);
 
 }  // namespace lockstep

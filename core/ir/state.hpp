@@ -53,6 +53,7 @@ struct StateHead {
   int step = 0;
   std::optional<std::int64_t> samples;
   std::map<std::string, TensorInfo> tensors;
+  std::map<std::string, std::string> notes;  // what else belongs to the state, as short texts
 };
 
 /// A state whose values are read in pieces. Thread-safe.
@@ -107,8 +108,8 @@ struct StateStore {
                              std::span<const std::byte> values) = 0;
   /// Waits until all that this process has written is on the disk. Returns what commit() needs.
   virtual Result<std::vector<std::byte>> finish_writing() = 0;
-  /// Why this process's part of the save that is under way must not count: it holds a number that is
-  /// not finite. Empty if it may.
+  /// Why this process's part of the save that is under way must not count: it holds a number that
+  /// is not finite. Empty if it may.
   virtual std::string refusal() const = 0;
   /// Makes the state the newest one.
   virtual Result<void> commit(const StateHead& head,

@@ -106,7 +106,8 @@ Result<void> agree(Process& process, const std::vector<Fact>& facts) {
   for (std::size_t i = 1; i < decoded.size(); ++i) {
     const std::string differs = difference(decoded[0], decoded[i]);
     if (differs.empty()) continue;
-    text += (text.empty() ? "" : "; ") + ("process " + std::to_string(i)) + " differs in " + differs;
+    text +=
+        (text.empty() ? "" : "; ") + ("process " + std::to_string(i)) + " differs in " + differs;
   }
   if (text.empty()) return {};
   return invalid("the processes do not agree: " + text);

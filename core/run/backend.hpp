@@ -30,16 +30,16 @@ struct RunOptions {
   const TrainingState* initial_state = nullptr;
   const StateReader* resume = nullptr;  // the same, read in pieces; counts before initial_state
   bool return_state = false;            // fill RunResult::state
-  /// If given, the state is saved there, in the background, every `checkpoint_every` steps (0: never
-  /// on the way) and after the last step of the run. An error of saving ends the run.
+  /// If given, the state is saved there, in the background, every `checkpoint_every` steps (0:
+  /// never on the way) and after the last step of the run. An error of saving ends the run.
   StateStore* store = nullptr;
   int checkpoint_every = 0;
   NonFinite on_nonfinite = NonFinite::GoOn;
   /// What saving took of the training's time; called before on_step of the step that was saved.
   std::function<void(Seconds)> on_save;
-  std::function<void(const StepResult&)> on_step;  // called from the caller's thread
+  std::function<void(const StepResult&)> on_step;   // called from the caller's thread
   std::function<void(const std::string&)> on_note;  // what a user should know of; likewise
-  const std::atomic<bool>* cancel = nullptr;       // once it is true, the run stops after its step
+  const std::atomic<bool>* cancel = nullptr;        // once it is true, the run stops after its step
 };
 
 /// Why a run has ended.
@@ -53,7 +53,7 @@ struct RunResult {
   Trace trace;
   TrainingState state;
   Ending ending = Ending::Done;
-  int steps_done = 0;                 // of the whole training
+  int steps_done = 0;                  // of the whole training
   std::optional<int> saved_step = {};  // of the last state that was saved
 };
 

@@ -129,7 +129,7 @@ class Execution {
         note(*refused);
         if (options_.on_nonfinite != NonFinite::GoOn) result_.ending = Ending::Diverged;
       }
-      if (diverging_) {
+      if (diverging_ && result_.ending != Ending::Diverged) {
         note("step " + std::to_string(step_) +
              " is not saved: its loss or gradient norm is not finite");
       }
@@ -171,17 +171,17 @@ class Execution {
   /// Each process was given its program and its options by its own command line.
   Result<void> check_agreement() {
     const auto number = [](std::int64_t n) { return std::to_string(n); };
-    return agree(process_, {{"program", result_.trace.program_hash},
-                            {"the step of the checkpoint", number(step_)},
-                            {"the position in the data", number(sample_)},
-                            {"the steps to run", number(options_.steps)},
-                            {"--trace-from", number(options_.trace_from)},
-                            {"--trace-steps", number(options_.trace_steps)},
-                            {"checkpoint.interval", number(options_.checkpoint_every)},
-                            {"saving", options_.store != nullptr ? "yes" : "no"},
-                            {"returning the state", options_.return_state ? "yes" : "no"},
-                            {"training.on_nonfinite",
-                             number(static_cast<int>(options_.on_nonfinite))}});
+    return agree(process_,
+                 {{"program", result_.trace.program_hash},
+                  {"the step of the checkpoint", number(step_)},
+                  {"the position in the data", number(sample_)},
+                  {"the steps to run", number(options_.steps)},
+                  {"--trace-from", number(options_.trace_from)},
+                  {"--trace-steps", number(options_.trace_steps)},
+                  {"checkpoint.interval", number(options_.checkpoint_every)},
+                  {"saving", options_.store != nullptr ? "yes" : "no"},
+                  {"returning the state", options_.return_state ? "yes" : "no"},
+                  {"training.on_nonfinite", number(static_cast<int>(options_.on_nonfinite))}});
   }
 
   Result<void> save_if_due() {
@@ -198,14 +198,15 @@ class Execution {
 
   Result<void> save() {
     last_asked_ = step_;
-    return saver_->save(step_, sample_);
+    return saver_->save(step_, sample_, {});
   }
 
   /// What follows a step: false if the run ends here.
   Result<bool> judge(bool finite, const StepResult& step) {
     if (finite) return true;
     diverging_ = true;
-    const std::string what = "the " + std::string(std::isfinite(step.loss) ? "gradient norm" : "loss") +
+    const std::string what = "the " +
+                             std::string(std::isfinite(step.loss) ? "gradient norm" : "loss") +
                              " of step " + std::to_string(step_) + " is not finite";
     if (options_.on_nonfinite == NonFinite::GoOn) return true;
     if (options_.on_nonfinite == NonFinite::Rollback) {
@@ -268,9 +269,8 @@ class Execution {
   }
 
   Result<void> prepare() {
-    return on_all_ranks([&](std::size_t i) {
-      return runners_[i].prepare(state_, executor_options_);
-    });
+    return on_all_ranks(
+        [&](std::size_t i) { return runners_[i].prepare(state_, executor_options_); });
   }
 
   Result<void> run_step(int step, bool traced) {

@@ -34,7 +34,7 @@ struct ExecutorOptions {
   /// its persistent buffers before every step, so that a value that is read before it is written
   /// shows in the loss.
   bool poison = false;
-  Process* process = nullptr;  // null if this process runs all ranks
+  Process* process = nullptr;           // null if this process runs all ranks
   const RunContext* context = nullptr;  // whose FlightRecord the devices write; null: nobody's
 };
 
@@ -50,10 +50,10 @@ struct ExecutorOptions {
 /// what options.store returned.
 /// Several processes call it together, with the same program and options, which they compare before
 /// the first step. Spans and state are in the result of the leader (process 0), which alone calls
-/// on_step and on_note; any process may cancel. An error in the middle of a step reaches the other processes by itself; for any
-/// other error the caller tells them by Process::fail or Process::end_all.
-/// Requires verify(program).empty(), and one port for each rank of this process, by ascending rank.
-/// Every rank belongs to one process, and higher ranks to later processes.
+/// on_step and on_note; any process may cancel. An error in the middle of a step reaches the other
+/// processes by itself; for any other error the caller tells them by Process::fail or
+/// Process::end_all. Requires verify(program).empty(), and one port for each rank of this process,
+/// by ascending rank. Every rank belongs to one process, and higher ranks to later processes.
 Result<RunResult> execute(const Program& program, const RunOptions& options,
                           const std::string& backend, std::span<const RankPort> ports,
                           const BatchSource& batches, const ExecutorOptions& executor_options = {});

@@ -61,12 +61,13 @@ std::string waiting_text(const FlightRecord& record, const Program& program, Sim
 }
 
 std::string flight_text(const FlightRecord& record, const Program& program, SimTime now) {
-  std::string text = "# the last ops of this process; times in seconds of its clock, now " +
-                     seconds(now) + "\n";
+  std::string text =
+      "# the last ops of this process; times in seconds of its clock, now " + seconds(now) + "\n";
   for (const FlightRecord::Entry& entry : record.entries()) {
     text += "rank " + std::to_string(entry.rank) + " " + op_text(program, entry) + " from " +
             seconds(entry.begin) +
-            (entry.ended ? " to " + seconds(entry.end) : " has not ended" + peers_text(program, entry)) +
+            (entry.ended ? " to " + seconds(entry.end)
+                         : " has not ended" + peers_text(program, entry)) +
             "\n";
   }
   return text;

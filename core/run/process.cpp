@@ -13,8 +13,8 @@ constexpr int kRoundTrips = 16;
 Error failure_of(const Process& process) { return process.failure().result().error(); }
 
 Result<std::vector<std::vector<std::byte>>> collect(Process& process,
-                                                    std::span<const std::byte> own,
-                                                    bool everywhere, int tag) {
+                                                    std::span<const std::byte> own, bool everywhere,
+                                                    int tag) {
   const bool receives = everywhere || process.index() == 0;
   const auto own_bytes = static_cast<std::int64_t>(own.size());
   IndexVector<int, std::int64_t> sizes(process.size());
@@ -34,8 +34,8 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
     const std::int64_t size = sizes[message.from];
     if (size >= 0 && size <= kMostGathered) continue;
     process.fail({ErrorKind::Device,
-                  "process " + std::to_string(message.from) + " announces " +
-                      std::to_string(size) + " bytes, which cannot be",
+                  "process " + std::to_string(message.from) + " announces " + std::to_string(size) +
+                      " bytes, which cannot be",
                   std::nullopt});
     return failure_of(process);
   }
@@ -71,8 +71,8 @@ Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
   return collect(process, own, true, tag);
 }
 
-Result<std::vector<std::vector<std::byte>>> gather(Process& process,
-                                                   std::span<const std::byte> own, int tag) {
+Result<std::vector<std::vector<std::byte>>> gather(Process& process, std::span<const std::byte> own,
+                                                   int tag) {
   return collect(process, own, false, tag);
 }
 

@@ -82,7 +82,7 @@ class SoleProcess final : public Process {
 /// The kind of an error as it stands on a wire; Device for a number that is none.
 inline ErrorKind kind_on_wire(unsigned char number) {
   return number <= static_cast<unsigned char>(ErrorKind::Internal) ? static_cast<ErrorKind>(number)
-                                                                  : ErrorKind::Device;
+                                                                   : ErrorKind::Device;
 }
 
 /// More bytes than this of one process are refused, because a count on the wire may be wrong.
@@ -92,12 +92,11 @@ inline constexpr std::int64_t kMostGathered = std::int64_t{1} << 40;
 /// same tag; calls with different tags may be under way together. Errors: the failure of any
 /// process; Device for more bytes than kMostGathered, which is then a failure of all.
 Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
-                                                       std::span<const std::byte> own,
-                                                       int tag = 0);
+                                                       std::span<const std::byte> own, int tag = 0);
 /// Returns the bytes of all processes, by index, to the leader. The others get nothing and go on
 /// once theirs are sent.
-Result<std::vector<std::vector<std::byte>>> gather(Process& process,
-                                                   std::span<const std::byte> own, int tag = 0);
+Result<std::vector<std::vector<std::byte>>> gather(Process& process, std::span<const std::byte> own,
+                                                   int tag = 0);
 
 /// The values of all processes, one process's after the other's, by index.
 template <class T>

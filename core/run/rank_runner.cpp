@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <string>
 
@@ -150,7 +151,13 @@ Result<void> RankRunner::enqueue(OpId id) {
   }
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
-    if (op.kind == OpKind::HostToDevice) fill_input(op, staging);
+    if (op.kind == OpKind::HostToDevice) {
+      try {
+        fill_input(op, staging);
+      } catch (const std::exception& fault) {  // of the files with the data
+        return Error{ErrorKind::Device, fault.what(), std::nullopt};
+      }
+    }
     return port_.device->enqueue_copy(id, op, args[0], staging.data(), staging.size());
   }
   const std::span<const std::int64_t> bytes(sizes_.data() + op.args_begin, op.args_count);

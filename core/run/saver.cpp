@@ -27,10 +27,13 @@ Saver::~Saver() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<void> Saver::save(int step, std::int64_t samples) {
+Result<void> Saver::save(int step, std::int64_t samples,
+                         const std::map<std::string, std::string>& notes) {
   if (auto before = wait(); !before) return before;
   if (auto taken = take_snapshot(program_, ports_, snapshot_); !taken) return taken;
-  thread_ = std::thread([this, head = state_head(program_, step, samples)] {
+  StateHead written = state_head(program_, step, samples);
+  written.notes = notes;
+  thread_ = std::thread([this, head = std::move(written)] {
     Result<void> done;
     try {
       done = write(head);
@@ -117,8 +120,8 @@ Result<std::optional<Saver::Given>> Saver::share(const Said& own) {
   bool refused = false;
   for (std::size_t i = 0; i < all->size(); ++i) {
     std::vector<std::byte>& said = (*all)[i];
-    const std::byte first = said.empty() ? std::byte{static_cast<unsigned char>(ErrorKind::Device)}
-                                         : said[0];
+    const std::byte first =
+        said.empty() ? std::byte{static_cast<unsigned char>(ErrorKind::Device)} : said[0];
     if (!said.empty()) said.erase(said.begin());
     if (first == kFine) continue;
     std::string text(said.size(), '\0');

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -26,13 +27,17 @@ class Saver {
  public:
   Saver(const Program& program, std::span<const RankPort> ports, Process& process,
         StateStore& store)
-      : program_(program), ports_(ports), process_(process), store_(store) {}
+      : program_(program), ports_(ports), process_(process), store_(store) {
+    reserve_snapshot(program, ports, snapshot_);
+  }
   ~Saver();  // blocks until the thread has ended, which it does soon once the run has failed
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
   /// Blocks until an earlier save has ended and the state is copied. Errors: those of check().
-  Result<void> save(int step, std::int64_t samples);
+  /// `notes` are those of StateHead.
+  Result<void> save(int step, std::int64_t samples,
+                    const std::map<std::string, std::string>& notes);
   /// The error of a save that has failed, in any process. A state with a number that is not finite
   /// is left out without an error; see refused().
   Result<void> check() const;

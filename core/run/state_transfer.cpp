@@ -141,6 +141,12 @@ Result<void> each_saved(const Program& program, Visit&& visit) {
   return {};
 }
 
+const RankPort* port_of(std::span<const RankPort> ports, Rank rank) {
+  const auto found =
+      std::find_if(ports.begin(), ports.end(), [&](const RankPort& p) { return p.rank == rank; });
+  return found == ports.end() ? nullptr : &*found;
+}
+
 /// Where bytes belong in the whole state; sent before them from one process to another.
 struct PieceHeader {
   std::uint64_t tensor = 0;  // place in StateHead::tensors
@@ -268,20 +274,31 @@ StateHead state_head(const Program& program, int step, std::int64_t samples) {
   return head;
 }
 
+void reserve_snapshot(const Program& program, std::span<const RankPort> ports,
+                      StateSnapshot& snapshot) {
+  std::int64_t bytes = 0;
+  const auto add = [&](Rank rank, const char*, BufferId id,
+                       const std::vector<ShardPiece>&) -> Result<void> {
+    if (port_of(ports, rank) != nullptr) bytes += program.role_of(rank).buffer(id).bytes.v;
+    return {};
+  };
+  static_cast<void>(each_saved(program, add));
+  snapshot.bytes.resize(to_size(bytes));
+}
+
 Result<void> take_snapshot(const Program& program, std::span<const RankPort> ports,
                            StateSnapshot& snapshot) {
+  reserve_snapshot(program, ports, snapshot);
   snapshot.pieces.clear();
   std::size_t used = 0;
   const auto copy = [&](Rank rank, const char* prefix, BufferId id,
                         const std::vector<ShardPiece>& pieces) -> Result<void> {
-    const auto port =
-        std::find_if(ports.begin(), ports.end(), [&](const RankPort& p) { return p.rank == rank; });
-    if (port == ports.end()) return {};
+    const RankPort* const port = port_of(ports, rank);
+    if (port == nullptr) return {};
     const Role& role = program.role_of(rank);
     const Buffer& buffer = role.buffer(id);
     const std::size_t at = used;
     used += to_size(buffer.bytes.v);
-    if (snapshot.bytes.size() < used) snapshot.bytes.resize(used);
     const std::span<std::byte> to(snapshot.bytes.data() + at, to_size(buffer.bytes.v));
     if (buffer.on_host) {
       std::memcpy(to.data(), port->device->host_arena() + role.arena_offset(id), to.size());
@@ -316,13 +333,13 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
   for (const StateSnapshot::Piece& piece : snapshot.pieces) {
     const std::span<const std::byte> values = snapshot.values(piece);
     if (leads) {
-      std::copy(values.begin(), values.end(), state.tensors[piece.tensor].data.begin() + piece.begin);
+      std::copy(values.begin(), values.end(),
+                state.tensors[piece.tensor].data.begin() + piece.begin);
       continue;
     }
-    const PieceHeader header{
-        static_cast<std::uint64_t>(
-            std::distance(head.tensors.begin(), head.tensors.find(piece.tensor))),
-        piece.begin, static_cast<std::int64_t>(values.size())};
+    const PieceHeader header{static_cast<std::uint64_t>(std::distance(
+                                 head.tensors.begin(), head.tensors.find(piece.tensor))),
+                             piece.begin, static_cast<std::int64_t>(values.size())};
     const auto* bytes = reinterpret_cast<const std::byte*>(&header);
     sent.insert(sent.end(), bytes, bytes + sizeof header);
     sent.insert(sent.end(), values.begin(), values.end());

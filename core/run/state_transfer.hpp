@@ -36,8 +36,8 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
                         const StateReader* state);
 
-/// What is saved of a program's state: each parameter and its moments, as whole tensors. Tied copies
-/// of a parameter are left out.
+/// What is saved of a program's state: each parameter and its moments, as whole tensors. Tied
+/// copies of a parameter are left out.
 StateHead state_head(const Program& program, int step, std::int64_t samples);
 
 /// What the ranks of this process save, copied to the host: the elements of which they are the
@@ -45,8 +45,8 @@ StateHead state_head(const Program& program, int step, std::int64_t samples);
 struct StateSnapshot {
   struct Piece {
     std::string tensor;
-    std::int64_t begin = 0;            // byte within the whole tensor
-    std::size_t at = 0, count = 0;     // bytes within `bytes`
+    std::int64_t begin = 0;         // byte within the whole tensor
+    std::size_t at = 0, count = 0;  // bytes within `bytes`
   };
   std::vector<std::byte> bytes;
   std::vector<Piece> pieces;
@@ -54,6 +54,10 @@ struct StateSnapshot {
     return {bytes.data() + piece.at, piece.count};
   }
 };
+/// Gets the memory that a snapshot of these ranks needs, so that the first one takes no longer than
+/// the others.
+void reserve_snapshot(const Program& program, std::span<const RankPort> ports,
+                      StateSnapshot& snapshot);
 /// Overwrites `snapshot`, whose memory is used again. Blocks until the devices have been read.
 Result<void> take_snapshot(const Program& program, std::span<const RankPort> ports,
                            StateSnapshot& snapshot);

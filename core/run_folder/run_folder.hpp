@@ -53,8 +53,9 @@ class MetricsLog {
   /// Opens `path` and keeps its lines for the steps before `first_step`, the first step (0-based)
   /// that will be logged.
   static Result<MetricsLog> open(const std::string& path, int first_step);
-  /// Writes a line whole or not at all; `saving` is what a checkpoint after the step took. A step that comes again takes away the lines from it on.
-  /// Error Device, for example if the disk is full; later lines may be written again.
+  /// Writes a line whole or not at all; `saving` is what a checkpoint after the step took. A step
+  /// that comes again takes away the lines from it on. Error Device, for example if the disk is
+  /// full; later lines may be written again.
   Result<void> append(const StepResult& step, std::int64_t tokens_per_step, Seconds saving = {});
 
  private:

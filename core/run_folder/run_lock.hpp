@@ -1,5 +1,5 @@
-// RunLock: keeps two runs out of one folder. The operating system holds the lock for the process, so
-// it is free again when the process ends, however it ends.
+// RunLock: keeps two runs out of one folder. The operating system holds the lock for the process,
+// so it is free again when the process ends, however it ends.
 #pragma once
 
 #include <string>

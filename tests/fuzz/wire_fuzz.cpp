@@ -1,5 +1,6 @@
-// libFuzzer target: everything that is read from another process or from a checkpoint, on any bytes.
-// The first byte chooses the reader. What is taken must be sound, and what is refused must be said.
+// libFuzzer target: everything that is read from another process or from a checkpoint, on any
+// bytes. The first byte chooses the reader. What is taken must be sound, and what is refused must
+// be said.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -61,7 +62,7 @@ void read_manifest(std::span<const std::byte> bytes) {
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto manifest = parse_manifest(text, "manifest.json");
   if (!manifest) return require(!manifest.error().message.empty(), "an error without a message");
-  require(parse_manifest(print_manifest(*manifest), "") .ok(), "a manifest that cannot be printed");
+  require(parse_manifest(print_manifest(*manifest), "").ok(), "a manifest that cannot be printed");
 }
 
 void read_receipt(std::span<const std::byte> bytes) {

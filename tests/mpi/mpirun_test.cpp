@@ -160,8 +160,9 @@ TEST_CASE("an error of any process ends all of them, and the leader says which",
   const Outcome differs =
       mpirun(folder, "-np 1" + run + " : -np 1" + run + " --set training.seq_len=4");
   CHECK(differs.exit_code == exit_code(ErrorKind::InvalidSpec));
-  CHECK_THAT(differs.output, ContainsSubstring("process 1 differs in training.seq_len: it has 4, process "
-                                                    "0 has 8"));
+  CHECK_THAT(differs.output,
+             ContainsSubstring("process 1 differs in training.seq_len: it has 4, process "
+                               "0 has 8"));
 
   // The leader cannot write a checkpoint in the middle of training; process 1 goes on.
   const std::string out = " --out " + folder / "out" + " --set checkpoint.folder=/dev/null/none";

@@ -1,7 +1,7 @@
 // Chaos: runs that are disturbed at random end with the weights of one that was not, or refuse.
 //
-// LOCKSTEP_CHAOS=200 sets the number of disturbances (8 in CI), LOCKSTEP_CHAOS_SEED the first of their
-// seeds; a failure prints its own seed, with which it can be repeated alone.
+// LOCKSTEP_CHAOS=200 sets the number of disturbances (8 in CI), LOCKSTEP_CHAOS_SEED the first of
+// their seeds; a failure prints its own seed, with which it can be repeated alone.
 #include <signal.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ class Disturbed {
     Group group = start();
     std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 1500));
     const int victim = way_ == Way::Processes ? static_cast<int>(random_() % 2) : 0;
-    const std::vector<const char*> names = {"kill",       "term",   "stop",  "second start",
+    const std::vector<const char*> names = {"kill",       "term",    "stop", "second start",
                                             "flip a bit", "cut off", "int"};
     told_ += std::string(names[what]) + ", ";
     switch (what) {
@@ -185,8 +185,8 @@ class Disturbed {
 
 TEST_CASE("disturbed runs end with the weights of an undisturbed one, or refuse", "[tcp][chaos]") {
   const int rounds = number_of("LOCKSTEP_CHAOS", 8);
-  const unsigned first =
-      static_cast<unsigned>(number_of("LOCKSTEP_CHAOS_SEED", static_cast<int>(std::random_device()() >> 1)));
+  const unsigned first = static_cast<unsigned>(
+      number_of("LOCKSTEP_CHAOS_SEED", static_cast<int>(std::random_device()() >> 1)));
   for (int i = 0; i < rounds; ++i) {
     const unsigned seed = first + static_cast<unsigned>(i);
     INFO("LOCKSTEP_CHAOS=1 LOCKSTEP_CHAOS_SEED=" << seed);

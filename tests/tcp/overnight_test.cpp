@@ -117,9 +117,9 @@ TEST_CASE("nothing is written outside the run folder", "[tcp][overnight]") {
   std::filesystem::create_directories(t.folder / "elsewhere/step-3");
   write_bytes(t.folder / "elsewhere/step-3/thesis.txt", "words");
   write_bytes(t.folder / "elsewhere/latest", "step-3\n");
-  for (const std::string& folder : {t.folder / "elsewhere", std::string("../elsewhere"),
-                                    std::string("a/../../elsewhere"), std::string("."),
-                                    std::string("")}) {
+  for (const std::string& folder :
+       {t.folder / "elsewhere", std::string("../elsewhere"), std::string("a/../../elsewhere"),
+        std::string("."), std::string("")}) {
     INFO(folder);
     const Outcome outcome =
         t.alone("--out " + t.folder / "run" + " --set 'checkpoint.folder=\"" + folder + "\"'");
@@ -209,8 +209,7 @@ TEST_CASE("two runs do not share a folder", "[tcp][overnight]") {
   Group group(t.folder, 2, t.command + " --steps 1000000 --out " + t.folder / "run", "");
   REQUIRE(group.wait_for_text(t.folder / "run/metrics.jsonl", "\"step\":1,"));
   const std::string before = read_bytes(t.folder / "run/scenario.toml");
-  const Outcome second =
-      t.alone("--resume auto --set training.seed=9 --out " + t.folder / "run");
+  const Outcome second = t.alone("--resume auto --set training.seed=9 --out " + t.folder / "run");
   CHECK(second.exit_code == 2);
   CHECK_THAT(second.output, ContainsSubstring("is in use by another run (process "));
   CHECK(read_bytes(t.folder / "run/scenario.toml") == before);
@@ -262,12 +261,12 @@ TEST_CASE("a checkpoint knows how many samples were read", "[tcp][overnight]") {
 TEST_CASE("lockstep starts the processes of a run itself, and again after one was killed",
           "[tcp][overnight]") {
   const Training t;
-  REQUIRE(t.alone("--set training.steps=200 --set checkpoint.interval=20 --out " +
-                  t.folder / "whole")
-              .exit_code == 0);
-  Group launcher(t.folder,
-                 t.command + " --set training.steps=200 --set checkpoint.interval=20 --out " +
-                     t.folder / "run --nproc 2 --restarts 3");
+  REQUIRE(
+      t.alone("--set training.steps=200 --set checkpoint.interval=20 --out " + t.folder / "whole")
+          .exit_code == 0);
+  Group launcher(t.folder, t.command +
+                               " --set training.steps=200 --set checkpoint.interval=20 --out " +
+                               t.folder / "run --nproc 2 --restarts 3");
   REQUIRE(launcher.wait_for_text(t.folder / "run/checkpoints/latest", "step-"));
   const std::string lock = read_bytes(t.folder / "run/.lock");  // "process 4711 on ..."
   REQUIRE(lock.starts_with("process "));
@@ -284,9 +283,9 @@ TEST_CASE("a full disk is said, and leaves the checkpoint before it", "[tcp][ove
   const Training t;
   REQUIRE(t.alone("--steps 3 --out " + t.folder / "run").exit_code == 0);
   // A limit on the size of files stands for a full disk: writing fails in the same places.
-  const Outcome full = shell(
-      t.folder / "log.txt", "ulimit -f 20; trap '' XFSZ; " + t.command + " --resume auto --out " +
-                                t.folder / "run --set model.layers=2");
+  const Outcome full = shell(t.folder / "log.txt", "ulimit -f 20; trap '' XFSZ; " + t.command +
+                                                       " --resume auto --out " +
+                                                       t.folder / "run --set model.layers=2");
   CHECK(full.exit_code == 4);
   CHECK_THAT(full.output, ContainsSubstring("cannot be written"));
   CHECK(find_checkpoint(t.folder / "run/checkpoints")->manifest.step == 3);

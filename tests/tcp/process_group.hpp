@@ -50,9 +50,9 @@ inline std::vector<Outcome> torchrun(const TemporaryFolder& folder,
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < commands.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      outcomes[rank] = shell(folder / ("log-" + std::to_string(rank) + ".txt"),
-                             torchrun_variables(rank, commands.size(), port) + "timeout 120 " +
-                                 commands[rank]);
+      outcomes[rank] =
+          shell(folder / ("log-" + std::to_string(rank) + ".txt"),
+                torchrun_variables(rank, commands.size(), port) + "timeout 120 " + commands[rank]);
     });
   }
   for (std::thread& thread : threads) thread.join();

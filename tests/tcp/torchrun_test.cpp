@@ -96,8 +96,9 @@ TEST_CASE("an error of any process over TCP ends all of them with its exit code"
   const auto differs = torchrun(folder, {run, run + " --set training.seq_len=4"});
   CHECK(differs[0].exit_code == invalid);
   CHECK(differs[1].exit_code == invalid);
-  CHECK_THAT(differs[0].output, ContainsSubstring("process 1 differs in training.seq_len: it has 4, process 0 "
-                                                    "has 8"));
+  CHECK_THAT(differs[0].output,
+             ContainsSubstring("process 1 differs in training.seq_len: it has 4, process 0 "
+                               "has 8"));
 
   // A process that dies without a message.
   const auto killed = torchrun(folder, {endless, "timeout -s KILL 2 " + endless});

@@ -157,8 +157,9 @@ TEST_CASE("an op that hangs ends the run and names its process", "[backends][tcp
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::string& text : said) {
-    CHECK_THAT(text, ContainsSubstring("no process has ended an op for 0.8 s, and none computes; in "
-                                       "an op hang the processes 1"));
+    CHECK_THAT(text,
+               ContainsSubstring("no process has ended an op for 0.8 s, and none computes; in "
+                                 "an op hang the processes 1"));
   }
 }
 

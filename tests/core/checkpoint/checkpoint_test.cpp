@@ -128,7 +128,7 @@ TEST_CASE("a checkpoint that is not whole is refused", "[core][checkpoint]") {
   REQUIRE(save_checkpoint(state_of(1), directory).ok());
   SECTION("the optimizer's file is missing") {
     std::filesystem::remove(folder.path / "step-1/optimizer.safetensors");
-    check(ErrorKind::InvalidSpec, "optimizer.safetensors");
+    check(ErrorKind::Parse, "optimizer.safetensors: is missing");
   }
   SECTION("a file is cut short") {
     const std::string path = folder / "step-1/model.safetensors";

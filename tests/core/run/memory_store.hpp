@@ -35,7 +35,8 @@ class MemoryStore final : public StateStore {
   Result<void> write(const StateHead&, const std::string& tensor, std::int64_t begin,
                      std::span<const std::byte> values) override {
     const std::lock_guard lock(disk_.mutex);
-    std::copy(values.begin(), values.end(), disk_.under_way.tensors.at(tensor).data.begin() + begin);
+    std::copy(values.begin(), values.end(),
+              disk_.under_way.tensors.at(tensor).data.begin() + begin);
     return {};
   }
   Result<std::vector<std::byte>> finish_writing() override {

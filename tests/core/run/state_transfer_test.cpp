@@ -395,7 +395,8 @@ TEST_CASE("each process copies what it alone saves, and all of them together cop
       CHECK(bytes == whole);
       // Divided moments are saved by those who hold them; only a parameter that is whole everywhere
       // comes from the lowest rank.
-      if (ranks > 1 && !whole_param) CHECK(largest <= whole / to_size(ranks) + 3 * 2 * sizeof(float));
+      if (ranks > 1 && !whole_param)
+        CHECK(largest <= whole / to_size(ranks) + 3 * 2 * sizeof(float));
     }
   }
 }

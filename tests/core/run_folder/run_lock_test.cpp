@@ -15,8 +15,8 @@ TEST_CASE("a folder has one run at a time, and is free when its holder is gone",
   {
     const auto first = RunLock::take(folder.path.string(), "one");
     REQUIRE(first.ok());
-    CHECK_THAT(read_lock(folder.path.string()), ContainsSubstring("process ") &&
-                                                    ContainsSubstring("\none\n"));
+    CHECK_THAT(read_lock(folder.path.string()),
+               ContainsSubstring("process ") && ContainsSubstring("\none\n"));
     const auto second = RunLock::take(folder.path.string(), "two");
     REQUIRE_FALSE(second.ok());
     CHECK(second.error().kind == ErrorKind::InvalidSpec);
