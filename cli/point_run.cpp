@@ -51,7 +51,7 @@ Subject subject_of(const Scenario& scenario) {
           scenario.what_if,
           scenario.dataset_path(),
           scenario.checkpoint,
-          NonFinite::Stop,  // SPEC scenario.training.on_nonfinite
+          scenario.training.on_nonfinite,
           print_scenario(scenario)};
 }
 
@@ -305,8 +305,8 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
   if (saves_checkpoints()) {
     store_ = std::make_unique<CheckpointStore>(
         path(subject_.checkpoint.folder),
-        CheckpointRules{run_, version(), settings_, 0 /* SPEC subject_.checkpoint.keep_latest_k */,
-                        0 /* SPEC subject_.checkpoint.keep_every */});
+        CheckpointRules{run_, version(), settings_, subject_.checkpoint.keep_latest_k,
+                        subject_.checkpoint.keep_every});
     options_.store = store_.get();
     options_.checkpoint_every = subject_.checkpoint.interval;
   }

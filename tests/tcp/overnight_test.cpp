@@ -283,7 +283,7 @@ TEST_CASE("a full disk is said, and leaves the checkpoint before it", "[tcp][ove
   const Training t;
   REQUIRE(t.alone("--steps 3 --out " + t.folder / "run").exit_code == 0);
   // A limit on the size of files stands for a full disk: writing fails in the same places.
-  const Outcome full = shell(t.folder / "log.txt", "ulimit -f 20; trap '' XFSZ; " + t.command +
+  const Outcome full = shell(t.folder / "log.txt", "ulimit -f 50; trap '' XFSZ; " + t.command +
                                                        " --resume auto --out " +
                                                        t.folder / "run --set model.layers=2");
   CHECK(full.exit_code == 4);

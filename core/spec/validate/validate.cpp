@@ -213,6 +213,8 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
                  "must be in [0, 1]");
   const CheckpointSpec& c = s.checkpoint;
   faults.require(c.interval >= 0, "checkpoint.interval", "must not be negative");
+  faults.require(c.keep_latest_k >= 0, "checkpoint.keep_latest_k", "must not be negative");
+  faults.require(c.keep_every >= 0, "checkpoint.keep_every", "must not be negative");
   faults.require(stays_inside(c.folder), "checkpoint.folder",
                  "\"" + c.folder + "\" must name a folder inside the run folder: a relative path " +
                      "without \"..\", and not the run folder itself");
