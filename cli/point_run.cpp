@@ -322,20 +322,19 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
 }
 
 void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
-  const int done = first_step_ + static_cast<int>(ran.trace.steps.size());
+  const std::string done = std::to_string(ran.steps_done);
   const std::string saved =
       ran.saved_step ? "step-" + std::to_string(*ran.saved_step) + " is the newest checkpoint"
                      : "no checkpoint was written";
   if (ran.ending == Ending::Stopped) {
     outcome.stopped = true;
-    note("stopped by a signal after step " + std::to_string(done) + "; " + saved +
+    note("stopped by a signal after step " + done + "; " + saved +
          (ran.saved_step ? ": --resume auto goes on from there" : ""));
   }
   if (ran.ending == Ending::Diverged) {
     outcome.diverged =
-        "the loss or the gradient norm of step " + std::to_string(done) +
-        " is not finite, so the run ends here; " + saved +
-        " (training.on_nonfinite = \"rollback\" goes back to a checkpoint and leaves " +
+        "the loss or the gradient norm of step " + done + " is not finite, so the run ends here; " +
+        saved + " (training.on_nonfinite = \"rollback\" goes back to a checkpoint and leaves " +
         "the samples out)";
   }
 }

@@ -82,7 +82,7 @@ class Disturbed {
     const std::string& command = command_ + run();
     if (way_ == Way::Threads) return Group(folder_, command);
     if (way_ == Way::Launcher) return Group(folder_, command + " --nproc 2");
-    return Group(folder_, 2, command, "LOCKSTEP_TIMEOUT_SECONDS=2");
+    return Group(folder_, 2, command, "LOCKSTEP_TIMEOUT_SECONDS=3");
   }
 
   /// Lets a run go on for a moment, and does something to it or to its folder.
