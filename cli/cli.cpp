@@ -41,6 +41,7 @@ class Parser {
 
   int parse_and_run(std::vector<std::string> arguments) {
     const std::vector<std::string> given = arguments;
+    run_.command = given;
     const std::string unknown = unknown_command(given);
     if (!unknown.empty()) {
       console_.err << "error: " << unknown << "\n";
@@ -122,8 +123,23 @@ class Parser {
     sub->add_option("--steps", run_.steps,
                     "steps to run now; otherwise one (sim) or the rest of the training")
         ->check(CLI::Range(1, 1000000000));
-    sub->add_option("--resume", run_.resume, "continue from a run folder or a checkpoint folder")
-        ->type_name("DIR");
+    sub->add_option("--resume", run_.resume,
+                    "continue from a run folder or a checkpoint folder; auto: start, or go on with "
+                    "the newest checkpoint in --out")
+        ->type_name("DIR|auto");
+    sub->add_option("--accept", run_.accept,
+                    "go on although this setting differs from the checkpoint's, several times")
+        ->type_name("SECTION.KEY")
+        ->take_all()
+        ->expected(1);
+    sub->add_option("--nproc", run_.processes, "start so many processes on this machine")
+        ->check(CLI::Range(1, 4096));
+    sub->add_option("--restarts", run_.restarts,
+                    "with --nproc: start them again so many times, from the newest checkpoint")
+        ->check(CLI::Range(0, 1000000));
+    sub->add_option("--bind", run_.bind,
+                    "with --nproc: the address at which they listen (default 127.0.0.1)")
+        ->type_name("ADDRESS");
     sub->add_option("--out", run_.out, "write the run folder: scenario, program, trace, report")
         ->type_name("DIR");
     sub->add_flag("--json", run_.json, "print report.json instead of tables");

@@ -10,12 +10,22 @@
 
 namespace lockstep {
 
+/// The exit code of a run that a signal has stopped: EX_TEMPFAIL of sysexits.h, "try again".
+inline constexpr int kStopped = 75;
+/// The exit code of a run that ended because its loss or gradient norm was not finite.
+inline constexpr int kDiverged = 6;
+
 struct RunArguments {
   std::string scenario;  // file of a scenario, or of a program's text
   std::string backend = "sim";
   std::vector<std::string> set;
   std::optional<int> steps;
-  std::string resume, out;  // empty if not given
+  std::string resume, out;           // empty if not given; resume may be "auto"
+  std::vector<std::string> accept;   // settings that may differ from those of the checkpoint
+  int processes = 0;                 // to start on this machine; 0: none
+  int restarts = 0;                  // of these, if one fails
+  std::string bind;                  // address at which these listen; empty: 127.0.0.1
+  std::vector<std::string> command;  // the words of the command line, for these
   bool json = false, timeline = false, quiet = false;
   int threads = 1;                          // per rank
   std::string communicator;                 // of the backend cuda
@@ -26,6 +36,9 @@ struct RunArguments {
   std::optional<int> checkpoint_every;  // in steps
 };
 int run_command(const RunArguments& arguments, const Console& console);
+/// Runs `arguments.processes` processes of the same command on this machine, and again, from the
+/// newest checkpoint, up to `arguments.restarts` times.
+int launch_locally(const RunArguments& arguments, const Console& console);
 
 struct ReportArguments {
   std::string run;  // a path as open_run() takes it

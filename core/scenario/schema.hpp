@@ -55,6 +55,7 @@ void describe(V& v, TrainingSpec& t) {
   v.field("dataset", t.dataset);
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
+  v.field("on_nonfinite", t.on_nonfinite);
 }
 
 template <class V>
@@ -127,6 +128,8 @@ template <class V>
 void describe(V& v, CheckpointSpec& c) {
   v.field("interval", c.interval);
   v.field("folder", c.folder);
+  v.field("keep_latest_k", c.keep_latest_k);
+  v.field("keep_every", c.keep_every);
 }
 
 template <class V>
