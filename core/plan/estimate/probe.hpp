@@ -1,0 +1,32 @@
+// Probe: a small program of a layout, lowered and simulated, from which an estimate reads what its
+// layers take.
+#pragma once
+
+#include <functional>
+
+#include "core/base/index_vector.hpp"
+#include "core/base/result.hpp"
+#include "core/base/units.hpp"
+#include "core/ir/program.hpp"
+#include "core/memory/device_memory.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// When an op of a role ran: from when its inputs and its peers were ready, to its end.
+struct OpInterval {
+  Seconds begin, end;
+};
+
+/// A step of a scenario with every op's time and every role's memory.
+struct Probe {
+  Program program;
+  IndexVector<RoleId, IndexVector<OpId, OpInterval>> times;  // by role, of its first rank
+  IndexVector<RoleId, Bytes> needed;                         // MemoryFigures::needed, by role
+  Seconds step;
+};
+
+/// Lowers a scenario and simulates one step of it. Several threads call it at once.
+using Prober = std::function<Result<Probe>(const Scenario&)>;
+
+}  // namespace lockstep

@@ -1,0 +1,178 @@
+#include "core/plan/estimate/stage_costs.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/plan/estimate/reduced.hpp"
+
+namespace lockstep {
+namespace {
+
+/// The times of one action in a probe, from the ops of its role.
+ActionTime action_time(const Probe& probe, RoleId role_id, Phase phase, Microbatch microbatch) {
+  const Role& role = probe.program.roles[role_id];
+  const auto& times = probe.times[role_id];
+  ActionTime time;
+  double begin = -1, early_begin = -1, early_end = -1, busy_end = 0, end = 0;
+  for (const OpId id : role.ops.ids()) {
+    const Op& op = role.ops[id];
+    const bool recomputes = op.phase == Phase::R && (phase == Phase::B || phase == Phase::I);
+    if (op.microbatch != microbatch || (op.phase != phase && !recomputes)) continue;
+    if (op.stream != Stream::Compute && op.stream != Stream::Layer) continue;
+    const OpInterval& t = times[id];
+    if (begin < 0 && recomputes) {
+      if (early_begin < 0) early_begin = t.begin.v;
+      early_end = std::max(early_end, t.end.v);
+      continue;
+    }
+    if (op.stream == Stream::Layer && begin < 0) {
+      time.lead += (t.end - t.begin).v;
+      continue;
+    }
+    if (begin < 0) begin = t.begin.v;
+    if (op.stream == Stream::Compute) busy_end = std::max(busy_end, t.end.v);
+    end = std::max(end, t.end.v);
+  }
+  if (begin < 0) return time;
+  if (early_begin >= 0) time.early = early_end - early_begin;
+  time.busy = busy_end - begin;
+  time.result = end - begin;
+  return time;
+}
+
+/// The time of a message of `phase` that a role receives.
+MessageTime message_time(const Probe& probe, RoleId sender, RoleId receiver, bool forward,
+                         Microbatch microbatch) {
+  MessageTime time;
+  const auto seconds = [&](RoleId role_id, OpKind kind) {
+    const Role& role = probe.program.roles[role_id];
+    for (const OpId id : role.ops.ids()) {
+      const Op& op = role.ops[id];
+      const bool towards_end = op.phase == Phase::F;
+      if (op.kind != kind || op.microbatch != microbatch || towards_end != forward) continue;
+      const RoleId peer{op.peer()};
+      if (peer != (kind == OpKind::Send ? receiver : sender)) continue;
+      return (probe.times[role_id][id].end - probe.times[role_id][id].begin).v;
+    }
+    return 0.0;
+  };
+  time.busy = seconds(sender, OpKind::Send);
+  time.arrival = seconds(receiver, OpKind::Recv);
+  return time;
+}
+
+/// The end of the last op of a probe that does not belong to the update.
+double end_of_passes(const Probe& probe) {
+  double end = 0;
+  for (const RoleId role : probe.program.roles.ids()) {
+    for (const OpId id : probe.program.roles[role].ops.ids()) {
+      if (probe.program.roles[role].ops[id].phase == Phase::O) continue;
+      end = std::max(end, probe.times[role][id].end.v);
+    }
+  }
+  return end;
+}
+
+constexpr Microbatch kTypical = 1;  // neither the first microbatch nor the last of three
+
+/// The costs of a probe's own pipeline.
+PipelineCost cost_of_probe(const Probe& probe, bool split) {
+  PipelineCost cost;
+  const auto stages = static_cast<int>(probe.program.roles.size());
+  for (int s = 0; s < stages; ++s) {
+    const RoleId role{s};
+    StageCost stage;
+    stage.forward = action_time(probe, role, Phase::F, kTypical);
+    if (split) {
+      stage.input = action_time(probe, role, Phase::I, kTypical);
+      stage.weight = action_time(probe, role, Phase::W, kTypical);
+    } else {
+      stage.backward = action_time(probe, role, Phase::B, kTypical);
+    }
+    cost.stages.push_back(stage);
+    if (s + 1 == stages) continue;
+    cost.forward.push_back(message_time(probe, role, RoleId{s + 1}, true, kTypical));
+    cost.backward.push_back(message_time(probe, RoleId{s + 1}, role, false, kTypical));
+  }
+  return cost;
+}
+
+ActionTime between(const ActionTime& low, const ActionTime& high, double t) {
+  const auto mix = [t](double a, double b) { return std::max(0.0, a + (b - a) * t); };
+  return {mix(low.early, high.early), mix(low.lead, high.lead), mix(low.busy, high.busy),
+          mix(low.result, high.result)};
+}
+
+/// How many blocks the stages of the smallest probe have. The first block of a stage is not typical,
+/// because what is gathered ahead of it, and what is reduced after it, has nothing to hide behind.
+int least_blocks(const Scenario& layout) {
+  const int period = period_of_blocks(layout);
+  return period * ((1 + period) / period);
+}
+
+int stages_of_probe(const Scenario& layout) {
+  return std::min(3, layout.strategy.num_stages());
+}
+
+}  // namespace
+
+StageCost StageCosts::stage(int kind, int blocks) const {
+  const StageCost &a = at_low.stages[kind], &b = at_high.stages[kind];
+  const double t = static_cast<double>(blocks - low) / (high - low);
+  return {between(a.forward, b.forward, t), between(a.backward, b.backward, t),
+          between(a.input, b.input, t), between(a.weight, b.weight, t),
+          std::max(0.0, memory[kind].chunk + memory[kind].block * blocks)};
+}
+
+Scenario smallest_probe(const Scenario& layout) {
+  return reduced_pipeline(layout, stages_of_probe(layout), least_blocks(layout), 2);
+}
+
+Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
+  const int stages = stages_of_probe(layout);
+  const bool split = splits_backward(layout);
+  StageCosts costs;
+  costs.low = least_blocks(layout);
+  costs.high = costs.low + period_of_blocks(layout);
+  std::array<std::array<IndexVector<RoleId, Bytes>, 2>, 2> needed;  // [blocks][microbatches]
+  std::array<double, 2> around{}, update{};                        // [blocks]
+  for (const bool many_blocks : {false, true}) {
+    for (const bool many : {false, true}) {
+      const Result<Probe> probe = prober(reduced_pipeline(
+          layout, stages, many_blocks ? costs.high : costs.low, many ? 3 : 2));
+      if (!probe) return probe.error();
+      needed[many_blocks][many] = probe->needed;
+      if (!many) continue;
+      PipelineCost& cost = many_blocks ? costs.at_high : costs.at_low;
+      cost = cost_of_probe(*probe, split);
+      const double passes = end_of_passes(*probe);
+      const double actions =
+          run_pipeline(probe_schedule(stages, 3, split), cost).makespan;
+      around[many_blocks] = passes - actions;
+      update[many_blocks] = probe->step.v - passes;
+    }
+  }
+  const double more = costs.high - costs.low;
+  const auto linear = [&](const std::array<double, 2>& y) {
+    const double slope = (y[1] - y[0]) / more;
+    return SecondsByBlocks{y[0] - slope * costs.low, slope};
+  };
+  costs.around = linear(around);
+  costs.update = linear(update);
+  for (int kind = 0; kind < stages; ++kind) {
+    const auto bytes = [&](bool many_blocks, bool many) {
+      return static_cast<double>(needed[many_blocks][many][RoleId{kind}].v);
+    };
+    const double flight_low = bytes(false, true) - bytes(false, false);
+    const double flight_high = bytes(true, true) - bytes(true, false);
+    BytesByBlocks memory;
+    memory.block = (flight_high - flight_low) / more;
+    memory.chunk = flight_low - memory.block * costs.low;
+    memory.blocks = (bytes(true, false) - bytes(false, false)) / more - 2 * memory.block;
+    memory.fixed = bytes(false, false) - memory.blocks * costs.low - 2 * flight_low;
+    costs.memory.push_back(memory);
+  }
+  return costs;
+}
+
+}  // namespace lockstep

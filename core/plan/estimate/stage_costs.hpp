@@ -1,0 +1,52 @@
+// Stage costs: what the stages of a pipeline take and keep, by their number of blocks, as it is
+// read from four probes: two numbers of blocks, and two of microbatches in flight.
+#pragma once
+
+#include <functional>
+
+#include "core/base/index_vector.hpp"
+#include "core/base/result.hpp"
+#include "core/plan/estimate/pipeline_run.hpp"
+#include "core/plan/estimate/probe.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// Seconds that are linear in a number of blocks.
+struct SecondsByBlocks {
+  double fixed = 0, per_block = 0;
+  double at(double blocks) const { return fixed + per_block * blocks; }
+};
+
+/// Bytes of a rank: fixed + blocks · n, and for each microbatch in flight chunk + block · n.
+struct BytesByBlocks {
+  double fixed = 0, blocks = 0;
+  double chunk = 0, block = 0;
+};
+
+/// A pipeline has three kinds of stages: the first (0), those between (1), and the last (2). One of
+/// two stages has none between.
+struct StageCosts {
+  int low = 0, high = 0;  // the probes' blocks of a stage
+  PipelineCost at_low, at_high;
+  IndexVector<int, BytesByBlocks> memory;  // by kind
+  /// What a step takes beyond the actions of its pipeline: before and after the passes, such as
+  /// gathers that the first of them waits for and reductions of the last; and in the update.
+  SecondsByBlocks around, update;
+
+  int kinds() const { return static_cast<int>(memory.size()); }
+  /// The kind of stage `s` of `stages`.
+  int kind(Stage s, int stages) const {
+    if (s == 0) return 0;
+    if (s + 1 == stages) return kinds() - 1;
+    return kinds() > 2 ? 1 : 0;
+  }
+  StageCost stage(int kind, int blocks) const;
+};
+
+/// Makes the four probes of a layout with a pipeline. Errors: those of the prober.
+Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober);
+/// The scenario of the smallest of these probes, which says which layouts share their costs.
+Scenario smallest_probe(const Scenario& layout);
+
+}  // namespace lockstep
