@@ -62,7 +62,8 @@ class Table {
 
 /// Figures of a small program without a pipeline.
 struct StepFigures {
-  double step = 0, needed = 0;
+  double step = 0;
+  BytesByPart needed{};
 };
 
 /// How the layers of a layout are divided into stages.
@@ -148,16 +149,17 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   // A few blocks at either end are not typical: what is gathered ahead of the first has nothing to
   // hide behind, and reductions of the output layer hold up those of blocks after it.
   const int period = period_of_blocks(layout);
-  const int few = std::max(4, 2 + layout.strategy.fsdp_prefetch);
+  const int few = std::max(7, 2 + layout.strategy.fsdp_prefetch);
   const std::int64_t layers = layout.model.layers;
   const int microbatches = layout.num_microbatches();
-  Corners time, needed;
+  Corners time;
+  IndexArray<StepPart, Corners, kNumStepParts> needed;
   time.x0 = static_cast<double>(few - few % period + period + layers % period);
-  time.x1 = time.x0 + 2 * period;
+  time.x1 = time.x0 + 4 * period;
   if (time.x1 >= static_cast<double>(layers)) time.x0 = time.x1 = static_cast<double>(layers);
-  time.y0 = std::min(2, microbatches);
-  time.y1 = std::min(3, microbatches);
-  needed = time;
+  time.y0 = std::min(3, microbatches);
+  time.y1 = std::min(4, microbatches);
+  needed.fill(time);
   for (const bool x : {false, true}) {
     for (const bool y : {false, true}) {
       const Scenario small = reduced_step(layout, static_cast<std::int64_t>(x ? time.x1 : time.x0),
@@ -165,20 +167,22 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
       const auto figures = memory_->steps.get(small, [&]() -> Result<StepFigures> {
         const Result<Probe> probe = prober_(small);
         if (!probe) return probe.error();
-        StepFigures f{probe->step.v, 0};
-        for (const Bytes bytes : probe->needed) {
-          f.needed = std::max(f.needed, static_cast<double>(bytes.v));
-        }
-        return f;
+        return StepFigures{probe->step.v,
+                           needed_by_part(*probe, RoleId{0}, layout.cluster.framework)};
       });
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
-      needed.f[x][y] = (*figures)->needed;
+      for (int i = 0; i < kNumStepParts; ++i) {
+        const auto part = static_cast<StepPart>(i);
+        needed[part].f[x][y] = (*figures)->needed[part];
+      }
     }
   }
   const auto at = static_cast<double>(layers);
+  double most = 0;
+  for (const Corners& part : needed) most = std::max(most, part.at(at, microbatches));
   return LayoutEstimate{Seconds{time.at(at, microbatches)},
-                        Bytes{static_cast<std::int64_t>(needed.at(at, microbatches))}};
+                        Bytes{static_cast<std::int64_t>(most)}};
 }
 
 Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
@@ -249,20 +253,25 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
 
   LayoutEstimate estimate;
   std::vector<int> blocks_of(to_size(p), 0);
-  std::vector<double> fixed(to_size(p), 0), states(to_size(p), 0);
-  std::vector<int> chunks(to_size(p), 0);
-  for (int s = 0; s < n; ++s) {
-    const std::size_t r = to_size(ranks[to_size(s)]);
-    const int kind = costs.kind(s, n);
-    blocks_of[r] += blocks[to_size(s)];
-    // What every stage has anew counts once; what an end of the model adds counts for its stage.
-    const double between = costs.memory[costs.kinds() > 2 ? 1 : 0].fixed;
-    fixed[r] += costs.memory[kind].fixed - (chunks[r]++ > 0 ? between : 0);
-    states[r] += costs.memory[kind].blocks * blocks[to_size(s)];
-  }
   double needed = 0;
-  for (std::size_t r = 0; r < fixed.size(); ++r) {
-    needed = std::max(needed, fixed[r] + states[r] + whole.kept[static_cast<int>(r)]);
+  for (int r = 0; r < p; ++r) {
+    for (int i = 0; i < kNumStepParts; ++i) {
+      const auto part = static_cast<StepPart>(i);
+      const double common = costs.memory[costs.kinds() > 2 ? 1 : 0][part].fixed;
+      double bytes = 0;
+      int chunks = 0;
+      for (int s = 0; s < n; ++s) {
+        if (ranks[to_size(s)] != r) continue;
+        const BytesByBlocks& by = costs.memory[costs.kind(s, n)][part];
+        // What every stage has anew counts once; what an end of the model adds, for its stage.
+        bytes += by.fixed - (chunks++ > 0 ? common : 0) + by.blocks * blocks[to_size(s)];
+        if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
+      }
+      const bool in_flight = part == StepPart::Forward || part == StepPart::Backward ||
+                             splits_backward(layout);
+      if (in_flight && part != StepPart::Update) bytes += whole.kept[r];
+      needed = std::max(needed, bytes);
+    }
   }
   const int most = *std::max_element(blocks_of.begin(), blocks_of.end());
   estimate.needed = Bytes{static_cast<std::int64_t>(needed)};

@@ -106,9 +106,12 @@ class Runner {
   double most_kept(int rank) const {
     double kept = 0, most = 0;
     for (const Action& a : schedule_.actions[rank]) {
-      const double bytes = cost_.stages[a.stage].kept;
-      if (a.phase == Phase::F) most = std::max(most, kept += bytes);
-      if (a.phase == Phase::B || a.phase == Phase::W) kept -= bytes;
+      const StageCost& stage = cost_.stages[a.stage];
+      if (a.phase == Phase::F) kept += stage.kept;
+      if (a.phase == Phase::B) kept -= stage.kept;
+      if (a.phase == Phase::I) kept += stage.pending - stage.kept;
+      if (a.phase == Phase::W) kept -= stage.pending;
+      most = std::max(most, kept);
     }
     return most;
   }

@@ -24,11 +24,11 @@ struct MessageTime {
   double busy = 0, arrival = 0;  // seconds
 };
 
-/// The actions of one virtual stage, and what it keeps of a microbatch from F to the end of its
-/// backward pass.
+/// The actions of one virtual stage, and what it keeps of a microbatch.
 struct StageCost {
   ActionTime forward, backward, input, weight;  // F, B, I, W
-  double kept = 0;                              // bytes
+  double kept = 0;     // bytes, from F to the end of its backward pass
+  double pending = 0;  // the same from I to W
 };
 
 struct PipelineCost {

@@ -18,6 +18,13 @@ struct OpInterval {
   Seconds begin, end;
 };
 
+/// Parts of a step in which a rank's memory grows by different laws: forward passes; backward passes
+/// (B or I); the last one, or all passes for weights (W) where they are separate; and the update.
+enum class StepPart { Forward, Backward, LastBackward, Update };
+inline constexpr int kNumStepParts = 4;
+/// Bytes by part of the step.
+using BytesByPart = IndexArray<StepPart, double, kNumStepParts>;
+
 /// A step of a scenario with every op's time and every role's memory.
 struct Probe {
   Program program;
@@ -25,6 +32,10 @@ struct Probe {
   IndexVector<RoleId, Bytes> needed;                         // MemoryFigures::needed, by role
   Seconds step;
 };
+
+/// What a role of the probe needs in every part of the step: MemoryFigures::needed if its fullest
+/// moment were in that part.
+BytesByPart needed_by_part(const Probe& probe, RoleId role, const FrameworkSpec& framework);
 
 /// Lowers a scenario and simulates one step of it. Several threads call it at once.
 using Prober = std::function<Result<Probe>(const Scenario&)>;

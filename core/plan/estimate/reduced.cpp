@@ -30,8 +30,8 @@ Schedule probe_schedule(int stages, int microbatches, bool split) {
     for (int mb = 0; mb < microbatches; ++mb) actions.push_back({Phase::F, s, mb});
     for (int mb = 0; mb < microbatches; ++mb) {
       actions.push_back({split ? Phase::I : Phase::B, s, mb});
-      if (split) actions.push_back({Phase::W, s, mb});
     }
+    for (int mb = 0; split && mb < microbatches; ++mb) actions.push_back({Phase::W, s, mb});
     schedule.actions.push_back(actions);
   }
   return schedule;

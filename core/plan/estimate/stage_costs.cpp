@@ -119,9 +119,12 @@ int stages_of_probe(const Scenario& layout) {
 StageCost StageCosts::stage(int kind, int blocks) const {
   const StageCost &a = at_low.stages[kind], &b = at_high.stages[kind];
   const double t = static_cast<double>(blocks - low) / (high - low);
+  const auto kept = [&](StepPart part) {
+    return std::max(0.0, memory[kind][part].chunk + memory[kind][part].block * blocks);
+  };
   return {between(a.forward, b.forward, t), between(a.backward, b.backward, t),
           between(a.input, b.input, t), between(a.weight, b.weight, t),
-          std::max(0.0, memory[kind].chunk + memory[kind].block * blocks)};
+          kept(StepPart::Forward), kept(StepPart::LastBackward)};
 }
 
 Scenario smallest_probe(const Scenario& layout) {
@@ -134,14 +137,17 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
   StageCosts costs;
   costs.low = least_blocks(layout);
   costs.high = costs.low + period_of_blocks(layout);
-  std::array<std::array<IndexVector<RoleId, Bytes>, 2>, 2> needed;  // [blocks][microbatches]
+  std::array<std::array<IndexVector<int, BytesByPart>, 2>, 2> needed;  // [blocks][microbatches]
   std::array<double, 2> around{}, update{};                        // [blocks]
   for (const bool many_blocks : {false, true}) {
     for (const bool many : {false, true}) {
       const Result<Probe> probe = prober(reduced_pipeline(
           layout, stages, many_blocks ? costs.high : costs.low, many ? 3 : 2));
       if (!probe) return probe.error();
-      needed[many_blocks][many] = probe->needed;
+      for (int kind = 0; kind < stages; ++kind) {
+        needed[many_blocks][many].push_back(
+            needed_by_part(*probe, RoleId{kind}, layout.cluster.framework));
+      }
       if (!many) continue;
       PipelineCost& cost = many_blocks ? costs.at_high : costs.at_low;
       cost = cost_of_probe(*probe, split);
@@ -160,16 +166,20 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
   costs.around = linear(around);
   costs.update = linear(update);
   for (int kind = 0; kind < stages; ++kind) {
-    const auto bytes = [&](bool many_blocks, bool many) {
-      return static_cast<double>(needed[many_blocks][many][RoleId{kind}].v);
-    };
-    const double flight_low = bytes(false, true) - bytes(false, false);
-    const double flight_high = bytes(true, true) - bytes(true, false);
-    BytesByBlocks memory;
-    memory.block = (flight_high - flight_low) / more;
-    memory.chunk = flight_low - memory.block * costs.low;
-    memory.blocks = (bytes(true, false) - bytes(false, false)) / more - 2 * memory.block;
-    memory.fixed = bytes(false, false) - memory.blocks * costs.low - 2 * flight_low;
+    StageBytes memory;
+    for (int i = 0; i < kNumStepParts; ++i) {
+      const auto part = static_cast<StepPart>(i);
+      const auto bytes = [&](bool many_blocks, bool many) {
+        return needed[many_blocks][many][kind][part];
+      };
+      const double flight_low = bytes(false, true) - bytes(false, false);
+      const double flight_high = bytes(true, true) - bytes(true, false);
+      BytesByBlocks& by = memory[part];
+      by.block = (flight_high - flight_low) / more;
+      by.chunk = flight_low - by.block * costs.low;
+      by.blocks = (bytes(true, false) - bytes(false, false)) / more - 2 * by.block;
+      by.fixed = bytes(false, false) - by.blocks * costs.low - 2 * flight_low;
+    }
     costs.memory.push_back(memory);
   }
   return costs;

@@ -18,18 +18,20 @@ struct SecondsByBlocks {
   double at(double blocks) const { return fixed + per_block * blocks; }
 };
 
-/// Bytes of a rank: fixed + blocks · n, and for each microbatch in flight chunk + block · n.
+/// Bytes of a rank in a part of the step: fixed + blocks · n, and for each microbatch in flight
+/// chunk + block · n.
 struct BytesByBlocks {
   double fixed = 0, blocks = 0;
   double chunk = 0, block = 0;
 };
+using StageBytes = IndexArray<StepPart, BytesByBlocks, kNumStepParts>;
 
 /// A pipeline has three kinds of stages: the first (0), those between (1), and the last (2). One of
 /// two stages has none between.
 struct StageCosts {
   int low = 0, high = 0;  // the probes' blocks of a stage
   PipelineCost at_low, at_high;
-  IndexVector<int, BytesByBlocks> memory;  // by kind
+  IndexVector<int, StageBytes> memory;  // by kind
   /// What a step takes beyond the actions of its pipeline: before and after the passes, such as
   /// gathers that the first of them waits for and reductions of the last; and in the update.
   SecondsByBlocks around, update;

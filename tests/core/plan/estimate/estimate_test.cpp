@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <random>
 
@@ -56,6 +57,10 @@ Distances distances(int layouts, unsigned seed, bool print) {
       found.memory_under = std::max(found.memory_under, -memory);
       found.memory_over = std::max(found.memory_over, memory);
       if (print) {
+        if (std::getenv("LOCKSTEP_DUMP") && std::abs(time) > 0.02) {
+          std::ofstream("/tmp/bad_" + std::to_string(found.time.size()) + ".toml") << print_scenario(*layout);
+          std::cout << "#" << found.time.size() << " " << estimate->step_time.v << " ";
+        }
         std::cout << time * 100 << " %  memory " << memory * 100 << " %  " << full->step.v
                   << " s  " << base.model.name << " on " << base.cluster.name << " x "
                   << base.cluster.nodes << ", " << base.model.layers << " blocks: "
