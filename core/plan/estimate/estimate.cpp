@@ -17,6 +17,9 @@
 namespace lockstep {
 namespace {
 
+/// A message that takes more than this part of a forward pass is outside the claim.
+constexpr double kLongMessage = 0.1;
+
 struct ScenarioHash {
   std::size_t operator()(const Scenario& s) const {
     std::uint64_t hash = 0;
@@ -141,8 +144,11 @@ Estimator::Estimator(Prober prober)
 Estimator::~Estimator() = default;
 
 Result<LayoutEstimate> Estimator::estimate(const Scenario& layout) {
-  return layout.strategy.pipeline_parallel_degree == 1 ? estimate_step(layout)
-                                                       : estimate_pipeline(layout);
+  Result<LayoutEstimate> estimate = layout.strategy.pipeline_parallel_degree == 1
+                                        ? estimate_step(layout)
+                                        : estimate_pipeline(layout);
+  if (estimate && estimate->unclaimed.empty()) estimate->unclaimed = outside_the_claim(layout);
+  return estimate;
 }
 
 Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
@@ -182,7 +188,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   double most = 0;
   for (const Corners& part : needed) most = std::max(most, part.at(at, microbatches));
   return LayoutEstimate{Seconds{time.at(at, microbatches)},
-                        Bytes{static_cast<std::int64_t>(most)}};
+                        Bytes{static_cast<std::int64_t>(most)}, {}};
 }
 
 Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
@@ -258,18 +264,20 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
       const double common = costs.memory[costs.kinds() > 2 ? 1 : 0][part].fixed;
-      double bytes = 0;
+      double bytes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
       int chunks = 0;
       for (int s = 0; s < n; ++s) {
         if (ranks[to_size(s)] != r) continue;
         const BytesByBlocks& by = costs.memory[costs.kind(s, n)][part];
         // What every stage has anew counts once; what an end of the model adds, for its stage.
         bytes += by.fixed - (chunks++ > 0 ? common : 0) + by.blocks * blocks[to_size(s)];
+        one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
         if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
       }
-      const bool in_flight = part == StepPart::Forward || part == StepPart::Backward ||
-                             splits_backward(layout);
-      if (in_flight && part != StepPart::Update) bytes += whole.kept[r];
+      // While microbatches are in flight, gradients of all layers are alive, as in the probe's last
+      // backward pass, which has one microbatch.
+      if (part != StepPart::Update) bytes += whole.kept[r];
+      if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
       needed = std::max(needed, bytes);
     }
   }
@@ -277,6 +285,15 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   estimate.needed = Bytes{static_cast<std::int64_t>(needed)};
   estimate.step_time =
       Seconds{whole.makespan + costs.around.at(blocks.front()) + costs.update.at(most)};
+  const int period = period_of_blocks(layout);
+  const bool uneven = std::any_of(blocks.begin(), blocks.end(),
+                                  [&](int count) { return count % period != 0; });
+  // Messages slow the computation beside them, and how much of it depends on the schedule.
+  const double message = cost.forward.front().busy;
+  if (uneven) estimate.unclaimed = "stages that differ in their kinds of blocks";
+  if (message > kLongMessage * cost.stages.front().forward.busy) {
+    estimate.unclaimed = "messages that take as long as computation";
+  }
   return estimate;
 }
 

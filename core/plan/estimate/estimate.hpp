@@ -24,6 +24,8 @@ namespace lockstep {
 struct LayoutEstimate {
   Seconds step_time;
   Bytes needed;  // MemoryFigures::needed of the rank that needs most
+  /// Why EstimateClaim does not hold; empty if it does.
+  std::string_view unclaimed;
 };
 
 /// How far an estimate of a layout within the claim is from the full simulation

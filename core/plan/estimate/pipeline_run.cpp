@@ -14,7 +14,8 @@ class Runner {
         cost_(cost),
         stages_(static_cast<int>(schedule.rank_of_stage.size())),
         next_(schedule.actions.size(), 0),
-        free_(schedule.actions.size(), 0) {
+        free_(schedule.actions.size(), 0),
+        layer_free_(schedule.actions.size(), 0) {
     Microbatch most = -1;
     for (const Actions& actions : schedule.actions) {
       for (const Action& action : actions) most = std::max(most, action.microbatch);
@@ -82,7 +83,9 @@ class Runner {
   /// Returns the rank that gets the result; -1 if none does.
   int execute(const Action& a, int rank, double input) {
     const ActionTime& time = time_of(a);
-    const double begin = std::max(input + time.lead, free_[rank] + time.early);
+    const double led = time.lead > 0 ? std::max(input, layer_free_[rank]) + time.lead : input;
+    const double begin = std::max(led, free_[rank] + time.early);
+    if (time.layer > 0) layer_free_[rank] = begin + time.layer;
     const double end = begin + time.result;
     free_[rank] = begin + time.busy;
     makespan_ = std::max({makespan_, free_[rank], end});
@@ -122,6 +125,7 @@ class Runner {
   int microbatches_ = 0;
   IndexVector<int, int> next_;     // by rank: its next action
   IndexVector<int, double> free_;  // by rank: when it has ended the one before
+  IndexVector<int, double> layer_free_;  // and when the collectives inside its layers have
   std::vector<double> arrived_forward_, arrived_backward_, done_;  // by cell(stage, microbatch)
   std::vector<double> sent_forward_, sent_backward_;  // by rank: when its stream is free
   double makespan_ = 0;

@@ -16,6 +16,8 @@ struct ActionTime {
   double lead = 0;    // communication of the input before the computation, which the rank does not
                       // wait for while it has other work
   double busy = 0;    // the rank computes, and nothing else
+  double layer = 0;   // from the begin of `busy` to the end of its last collective, after which the
+                      // next action's `lead` can begin
   double result = 0;  // from the begin of `busy` until the result is there, after a last collective
 };
 

@@ -10,7 +10,7 @@ namespace {
 std::vector<StepPart> parts_of(const Role& role) {
   Microbatch last = 0;
   for (const Op& op : role.ops) {
-    if (op.phase == Phase::B) last = std::max(last, op.microbatch);
+    if (op.phase == Phase::F) last = std::max(last, op.microbatch);
   }
   std::vector<StepPart> parts;
   StepPart part = StepPart::Forward;
@@ -22,11 +22,10 @@ std::vector<StepPart> parts_of(const Role& role) {
       case Phase::R:
       case Phase::B:
       case Phase::I:
-        part = op.phase == Phase::B && op.microbatch == last ? StepPart::LastBackward
-                                                             : StepPart::Backward;
-        break;
       case Phase::W:
-        part = StepPart::LastBackward;
+        part = (op.phase == Phase::B || op.phase == Phase::W) && op.microbatch == last
+                   ? StepPart::LastBackward
+                   : StepPart::Backward;
         break;
       case Phase::O:
         part = StepPart::Update;

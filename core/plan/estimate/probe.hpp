@@ -18,8 +18,8 @@ struct OpInterval {
   Seconds begin, end;
 };
 
-/// Parts of a step in which a rank's memory grows by different laws: forward passes; backward passes
-/// (B or I); the last one, or all passes for weights (W) where they are separate; and the update.
+/// Parts of a step in which a rank's memory grows by different laws: forward passes; backward
+/// passes; the last one (B or W), when there are gradients of all layers; and the update.
 enum class StepPart { Forward, Backward, LastBackward, Update };
 inline constexpr int kNumStepParts = 4;
 /// Bytes by part of the step.

@@ -30,6 +30,7 @@ ActionTime action_time(const Probe& probe, RoleId role_id, Phase phase, Microbat
       continue;
     }
     if (begin < 0) begin = t.begin.v;
+    if (op.stream == Stream::Layer) time.layer = t.end.v - begin;
     if (op.stream == Stream::Compute) busy_end = std::max(busy_end, t.end.v);
     end = std::max(end, t.end.v);
   }
@@ -100,7 +101,7 @@ PipelineCost cost_of_probe(const Probe& probe, bool split) {
 ActionTime between(const ActionTime& low, const ActionTime& high, double t) {
   const auto mix = [t](double a, double b) { return std::max(0.0, a + (b - a) * t); };
   return {mix(low.early, high.early), mix(low.lead, high.lead), mix(low.busy, high.busy),
-          mix(low.result, high.result)};
+          mix(low.layer, high.layer), mix(low.result, high.result)};
 }
 
 /// How many blocks the stages of the smallest probe have. The first block of a stage is not typical,
@@ -124,7 +125,7 @@ StageCost StageCosts::stage(int kind, int blocks) const {
   };
   return {between(a.forward, b.forward, t), between(a.backward, b.backward, t),
           between(a.input, b.input, t), between(a.weight, b.weight, t),
-          kept(StepPart::Forward), kept(StepPart::LastBackward)};
+          kept(StepPart::Forward), kept(StepPart::Backward)};
 }
 
 Scenario smallest_probe(const Scenario& layout) {
