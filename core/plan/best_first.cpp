@@ -43,7 +43,7 @@ class SpaceSearch {
   Result<SpaceResult> run() {
     const std::vector<LayoutPoint> points = layout_space(base_, options_.constraints);
     result_.counts.layouts = points.size();
-    if (options_.exhaustive) {
+    if (options_.exhaustive || base_.model.is_vision()) {
       if (const auto done = simulate_all(points); !done) return done.error();
     } else {
       if (const auto done = estimate(points); !done) return done.error();
@@ -279,10 +279,9 @@ std::string family_of(const LayoutPoint& p) {
 
 Result<SpaceResult> search_space(const Scenario& base, const LayoutOracle& oracle,
                                  const Prober& prober, const SpaceOptions& options) {
-  if (base.model.architecture == Architecture::Synthetic || base.model.is_vision()) {
+  if (base.model.architecture == Architecture::Synthetic) {
     return Error{ErrorKind::InvalidSpec,
-                 "only the layouts of transformers are estimated; a model with given times has one "
-                 "layout",
+                 "the synthetic model has times for one layout; search needs a model's sizes",
                  std::nullopt};
   }
   return SpaceSearch(base, oracle, prober, options).run();

@@ -62,8 +62,8 @@ struct SpaceResult {
 std::string family_of(const LayoutPoint& point);
 
 /// The result does not depend on the number of threads, unless `stop` ended the search. Errors:
-/// InvalidSpec for models without layers that can be estimated (synthetic ones), OutOfMemory if no
-/// layout fits, and those of oracle and prober.
+/// InvalidSpec for the synthetic model, OutOfMemory if no layout fits, and those of oracle and
+/// prober. All layouts of a vision model, of which there are few, are simulated.
 Result<SpaceResult> search_space(const Scenario& base, const LayoutOracle& oracle,
                                  const Prober& prober, const SpaceOptions& options);
 

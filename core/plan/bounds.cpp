@@ -155,7 +155,12 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::shape(const LayoutPoint
 // and optimizer states, and the fullest keeps no less than the mean. Gradients of all of them are
 // there when the update begins, but perhaps not before. When the last forward pass of
 // the first microbatch on a rank has ended, all chunks' activations of it are kept, because
-// backward passes begin at the last stage; so the mean rank keeps those of blocks / p blocks.
+// backward passes begin at the last stage; so the mean rank keeps those of blocks / p blocks. The
+// first rank begins its first backward pass after its warmup, which is a rule of the schedule: p
+// forward passes of 1F1B and ZB-H1, and 2(p - 1) + (v - 1)p + 1 of chunks if they are interleaved
+// (Narayanan et al. 2021, section 2.2), as far as there are microbatches. The balance of stages
+// gives it no fewer blocks than an even division, rounded down, because the output layer is what
+// other stages must make up for.
 LayoutBound LayoutBounds::of(const LayoutPoint& point) {
   const std::shared_ptr<const Shape> known = shape(point);
   const Shape& s = *known;
@@ -198,9 +203,16 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
   double bytes = base_.strategy.offload == Offload::Parameters
                      ? 0
                      : parameters(elements, shards) + parameters(experts, expert_shards);
+  double first_rank = 0;  // blocks in flight on the first rank, each microbatch's counted
+  if (point.schedule == PipelineSchedule::OneFOneB || point.schedule == PipelineSchedule::ZbH1) {
+    first_rank = std::min(m, p) * (whole / stages);
+  } else if (point.schedule == PipelineSchedule::Interleaved1F1B && m >= p) {
+    const double v = point.chunks;
+    first_rank = std::min(m * v, 2 * (p - 1) + (v - 1) * p + 1) * (whole / stages);
+  }
   const bool eight_bits = base_.cluster.framework.fp8 != Fp8Recipe::None;
   bytes += std::max(gradients(elements, shards) + gradients(experts, expert_shards),
-                    eight_bits ? 0 : layers / p * s.least_kept);
+                    eight_bits ? 0 : std::max(layers / p, first_rank) * s.least_kept);
   bound.needed = Bytes{static_cast<std::int64_t>(bytes)};
   return bound;
 }

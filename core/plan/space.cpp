@@ -60,7 +60,8 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers, 
 }
 
 /// The ways to share states among the data-parallel ranks of a point.
-std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int node) {
+std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int node,
+                                       int most_gathered) {
   std::vector<LayoutPoint> found;
   const auto add = [&](int zero, int replicate) {
     LayoutPoint p = point;
@@ -72,7 +73,10 @@ std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int 
   const bool alone = ranks * point.context == 1;
   if (point.context == 1) add(0, ranks);
   if (alone) return found;
-  for (const int zero : {1, 2, 3}) add(zero, 1);
+  for (const int zero : {1, 2, 3}) {
+    if (zero == 3 && point.chunks > most_gathered) continue;
+    add(zero, 1);
+  }
   // Shards inside a node, with copies on others.
   const int inside = std::max(1, node / (point.tensor * point.context));
   if (point.pipeline == 1 && inside > 1 && inside < ranks && ranks % inside == 0) {
@@ -151,6 +155,8 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
       static_cast<int>(std::max<std::int64_t>(1, base.training.seq_len / kShortestPiece));
   const int batch = base.global_batch_size();
   const auto experts = static_cast<int>(base.model.experts);
+  const int active = base.strategy.fsdp_max_active_stages;
+  const int most_gathered = active > 0 ? active : kMostVirtualStages;
   std::vector<LayoutPoint> space;
   const auto add = [&](LayoutPoint p) {
     for (int size = 1; size <= kLargestMicrobatch; size *= 2) {
@@ -174,7 +180,7 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
       point.pipeline = d.pipeline;
       point.schedule = schedule;
       point.chunks = chunks;
-      for (LayoutPoint p : shared_states(point, d.data, node)) {
+      for (LayoutPoint p : shared_states(point, d.data, node, most_gathered)) {
         const int parts = p.zero == 0 ? 1 : p.shard;
         for (const int expert : divisors(parts, std::max(1, experts))) {
           if (experts > 0 && experts % expert != 0) continue;

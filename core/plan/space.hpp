@@ -52,7 +52,8 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// - pipelines as 1F1B, interleaved with every number of chunks that divides the blocks of a rank,
 ///   ZB-H1 and ZBVZeroBubble;
 /// - data parallelism with states whole, sharded by ZeRO 1, 2 or 3, or sharded inside a node with
-///   copies on others (HSDP);
+///   copies on others (HSDP); ZeRO 3 only with so many chunks as stay gathered
+///   (fsdp_max_active_stages), because more are gathered again for every microbatch;
 /// - experts divided over the shards, and over the ranks of tensor parallelism, too;
 /// - microbatches of 1, 2, 4, 8 and 16 sequences;
 /// - recomputation of nothing, norms and activations, attention, every other block, or all blocks.

@@ -174,7 +174,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
         const Result<Probe> probe = prober_(small);
         if (!probe) return probe.error();
         return StepFigures{probe->step.v,
-                           needed_by_part(*probe, RoleId{0}, layout.cluster.framework)};
+                           role_memory(*probe, RoleId{0}, layout.cluster.framework).needed};
       });
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
@@ -263,14 +263,14 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   for (int r = 0; r < p; ++r) {
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
-      const double common = costs.memory[costs.kinds() > 2 ? 1 : 0][part].fixed;
+      const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].rest[part].fixed;
       double bytes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
       int chunks = 0;
       for (int s = 0; s < n; ++s) {
         if (ranks[to_size(s)] != r) continue;
-        const BytesByBlocks& by = costs.memory[costs.kind(s, n)][part];
+        const ByBlocks& by = costs.memory[costs.kind(s, n)].rest[part];
         // What every stage has anew counts once; what an end of the model adds, for its stage.
-        bytes += by.fixed - (chunks++ > 0 ? common : 0) + by.blocks * blocks[to_size(s)];
+        bytes += by.fixed - (chunks++ > 0 ? common : 0) + by.per_block * blocks[to_size(s)];
         one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
         if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
       }

@@ -33,9 +33,18 @@ struct Probe {
   Seconds step;
 };
 
-/// What a role of the probe needs in every part of the step: MemoryFigures::needed if its fullest
-/// moment were in that part.
-BytesByPart needed_by_part(const Probe& probe, RoleId role, const FrameworkSpec& framework);
+/// What a role of the probe needs.
+struct RoleMemory {
+  /// MemoryFigures::needed if its fullest moment were in that part of the step.
+  BytesByPart needed{};
+  double kept = 0;     // of one more microbatch in flight, from F on
+  double pending = 0;  // the same from I to W
+};
+
+/// The memory of a role whose forward passes follow each other, and then its backward passes (I and
+/// W each). What a microbatch keeps is the difference between two moments: the begins of the second
+/// and the third microbatch's passes, if there are so many.
+RoleMemory role_memory(const Probe& probe, RoleId role, const FrameworkSpec& framework);
 
 /// Lowers a scenario and simulates one step of it. Several threads call it at once.
 using Prober = std::function<Result<Probe>(const Scenario&)>;

@@ -104,6 +104,8 @@ ActionTime between(const ActionTime& low, const ActionTime& high, double t) {
           mix(low.layer, high.layer), mix(low.result, high.result)};
 }
 
+constexpr int kMicrobatches = 3;
+
 /// How many blocks the stages of the smallest probe have. The first block of a stage is not typical,
 /// because what is gathered ahead of it, and what is reduced after it, has nothing to hide behind.
 int least_blocks(const Scenario& layout) {
@@ -120,16 +122,14 @@ int stages_of_probe(const Scenario& layout) {
 StageCost StageCosts::stage(int kind, int blocks) const {
   const StageCost &a = at_low.stages[kind], &b = at_high.stages[kind];
   const double t = static_cast<double>(blocks - low) / (high - low);
-  const auto kept = [&](StepPart part) {
-    return std::max(0.0, memory[kind][part].chunk + memory[kind][part].block * blocks);
-  };
   return {between(a.forward, b.forward, t), between(a.backward, b.backward, t),
-          between(a.input, b.input, t), between(a.weight, b.weight, t),
-          kept(StepPart::Forward), kept(StepPart::Backward)};
+          between(a.input, b.input, t),     between(a.weight, b.weight, t),
+          std::max(0.0, memory[kind].kept.at(blocks)),
+          std::max(0.0, memory[kind].pending.at(blocks))};
 }
 
 Scenario smallest_probe(const Scenario& layout) {
-  return reduced_pipeline(layout, stages_of_probe(layout), least_blocks(layout), 2);
+  return reduced_pipeline(layout, stages_of_probe(layout), least_blocks(layout), kMicrobatches);
 }
 
 Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
@@ -138,48 +138,43 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
   StageCosts costs;
   costs.low = least_blocks(layout);
   costs.high = costs.low + period_of_blocks(layout);
-  std::array<std::array<IndexVector<int, BytesByPart>, 2>, 2> needed;  // [blocks][microbatches]
-  std::array<double, 2> around{}, update{};                        // [blocks]
-  for (const bool many_blocks : {false, true}) {
-    for (const bool many : {false, true}) {
-      const Result<Probe> probe = prober(reduced_pipeline(
-          layout, stages, many_blocks ? costs.high : costs.low, many ? 3 : 2));
-      if (!probe) return probe.error();
-      for (int kind = 0; kind < stages; ++kind) {
-        needed[many_blocks][many].push_back(
-            needed_by_part(*probe, RoleId{kind}, layout.cluster.framework));
-      }
-      if (!many) continue;
-      PipelineCost& cost = many_blocks ? costs.at_high : costs.at_low;
-      cost = cost_of_probe(*probe, split);
-      const double passes = end_of_passes(*probe);
-      const double actions =
-          run_pipeline(probe_schedule(stages, 3, split), cost).makespan;
-      around[many_blocks] = passes - actions;
-      update[many_blocks] = probe->step.v - passes;
+  const double more = costs.high - costs.low;
+  const auto linear = [&](double at_low, double at_high) {
+    const double slope = (at_high - at_low) / more;
+    return ByBlocks{at_low - slope * costs.low, slope};
+  };
+  std::array<double, 2> around{}, update{};                // by number of blocks
+  std::array<std::vector<RoleMemory>, 2> memories;         // likewise, then by kind
+  for (const bool many : {false, true}) {
+    const Result<Probe> probe = prober(
+        reduced_pipeline(layout, stages, many ? costs.high : costs.low, kMicrobatches));
+    if (!probe) return probe.error();
+    PipelineCost& cost = many ? costs.at_high : costs.at_low;
+    cost = cost_of_probe(*probe, split);
+    const double passes = end_of_passes(*probe);
+    around[many] =
+        passes - run_pipeline(probe_schedule(stages, kMicrobatches, split), cost).makespan;
+    update[many] = probe->step.v - passes;
+    for (int kind = 0; kind < stages; ++kind) {
+      memories[many].push_back(role_memory(*probe, RoleId{kind}, layout.cluster.framework));
     }
   }
-  const double more = costs.high - costs.low;
-  const auto linear = [&](const std::array<double, 2>& y) {
-    const double slope = (y[1] - y[0]) / more;
-    return SecondsByBlocks{y[0] - slope * costs.low, slope};
-  };
-  costs.around = linear(around);
-  costs.update = linear(update);
+  costs.around = linear(around[0], around[1]);
+  costs.update = linear(update[0], update[1]);
   for (int kind = 0; kind < stages; ++kind) {
-    StageBytes memory;
+    const RoleMemory &low = memories[0][to_size(kind)], &high = memories[1][to_size(kind)];
+    StageMemory memory{{}, linear(low.kept, high.kept), linear(low.pending, high.pending)};
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
-      const auto bytes = [&](bool many_blocks, bool many) {
-        return needed[many_blocks][many][kind][part];
+      // How many microbatches are in flight at the fullest moment of that part.
+      const int in_flight = part == StepPart::Update         ? 0
+                            : part == StepPart::LastBackward ? 1
+                                                             : kMicrobatches;
+      const auto rest = [&](const RoleMemory& m) {
+        const bool pending = split && part != StepPart::Forward;
+        return m.needed[part] - in_flight * (pending ? m.pending : m.kept);
       };
-      const double flight_low = bytes(false, true) - bytes(false, false);
-      const double flight_high = bytes(true, true) - bytes(true, false);
-      BytesByBlocks& by = memory[part];
-      by.block = (flight_high - flight_low) / more;
-      by.chunk = flight_low - by.block * costs.low;
-      by.blocks = (bytes(true, false) - bytes(false, false)) / more - 2 * by.block;
-      by.fixed = bytes(false, false) - by.blocks * costs.low - 2 * flight_low;
+      memory.rest[part] = linear(rest(low), rest(high));
     }
     costs.memory.push_back(memory);
   }

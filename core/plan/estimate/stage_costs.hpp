@@ -1,5 +1,5 @@
 // Stage costs: what the stages of a pipeline take and keep, by their number of blocks, as it is
-// read from four probes: two numbers of blocks, and two of microbatches in flight.
+// read from two probes with different numbers of blocks.
 #pragma once
 
 #include <functional>
@@ -12,29 +12,28 @@
 
 namespace lockstep {
 
-/// Seconds that are linear in a number of blocks.
-struct SecondsByBlocks {
+/// Seconds or bytes that are linear in a number of blocks.
+struct ByBlocks {
   double fixed = 0, per_block = 0;
   double at(double blocks) const { return fixed + per_block * blocks; }
 };
 
-/// Bytes of a rank in a part of the step: fixed + blocks · n, and for each microbatch in flight
-/// chunk + block · n.
-struct BytesByBlocks {
-  double fixed = 0, blocks = 0;
-  double chunk = 0, block = 0;
+/// The memory of a kind of stage.
+struct StageMemory {
+  /// What a rank needs in each part of the step beside microbatches in flight.
+  IndexArray<StepPart, ByBlocks, kNumStepParts> rest;
+  ByBlocks kept, pending;  // of each microbatch in flight: from F, and from I
 };
-using StageBytes = IndexArray<StepPart, BytesByBlocks, kNumStepParts>;
 
 /// A pipeline has three kinds of stages: the first (0), those between (1), and the last (2). One of
 /// two stages has none between.
 struct StageCosts {
   int low = 0, high = 0;  // the probes' blocks of a stage
   PipelineCost at_low, at_high;
-  IndexVector<int, StageBytes> memory;  // by kind
+  IndexVector<int, StageMemory> memory;  // by kind
   /// What a step takes beyond the actions of its pipeline: before and after the passes, such as
   /// gathers that the first of them waits for and reductions of the last; and in the update.
-  SecondsByBlocks around, update;
+  ByBlocks around, update;
 
   int kinds() const { return static_cast<int>(memory.size()); }
   /// The kind of stage `s` of `stages`.
@@ -46,7 +45,7 @@ struct StageCosts {
   StageCost stage(int kind, int blocks) const;
 };
 
-/// Makes the four probes of a layout with a pipeline. Errors: those of the prober.
+/// Makes the two probes of a layout with a pipeline. Errors: those of the prober.
 Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober);
 /// The scenario of the smallest of these probes, which says which layouts share their costs.
 Scenario smallest_probe(const Scenario& layout);
