@@ -26,8 +26,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 std::string found_text(const SpaceResult& result, const std::string& unit, std::size_t top) {
-  TextTable table({"simulated in full", unit + "/s", "MFU", "step time", "bubble", "exposed comm",
-                   "memory"});
+  TextTable table(
+      {"simulated in full", unit + "/s", "MFU", "step time", "bubble", "exposed comm", "memory"});
   for (std::size_t i = 0; i < std::min(top, result.found.size()); ++i) {
     const FoundLayout& found = result.found[i];
     const LayoutFigures& f = found.figures;
@@ -52,8 +52,9 @@ std::string reason_text(const EstimatedLayout& best, const EstimatedLayout& othe
   const Part parts[] = {{"computation", (other.bound.compute - best.bound.compute).v},
                         {"pipeline's bubble", (other.bound.bubble - best.bound.bubble).v},
                         {"exposed communication", rest(other) - rest(best)}};
-  const Part& most = *std::max_element(std::begin(parts), std::end(parts),
-                                       [](const Part& a, const Part& b) { return a.more < b.more; });
+  const Part& most =
+      *std::max_element(std::begin(parts), std::end(parts),
+                        [](const Part& a, const Part& b) { return a.more < b.more; });
   if (most.more <= 0) return "";
   return fmt::format("+{} of {}", percent_text(most.more / step), most.name);
 }
@@ -75,8 +76,8 @@ std::string front_text(const SpaceResult& result, std::size_t top) {
   TextTable table({"least memory, estimated", "step time", "memory"});
   for (std::size_t i = 0; i < std::min(top, result.front.size()); ++i) {
     const EstimatedLayout& e = result.front[i];
-    table.add({layout_name(e.scenario), time_text(e.estimate.step_time),
-               bytes_text(e.estimate.needed)});
+    table.add(
+        {layout_name(e.scenario), time_text(e.estimate.step_time), bytes_text(e.estimate.needed)});
   }
   return table.text();
 }
@@ -90,9 +91,10 @@ std::string counts_text(const SpaceResult& result, double seconds) {
       c.probes, c.simulated, c.simulated_large);
   if (result.undecided > 0) {
     text += fmt::format(
-        "{} more are as near to the best as estimates are uncertain ({}), and were not simulated "
+        "{} more are within {} of the best, as far as estimates are certain, and were not "
+        "simulated "
         "(--finalists)\n",
-        result.undecided, percent_text(EstimateClaim::kWorstTime));
+        result.undecided, percent_text(EstimateClaim::kUsualTime));
   }
   if (result.stopped) text += "stopped before the end (--seconds)\n";
   return text;
@@ -206,8 +208,8 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     const FoundLayout& first = result->found.front();
     const double cost = dollars_of_step(base, first.figures.step_time);
     clusters.add({std::to_string(nodes), count_text(first.figures.throughput),
-                  time_text(first.figures.step_time),
-                  cost > 0 ? fmt::format("{:.4g}", cost) : "-", layout_name(first.scenario)});
+                  time_text(first.figures.step_time), cost > 0 ? fmt::format("{:.4g}", cost) : "-",
+                  layout_name(first.scenario)});
     if (!best || first.figures.throughput > best->figures.throughput) best = first;
     if (arguments.json) {
       json.push_back({{"nodes", nodes},

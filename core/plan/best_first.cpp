@@ -73,14 +73,14 @@ class SpaceSearch {
 
   /// Whether no layout of these bounds can be wanted beside what has been estimated.
   bool hopeless(const LayoutBound& bound) const {
-    const double uncertain = 1 + EstimateClaim::kWorstTime;
+    const double uncertain = 1 + EstimateClaim::kUsualTime;
     if (!options_.front) return bound.time.v > best_ * uncertain;
-    return std::any_of(result_.estimated.begin(), result_.estimated.end(),
-                       [&](const EstimatedLayout& e) {
-                         return e.estimate.step_time.v * uncertain < bound.time.v &&
-                                static_cast<double>(e.estimate.needed.v) * uncertain <
-                                    static_cast<double>(bound.needed.v);
-                       });
+    return std::any_of(
+        result_.estimated.begin(), result_.estimated.end(), [&](const EstimatedLayout& e) {
+          return e.estimate.step_time.v * uncertain < bound.time.v &&
+                 static_cast<double>(e.estimate.needed.v) * (1 + EstimateClaim::kMemoryUnder) <
+                     static_cast<double>(bound.needed.v);
+        });
   }
 
   Result<void> estimate(const std::vector<LayoutPoint>& points) {
@@ -96,9 +96,8 @@ class SpaceSearch {
       return capacity_ > 0 && static_cast<double>(bounds[i].needed.v) > capacity_;
     });
     result_.counts.too_large = points.size() - order.size();
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return bounds[a].time < bounds[b].time;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return bounds[a].time < bounds[b].time; });
     for (std::size_t next = 0; next < order.size() && !stopped();) {
       std::vector<std::size_t> batch;
       for (; next < order.size() && batch.size() < kBatch; ++next) {
@@ -208,14 +207,15 @@ class SpaceSearch {
       if (const auto done = simulate(batch); !done) return done;
     }
     for (std::size_t i = next; i < all.size(); ++i) {
-      const double uncertain = 1 + EstimateClaim::kWorstTime;
-      result_.undecided += all[i].estimate.step_time.v < all.front().estimate.step_time.v * uncertain;
+      const double uncertain = 1 + EstimateClaim::kUsualTime;
+      result_.undecided +=
+          all[i].estimate.step_time.v < all.front().estimate.step_time.v * uncertain;
     }
     return {};
   }
   /// Whether another layout is faster and needs less by more than estimates are uncertain.
   bool dominated(const EstimatedLayout& e) const {
-    const double uncertain = (1 + EstimateClaim::kWorstTime) * (1 + EstimateClaim::kWorstTime);
+    const double uncertain = (1 + EstimateClaim::kUsualTime) * (1 + EstimateClaim::kUsualTime);
     const double memory = (1 + EstimateClaim::kMemoryUnder) * (1 + EstimateClaim::kMemoryUnder);
     return std::any_of(result_.estimated.begin(), result_.estimated.end(),
                        [&](const EstimatedLayout& other) {
@@ -239,11 +239,11 @@ class SpaceSearch {
 
   Error nothing_fits() const {
     const SpaceCounts& c = result_.counts;
-    std::string message =
-        "none of " + std::to_string(c.layouts) + " layouts fits: " + std::to_string(c.too_large) +
-        " by the bound on memory, " + std::to_string(c.estimated_large) + " by their estimate, " +
-        std::to_string(c.simulated_large) + " as simulated; " + std::to_string(c.refused) +
-        " are refused";
+    std::string message = "none of " + std::to_string(c.layouts) +
+                          " layouts fits: " + std::to_string(c.too_large) +
+                          " by the bound on memory, " + std::to_string(c.estimated_large) +
+                          " by their estimate, " + std::to_string(c.simulated_large) +
+                          " as simulated; " + std::to_string(c.refused) + " are refused";
     if (c.layouts == 0) message = "no layout divides the model, the batch and the ranks as wanted";
     return Error{ErrorKind::OutOfMemory, message, std::nullopt};
   }
@@ -268,10 +268,10 @@ std::string family_of(const LayoutPoint& p) {
   if (p.context > 1) add("cp");
   if (p.pipeline > 1) add("pp " + std::string(rules_of(p.schedule).name));
   if (p.replicate * p.shard * p.context > 1) {
-    add(p.zero == 0                        ? "DDP"
+    add(p.zero == 0                      ? "DDP"
         : p.zero == 3 && p.replicate > 1 ? "HSDP"
-        : p.zero == 3                      ? "FSDP"
-                                           : "ZeRO " + std::to_string(p.zero));
+        : p.zero == 3                    ? "FSDP"
+                                         : "ZeRO " + std::to_string(p.zero));
   }
   if (p.expert > 1) add("ep");
   return name.empty() ? "one rank" : name;

@@ -17,9 +17,9 @@ namespace lockstep {
 /// How many layouts there were, and what became of them.
 struct SpaceCounts {
   std::size_t layouts = 0;
-  std::size_t too_large = 0;        // by the bound on memory
-  std::size_t too_slow = 0;         // by the bound on time
-  std::size_t refused = 0;          // by validate(), of those that were looked at
+  std::size_t too_large = 0;  // by the bound on memory
+  std::size_t too_slow = 0;   // by the bound on time
+  std::size_t refused = 0;    // by validate(), of those that were looked at
   std::size_t estimated = 0;
   std::size_t estimated_large = 0;  // of these, by their estimate too large
   std::size_t simulated = 0;        // lowered, verified and simulated in full
@@ -48,11 +48,11 @@ struct SpaceOptions {
 
 struct SpaceResult {
   SpaceCounts counts;
-  std::vector<FoundLayout> found;           // simulated in full, fastest first
-  std::vector<EstimatedLayout> estimated;   // that fit by their estimate, fastest first
-  std::vector<EstimatedLayout> families;    // of these, the best of each family
-  std::vector<EstimatedLayout> front;       // of these, those that no faster one needs less than
-  /// How many layouts are as near to the best by estimate as estimates are uncertain, and were not
+  std::vector<FoundLayout> found;          // simulated in full, fastest first
+  std::vector<EstimatedLayout> estimated;  // that fit by their estimate, fastest first
+  std::vector<EstimatedLayout> families;   // of these, the best of each family
+  std::vector<EstimatedLayout> front;      // of these, those that no faster one needs less than
+  /// How many layouts are within EstimateClaim::kUsualTime of the best by estimate, and were not
   /// simulated.
   std::size_t undecided = 0;
   bool stopped = false;

@@ -179,8 +179,7 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
                      point.schedule != PipelineSchedule::Interleaved1F1B &&
                      point.schedule != PipelineSchedule::GPipe &&
                      point.schedule != PipelineSchedule::LoopedBFS;
-  const double stage =
-      std::max(0, least) * (s.block.forward + (split ? 0 : s.block.backward));
+  const double stage = std::max(0, least) * (s.block.forward + (split ? 0 : s.block.backward));
   bound.bubble = Seconds{point.pipeline > 1 ? (p - 1) / 2 * stage : 0};
   bound.time = bound.compute + bound.bubble;
 
@@ -194,8 +193,8 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
   const double shards = point.zero >= 1 ? point.shard * point.context : 1;
   const double expert_shards = std::max(1.0, shards / std::max(1, point.expert));
   const auto parameters = [&](double count, double parts) {
-    return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) +
-                    (on_host ? 0 : states / parts));
+    return count *
+           (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + (on_host ? 0 : states / parts));
   };
   const auto gradients = [&](double count, double parts) {
     return on_host ? 0 : count * size(t.reduce_dtype()) / (point.zero >= 2 ? parts : 1);

@@ -29,14 +29,14 @@ int degree_of(const LayoutPoint& p, const std::string& what) {
 }
 
 const std::vector<std::string>& degree_names() {
-  static const std::vector<std::string> names = {"tp",   "cp", "pp",        "dp", "ep",
-                                                 "zero", "v",  "microbatch"};
+  static const std::vector<std::string> names = {"tp", "cp",   "pp", "dp",
+                                                 "ep", "zero", "v",  "microbatch"};
   return names;
 }
 
 /// The pipelines of a degree: schedules and chunks.
-std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers, const Scenario& base,
-                                                        bool keep) {
+std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
+                                                        const Scenario& base, bool keep) {
   if (degree == 1) return {{PipelineSchedule::OneFOneB, 1}};
   std::vector<std::pair<PipelineSchedule, int>> found;
   const auto add = [&](PipelineSchedule schedule, int chunks) {
@@ -138,11 +138,12 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text) {
                      "v, microbatch" + (near.empty() ? "" : "; did you mean '" + near + "'?"),
                  std::nullopt};
   }
-  const char* begin = sign == std::string::npos ? text.data() + text.size() : text.data() + sign + 1;
+  const char* begin =
+      sign == std::string::npos ? text.data() + text.size() : text.data() + sign + 1;
   const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), only.value);
   if (fault != std::errc{} || end != text.data() + text.size() || only.value < 0) {
-    return Error{ErrorKind::InvalidSpec,
-                 "--only " + text + " needs a number: " + only.what + "=8", std::nullopt};
+    return Error{ErrorKind::InvalidSpec, "--only " + text + " needs a number: " + only.what + "=8",
+                 std::nullopt};
   }
   return only;
 }

@@ -155,7 +155,9 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   // A few blocks at either end are not typical: what is gathered ahead of the first has nothing to
   // hide behind, and reductions of the output layer hold up those of blocks after it.
   const int period = period_of_blocks(layout);
-  const int few = std::max(7, 2 + layout.strategy.fsdp_prefetch);
+  // Where blocks are gathered, what is exposed settles late.
+  const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
+  const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch);
   const std::int64_t layers = layout.model.layers;
   const int microbatches = layout.num_microbatches();
   Corners time;
@@ -187,13 +189,13 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   const auto at = static_cast<double>(layers);
   double most = 0;
   for (const Corners& part : needed) most = std::max(most, part.at(at, microbatches));
-  return LayoutEstimate{Seconds{time.at(at, microbatches)},
-                        Bytes{static_cast<std::int64_t>(most)}, {}};
+  return LayoutEstimate{
+      Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most)}, {}};
 }
 
 Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
-  const auto known = memory_->stages.get(smallest_probe(layout),
-                                         [&] { return stage_costs(layout, prober_); });
+  const auto known =
+      memory_->stages.get(smallest_probe(layout), [&] { return stage_costs(layout, prober_); });
   if (!known) return known.error();
   const StageCosts& costs = **known;
 
@@ -286,8 +288,8 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   estimate.step_time =
       Seconds{whole.makespan + costs.around.at(blocks.front()) + costs.update.at(most)};
   const int period = period_of_blocks(layout);
-  const bool uneven = std::any_of(blocks.begin(), blocks.end(),
-                                  [&](int count) { return count % period != 0; });
+  const bool uneven =
+      std::any_of(blocks.begin(), blocks.end(), [&](int count) { return count % period != 0; });
   // Messages slow the computation beside them, and how much of it depends on the schedule.
   const double message = cost.forward.front().busy;
   if (uneven) estimate.unclaimed = "stages that differ in their kinds of blocks";

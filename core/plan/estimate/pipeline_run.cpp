@@ -40,8 +40,7 @@ class Runner {
       for (int& i = next_[rank]; i < static_cast<int>(actions.size()); ++i) {
         const double at = input_of(actions[to_size(i)]);
         if (at < 0) break;
-        if (const int woken = execute(actions[to_size(i)], rank, at);
-            woken >= 0 && woken != rank) {
+        if (const int woken = execute(actions[to_size(i)], rank, at); woken >= 0 && woken != rank) {
           ready.push_back(woken);
         }
       }
@@ -95,8 +94,7 @@ class Runner {
     if (forward ? schedule_.is_last(a.stage) : schedule_.is_first(a.stage)) return -1;
     const Stage to = a.stage + (forward ? 1 : -1);
     const int receiver = schedule_.rank_of_stage[to];
-    double& arrival =
-        (forward ? arrived_forward_ : arrived_backward_)[cell(to, a.microbatch)];
+    double& arrival = (forward ? arrived_forward_ : arrived_backward_)[cell(to, a.microbatch)];
     arrival = end;
     if (receiver == rank) return -1;
     const MessageTime& message = (forward ? cost_.forward : cost_.backward)[forward ? a.stage : to];
@@ -123,8 +121,8 @@ class Runner {
   const PipelineCost& cost_;
   const int stages_;
   int microbatches_ = 0;
-  IndexVector<int, int> next_;     // by rank: its next action
-  IndexVector<int, double> free_;  // by rank: when it has ended the one before
+  IndexVector<int, int> next_;           // by rank: its next action
+  IndexVector<int, double> free_;        // by rank: when it has ended the one before
   IndexVector<int, double> layer_free_;  // and when the collectives inside its layers have
   std::vector<double> arrived_forward_, arrived_backward_, done_;  // by cell(stage, microbatch)
   std::vector<double> sent_forward_, sent_backward_;  // by rank: when its stream is free

@@ -29,8 +29,8 @@ struct MessageTime {
 /// The actions of one virtual stage, and what it keeps of a microbatch.
 struct StageCost {
   ActionTime forward, backward, input, weight;  // F, B, I, W
-  double kept = 0;     // bytes, from F to the end of its backward pass
-  double pending = 0;  // the same from I to W
+  double kept = 0;                              // bytes, from F to the end of its backward pass
+  double pending = 0;                           // the same from I to W
 };
 
 struct PipelineCost {
@@ -39,8 +39,8 @@ struct PipelineCost {
 };
 
 struct PipelineRun {
-  double makespan = 0;             // seconds, to the end of the last action
-  IndexVector<int, double> kept;   // bytes by rank: the most that microbatches in flight keep
+  double makespan = 0;            // seconds, to the end of the last action
+  IndexVector<int, double> kept;  // bytes by rank: the most that microbatches in flight keep
 };
 
 /// Runs the actions of every rank in their order. An action begins when the one before it on its

@@ -106,24 +106,25 @@ ActionTime between(const ActionTime& low, const ActionTime& high, double t) {
 
 constexpr int kMicrobatches = 3;
 
-/// How many blocks the stages of the smallest probe have. The first block of a stage is not typical,
-/// because what is gathered ahead of it, and what is reduced after it, has nothing to hide behind.
+/// How many blocks the stages of the smallest probe have. The first block of a stage is not
+/// typical, because what is gathered ahead of it, and what is reduced after it, has nothing to hide
+/// behind.
 int least_blocks(const Scenario& layout) {
   const int period = period_of_blocks(layout);
   return period * ((1 + period) / period);
 }
 
-int stages_of_probe(const Scenario& layout) {
-  return std::min(3, layout.strategy.num_stages());
-}
+int stages_of_probe(const Scenario& layout) { return std::min(3, layout.strategy.num_stages()); }
 
 }  // namespace
 
 StageCost StageCosts::stage(int kind, int blocks) const {
   const StageCost &a = at_low.stages[kind], &b = at_high.stages[kind];
   const double t = static_cast<double>(blocks - low) / (high - low);
-  return {between(a.forward, b.forward, t), between(a.backward, b.backward, t),
-          between(a.input, b.input, t),     between(a.weight, b.weight, t),
+  return {between(a.forward, b.forward, t),
+          between(a.backward, b.backward, t),
+          between(a.input, b.input, t),
+          between(a.weight, b.weight, t),
           std::max(0.0, memory[kind].kept.at(blocks)),
           std::max(0.0, memory[kind].pending.at(blocks))};
 }
@@ -143,11 +144,11 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
     const double slope = (at_high - at_low) / more;
     return ByBlocks{at_low - slope * costs.low, slope};
   };
-  std::array<double, 2> around{}, update{};                // by number of blocks
-  std::array<std::vector<RoleMemory>, 2> memories;         // likewise, then by kind
+  std::array<double, 2> around{}, update{};         // by number of blocks
+  std::array<std::vector<RoleMemory>, 2> memories;  // likewise, then by kind
   for (const bool many : {false, true}) {
-    const Result<Probe> probe = prober(
-        reduced_pipeline(layout, stages, many ? costs.high : costs.low, kMicrobatches));
+    const Result<Probe> probe =
+        prober(reduced_pipeline(layout, stages, many ? costs.high : costs.low, kMicrobatches));
     if (!probe) return probe.error();
     PipelineCost& cost = many ? costs.at_high : costs.at_low;
     cost = cost_of_probe(*probe, split);

@@ -13,15 +13,16 @@ namespace {
 /// A small model on one node of some devices, whose memory holds about half of the layouts.
 Scenario small_task(const std::string& architecture, int hidden, int devices, int batch,
                     double memory_gb) {
-  const LoadedScenario loaded = parse_scenario(
-      "[model]\narchitecture = \"" + architecture + "\"\nname = \"m\"\nlayers = 8\nhidden = " +
-          std::to_string(hidden) + "\nheads = 16\nvocab = 32000\nmax_seq_len = 2048\n" +
-          "[training]\nseq_len = 2048\nlocal_batch_size = 1\nglobal_batch_size = " +
-          std::to_string(batch) + "\nmixed_precision_param = \"bfloat16\"\n" +
-          "[cluster]\npreset = \"a100-80\"\nnodes = 1\ndevices_per_node = " +
-          std::to_string(devices) + "\n[cluster.device]\nmemory_gb = " + std::to_string(memory_gb) +
-          "\n",
-      "small", {});
+  const LoadedScenario loaded =
+      parse_scenario("[model]\narchitecture = \"" + architecture +
+                         "\"\nname = \"m\"\nlayers = 8\nhidden = " + std::to_string(hidden) +
+                         "\nheads = 16\nvocab = 32000\nmax_seq_len = 2048\n" +
+                         "[training]\nseq_len = 2048\nlocal_batch_size = 1\nglobal_batch_size = " +
+                         std::to_string(batch) + "\nmixed_precision_param = \"bfloat16\"\n" +
+                         "[cluster]\npreset = \"a100-80\"\nnodes = 1\ndevices_per_node = " +
+                         std::to_string(devices) +
+                         "\n[cluster.device]\nmemory_gb = " + std::to_string(memory_gb) + "\n",
+                     "small", {});
   if (!loaded.ok()) FAIL(loaded.errors.front().message);
   return loaded.points.front().scenario;
 }
@@ -80,15 +81,12 @@ TEST_CASE("a pruned search finds the winner and the front of an exhaustive one",
   for (const Scenario& task : small_tasks()) {
     SpaceOptions options;
     options.exhaustive = true;
-    const Result<SpaceResult> all =
-        search_space(task, simulated_layout, simulated_probe, options);
+    const Result<SpaceResult> all = search_space(task, simulated_layout, simulated_probe, options);
     options.exhaustive = false;
     options.front = true;
-    const Result<SpaceResult> few =
-        search_space(task, simulated_layout, simulated_probe, options);
-    INFO(search_task(task) << ", hidden " << task.model.hidden << ", "
-                           << task.cluster.capacity() << " devices of "
-                           << task.cluster.device.memory.v);
+    const Result<SpaceResult> few = search_space(task, simulated_layout, simulated_probe, options);
+    INFO(search_task(task) << ", hidden " << task.model.hidden << ", " << task.cluster.capacity()
+                           << " devices of " << task.cluster.device.memory.v);
     REQUIRE(all.ok() == few.ok());
     ++problems;
     if (!all) continue;

@@ -24,20 +24,19 @@ inline Scenario random_task(std::mt19937& random) {
   const int layers = pick<int>({12, 16, 20, 24, 32}, random);
   const bool experts = random() % 5 == 0;
   const int hidden = pick<int>({1024, 2048, 4096}, random);
-  std::string text = "[model]\narchitecture = \"" +
-                     std::string(random() % 2 && !experts ? "gpt2" : "llama") +
-                     "\"\nname = \"m\"\nlayers = " + std::to_string(layers) +
-                     "\nhidden = " + std::to_string(hidden) +
-                     "\nheads = " + std::to_string(hidden / 128 * 2) +
-                     "\nvocab = " + pick<std::string>({"32000", "50257", "128256"}, random) +
-                     "\nmax_seq_len = 8192\n";
+  std::string text =
+      "[model]\narchitecture = \"" + std::string(random() % 2 && !experts ? "gpt2" : "llama") +
+      "\"\nname = \"m\"\nlayers = " + std::to_string(layers) +
+      "\nhidden = " + std::to_string(hidden) + "\nheads = " + std::to_string(hidden / 128 * 2) +
+      "\nvocab = " + pick<std::string>({"32000", "50257", "128256"}, random) +
+      "\nmax_seq_len = 8192\n";
   if (experts) text += "experts = 8\n";
   text += "[training]\nseq_len = " + pick<std::string>({"2048", "4096", "8192"}, random) +
           "\nlocal_batch_size = 1\nglobal_batch_size = " +
           pick<std::string>({"64", "128", "256"}, random) +
           "\nmixed_precision_param = \"bfloat16\"\n[cluster]\npreset = \"" +
-          pick<std::string>({"h100", "a100-80", "a100-80"}, random) + "\"\nnodes = " +
-          pick<std::string>({"1", "2", "4", "8"}, random) + "\n";
+          pick<std::string>({"h100", "a100-80", "a100-80"}, random) +
+          "\"\nnodes = " + pick<std::string>({"1", "2", "4", "8"}, random) + "\n";
   const LoadedScenario loaded = parse_scenario(text, "random", {});
   if (!loaded.ok()) FAIL(loaded.errors.front().message);
   return loaded.points.front().scenario;
@@ -82,10 +81,13 @@ inline std::optional<Scenario> random_layout(const Scenario& base, std::mt19937&
   if (base.model.experts > 0 && !replicas) {
     p.expert_parallel_degree = pick(divisors(d.data, 8), random);
   }
-  s.activation_checkpoint = pick<ActivationCheckpointSpec>(
-      {{}, {ActivationCheckpoint::Full, "2"}, {ActivationCheckpoint::Selective, "attention"},
-       {ActivationCheckpoint::Selective, "op"}, {ActivationCheckpoint::Selective, "2"}},
-      random);
+  s.activation_checkpoint =
+      pick<ActivationCheckpointSpec>({{},
+                                      {ActivationCheckpoint::Full, "2"},
+                                      {ActivationCheckpoint::Selective, "attention"},
+                                      {ActivationCheckpoint::Selective, "op"},
+                                      {ActivationCheckpoint::Selective, "2"}},
+                                     random);
   if (!validate(s).empty()) return std::nullopt;
   return s;
 }
