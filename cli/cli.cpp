@@ -216,6 +216,19 @@ class Parser {
     sub->add_option("--threads", search_.threads, "threads that simulate; 0: one for each core")
         ->check(CLI::Range(0, 4096))
         ->capture_default_str();
+    sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
+    sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
+        ->type_name("KEY=N");
+    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB")
+        ->type_name("GB");
+    sub->add_option("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1 << 20))
+        ->type_name("N");
+    sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
+    sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");
     sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
     sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
     sub->add_flag("--quiet", search_.quiet, "no progress");
