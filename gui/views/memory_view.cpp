@@ -47,7 +47,11 @@ class MemoryView::Picture final : public Canvas {
 
   DisplayList draw() const override {
     DisplayList list;
-    if (!view_.model_.run) return list;
+    if (!view_.model_.run) {
+      list.text(QRectF(rect()), "The memory of a rank against time comes here, kind by kind.",
+                Ink::Faint, Align::Center);
+      return list;
+    }
     if (view_.model_.empty()) {
       list.text(QRectF(0, 0, width(), height()), "This trace tells nothing of memory.", Ink::Faint,
                 Align::Center);

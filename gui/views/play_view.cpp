@@ -68,10 +68,10 @@ class PlayView::Picture final : public Canvas {
     const RunPtr run = session_.run();
     const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
     if (!step) {
-      if (run) {
-        list.text(QRectF(0, 0, width(), height()), "This trace has no step to play.", Ink::Faint,
-                  Align::Center);
-      }
+      list.text(QRectF(rect()),
+                run ? "This trace has no step to play."
+                    : "A step plays here: what each rank computes, and what moves between them.",
+                Ink::Faint, Align::Center);
       return list;
     }
     const SimTime t = session_.cursor();

@@ -252,7 +252,7 @@ TEST_CASE("the picture has a row per lane under a ruler, and points find spans",
   const TimelineLayout layout = lay_out(*run, {}, {20, 22, 14});
   const TimelineFrame frame{{1100, 300}, 100, 24, 0, {0 * kMs, 100 * kMs, 1000}};
   const std::string picture = print(draw_timeline(*run, layout, frame, kText));
-  CHECK_THAT(picture, ContainsSubstring("text 18.0 24.0 78.0 22.0 text \"rank 0 (pp0)\""));
+  CHECK_THAT(picture, ContainsSubstring("text 18.0 24.0 78.0 22.0 text \"rank …(pp0)\""));
   CHECK_THAT(picture, ContainsSubstring("\"gather\""));
   CHECK_THAT(picture, ContainsSubstring("\"40 ms\""));
   CHECK_THAT(picture, ContainsSubstring("idle hatch1"));

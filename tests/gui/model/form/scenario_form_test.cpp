@@ -74,8 +74,8 @@ TEST_CASE("every field reads the value that its key sets", "[gui][model]") {
 }
 
 TEST_CASE("a schedule that needs chunks is offered, and says which it sets", "[gui][model]") {
-  const FieldState& field =
-      state_of(states_of(kPipeline), "parallelism.pipeline_parallel_schedule");
+  const auto states = states_of(kPipeline);
+  const FieldState& field = state_of(states, "parallelism.pipeline_parallel_schedule");
   const auto helper = [&](const std::string& value) {
     for (std::size_t i = 0; i < field.values.size(); ++i) {
       if (field.values[i] == value) return field.helper[i];
