@@ -33,10 +33,14 @@ void when_outdated_changes(QObject* owner, Session& session, Refresh refresh) {
     }
     if (!blink->isActive()) blink->start();
   };
-  for (const auto signal : {&Session::documentChanged, &Session::errorsChanged,
-                            &Session::busyChanged, &Session::runChanged}) {
+  for (const auto signal :
+       {&Session::documentChanged, &Session::errorsChanged, &Session::busyChanged}) {
     QObject::connect(&session, signal, owner, changed);
   }
+  QObject::connect(&session, &Session::runChanged, owner, [blink, changed] {
+    blink->stop();  // a picture that follows a slider is not dimmed while it does
+    changed();
+  });
 }
 
 QString setting(const std::string& key) {  // "mode=full" of "activation_checkpoint.mode=full"
