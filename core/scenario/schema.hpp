@@ -178,6 +178,7 @@ void describe(V& v, DeviceSpec& d) {
   v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, UnitPrefix::Giga);
   v.field("fp8_tflops", d.fp8_rate, UnitPrefix::Tera);
   v.field("launch_overhead_us", d.launch_overhead, UnitPrefix::Micro);
+  v.field("hand_over_us", d.hand_over, UnitPrefix::Micro);
   v.field("compute_capability", d.compute_capability);
   v.field("compute_units", d.compute_units);
   v.field("matmul_efficiency", d.matmul_efficiency);
@@ -228,6 +229,7 @@ template <class V>
 void describe(V& v, EfficiencyCurve& e) {
   v.field("kernel", e.kernel);
   v.field("points", e.points);
+  v.field("width", e.width);
 }
 
 /// [cluster] of a scenario, and the whole of a profile (hardware/*.toml).
