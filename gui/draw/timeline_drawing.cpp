@@ -218,7 +218,7 @@ class LaneDrawing {
 
   void draw_folded(const LaneSegment& segment, std::size_t from, std::size_t to) {
     const auto spans = segment.spans();
-    const LookMix mix = segment.mix(from, to, run_.lanes);
+    const LookMix mix = segment.mix(from, to);
     const Look look = mix.most;
     const QRectF rect = scale_.box(spans[from].begin, spans[to - 1].end);
     list_.fill(rect, ink_of(look), Hatch::None, static_cast<std::uint32_t>(to - from));

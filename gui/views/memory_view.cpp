@@ -116,6 +116,8 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
       reading_(*this) {
   setAccessibleName("Memory");
   ranks_->setAccessibleName("Rank");
+  next_->setSizePolicy(QSizePolicy::Ignored,
+                       QSizePolicy::Preferred);  // it does not widen the panel
   ranks_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   ranks_->view()->setAccessibleName("Ranks to choose from");
   auto* line = new QHBoxLayout;

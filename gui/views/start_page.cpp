@@ -82,6 +82,8 @@ StartPage::StartPage(Session& session, QWidget* parent)
   page->addLayout(columns, 1);
   auto* left = new QVBoxLayout;
   auto* right = new QVBoxLayout;
+  left->setSpacing(6);
+  right->setSpacing(6);
   columns->addLayout(left, 1);
   columns->addLayout(right, 1);
 

@@ -15,24 +15,25 @@ constexpr std::size_t kFan = 16;
 LaneSegment::LaneSegment(std::span<const Span> spans, const Lanes& lanes) : spans_(spans) {
   IndexArray<Look, int, kNumLooks> place;  // in looks_, of those that occur
   for (int& at : place) at = -1;
-  std::vector<std::int64_t> sums;
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    int& at = place[lanes.look(spans[i])];
-    if (at < 0) {
-      at = static_cast<int>(looks_.size());
-      looks_.push_back(lanes.look(spans[i]));
-      sums.push_back(0);
-      before_.emplace_back(i / kFan + 1, 0);
-    }
-    if (i % kFan == 0) {
-      for (std::size_t k = 0; k < sums.size(); ++k) {
-        if (before_[k].size() <= i / kFan) before_[k].push_back(sums[k]);
-      }
-    }
-    sums[to_size(at)] += (spans[i].end - spans[i].begin).count();
+  look_of_span_.reserve(spans.size());
+  for (const Span& span : spans) {
+    const Look look = lanes.look(span);
+    look_of_span_.push_back(look);
+    if (place[look] >= 0) continue;
+    place[look] = static_cast<int>(looks_.size());
+    looks_.push_back(look);
   }
-  if (spans.size() % kFan != 0) return;
-  for (std::size_t k = 0; k < sums.size(); ++k) before_[k].push_back(sums[k]);
+  before_.resize(looks_.size());
+  std::vector<std::int64_t> sums(looks_.size(), 0);
+  const auto keep = [&] {
+    for (std::size_t k = 0; k < sums.size(); ++k) before_[k].push_back(sums[k]);
+  };
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (i % kFan == 0) keep();
+    sums[to_size(place[look_of_span_[i]])] += (spans[i].end - spans[i].begin).count();
+  }
+  if (spans.size() % kFan == 0) keep();
+  if (looks_.size() == 1) look_of_span_ = {};
 }
 
 std::size_t LaneSegment::first_ending_after(SimTime t) const {
@@ -76,12 +77,16 @@ std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::si
   return low;
 }
 
-LookMix LaneSegment::mix(std::size_t from, std::size_t to, const Lanes& lanes) const {
+LookMix LaneSegment::mix(std::size_t from, std::size_t to) const {
   IndexArray<Look, std::int64_t, kNumLooks> time{};
   if (to - from <= 2 * kFan) {
+    std::int64_t sum = 0;
     for (std::size_t i = from; i < to; ++i) {
-      time[lanes.look(spans_[i])] += (spans_[i].end - spans_[i].begin).count();
+      const std::int64_t own = (spans_[i].end - spans_[i].begin).count();
+      sum += own;
+      if (!look_of_span_.empty()) time[look_of_span_[i]] += own;
     }
+    if (look_of_span_.empty()) time[looks_.front()] = sum;
   } else {
     const std::size_t first = (from + kFan - 1) / kFan, last = to / kFan;
     for (std::size_t k = 0; k < looks_.size(); ++k) {

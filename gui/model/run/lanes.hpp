@@ -23,10 +23,10 @@ struct LookMix {
 };
 
 /// The spans of one lane in one step, which are ascending and disjoint. The index takes half a byte
-/// for each span and each look that occurs.
+/// for each span and each look that occurs and, if several do, a byte for each span.
 class LaneSegment {
  public:
-  /// The trace of `lanes`, which must know its looks, must outlive the segment.
+  /// `lanes` must know the looks of the spans. Its trace must outlive the segment.
   LaneSegment(std::span<const Span> spans, const Lanes& lanes);
   std::span<const Span> spans() const { return spans_; }
   SimTime begin() const { return spans_.front().begin; }
@@ -39,11 +39,12 @@ class LaneSegment {
   std::size_t first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const;
   /// What spans [from, to) spent their time on. Of more than 32 spans only complete groups of
   /// sixteen are looked at, which takes a tenth of the time. Requires from < to.
-  LookMix mix(std::size_t from, std::size_t to, const Lanes& lanes) const;
+  LookMix mix(std::size_t from, std::size_t to) const;
 
  private:
   std::span<const Span> spans_;
-  std::vector<Look> looks_;  // those that occur
+  std::vector<Look> looks_;         // those that occur
+  std::vector<Look> look_of_span_;  // empty if all spans have the same
   /// By look: the time of its spans before each sixteenth span.
   std::vector<std::vector<std::int64_t>> before_;
 };

@@ -84,7 +84,7 @@ TEST_CASE("queries of a lane agree with looking at every span", "[gui][model]") 
         time[lanes.look(spans[i])] += own;
         sum += own;
       }
-      const LookMix mix = segment.mix(a, b, lanes);
+      const LookMix mix = segment.mix(a, b);
       const double most = time[mix.most], second = mix.share_of_second > 0 ? time[mix.second] : 0;
       for (const auto& [look, own] : time) {
         mixes_agree = mixes_agree && own <= most && (look == mix.most || own <= second);
