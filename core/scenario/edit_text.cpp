@@ -67,7 +67,7 @@ std::size_t value_end(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
-const Node* find_path(const Node& root, std::string_view path) {
+const Node* node_at(const Node& root, std::string_view path) {
   const Node* node = &root;
   while (node && !path.empty()) {
     const std::size_t dot = path.find('.');
@@ -107,12 +107,12 @@ std::optional<std::string> with_value(std::string text, const std::string& path,
   for (const auto& [own, other] : kAlternatives) {
     if (path != own) continue;
     const Result<Node> root = parse_document(text, {});
-    const Node* alternative = root ? find_path(*root, other) : nullptr;
+    const Node* alternative = root ? node_at(*root, other) : nullptr;
     if (alternative) remove_line_of(text, *alternative);
   }
   const Result<Node> root = parse_document(text, {});
   if (!root) return std::nullopt;
-  if (const Node* node = find_path(*root, path); node && !node->is_table()) {
+  if (const Node* node = node_at(*root, path); node && !node->is_table()) {
     const std::size_t begin = offset_of(text, node->at.span);
     return text.replace(begin, value_end(text, begin) - begin, value);
   }
