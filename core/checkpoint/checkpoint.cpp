@@ -21,6 +21,7 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kLatestFile = "latest";
 constexpr std::string_view kStepPrefix = "step-";
+constexpr const char* kLossScale = "loss_scale";  // in the metadata of both files
 
 /// The parameter of an optimizer tensor: "adam_m.x" gives "x"; empty if `name` is another tensor's.
 std::string_view parameter_of(std::string_view name) {
@@ -128,7 +129,8 @@ Result<void> save_checkpoint(const TrainingState& state, const std::string& dire
   for (const auto& [key, tensor] : state.tensors) {
     (parameter_of(key).empty() ? parameters : optimizer).push_back({key, &tensor});
   }
-  const std::map<std::string, std::string> metadata = {{"step", std::to_string(state.step)}};
+  std::map<std::string, std::string> metadata = {{"step", std::to_string(state.step)}};
+  if (state.loss_scale) metadata[kLossScale] = to_string(*state.loss_scale);
   for (const auto& [file, tensors] :
        {std::pair(kModelFile, &parameters), std::pair(kOptimizerFile, &optimizer)}) {
     Result<void> written = write_safetensors((new_folder / file).string(), *tensors, metadata);
@@ -159,6 +161,15 @@ Result<TrainingState> load_checkpoint(const std::string& directory) {
   const Result<int> step = step_of(*model, model_path);
   if (!step) return step.error();
   state.step = *step;
+  if (const auto scale = model->metadata.find(kLossScale); scale != model->metadata.end()) {
+    state.loss_scale = parse_loss_scale(scale->second);
+    if (!state.loss_scale) {
+      return Error{ErrorKind::Parse,
+                   model_path.string() + ": the metadata's loss_scale \"" + scale->second +
+                       "\" is not a scale and three counts",
+                   {}};
+    }
+  }
   if (Result<void> added = add_optimizer(state, *folder / kOptimizerFile); !added) {
     return added.error();
   }

@@ -4,7 +4,8 @@
 //   DIRECTORY/step-120/model.safetensors       parameters
 //   DIRECTORY/step-120/optimizer.safetensors   adam_m.<parameter>, adam_v.<parameter>
 //   DIRECTORY/latest                           "step-120": the newest complete checkpoint
-// Both files carry the step in their metadata; a pair whose steps differ is refused.
+// Both files carry the step in their metadata; a pair whose steps differ is refused. So is the loss
+// scale of the next step, if the loss is scaled: to_string(LossScale).
 #pragma once
 
 #include <string>

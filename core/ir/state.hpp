@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/loss_scale.hpp"
 
 namespace lockstep {
 
@@ -21,7 +23,8 @@ struct Tensor {
 
 /// The keys of `tensors` are "<parameter>", "adam_m.<parameter>" and "adam_v.<parameter>".
 struct TrainingState {
-  int step = 0;  // optimizer steps done
+  int step = 0;  // steps done, those included that a loss scale skipped
+  std::optional<LossScale> loss_scale = std::nullopt;  // of the next step, if losses are scaled
   std::map<std::string, Tensor> tensors;
   bool operator==(const TrainingState&) const = default;
 };

@@ -102,11 +102,14 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     f.emit(Part::Forward, KernelKind::CrossEntropyParallel,
            {{n, vocab, shape.tensor_parallel},
             {shape.loss_scale},
-            {logits, targets, all, columns},
+            with_loss_scale(f, shape, {logits, targets, all, columns}),
             {logits, loss}});
   } else {
     f.emit(Part::Forward, KernelKind::CrossEntropy,
-           {{n, vocab}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
+           {{n, vocab},
+            {shape.loss_scale},
+            with_loss_scale(f, shape, {logits, targets}),
+            {logits, loss}});
   }
   const TensorId dx = f.formal("dx", own * c);
   const TensorId dh = f.tensor(own * c, "dh");

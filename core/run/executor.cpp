@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <optional>
 #include <tuple>
@@ -72,7 +73,7 @@ class Execution {
   Result<void> run_steps() {
     if (auto same = check_same_program(); !same) return same;
     if (auto ready = prepare(); !ready) return ready;
-    step_ = options_.initial_state != nullptr ? options_.initial_state->step : 0;
+    begin();
     for (int i = 0; i < options_.steps; ++i, ++step_) {
       const auto stop = cancelled();
       if (!stop) return stop.error();
@@ -84,6 +85,16 @@ class Execution {
       if (auto saved = checkpoint(step_ + 1); !saved) return saved;
     }
     return {};
+  }
+
+  /// Takes up the count of steps and the loss scale where the initial state left them.
+  void begin() {
+    const TrainingState* const state = options_.initial_state;
+    step_ = state != nullptr ? state->step : 0;
+    const auto& scaling = program_.training.loss_scaling;
+    if (!scaling) return;
+    scale_ = LossScale::first(*scaling);
+    if (state != nullptr && state->loss_scale) scale_ = state->loss_scale;
   }
 
   Result<void> finish() {
@@ -99,7 +110,7 @@ class Execution {
       finish_spans();
     }
     if (!options_.return_state) return {};
-    auto state = gather_state(program_, ports_, process_, step_);
+    auto state = current_state(step_);
     if (!state) return state.error();
     result_.state = std::move(*state);
     return {};
@@ -152,7 +163,12 @@ class Execution {
 
   Result<void> run_step(int step, bool traced) {
     const Training& training = program_.training;
-    const StepContext context{step, training.learning_rate.at(step), traced, training.seed};
+    StepContext context{step, training.learning_rate.at(step), traced, training.seed};
+    if (scale_) {
+      context.skipped = scale_->skipped_steps;
+      context.step -= context.skipped;
+      context.loss_scale = scale_->scale;
+    }
     std::vector<RankStep> ranks(ports_.size());
     const auto begin = std::chrono::steady_clock::now();
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
@@ -165,10 +181,20 @@ class Execution {
     const auto metrics = gather_metrics(ranks);
     if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    result_.trace.steps.push_back({step, first_of(*metrics, 0) / program_.updates_per_step,
-                                   first_of(*metrics, 1), context.lr, Seconds{time.count()}});
+    StepResult result{step, first_of(*metrics, 0) / program_.updates_per_step,
+                      first_of(*metrics, 1), context.lr, Seconds{time.count()}};
+    if (scale_) adapt_scale(result);
+    result_.trace.steps.push_back(result);
     if (traced) add_spans(step, ranks);
     return {};
+  }
+
+  /// The norm is that of all gradients on all ranks, so every process comes to the same scale.
+  void adapt_scale(StepResult& result) {
+    result.loss_scale = scale_->scale;
+    scale_ = scale_->after_step(std::isfinite(result.grad_norm), *program_.training.loss_scaling);
+    result.good_steps = scale_->good_steps;
+    result.skipped_steps = scale_->skipped_steps;
   }
 
   struct Metric {
@@ -225,9 +251,15 @@ class Execution {
         !options_.on_checkpoint) {
       return {};
     }
-    const auto state = gather_state(program_, ports_, process_, steps_done);
+    const auto state = current_state(steps_done);
     if (!state) return state.error();
     return leads() ? options_.on_checkpoint(*state) : Result<void>{};
+  }
+
+  Result<TrainingState> current_state(int steps_done) {
+    auto state = gather_state(program_, ports_, process_, steps_done);
+    if (state) state->loss_scale = scale_;
+    return state;
   }
 
   const Program& program_;
@@ -238,7 +270,8 @@ class Execution {
   std::span<const RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
-  int step_ = 0;     // the next one
+  int step_ = 0;                    // the next one
+  std::optional<LossScale> scale_;  // of that step, if the loss is scaled
   ThreadTeam crew_;  // a member for each rank of this process
 };
 

@@ -1,11 +1,12 @@
 #include "core/run/rank_runner.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <numeric>
 #include <string>
 
+#include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/run/state_transfer.hpp"
 
@@ -40,11 +41,11 @@ void write_image(const Samples& samples, const std::vector<std::int32_t>& pixels
     const std::size_t channel = i % samples.mean.size();
     const double value = (pixels[i] / 255.0 - samples.mean[channel]) / samples.deviation[channel];
     const auto narrow = static_cast<float>(value);
-    const auto bits = std::bit_cast<std::uint32_t>(narrow);
-    const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
-    const void* const from = dtype == DType::F64    ? static_cast<const void*>(&value)
-                             : dtype == DType::BF16 ? static_cast<const void*>(&half)
-                                                    : &narrow;
+    const std::uint16_t half =
+        dtype == DType::F16 ? float16(narrow).bits : bfloat16(narrow).bits;
+    const void* const from = dtype == DType::F64   ? static_cast<const void*>(&value)
+                             : dtype == DType::F32 ? static_cast<const void*>(&narrow)
+                                                   : &half;
     std::memcpy(to + i * to_size(size_of(dtype)), from, to_size(size_of(dtype)));
   }
 }
@@ -148,7 +149,7 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
   }
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
-    if (op.kind == OpKind::HostToDevice) fill_input(op, context.step, staging);
+    if (op.kind == OpKind::HostToDevice) fill_input(op, context, staging);
     return port_.device->enqueue_copy(id, op, args[0], staging.data(), staging.size());
   }
   const std::span<const std::int64_t> bytes(sizes_.data() + op.args_begin, op.args_count);
@@ -161,12 +162,14 @@ const IndexList* RankRunner::list(TableKind kind) const {
   return &table->lists[to_size(position_over(program_.mesh, table->dims, port_.rank))];
 }
 
-void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& staging) {
+void RankRunner::fill_input(const Op& op, const StepContext& context,
+                            std::vector<std::byte>& staging) {
   const Samples& samples = program_.input.samples;
   const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
                                        staging.size() / sizeof(std::int32_t));
   const std::int64_t first =
-      step * samples.per_step + first_sample_ + std::max(op.microbatch, 0) * samples.microbatch;
+      context.global_step() * samples.per_step + first_sample_ +
+      std::max(op.microbatch, 0) * samples.microbatch;
   switch (op.host()) {
     case HostData::Positions:
       return list(TableKind::Positions)->fill(values);
@@ -174,6 +177,11 @@ void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& stag
       return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
+    case HostData::LossScale: {
+      const auto scale = static_cast<float>(context.loss_scale);
+      std::memcpy(staging.data(), &scale, sizeof scale);
+      return;
+    }
     case HostData::Images:
       return fill_images(op, first, staging);
     default:

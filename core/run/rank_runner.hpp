@@ -33,7 +33,7 @@ class RankRunner {
   Result<void> enqueue_all(const StepContext& context);
   Result<void> enqueue(OpId id, const StepContext& context);
   /// Fills the host side of a copy to the device with what its HostData names.
-  void fill_input(const Op& op, int step, std::vector<std::byte>& staging);
+  void fill_input(const Op& op, const StepContext& context, std::vector<std::byte>& staging);
   void fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging);
   void fill_tokens(const Op& op, std::int64_t first, std::span<std::int32_t> ids);
   /// The list of this rank in the table of that kind; null if the program has no such table.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
@@ -59,6 +60,10 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
       write_values<bfloat16>(values, piece, to,
                              [](double v) { return bfloat16(static_cast<float>(v)); });
       return {};
+    case DType::F16:
+      write_values<float16>(values, piece, to,
+                            [](double v) { return float16(static_cast<float>(v)); });
+      return {};
     default:
       return Error{
           ErrorKind::Unsupported,
@@ -97,13 +102,14 @@ Result<void> copy_from_state(const TrainingState& state, const std::string& key,
     std::memcpy(to, from, to_size(piece.count * size_of(kept)));
     return {};
   }
-  if (kept != DType::F32 || dtype != DType::BF16) {
+  if (kept != DType::F32 || size_of(dtype) != 2) {
     return invalid("cannot be rounded to " + std::string(to_string(dtype)));
   }
   for (std::int64_t i = 0; i < piece.count; ++i) {
     float value = 0;
     std::memcpy(&value, from + i * std::int64_t{sizeof value}, sizeof value);
-    const bfloat16 rounded(value);
+    const std::uint16_t rounded =
+        dtype == DType::F16 ? float16(value).bits : bfloat16(value).bits;
     std::memcpy(to + i * std::int64_t{sizeof rounded}, &rounded, sizeof rounded);
   }
   return {};

@@ -139,6 +139,11 @@ void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
   line["time"] = step.time.v;
   line["throughput(tps)"] =
       step.time.v > 0 ? static_cast<double>(tokens_per_step) / step.time.v : 0.0;
+  if (step.loss_scale > 0) {
+    line["loss_scale"] = step.loss_scale;
+    line["good_steps"] = step.good_steps;
+    line["skipped_steps"] = step.skipped_steps;
+  }
   file_ << line.dump() << "\n" << std::flush;
 }
 

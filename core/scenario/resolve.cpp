@@ -19,6 +19,7 @@ const std::vector<std::string>& section_names() {
                                                  "training",
                                                  "optimizer",
                                                  "lr_scheduler",
+                                                 "loss_scale",
                                                  "parallelism",
                                                  "activation_checkpoint",
                                                  "checkpoint",
@@ -74,6 +75,7 @@ class Resolver {
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
+    read("loss_scale", s_.loss_scale);
     read("checkpoint", s_.checkpoint);
     read("what_if", s_.what_if);
     read("parallelism", s_.strategy);

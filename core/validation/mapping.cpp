@@ -170,10 +170,11 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
   if (row.precision.starts_with("fp32")) {
     out.key("dtype", "float32");
   } else {
-    out.key("mixed_precision_param", "bfloat16");
-    if (sums_in_16_bits(row)) {
-      out.key("mixed_precision_reduce", "bfloat16");
-    }
+    const bool half = contains(lower_case(row.precision), "fp16") &&
+                      !contains(lower_case(row.precision), "bf16");
+    const char* const type = half ? "float16" : "bfloat16";
+    out.key("mixed_precision_param", type);
+    if (sums_in_16_bits(row)) out.key("mixed_precision_reduce", type);
   }
   const std::string recompute = recompute_of(row);
   if (recompute != "full" && recompute != "selective") return;
@@ -251,10 +252,6 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
 
 /// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
-  const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp4")) {
-    return {{Unexpressed::LowPrecision, row.precision}};
-  }
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
   const std::string model = lower_case(row.model);
   for (const char* experts : {"deepseek", "mixtral", "moe", "a3b", "a22b"}) {
@@ -277,31 +274,10 @@ std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& ro
   return std::nullopt;
 }
 
-/// Makes the device compute bfloat16 at its rate for float16, so that runs in float16 can be
-/// simulated in bfloat16. Both types have the same size, and training in float16 takes time for
-/// nothing more except a loss scale, which programs here do not have.
-void compute_at_float16_rate(DeviceSpec& device) {
-  const auto of = [&](DType type) {
-    return std::find_if(device.peaks.begin(), device.peaks.end(),
-                        [&](const PeakRate& peak) { return peak.dtype == type; });
-  };
-  const auto half = of(DType::F16);
-  if (half == device.peaks.end()) return;
-  const PeakRate as_bfloat16{DType::BF16, half->rate};
-  const auto brain = of(DType::BF16);
-  if (brain == device.peaks.end()) {
-    device.peaks.push_back(as_bfloat16);
-  } else {
-    *brain = as_bfloat16;
-  }
-}
-
 }  // namespace
 
 std::string_view to_string(Unexpressed reason) {
   switch (reason) {
-    case Unexpressed::LowPrecision:
-      return "fp4";
     case Unexpressed::NoProfile:
       return "no profile of the card";
     case Unexpressed::Unsaid:
@@ -377,7 +353,9 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   write_cluster(row, out);
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
-  if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
+  const std::string precision = lower_case(row.precision);
+  if (contains(precision, "fp8")) out.key("fp8", "delayed");
+  if (contains(precision, "fp4")) out.key("fp4", contains(precision, "mx") ? "mxfp4" : "nvfp4");
   // Notes such as SimuMax's "no TP/PP overlap".
   if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
@@ -385,9 +363,6 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   MappedRow mapped;
   mapped.scenario = std::move(loaded.points.front().scenario);
   mapped.scenario->name = row.id;
-  if (contains(lower_case(row.precision), "fp16")) {
-    compute_at_float16_rate(mapped.scenario->cluster.device);
-  }
   return mapped;
 }
 

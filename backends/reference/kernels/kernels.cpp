@@ -130,8 +130,7 @@ Definition definition_of(KernelKind kind) {
 }
 
 bool computes(const Operand& operand) {
-  return !operand.present() || operand.dtype == DType::F64 || operand.dtype == DType::F32 ||
-         operand.dtype == DType::BF16 || operand.dtype == DType::I32;
+  return !operand.present() || operand.dtype != DType::U8;
 }
 
 }  // namespace

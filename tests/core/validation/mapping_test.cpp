@@ -188,7 +188,6 @@ TEST_CASE("cards are known by their published names", "[validation]") {
 }
 
 TEST_CASE("a row that cannot be expressed says why", "[validation]") {
-  CHECK(reason({{"precision", "nvfp4"}}) == Unexpressed::LowPrecision);
   CHECK(reason({{"hw", "TPU v5p"}}) == Unexpressed::NoProfile);
   CHECK(reason({{"heads", ""}}) == Unexpressed::Unsaid);
   CHECK(reason({{"global_batch_seqs", ""}}) == Unexpressed::Unsaid);
