@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cluster/narrow_products.hpp"
 #include "core/cost/kernel_time.hpp"
 
 namespace lockstep::sim {

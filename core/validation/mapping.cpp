@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
@@ -250,6 +251,17 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
   }
 }
 
+/// How the scales of fp8 are found, as sources abbreviate it in a precision of lower case: "fp8_cs"
+/// (current scaling), "mxfp8" and "sub-channel" (blocks); Transformer Engine's first way was delayed.
+const char* fp8_recipe(std::string_view precision) {
+  const auto says = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return contains(precision, word); });
+  };
+  if (says({"mx", "block", "sub"})) return "block";
+  return says({"cs", "current"}) ? "current" : "delayed";
+}
+
 /// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
@@ -354,7 +366,7 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
   const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp8")) out.key("fp8", "delayed");
+  if (contains(precision, "fp8")) out.key("fp8", fp8_recipe(precision));
   if (contains(precision, "fp4")) out.key("fp4", contains(precision, "mx") ? "mxfp4" : "nvfp4");
   // Notes such as SimuMax's "no TP/PP overlap".
   if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
