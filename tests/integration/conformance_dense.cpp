@@ -87,7 +87,7 @@ void ConformanceCases::rows_and_columns(std::int64_t rows, std::int64_t cols) {
   add({.kind = K::CrossEntropy,  // in float16 the gradient would otherwise lose digits
        .dims = {rows, cols},
        .scalars = {1e-4 / static_cast<double>(rows)},
-       .in = {random(n, 8.0), ids(rows, cols), {4096.0}},
+       .in = {wave(n, 8.0), counted(rows, cols), {4096.0}},
        .wide_out = "-w"});
 }
 
@@ -181,13 +181,13 @@ void ConformanceCases::line(std::int64_t n) {
        .dims = {n},
        .scalars = {0.9, 0.95, 1e-8, 0.1},
        .in = {overflow, {-1.0}},
-       .initial = {random(n), random(n), random(n, 0.5, 0.6)},
+       .initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)},
        .wide_in = "ww"});
   add({.kind = K::Sgd,
        .dims = {n},
        .scalars = {0.9, 0.1},
        .in = {overflow, {-1.0}},
-       .initial = {random(n), random(n)},
+       .initial = {wave(n, 1.0), wave(n, 0.5)},
        .wide_in = "ww"});
 }
 
@@ -198,8 +198,8 @@ void ConformanceCases::clip(std::int64_t blocks, double max_norm) {
        .in = {random(blocks, 0.5, 0.6)},
        .wide_in = "w",
        .wide_out = "ww"});
-  Numbers scaled = random(blocks, 0.5, 0.6);
-  for (double& square : scaled) square *= 512 * 512;
+  Numbers scaled = wave(blocks, 200.0);
+  for (double& square : scaled) square *= square;
   add({.kind = K::ClipCoefficient,
        .dims = {blocks},
        .scalars = {max_norm},

@@ -10,7 +10,7 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace lockstep;
-using Catch::Matchers::ContainsSubstring;
+
 using test::Outcome;
 using test::parity_row;
 using test::parity_scenario;
@@ -60,12 +60,15 @@ TEST_CASE("steps that are skipped do not count as updates of AdamW", "[integrati
   // 1; if it were counted as the third, by 0.62 of it.
   Scenario s = half(std::string(kOverflows) + "optimizer.weight_decay=0");
   s.lr_scheduler = {};
-  const Outcome skipped = train(s, 2);
-  REQUIRE(skipped.run.trace.steps[1].skipped_steps == 2);
-  const Outcome updated = train(s, 3);
-  REQUIRE(updated.run.trace.steps[2].skipped_steps == 2);
+  const Outcome whole = train(s);
+  int first = 0;  // step that is not skipped
+  while (!std::isfinite(whole.run.trace.steps[first].grad_norm)) ++first;
+  REQUIRE(first >= 2);
+  const Outcome skipped = train(s, first);
+  REQUIRE(skipped.run.trace.steps.back().skipped_steps == first);
+  const Outcome updated = train(s, first + 1);
   const double change = largest_change(updated.run.state, skipped.run.state);
-  CHECK(change == Catch::Approx(s.optimizer.lr).epsilon(1e-3));
+  CHECK(change == Approx(s.optimizer.lr).epsilon(1e-3));
 }
 
 TEST_CASE("float16 training that is resumed equals one that was not interrupted, bit for bit",
@@ -139,7 +142,7 @@ TEST_CASE("replicas and every ZeRO stage agree to the last bit in float16, throu
 
 TEST_CASE("verify finds a loss scale that is not multiplied in, not divided out, or not there",
           "[integration]") {
-  const Scenario s = half("dp_shard=2 model.experts=2");
+  const Scenario s = half("dp_shard=2 model.experts=2 model.router_aux_loss_coef=0.01");
   const Program good = test::take(lower(s));
   REQUIRE(verify(good).empty());
   CHECK(test::take(parse_program(print(good))) == good);
@@ -150,11 +153,13 @@ TEST_CASE("verify finds a loss scale that is not multiplied in, not divided out,
     for (const Error& error : verify(bad)) text += error.message + "\n";
     return text;
   };
+  // As a library would emit it that forgets the last operand of some kernel.
   const auto drop = [](Program& program, KernelKind kind) {
     for (Function& function : program.functions) {
       for (Kernel& kernel : function.kernels) {
         if (kernel.kind == kind) kernel.in.back() = {};
       }
+      function.emitted = fingerprint(function);
     }
   };
   CHECK_THAT(faults([&](Program& p) { drop(p, KernelKind::CrossEntropy); }),
