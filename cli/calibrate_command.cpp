@@ -28,6 +28,7 @@ std::string summary(const ClusterSpec& cluster) {
   }
   table.add({"memory bandwidth", rate_text(device.memory_bandwidth.v, "GB/s") + each(device)});
   table.add({"kernel overhead", time_text(device.launch_overhead)});
+  table.add({"hand-over", time_text(device.hand_over)});
   table.add({"ranks at full rate", std::to_string(device.concurrent_ranks)});
   table.add({"link", rate_text(cluster.intra_node.bandwidth.v, "GB/s") + ", " +
                          time_text(cluster.intra_node.latency)});

@@ -10,18 +10,13 @@
 #include "cli/commands.hpp"
 #include "core/base/nearest.hpp"
 #include "core/fit/constants.hpp"
+#include "core/format/format.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kOurBug = 70;
-
-std::string joined(const std::vector<std::string>& names, const char* separator) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : separator) + name;
-  return text;
-}
 
 /// Parses the subcommands of `lockstep` and their arguments, and remembers what to do.
 class Parser {
@@ -75,7 +70,7 @@ class Parser {
     if (std::find(names.begin(), names.end(), name) != names.end()) return "";
     const std::string near = nearest(name, names);
     return "unknown command '" + name + "'" +
-           (near.empty() ? "; there are " + joined(names, ", ") : "; did you mean '" + near + "'?");
+           (near.empty() ? "; there are " + joined(names) : "; did you mean '" + near + "'?");
   }
 
   /// The message for arguments that are left over, with the nearest valid name, which CLI11 does
@@ -93,7 +88,7 @@ class Parser {
       }
       const std::string near = nearest(name, names);
       return "lockstep " + arguments.front() + " has no option '" + name + "'" +
-             (near.empty() ? ": it has " + joined(names, ", ") : "; did you mean '" + near + "'?");
+             (near.empty() ? ": it has " + joined(names) : "; did you mean '" + near + "'?");
     }
     return "lockstep " + arguments.front() + " was given more than it takes";
   }
@@ -121,7 +116,7 @@ class Parser {
                     "of a program: steps between checkpoints in --out")
         ->check(CLI::Range(1, 1000000000));
     sub->add_option("--backend", run_.backend,
-                    "one of " + joined(backend_names(), ", ") +
+                    "one of " + joined(backend_names()) +
                         "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,

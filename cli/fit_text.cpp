@@ -53,12 +53,6 @@ std::string interval(const FittedConstant& c) {
   return c.high > 0 ? number(c.low) + " to " + number(c.high) : "";
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 std::size_t fitted_count(const Fit& fit) {
   return static_cast<std::size_t>(
       std::count_if(fit.rows.begin(), fit.rows.end(), [](const auto& row) { return row.fitted; }));

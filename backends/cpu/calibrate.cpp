@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,6 +16,7 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/calibration/calibration.hpp"
 
 namespace lockstep::cpu {
@@ -23,6 +27,12 @@ double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 /// The least time of one call; repeats it for `budget` seconds, and at least `least` times.
@@ -57,42 +67,58 @@ double fma_rate(T (*rounds)(std::int64_t), std::int64_t flops_per_round, double 
   return static_cast<double>(iterations * flops_per_round) / best;
 }
 
-/// A kernel with buffers of its own.
+/// A kernel with two sets of buffers that take turns, as layers and microbatches do, so that an
+/// operand has not been read by the kernel just before. Large ones leave the caches anyway.
 class Subject {
  public:
   explicit Subject(Kernel kernel) : kernel_(std::move(kernel)) {
-    std::size_t formal = 0;
-    for (std::size_t i = 0; i < kernel_.in.size(); ++i) {
-      if (!kernel_.in[i].present()) continue;
-      allocate(formal, input_elements(kernel_, i), kernel_.in[i].dtype);
-      ++formal;
-    }
-    for (std::size_t i = 0; i < kernel_.out.size(); ++i) {
-      if (!kernel_.out[i].present()) continue;
-      allocate(formal, output_elements(kernel_, i), kernel_.out[i].dtype);
-      ++formal;
-    }
+    constexpr std::size_t kLarge = std::size_t{32} << 20;
+    copies_.push_back(allocate());
+    std::size_t bytes = 0;
+    for (const std::vector<float>& block : copies_.front()) bytes += block.size() * sizeof(float);
+    if (bytes < kLarge) copies_.push_back(copies_.front());
   }
 
-  /// The least time of one run. `batch` runs are timed together, because reading the clock takes
-  /// longer than the smallest kernel.
-  double measure(double budget, int least, ThreadTeam& team, int batch = 1) {
-    std::vector<std::byte*> buffers;
-    for (auto& block : memory_) buffers.push_back(reinterpret_cast<std::byte*>(block.data()));
-    const StepContext context{1, 1e-4};
-    run_kernel(kernel_, buffers, context, team);  // touches the scratch memory
-    const double t = best_time(budget, least, [&] {
-      for (int i = 0; i < batch; ++i) run_kernel(kernel_, buffers, context, team);
-    });
-    return t / batch;
+  /// The median time of one run in processor time of the calling thread, in which other work that
+  /// interrupts it does not count. Measures for `budget` seconds and at least `least` times. Runs
+  /// that are shorter than reading the clock is exact to are timed several together.
+  double measure(double budget, std::size_t least, ThreadTeam& team) {
+    constexpr double kShortest = 20e-6;
+    for (std::size_t i = 0; i < copies_.size(); ++i) run_next(team);  // touches all memory
+    int batch = 1;
+    const auto timed = [&] {
+      const double begin = thread_seconds();
+      for (int i = 0; i < batch; ++i) run_next(team);
+      return thread_seconds() - begin;
+    };
+    while (timed() < kShortest) batch *= 2;
+    std::vector<double> times;
+    for (double total = 0; times.size() < least || total < budget; total += times.back()) {
+      times.push_back(timed());
+    }
+    return median(times) / batch;
   }
 
  private:
+  using Memory = std::vector<std::vector<float>>;  // a block for each present operand
+
+  Memory allocate() const {
+    Memory memory;
+    for (std::size_t i = 0; i < kernel_.in.size(); ++i) {
+      if (kernel_.in[i].present())
+        memory.push_back(values(input_elements(kernel_, i), kernel_.in[i].dtype));
+    }
+    for (std::size_t i = 0; i < kernel_.out.size(); ++i) {
+      if (kernel_.out[i].present()) {
+        memory.push_back(values(output_elements(kernel_, i), kernel_.out[i].dtype));
+      }
+    }
+    return memory;
+  }
+
   // Values are sixteenths below one; ids are smaller than any vocabulary.
-  void allocate(std::size_t formal, std::int64_t elements, DType dtype) {
-    memory_.resize(formal + 1);
-    std::vector<float>& block = memory_[formal];
-    block.resize(static_cast<std::size_t>(elements));
+  static std::vector<float> values(std::int64_t elements, DType dtype) {
+    std::vector<float> block(static_cast<std::size_t>(elements));
     for (std::size_t i = 0; i < block.size(); ++i) {
       block[i] = static_cast<float>(i * 7 % 16) / 16;
       if (dtype == DType::I32) {
@@ -100,20 +126,75 @@ class Subject {
         std::memcpy(&block[i], &id, sizeof id);
       }
     }
+    return block;
+  }
+
+  void run_next(ThreadTeam& team) {
+    buffers_.clear();
+    for (std::vector<float>& block : copies_[next_]) {
+      buffers_.push_back(reinterpret_cast<std::byte*>(block.data()));
+    }
+    next_ = (next_ + 1) % copies_.size();
+    run_kernel(kernel_, buffers_, StepContext{1, 1e-4}, team);
   }
 
   Kernel kernel_;
-  std::vector<std::vector<float>> memory_;
+  std::vector<Memory> copies_;
+  std::size_t next_ = 0;
+  std::vector<std::byte*> buffers_;
 };
 
-/// Half the seconds from waking a waiting thread to its answer.
-double wake_latency(bool quick) {
-  ThreadTeam team(2);
-  const int rounds = quick ? 200 : 2000;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < rounds; ++i) team.parallel_for(2, 1, [](std::int64_t, std::int64_t) {});
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-  return waited.count() / rounds / 2;
+/// Seconds of each kernel, the mean over `threads` threads that measure at one time, each another
+/// kernel, as neighbouring ranks are at other work.
+std::vector<double> kernel_times(const std::vector<Kernel>& kernels, int threads, bool quick) {
+  std::vector<double> sums(kernels.size());
+  ThreadTeam team(threads);
+  std::vector<std::unique_ptr<Subject>> subjects(to_size(threads));
+  std::vector<double> times(to_size(threads));
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const auto kernel_of = [&](int member) {
+      return (i + kernels.size() * to_size(member) / to_size(threads)) % kernels.size();
+    };
+    // All allocate before any measures, because allocating is another kind of neighbour.
+    team.run([&](int member) {
+      subjects[to_size(member)] = std::make_unique<Subject>(kernels[kernel_of(member)]);
+    });
+    team.run([&](int member) {
+      ThreadTeam alone(1);
+      times[to_size(member)] =
+          subjects[to_size(member)]->measure(quick ? 0.005 : 0.05, quick ? 5 : 9, alone);
+    });
+    for (int member = 0; member < threads; ++member) {
+      sums[kernel_of(member)] += times[to_size(member)] / threads;
+    }
+  }
+  return sums;
+}
+
+/// Seconds from the notification of a waiting thread until it runs: half of a turn to another
+/// thread and back, the median of many.
+double hand_over_time(bool quick) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  const int turns = quick ? 200 : 2000;
+  int turn = 0;  // even: the caller's
+  const auto play = [&](int parity, std::vector<double>* times) {
+    auto begin = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex);
+    while (turn < 2 * turns) {
+      changed.wait(lock, [&] { return turn % 2 == parity || turn >= 2 * turns; });
+      const auto now = std::chrono::steady_clock::now();
+      if (times != nullptr) times->push_back(std::chrono::duration<double>(now - begin).count());
+      begin = now;
+      ++turn;
+      changed.notify_one();
+    }
+  };
+  std::vector<double> times;
+  std::thread other([&] { play(1, nullptr); });
+  play(0, &times);
+  other.join();
+  return median(times) / 2;
 }
 
 }  // namespace
@@ -146,23 +227,27 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
     const double copied = static_cast<double>(size) / t;
     device.memory_bandwidth = {2 * copied};
     device.host_bandwidth = {copied};
-    cluster.intra_node = {{copied}, {wake_latency(options.quick)}};
+    cluster.intra_node = {{copied}, {}};      // nothing beside the threads' hand-over
     cluster.inter_node = cluster.intra_node;  // not used, because there is one node
   }
 
-  ThreadTeam team(1);
+  device.hand_over = {hand_over_time(options.quick)};
+  ThreadTeam alone(1);
   Subject smallest(calibration_kernel(KernelKind::Fill, DType::F32, {1}, {0.0}));
-  device.launch_overhead = {smallest.measure(0.01, 20, team, 1000)};
+  device.launch_overhead = {smallest.measure(0.01, 20, alone)};
 
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{32, 64}, {128, 256}, {256, 768}};
   if (!options.quick) sizes.insert(sizes.end(), {{64, 128}, {256, 384}, {1024, 768}});
+  std::vector<Kernel> kernels;
   for (const auto& [tokens, width] : sizes) {
-    for (const Kernel& kernel : calibration_kernels(DType::F32, tokens, width)) {
-      Subject subject(kernel);
-      add_measurement(device, kernel,
-                      subject.measure(options.quick ? 0.005 : 0.05, options.quick ? 2 : 3, team));
-    }
+    const std::vector<Kernel> of_size = calibration_kernels(DType::F32, tokens, width);
+    kernels.insert(kernels.end(), of_size.begin(), of_size.end());
   }
+  // The largest kernels take a few hundred megabytes on each thread.
+  const std::int64_t free = page * sysconf(_SC_AVPHYS_PAGES);
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(free >> 30, 1, cores));
+  const std::vector<double> seconds = kernel_times(kernels, threads, options.quick);
+  for (std::size_t i = 0; i < kernels.size(); ++i) add_measurement(device, kernels[i], seconds[i]);
   return cluster;
 }
 

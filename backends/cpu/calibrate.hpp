@@ -11,13 +11,15 @@ struct CalibrateOptions {
   int ranks_per_device = 64;  // how many ranks the profile allows; they share the cores
 };
 
-/// This machine as a cluster of one node, measured on one thread in its processor time:
+/// This machine as a cluster of one node, measured in processor time of a thread:
 ///  - peaks: a loop of independent fused multiply-adds, float32 and float64;
 ///  - memory_bandwidth: a copy of a block larger than common caches, bytes read plus written;
-///  - efficiency: per kernel kind, roofline time over measured time (the best of several runs, less
-///    the launch overhead), at several sizes from one tile to the size of a real layer;
+///  - efficiency: per kernel kind, roofline time over measured time (the median of several runs,
+///  less
+///    the launch overhead), at several sizes from one tile to the size of a real layer, on operands
+///    that have left the nearest caches and beside as many threads as there are cores;
 ///  - launch_overhead: the smallest kernel; host_bandwidth and intra_node: copies within memory;
-///    intra_node's latency: waking a waiting thread and being woken, halved.
+///  - hand_over: from notifying a waiting thread until it runs.
 /// Other work on the machine still takes cache and memory bandwidth away. Error if less than 1 GiB
 /// of memory is free.
 Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options);

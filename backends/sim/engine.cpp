@@ -117,14 +117,17 @@ class Engine {
     for (const OpId dependency : r.role->after_of(op)) {
       if (r.times[dependency.v].end.count() < 0) {
         r.waits_for[stream_of(c)] = dependency.v;
+        cell.waited = true;
         return;
       }
     }
+    const std::int64_t woken = std::exchange(cell.waited, false) ? plan_.hand_over : 0;
     if (op.kind == OpKind::Call) {
       const std::int64_t duration =
           op.stream == Stream::Host ? plan_.host_duration[op.function()] : r.duration[op.target];
       const std::uint32_t id = cell.order[cell.front];
-      const std::int64_t time = what_if_.jitter > 0 ? jittered(duration, r.rank, id) : duration;
+      const std::int64_t time =
+          woken + (what_if_.jitter > 0 ? jittered(duration, r.rank, id) : duration);
       start(c, op.stream == Stream::Host ? time : std::max(time, until_launched(r, op, id)));
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
@@ -173,7 +176,9 @@ class Engine {
     if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
     *meeting = open.back();
     open.pop_back();
-    start(c, collective_duration(ranks_[cell.rank], op, cell.order[cell.front], instance));
+    // Threads wait before it, for the last that arrives, and for the last that leaves.
+    start(c, 3 * plan_.hand_over +
+                 collective_duration(ranks_[cell.rank], op, cell.order[cell.front], instance));
   }
 
   std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t id,
@@ -201,7 +206,8 @@ class Engine {
     if (back != cell.rank) return;
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;
-    start(sender, message_time(cells_[sender]).second);
+    // Both threads waited.
+    start(sender, 2 * plan_.hand_over + message_time(cells_[sender]).second);
   }
 
   /// Latency and time of transfer of the message at the front of a sender, in ps.
@@ -346,17 +352,33 @@ class Engine {
     if (kind == OpKind::Call) {
       SimRank& r = ranks_[cells_[leader].rank];
       r.running_calls += change;
-      running_on_[r.device] += change;
       retime_transfers(r);
-      if (!plan_.crowded_devices) return;
-      for (const std::uint32_t neighbour : ranks_on_[r.device]) retime_calls(ranks_[neighbour]);
+      if (plan_.crowded_devices) occupy(r.device, change);
       return;
     }
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
       SimRank& r = ranks_[cells_[c].rank];
       r.running_transfers += change;
       retime_calls(r);
+      // Of a message's two ends one copies; of a collective's members all do.
+      const bool copies = c == leader || !is_p2p(kind);
+      if (plan_.crowded_devices && plan_.cores_transfer && copies) occupy(r.device, change);
     }
+  }
+
+  void occupy(std::uint32_t device, int change) {
+    running_on_[device] += change;
+    for (const std::uint32_t neighbour : ranks_on_[device]) {
+      retime_calls(ranks_[neighbour]);
+      if (plan_.cores_transfer) retime_transfers(ranks_[neighbour]);
+    }
+  }
+
+  /// The part of its full rate at which what runs on a device progresses.
+  double device_share(std::uint32_t device) const {
+    if (!plan_.crowded_devices) return 1;
+    return std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) /
+                             static_cast<double>(running_on_[device]));
   }
 
   void use_ports(std::uint32_t leader) {
@@ -401,14 +423,15 @@ class Engine {
     if (is_aside(front_op(cells_[leader]))) return 1;
     if (kind == OpKind::Call) {
       const SimRank& r = ranks_[cells_[leader].rank];
-      const double running = running_on_[r.device];
-      const double share =
-          plan_.crowded_devices
-              ? std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) / running)
-              : 1.0;
+      const double share = device_share(r.device);
       return r.running_transfers > 0 ? share / overlap_ : share;
     }
-    const double share = plan_.shared_ports ? shares_.share(leader) : 1.0;
+    double share = plan_.shared_ports ? shares_.share(leader) : 1.0;
+    if (plan_.cores_transfer) {
+      for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+        share = std::min(share, device_share(ranks_[cells_[c].rank].device));
+      }
+    }
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
       if (ranks_[cells_[c].rank].running_calls > 0) return share / overlap_;
     }
@@ -462,8 +485,8 @@ class Engine {
   std::vector<SimRank> ranks_;
   std::vector<Cell> cells_;  // [simulated rank][stream]
   std::vector<Activity> activities_;
-  std::vector<std::vector<Meeting>> meetings_;        // by group instance
-  std::vector<int> running_on_;                       // by device: calls
+  std::vector<std::vector<Meeting>> meetings_;  // by group instance
+  std::vector<int> running_on_;                 // by device: calls, and transfers of its cores
   std::vector<std::vector<std::uint32_t>> ranks_on_;  // by device
   std::vector<std::uint32_t> ready_;                  // cells to advance
   EventHeap heap_;

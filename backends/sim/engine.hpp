@@ -42,8 +42,12 @@ IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId,
 /// Runs the ops of every stream in the order of their ids, from time 0. What an op takes:
 /// - A call takes function_time × the straggler's factor. If more than concurrent_ranks calls run
 ///   on one device, whether of one rank's streams or of several ranks, each progresses at
-///   concurrent_ranks / running. Given times (program.p2p_latency is set) hold whatever shares the
-///   device.
+///   concurrent_ranks / running. Where several ranks share a device that is its own host, as the
+///   cores of a CPU do, its cores also carry out the transfers, each member its part: these count
+///   as calls do. Given times (program.p2p_latency is set) hold whatever shares the device.
+/// - Where streams are threads, an op that waited for another stream takes the device's hand_over
+/// in
+///   addition; a collective takes it three times and a message twice.
 /// - A collective is active when all members are ready, and then takes its collective_time().
 ///   Collectives of a group are matched by their sequence number in op order.
 /// - A message is active when both sides are ready. It occupies both streams for the transfer and

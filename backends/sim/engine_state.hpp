@@ -20,6 +20,7 @@ struct Cell {
   std::uint32_t next = kNone;    // in a collective: the member that came before this one
   std::uint32_t leader = kNone;  // when active: the cell that owns the activity's event
   enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
+  bool waited = false;            // the op at the front had to wait for another stream's
   std::int64_t last_arrival = 0;  // receives only: when the newest message under way arrives
 };
 

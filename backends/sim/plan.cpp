@@ -132,15 +132,16 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
 }
 
 /// On how many streams a rank's device has calls; the most of all roles.
-int computing_streams(const Program& program) {
+int busy_streams(const Program& program, bool cores_transfer) {
   std::ptrdiff_t most = 0;
   for (const Role& role : program.roles) {
-    IndexArray<Stream, bool, kNumStreams> computes{};
+    IndexArray<Stream, bool, kNumStreams> busy{};
     for (const Op& op : role.ops) {
-      const bool on_device = op.kind == OpKind::Call && op.stream != Stream::Host;
-      if (on_device) computes[op.stream] = true;
+      const bool computes = op.kind == OpKind::Call && op.stream != Stream::Host;
+      const bool transfers = is_collective(op.kind) || is_p2p(op.kind);
+      if (computes || (cores_transfer && transfers)) busy[op.stream] = true;
     }
-    most = std::max(most, std::count(computes.begin(), computes.end(), true));
+    most = std::max(most, std::count(busy.begin(), busy.end(), true));
   }
   return static_cast<int>(most);
 }
@@ -178,9 +179,11 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   }
   // The given times of the synthetic model hold whatever shares a device.
   const int ranks = std::min(cluster.ranks_per_device, world_size);
+  plan.cores_transfer = cluster.device.is_host() && ranks > 1 && !what_if.ideal_network;
+  plan.hand_over = to_sim_time(cluster.device.hand_over).count();
   plan.crowded_devices =
-      program.p2p_latency.v < 0 &&
-      ranks * computing_streams(program) > std::max(1, cluster.device.concurrent_ranks);
+      program.p2p_latency.v < 0 && ranks * busy_streams(program, plan.cores_transfer) >
+                                       std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
   plan.shared_ports = cluster.network.library == CollectiveLibrary::Nccl &&
                       program.p2p_latency.v < 0 && !what_if.ideal_network;

@@ -44,11 +44,13 @@ struct Plan {
   Rank straggler = -1;                      // -1: none
   std::vector<std::int64_t> slow_duration;  // by function, on the straggler
   IndexVector<FunctionId, std::int64_t> host_duration;  // by function, if the host computes it
-  bool crowded_devices = false;  // a device may have more calls than run at full rate
-  bool shared_devices = false;   // and these are of several ranks
-  bool shared_ports = false;     // transfers at one time divide the ports of a rank
-  int message_parts = 1;         // tensor-parallel ranks that send a part of a message each,
-  GroupLinks message_links;      // and the links over which they gather it
+  bool crowded_devices = false;  // a device may have more activities than run at full rate
+  bool cores_transfer = false;  // transfers among a device's ranks are its cores' work as calls are
+  bool shared_devices = false;  // and these are of several ranks
+  std::int64_t hand_over = 0;   // in ps: what waking a stream takes
+  bool shared_ports = false;    // transfers at one time divide the ports of a rank
+  int message_parts = 1;        // tensor-parallel ranks that send a part of a message each,
+  GroupLinks message_links;     // and the links over which they gather it
 };
 
 /// The cluster as `what_if` changes it, with the bandwidth of its links scaled.

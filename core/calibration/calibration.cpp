@@ -19,6 +19,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
   const std::int64_t seq = std::min<std::int64_t>(tokens, 1024), batch = tokens / seq;
   const std::int64_t head_dim = std::min<std::int64_t>(width, 64), heads = width / head_dim;
   const std::int64_t vocab = 64 * width + 256;
+  const std::int64_t narrow = head_dim / 4;  // as small models have it
   const std::int64_t expert_rows = std::max<std::int64_t>(tokens / 4, 1);  // two of eight experts
   return {
       {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
@@ -26,7 +27,9 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Gemm, {4 * width, width, tokens, 1, 0}},
       {K::ColumnSum, {tokens, 4 * width}},
       {K::AttentionForward, {batch, seq, heads, heads, head_dim}},
+      {K::AttentionForward, {batch, seq, 4 * heads, 4 * heads, narrow}},
       {K::AttentionBackward, {batch, seq, heads, heads, head_dim}},
+      {K::AttentionBackward, {batch, seq, 4 * heads, 4 * heads, narrow}},
       {K::LayerNormForward, {tokens, width}, {1e-5}},
       {K::LayerNormBackwardInput, {tokens, width}, {}, 1},
       {K::LayerNormBackwardWeight, {tokens, width}},
@@ -71,11 +74,15 @@ std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
   while (side * side < tokens) ++side;
   const std::int64_t rows = 2 * side * side;
   const std::vector<std::int64_t> image = {2, side, side, width, width, 3, 1};
+  const std::vector<std::int64_t> narrow = {8, side, side, 8, 8, 3, 1};  // as small models have it
   const std::vector<std::int64_t> pooled = {2, side, side, width, 3, 2};
   return {
       {K::Conv2dForward, image},
       {K::Conv2dBackwardInput, image},
       {K::Conv2dBackwardWeight, image},
+      {K::Conv2dForward, narrow},
+      {K::Conv2dBackwardInput, narrow},
+      {K::Conv2dBackwardWeight, narrow},
       {K::BatchNormStatistics, {rows, width}},
       {K::BatchNormCombine, {8, width}},
       {K::BatchNormRunning, {width}, {0.1, 1.0}},
@@ -101,11 +108,13 @@ std::int16_t bind(const std::vector<OperandRow>& rows, DType dtype, int optional
   return next;
 }
 
-void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, EfficiencyPoint p) {
-  auto curve = std::find_if(curves.begin(), curves.end(),
-                            [&](const EfficiencyCurve& c) { return c.kernel == kernel; });
+void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, std::int64_t width,
+               EfficiencyPoint p) {
+  auto curve = std::find_if(curves.begin(), curves.end(), [&](const EfficiencyCurve& c) {
+    return c.kernel == kernel && c.width == width;
+  });
   if (curve == curves.end()) {
-    curves.push_back({std::string(kernel), {}});
+    curves.push_back({std::string(kernel), {}, width});
     curve = curves.end() - 1;
   }
   for (EfficiencyPoint& other : curve->points) {
@@ -151,7 +160,9 @@ void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds) {
   const double ideal =
       std::max((w.flops / device.peaks.front().rate).v, (w.bytes / device.memory_bandwidth).v);
   const double busy = std::max(seconds - device.launch_overhead.v, seconds * 0.1);
-  add_point(device.efficiency, info(kernel.kind).name, {Seconds{ideal}, ideal / busy});
+  const KernelRow& row = info(kernel.kind);
+  const std::int64_t width = row.width ? row.width.elements(kernel) : 0;
+  add_point(device.efficiency, row.name, width, {Seconds{ideal}, ideal / busy});
 }
 
 }  // namespace lockstep

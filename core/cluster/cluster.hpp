@@ -2,6 +2,7 @@
 // model needs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,13 @@ struct EfficiencyPoint {
 
 /// Measured efficiency of one kind of kernel, named as in the program text ("gemm"), by ascending
 /// roofline time. Between two points the efficiency is linear in log(ideal); outside them it is
-/// that of the nearest point.
+/// that of the nearest point. A kind may have several curves of different widths
+/// (KernelRow::width): between two of them the efficiency is linear in log(width), outside them
+/// that of the nearest.
 struct EfficiencyCurve {
   std::string kernel;
   std::vector<EfficiencyPoint> points;
+  std::int64_t width = 0;  // 0: of any width, and then the kind's only curve
   bool operator==(const EfficiencyCurve&) const = default;
 };
 
@@ -43,9 +47,12 @@ struct DeviceSpec {
   FlopsPerSecond fp8_rate;   // likewise of 8-bit products
   FlopsPerSecond fp4_rate;   // likewise of 4-bit products, whose blocks have scales of their own
   Seconds launch_overhead;          // fixed cost of one kernel
-  double compute_capability = 0;    // NVIDIA's number of the generation; 0: another maker's
-  int compute_units = 0;            // streaming multiprocessors; 0: products go by their curve
-  double matmul_efficiency = 1;     // part of the peak that large products reach in a run
+  /// Waking a stream that waited for another, where streams are threads of the host. 0: they wait
+  /// on the device.
+  Seconds hand_over;
+  double compute_capability = 0;  // NVIDIA's number of the generation; 0: another maker's
+  int compute_units = 0;          // streaming multiprocessors; 0: products go by their curve
+  double matmul_efficiency = 1;   // part of the peak that large products reach in a run
   /// How many ranks compute at full rate together: compute units, such as the cores of a CPU. More
   /// ranks share the device's throughput fairly.
   int concurrent_ranks = 1;

@@ -24,21 +24,47 @@ double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
   return lo.efficiency + x * (hi.efficiency - lo.efficiency);
 }
 
-const EfficiencyCurve* curve_of(const DeviceSpec& device, std::string_view name) {
-  for (const EfficiencyCurve& curve : device.efficiency) {
-    if (curve.kernel == name) return &curve;
+/// The curves of a kind of kernel on either side of a width: the widest that is not wider, and the
+/// narrowest that is wider. One is null if there is none on its side, both if the kind has none.
+struct CurvesOf {
+  const EfficiencyCurve* narrow = nullptr;
+  const EfficiencyCurve* wide = nullptr;
+
+  CurvesOf(const DeviceSpec& device, std::string_view name, std::int64_t width) {
+    for (const EfficiencyCurve& curve : device.efficiency) {
+      if (curve.kernel != name) continue;
+      if (curve.width <= width) {
+        if (narrow == nullptr || curve.width > narrow->width) narrow = &curve;
+      } else if (wide == nullptr || curve.width < wide->width) {
+        wide = &curve;
+      }
+    }
   }
-  return nullptr;
-}
+  bool none() const { return narrow == nullptr && wide == nullptr; }
+  double at(Seconds ideal, std::int64_t width) const {
+    if (narrow == nullptr || wide == nullptr) {
+      return interpolate((narrow == nullptr ? wide : narrow)->points, ideal);
+    }
+    const double low = interpolate(narrow->points, ideal), high = interpolate(wide->points, ideal);
+    const auto log_of = [](std::int64_t w) {
+      return std::log(static_cast<double>(std::max<std::int64_t>(w, 1)));
+    };
+    const double from = log_of(narrow->width);
+    return low + (high - low) * (log_of(width) - from) / (log_of(wide->width) - from);
+  }
+};
 
 /// The efficiency by the kernel's own curve. Without one it is by the curve of the kernel that the
 /// row names as equally efficient, at the same ideal time, else by the curve "*"; without any curve
 /// it is 1.
-double efficiency(const DeviceSpec& device, const KernelRow& row, Seconds ideal) {
-  const EfficiencyCurve* curve = curve_of(device, row.name);
-  if (curve == nullptr && !row.efficiency_as.empty()) curve = curve_of(device, row.efficiency_as);
-  if (curve == nullptr) curve = curve_of(device, "*");
-  return curve == nullptr ? 1.0 : interpolate(curve->points, ideal);
+double efficiency(const DeviceSpec& device, const Kernel& kernel, Seconds ideal) {
+  const KernelRow& row = info(kernel.kind);
+  const std::int64_t width = row.width ? row.width.elements(kernel) : 0;
+  for (const std::string_view name : {row.name, row.efficiency_as, std::string_view("*")}) {
+    const CurvesOf curves(device, name, width);
+    if (!curves.none()) return curves.at(ideal, width);
+  }
+  return 1;
 }
 
 Seconds roofline(const Kernel& kernel, const DeviceSpec& device) {
@@ -48,7 +74,7 @@ Seconds roofline(const Kernel& kernel, const DeviceSpec& device) {
   const Seconds memory =
       device.memory_bandwidth.v > 0 ? w.bytes / device.memory_bandwidth : Seconds{};
   const Seconds ideal = std::max(compute, memory);
-  return Seconds{ideal.v / efficiency(device, info(kernel.kind), ideal)};
+  return Seconds{ideal.v / efficiency(device, kernel, ideal)};
 }
 
 /// The elements of the main tensor of an elementwise kernel.
@@ -156,7 +182,7 @@ FlopsPerSecond product_rate(const DeviceSpec& device, const Kernel& kernel) {
 }
 
 BytesPerSecond copy_rate(const DeviceSpec& device) {
-  const EfficiencyCurve* curve = curve_of(device, "*");
+  const EfficiencyCurve* curve = CurvesOf(device, "*", 0).narrow;
   const bool none = curve == nullptr || curve->points.empty();
   return {device.memory_bandwidth.v * (none ? 1.0 : curve->points.back().efficiency)};
 }

@@ -66,6 +66,15 @@ std::string change_text(double a, double b) {
   return fmt::format("{:+.1f} %", 100 * (b / a - 1));
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (&word != &words.front()) text += separator;
+    text += word;
+  }
+  return text;
+}
+
 TextTable::TextTable(std::vector<std::string> heading, std::size_t left) : left_(left) {
   rows_.push_back(std::move(heading));
 }

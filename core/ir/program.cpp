@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <limits>
 
 namespace lockstep {
@@ -47,6 +48,15 @@ std::vector<int> sorted_dims(const Group& group) {
 bool keeps(const Group& group, int coordinate) {
   return group.only.empty() ||
          std::find(group.only.begin(), group.only.end(), coordinate) != group.only.end();
+}
+
+/// How many of the coordinates below `end` along `dim`, by default of all, a group keeps.
+int coordinates_below(const Mesh& mesh, const Group& group, int dim, int end = INT_MAX) {
+  end = std::min(end, mesh.dims[dim].size);
+  if (dim != group.dims[0] || group.only.empty()) return end;
+  int count = 0;
+  for (int c = 0; c < end; ++c) count += keeps(group, c);
+  return count;
 }
 
 template <class Id>
@@ -133,13 +143,7 @@ std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank) {
 
 int group_size(const Mesh& mesh, const Group& group) {
   int size = 1;
-  for (const int dim : sorted_dims(group)) {
-    int coordinates = 0;
-    for (int c = 0; c < mesh.dims[dim].size; ++c) {
-      if (dim != group.dims[0] || keeps(group, c)) ++coordinates;
-    }
-    size *= coordinates;
-  }
+  for (const int dim : sorted_dims(group)) size *= coordinates_below(mesh, group, dim);
   return size;
 }
 
@@ -147,18 +151,20 @@ int position(const Mesh& mesh, const Group& group, Rank rank) {
   int result = 0;
   for (const int dim : sorted_dims(group)) {
     const int own = mesh.coordinate(rank, dim);
-    const bool filtered = dim == group.dims[0];
-    if (filtered && !keeps(group, own)) return -1;
-    int before = 0;
-    int coordinates = 0;
-    for (int c = 0; c < mesh.dims[dim].size; ++c) {
-      if (filtered && !keeps(group, c)) continue;
-      ++coordinates;
-      if (c < own) ++before;
-    }
-    result = result * coordinates + before;
+    if (dim == group.dims[0] && !keeps(group, own)) return -1;
+    result =
+        result * coordinates_below(mesh, group, dim) + coordinates_below(mesh, group, dim, own);
   }
   return result;
+}
+
+Rank first_member(const Mesh& mesh, const Group& group, Rank rank) {
+  for (const int dim : group.dims) {
+    int first = 0;
+    while (dim == group.dims[0] && !keeps(group, first)) ++first;
+    rank = mesh.with_coordinate(rank, dim, first);
+  }
+  return rank;
 }
 
 Work work(const Function& function) {

@@ -49,6 +49,8 @@ std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank);
 int group_size(const Mesh& mesh, const Group& group);
 /// The position of `rank` among members(); -1 if it is outside its own group (see Group::only).
 int position(const Mesh& mesh, const Group& group, Rank rank);
+/// members().front() of a rank that is inside its own group.
+Rank first_member(const Mesh& mesh, const Group& group, Rank rank);
 
 // ---------------------------------------------------------------- functions
 

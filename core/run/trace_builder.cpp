@@ -170,7 +170,7 @@ Trace make_trace_skeleton(const Program& program, std::string backend) {
     std::vector<Rank> smallest;
     for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
       const bool inside = position(program.mesh, group, rank) >= 0;
-      smallest.push_back(inside ? members(program.mesh, group, rank).front() : -1);
+      smallest.push_back(inside ? first_member(program.mesh, group, rank) : -1);
     }
     trace.instances.push_back(std::move(smallest));
   }

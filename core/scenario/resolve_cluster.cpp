@@ -39,6 +39,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
   positive("device", "host_bandwidth_gb_s", c.device.host_bandwidth.v);
   not_negative("device", "host_memory_bandwidth_gb_s", c.device.host_memory_bandwidth.v);
   not_negative("device", "launch_overhead_us", c.device.launch_overhead.v);
+  not_negative("device", "hand_over_us", c.device.hand_over.v);
   at_least_one("device", "concurrent_ranks", c.device.concurrent_ranks);
   if (!(c.device.overlap_slowdown >= 1)) {
     fault("device", "overlap_slowdown", "overlap_slowdown must be at least 1");
@@ -57,6 +58,15 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
             "no kernel is called '" + curve.kernel + "'" +
                 (close.empty() ? "; '*' is for all without a curve of their own"
                                : "; did you mean '" + close + "'?"));
+    }
+    if (curve.width < 0) fault("", "efficiency", "the width of '" + curve.kernel + "' is negative");
+    const auto same = [&](const EfficiencyCurve& c) {
+      return c.kernel == curve.kernel && c.width == curve.width;
+    };
+    const auto& curves = c.device.efficiency;
+    if (std::count_if(curves.begin(), curves.end(), same) > 1) {
+      fault("", "efficiency",
+            "two curves of '" + curve.kernel + "' have the width " + std::to_string(curve.width));
     }
     double last = 0;
     for (const EfficiencyPoint& point : curve.points) {

@@ -192,6 +192,7 @@ void describe(V& v, DeviceSpec& d) {
   v.field("fp8_tflops", d.fp8_rate, UnitPrefix::Tera);
   v.field("fp4_tflops", d.fp4_rate, UnitPrefix::Tera);
   v.field("launch_overhead_us", d.launch_overhead, UnitPrefix::Micro);
+  v.field("hand_over_us", d.hand_over, UnitPrefix::Micro);
   v.field("compute_capability", d.compute_capability);
   v.field("compute_units", d.compute_units);
   v.field("matmul_efficiency", d.matmul_efficiency);
@@ -243,6 +244,7 @@ template <class V>
 void describe(V& v, EfficiencyCurve& e) {
   v.field("kernel", e.kernel);
   v.field("points", e.points);
+  v.field("width", e.width);
 }
 
 /// [cluster] of a scenario, and the whole of a profile (hardware/*.toml).

@@ -45,6 +45,7 @@ std::vector<KernelRow> rows::attention() {
                .given_if = "parts"}},
        .out = {{"o", "batch seq heads head_dim"}, {"lse", "batch heads seq", Sums}},
        .flops = "2 head_dim batch heads seq (seq (parts + !parts) + 1)",
+       .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
       // again. If there is kv, dqkv gets the gradients of the queries only, and the rest of it
@@ -74,6 +75,7 @@ std::vector<KernelRow> rows::attention() {
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
        .flops = "5 head_dim batch heads seq (seq (parts + !parts) + 1)",
+       .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
       // position's angles, whose base is theta. Elements i and i + head_dim / 2 are a pair, as in

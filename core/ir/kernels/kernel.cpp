@@ -30,6 +30,7 @@ std::vector<std::string_view> take_names(std::vector<OperandRow>& operands) {
 void compile(KernelRow& row) {
   const auto in = take_names(row.in), out = take_names(row.out);
   row.flops.compile(row.dims, in, out);
+  if (row.width) row.width.compile(row.dims, in, out);
   for (std::vector<OperandRow>* operands : {&row.in, &row.out}) {
     for (OperandRow& operand : *operands) {
       for (Formula* formula :

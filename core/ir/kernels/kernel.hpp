@@ -145,8 +145,9 @@ struct KernelRow {
   std::vector<OperandRow> in = {}, out = {};
   Formula flops = "0";
   std::string_view efficiency_as = {};  // the kernel whose efficiency curve it uses without its own
-  bool may_be_stochastic = false;       // whether Kernel::stochastic may be set
-  bool may_be_tf32 = false;             // whether Kernel::tf32 may be set
+  Formula width = {};  // the extent that vectors run along; small ones cost efficiency. Empty: none
+  bool may_be_stochastic = false;  // whether Kernel::stochastic may be set
+  bool may_be_tf32 = false;        // whether Kernel::tf32 may be set
   /// What is wrong with a kernel beyond missing operands and extents; empty if nothing is.
   std::string_view (*fault)(const Kernel& kernel) = nullptr;
 };

@@ -31,6 +31,7 @@ std::vector<KernelRow> rows::vision() {
        .out = {{"y", "batch height/stride width/stride out"}},
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
+       .width = "min(in, out)",
        .may_be_tf32 = true,
        .fault = bad_window<5>},
       // dx = the gradient with respect to x + resid
@@ -43,6 +44,7 @@ std::vector<KernelRow> rows::vision() {
        .out = {{"dx", "batch height width in"}},
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
+       .width = "min(in, out)",
        .may_be_tf32 = true,
        .fault = bad_window<5>},
       // dw (+)= the gradient with respect to w
@@ -53,6 +55,7 @@ std::vector<KernelRow> rows::vision() {
        .out = {{"dw", "out kernel kernel in", Mixed, Accumulate}},
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
+       .width = "min(in, out)",
        .may_be_tf32 = true,
        .fault = bad_window<5>},
       // y = the largest input of each window and channel. Images are padded as for a convolution,

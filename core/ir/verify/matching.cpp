@@ -36,10 +36,15 @@ RoleTraffic traffic_of(const Role& role) {
 
 namespace {
 
+DType type_of(const Role& role, OpId id) { return role.buffer(role.args_of(role.op(id))[0]).dtype; }
+bool same_size_and_type(const Program& program, const Role& a, OpId at_a, const Role& b,
+                        OpId at_b) {
+  return payload_bytes(program, a, a.op(at_a)) == payload_bytes(program, b, b.op(at_b)) &&
+         type_of(a, at_a) == type_of(b, at_b);
+}
 std::string size_and_type(const Program& program, const Role& role, OpId id) {
-  const Op& op = role.op(id);
-  return number(payload_bytes(program, role, op).v) + " bytes of " +
-         std::string(to_string(role.buffer(role.args_of(op)[0]).dtype));
+  return number(payload_bytes(program, role, role.op(id)).v) + " bytes of " +
+         std::string(to_string(type_of(role, id)));
 }
 
 class Matching {
@@ -97,7 +102,7 @@ class Matching {
                ")";
       };
       if (a.kind != b.kind) return faults_.add(pair() + ": the order of collectives differs");
-      if (size_and_type(program_, role, own[i]) != size_and_type(program_, peer, other[i])) {
+      if (!same_size_and_type(program_, role, own[i], peer, other[i])) {
         return faults_.add(pair() + ": size or type differs");
       }
     }
@@ -150,10 +155,11 @@ class Matching {
       faults_.add(pair() + ": stage or microbatch differs");
       return false;
     }
-    const std::string sent = size_and_type(program_, program_.role_of(from), send);
-    const std::string received = size_and_type(program_, program_.role_of(to), recv);
-    if (sent != received) {
-      faults_.add(pair() + ": " + sent + " are sent, " + received + " received");
+    const Role& sender = program_.role_of(from);
+    const Role& receiver = program_.role_of(to);
+    if (!same_size_and_type(program_, sender, send, receiver, recv)) {
+      faults_.add(pair() + ": " + size_and_type(program_, sender, send) + " are sent, " +
+                  size_and_type(program_, receiver, recv) + " received");
       return false;
     }
     return true;

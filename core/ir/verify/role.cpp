@@ -198,11 +198,15 @@ class RoleCheck {
     if (pp < 0 || op.peer() < 0 || op.peer() >= program_.mesh.dims[pp].size) {
       return faults_.add(op_at(program_, role_, id) + ": there is no such pipeline peer");
     }
-    for (const Rank rank : role_.ranks) {
-      if (program_.mesh.coordinate(rank, pp) == op.peer()) {
-        return faults_.add(op_at(program_, rank, id) + ": the peer is the rank itself");
+    if (rank_of_stage_.empty()) {  // once a role, because messages times ranks are many
+      rank_of_stage_.assign(program_.mesh.dims[pp].size, -1);
+      for (const Rank rank : role_.ranks) {
+        Rank& first = rank_of_stage_[program_.mesh.coordinate(rank, pp)];
+        if (first < 0) first = rank;
       }
     }
+    const Rank same = rank_of_stage_[op.peer()];
+    if (same >= 0) faults_.add(op_at(program_, same, id) + ": the peer is the rank itself");
   }
 
   // It is enough to check one op of each group, because membership does not depend on the op.
@@ -301,6 +305,7 @@ class RoleCheck {
   const Program& program_;
   const Role& role_;
   Faults& faults_;
+  IndexVector<int, Rank> rank_of_stage_;  // by coordinate along "pp": a rank of the role, or -1
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "backends/cpu/calibrate.hpp"
 
 #include <set>
+#include <string>
+#include <utility>
 
 #include "core/ir/kernels/kernel.hpp"
 #include "tests/catch.hpp"
@@ -19,16 +21,18 @@ TEST_CASE("calibration fills every figure that the cost model reads", "[backends
   CHECK(device.memory_bandwidth.v > 0);
   CHECK(device.launch_overhead.v > 0);
   CHECK(cluster.intra_node.bandwidth.v > 0);
-  CHECK(cluster.intra_node.latency.v > 0);
+  CHECK(device.hand_over.v > 0);
   REQUIRE(device.peaks.size() == 2);
   // One vector register holds half as many float64 as float32.
   CHECK(device.peaks[0].rate.v > device.peaks[1].rate.v);
 
   std::set<std::string_view> kinds;
   for (int k = 0; k < kNumKernelKinds; ++k) kinds.insert(info(static_cast<KernelKind>(k)).name);
+  std::set<std::pair<std::string, std::int64_t>> curves;
   for (const EfficiencyCurve& curve : device.efficiency) {
-    INFO(curve.kernel);
-    CHECK(kinds.erase(curve.kernel) == 1);
+    INFO(curve.kernel << " of width " << curve.width);
+    CHECK(curves.emplace(curve.kernel, curve.width).second);
+    CHECK((kinds.erase(curve.kernel) == 1 || curve.width > 0));
     REQUIRE_FALSE(curve.points.empty());
     for (std::size_t i = 0; i < curve.points.size(); ++i) {
       CHECK(curve.points[i].efficiency > 0);

@@ -302,6 +302,45 @@ TEST_CASE("given times hold whatever shares the device", "[backends][sim]") {
   CHECK(run(program, cluster).makespan == seconds((8 + 4 - 1) * 3));
 }
 
+TEST_CASE("cores that share their memory also carry out its transfers", "[backends][sim]") {
+  // Two ranks on two cores: beside two calls of 10 s, the two ends of an all-reduce of 4 s. Until
+  // 8 s four activities share two cores, then 6 s of the calls are left.
+  Program program = make_mesh_program(1, 2);
+  program.functions = {delay("f", 10)};
+  RoleBuilder role(program.roles[0]);
+  const OpId call = role.call({0});
+  const OpId reduce = role.collective(OpKind::AllReduce, {1}, Stream::Reduce, role.buffer(400));
+  ClusterSpec cluster = cluster_with({100}, {});
+  cluster.devices_per_node = 1;
+  cluster.ranks_per_device = 2;
+  cluster.device.concurrent_ranks = 2;
+  const Timeline shared = run(program, cluster);
+  CHECK(end_of(shared, 0, reduce) == seconds(8));
+  CHECK(end_of(shared, 0, call) == seconds(14));
+  cluster.device.concurrent_ranks = 4;
+  CHECK(end_of(run(program, cluster), 0, call) == seconds(10));
+  cluster.device.concurrent_ranks = 2;
+  cluster.device.host_memory_bandwidth = {1e9};  // a device with a host of its own has copy engines
+  CHECK(end_of(run(program, cluster), 0, call) == seconds(10));
+}
+
+TEST_CASE("a stream that waited for another is woken first", "[backends][sim]") {
+  // 1 s, then an all-reduce of 4 s with three hand-overs, then 1 s with one, then 1 s with none.
+  Program program = make_mesh_program(1, 2);
+  program.functions = {delay("f", 1)};
+  RoleBuilder role(program.roles[0]);
+  const OpId first = role.call({0});
+  const OpId reduce =
+      role.collective(OpKind::AllReduce, {1}, Stream::Reduce, role.buffer(400), {first});
+  role.call({0}, {reduce});
+  const OpId last = role.call({0});
+  ClusterSpec cluster = cluster_with({100}, {});
+  CHECK(end_of(run(program, cluster), 0, last) == seconds(7));
+  cluster.device.hand_over = {0.25};
+  CHECK(end_of(run(program, cluster), 0, reduce) == seconds(5.75));
+  CHECK(end_of(run(program, cluster), 0, last) == seconds(8));
+}
+
 TEST_CASE("compute and communication that overlap slow each other", "[backends][sim]") {
   // All-reduce of 4 s beside a call of 10 s, factor 2: until 8 s both run at half rate, then 6 s of
   // the call are left.

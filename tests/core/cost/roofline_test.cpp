@@ -43,6 +43,25 @@ TEST_CASE("launch overhead is paid once per kernel and not by a delay", "[core][
   CHECK(function_time(f, d).v == Approx(bare.v + 1e-3 + 0.5));
 }
 
+TEST_CASE("efficiency is linear in the logarithm of the width between two curves", "[core][cost]") {
+  DeviceSpec d = device();
+  d.efficiency = {{"attention_forward", {{{1e-4}, 0.2}}, 16},
+                  {"attention_forward", {{{1e-4}, 0.6}}, 64}};
+  const auto efficiency = [&](std::int64_t head_dim) {
+    Kernel k;
+    k.kind = KernelKind::AttentionForward;
+    k.dims = {1, 1024, 8, 8, head_dim};
+    k.in = {{0}};
+    k.out = {{1}, {2}};
+    return kernel_time(k, device()).v / kernel_time(k, d).v;
+  };
+  CHECK(efficiency(8) == Approx(0.2));
+  CHECK(efficiency(16) == Approx(0.2));
+  CHECK(efficiency(32) == Approx(0.4));
+  CHECK(efficiency(64) == Approx(0.6));
+  CHECK(efficiency(128) == Approx(0.6));
+}
+
 TEST_CASE("efficiency is linear in the logarithm of the ideal time and flat outside",
           "[core][cost]") {
   DeviceSpec d = device();

@@ -34,5 +34,12 @@ TEST_CASE("a table lines its columns up, counting characters and not bytes", "[c
         "x             1000\n");
 }
 
+TEST_CASE("words are joined by separators between them only", "[core][format]") {
+  CHECK(joined({}).empty());
+  CHECK(joined({"a"}) == "a");
+  CHECK(joined({"", "b", ""}) == ", b, ");
+  CHECK(joined({"a", "b"}, "; ") == "a; b");
+}
+
 }  // namespace
 }  // namespace lockstep

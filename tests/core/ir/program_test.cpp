@@ -50,6 +50,7 @@ TEST_CASE("groups partition the ranks and positions follow rank order", "[core][
       const int at = position(mesh, group, rank);
       REQUIRE(at >= 0);
       CHECK(own[at] == rank);
+      CHECK(first_member(mesh, group, rank) == own.front());
       ++seen[own];
     }
     // Every member lists the same group: the lists are a partition.
@@ -66,6 +67,10 @@ TEST_CASE("a group may keep some coordinates only", "[core][ir]") {
   CHECK(position(mesh, ends, 1) == 0);
   CHECK(position(mesh, ends, 7) == 1);
   CHECK(position(mesh, ends, 3) == -1);
+  const Group later = {"later", {0, 2}, {1, 3}};
+  CHECK(members(mesh, later, 6) == std::vector<Rank>{2, 3, 6, 7});
+  CHECK(position(mesh, later, 6) == 2);
+  CHECK(first_member(mesh, later, 7) == 2);
 }
 
 TEST_CASE("symmetric dimensions are folded to one representative", "[core][ir]") {
