@@ -115,8 +115,6 @@ struct Driver {
 };
 
 /// Whether add_in_order() adds values of this type.
-constexpr bool can_sum(DType t) {
-  return t != DType::U8;
-}
+constexpr bool can_sum(DType t) { return t != DType::U8; }
 
 }  // namespace lockstep::cuda

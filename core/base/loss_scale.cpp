@@ -18,8 +18,10 @@ std::pair<std::string, std::string> fault_of(const LossScaling& scaling) {
     return {"backoff_factor", "backoff must be in (0, 1]: it lowers the scale"};
   }
   if (scaling.growth_interval < 1) return {"growth_interval", "the interval is at least one step"};
-  if (scaling.hysteresis < 1) return {"hysteresis", "the first overflow or a later one lowers the "
-                                                    "scale: hysteresis is at least 1"};
+  if (scaling.hysteresis < 1)
+    return {"hysteresis",
+            "the first overflow or a later one lowers the "
+            "scale: hysteresis is at least 1"};
   if (!(scaling.min_scale >= 0 && scaling.min_scale <= scaling.init_scale)) {
     return {"min_scale", "the minimum is not negative and not above the first scale"};
   }

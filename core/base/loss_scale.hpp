@@ -15,11 +15,11 @@ namespace lockstep {
 /// growth_interval 1000, hysteresis 2 and min_scale 1. Both factors 1 make it constant.
 struct LossScaling {
   double init_scale = 65536;
-  double growth_factor = 2;    // multiplies the scale after growth_interval good steps in a row
+  double growth_factor = 2;     // multiplies the scale after growth_interval good steps in a row
   double backoff_factor = 0.5;  // multiplies it after an overflow
-  int growth_interval = 2000;  // steps
-  int hysteresis = 1;          // overflows between two growths, of which the last lowers the scale
-  double min_scale = 0;        // the scale is never lowered below this
+  int growth_interval = 2000;   // steps
+  int hysteresis = 1;           // overflows between two growths, of which the last lowers the scale
+  double min_scale = 0;         // the scale is never lowered below this
   bool operator==(const LossScaling&) const = default;
 };
 
@@ -29,9 +29,9 @@ std::pair<std::string, std::string> fault_of(const LossScaling& scaling);
 /// The factor of one step and what is remembered between steps; a part of the training's state.
 struct LossScale {
   double scale = 0;
-  int good_steps = 0;       // steps without overflow since the last overflow or growth
-  int overflows_left = 1;   // until the scale is lowered; at most LossScaling::hysteresis
-  int skipped_steps = 0;    // of the whole training
+  int good_steps = 0;      // steps without overflow since the last overflow or growth
+  int overflows_left = 1;  // until the scale is lowered; at most LossScaling::hysteresis
+  int skipped_steps = 0;   // of the whole training
   static LossScale first(const LossScaling& scaling);
   /// What follows a step whose gradients were all finite, or were not. The scale stays as it is
   /// where growth would leave float32's range (GradScaler's rule).

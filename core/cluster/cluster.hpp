@@ -46,7 +46,7 @@ struct DeviceSpec {
   FlopsPerSecond tf32_rate;  // dense peak of float32 products on matrix units; 0: there are none
   FlopsPerSecond fp8_rate;   // likewise of 8-bit products
   FlopsPerSecond fp4_rate;   // likewise of 4-bit products, whose blocks have scales of their own
-  Seconds launch_overhead;          // fixed cost of one kernel
+  Seconds launch_overhead;   // fixed cost of one kernel
   /// Waking a stream that waited for another, where streams are threads of the host. 0: they wait
   /// on the device.
   Seconds hand_over;

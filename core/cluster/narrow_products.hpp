@@ -18,7 +18,8 @@ struct NarrowProducts {
 /// The narrowest products that the framework asks for and the device has; nullopt: 16 bits.
 /// - 8 bits (Transformer Engine): a scale of the tensor itself needs its largest value first, so
 ///   that the tensor is read once more; a delayed scale comes from earlier steps.
-/// - NVFP4 (NVIDIA 2025, Pretraining Large Language Models with NVFP4): 4 bits, 8 bits for the scale
+/// - NVFP4 (NVIDIA 2025, Pretraining Large Language Models with NVFP4): 4 bits, 8 bits for the
+/// scale
 ///   of 16 values, and a scale of the tensor, which is read once more.
 /// - MXFP4 (OCP Microscaling Formats 1.0): 4 bits, and 8 bits for the scale of 32 values.
 inline std::optional<NarrowProducts> narrow_products(const DeviceSpec& device,

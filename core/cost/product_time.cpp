@@ -28,9 +28,9 @@ double ceiling(double value) {
 
 /// The part of the peak that the alignment of the operands allows. It depends on the dimensions
 /// along which operands are contiguous: 16 bytes are loaded at a time if these are multiples of 8
-/// (of 4 in TF32), and fewer if they are multiples of a half or a quarter of it only (NVIDIA, Matrix
-/// Multiplication Background User's Guide). That 8 does not divide GPT-2's vocabulary costs nanoGPT's 124M a fifth of the step, its
-/// author found.
+/// (of 4 in TF32), and fewer if they are multiples of a half or a quarter of it only (NVIDIA,
+/// Matrix Multiplication Background User's Guide). That 8 does not divide GPT-2's vocabulary costs
+/// nanoGPT's 124M a fifth of the step, its author found.
 double alignment_rate(const Kernel& kernel) {
   const std::int64_t m = kernel.dims[0], n = kernel.dims[1], k = kernel.dims[2];
   const std::int64_t a = kernel.dims[3] != 0 ? m : k, b = kernel.dims[4] != 0 ? k : n;
@@ -44,8 +44,8 @@ double alignment_rate(const Kernel& kernel) {
   return worst == whole ? 1.0 : 2 * worst == whole ? 0.75 : 4 * worst == whole ? 0.5 : 0.35;
 }
 
-/// The elements that are made narrow for a product. Weights are cast only once a step. What a product
-/// makes anew is cast once for the two products that read it.
+/// The elements that are made narrow for a product. Weights are cast only once a step. What a
+/// product makes anew is cast once for the two products that read it.
 double narrowed_elements(const Kernel& kernel) {
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
@@ -64,9 +64,11 @@ std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& devi
   const double units = device.compute_units;
   // The part of their peak that products in 8 bits reach, compared with those in bfloat16: on an
   // H100 1402.6 of 1979 TFLOP/s, where bfloat16 reaches 794.5 of 989 (stas00/ml-engineering,
-  // achievable matmul FLOPS). No public table has 4 bits beside 16, which are taken to reach as much.
+  // achievable matmul FLOPS). No public table has 4 bits beside 16, which are taken to reach as
+  // much.
   constexpr double kNarrowPart = 0.88;
-  const auto narrow = size_of(kernel.dtype) == 2 ? narrow_products(device, framework) : std::nullopt;
+  const auto narrow =
+      size_of(kernel.dtype) == 2 ? narrow_products(device, framework) : std::nullopt;
   const double peak = narrow ? narrow->rate.v * kNarrowPart : product_rate(device, kernel).v;
   const double unit_rate = peak / units * device.matmul_efficiency *
                            framework.matmul_rate(device.compute_capability) *

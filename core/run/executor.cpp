@@ -272,7 +272,7 @@ class Execution {
   RunResult result_;
   int step_ = 0;                    // the next one
   std::optional<LossScale> scale_;  // of that step, if the loss is scaled
-  ThreadTeam crew_;  // a member for each rank of this process
+  ThreadTeam crew_;                 // a member for each rank of this process
 };
 
 }  // namespace

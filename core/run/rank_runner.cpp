@@ -41,8 +41,7 @@ void write_image(const Samples& samples, const std::vector<std::int32_t>& pixels
     const std::size_t channel = i % samples.mean.size();
     const double value = (pixels[i] / 255.0 - samples.mean[channel]) / samples.deviation[channel];
     const auto narrow = static_cast<float>(value);
-    const std::uint16_t half =
-        dtype == DType::F16 ? float16(narrow).bits : bfloat16(narrow).bits;
+    const std::uint16_t half = dtype == DType::F16 ? float16(narrow).bits : bfloat16(narrow).bits;
     const void* const from = dtype == DType::F64   ? static_cast<const void*>(&value)
                              : dtype == DType::F32 ? static_cast<const void*>(&narrow)
                                                    : &half;
@@ -167,9 +166,8 @@ void RankRunner::fill_input(const Op& op, const StepContext& context,
   const Samples& samples = program_.input.samples;
   const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
                                        staging.size() / sizeof(std::int32_t));
-  const std::int64_t first =
-      context.global_step() * samples.per_step + first_sample_ +
-      std::max(op.microbatch, 0) * samples.microbatch;
+  const std::int64_t first = context.global_step() * samples.per_step + first_sample_ +
+                             std::max(op.microbatch, 0) * samples.microbatch;
   switch (op.host()) {
     case HostData::Positions:
       return list(TableKind::Positions)->fill(values);

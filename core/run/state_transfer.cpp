@@ -108,8 +108,7 @@ Result<void> copy_from_state(const TrainingState& state, const std::string& key,
   for (std::int64_t i = 0; i < piece.count; ++i) {
     float value = 0;
     std::memcpy(&value, from + i * std::int64_t{sizeof value}, sizeof value);
-    const std::uint16_t rounded =
-        dtype == DType::F16 ? float16(value).bits : bfloat16(value).bits;
+    const std::uint16_t rounded = dtype == DType::F16 ? float16(value).bits : bfloat16(value).bits;
     std::memcpy(to + i * std::int64_t{sizeof rounded}, &rounded, sizeof rounded);
   }
   return {};

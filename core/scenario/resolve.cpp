@@ -14,21 +14,11 @@ namespace {
 constexpr double kExactRelative = 1e-9;
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> names = {"name",
-                                                 "model",
-                                                 "training",
-                                                 "optimizer",
-                                                 "lr_scheduler",
-                                                 "loss_scale",
-                                                 "parallelism",
-                                                 "activation_checkpoint",
-                                                 "checkpoint",
-                                                 "cluster",
-                                                 "framework",
-                                                 "costs",
-                                                 "what_if",
-                                                 "sweep",
-                                                 "expect"};
+  static const std::vector<std::string> names = {
+      "name",         "model",      "training",    "optimizer",
+      "lr_scheduler", "loss_scale", "parallelism", "activation_checkpoint",
+      "checkpoint",   "cluster",    "framework",   "costs",
+      "what_if",      "sweep",      "expect"};
   return names;
 }
 

@@ -13,7 +13,7 @@ namespace lockstep {
 /// How products in float32 are computed (PyTorch's backends.cuda.matmul and cudnn allow_tf32).
 enum class Float32Products {
   Highest,  // in float32
-  Tf32,     // on tensor cores, whose factors are rounded to 10 bits of mantissa, where there are any
+  Tf32,  // on tensor cores, whose factors are rounded to 10 bits of mantissa, where there are any
 };
 
 /// The type of a part of training: its own, or (Default) that of training.dtype.
@@ -42,7 +42,7 @@ struct TrainingSpec {
   PartDType mixed_precision_param = PartDType::Default;   // of gathered parameters and activations
   PartDType mixed_precision_reduce = PartDType::Default;  // of gradients when they are summed
   PartDType mixed_precision_buffer = PartDType::Default;  // of batch norm's running statistics
-  Float32Products float32_matmul = Float32Products::Highest;    // PyTorch's defaults
+  Float32Products float32_matmul = Float32Products::Highest;  // PyTorch's defaults
   Float32Products float32_convolution = Float32Products::Tf32;
   bool stochastic_rounding = false;  // the optimizer rounds bfloat16 parameters at random
   std::uint64_t seed = 42;

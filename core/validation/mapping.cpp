@@ -171,8 +171,8 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
   if (row.precision.starts_with("fp32")) {
     out.key("dtype", "float32");
   } else {
-    const bool half = contains(lower_case(row.precision), "fp16") &&
-                      !contains(lower_case(row.precision), "bf16");
+    const bool half =
+        contains(lower_case(row.precision), "fp16") && !contains(lower_case(row.precision), "bf16");
     const char* const type = half ? "float16" : "bfloat16";
     out.key("mixed_precision_param", type);
     if (sums_in_16_bits(row)) out.key("mixed_precision_reduce", type);
@@ -252,7 +252,8 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
 }
 
 /// How the scales of fp8 are found, as sources abbreviate it in a precision of lower case: "fp8_cs"
-/// (current scaling), "mxfp8" and "sub-channel" (blocks); Transformer Engine's first way was delayed.
+/// (current scaling), "mxfp8" and "sub-channel" (blocks); Transformer Engine's first way was
+/// delayed.
 const char* fp8_recipe(std::string_view precision) {
   const auto says = [&](std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(),

@@ -62,10 +62,7 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
   add({.kind = K::RouteBalance,
        .dims = {tokens, experts},
        .scalars = {0.01},
-       .in = {wave(tokens * experts, 1.0),
-              probs,
-              outputs(count)[0],
-              {64.0}},
+       .in = {wave(tokens * experts, 1.0), probs, outputs(count)[0], {64.0}},
        .wide_in = "www",
        .wide_out = "w"});
   const std::vector<std::int64_t> combined = {tokens, cols, choices, experts * capacity};

@@ -56,8 +56,8 @@ TEST_CASE("every kernel of the GPU, run by fibers, equals its definition", "[int
     }
     ++covered[c.kind];
   };
-  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16, DType::F16},
-                     check);
+  test::for_each_run(test::conformance_cases(false),
+                     {DType::F32, DType::F64, DType::BF16, DType::F16}, check);
   for (int k = 0; k < kNumKernelKinds; ++k) {
     const auto kind = static_cast<KernelKind>(k);
     INFO(info(kind).name);

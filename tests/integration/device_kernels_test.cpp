@@ -54,8 +54,8 @@ TEST_CASE("every kernel of the CPU, with every instruction set, equals its defin
       }
     }
   };
-  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16, DType::F16},
-                     check);
+  test::for_each_run(test::conformance_cases(false),
+                     {DType::F32, DType::F64, DType::BF16, DType::F16}, check);
 }
 
 TEST_CASE("every device that runs in this process computes every kernel by its definition",
@@ -81,8 +81,8 @@ TEST_CASE("every device that runs in this process computes every kernel by its d
       }
     }
   };
-  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16, DType::F16},
-                     check);
+  test::for_each_run(test::conformance_cases(false),
+                     {DType::F32, DType::F64, DType::BF16, DType::F16}, check);
 }
 
 TEST_CASE("conformance takes every kernel with and without each optional operand and accumulation",

@@ -40,8 +40,7 @@ double largest_change(const TrainingState& a, const TrainingState& b) {
 
 }  // namespace
 
-TEST_CASE("a step whose gradients overflow changes nothing and halves the scale",
-          "[integration]") {
+TEST_CASE("a step whose gradients overflow changes nothing and halves the scale", "[integration]") {
   const Scenario s = half(std::string("dp_shard=2 ") + kOverflows);
   const Outcome none = train(s, 0);
   const Outcome one = train(s, 1);

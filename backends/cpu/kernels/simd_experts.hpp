@@ -167,8 +167,8 @@ void run_route_backward(const KernelArgs& args) {
   for (int64_t e = 0; e < experts; ++e) load_terms[e] = 0;
   for (int64_t i = 0; i < tokens * choices; ++i) load_terms[expert_of(slots[i])] += 1;
   const double factor = args.scalars[0] * read_factor(args, 3);
-  const T balance = static_cast<T>(factor * static_cast<double>(experts) /
-                                   static_cast<double>(tokens * choices));
+  const T balance =
+      static_cast<T>(factor * static_cast<double>(experts) / static_cast<double>(tokens * choices));
   for (int64_t e = 0; e < experts; ++e) load_terms[e] *= balance;
   parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {

@@ -77,7 +77,8 @@ void WidenedOperands::narrow(const Copy& copy) const {
 WidenedOperands::Copy WidenedOperands::add(std::byte* address, std::int64_t elements, DType dtype) {
   const auto slot = static_cast<Scratch>(static_cast<int>(Scratch::Operands) + num_copies_);
   const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
-  return copies_[num_copies_++] = {address, static_cast<float*>(scratch(slot, bytes)), elements, dtype};
+  return copies_[num_copies_++] = {address, static_cast<float*>(scratch(slot, bytes)), elements,
+                                   dtype};
 }
 
 }  // namespace lockstep::cpu

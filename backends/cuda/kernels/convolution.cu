@@ -126,8 +126,8 @@ void run_forward(const KernelCall& call, Queue& queue) {
     for_blocks(s, sizeof(T), [&](int64_t first, int64_t images) {
       const T* const patches = patches_of(s, input<T>(call, 0), first, images, call, queue);
       T* const y = output<T>(call, 0) + first * s.positions() * s.out;
-      multiply({images * s.positions(), s.out, s.depth(), false, true, call.kernel->tf32}, dtype, patches, call.in[1],
-               {}, {}, ref(y, dtype), false, queue);
+      multiply({images * s.positions(), s.out, s.depth(), false, true, call.kernel->tf32}, dtype,
+               patches, call.in[1], {}, {}, ref(y, dtype), false, queue);
     });
   });
 }
@@ -176,8 +176,8 @@ void run_backward_weight(const KernelCall& call, Queue& queue) {
     for_blocks(s, sizeof(T), [&](int64_t first, int64_t images) {
       const T* const dy = input<T>(call, 0) + first * s.positions() * s.out;
       const T* const patches = patches_of(s, input<T>(call, 1), first, images, call, queue);
-      multiply({s.out, s.depth(), images * s.positions(), true, false, call.kernel->tf32}, dtype, dy, patches, {}, {},
-               sums, first > 0 || (call.kernel->accumulate && !apart), queue);
+      multiply({s.out, s.depth(), images * s.positions(), true, false, call.kernel->tf32}, dtype,
+               dy, patches, {}, {}, sums, first > 0 || (call.kernel->accumulate && !apart), queue);
     });
   });
   if (!apart) return;

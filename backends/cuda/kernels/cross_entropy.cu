@@ -199,12 +199,12 @@ void run_parallel(const KernelCall& call, Queue& queue) {
   for_rows(call, [&](auto t, auto w, auto threads) {
     using T = decltype(t);
     constexpr int kThreads = decltype(threads)::kValue;
-    queue.launch(
-        {static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_parallel<T, w.kValue, kThreads>,
-        cols, call.kernel->dims[2], input<T>(call, 0), input<std::int32_t>(call, 1),
-        input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),
-        static_cast<Acc<T>>(call.kernel->scalars[0]), input_ref(call, 4),
-        reinterpret_cast<double*>(call.scratch));
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0,
+                 cross_entropy_parallel<T, w.kValue, kThreads>, cols, call.kernel->dims[2],
+                 input<T>(call, 0), input<std::int32_t>(call, 1), input_ref(call, 2),
+                 input<std::int32_t>(call, 3), output<T>(call, 0),
+                 static_cast<Acc<T>>(call.kernel->scalars[0]), input_ref(call, 4),
+                 reinterpret_cast<double*>(call.scratch));
   });
   add_up(call, queue);
 }

@@ -113,8 +113,7 @@ void route_balance(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1);
   const View probs = k.in(1, tokens);
   const Row load = k.in(2, 1).row(0);
-  const Row dprobs =
-      k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load / load.sum();
+  const Row dprobs = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load / load.sum();
   for (Index t = 0; t < tokens; ++t) {
     k.out(0, tokens).row(t) =
         k.in(0, tokens).row(t) + probs.row(t) * (dprobs - (dprobs * probs.row(t)).sum());

@@ -129,9 +129,7 @@ Definition definition_of(KernelKind kind) {
   return nullptr;
 }
 
-bool computes(const Operand& operand) {
-  return !operand.present() || operand.dtype != DType::U8;
-}
+bool computes(const Operand& operand) { return !operand.present() || operand.dtype != DType::U8; }
 
 }  // namespace
 

@@ -90,8 +90,8 @@ inline constexpr int kMaxOperands = 8;
 /// One kernel of a function. All tensors are dense and row-major.
 struct Kernel {
   KernelKind kind = KernelKind::Delay;
-  bool accumulate = false;   // add to outputs of Effect::Accumulate instead of overwriting them
-  bool stochastic = false;   // adamw in bfloat16 rounds w at random (core/base/random_rounding.hpp)
+  bool accumulate = false;  // add to outputs of Effect::Accumulate instead of overwriting them
+  bool stochastic = false;  // adamw in bfloat16 rounds w at random (core/base/random_rounding.hpp)
   bool tf32 = false;  // a product in float32 may round its factors to TF32, 10 bits of mantissa
   DType dtype = DType::F32;  // type of the main operands
   std::array<std::int64_t, kMaxDims> dims{};

@@ -155,8 +155,9 @@ bool Values::square(RoleRun& run, OpId id, const Kernel& kernel) {
 bool Values::reads_loss_scale(RoleRun& run, OpId id, const Kernel& kernel, PatternId& pattern) {
   const bool given = kernel.in.size() > 1 && kernel.in[1].present();
   if (given != program_.training.loss_scaling.has_value()) {
-    return fault(run, id, given ? "divides by a loss scale, which the training does not have"
-                                : "does not divide by the loss scale");
+    return fault(run, id,
+                 given ? "divides by a loss scale, which the training does not have"
+                       : "does not divide by the loss scale");
   }
   if (!given) return true;
   std::vector<Held> held;
@@ -270,9 +271,10 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                        " as the coefficient of clipping");
     }
   } else if (program_.training.loss_scaling) {
-    return fault(run, id, "updates " + unit.name +
-                              " with scaled gradients, and reads no coefficient, which divides the "
-                              "loss scale out");
+    return fault(run, id,
+                 "updates " + unit.name +
+                     " with scaled gradients, and reads no coefficient, which divides the "
+                     "loss scale out");
   }
   const Summary& summary = summaries_.of(op.function(), found);
   if (!summary.fault.empty()) {

@@ -48,8 +48,8 @@ std::vector<LayerStep> Draft::steps(int kind, Phase phase,
     auto* const function = std::get_if<Function>(&step);
     if (function == nullptr) continue;
     for (Kernel& kernel : function->kernels) {
-      const Float32Products wanted = is_convolution(kernel.kind) ? training.float32_convolution
-                                                                 : training.float32_matmul;
+      const Float32Products wanted =
+          is_convolution(kernel.kind) ? training.float32_convolution : training.float32_matmul;
       kernel.tf32 = kernel.dtype == DType::F32 && info(kernel.kind).may_be_tf32 &&
                     wanted == Float32Products::Tf32;
     }

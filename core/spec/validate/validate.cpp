@@ -108,10 +108,11 @@ void validate_loss_scale(const Scenario& s, Faults& faults) {
   const TrainingSpec& t = s.training;
   if (!t.scales_loss()) {
     if (s.loss_scale != LossScaling{}) {
-      faults.add("loss_scale",
-                 "[loss_scale] is of gradients in float16, and these are in bfloat16 or float32, "
-                 "which have the range that they need: give mixed_precision_param=float16, or leave "
-                 "it out");
+      faults.add(
+          "loss_scale",
+          "[loss_scale] is of gradients in float16, and these are in bfloat16 or float32, "
+          "which have the range that they need: give mixed_precision_param=float16, or leave "
+          "it out");
     }
     return;
   }
