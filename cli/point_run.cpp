@@ -259,11 +259,11 @@ Result<void> PointRun::plan_steps(int training_steps) {
 /// Prints a hint if the vocabulary is not a multiple of what tensor cores read at a time: rows of
 /// logits then begin at unaligned addresses, and are read in smaller parts.
 void PointRun::advise(const Program& program) {
-  // 8 bfloat16 values are 16 bytes; nanoGPT and llm.c pad the vocabulary to a multiple of 64.
+  // 8 values of 16 bits are 16 bytes; nanoGPT and llm.c pad the vocabulary to a multiple of 64.
   constexpr std::int64_t kRow = 8, kPadded = 64;
   const Samples& samples = program.input.samples;
   const std::int64_t vocab = samples.kind == SampleKind::Tokens ? samples.classes : 0;
-  const bool narrow = program.dtype == DType::BF16;
+  const bool narrow = size_of(program.dtype) == 2;
   if (arguments_.backend != "cuda" || !narrow || vocab % kRow == 0) return;
   note("model.vocab " + std::to_string(vocab) + " is no multiple of " + std::to_string(kRow) +
        ": products of logits are slow on a GPU; " +

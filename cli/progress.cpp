@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/format/format.hpp"
 
@@ -29,9 +30,13 @@ void Progress::step(const StepResult& r) {
   const int every = std::max(1, steps_ / kLines);
   if (!console_.live && done != 1 && done != steps_ && done % every != 0) return;
   const double rate = r.time.v > 0 ? static_cast<double>(samples_per_step_) / r.time.v : 0;
-  const std::string line = fmt::format(
+  std::string line = fmt::format(
       "step {}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {} | {} {}/s", r.step + 1,
       first_step_ + steps_, r.loss, r.grad_norm, r.lr, time_text(r.time), count_text(rate), unit_);
+  if (r.loss_scale > 0) {
+    line += fmt::format(" | scale {}{}", count_text(r.loss_scale),
+                        std::isfinite(r.grad_norm) ? "" : ", skipped");
+  }
   if (console_.live) {
     console_.err << "\r\033[K" << line << std::flush;
     line_open_ = true;

@@ -217,8 +217,8 @@ Result<ClusterSpec> calibrate_gpu(Driver& gpu, const GpuCalibrateOptions& option
   device.name = gpu.info().name;
   device.memory = gpu.info().memory;
   const std::int64_t n = options.quick ? 2048 : 8192;
-  device.peaks = {peak(bench, DType::BF16, n, rounds), peak(bench, DType::F32, n / 2, rounds),
-                  peak(bench, DType::F64, n / 2, rounds)};
+  device.peaks = {peak(bench, DType::BF16, n, rounds), peak(bench, DType::F16, n, rounds),
+                  peak(bench, DType::F32, n / 2, rounds), peak(bench, DType::F64, n / 2, rounds)};
   // The peak to which efficiencies refer comes first.
   std::stable_partition(device.peaks.begin(), device.peaks.end(),
                         [&](const PeakRate& peak) { return peak.dtype == options.dtype; });

@@ -18,7 +18,8 @@ constexpr std::chrono::microseconds kWatchInterval{50};
 
 void CudaDevice::begin_step(const StepContext& context) {
   if (context.timed) {
-    if (const auto started = node_.start_clock(context.step); !started) node_.fail(started.error());
+    if (const auto started = node_.start_clock(context.global_step()); !started)
+      node_.fail(started.error());
   }
   const std::lock_guard lock(node_.mutex());
   context_ = context;

@@ -107,7 +107,7 @@ struct Driver {
     return false;
   }
   /// Writes sources[0][i] + sources[1][i] + … to every target, for all elements i. Sums are taken
-  /// in this order, in float32 for bfloat16 (rounded once) and otherwise in the type itself. A
+  /// in this order, in float32 for 16-bit types (rounded once) and otherwise in the type itself. A
   /// target may be a source.
   virtual Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                                     std::span<const std::byte* const> sources,
@@ -115,8 +115,6 @@ struct Driver {
 };
 
 /// Whether add_in_order() adds values of this type.
-constexpr bool can_sum(DType t) {
-  return t == DType::F32 || t == DType::F64 || t == DType::BF16 || t == DType::I32;
-}
+constexpr bool can_sum(DType t) { return t != DType::U8; }
 
 }  // namespace lockstep::cuda

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::local {
@@ -99,6 +100,8 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
       return sum_range<double>(sources, slice.begin, slice.end, targets);
     case DType::BF16:
       return sum_range<bfloat16, float>(sources, slice.begin, slice.end, targets);
+    case DType::F16:
+      return sum_range<float16, float>(sources, slice.begin, slice.end, targets);
     case DType::I32:
       return sum_range<std::int32_t>(sources, slice.begin, slice.end, targets);
     default:
@@ -106,9 +109,7 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
   }
 }
 
-bool can_sum(DType dtype) {
-  return dtype == DType::F32 || dtype == DType::F64 || dtype == DType::BF16 || dtype == DType::I32;
-}
+bool can_sum(DType dtype) { return dtype != DType::U8; }
 
 Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype, int size) {

@@ -19,7 +19,7 @@ void copy(std::byte* to, const std::byte* from, std::int64_t bytes);
 Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::int64_t position);
 
 /// For each element i of the slice, writes sources[0][i] + sources[1][i] + … to all targets. Sums
-/// are taken in this order and in the type itself, for bfloat16 in float32 with one rounding. A
+/// are taken in this order and in the type itself, for 16-bit types in float32 with one rounding. A
 /// target may be a source. Requires can_sum(dtype).
 void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
                   const std::vector<std::byte*>& targets);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cluster/narrow_products.hpp"
 #include "core/cost/kernel_time.hpp"
 
 namespace lockstep::sim {
@@ -31,8 +32,8 @@ std::int64_t BesideProduct::exposed(std::int64_t whole, int members) const {
 std::vector<BesideProduct> beside_products(const Program& program, const Role& role,
                                            const ClusterSpec& cluster) {
   const FrameworkSpec& framework = cluster.framework;
-  const bool eight_bits = framework.fp8 != Fp8Recipe::None && cluster.device.fp8_rate.v > 0;
-  if (!framework.overlaps_products && !eight_bits) return {};
+  const auto narrow = narrow_products(cluster.device, framework);
+  if (!framework.overlaps_products && !narrow) return {};
   std::vector<BesideProduct> beside(role.ops.size());
   const std::vector<int> tp = {program.mesh.index_of("tp")};
   const auto divides_layer = [&](const Op& op, OpKind kind) {
@@ -54,7 +55,9 @@ std::vector<BesideProduct> beside_products(const Program& program, const Role& r
     for (const OpId before : role.after_of(op)) {
       if (!divides_layer(role.ops[before], OpKind::AllGather)) continue;
       BesideProduct& b = beside[to_size(before)];
-      if (eight_bits && !is_output_layer(reader)) b.size_divisor = 2;
+      if (narrow && !is_output_layer(reader)) {
+        b.size_divisor = static_cast<int>(2 / narrow->bytes);  // whole: 2, or 3 for 4 bits
+      }
       if (framework.overlaps_products) {
         b.product = std::max(b.product, product_of(reader, false, cluster));
       }

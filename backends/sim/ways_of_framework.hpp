@@ -13,7 +13,7 @@ namespace lockstep::sim {
 /// it reduces (docs/cost-model.md, "Collectives beside products").
 struct BesideProduct {
   std::int64_t product = 0;  // its time in ps; 0: the collective does not advance with one
-  int size_divisor = 1;      // 2: it gathers what the product reads in 8 bits
+  int size_divisor = 1;      // more: it gathers what the product reads in 8 or 4 bits
   /// The part of a collective of `whole` ps among `members` that stays exposed, in ps.
   std::int64_t exposed(std::int64_t whole, int members) const;
 };

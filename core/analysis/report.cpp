@@ -217,7 +217,13 @@ class Analyzer {
     for (int left = report_.world_size; left > 0; left -= per_device) {
       units += std::min({left, per_device, std::max(cluster_.device.concurrent_ranks, 1)});
     }
-    return {peak_rate(cluster_.device, program_.dtype).v * units};
+    FlopsPerSecond peak = peak_rate(cluster_.device, program_.dtype);
+    for (const Function& function : program_.functions) {
+      for (const Kernel& kernel : function.kernels) {
+        if (kernel.tf32) peak = std::max(peak, product_rate(cluster_.device, kernel));
+      }
+    }
+    return {peak.v * units};
   }
 
   RankTimes measure(std::vector<Span>::const_iterator begin,

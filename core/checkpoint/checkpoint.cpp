@@ -293,6 +293,9 @@ Result<TrainingState> load_checkpoint(const std::string& directory) {
   TrainingState state;
   state.step = head.step;
   state.samples = head.samples;
+  auto scale = loss_scale_of(head);
+  if (!scale) return scale.error();
+  state.loss_scale = *scale;
   for (const auto& [name, info] : head.tensors) {
     Tensor tensor{info.dtype, info.shape, {}};
     tensor.data.resize(static_cast<std::size_t>(info.bytes()));

@@ -5,7 +5,8 @@
 //   DIRECTORY/step-120/optimizer.safetensors   adam_m.<parameter>, adam_v.<parameter>
 //   DIRECTORY/step-120/manifest.json           what the checkpoint is, and checksums
 //   DIRECTORY/latest                           "step-120": the newest checkpoint
-// A checkpoint is written as step-120.new and renamed when all of it is on the disk.
+// A checkpoint is written as step-120.new and renamed when all of it is on the disk. The files'
+// metadata hold the step and StateHead::notes.
 #pragma once
 
 #include <memory>

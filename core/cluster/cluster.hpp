@@ -43,8 +43,10 @@ struct DeviceSpec {
   Bytes memory;                     // capacity; 0: unknown, and no limit
   std::vector<PeakRate> peaks;      // dense peak, matrix units included, per compute unit
   BytesPerSecond memory_bandwidth;  // per compute unit
-  FlopsPerSecond fp8_rate;          // dense peak of 8-bit products; 0: there are none
-  Seconds launch_overhead;          // fixed cost of one kernel
+  FlopsPerSecond tf32_rate;  // dense peak of float32 products on matrix units; 0: there are none
+  FlopsPerSecond fp8_rate;   // likewise of 8-bit products
+  FlopsPerSecond fp4_rate;   // likewise of 4-bit products, whose blocks have scales of their own
+  Seconds launch_overhead;   // fixed cost of one kernel
   /// Waking a stream that waited for another, where streams are threads of the host. 0: they wait
   /// on the device.
   Seconds hand_over;

@@ -29,6 +29,10 @@ enum class Fp8Recipe {
   Block,    // likewise, for each block of 128 values
 };
 
+/// Whether products of linear layers compute in 4 bits (E2M1), with a scale for each block of
+/// values: 16 of them with a scale in E4M3, or 32 with a power of two.
+enum class Fp4Recipe { None, Nvfp4, Mxfp4 };
+
 /// Every default is that of this project's own kernels. docs/cost-model.md has the bytes behind
 /// each key.
 struct FrameworkSpec {
@@ -49,6 +53,7 @@ struct FrameworkSpec {
   bool recomputes_all = false;  // a block that is computed again is computed to its end; false: to
                                 // the last result that the backward pass needs
   Fp8Recipe fp8 = Fp8Recipe::None;
+  Fp4Recipe fp4 = Fp4Recipe::None;  // before fp8, where the device has such products
   // In the first year of a card its libraries do not reach what the profile says: on cards of this
   // compute capability and later ones, products reach only this part of it.
   double new_capability = 100;

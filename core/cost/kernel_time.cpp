@@ -69,7 +69,7 @@ double efficiency(const DeviceSpec& device, const Kernel& kernel, Seconds ideal)
 
 Seconds roofline(const Kernel& kernel, const DeviceSpec& device) {
   const Work w = work(kernel);
-  const FlopsPerSecond peak = peak_rate(device, kernel.dtype);
+  const FlopsPerSecond peak = product_rate(device, kernel);
   const Seconds compute = peak.v > 0 ? w.flops / peak : Seconds{};
   const Seconds memory =
       device.memory_bandwidth.v > 0 ? w.bytes / device.memory_bandwidth : Seconds{};
@@ -176,6 +176,11 @@ FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype) {
           static_cast<double>(size_of(dtype))};
 }
 
+FlopsPerSecond product_rate(const DeviceSpec& device, const Kernel& kernel) {
+  if (kernel.tf32 && device.tf32_rate.v > 0) return device.tf32_rate;
+  return peak_rate(device, kernel.dtype);
+}
+
 BytesPerSecond copy_rate(const DeviceSpec& device) {
   const EfficiencyCurve* curve = CurvesOf(device, "*", 0).narrow;
   const bool none = curve == nullptr || curve->points.empty();
@@ -194,8 +199,11 @@ Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device,
 Seconds function_time(const Function& function, const DeviceSpec& device,
                       const FrameworkSpec& framework) {
   FrameworkSpec ways = framework;
-  // The output layer does not compute in 8 bits.
-  if (function.name.starts_with("head.")) ways.fp8 = Fp8Recipe::None;
+  // The output layer computes in 16 bits.
+  if (function.name.starts_with("head.")) {
+    ways.fp8 = Fp8Recipe::None;
+    ways.fp4 = Fp4Recipe::None;
+  }
   Seconds total;
   for (const Kernel& kernel : function.kernels) total += kernel_time(kernel, device, ways);
   if (!framework.launch_blocking) return total;

@@ -28,6 +28,10 @@ DeviceSpec host_of(const DeviceSpec& device);
 /// of sizes. 0 if no peak is listed.
 FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype);
 
+/// The dense peak at which a kernel computes: that of TF32 where it may use it and the device has
+/// it, else that of its type.
+FlopsPerSecond product_rate(const DeviceSpec& device, const Kernel& kernel);
+
 /// The bandwidth that elementwise kernels reach: the part of the datasheet's that the profile's
 /// curve "*" says.
 BytesPerSecond copy_rate(const DeviceSpec& device);

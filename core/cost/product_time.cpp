@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/cluster/narrow_products.hpp"
 #include "core/cost/kernel_time.hpp"
 
 namespace lockstep {
@@ -26,49 +27,49 @@ double ceiling(double value) {
 }
 
 /// The part of the peak that the alignment of the operands allows. It depends on the dimensions
-/// along which operands are contiguous: 16 bytes are loaded at a time if these are multiples of 8,
-/// and fewer if they are multiples of 4 or 2 only (NVIDIA, Matrix Multiplication Background User's
-/// Guide). That 8 does not divide GPT-2's vocabulary costs nanoGPT's 124M a fifth of the step, its
-/// author found.
+/// along which operands are contiguous: 16 bytes are loaded at a time if these are multiples of 8
+/// (of 4 in TF32), and fewer if they are multiples of a half or a quarter of it only (NVIDIA,
+/// Matrix Multiplication Background User's Guide). That 8 does not divide GPT-2's vocabulary costs
+/// nanoGPT's 124M a fifth of the step, its author found.
 double alignment_rate(const Kernel& kernel) {
   const std::int64_t m = kernel.dims[0], n = kernel.dims[1], k = kernel.dims[2];
   const std::int64_t a = kernel.dims[3] != 0 ? m : k, b = kernel.dims[4] != 0 ? k : n;
-  std::int64_t worst = 8;
+  const std::int64_t whole = 16 / size_of(kernel.dtype);
+  std::int64_t worst = whole;
   for (const std::int64_t contiguous : {a, b, n}) {
-    std::int64_t aligned = 8;
+    std::int64_t aligned = whole;
     while (contiguous % aligned != 0) aligned /= 2;
     worst = std::min(worst, aligned);
   }
-  return worst == 8 ? 1.0 : worst == 4 ? 0.75 : worst == 2 ? 0.5 : 0.35;
+  return worst == whole ? 1.0 : 2 * worst == whole ? 0.75 : 4 * worst == whole ? 0.5 : 0.35;
 }
 
-/// The bytes that are moved to make operands 8 bits wide, for which there are kernels of their own.
-/// They read 16 bits and write 8, both as the operand lies and transposed for the backward pass. A
-/// scale of the tensor itself needs its largest value first, so that the tensor is read once more.
-double quantization_bytes(const Kernel& kernel, Fp8Recipe recipe) {
+/// The elements that are made narrow for a product. Weights are cast only once a step. What a
+/// product makes anew is cast once for the two products that read it.
+double narrowed_elements(const Kernel& kernel) {
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
   const bool weights = kernel.dims[3] == 0;  // true: they are read; false: a gradient is made
-  // Weights are cast only once a step. What a product makes anew is cast once for the two products
-  // that read it.
-  const double elements = weights ? m * k : 0.5 * (m * k + k * n);
-  return elements * (recipe == Fp8Recipe::Delayed ? 4 : 6);
+  return weights ? m * k : 0.5 * (m * k + k * n);
 }
 
 }  // namespace
 
 std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& device,
                                     const FrameworkSpec& framework) {
-  if (device.compute_units == 0 || size_of(kernel.dtype) != 2) return std::nullopt;
+  const bool tf32 = kernel.tf32 && device.tf32_rate.v > 0;
+  if (device.compute_units == 0 || (size_of(kernel.dtype) != 2 && !tf32)) return std::nullopt;
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
   const double units = device.compute_units;
   // The part of their peak that products in 8 bits reach, compared with those in bfloat16: on an
   // H100 1402.6 of 1979 TFLOP/s, where bfloat16 reaches 794.5 of 989 (stas00/ml-engineering,
-  // achievable matmul FLOPS).
-  constexpr double kFp8Part = 0.88;
-  const bool fp8 = framework.fp8 != Fp8Recipe::None && device.fp8_rate.v > 0;
-  const double peak = fp8 ? device.fp8_rate.v * kFp8Part : peak_rate(device, kernel.dtype).v;
+  // achievable matmul FLOPS). No public table has 4 bits beside 16, which are taken to reach as
+  // much.
+  constexpr double kNarrowPart = 0.88;
+  const auto narrow =
+      size_of(kernel.dtype) == 2 ? narrow_products(device, framework) : std::nullopt;
+  const double peak = narrow ? narrow->rate.v * kNarrowPart : product_rate(device, kernel).v;
   const double unit_rate = peak / units * device.matmul_efficiency *
                            framework.matmul_rate(device.compute_capability) *
                            alignment_rate(kernel);
@@ -85,7 +86,8 @@ std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& devi
     }
   }
   const double moved = static_cast<double>(work(kernel).bytes.v) / copy_rate(device).v;
-  const double cast = fp8 ? quantization_bytes(kernel, framework.fp8) / copy_rate(device).v : 0;
+  const double cast =
+      narrow ? narrowed_elements(kernel) * narrow->cast_bytes / copy_rate(device).v : 0;
   return Seconds{std::max(best, moved) + cast};
 }
 

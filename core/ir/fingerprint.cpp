@@ -68,7 +68,8 @@ std::uint64_t fingerprint(const Function& function) {
   }
   for (const Kernel& kernel : function.kernels) {
     print.add(info(kernel.kind).name);
-    print.add(std::int64_t{kernel.accumulate} + 2 * std::int64_t{kernel.stochastic});
+    print.add(std::int64_t{kernel.accumulate} + 2 * std::int64_t{kernel.stochastic} +
+              4 * std::int64_t{kernel.tf32});
     print.add(to_string(kernel.dtype));
     for (const std::int64_t dim : kernel.dims) print.add(dim);
     for (const double scalar : kernel.scalars) print.add(scalar);

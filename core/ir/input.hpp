@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/learning_rate.hpp"
+#include "core/base/loss_scale.hpp"
 
 namespace lockstep {
 
@@ -97,6 +99,7 @@ struct Training {
   double tokens = 0;       // tokens or images of the whole training; 0 if not said
   std::uint64_t seed = 0;  // for initial values, the order of the data, and rounding at random
   LearningRate learning_rate;
+  std::optional<LossScaling> loss_scaling = std::nullopt;  // none: gradients are not scaled
   bool operator==(const Training&) const = default;
 };
 

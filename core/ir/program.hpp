@@ -177,6 +177,7 @@ std::string_view to_string(Stream stream);
 /// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how
 ///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
 ///   padding) come from the tables of these names.
+/// - LossScale is the factor of this step, one float32 (Training::loss_scaling).
 /// - Memory stands for a copy between two buffers.
 enum class HostData : std::int32_t {
   Tokens,
@@ -185,6 +186,7 @@ enum class HostData : std::int32_t {
   Positions,
   Starts,
   Columns,
+  LossScale,
   Loss,
   GradNorm,
   Memory

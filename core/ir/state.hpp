@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/dtype.hpp"
+#include "core/base/loss_scale.hpp"
 #include "core/base/result.hpp"
 
 namespace lockstep {
@@ -40,10 +41,11 @@ struct TensorInfo {
 
 /// The keys of `tensors` are "<parameter>", "adam_m.<parameter>" and "adam_v.<parameter>".
 struct TrainingState {
-  int step = 0;  // optimizer steps done
+  int step = 0;  // steps done, those included that a loss scale skipped
   /// Samples of the data that were read; unknown: those of `step` steps of the program that goes
   /// on.
   std::optional<std::int64_t> samples;
+  std::optional<LossScale> loss_scale = std::nullopt;  // of the next step, if losses are scaled
   std::map<std::string, Tensor> tensors;
   bool operator==(const TrainingState&) const = default;
 };
@@ -55,6 +57,11 @@ struct StateHead {
   std::map<std::string, TensorInfo> tensors;
   std::map<std::string, std::string> notes;  // what else belongs to the state, as short texts
 };
+
+/// The loss scale among the notes of a state.
+std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale);
+/// The reverse; nullopt if there is none. Error: Parse if it is not what to_string(LossScale) writes.
+Result<std::optional<LossScale>> loss_scale_of(const StateHead& head);
 
 /// A state whose values are read in pieces. Thread-safe.
 class StateReader {
@@ -76,6 +83,7 @@ class HeldState final : public StateReader {
   explicit HeldState(const TrainingState& state) : state_(state) {
     head_.step = state.step;
     head_.samples = state.samples;
+    head_.notes = notes_of(state.loss_scale);
     for (const auto& [name, tensor] : state.tensors) {
       head_.tensors[name] = {tensor.dtype, tensor.shape};
     }

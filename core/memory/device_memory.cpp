@@ -4,9 +4,11 @@
 #include <array>
 #include <charconv>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "core/cluster/narrow_products.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep {
@@ -46,15 +48,15 @@ class Terms {
         role_(role),
         cluster_(cluster),
         framework_(cluster.framework),
-        fp8_(framework_.fp8 != Fp8Recipe::None && cluster.device.fp8_rate.v > 0) {}
+        narrow_(narrow_products(cluster.device, cluster.framework)) {}
 
   std::vector<MemoryTerm> all() {
     gaps();
     workspaces();
     gradient_copies();
     gradient_placeholders();
-    fp8_weights();
-    fp8_activations();
+    narrow_weights();
+    narrow_activations();
     context();
     communicators();
     blocks();
@@ -140,23 +142,27 @@ class Terms {
         MemoryPlace::Tensors);
   }
 
-  void fp8_weights() {
-    if (!fp8_ || framework_.fp8_parameters) return;
+  std::string bits() const { return narrow_->bytes < 1 ? "4 bits" : "8 bits"; }
+
+  void narrow_weights() {
+    if (!narrow_ || framework_.fp8_parameters) return;
     std::int64_t elements = 0;
     each_block_weight([&](const Parameter&, std::int64_t held, const Unit& unit) {
       const bool gathered = unit.shard_group.valid() && !unit.whole_param;  // cast anew every time
       if (!gathered) elements += held;
     });
-    add("weights in 8 bits, and transposed", 2.0 * static_cast<double>(elements),
-        "2 x 1 B x " + count(elements) + " weights of blocks", MemoryPlace::Tensors);
+    add("weights in " + bits() + ", and transposed",
+        2.0 * narrow_->bytes * static_cast<double>(elements),
+        "2 x " + plain(narrow_->bytes) + " B x " + count(elements) + " weights of blocks",
+        MemoryPlace::Tensors);
   }
 
-  /// How many bytes less the inputs of a function's products take in 8 bits: half of each input
-  /// that lies in what is saved. The result of attention takes more instead, because it is kept in
-  /// both types for its backward pass, which reads 16 bits.
-  std::int64_t saved_by_8_bits(const Function& function) const {
+  /// How many bytes less the inputs of a function's products take where they are narrow: each input
+  /// that lies in what is saved loses what 16 bits take more. The result of attention takes more
+  /// instead, because it is kept in both types for its backward pass, which reads 16 bits.
+  double saved_by_narrow_inputs(const Function& function) const {
     std::set<std::pair<int, std::int64_t>> results_of_attention, seen;
-    std::int64_t bytes = 0;
+    double bytes = 0;
     for (const Kernel& kernel : function.kernels) {
       if (kernel.kind == KernelKind::AttentionForward && !kernel.out.empty()) {
         results_of_attention.insert({kernel.out[0].formal, kernel.out[0].offset});
@@ -165,16 +171,18 @@ class Terms {
       const Operand& x = kernel.in[0];
       if (!function.formals[to_size(x.formal)].name.starts_with("saved")) continue;
       if (!seen.insert({x.formal, x.offset}).second) continue;
-      const std::int64_t elements = kernel.dims[0] * kernel.dims[2];
-      bytes += results_of_attention.count({x.formal, x.offset}) > 0 ? -elements : elements;
+      const auto elements = static_cast<double>(kernel.dims[0] * kernel.dims[2]);
+      const bool both = results_of_attention.count({x.formal, x.offset}) > 0;
+      bytes += elements * (both ? -narrow_->bytes : 2 - narrow_->bytes);
     }
     return bytes;
   }
 
-  void fp8_activations() {
-    if (!fp8_ || !is_16_bit(program_.dtype)) return;
+  void narrow_activations() {
+    if (!narrow_ || !is_16_bit(program_.dtype)) return;
     const OpId at = fullest_op(role_, false);
-    std::int64_t bytes = 0, calls = 0;
+    double bytes = 0;
+    std::int64_t calls = 0;
     for (const Op& op : role_.ops) {
       if (op.kind != OpKind::Call || op.phase != Phase::F) continue;
       const Function& function = program_.function(op.function());
@@ -186,11 +194,13 @@ class Terms {
                b.first <= at && at <= b.last;
       });
       if (!kept) continue;
-      bytes += saved_by_8_bits(function);
+      bytes += saved_by_narrow_inputs(function);
       ++calls;
     }
-    add("inputs of products in 8 bits", -static_cast<double>(bytes),
-        "-1 B an element, of " + count(calls) + " functions of blocks", MemoryPlace::Tensors);
+    add("inputs of products in " + bits(), -bytes,
+        "-" + plain(2 - narrow_->bytes) + " B an element, of " + count(calls) +
+            " functions of blocks",
+        MemoryPlace::Tensors);
   }
 
   void context() {
@@ -245,7 +255,7 @@ class Terms {
   const Role& role_;
   const ClusterSpec& cluster_;
   const FrameworkSpec& framework_;
-  const bool fp8_;
+  const std::optional<NarrowProducts> narrow_;
   std::vector<MemoryTerm> terms_;
 };
 

@@ -141,12 +141,20 @@ class MixtureOfExperts final : public FeedForward {
     f_.emit(Part::InputGrad, KernelKind::EmbeddingBackward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, dgiven}, {through_experts, {}}});
     TensorId dlogits = f_.tensor(tokens_ * spec_.experts, wide);
+    std::vector<TensorId> given = {dgates, probs_, slots_};
     f_.emit(Part::InputGrad, KernelKind::RouteBackward,
-            {routing_, {axes.empty() ? balance : 0}, {dgates, probs_, slots_}, {dlogits}});
+            {routing_,
+             {axes.empty() ? balance : 0},
+             balance > 0 && axes.empty() ? with_loss_scale(f_, shape_, std::move(given))
+                                         : std::move(given),
+             {dlogits}});
     if (!axes.empty()) {
       const TensorId balanced = f_.tensor(tokens_ * spec_.experts, wide);
       f_.emit(Part::InputGrad, KernelKind::RouteBalance,
-              {{tokens_, spec_.experts}, {balance}, {dlogits, probs_, load}, {balanced}});
+              {{tokens_, spec_.experts},
+               {balance},
+               with_loss_scale(f_, shape_, {dlogits, probs_, load}),
+               {balanced}});
       dlogits = balanced;
     }
     f_.emit(Part::InputGrad, KernelKind::Gemm,

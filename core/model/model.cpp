@@ -30,6 +30,12 @@ std::int64_t Model::active_parameter_count(const ModelSpec& spec) const {
   return total;
 }
 
+std::vector<TensorId> with_loss_scale(FunctionBuilder& f, const LayerShape& shape,
+                                      std::vector<TensorId> inputs) {
+  if (shape.scales_loss) inputs.push_back(f.formal("loss_scale", 1, DType::F32));
+  return inputs;
+}
+
 Model build_layers(const ModelSpec& spec, const LayerShape& shape) {
   return spec.is_vision() ? build_resnet(spec, shape) : build_transformer(spec, shape);
 }

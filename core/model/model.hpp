@@ -22,6 +22,7 @@ struct LayerShape {
   DType buffer_dtype = DType::F32;    // of running statistics
   ActivationCheckpointSpec checkpoint;
   double loss_scale = 1;         // 1 / tokens of the global batch, so that gradients can be summed
+  bool scales_loss = false;      // gradients are also multiplied by the step's HostData::LossScale
   std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
   int norm_ranks = 1;            // data-parallel ranks that share the statistics of batch norm
   int context_parallel = 1;      // ranks that hold equally many tokens of the same sequences
@@ -42,6 +43,11 @@ struct LayerShape {
   /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.
   std::int64_t own_rows() const { return sequence_parallel ? rows() / tensor_parallel : rows(); }
 };
+
+/// The inputs of a kernel in which gradients begin: the last one is the step's loss scale, if the
+/// loss is scaled.
+std::vector<TensorId> with_loss_scale(FunctionBuilder& f, const LayerShape& shape,
+                                      std::vector<TensorId> inputs);
 
 /// An FSDP unit: parameters that are laid out flat, and gathered, reduced and updated together.
 struct UnitLayout {

@@ -371,7 +371,10 @@ LayerKind head_kind(KindBuilder b, const ModelSpec& spec, const LayerShape& shap
   const TensorId logits = f.tensor(n * spec.classes);  // its gradient overwrites it
   f.linear_forward(n, channels, spec.classes, pooled, w, b.parameters().w("fc.bias"), {}, logits);
   f.emit(Part::Forward, KernelKind::CrossEntropy,
-         {{n, spec.classes}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
+         {{n, spec.classes},
+          {shape.loss_scale},
+          with_loss_scale(f, shape, {logits, targets}),
+          {logits, loss}});
   const TensorId dpooled = f.tensor(n * channels);
   f.linear_backward(n, channels, spec.classes, logits, pooled, w, dpooled, gw,
                     b.parameters().g("fc.bias"));

@@ -15,10 +15,10 @@ namespace {
 
 // The order of formals in every function, so that programs read alike. A unit with a suffix follows
 // the one without ("w_tied" after "w"); communicated tensors come before "ws".
-constexpr std::array<std::string_view, 20> kFormalOrder = {
-    "w", "tokens", "images", "positions",   "starts",     "targets",          "columns",
-    "x", "dy",     "saved",  "saved_input", "recomputed", "recomputed_input", "stash",
-    "y", "dx",     "loss",   "gw",          "statistics", "communicated"};
+constexpr std::array<std::string_view, 21> kFormalOrder = {
+    "w",          "tokens", "images", "positions", "starts",      "targets",    "columns",
+    "loss_scale", "x",      "dy",     "saved",     "saved_input", "recomputed", "recomputed_input",
+    "stash",      "y",      "dx",     "loss",      "gw",          "statistics", "communicated"};
 
 std::size_t formal_rank(std::string_view name) {
   if (name == "ws") return kFormalOrder.size();

@@ -150,12 +150,17 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     f.emit(Part::Forward, KernelKind::CrossEntropyStats,
            {{n, vocab}, {}, {logits, targets, columns}, {stats}});
     f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats, all);
-    f.emit(
-        over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
-        {{n, vocab, parts}, {shape.loss_scale}, {logits, targets, all, columns}, {logits, loss}});
+    f.emit(over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
+           {{n, vocab, parts},
+            {shape.loss_scale},
+            with_loss_scale(f, shape, {logits, targets, all, columns}),
+            {logits, loss}});
   } else {
     f.emit(Part::Forward, KernelKind::CrossEntropy,
-           {{n, vocab}, {shape.loss_scale}, {logits, targets}, {logits, loss}});
+           {{n, vocab},
+            {shape.loss_scale},
+            with_loss_scale(f, shape, {logits, targets}),
+            {logits, loss}});
   }
   const TensorId dx = f.formal("dx", own * c);
   const TensorId dh = norm ? f.tensor(own * c, "dh") : dx;

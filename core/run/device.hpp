@@ -15,10 +15,13 @@ namespace lockstep {
 
 /// What changes from step to step and is therefore not in the program.
 struct StepContext {
-  int step = 0;  // 0-based global step: AdamW's t is step + 1 (see context_of)
+  int step = 0;  // 0-based count of updates: AdamW's t is step + 1 (see context_of)
   double lr = 0;
   bool timed = true;       // whether synchronize() must return the times of the step's ops
   std::uint64_t seed = 0;  // the run's seed, for kernels that round at random
+  int skipped = 0;         // steps before this one that a loss scale skipped: they updated nothing
+  double loss_scale = 1;   // of this step, what HostData::LossScale brings
+  int global_step() const { return step + skipped; }
 };
 
 /// The context of one op. In a program that updates the weights several times in a step

@@ -93,6 +93,7 @@ class Execution {
     if (state_ != nullptr) sample_ = state_->head().samples.value_or(sample_);
     if (auto same = check_agreement(); !same) return same;
     if (auto ready = prepare(); !ready) return ready;
+    if (auto taken = take_loss_scale(); !taken) return taken;
     if (options_.store != nullptr) saver_.emplace(program_, ports_, process_, *options_.store);
     const int end = step_ + options_.steps;
     const int trace_from = step_ + options_.trace_from;
@@ -107,7 +108,9 @@ class Execution {
       ++step_;
       sample_ += per_step;
       StepResult& step = result_.trace.steps.back();
-      const bool finite = std::isfinite(step.loss) && std::isfinite(step.grad_norm);
+      // A loss scale expects gradients that are not finite, and skips their update.
+      const bool finite =
+          std::isfinite(step.loss) && (scale_ || std::isfinite(step.grad_norm));
       const auto saved = finite ? save_if_due() : Result<void>{};
       if (leads() && options_.on_step) options_.on_step(step);
       if (!saved) return saved;
@@ -115,6 +118,18 @@ class Execution {
         return goes_on ? Result<void>{} : goes_on.error();
       }
     }
+    return {};
+  }
+
+  /// Takes up the loss scale where the state left it.
+  Result<void> take_loss_scale() {
+    const auto& scaling = program_.training.loss_scaling;
+    if (!scaling) return {};
+    scale_ = LossScale::first(*scaling);
+    if (state_ == nullptr) return {};
+    const auto left = loss_scale_of(state_->head());
+    if (!left) return left.error();
+    if (*left) scale_ = **left;
     return {};
   }
 
@@ -150,6 +165,7 @@ class Execution {
     if (!options_.return_state) return {};
     auto state = gather_state(program_, ports_, process_, step_, sample_);
     if (!state) return state.error();
+    state->loss_scale = scale_;
     result_.state = std::move(*state);
     return {};
   }
@@ -198,7 +214,7 @@ class Execution {
 
   Result<void> save() {
     last_asked_ = step_;
-    return saver_->save(step_, sample_, {});
+    return saver_->save(step_, sample_, notes_of(scale_));
   }
 
   /// What follows a step: false if the run ends here.
@@ -231,6 +247,7 @@ class Execution {
     if (back < 0 || back >= step_ || returns_ > kMostReturns) return false;
     state_ = reread_.get();
     if (auto ready = prepare(); !ready) return ready.error();
+    if (auto taken = take_loss_scale(); !taken) return taken.error();
     note(what + ": going back to step " + std::to_string(back) + " and on with sample " +
          std::to_string(sample_));
     std::erase_if(result_.trace.steps, [&](const StepResult& s) { return s.step >= back; });
@@ -275,7 +292,12 @@ class Execution {
 
   Result<void> run_step(int step, bool traced) {
     const Training& training = program_.training;
-    const StepContext context{step, training.learning_rate.at(step), traced, training.seed};
+    StepContext context{step, training.learning_rate.at(step), traced, training.seed};
+    if (scale_) {
+      context.skipped = scale_->skipped_steps;
+      context.step -= context.skipped;
+      context.loss_scale = scale_->scale;
+    }
     std::vector<RankStep> ranks(ports_.size());
     const auto begin = std::chrono::steady_clock::now();
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
@@ -288,10 +310,20 @@ class Execution {
     const auto metrics = gather_metrics(ranks);
     if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    result_.trace.steps.push_back({step, first_of(*metrics, 0) / program_.updates_per_step,
-                                   first_of(*metrics, 1), context.lr, Seconds{time.count()}});
+    StepResult result{step, first_of(*metrics, 0) / program_.updates_per_step,
+                      first_of(*metrics, 1), context.lr, Seconds{time.count()}};
+    if (scale_) adapt_scale(result);
+    result_.trace.steps.push_back(result);
     if (traced) add_spans(step, ranks);
     return {};
+  }
+
+  /// The norm is that of all gradients on all ranks, so every process comes to the same scale.
+  void adapt_scale(StepResult& result) {
+    result.loss_scale = scale_->scale;
+    scale_ = scale_->after_step(std::isfinite(result.grad_norm), *program_.training.loss_scaling);
+    result.good_steps = scale_->good_steps;
+    result.skipped_steps = scale_->skipped_steps;
   }
 
   struct Metric {
@@ -355,6 +387,7 @@ class Execution {
   std::unique_ptr<StateReader> reread_;
   const StateReader* state_ = nullptr;  // with which training begins; null: that of the seed
   int step_ = 0;                        // the next one
+  std::optional<LossScale> scale_;      // of that step, if the loss is scaled
   std::int64_t sample_ = 0;             // the next one
   int last_asked_ = -1;                 // the step of the last save
   int returned_to_ = -1, returns_ = 0;

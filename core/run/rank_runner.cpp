@@ -1,12 +1,13 @@
 #include "core/run/rank_runner.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <exception>
 #include <numeric>
 #include <string>
 
+#include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/run/state_transfer.hpp"
 
@@ -41,11 +42,10 @@ void write_image(const Samples& samples, const std::vector<std::int32_t>& pixels
     const std::size_t channel = i % samples.mean.size();
     const double value = (pixels[i] / 255.0 - samples.mean[channel]) / samples.deviation[channel];
     const auto narrow = static_cast<float>(value);
-    const auto bits = std::bit_cast<std::uint32_t>(narrow);
-    const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
-    const void* const from = dtype == DType::F64    ? static_cast<const void*>(&value)
-                             : dtype == DType::BF16 ? static_cast<const void*>(&half)
-                                                    : &narrow;
+    const std::uint16_t half = dtype == DType::F16 ? float16(narrow).bits : bfloat16(narrow).bits;
+    const void* const from = dtype == DType::F64   ? static_cast<const void*>(&value)
+                             : dtype == DType::F32 ? static_cast<const void*>(&narrow)
+                                                   : &half;
     std::memcpy(to + i * to_size(size_of(dtype)), from, to_size(size_of(dtype)));
   }
 }
@@ -113,6 +113,7 @@ Result<void> RankRunner::prepare(const StateReader* state, const ExecutorOptions
 Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t sample,
                                       const ExecutorOptions& options) {
   step_sample_ = sample;
+  step_loss_scale_ = context.loss_scale;
   if (options.poison) {
     if (auto poisoned = poison_transient(); !poisoned) return poisoned.error();
   }
@@ -183,6 +184,11 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
       return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
+    case HostData::LossScale: {
+      const auto scale = static_cast<float>(step_loss_scale_);
+      std::memcpy(staging.data(), &scale, sizeof scale);
+      return;
+    }
     case HostData::Images:
       return fill_images(op, first, staging);
     default:

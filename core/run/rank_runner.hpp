@@ -49,6 +49,7 @@ class RankRunner {
   const BatchSource& batches_;
   std::int64_t first_sample_ = 0;      // of the rank's share, counted from the step's first sample
   std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued
+  double step_loss_scale_ = 1;         // and its loss scale
   std::vector<std::int32_t> order_;    // positions of the tokens that the rank takes of a sample
   std::int32_t shift_ = 0;             // subtracted from ids: where the rank's vocabulary begins
   std::vector<std::byte*> addresses_;  // parallel to Role::args

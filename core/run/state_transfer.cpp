@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
@@ -59,6 +60,10 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
       write_values<bfloat16>(values, piece, to,
                              [](double v) { return bfloat16(static_cast<float>(v)); });
       return {};
+    case DType::F16:
+      write_values<float16>(values, piece, to,
+                            [](double v) { return float16(static_cast<float>(v)); });
+      return {};
     default:
       return Error{
           ErrorKind::Unsupported,
@@ -89,7 +94,7 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   const std::size_t bytes = to_size(piece.count * size_of(kept));
   const std::int64_t begin = piece.begin * size_of(kept);
   if (dtype == kept) return state.read(key, begin, {to, bytes});
-  if (kept != DType::F32 || dtype != DType::BF16) {
+  if (kept != DType::F32 || size_of(dtype) != 2) {
     return unfit("cannot be rounded to " + std::string(to_string(dtype)));
   }
   std::vector<float> wide(to_size(piece.count));
@@ -97,7 +102,8 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
     return read;
   }
   for (std::size_t i = 0; i < wide.size(); ++i) {
-    const bfloat16 rounded(wide[i]);
+    const std::uint16_t rounded =
+        dtype == DType::F16 ? float16(wide[i]).bits : bfloat16(wide[i]).bits;
     std::memcpy(to + i * sizeof rounded, &rounded, sizeof rounded);
   }
   return {};

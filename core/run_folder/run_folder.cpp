@@ -168,6 +168,11 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
   line["time"] = step.time.v;
   line["throughput(tps)"] =
       step.time.v > 0 ? static_cast<double>(tokens_per_step) / step.time.v : 0.0;
+  if (step.loss_scale > 0) {
+    line["loss_scale"] = step.loss_scale;
+    line["good_steps"] = step.good_steps;
+    line["skipped_steps"] = step.skipped_steps;
+  }
   if (saving.v > 0) line["save_time"] = saving.v;
   const std::string text = line.dump() + "\n";
   if (!(file_ << text << std::flush)) {

@@ -90,6 +90,14 @@ constexpr auto choices(Fp8Recipe) {
                                 {"current", Fp8Recipe::Current},
                                 {"block", Fp8Recipe::Block}}};
 }
+constexpr auto choices(Fp4Recipe) {
+  return Choices<Fp4Recipe, 3>{
+      {{"none", Fp4Recipe::None}, {"nvfp4", Fp4Recipe::Nvfp4}, {"mxfp4", Fp4Recipe::Mxfp4}}};
+}
+constexpr auto choices(Float32Products) {
+  return Choices<Float32Products, 2>{
+      {{"highest", Float32Products::Highest}, {"tf32", Float32Products::Tf32}}};
+}
 constexpr auto choices(DecayType) {
   return Choices<DecayType, 2>{{{"linear", DecayType::Linear}, {"cosine", DecayType::Cosine}}};
 }

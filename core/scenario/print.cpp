@@ -132,6 +132,7 @@ std::string print_scenario(const Scenario& s) {
   text += print_section("activation_checkpoint", s.activation_checkpoint);
   text += print_section("optimizer", s.optimizer);
   text += print_section("lr_scheduler", s.lr_scheduler);
+  if (s.training.scales_loss()) text += print_section("loss_scale", s.loss_scale);
   text += print_section("parallelism", strategy);
   text += print_section("checkpoint", s.checkpoint);
   if (s.costs) text += print_section("costs", *s.costs);

@@ -14,20 +14,11 @@ namespace {
 constexpr double kExactRelative = 1e-9;
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> names = {"name",
-                                                 "model",
-                                                 "training",
-                                                 "optimizer",
-                                                 "lr_scheduler",
-                                                 "parallelism",
-                                                 "activation_checkpoint",
-                                                 "checkpoint",
-                                                 "cluster",
-                                                 "framework",
-                                                 "costs",
-                                                 "what_if",
-                                                 "sweep",
-                                                 "expect"};
+  static const std::vector<std::string> names = {
+      "name",         "model",      "training",    "optimizer",
+      "lr_scheduler", "loss_scale", "parallelism", "activation_checkpoint",
+      "checkpoint",   "cluster",    "framework",   "costs",
+      "what_if",      "sweep",      "expect"};
   return names;
 }
 
@@ -74,6 +65,7 @@ class Resolver {
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);
+    read("loss_scale", s_.loss_scale);
     read("checkpoint", s_.checkpoint);
     read("what_if", s_.what_if);
     read("parallelism", s_.strategy);

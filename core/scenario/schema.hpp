@@ -50,6 +50,8 @@ void describe(V& v, TrainingSpec& t) {
   v.field("mixed_precision_param", t.mixed_precision_param);
   v.field("mixed_precision_reduce", t.mixed_precision_reduce);
   v.field("mixed_precision_buffer", t.mixed_precision_buffer);
+  v.field("float32_matmul", t.float32_matmul);
+  v.field("float32_convolution", t.float32_convolution);
   v.field("stochastic_rounding", t.stochastic_rounding);
   v.field("seed", t.seed);
   v.field("dataset", t.dataset);
@@ -82,6 +84,16 @@ void describe(V& v, LrSchedulerSpec& l) {
   v.field("decay_type", l.decay_type);
   v.field("min_lr_factor", l.min_lr_factor);
   v.field("scale_with_ranks", l.scale_with_ranks);
+}
+
+template <class V>
+void describe(V& v, LossScaling& l) {
+  v.field("init_scale", l.init_scale);
+  v.field("growth_factor", l.growth_factor);
+  v.field("backoff_factor", l.backoff_factor);
+  v.field("growth_interval", l.growth_interval);
+  v.field("hysteresis", l.hysteresis);
+  v.field("min_scale", l.min_scale);
 }
 
 template <class V>
@@ -181,7 +193,9 @@ void describe(V& v, DeviceSpec& d) {
   v.field("memory_bandwidth_gb_s", d.memory_bandwidth, UnitPrefix::Giga);
   v.field("host_bandwidth_gb_s", d.host_bandwidth, UnitPrefix::Giga);
   v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, UnitPrefix::Giga);
+  v.field("tf32_tflops", d.tf32_rate, UnitPrefix::Tera);
   v.field("fp8_tflops", d.fp8_rate, UnitPrefix::Tera);
+  v.field("fp4_tflops", d.fp4_rate, UnitPrefix::Tera);
   v.field("launch_overhead_us", d.launch_overhead, UnitPrefix::Micro);
   v.field("hand_over_us", d.hand_over, UnitPrefix::Micro);
   v.field("compute_capability", d.compute_capability);
@@ -208,6 +222,7 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("overlaps_weight_gradients", f.overlaps_weight_gradients);
   v.field("recomputes_all", f.recomputes_all);
   v.field("fp8", f.fp8);
+  v.field("fp4", f.fp4);
   v.field("new_capability", f.new_capability);
   v.field("new_matmul_rate", f.new_matmul_rate);
   v.field("host_kernel_us", f.host_kernel, UnitPrefix::Micro);

@@ -50,6 +50,7 @@ struct Scenario {
   ActivationCheckpointSpec activation_checkpoint;
   OptimizerSpec optimizer;
   LrSchedulerSpec lr_scheduler;
+  LossScaling loss_scale;  // of float16; other types have the range that gradients need
   CheckpointSpec checkpoint;
   std::optional<CostsSpec> costs;  // given exactly if the model is the synthetic one
   WhatIfSpec what_if;

@@ -6,9 +6,16 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/learning_rate.hpp"
+#include "core/base/loss_scale.hpp"
 #include "core/base/non_finite.hpp"
 
 namespace lockstep {
+
+/// How products in float32 are computed (PyTorch's backends.cuda.matmul and cudnn allow_tf32).
+enum class Float32Products {
+  Highest,  // in float32
+  Tf32,  // on tensor cores, whose factors are rounded to 10 bits of mantissa, where there are any
+};
 
 /// The type of a part of training: its own, or (Default) that of training.dtype.
 enum class PartDType { Default, F32, BF16, F16 };
@@ -36,6 +43,8 @@ struct TrainingSpec {
   PartDType mixed_precision_param = PartDType::Default;   // of gathered parameters and activations
   PartDType mixed_precision_reduce = PartDType::Default;  // of gradients when they are summed
   PartDType mixed_precision_buffer = PartDType::Default;  // of batch norm's running statistics
+  Float32Products float32_matmul = Float32Products::Highest;  // PyTorch's defaults
+  Float32Products float32_convolution = Float32Products::Tf32;
   bool stochastic_rounding = false;  // the optimizer rounds bfloat16 parameters at random
   std::uint64_t seed = 42;
   /// A text file, a folder or a token shard (.bin); for a vision model, a file of CIFAR-10's binary
@@ -49,6 +58,8 @@ struct TrainingSpec {
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
   DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }
   DType buffer_dtype() const { return type_of(mixed_precision_buffer, dtype); }
+  /// Whether gradients pass through float16, so that the loss is scaled ([loss_scale]).
+  bool scales_loss() const { return param_dtype() == DType::F16 || reduce_dtype() == DType::F16; }
   /// Whether the optimizer updates a copy of the parameters in `dtype`, which is then rounded.
   bool keeps_master() const { return param_dtype() != dtype; }
   bool operator==(const TrainingSpec&) const = default;

@@ -198,9 +198,17 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
 
   bool finish_row() {
     if (key_ == "steps" && depth_ == 4) {
-      if (row_size_ != 5) return fail(R"(a step of "steps" needs 5 values)");
-      trace.steps.push_back(
-          {static_cast<int>(integers_[0]), reals_[1], reals_[2], reals_[3], Seconds{reals_[4]}});
+      if (row_size_ != 5 && row_size_ != 8) {
+        return fail(R"(a step of "steps" needs 5 values, or 8 with a loss scale)");
+      }
+      StepResult step{static_cast<int>(integers_[0]), reals_[1], reals_[2], reals_[3],
+                      Seconds{reals_[4]}};
+      if (row_size_ == 8) {
+        step.loss_scale = reals_[5];
+        step.good_steps = static_cast<int>(integers_[6]);
+        step.skipped_steps = static_cast<int>(integers_[7]);
+      }
+      trace.steps.push_back(step);
     } else if (key_ == "roles" && depth_ == 5) {
       if (row_size_ != 10) return fail(R"(an op of "roles" needs 10 values)");
       const auto& v = integers_;

@@ -106,12 +106,18 @@ class Writer {
     integers("same_as", trace_.same_as);
     integers("peak_memory", trace_.peak_memory);
     if (!trace_.slowed.empty()) integers("slowed_ps", trace_.slowed);
-    // A row is: step, loss, grad_norm, lr, seconds.
+    // A row is: step, loss, grad_norm, lr, seconds; and if the loss is scaled: loss_scale,
+    // good_steps, skipped_steps.
     out_.text(",\n\"steps\":[");
     for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
       const StepResult& s = trace_.steps[i];
       out_.text(i == 0 ? "[" : ",[").integer(s.step).text(",").number(s.loss).text(",");
-      out_.number(s.grad_norm).text(",").number(s.lr).text(",").number(s.time.v).text("]");
+      out_.number(s.grad_norm).text(",").number(s.lr).text(",").number(s.time.v);
+      if (s.loss_scale > 0) {
+        out_.text(",").number(s.loss_scale).text(",").integer(s.good_steps);
+        out_.text(",").integer(s.skipped_steps);
+      }
+      out_.text("]");
     }
     // A list of ops by role. An op is: name, kind, stream, phase, stage, layer, microbatch, bytes,
     // channel, seq.

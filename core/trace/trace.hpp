@@ -67,7 +67,10 @@ struct StepResult {
   double loss = 0;
   double grad_norm = 0;
   double lr = 0;
-  Seconds time;  // wall or virtual
+  Seconds time;           // wall or virtual
+  double loss_scale = 0;  // by which the step's gradients were multiplied; 0: losses are not scaled
+  int good_steps = 0;     // after this step, since the loss scale last changed
+  int skipped_steps = 0;  // until after this step, because a gradient was not finite
   bool operator==(const StepResult&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
@@ -181,10 +182,11 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
   if (row.precision.starts_with("fp32")) {
     out.key("dtype", "float32");
   } else {
-    out.key("mixed_precision_param", "bfloat16");
-    if (sums_in_16_bits(row)) {
-      out.key("mixed_precision_reduce", "bfloat16");
-    }
+    const bool half =
+        contains(lower_case(row.precision), "fp16") && !contains(lower_case(row.precision), "bf16");
+    const char* const type = half ? "float16" : "bfloat16";
+    out.key("mixed_precision_param", type);
+    if (sums_in_16_bits(row)) out.key("mixed_precision_reduce", type);
   }
   const std::string recompute = recompute_of(row);
   if (recompute != "full" && recompute != "selective") return;
@@ -264,12 +266,20 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
   }
 }
 
+/// How the scales of fp8 are found, as sources abbreviate it in a precision of lower case: "fp8_cs"
+/// (current scaling), "mxfp8" and "sub-channel" (blocks); Transformer Engine's first way was
+/// delayed.
+const char* fp8_recipe(std::string_view precision) {
+  const auto says = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return contains(precision, word); });
+  };
+  if (says({"mx", "block", "sub"})) return "block";
+  return says({"cs", "current"}) ? "current" : "delayed";
+}
+
 /// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
-  const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp4")) {
-    return {{Unexpressed::LowPrecision, row.precision}};
-  }
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
   const std::string model = lower_case(row.model);
   for (const char* experts : {"deepseek", "mixtral", "moe", "a3b", "a22b"}) {
@@ -288,31 +298,10 @@ std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& ro
   return std::nullopt;
 }
 
-/// Makes the device compute bfloat16 at its rate for float16, so that runs in float16 can be
-/// simulated in bfloat16. Both types have the same size, and training in float16 takes time for
-/// nothing more except a loss scale, which programs here do not have.
-void compute_at_float16_rate(DeviceSpec& device) {
-  const auto of = [&](DType type) {
-    return std::find_if(device.peaks.begin(), device.peaks.end(),
-                        [&](const PeakRate& peak) { return peak.dtype == type; });
-  };
-  const auto half = of(DType::F16);
-  if (half == device.peaks.end()) return;
-  const PeakRate as_bfloat16{DType::BF16, half->rate};
-  const auto brain = of(DType::BF16);
-  if (brain == device.peaks.end()) {
-    device.peaks.push_back(as_bfloat16);
-  } else {
-    *brain = as_bfloat16;
-  }
-}
-
 }  // namespace
 
 std::string_view to_string(Unexpressed reason) {
   switch (reason) {
-    case Unexpressed::LowPrecision:
-      return "fp4";
     case Unexpressed::NoProfile:
       return "no profile of the card";
     case Unexpressed::Unsaid:
@@ -386,7 +375,9 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   write_cluster(row, out);
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
-  if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
+  const std::string precision = lower_case(row.precision);
+  if (contains(precision, "fp8")) out.key("fp8", fp8_recipe(precision));
+  if (contains(precision, "fp4")) out.key("fp4", contains(precision, "mx") ? "mxfp4" : "nvfp4");
   // XLA drops what nobody reads.
   if (contains(lower_case(row.source), "maxtext")) out.flag("recomputes_all", false);
   // Notes such as SimuMax's "no TP/PP overlap".
@@ -396,9 +387,6 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   MappedRow mapped;
   mapped.scenario = std::move(loaded.points.front().scenario);
   mapped.scenario->name = row.id;
-  if (contains(lower_case(row.precision), "fp16")) {
-    compute_at_float16_rate(mapped.scenario->cluster.device);
-  }
   return mapped;
 }
 

@@ -13,11 +13,10 @@ namespace lockstep {
 
 /// Why a row has no scenario.
 enum class Unexpressed {
-  LowPrecision,  // it computes in fp8 or fp4
-  NoProfile,     // hardware/ has no profile of the card
-  Unsaid,        // the row does not give a size, a length or a batch
-  NotDense,      // it has experts, of which the columns say nothing
-  Refused,       // the scenario has a fault, as its file would show
+  NoProfile,  // hardware/ has no profile of the card
+  Unsaid,     // the row does not give a size, a length or a batch
+  NotDense,   // it has experts, of which the columns say nothing
+  Refused,    // the scenario has a fault, as its file would show
 };
 std::string_view to_string(Unexpressed reason);
 

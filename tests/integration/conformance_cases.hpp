@@ -10,6 +10,20 @@
 
 namespace lockstep::test {
 
+/// Numbers that use up no random ones, so that cases behind them stay what they are.
+inline Numbers wave(std::int64_t n, double size) {
+  Numbers values;
+  for (std::int64_t i = 0; i < n; ++i) {
+    values.push_back(size * std::sin(1.7 * static_cast<double>(i) + 0.3));
+  }
+  return values;
+}
+inline Numbers counted(std::int64_t n, std::int64_t below) {
+  Numbers values;
+  for (std::int64_t i = 0; i < n; ++i) values.push_back(static_cast<double>(i % below));
+  return values;
+}
+
 class ConformanceCases {
  public:
   std::vector<ConformanceCase> take() { return std::move(cases_); }

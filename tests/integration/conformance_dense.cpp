@@ -1,5 +1,6 @@
 // Cases of the kernels of dense layers, of losses and of the optimizer.
 #include <algorithm>
+#include <limits>
 
 #include "tests/integration/conformance_cases.hpp"
 
@@ -83,6 +84,11 @@ void ConformanceCases::rows_and_columns(std::int64_t rows, std::int64_t cols) {
          .accumulate = accumulate,
          .wide_out = "-w"});
   }
+  add({.kind = K::CrossEntropy,  // in float16 the gradient would otherwise lose digits
+       .dims = {rows, cols},
+       .scalars = {1e-4 / static_cast<double>(rows)},
+       .in = {wave(n, 8.0), counted(rows, cols), {4096.0}},
+       .wide_out = "-w"});
 }
 
 void ConformanceCases::cross_entropy_parts(std::int64_t rows, std::int64_t vocab,
@@ -105,6 +111,12 @@ void ConformanceCases::cross_entropy_parts(std::int64_t rows, std::int64_t vocab
     add(each.back());
   }
   for (const ConformanceCase& part : each) {
+    add({.kind = K::CrossEntropyParallel,
+         .dims = {rows, cols, parts},
+         .scalars = {1e-4 / static_cast<double>(rows)},
+         .in = {part.in[0], part.in[1], stats, part.in[2], {4096.0}},
+         .wide_in = "--w",
+         .wide_out = "-w"});
     for (const bool accumulate : {false, true}) {
       add({.kind = K::CrossEntropyParallel,
            .dims = {rows, cols, parts},
@@ -163,6 +175,20 @@ void ConformanceCases::line(std::int64_t n) {
          .initial = {random(n), random(n)},
          .wide_in = clipped ? "ww" : ""});
   }
+  // A negative coefficient: a gradient is not finite, and nothing changes.
+  const Numbers overflow(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
+  add({.kind = K::AdamW,
+       .dims = {n},
+       .scalars = {0.9, 0.95, 1e-8, 0.1},
+       .in = {overflow, {-1.0}},
+       .initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)},
+       .wide_in = "ww"});
+  add({.kind = K::Sgd,
+       .dims = {n},
+       .scalars = {0.9, 0.1},
+       .in = {overflow, {-1.0}},
+       .initial = {wave(n, 1.0), wave(n, 0.5)},
+       .wide_in = "ww"});
 }
 
 void ConformanceCases::clip(std::int64_t blocks, double max_norm) {
@@ -170,6 +196,14 @@ void ConformanceCases::clip(std::int64_t blocks, double max_norm) {
        .dims = {blocks},
        .scalars = {max_norm},
        .in = {random(blocks, 0.5, 0.6)},
+       .wide_in = "w",
+       .wide_out = "ww"});
+  Numbers scaled = wave(blocks, 200.0);
+  for (double& square : scaled) square *= square;
+  add({.kind = K::ClipCoefficient,
+       .dims = {blocks},
+       .scalars = {max_norm},
+       .in = {scaled, {512.0}},
        .wide_in = "w",
        .wide_out = "ww"});
 }

@@ -44,6 +44,12 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .in = {random(tokens * choices), probs, slots},
        .wide_in = "ww-",
        .wide_out = "w"});
+  add({.kind = K::RouteBackward,
+       .dims = dims,
+       .scalars = {0.01},
+       .in = {wave(tokens * choices, 1.0), probs, slots, {64.0}},
+       .wide_in = "ww-",
+       .wide_out = "w"});
   const ConformanceCase count{
       .kind = K::RouteLoad, .dims = dims, .in = {slots}, .wide_in = "-", .wide_out = "w"};
   add(count);
@@ -51,6 +57,12 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .dims = {tokens, experts},
        .scalars = {0.01},
        .in = {random(tokens * experts), probs, outputs(count)[0]},
+       .wide_in = "www",
+       .wide_out = "w"});
+  add({.kind = K::RouteBalance,
+       .dims = {tokens, experts},
+       .scalars = {0.01},
+       .in = {wave(tokens * experts, 1.0), probs, outputs(count)[0], {64.0}},
        .wide_in = "www",
        .wide_out = "w"});
   const std::vector<std::int64_t> combined = {tokens, cols, choices, experts * capacity};

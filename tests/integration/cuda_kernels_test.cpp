@@ -16,6 +16,7 @@ namespace {
 /// nearest.
 double tolerance(DType dtype, bool stochastic = false) {
   if (dtype == DType::BF16) return stochastic ? 0x1p-7 : 6e-3;
+  if (dtype == DType::F16) return 1e-3;
   return dtype == DType::F64 ? 2e-14 : 3e-6;
 }
 
@@ -55,7 +56,8 @@ TEST_CASE("every kernel of the GPU, run by fibers, equals its definition", "[int
     }
     ++covered[c.kind];
   };
-  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16}, check);
+  test::for_each_run(test::conformance_cases(false),
+                     {DType::F32, DType::F64, DType::BF16, DType::F16}, check);
   for (int k = 0; k < kNumKernelKinds; ++k) {
     const auto kind = static_cast<KernelKind>(k);
     INFO(info(kind).name);

@@ -27,6 +27,8 @@ double tolerance(DType output, bool stochastic) {
       return 3e-6;
     case DType::BF16:
       return stochastic ? 8e-3 : 4e-3;
+    case DType::F16:
+      return 5e-4;  // 2^-11
     default:
       return 0;  // indices
   }
@@ -52,7 +54,8 @@ TEST_CASE("every kernel of the CPU, with every instruction set, equals its defin
       }
     }
   };
-  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16}, check);
+  test::for_each_run(test::conformance_cases(false),
+                     {DType::F32, DType::F64, DType::BF16, DType::F16}, check);
 }
 
 TEST_CASE("every device that runs in this process computes every kernel by its definition",
@@ -78,7 +81,8 @@ TEST_CASE("every device that runs in this process computes every kernel by its d
       }
     }
   };
-  test::for_each_run(test::conformance_cases(false), {DType::F32, DType::F64, DType::BF16}, check);
+  test::for_each_run(test::conformance_cases(false),
+                     {DType::F32, DType::F64, DType::BF16, DType::F16}, check);
 }
 
 TEST_CASE("conformance takes every kernel with and without each optional operand and accumulation",

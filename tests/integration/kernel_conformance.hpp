@@ -15,6 +15,7 @@
 
 #include "backends/cuda/driver.hpp"
 #include "backends/reference/kernels/kernels.hpp"
+#include "core/base/float16.hpp"
 #include "core/ir/kernels/kernel.hpp"
 #include "core/ir/program.hpp"
 #include "core/run/device.hpp"
@@ -38,6 +39,7 @@ inline double rounded(double x, DType dtype) {
   if (dtype == DType::F64 || dtype == DType::I32) return x;
   const auto single = static_cast<float>(x);
   if (dtype == DType::F32) return single;
+  if (dtype == DType::F16) return static_cast<float>(float16(single));
   std::uint32_t bits;
   std::memcpy(&bits, &single, sizeof bits);
   bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
@@ -59,6 +61,9 @@ inline std::vector<std::byte> encoded(const Numbers& values, DType dtype) {
       const auto single = static_cast<float>(x);
       if (dtype == DType::F32) {
         std::memcpy(&bytes[4 * i], &single, 4);
+      } else if (dtype == DType::F16) {
+        const float16 half(single);
+        std::memcpy(&bytes[2 * i], &half, 2);
       } else {
         std::uint32_t bits;
         std::memcpy(&bits, &single, 4);
@@ -83,6 +88,10 @@ inline Numbers decoded(const std::vector<std::byte>& bytes, DType dtype) {
       std::int32_t x;
       std::memcpy(&x, &bytes[4 * i], 4);
       values[i] = x;
+    } else if (dtype == DType::F16) {
+      float16 half;
+      std::memcpy(&half, &bytes[2 * i], 2);
+      values[i] = static_cast<float>(half);
     } else {
       std::uint16_t upper;
       std::memcpy(&upper, &bytes[2 * i], 2);
@@ -108,7 +117,7 @@ struct ConformanceCase {
   bool stochastic = false;
   StepContext context{3, 1e-2};
   std::vector<bool> absent_out = {};
-  // 'w' at the place of an operand of OperandType::Mixed makes it float32 in a bfloat16 case.
+  // 'w' at the place of an operand of OperandType::Mixed makes it float32 in a case of 16 bits.
   std::string wide_in = "", wide_out = "";
 };
 

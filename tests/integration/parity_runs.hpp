@@ -103,7 +103,12 @@ inline Distance distance(const Outcome& mine, const Outcome& reference) {
     const StepResult& a = mine.run.trace.steps[step];
     const StepResult& b = reference.run.trace.steps[step];
     CHECK(a.lr == b.lr);
+    if (b.loss_scale > 0) {
+      CHECK(a.loss_scale == b.loss_scale);
+      CHECK(a.skipped_steps == b.skipped_steps);
+    }
     d.loss = std::max(d.loss, std::abs(a.loss - b.loss) / std::abs(b.loss));
+    if (!std::isfinite(b.grad_norm)) continue;  // and a step is skipped
     d.norm = std::max(d.norm, std::abs(a.grad_norm - b.grad_norm) / b.grad_norm);
   }
   d.weights = state_distance(mine.run.state, reference.run.state);

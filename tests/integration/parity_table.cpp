@@ -134,6 +134,12 @@ ParityRow ParityRow::single_rank() const {
     for (const char* shared : {"model.", "optimizer.", "batch=", "training.seq_len="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
+    // A step that overflows is skipped, by the single rank as well.
+    const bool scaled = keys.find("loss_scale.") != std::string::npos;
+    if (!scaled) continue;
+    for (const char* type : {"loss_scale.", "training.mixed_precision_param="}) {
+      if (word.rfind(type, 0) == 0) keep(word);
+    }
   }
   const int accumulation = value_of(keys, "accumulation", 1) * value_of(keys, "mb", 1);
   const int replicas = passes_of(keys) / value_of(keys, "accumulation", 1);

@@ -19,7 +19,9 @@ namespace {
 static_assert(kNumKernelKinds <= 64);
 static_assert(kMaxOperands <= 8);
 
-bool is_real(DType t) { return t == DType::F32 || t == DType::F64 || t == DType::BF16; }
+bool is_real(DType t) {
+  return t == DType::F32 || t == DType::F64 || t == DType::BF16 || t == DType::F16;
+}
 
 KernelFunction function_of(const KernelTable& table, const Kernel& kernel) {
   return (kernel.dtype == DType::F64 ? table.f64 : table.f32)[static_cast<int>(kernel.kind)];

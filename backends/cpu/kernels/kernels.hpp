@@ -1,5 +1,5 @@
 // Kernels of the CPU backend. Every KernelKind has an entry for float32 and one for float64; a
-// bfloat16 kernel widens its operands to float32 and rounds what it stores.
+// kernel in bfloat16 or float16 widens its operands to float32 and rounds what it stores.
 #pragma once
 
 #include <cstddef>

@@ -153,7 +153,8 @@ void run_adamw(const KernelArgs& args) {
   const T eps = static_cast<T>(args.scalars[2]);
   const T b1 = static_cast<T>(beta1), c1 = static_cast<T>(1 - beta1);
   const T b2 = static_cast<T>(beta2), c2 = static_cast<T>(1 - beta2);
-  const T coef = args.in[1] ? static_cast<T>(read_scalar(args.in[1], args.in_f64[1], 0)) : T(1);
+  const T coef = static_cast<T>(read_factor(args, 1));
+  if (coef < 0) return;  // a gradient is not finite
   const T* const grad = input<T>(args, 0);
   T* const weight = output<T>(args, 0);
   T* const first = output<T>(args, 1);
@@ -178,7 +179,8 @@ template <class T>
 void run_sgd(const KernelArgs& args) {
   const T momentum = static_cast<T>(args.scalars[0]), decay = static_cast<T>(args.scalars[1]);
   const T lr = static_cast<T>(args.lr);
-  const T coef = args.in[1] ? static_cast<T>(read_scalar(args.in[1], args.in_f64[1], 0)) : T(1);
+  const T coef = static_cast<T>(read_factor(args, 1));
+  if (coef < 0) return;  // a gradient is not finite
   const T* const grad = input<T>(args, 0);
   T* const weight = output<T>(args, 0);
   T* const velocity = output<T>(args, 1);

@@ -137,7 +137,8 @@ void run_route_balance(const KernelArgs& args) {
   const T* const load = input<T>(args, 2);
   T all = 0;
   for (int64_t e = 0; e < experts; ++e) all += load[e];
-  const T balance = static_cast<T>(args.scalars[0] * static_cast<double>(experts)) / all;
+  const double factor = args.scalars[0] * read_factor(args, 3);
+  const T balance = static_cast<T>(factor * static_cast<double>(experts)) / all;
   parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const T* const d = input<T>(args, 0) + t * experts;
@@ -165,8 +166,9 @@ void run_route_backward(const KernelArgs& args) {
       static_cast<T*>(scratch(Scratch::Rows, static_cast<std::size_t>(experts) * sizeof(T)));
   for (int64_t e = 0; e < experts; ++e) load_terms[e] = 0;
   for (int64_t i = 0; i < tokens * choices; ++i) load_terms[expert_of(slots[i])] += 1;
-  const T balance = static_cast<T>(args.scalars[0] * static_cast<double>(experts) /
-                                   static_cast<double>(tokens * choices));
+  const double factor = args.scalars[0] * read_factor(args, 3);
+  const T balance =
+      static_cast<T>(factor * static_cast<double>(experts) / static_cast<double>(tokens * choices));
   for (int64_t e = 0; e < experts; ++e) load_terms[e] *= balance;
   parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {

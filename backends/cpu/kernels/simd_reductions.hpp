@@ -50,9 +50,12 @@ void run_clip_coefficient(const KernelArgs& args) {
   const double max_norm = args.scalars[0];
   double sum = 0;
   for (int64_t b = 0; b < args.dims[0]; ++b) sum += read_scalar(args.in[0], args.in_f64[0], b);
-  const double norm = __builtin_sqrt(sum);
+  const double scale = read_factor(args, 1);
+  const double norm = __builtin_sqrt(sum) / scale;
   const double ratio = max_norm / (norm + 1e-6);
-  write_scalar(args.out[0], args.out_f64[0], 0, max_norm > 0 && ratio < 1 ? ratio : 1.0);
+  const double coefficient = (max_norm > 0 && ratio < 1 ? ratio : 1.0) / scale;
+  const bool skips = args.in[1] && !__builtin_isfinite(norm);
+  write_scalar(args.out[0], args.out_f64[0], 0, skips ? -1.0 : coefficient);
   write_scalar(args.out[1], args.out_f64[1], 0, norm);
 }
 

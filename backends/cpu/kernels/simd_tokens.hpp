@@ -92,12 +92,13 @@ void run_cross_entropy(const KernelArgs& args) {
   const int64_t rows = args.dims[0], cols = args.dims[1];
   const std::int32_t* const targets = input<std::int32_t>(args, 1);
   const double scale = args.scalars[0];
+  const T gradient_scale = static_cast<T>(scale * read_factor(args, 2));
   double* const losses =
       static_cast<double*>(scratch(Scratch::Rows, static_cast<std::size_t>(rows) * sizeof(double)));
   parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       losses[r] = cross_entropy_row<T>(input<T>(args, 0) + r * cols, cols, targets[r],
-                                       static_cast<T>(scale), output<T>(args, 0) + r * cols);
+                                       gradient_scale, output<T>(args, 0) + r * cols);
     }
   });
   double sum = 0;
@@ -147,6 +148,7 @@ void run_cross_entropy_parallel(const KernelArgs& args) {
   const std::int32_t* const targets = input<std::int32_t>(args, 1);
   const T* const stats = input<T>(args, 2);
   const double scale = args.scalars[0];
+  const T gradient_scale = static_cast<T>(scale * read_factor(args, 4));
   double* const losses =
       static_cast<double*>(scratch(Scratch::Rows, static_cast<std::size_t>(rows) * sizeof(double)));
   parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
@@ -165,12 +167,12 @@ void run_cross_entropy_parallel(const KernelArgs& args) {
       }
       const T* const x = input<T>(args, 0) + r * cols;
       T* const dx = output<T>(args, 0) + r * cols;
-      const T factor = static_cast<T>(scale) / sum;
+      const T factor = gradient_scale / sum;
       for_vectors<T>(0, real, [&](int64_t i, auto n) {
         store(dx + i, exponential(load(x + i, n) - largest) * factor, n);
       });
       for (int64_t i = real; i < cols; ++i) dx[i] = 0;
-      if (targets[r] >= 0 && targets[r] < real) dx[targets[r]] -= static_cast<T>(scale);
+      if (targets[r] >= 0 && targets[r] < real) dx[targets[r]] -= gradient_scale;
       losses[r] = __builtin_log(static_cast<double>(sum)) + static_cast<double>(largest) -
                   static_cast<double>(at_target);
     }

@@ -153,6 +153,10 @@ inline double read_scalar(const std::byte* p, bool f64, int64_t i) {
   return f64 ? reinterpret_cast<const double*>(p)[i]
              : static_cast<double>(reinterpret_cast<const float*>(p)[i]);
 }
+/// The factor of an optional operand of one element: 1 if it is absent.
+inline double read_factor(const KernelArgs& args, int operand) {
+  return args.in[operand] ? read_scalar(args.in[operand], args.in_f64[operand], 0) : 1.0;
+}
 inline void write_scalar(std::byte* p, bool f64, int64_t i, double value) {
   if (f64) {
     reinterpret_cast<double*>(p)[i] = value;

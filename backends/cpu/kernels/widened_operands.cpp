@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -10,17 +11,21 @@ namespace {
 static_assert(kScratchOperands >= 2 * kMaxOperands);
 constexpr std::int64_t kGrain = 1 << 14;  // elements; they take some microseconds
 
+bool is_16_bit(DType type) { return type == DType::BF16 || type == DType::F16; }
+
+template <class T>
 void widen(ThreadTeam& team, const std::byte* from, float* to, std::int64_t n) {
-  const auto* values = reinterpret_cast<const bfloat16*>(from);
+  const auto* values = reinterpret_cast<const T*>(from);
   team.parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(values[i]);
   });
 }
 
+template <class T>
 void narrow(ThreadTeam& team, const float* from, std::byte* to, std::int64_t n) {
-  auto* values = reinterpret_cast<bfloat16*>(to);
+  auto* values = reinterpret_cast<T*>(to);
   team.parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) values[i] = bfloat16(from[i]);
+    for (std::int64_t i = begin; i < end; ++i) values[i] = T(from[i]);
   });
 }
 
@@ -29,15 +34,15 @@ void narrow(ThreadTeam& team, const float* from, std::byte* to, std::int64_t n) 
 WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team)
     : team_(team) {
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
-    if (kernel.in[i].dtype != DType::BF16 || args.in[i] == nullptr) continue;
-    const Copy copy = add(args.in[i], input_elements(kernel, i));
-    widen(team_, copy.narrow, copy.wide, copy.elements);
+    if (!is_16_bit(kernel.in[i].dtype) || args.in[i] == nullptr) continue;
+    const Copy copy = add(args.in[i], input_elements(kernel, i), kernel.in[i].dtype);
+    widen(copy);
     args.in[i] = reinterpret_cast<std::byte*>(copy.wide);
   }
   const Copy* const inputs_end = copies_ + num_copies_;
   for (std::size_t i = 0; i < kernel.out.size(); ++i) {
     std::byte* const address = args.out[i];
-    if (kernel.out[i].dtype != DType::BF16 || address == nullptr) continue;
+    if (!is_16_bit(kernel.out[i].dtype) || address == nullptr) continue;
     const Copy* const in_place =
         std::find_if(static_cast<const Copy*>(copies_), inputs_end,
                      [address](const Copy& input) { return input.narrow == address; });
@@ -45,9 +50,9 @@ WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadT
     if (in_place != inputs_end) {
       copy = *in_place;
     } else {
-      copy = add(address, output_elements(kernel, i));
+      copy = add(address, output_elements(kernel, i), kernel.out[i].dtype);
       if (output_is_read(kernel, i) || keeps_elements(kernel, i)) {
-        widen(team_, copy.narrow, copy.wide, copy.elements);
+        widen(copy);
       }
     }
     args.out[i] = reinterpret_cast<std::byte*>(copy.wide);
@@ -56,15 +61,24 @@ WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadT
 }
 
 void WidenedOperands::store() const {
-  std::for_each(outputs_, outputs_ + num_outputs_, [this](const Copy& output) {
-    narrow(team_, output.wide, output.narrow, output.elements);
-  });
+  std::for_each(outputs_, outputs_ + num_outputs_, [this](const Copy& output) { narrow(output); });
 }
 
-WidenedOperands::Copy WidenedOperands::add(std::byte* address, std::int64_t elements) {
+void WidenedOperands::widen(const Copy& copy) const {
+  const auto run = copy.dtype == DType::F16 ? cpu::widen<float16> : cpu::widen<bfloat16>;
+  run(team_, copy.narrow, copy.wide, copy.elements);
+}
+
+void WidenedOperands::narrow(const Copy& copy) const {
+  const auto run = copy.dtype == DType::F16 ? cpu::narrow<float16> : cpu::narrow<bfloat16>;
+  run(team_, copy.wide, copy.narrow, copy.elements);
+}
+
+WidenedOperands::Copy WidenedOperands::add(std::byte* address, std::int64_t elements, DType dtype) {
   const auto slot = static_cast<Scratch>(static_cast<int>(Scratch::Operands) + num_copies_);
   const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
-  return copies_[num_copies_++] = {address, static_cast<float*>(scratch(slot, bytes)), elements};
+  return copies_[num_copies_++] = {address, static_cast<float*>(scratch(slot, bytes)), elements,
+                                   dtype};
 }
 
 }  // namespace lockstep::cpu

@@ -1,4 +1,4 @@
-// WidenedOperands: lets a float32 kernel run on bfloat16 operands, as hardware does. Operands are
+// WidenedOperands: lets a float32 kernel run on 16-bit operands, as hardware does. Operands are
 // widened, arithmetic and sums are in float32, and results are rounded once when they are stored.
 #pragma once
 
@@ -10,10 +10,10 @@ namespace lockstep::cpu {
 
 class WidenedOperands {
  public:
-  /// Makes `args` point to float32 copies of the kernel's bfloat16 operands, in the calling
+  /// Makes `args` point to float32 copies of the kernel's 16-bit operands, in the calling
   /// thread's scratch memory. An operand that is updated in place has one copy.
   WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team);
-  /// Rounds the copies of outputs to bfloat16, into the operands' own memory.
+  /// Rounds the copies of outputs to their type, into the operands' own memory.
   void store() const;
 
  private:
@@ -21,8 +21,11 @@ class WidenedOperands {
     std::byte* narrow = nullptr;
     float* wide = nullptr;
     std::int64_t elements = 0;
+    DType dtype = DType::BF16;  // of what lies at `narrow`
   };
-  Copy add(std::byte* address, std::int64_t elements);
+  Copy add(std::byte* address, std::int64_t elements, DType dtype);
+  void widen(const Copy& copy) const;
+  void narrow(const Copy& copy) const;
 
   ThreadTeam& team_;
   int num_copies_ = 0, num_outputs_ = 0;

@@ -30,18 +30,18 @@ struct Window {
 std::optional<Graph> convolution_graph(const Kernel& kernel) {
   const Window shape(kernel);
   const std::int64_t window = kernel.dims[5];
-  if (kernel.dtype != DType::BF16 || window % 2 == 0) return std::nullopt;
+  if (size_of(kernel.dtype) != 2 || window % 2 == 0) return std::nullopt;
   if (window == 1 && shape.stride == 1) return std::nullopt;
   Graph graph;
   const auto tensor_in = [&](int operand, const Extents& dims) {
-    return graph.input(operand, DType::BF16, dims, channels_last(dims));
+    return graph.input(operand, kernel.dtype, dims, channels_last(dims));
   };
   const DType out_type = kernel.out[0].dtype;
   const auto convolve = [&](Kind kind, std::initializer_list<int> in, const Extents& dims,
                             int added) {
     const int out = graph.output(0, out_type, dims, channels_last(dims));
     // No engine writes float32 itself.
-    const bool direct = added < 0 && out_type == DType::BF16;
+    const bool direct = added < 0 && out_type == kernel.dtype;
     const int result = direct ? out : graph.virtual_tensor(DType::F32, dims, channels_last(dims));
     Operation& operation = graph.add_into(kind, in, result);
     operation.stride = shape.stride;

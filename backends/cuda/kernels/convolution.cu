@@ -126,8 +126,8 @@ void run_forward(const KernelCall& call, Queue& queue) {
     for_blocks(s, sizeof(T), [&](int64_t first, int64_t images) {
       const T* const patches = patches_of(s, input<T>(call, 0), first, images, call, queue);
       T* const y = output<T>(call, 0) + first * s.positions() * s.out;
-      multiply({images * s.positions(), s.out, s.depth(), false, true}, dtype, patches, call.in[1],
-               {}, {}, ref(y, dtype), false, queue);
+      multiply({images * s.positions(), s.out, s.depth(), false, true, call.kernel->tf32}, dtype,
+               patches, call.in[1], {}, {}, ref(y, dtype), false, queue);
     });
   });
 }
@@ -162,7 +162,7 @@ void run_backward_input(const KernelCall& call, Queue& queue) {
 /// Whether the sums need memory of their own: a sum over several blocks is taken in float32 and
 /// rounded once.
 bool sums_apart(const Convolution& s, const Kernel& kernel) {
-  return kernel.out[0].dtype == DType::BF16 && s.block(size_of(kernel.dtype)) < s.batch;
+  return size_of(kernel.out[0].dtype) == 2 && s.block(size_of(kernel.dtype)) < s.batch;
 }
 
 void run_backward_weight(const KernelCall& call, Queue& queue) {
@@ -176,8 +176,8 @@ void run_backward_weight(const KernelCall& call, Queue& queue) {
     for_blocks(s, sizeof(T), [&](int64_t first, int64_t images) {
       const T* const dy = input<T>(call, 0) + first * s.positions() * s.out;
       const T* const patches = patches_of(s, input<T>(call, 1), first, images, call, queue);
-      multiply({s.out, s.depth(), images * s.positions(), true, false}, dtype, dy, patches, {}, {},
-               sums, first > 0 || (call.kernel->accumulate && !apart), queue);
+      multiply({s.out, s.depth(), images * s.positions(), true, false, call.kernel->tf32}, dtype,
+               dy, patches, {}, {}, sums, first > 0 || (call.kernel->accumulate && !apart), queue);
     });
   });
   if (!apart) return;
@@ -186,7 +186,7 @@ void run_backward_weight(const KernelCall& call, Queue& queue) {
   round.accumulate = call.kernel->accumulate;
   round.dims = {1, s.out * s.depth()};
   round.in = {{0, DType::F32, 0}};
-  round.out = {{1, DType::BF16, 0}};
+  round.out = {{1, call.kernel->out[0].dtype, 0}};
   registry()[KernelKind::ColumnSum].launch({&round, {sums.at}, {call.out[0]}, nullptr, {}}, queue);
 }
 

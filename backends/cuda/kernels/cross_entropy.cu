@@ -66,19 +66,26 @@ __device__ __forceinline__ int real_columns(const std::int32_t* columns, int col
   return columns != nullptr ? columns[0] : cols;
 }
 
+/// What gradients are multiplied by: `scale`, and the loss scale where there is one.
+template <class A>
+__device__ __forceinline__ A gradient_scale(A scale, Ref loss_scale) {
+  return loss_scale ? scale * loss_scale.get<A>(0) : scale;
+}
+
 /// There is a block for each row, which is in the cache at the second pass.
 template <class T, int N, int kThreads>
 __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
     cross_entropy(int cols, const T* logits, const std::int32_t* targets, T* out, Acc<T> scale,
-                  double* losses) {
+                  Ref loss_scale, double* losses) {
   using A = Acc<T>;
   const int64_t row = blockIdx.x;
   const int target = targets[row];
   const T* const x = logits + row * cols;
   const A at_target = value(x[target]);  // read before it is overwritten by its gradient
   const RowSum<A> all = sum_row<kThreads, N>(x, cols);
-  write_gradient<kThreads, N>(x, out + row * cols, cols, cols, target, all.largest, scale / all.sum,
-                              scale);
+  const A factor = gradient_scale(scale, loss_scale);
+  write_gradient<kThreads, N>(x, out + row * cols, cols, cols, target, all.largest,
+                              factor / all.sum, factor);
   if (threadIdx.x == 0) {
     losses[row] = static_cast<double>(logarithm(all.sum)) + static_cast<double>(all.largest) -
                   static_cast<double>(at_target);
@@ -105,7 +112,7 @@ template <class T, int N, int kThreads>
 __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
     cross_entropy_parallel(int cols, int64_t parts, const T* logits, const std::int32_t* targets,
                            Ref stats, const std::int32_t* columns, T* out, Acc<T> scale,
-                           double* losses) {
+                           Ref loss_scale, double* losses) {
   using A = Acc<T>;
   const int64_t row = blockIdx.x, rows = gridDim.x;
   const int real = real_columns(columns, cols);
@@ -121,8 +128,9 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
     const A own = stats.get<A>(at + 1);
     if (own != 0) sum += own * exponential(stats.get<A>(at) - largest);
   }
+  const A factor = gradient_scale(scale, loss_scale);
   write_gradient<kThreads, N>(logits + row * cols, out + row * cols, cols, real, target, largest,
-                              scale / sum, scale);
+                              factor / sum, factor);
   if (threadIdx.x == 0) {
     losses[row] = static_cast<double>(logarithm(sum)) + static_cast<double>(largest) -
                   static_cast<double>(at_target);
@@ -167,7 +175,7 @@ void run_whole(const KernelCall& call, Queue& queue) {
     constexpr int kThreads = decltype(threads)::kValue;
     queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy<T, w.kValue, kThreads>,
                  cols, input<T>(call, 0), input<std::int32_t>(call, 1), output<T>(call, 0),
-                 static_cast<Acc<T>>(call.kernel->scalars[0]),
+                 static_cast<Acc<T>>(call.kernel->scalars[0]), input_ref(call, 2),
                  reinterpret_cast<double*>(call.scratch));
   });
   add_up(call, queue);
@@ -191,11 +199,12 @@ void run_parallel(const KernelCall& call, Queue& queue) {
   for_rows(call, [&](auto t, auto w, auto threads) {
     using T = decltype(t);
     constexpr int kThreads = decltype(threads)::kValue;
-    queue.launch(
-        {static_cast<unsigned>(rows)}, {kThreads}, 0, cross_entropy_parallel<T, w.kValue, kThreads>,
-        cols, call.kernel->dims[2], input<T>(call, 0), input<std::int32_t>(call, 1),
-        input_ref(call, 2), input<std::int32_t>(call, 3), output<T>(call, 0),
-        static_cast<Acc<T>>(call.kernel->scalars[0]), reinterpret_cast<double*>(call.scratch));
+    queue.launch({static_cast<unsigned>(rows)}, {kThreads}, 0,
+                 cross_entropy_parallel<T, w.kValue, kThreads>, cols, call.kernel->dims[2],
+                 input<T>(call, 0), input<std::int32_t>(call, 1), input_ref(call, 2),
+                 input<std::int32_t>(call, 3), output<T>(call, 0),
+                 static_cast<Acc<T>>(call.kernel->scalars[0]), input_ref(call, 4),
+                 reinterpret_cast<double*>(call.scratch));
   });
   add_up(call, queue);
 }

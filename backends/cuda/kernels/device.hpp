@@ -11,6 +11,7 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/products.hpp"
 #include "core/base/dtype.hpp"
+#include "core/base/float16.hpp"
 
 // Each build has a namespace of its own, because both may be linked into one binary.
 #if defined(__CUDACC__)
@@ -68,6 +69,31 @@ __device__ __forceinline__ std::uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
+/// IEEE 754's binary16.
+struct F16 {
+  std::uint16_t bits;
+};
+
+__host__ __device__ __forceinline__ float to_float(F16 x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+#else
+  return float16_value(x.bits);
+#endif
+}
+/// Rounds to nearest, ties to even; what is too large becomes infinite.
+__host__ __device__ __forceinline__ F16 to_f16(float x) {
+#if defined(__CUDA_ARCH__)
+  F16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#else
+  return {float16_bits(x)};
+#endif
+}
+
 /// The type in which elements of type T are computed.
 template <class T>
 struct Computed {
@@ -83,10 +109,12 @@ using Acc = typename Computed<T>::Type;
 __device__ __forceinline__ float value(float x) { return x; }
 __device__ __forceinline__ double value(double x) { return x; }
 __device__ __forceinline__ float value(BF16 x) { return to_float(x); }
+__device__ __forceinline__ float value(F16 x) { return to_float(x); }
 __device__ __forceinline__ std::int32_t value(std::int32_t x) { return x; }
 __device__ __forceinline__ void put(float& to, float x) { to = x; }
 __device__ __forceinline__ void put(double& to, double x) { to = x; }
 __device__ __forceinline__ void put(BF16& to, float x) { to = to_bf16(x); }
+__device__ __forceinline__ void put(F16& to, float x) { to = to_f16(x); }
 __device__ __forceinline__ void put(std::int32_t& to, std::int32_t x) { to = x; }
 
 /// 2^x.
@@ -216,6 +244,8 @@ struct Ref {
         return static_cast<A>(reinterpret_cast<const double*>(at)[i]);
       case DType::BF16:
         return static_cast<A>(to_float(reinterpret_cast<const BF16*>(at)[i]));
+      case DType::F16:
+        return static_cast<A>(to_float(reinterpret_cast<const F16*>(at)[i]));
       default:
         return static_cast<A>(reinterpret_cast<const float*>(at)[i]);
     }
@@ -229,6 +259,9 @@ struct Ref {
       case DType::BF16:
         reinterpret_cast<BF16*>(at)[i] = to_bf16(static_cast<float>(x));
         break;
+      case DType::F16:
+        reinterpret_cast<F16*>(at)[i] = to_f16(static_cast<float>(x));
+        break;
       default:
         reinterpret_cast<float*>(at)[i] = static_cast<float>(x);
     }
@@ -241,6 +274,8 @@ struct Ref {
         return load_words<N, A>(reinterpret_cast<const double*>(at) + i);
       case DType::BF16:
         return load_words<N, A>(reinterpret_cast<const BF16*>(at) + i);
+      case DType::F16:
+        return load_words<N, A>(reinterpret_cast<const F16*>(at) + i);
       default:
         return load_words<N, A>(reinterpret_cast<const float*>(at) + i);
     }
@@ -252,6 +287,8 @@ struct Ref {
         return store_words(reinterpret_cast<double*>(at) + i, x);
       case DType::BF16:
         return store_words(reinterpret_cast<BF16*>(at) + i, x);
+      case DType::F16:
+        return store_words(reinterpret_cast<F16*>(at) + i, x);
       default:
         return store_words(reinterpret_cast<float*>(at) + i, x);
     }

@@ -26,7 +26,7 @@ void run_grouped_gemm(const KernelCall& call, Queue& queue) {
                                : Batch{chunks, groups * m * k, 0, 0, groups * m * n};
   for (int64_t i = 0; i < (by_group ? chunks : groups); ++i) {
     const int64_t part = by_group ? i * groups : i, g = by_group ? 0 : i;
-    multiply({m, n, k, false, d[5] != 0}, kernel.dtype,
+    multiply({m, n, k, false, d[5] != 0, kernel.tf32}, kernel.dtype,
              ref(call.in[0], kernel.in[0], part * m * k).at,
              ref(call.in[1], kernel.in[1], g * n * k).at,
              call.in[2] != nullptr ? ref(call.in[2], kernel.in[2], g * n) : Ref{}, {},
@@ -42,7 +42,7 @@ void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const bool accumulate = kernel.accumulate || chunk > 0;
     const Ref dy = ref(call.in[0], kernel.in[0], chunk * groups * rows * m);
-    multiply({m, n, rows, true, false}, kernel.dtype, dy.at,
+    multiply({m, n, rows, true, false, kernel.tf32}, kernel.dtype, dy.at,
              ref(call.in[1], kernel.in[1], chunk * groups * rows * n).at, {}, {},
              ref(call.out[0], kernel.out[0], 0), accumulate, queue,
              {groups, rows * m, rows * n, 0, m * n});
@@ -149,13 +149,15 @@ __device__ __forceinline__ int64_t expert_of(std::int32_t slot, int64_t capacity
 
 /// Each block takes an expert and computes factor × the number of choices of it.
 __global__ void count_choices(int64_t n, int64_t capacity, int64_t experts,
-                              const std::int32_t* slots, double factor, double* loads) {
+                              const std::int32_t* slots, double factor, Ref loss_scale,
+                              double* loads) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < n; i += kThreads) {
     if (expert_of(slots[i], capacity, experts) == blockIdx.x) sum += 1;
   }
   sum = block_sum<kThreads>(sum);
-  if (threadIdx.x == 0) loads[blockIdx.x] = factor * sum;
+  if (threadIdx.x != 0) return;
+  loads[blockIdx.x] = (loss_scale ? factor * loss_scale.get<double>(0) : factor) * sum;
 }
 
 /// Each thread takes a token. The gradient goes through the softmax and, with several choices,
@@ -203,11 +205,12 @@ __global__ void route_load(int64_t n, int64_t capacity, int64_t experts, const s
 /// A thread per token.
 template <class A>
 __global__ void route_balance(int64_t tokens, int64_t experts, double factor, Ref dlogits,
-                              Ref probs, Ref load, Ref y) {
+                              Ref probs, Ref load, Ref loss_scale, Ref y) {
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (t >= tokens) return;
   A all = 0, mean = 0;
   for (int64_t e = 0; e < experts; ++e) all += load.get<A>(e);
+  if (loss_scale) factor *= loss_scale.get<double>(0);
   const A balance = static_cast<A>(factor) / all;
   for (int64_t e = 0; e < experts; ++e) {
     mean += probs.get<A>(t * experts + e) * (balance * load.get<A>(e));
@@ -242,7 +245,7 @@ void run_route_backward(const KernelCall& call, Queue& queue) {
   const double factor =
       call.kernel->scalars[0] * static_cast<double>(d[1]) / static_cast<double>(n);
   queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, count_choices, n, d[3], d[1], slots,
-               factor, loads);
+               factor, input_ref(call, 3), loads);
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_backward<decltype(a)>, d[0],
                  d[1], d[2], d[3], input_ref(call, 0), input_ref(call, 1), slots, loads,
@@ -262,7 +265,7 @@ void run_route_balance(const KernelCall& call, Queue& queue) {
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_balance<decltype(a)>, d[0], d[1],
                  factor, input_ref(call, 0), input_ref(call, 1), input_ref(call, 2),
-                 output_ref(call, 0));
+                 input_ref(call, 3), output_ref(call, 0));
   });
 }
 

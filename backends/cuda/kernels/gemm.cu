@@ -105,6 +105,7 @@ void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b,
   kernel.kind = KernelKind::Gemm;
   kernel.accumulate = accumulate;
   kernel.dtype = dtype;
+  kernel.tf32 = shape.tf32;
   kernel.dims = {shape.m, shape.n, shape.k, shape.ta, shape.tb};
   kernel.in = {operand(a, dtype), operand(b, dtype), operand(bias.at, bias.type),
                operand(resid.at, resid.type)};

@@ -11,6 +11,7 @@ namespace lockstep::cuda::LOCKSTEP_TARGET {
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool ta = false, tb = false;
+  bool tf32 = false;  // Kernel::tf32
 };
 void multiply(const GemmShape& shape, DType dtype, const void* a, const void* b, Ref bias,
               Ref resid, Ref c, bool accumulate, Queue& queue, const Batch& batch = {});

@@ -54,6 +54,7 @@ struct AdamW {
   template <int N>
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
+    if (factor < 0) return;  // a gradient is not finite
     auto weight = load<N>(w + i), first = load<N>(m + i), second = load<N>(v + i);
     const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {
@@ -90,6 +91,7 @@ struct Sgd {
   template <int N>
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
+    if (factor < 0) return;  // a gradient is not finite
     auto weight = load<N>(w + i), velocity = load<N>(v + i);
     const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {

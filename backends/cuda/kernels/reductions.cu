@@ -39,8 +39,8 @@ __global__ void add_parts(const double* partial, int64_t parts, bool accumulate,
   y.set(blockIdx.x, (accumulate ? y.get<double>(blockIdx.x) : 0.0) + sum);
 }
 
-__global__ void clip_coefficient(Ref squares, int64_t n, double max_norm, Ref coefficient,
-                                 Ref norm) {
+__global__ void clip_coefficient(Ref squares, int64_t n, double max_norm, Ref loss_scale,
+                                 Ref coefficient, Ref norm) {
   __shared__ double tile[kThreads];
   double sum = 0;
   for (int64_t base = 0; base < n; base += kThreads) {
@@ -51,8 +51,10 @@ __global__ void clip_coefficient(Ref squares, int64_t n, double max_norm, Ref co
     for (int64_t i = 0; i < count; ++i) sum += tile[i];  // in order, the same on every thread
   }
   if (threadIdx.x != 0) return;
-  const double root = sqrt(sum), ratio = max_norm / (root + 1e-6);
-  coefficient.set(0, max_norm > 0 && ratio < 1 ? ratio : 1.0);
+  const double scale = loss_scale ? loss_scale.get<double>(0) : 1.0;
+  const double root = sqrt(sum) / scale, ratio = max_norm / (root + 1e-6);
+  const bool skips = loss_scale && !(root < infinity<double>());  // it is infinite, or no number
+  coefficient.set(0, skips ? -1.0 : (max_norm > 0 && ratio < 1 ? ratio : 1.0) / scale);
   norm.set(0, root);
 }
 
@@ -102,7 +104,8 @@ std::int64_t partials(const Kernel& kernel) {
 
 void run_clip(const KernelCall& call, Queue& queue) {
   queue.launch({1}, {kThreads}, 0, clip_coefficient, input_ref(call, 0), call.kernel->dims[0],
-               call.kernel->scalars[0], output_ref(call, 0), output_ref(call, 1));
+               call.kernel->scalars[0], input_ref(call, 1), output_ref(call, 0),
+               output_ref(call, 1));
 }
 
 }  // namespace
@@ -122,6 +125,8 @@ void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte*
       return run(add_ranks<double, double>);
     case DType::BF16:
       return run(add_ranks<BF16, float>);
+    case DType::F16:
+      return run(add_ranks<F16, float>);
     case DType::I32:
       return run(add_ranks<std::int32_t, std::int32_t>);
     default:

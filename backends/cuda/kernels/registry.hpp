@@ -87,6 +87,8 @@ void for_type(DType dtype, const F& f) {
       return f(double{});
     case DType::BF16:
       return f(BF16{});
+    case DType::F16:
+      return f(F16{});
     default:
       return f(float{});
   }

@@ -13,6 +13,8 @@ cudnnDataType_t type_of(DType type) {
   switch (type) {
     case DType::BF16:
       return CUDNN_DATA_BFLOAT16;
+    case DType::F16:
+      return CUDNN_DATA_HALF;
     case DType::I32:
       return CUDNN_DATA_INT32;
     case DType::U8:

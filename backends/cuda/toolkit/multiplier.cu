@@ -30,7 +30,22 @@ bool load(SharedLibrary& library, CublasLt& calls) {
 }
 
 cudaDataType_t type_of(DType dtype) {
-  return dtype == DType::F64 ? CUDA_R_64F : dtype == DType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (dtype) {
+    case DType::F64:
+      return CUDA_R_64F;
+    case DType::BF16:
+      return CUDA_R_16BF;
+    case DType::F16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+cublasComputeType_t compute_type(DType in, bool tf32) {
+  return in == DType::F64 ? CUBLAS_COMPUTE_64F
+         : tf32           ? CUBLAS_COMPUTE_32F_FAST_TF32
+                          : CUBLAS_COMPUTE_32F;
 }
 
 /// The largest power of two up to 256 that divides the address, and the bytes from one matrix of a
@@ -51,10 +66,11 @@ struct Addresses {
 struct Key {
   std::array<std::int64_t, 5> dims;
   DType in, out;
+  bool tf32;
   cublasLtEpilogue_t epilogue;
   std::array<std::uint32_t, 6> aligned;  // A, B, C, D, bias, auxiliary
   std::array<std::int64_t, 5> batch;
-  auto order() const { return std::tie(dims, in, out, epilogue, aligned, batch); }
+  auto order() const { return std::tie(dims, in, out, tf32, epilogue, aligned, batch); }
   bool operator<(const Key& other) const { return order() < other.order(); }
 };
 
@@ -116,8 +132,7 @@ struct Multiplier::State {
     const bool f64 = key.in == DType::F64;
     const cudaDataType_t in_type = type_of(key.in), out_type = type_of(key.out);
     Plan plan;
-    calls.desc_create(&plan.desc, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                      f64 ? CUDA_R_64F : CUDA_R_32F);
+    calls.desc_create(&plan.desc, compute_type(key.in, key.tf32), f64 ? CUDA_R_64F : CUDA_R_32F);
     const cublasOperation_t first = tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
@@ -201,7 +216,7 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   if (next != nullptr) {
     // The library does not say how exact its GELU is, so it is not used in float32, in which
     // results are compared.
-    if (kernel.dtype != DType::BF16 || resid || kernel.accumulate) return false;
+    if (size_of(kernel.dtype) != 2 || resid || kernel.accumulate) return false;
     at.auxiliary = epilogue == CUBLASLT_EPILOGUE_DGELU ? next->in[1] : call.out[0];
     // cuBLASLt requires this of the auxiliary matrix.
     if (kernel.dims[1] % 8 != 0 || alignment(at.auxiliary) < 16) return false;
@@ -210,6 +225,7 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   const Key key{{kernel.dims[0], kernel.dims[1], kernel.dims[2], kernel.dims[3], kernel.dims[4]},
                 kernel.dtype,
                 out,
+                kernel.tf32,
                 epilogue,
                 {alignment(at.a, batch.b * in_bytes), alignment(at.b, batch.a * in_bytes),
                  alignment(at.c, batch.c * out_bytes), alignment(at.d, batch.c * out_bytes),

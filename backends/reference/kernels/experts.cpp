@@ -88,7 +88,7 @@ void route_backward(Operands& k) {
   Row load = Row::Zero(experts);  // the fraction of all choices that went to each expert
   for (Index i = 0; i < tokens * choices; ++i) load(expert_of(k.in(2)(i), capacity)) += 1 / all;
   for (Index t = 0; t < tokens; ++t) {
-    Row dprobs = k.scalar(0) * static_cast<double>(experts) * load;
+    Row dprobs = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load;
     Row p(choices);  // probabilities of the chosen; gates are p / sum, or p with one choice
     for (Index c = 0; c < choices; ++c) p(c) = probs(t, expert_of(slots(t, c), capacity));
     const double along = (dgates.row(t) * p / p.sum()).sum();
@@ -113,7 +113,7 @@ void route_balance(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1);
   const View probs = k.in(1, tokens);
   const Row load = k.in(2, 1).row(0);
-  const Row dprobs = k.scalar(0) * static_cast<double>(experts) * load / load.sum();
+  const Row dprobs = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load / load.sum();
   for (Index t = 0; t < tokens; ++t) {
     k.out(0, tokens).row(t) =
         k.in(0, tokens).row(t) + probs.row(t) * (dprobs - (dprobs * probs.row(t)).sum());

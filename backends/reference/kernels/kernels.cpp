@@ -129,10 +129,7 @@ Definition definition_of(KernelKind kind) {
   return nullptr;
 }
 
-bool computes(const Operand& operand) {
-  return !operand.present() || operand.dtype == DType::F64 || operand.dtype == DType::F32 ||
-         operand.dtype == DType::BF16 || operand.dtype == DType::I32;
-}
+bool computes(const Operand& operand) { return !operand.present() || operand.dtype != DType::U8; }
 
 }  // namespace
 

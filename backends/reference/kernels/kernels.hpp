@@ -10,7 +10,7 @@
 
 namespace lockstep::reference {
 
-/// Whether all operands have types that this backend computes with; float16 is not one of them.
+/// Whether all operands have types that this backend computes with.
 bool supports(const Kernel& kernel);
 
 /// Runs `kernel` to the end on the calling thread. Operands of every type are widened to float64,

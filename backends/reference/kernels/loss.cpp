@@ -15,13 +15,13 @@ Index real_columns(Operands& k, std::size_t columns) {
 }
 
 /// Writes the gradient of the loss by the logits of row r; `lse` is log sum exp of all its logits.
-void gradient_of_row(Operands& k, Index r, double lse, Index real) {
+void gradient_of_row(Operands& k, Index r, double lse, Index real, double loss_scale) {
   const Index rows = k.dim(0), cols = k.dim(1), target = static_cast<Index>(k.in(1)(r));
   auto d = k.out(0, rows).row(r);
   d.head(real) = (k.in(0, rows).row(r).head(real) - lse).exp();
   d.tail(cols - real) = 0;
   if (target >= 0 && target < cols) d(target) -= 1;
-  d *= k.scalar(0);
+  d *= k.scalar(0) * loss_scale;
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ void cross_entropy(Operands& k) {
     const double largest = x.row(r).maxCoeff();
     const double lse = largest + std::log((x.row(r) - largest).exp().sum());
     loss += lse - x(r, static_cast<Index>(k.in(1)(r)));
-    gradient_of_row(k, r, lse, k.dim(1));
+    gradient_of_row(k, r, lse, k.dim(1), k.factor(2));
   }
   k.set(k.out(1), k.scalar(0) * loss);
 }
@@ -61,7 +61,7 @@ void cross_entropy_parallel(Operands& k) {
     const double sum = (of_parts.col(1) * (of_parts.col(0) - largest).exp()).sum();
     const double lse = largest + std::log(sum);
     loss += lse - of_parts.col(2).maxCoeff();
-    gradient_of_row(k, r, lse, real_columns(k, 3));
+    gradient_of_row(k, r, lse, real_columns(k, 3), k.factor(4));
   }
   k.set(k.out(1), k.scalar(0) * loss);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
@@ -24,6 +25,8 @@ double load(const std::byte* address, DType dtype) {
       return got<float>(address);
     case DType::I32:
       return got<std::int32_t>(address);
+    case DType::F16:
+      return static_cast<float>(got<float16>(address));
     default:
       return static_cast<float>(got<bfloat16>(address));
   }
@@ -42,6 +45,8 @@ void store(double value, std::byte* address, DType dtype) {
       return put(address, static_cast<float>(value));
     case DType::I32:
       return put(address, static_cast<std::int32_t>(value));
+    case DType::F16:
+      return put(address, float16(static_cast<float>(value)));
     default:
       return put(address, bfloat16(static_cast<float>(value)));
   }

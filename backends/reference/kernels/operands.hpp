@@ -31,6 +31,8 @@ class Operands {
   double scalar(std::size_t i) const { return kernel_.scalars[i]; }
   const Kernel& kernel() const { return kernel_; }
   const StepContext& context() const { return context_; }
+  /// The factor of an optional input of one element: 1 if it is absent.
+  double factor(std::size_t i) { return has_in(i) ? in(i)(0) : 1.0; }
 
   bool has_in(std::size_t i) const { return i < in_.size() && in_[i].address != nullptr; }
   bool has_out(std::size_t i) const { return i < out_.size() && out_[i].address != nullptr; }

@@ -18,6 +18,9 @@ double total(const Values& values) {
 /// The gradient times the clipping coefficient, if there is one.
 Row clipped(Operands& k) { return k.in(0).row(0) * (k.has_in(1) ? k.in(1)(0) : 1.0); }
 
+/// Whether the coefficient says that a gradient is not finite, so that nothing is to change.
+bool skips(Operands& k) { return k.has_in(1) && k.in(1)(0) < 0; }
+
 }  // namespace
 
 void sum(Operands& k) { k.set(k.out(0), total(k.in(0))); }
@@ -31,14 +34,17 @@ void norm_squared(Operands& k) {
 }
 
 void clip_coefficient(Operands& k) {
-  const double norm = std::sqrt(total(k.in(0))), most = k.scalar(0);
-  k.out(0) = most > 0 ? std::min(1.0, most / (norm + 1e-6)) : 1.0;
+  const double scale = k.factor(1);
+  const double norm = std::sqrt(total(k.in(0))) / scale, most = k.scalar(0);
+  k.out(0) = (most > 0 ? std::min(1.0, most / (norm + 1e-6)) : 1.0) / scale;
+  if (k.has_in(1) && !std::isfinite(norm)) k.out(0) = -1;
   k.out(1) = norm;
 }
 
 /// AdamW (Loshchilov and Hutter 2019, algorithm 2), with the learning rate applied as in
 /// torch.optim.AdamW.
 void adamw(Operands& k) {
+  if (skips(k)) return;
   const double beta1 = k.scalar(0), beta2 = k.scalar(1), eps = k.scalar(2), decay = k.scalar(3);
   const double lr = k.context().lr, t = k.context().step + 1;
   const Row old_w = k.out(0).row(0), old_m = k.out(1).row(0), old_v = k.out(2).row(0);
@@ -62,6 +68,7 @@ void adamw(Operands& k) {
 
 /// SGD as in torch.optim.SGD, where the decay is part of the gradient.
 void sgd(Operands& k) {
+  if (skips(k)) return;
   const double momentum = k.scalar(0), decay = k.scalar(1);
   const Row w = k.out(0).row(0);
   k.out(1) = momentum * k.out(1) + (clipped(k) + decay * w);

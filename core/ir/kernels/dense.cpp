@@ -16,7 +16,8 @@ std::vector<KernelRow> rows::dense() {
               {"[bias]", "n", Mixed},
               {"[resid]", "m n", Mixed}},
        .out = {{"c", "m n", Mixed, Accumulate}},
-       .flops = "2 m n k"},
+       .flops = "2 m n k",
+       .may_be_tf32 = true},
       // y (+)= sum of x [rows, cols] over rows
       {.kind = K::ColumnSum,
        .name = "column_sum",

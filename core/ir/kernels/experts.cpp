@@ -26,7 +26,8 @@ std::vector<KernelRow> rows::experts() {
        .in = {{"a", "groups chunks m k"}, {"b", "groups k n"}, {"[bias]", "groups n", Mixed}},
        .out = {{"c", "groups chunks m n", Mixed}},
        .flops = "2 groups chunks m n k",
-       .efficiency_as = "gemm"},
+       .efficiency_as = "gemm",
+       .may_be_tf32 = true},
       // dw[g] (+)= sum over chunks of dy[chunk, g]ᵀ x[chunk, g]
       // dbias[g] (+)= sum over chunks and rows of dy[chunk, g]
       //   dy [chunks, groups, rows, m], x [chunks, groups, rows, n], dw [groups, m, n],
@@ -37,7 +38,8 @@ std::vector<KernelRow> rows::experts() {
        .in = {{"dy", "groups chunks rows m"}, {"x", "groups chunks rows n"}},
        .out = {{"dw", "groups m n", Mixed, Accumulate}, {"[dbias]", "groups m", Mixed, Accumulate}},
        .flops = "groups chunks rows m (2 n + [dbias])",
-       .efficiency_as = "gemm"},
+       .efficiency_as = "gemm",
+       .may_be_tf32 = true},
       // probs [tokens, experts] = softmax(logits). A token chooses the most probable experts, and
       // of equals the first. Places go to first choices in the order of tokens, then to second
       // choices, and so on (Lepikhin et al. 2020, algorithm 1).
@@ -65,7 +67,8 @@ std::vector<KernelRow> rows::experts() {
        .scalars = words("balance"),
        .in = {{"dgates", "tokens choices", Mixed},
               {"probs", "tokens experts", Mixed},
-              {"slots", "tokens choices", Index}},
+              {"slots", "tokens choices", Index},
+              {"[loss_scale]", "1", Real}},
        .out = {{"dlogits", "tokens experts", Mixed}},
        .flops = "tokens (5 experts + 4 choices)",
        .fault = bad_routing},
@@ -88,7 +91,8 @@ std::vector<KernelRow> rows::experts() {
        .scalars = words("balance"),
        .in = {{"dlogits", "tokens experts", Mixed},
               {"probs", "tokens experts", Mixed},
-              {"load", "experts", Mixed}},
+              {"load", "experts", Mixed},
+              {"[loss_scale]", "1", Real}},
        .out = {{"y", "tokens experts", Mixed}},
        .flops = "5 tokens experts"},
       // y[t] = resid[t] + sum over the choices of t of gates × x[slot], with x [places, cols]; a

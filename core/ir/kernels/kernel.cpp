@@ -109,7 +109,9 @@ const KernelRow& info(KernelKind kind) {
 }
 
 bool fits(OperandType type, DType own, DType operand) {
-  const auto real = [](DType t) { return t == DType::F32 || t == DType::F64 || t == DType::BF16; };
+  const auto real = [](DType t) {
+    return t == DType::F32 || t == DType::F64 || t == DType::BF16 || t == DType::F16;
+  };
   switch (type) {
     case OperandType::Own:
       return operand == own;

@@ -90,8 +90,9 @@ inline constexpr int kMaxOperands = 8;
 /// One kernel of a function. All tensors are dense and row-major.
 struct Kernel {
   KernelKind kind = KernelKind::Delay;
-  bool accumulate = false;   // add to outputs of Effect::Accumulate instead of overwriting them
-  bool stochastic = false;   // adamw in bfloat16 rounds w at random (core/base/random_rounding.hpp)
+  bool accumulate = false;  // add to outputs of Effect::Accumulate instead of overwriting them
+  bool stochastic = false;  // adamw in bfloat16 rounds w at random (core/base/random_rounding.hpp)
+  bool tf32 = false;  // a product in float32 may round its factors to TF32, 10 bits of mantissa
   DType dtype = DType::F32;  // type of the main operands
   std::array<std::int64_t, kMaxDims> dims{};
   std::array<double, 4> scalars{};
@@ -146,6 +147,7 @@ struct KernelRow {
   std::string_view efficiency_as = {};  // the kernel whose efficiency curve it uses without its own
   Formula width = {};  // the extent that vectors run along; small ones cost efficiency. Empty: none
   bool may_be_stochastic = false;  // whether Kernel::stochastic may be set
+  bool may_be_tf32 = false;        // whether Kernel::tf32 may be set
   /// What is wrong with a kernel beyond missing operands and extents; empty if nothing is.
   std::string_view (*fault)(const Kernel& kernel) = nullptr;
 };

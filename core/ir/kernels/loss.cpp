@@ -6,12 +6,13 @@ namespace lockstep {
 std::vector<KernelRow> rows::losses() {
   return {
       // loss (+)= scale × sum over rows of -log softmax(logits)[target]
-      // dlogits = scale × the gradient of that sum; dlogits may alias logits
+      // dlogits = scale × loss_scale (1 if it is absent) × the gradient of that sum; dlogits may
+      // alias logits
       {.kind = K::CrossEntropy,
        .name = "cross_entropy",
        .dims = words("rows cols"),
        .scalars = words("scale"),
-       .in = {{"logits", "rows cols"}, {"targets", "rows", Index}},
+       .in = {{"logits", "rows cols"}, {"targets", "rows", Index}, {"[loss_scale]", "1", Real}},
        .out = {{"dlogits", "rows cols"}, {"loss", "1", Real, Accumulate}},
        .flops = "6 rows cols"},
       // stats [rows, 3] of one part of the vocabulary: the largest logit, the sum of exp(logit -
@@ -33,7 +34,8 @@ std::vector<KernelRow> rows::losses() {
        .in = {{"logits", "rows cols"},
               {"targets", "rows", Index},
               {"stats", "parts rows 3", Sums},
-              {"[columns]", "1", Index}},
+              {"[columns]", "1", Index},
+              {"[loss_scale]", "1", Real}},
        .out = {{"dlogits", "rows cols"}, {"loss", "1", Real, Accumulate}},
        .flops = "3 rows cols"},
   };

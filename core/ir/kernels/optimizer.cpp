@@ -25,17 +25,18 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"y", "blocks", Real, Accumulate}},
        .flops = "2 n",
        .fault = no_blocks},
-      // norm = sqrt(sum of sq, in order); coef = min(1, max_norm / (norm + 1e-6)), or 1 if max_norm
-      // is 0
+      // norm = sqrt(sum of sq, in order) / loss_scale (1 if it is absent); coef = min(1, max_norm /
+      // (norm + 1e-6)), or 1 if max_norm is 0. With loss_scale, coef is divided by it, too, and is
+      // -1 if the norm is not finite: because a gradient is not, the optimizer is to do nothing.
       {.kind = K::ClipCoefficient,
        .name = "clip_coefficient",
        .dims = words("blocks"),
        .scalars = words("max_norm"),
-       .in = {{"sq", "blocks", Real}},
+       .in = {{"sq", "blocks", Real}, {"[loss_scale]", "1", Real}},
        .out = {{"coef", "1", Real}, {"norm", "1", Real}},
        .flops = "blocks"},
       // AdamW (Loshchilov and Hutter 2019) with the gradient grad × coef; the learning rate and the
-      // number of the step come from the run (StepContext)
+      // number of the step come from the run (StepContext). If coef is negative, nothing changes.
       {.kind = K::AdamW,
        .name = "adamw",
        .dims = words("n"),
@@ -44,7 +45,7 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}, {"v", "n", Own, Update}},
        .flops = "16 n",
        .may_be_stochastic = true},
-      // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD)
+      // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",
        .dims = words("n"),

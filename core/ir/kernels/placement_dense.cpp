@@ -106,6 +106,7 @@ bool embedding_backward(const Kernel& k, AxisOperands& o) {
 bool cross_entropy(const Kernel& k, AxisOperands& o) {
   const Along logits = o.in[0];
   if (logits == Along::Split || !has_values(logits) || o.in[1] != logits) return false;
+  if (!fits(o.in[2], Along::Same)) return false;
   return results(k, o, {{logits, sum_over_rows(logits)}});
 }
 bool cross_entropy_stats(const Kernel& k, AxisOperands& o) {
@@ -117,6 +118,7 @@ bool cross_entropy_parallel(const Kernel& k, AxisOperands& o) {
   const Along logits = o.in[0];
   if (!has_values(logits) || o.in[1] != logits) return false;
   if (o.in[2] != (logits == Along::Split ? Along::Same : logits)) return false;
+  if (!fits(o.in[4], Along::Same)) return false;
   const Along loss = logits == Along::Split ? Along::Same : sum_over_rows(logits);
   return results(k, o, {{logits, loss}});
 }

@@ -38,7 +38,7 @@ bool route_backward(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
   if (probs == Along::Tokens && k.scalars[0] != 0) return false;
   return has_values(probs) && o.in[0] == probs && o.in[2] == indices(probs) &&
-         results(k, o, {{probs}});
+         fits(o.in[3], Along::Same) && results(k, o, {{probs}});
 }
 bool route_load(const Kernel& k, AxisOperands& o) {
   const Along slots = o.in[0];
@@ -50,7 +50,7 @@ bool route_balance(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
   const Along load = probs == Along::Samples ? Along::Partial : Along::Same;
   return has_values(probs) && probs != Along::Split && o.in[0] == probs && o.in[2] == load &&
-         results(k, o, {{probs}});
+         fits(o.in[3], Along::Same) && results(k, o, {{probs}});
 }
 bool combine_forward(const Kernel& k, AxisOperands& o) {
   const auto& [x, gates, slots, resid, rest1, rest2, rest3, rest4] = o.in;

@@ -40,7 +40,7 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
     case KernelKind::NormSquared:
       return norm_squared(kernel, operands);
     case KernelKind::ClipCoefficient:
-      return operands.in[0] == Along::Same &&
+      return operands.in[0] == Along::Same && fits(operands.in[1], Along::Same) &&
              results(kernel, operands, {{Along::Same, Along::Same}});
     case KernelKind::AdamW:
     case KernelKind::Sgd:

@@ -32,6 +32,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .width = "min(in, out)",
+       .may_be_tf32 = true,
        .fault = bad_window<5>},
       // dx = the gradient with respect to x + resid
       {.kind = K::Conv2dBackwardInput,
@@ -44,6 +45,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .width = "min(in, out)",
+       .may_be_tf32 = true,
        .fault = bad_window<5>},
       // dw (+)= the gradient with respect to w
       {.kind = K::Conv2dBackwardWeight,
@@ -54,6 +56,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .width = "min(in, out)",
+       .may_be_tf32 = true,
        .fault = bad_window<5>},
       // y = the largest input of each window and channel. Images are padded as for a convolution,
       // and padding never is the largest. Flops: a comparison for each input of a window.

@@ -66,25 +66,17 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 19> rows = {{{Section::Head, &Parser::mesh},
-                                           {Section::Head, &Parser::dtype},
-                                           {Section::Head, &Parser::model},
-                                           {Section::Head, &Parser::steps},
-                                           {Section::Head, &Parser::total_tokens},
-                                           {Section::Head, &Parser::seed},
-                                           {Section::Head, &Parser::learning_rate},
-                                           {Section::Head, &Parser::tokens},
-                                           {Section::Head, &Parser::updates},
-                                           {Section::Head, &Parser::flops},
-                                           {Section::Head, &Parser::latency},
-                                           {Section::Head, &Parser::emitted},
-                                           {Section::Tables, &Parser::samples},
-                                           {Section::Tables, &Parser::table},
-                                           {Section::Tables, &Parser::group},
-                                           {Section::Tables, &Parser::names},
-                                           {Section::Tables, &Parser::parameter},
-                                           {Section::Functions, &Parser::function},
-                                           {Section::Roles, &Parser::role}}};
+    constexpr std::array<Row, 20> rows = {
+        {{Section::Head, &Parser::mesh},          {Section::Head, &Parser::dtype},
+         {Section::Head, &Parser::model},         {Section::Head, &Parser::steps},
+         {Section::Head, &Parser::total_tokens},  {Section::Head, &Parser::seed},
+         {Section::Head, &Parser::learning_rate}, {Section::Head, &Parser::loss_scale},
+         {Section::Head, &Parser::tokens},        {Section::Head, &Parser::updates},
+         {Section::Head, &Parser::flops},         {Section::Head, &Parser::latency},
+         {Section::Head, &Parser::emitted},       {Section::Tables, &Parser::samples},
+         {Section::Tables, &Parser::table},       {Section::Tables, &Parser::group},
+         {Section::Tables, &Parser::names},       {Section::Tables, &Parser::parameter},
+         {Section::Functions, &Parser::function}, {Section::Roles, &Parser::role}}};
     if (to_size(keyword) >= rows.size()) {
       return s_.in.fail(start, Scanner::shown(word) + " cannot stand here");
     }
@@ -110,6 +102,7 @@ class Parser {
                 "total_tokens",
                 "seed",
                 "learning_rate",
+                "loss_scale",
                 "tokens_per_step",
                 "updates_per_step",
                 "model_flops_per_step",
@@ -186,6 +179,7 @@ class Parser {
   bool total_tokens() { return once("total_tokens") && s_.in.number(s_.program.training.tokens); }
   bool seed() { return once("seed") && s_.in.number(s_.program.training.seed); }
   bool learning_rate() { return once("learning_rate") && text::parse_learning_rate(s_); }
+  bool loss_scale() { return once("loss_scale") && text::parse_loss_scale(s_); }
   bool samples() { return text::parse_samples(s_); }
   bool table() { return text::parse_table(s_); }
   bool tokens() { return once("tokens_per_step") && s_.in.number(s_.program.tokens_per_step); }
@@ -324,6 +318,7 @@ class Parser {
     kernel.accumulate = s_.in.take("accumulate");
     kernel.stochastic =
         row.may_be_stochastic && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
+    kernel.tf32 = row.may_be_tf32 && kernel.dtype == DType::F32 && s_.in.take("tf32");
     for (std::size_t i = 0; i < row.dims.size(); ++i) {
       if (!s_.in.expect_word(row.dims[i]) || !s_.in.expect('=') || !s_.in.number(kernel.dims[i])) {
         return false;

@@ -52,6 +52,27 @@ class InputParser {
     return true;
   }
 
+  bool loss_scale() {
+    static const std::vector<std::string> keys = {"growth", "backoff", "interval", "hysteresis",
+                                                  "minimum"};
+    LossScaling& scaling = s_.program.training.loss_scaling.emplace();
+    const char* start = s_.in.mark();
+    if (!s_.in.number(scaling.init_scale)) return false;
+    std::uint32_t seen = 0;
+    while (!s_.in.line_ends()) {
+      int found = 0;
+      if (!s_.key(keys, seen, found) || !s_.in.expect('=')) return false;
+      const bool read = found == 0   ? s_.in.number(scaling.growth_factor)
+                        : found == 1 ? s_.in.number(scaling.backoff_factor)
+                        : found == 2 ? s_.in.number(scaling.growth_interval)
+                        : found == 3 ? s_.in.number(scaling.hysteresis)
+                                     : s_.in.number(scaling.min_scale);
+      if (!read) return false;
+    }
+    const std::string fault = fault_of(scaling).second;
+    return fault.empty() || s_.in.fail(start, fault);
+  }
+
   bool samples() {
     static const std::vector<std::string> kinds = {"tokens", "images"};
     static const std::vector<std::string> names = [] {
@@ -172,6 +193,7 @@ class InputParser {
 }  // namespace
 
 bool parse_learning_rate(ParserState& state) { return InputParser(state).learning_rate(); }
+bool parse_loss_scale(ParserState& state) { return InputParser(state).loss_scale(); }
 bool parse_samples(ParserState& state) { return InputParser(state).samples(); }
 bool parse_table(ParserState& state) { return InputParser(state).table(); }
 

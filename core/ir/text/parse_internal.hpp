@@ -84,6 +84,7 @@ struct ParserState {
 /// Parse the lines that say what the program is given. Each is called after the first word of its
 /// line.
 bool parse_learning_rate(ParserState& state);
+bool parse_loss_scale(ParserState& state);
 bool parse_samples(ParserState& state);
 bool parse_table(ParserState& state);
 

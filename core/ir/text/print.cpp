@@ -141,6 +141,7 @@ class Printer {
     if (training.tokens != 0) put("total_tokens ", training.tokens, "\n");
     if (training.seed != 0) put("seed ", training.seed, "\n");
     if (training.learning_rate != LearningRate{}) put_learning_rate(training.learning_rate);
+    if (training.loss_scaling) put_loss_scale(*training.loss_scaling);
     put("tokens_per_step ", program_.tokens_per_step, "\n");
     if (program_.updates_per_step != 1) {
       put("updates_per_step ", program_.updates_per_step, "\n");
@@ -159,6 +160,17 @@ class Printer {
     put_if("from", rate.decay_from, absent.decay_from);
     put_if("steps", rate.decay_steps, absent.decay_steps);
     put_if("minimum", rate.minimum, absent.minimum);
+    put("\n");
+  }
+
+  void put_loss_scale(const LossScaling& scaling) {
+    const LossScaling absent;
+    put("loss_scale ", scaling.init_scale);
+    put_if("growth", scaling.growth_factor, absent.growth_factor);
+    put_if("backoff", scaling.backoff_factor, absent.backoff_factor);
+    put_if("interval", scaling.growth_interval, absent.growth_interval);
+    put_if("hysteresis", scaling.hysteresis, absent.hysteresis);
+    put_if("minimum", scaling.min_scale, absent.min_scale);
     put("\n");
   }
 
@@ -244,6 +256,7 @@ class Printer {
     put("  ", row.name, " ", to_string(kernel.dtype));
     if (kernel.accumulate) put(" accumulate");
     if (kernel.stochastic) put(" stochastic");
+    if (kernel.tf32) put(" tf32");
     for (std::size_t i = 0; i < row.dims.size(); ++i) put(" ", row.dims[i], "=", kernel.dims[i]);
     for (std::size_t i = 0; i < row.scalars.size(); ++i) {
       put(" ", row.scalars[i], "=", kernel.scalars[i]);

@@ -32,6 +32,7 @@ class InputCheck {
       for (const OpId id : role.ops.ids()) {
         const Op& op = role.op(id);
         if (op.kind == OpKind::Call) losses(role, id, targets);
+        if (op.kind == OpKind::Call) scaled(role, id);
         if (op.kind != OpKind::HostToDevice || op.moves_memory()) continue;
         copy(role, id);
         if (op.host() != HostData::Targets) continue;
@@ -128,6 +129,12 @@ class InputCheck {
         return wants(TableKind::Starts);
       case HostData::Columns:
         return wants(TableKind::Columns);
+      case HostData::LossScale:
+        if (!program_.training.loss_scaling) return fault("the training has no loss scale");
+        if (buffer.dtype != DType::F32 || buffer.bytes.v != size_of(DType::F32)) {
+          fault("a loss scale is one float32");
+        }
+        return;
       default:
         return fault("only the other way");  // loss and norm go to the host
     }
@@ -144,6 +151,24 @@ class InputCheck {
       if (!targets[root]) continue;
       faults_.add(op_at(program_, role, id) + ": targets are below " + number(in().classes) +
                   ", its cross_entropy has " + number(kernel.dims[1]) + " columns");
+    }
+  }
+
+  /// Checks that where gradients begin they are multiplied by the loss scale, or nowhere. That they
+  /// are divided by it before they are used is a part of their meaning (update_calls.cpp).
+  void scaled(const Role& role, OpId id) {
+    for (const Kernel& kernel : program_.function(role.op(id).function()).kernels) {
+      const bool loss = kernel.kind == KernelKind::CrossEntropy ||
+                        kernel.kind == KernelKind::CrossEntropyParallel;
+      const bool balance =
+          kernel.kind == KernelKind::RouteBackward || kernel.kind == KernelKind::RouteBalance;
+      if (!loss && !(balance && kernel.scalars[0] != 0)) continue;
+      const std::size_t operands = info(kernel.kind).in.size();
+      const bool given = kernel.in.size() == operands && kernel.in.back().present();
+      if (given == program_.training.loss_scaling.has_value()) continue;
+      faults_.add(op_at(program_, role, id) + ": " + std::string(info(kernel.kind).name) +
+                  (given ? " reads a loss scale, which the training does not have"
+                         : " does not multiply its gradient by the loss scale"));
     }
   }
 

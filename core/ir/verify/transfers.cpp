@@ -377,7 +377,7 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
       if (differs(TableKind::Positions, axis)) along = Along::Tokens;
     } else if (data == HostData::Starts) {
       if (differs(TableKind::Starts, axis)) along = Along::Tokens;
-    } else if (differs(TableKind::Columns, axis)) {
+    } else if (data == HostData::Columns && differs(TableKind::Columns, axis)) {
       along = Along::Split;
     }
     as.placement.set(axis, along);

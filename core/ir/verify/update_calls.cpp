@@ -37,7 +37,7 @@ bool Values::update_call(RoleRun& run, OpId id) {
     case KernelKind::NormSquared:
       return square(run, id, kernel);
     case KernelKind::ClipCoefficient:
-      return clip(run, id);
+      return clip(run, id, kernel);
     default:
       return update(run, id, kernel);
   }
@@ -151,9 +151,31 @@ bool Values::square(RoleRun& run, OpId id, const Kernel& kernel) {
   return true;
 }
 
-bool Values::clip(RoleRun& run, OpId id) {
+/// If the loss is scaled, the squares are of scaled gradients, and the scale must be divided out.
+bool Values::reads_loss_scale(RoleRun& run, OpId id, const Kernel& kernel, PatternId& pattern) {
+  const bool given = kernel.in.size() > 1 && kernel.in[1].present();
+  if (given != program_.training.loss_scaling.has_value()) {
+    return fault(run, id,
+                 given ? "divides by a loss scale, which the training does not have"
+                       : "does not divide by the loss scale");
+  }
+  if (!given) return true;
+  std::vector<Held> held;
+  if (!holds(run, id, 1, held)) return false;
+  const std::optional<Content> scale = unite(held);
+  if (!scale || scale->meaning.what != Means::Data ||
+      scale->meaning.id != static_cast<std::int32_t>(HostData::LossScale)) {
+    return fault(run, id, "reads " + parts(run, held) + " as the loss scale");
+  }
+  pattern = scale->pattern;
+  return true;
+}
+
+bool Values::clip(RoleRun& run, OpId id, const Kernel& kernel) {
   std::vector<Held> squares;
-  if (!holds(run, id, 0, squares)) return false;
+  PatternId scale = 0;
+  if (!holds(run, id, 0, squares) || !reads_loss_scale(run, id, kernel, scale)) return false;
+  if (failed_) return true;
   Meaning sum;
   sum.what = Means::Squares;
   PatternId pattern = 0;
@@ -176,11 +198,14 @@ bool Values::clip(RoleRun& run, OpId id) {
                  "reads the squares of " + number(sum.terms.count) + " gradients: those of all " +
                      number(all_units_.count) + " units count, each once");
   }
-  const Summary& summary = summaries_.of(run.role.op(id).function(), {pattern, 0, 0});
+  std::vector<PatternId> found = {pattern, 0, 0};
+  if (scale != 0) found.insert(found.begin() + 1, scale);
+  const std::size_t coefficient = found.size() - 2;
+  const Summary& summary = summaries_.of(run.role.op(id).function(), found);
   if (!summary.fault.empty()) return fault(run, id, summary.fault);
-  for (const std::size_t i : {1, 2}) {
+  for (const std::size_t i : {coefficient, coefficient + 1}) {
     Content made;
-    made.meaning.what = i == 1 ? Means::Coefficient : Means::Norm;
+    made.meaning.what = i == coefficient ? Means::Coefficient : Means::Norm;
     made.pattern = summary.after[i];
     const Touch touch = run.ranges.touch(run.role.op(id), i);
     put(run, id, i, {{0, touch.end - touch.begin, made}});
@@ -245,6 +270,11 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                    "reads " + (of(c) ? text(of(c)->meaning) : "several tensors") +
                        " as the coefficient of clipping");
     }
+  } else if (program_.training.loss_scaling) {
+    return fault(run, id,
+                 "updates " + unit.name +
+                     " with scaled gradients, and reads no coefficient, which divides the "
+                     "loss scale out");
   }
   const Summary& summary = summaries_.of(op.function(), found);
   if (!summary.fault.empty()) {

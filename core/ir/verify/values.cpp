@@ -134,7 +134,7 @@ FunctionRole Values::role_of(const Function& function) {
     } else if (formal == "x" || formal == "dy") {
       r.what = formal == "x" ? FormalRole::X : FormalRole::Dy;
     } else {
-      for (int d = 0; d <= static_cast<int>(HostData::Columns); ++d) {
+      for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
         if (formal != to_string(static_cast<HostData>(d))) continue;
         r.what = FormalRole::Data;
         r.data = static_cast<HostData>(d);

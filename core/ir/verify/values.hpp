@@ -107,7 +107,8 @@ class Values {
   bool copy(RoleRun& run, OpId id, const Kernel& kernel);
   bool sum_loss(RoleRun& run, OpId id);
   bool square(RoleRun& run, OpId id, const Kernel& kernel);
-  bool clip(RoleRun& run, OpId id);
+  bool clip(RoleRun& run, OpId id, const Kernel& kernel);
+  bool reads_loss_scale(RoleRun& run, OpId id, const Kernel& kernel, PatternId& pattern);
   bool update(RoleRun& run, OpId id, const Kernel& kernel);
   bool whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                       std::int32_t version);

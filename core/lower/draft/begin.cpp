@@ -37,6 +37,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   program.training.tokens = s.training.total_tokens;
   program.training.seed = s.training.seed;
   program.training.learning_rate = s.learning_rate();
+  if (s.training.scales_loss()) program.training.loss_scaling = s.loss_scale;
   program.tokens_per_step = s.tokens_per_step();
   LayerShape shape;
   shape.batch = s.microbatch_size();
@@ -48,6 +49,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   program.updates_per_step = s.updates_per_step();
   shape.loss_scale =
       program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
+  shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();
   shape.expert_parallel = strategy.expert_parallel_degree;
   shape.expert_shard_count = strategy.expert_shards();

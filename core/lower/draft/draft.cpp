@@ -15,9 +15,10 @@ FunctionOrigin Draft::origin(FunctionId function) const {
   return to_size(function) < origins_.size() ? origins_[function] : FunctionOrigin{};
 }
 
-std::vector<LayerStep> Draft::steps(int kind, Phase phase,
-                                    const std::vector<std::string>& accumulate) {
-  const FunctionBuilder& f = model.kinds[kind].functions;
+namespace {
+
+std::vector<LayerStep> steps_of(const FunctionBuilder& f, Phase phase,
+                                const std::vector<std::string>& accumulate) {
   switch (phase) {
     case Phase::F:
       return f.forward();
@@ -30,6 +31,30 @@ std::vector<LayerStep> Draft::steps(int kind, Phase phase,
     default:
       return f.backward(accumulate);
   }
+}
+
+bool is_convolution(KernelKind kind) {
+  return kind >= KernelKind::Conv2dForward && kind <= KernelKind::Conv2dBackwardWeight;
+}
+
+}  // namespace
+
+std::vector<LayerStep> Draft::steps(int kind, Phase phase,
+                                    const std::vector<std::string>& accumulate) {
+  std::vector<LayerStep> steps = steps_of(model.kinds[kind].functions, phase, accumulate);
+  if (scenario.cluster.device.tf32_rate.v <= 0) return steps;
+  const TrainingSpec& training = scenario.training;
+  for (LayerStep& step : steps) {
+    auto* const function = std::get_if<Function>(&step);
+    if (function == nullptr) continue;
+    for (Kernel& kernel : function->kernels) {
+      const Float32Products wanted =
+          is_convolution(kernel.kind) ? training.float32_convolution : training.float32_matmul;
+      kernel.tf32 = kernel.dtype == DType::F32 && info(kernel.kind).may_be_tf32 &&
+                    wanted == Float32Products::Tf32;
+    }
+  }
+  return steps;
 }
 
 GroupId Draft::axis_group(const std::string& axis) {

@@ -38,6 +38,7 @@ struct DraftRole {
   IndexVector<int, DraftUnit> units;  // parallel to role.units
   std::vector<Unit> statistics;       // appended to role.units when nothing else is parallel to it
   BufferId losses;                    // one per microbatch, on the last stage only
+  BufferId loss_scale;                // of the step; invalid if losses are not scaled
   std::vector<DraftUpdate> updates;  // empty if there is one update, after the pipeline has drained
 };
 
@@ -62,6 +63,7 @@ struct Draft : ProgramBuilder {
   /// The element type of buffers of a kind, as training says; tokens are int32.
   DType dtype_of(BufferKind kind) const;
   /// The steps of a kind of layer in a phase. They add to the gradients that `accumulate` names.
+  /// Products in float32 are in TF32 where training allows it and the device has it.
   std::vector<LayerStep> steps(int kind, Phase phase, const std::vector<std::string>& accumulate);
   using ProgramBuilder::function;
   /// Adds a step that is a function, shared by its name, and remembers where it comes from.

@@ -40,6 +40,7 @@ class RoleExpander {
       for (std::size_t i = steps[step].begin; i < steps[step].end; ++i) copy_batch(actions[i]);
     };
     const std::vector<Actions> broadcasts = broadcasts_before(draft_.schedule, coordinate_);
+    if (draft_.scenario.training.scales_loss() && !model_.units.empty()) copy_loss_scale();
     copy_batches(0);
     for (std::size_t s = 0; s < steps.size(); ++s) {
       for (const Action& needed_by : broadcasts[steps[s].begin]) broadcast(needed_by);
@@ -57,6 +58,13 @@ class RoleExpander {
   }
 
  private:
+  void copy_loss_scale() {
+    constexpr DType kType = DType::F32;
+    out_.loss_scale = typed(add(BufferKind::Input, "loss_scale", size_of(kType)), kType);
+    op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(HostData::LossScale), {}, -1,
+       {out_.loss_scale});
+  }
+
   StageLayers stage(Stage s) const { return draft_.stages[s]; }
   std::size_t cell(int layer, Microbatch mb) const {
     return to_size(layer) * to_size(microbatches_) + to_size(mb);
@@ -317,6 +325,7 @@ class RoleExpander {
     if (name == "positions") return once(positions_, formal, HostData::Positions);
     if (name == "starts") return once(starts_, formal, HostData::Starts);
     if (name == "columns") return once(columns_, formal, HostData::Columns);
+    if (name == "loss_scale") return out_.loss_scale;
     if (name == "x") return x_[cell(l, mb)];
     if (name == "dy") return dy_[cell(l, mb)];
     if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // backward: what is kept

@@ -138,6 +138,9 @@ class OptimizerStep {
   /// ranks have as many blocks as there are ranks that hold the same experts. The norm is a metric
   /// of every step, whether gradients are clipped or not. Returns the coefficient by which
   /// gradients are multiplied; invalid if clipping is off, so that no update waits for the norm.
+  /// If the loss is scaled, the coefficient divides the scale out. The norm is then finite on every
+  /// rank exactly if all gradients on all ranks are, and else the coefficient tells every update to
+  /// do nothing: no flag has to be exchanged beside it.
   BufferId clip() {
     std::vector<std::string> classes;  // split axes of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
@@ -176,13 +179,21 @@ class OptimizerStep {
     }
     const BufferId coefficient = metric("clip", 1);
     const BufferId norm = metric("grad_norm", 1);
+    const bool scaled = out_.loss_scale.valid();
+    std::vector<NamedOperand> in = {{"squares", sums}};
+    std::vector<BufferId> args = {squares};
+    if (scaled) {
+      in.push_back({"loss_scale", DType::F32});
+      args.push_back(out_.loss_scale);
+    }
+    args.insert(args.end(), {coefficient, norm});
     call(one_kernel("clip",
                     kernel(KernelKind::ClipCoefficient, sums, {count},
                            {draft_.scenario.training.max_norm}),
-                    {{"squares", sums}}, {{"coefficient", sums}, {"norm", sums}}),
-         {squares, coefficient, norm});
+                    in, {{"coefficient", sums}, {"norm", sums}}),
+         args);
     to_host(HostData::GradNorm, norm);
-    if (draft_.scenario.training.max_norm == 0) return {};
+    if (draft_.scenario.training.max_norm == 0 && !scaled) return {};
     return coefficient;
   }
 

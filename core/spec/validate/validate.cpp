@@ -133,27 +133,61 @@ void validate_batch(const Scenario& s, Faults& faults) {
   faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
 }
 
+void validate_loss_scale(const Scenario& s, Faults& faults) {
+  const TrainingSpec& t = s.training;
+  if (!t.scales_loss()) {
+    if (s.loss_scale != LossScaling{}) {
+      faults.add(
+          "loss_scale",
+          "[loss_scale] is of gradients in float16, and these are in bfloat16 or float32, "
+          "which have the range that they need: give mixed_precision_param=float16, or leave "
+          "it out");
+    }
+    return;
+  }
+  const char* const key = t.param_dtype() == DType::F16 ? "training.mixed_precision_param"
+                                                        : "training.mixed_precision_reduce";
+  if (t.dtype == DType::BF16) {
+    faults.add(key,
+               "float16 rounds parameters that the optimizer keeps in dtype=bfloat16, which has "
+               "fewer digits: give dtype=float32");
+  }
+  if (s.microbatches_per_update() > 0 && s.updates_per_step() > 1) {
+    faults.add(key,
+               "a step of PipeDream updates the weights several times, each time without waiting "
+               "for all gradients, so no step can be skipped because one of them overflows: give "
+               "bfloat16");
+  }
+  const auto [name, fault] = fault_of(s.loss_scale);
+  if (!fault.empty()) faults.add("loss_scale." + name, fault);
+}
+
 void validate_types(const Scenario& s, Faults& faults) {
   const TrainingSpec& t = s.training;
-  const auto check = [&](const char* key, DType type,
-                         const char* float16 =
-                             "needs a loss scale, which is not built; bfloat16 "
-                             "has the range of float32 and needs none") {
+  const auto check = [&](const char* key, DType type) {
     const std::string name = std::string("training.") + key;
-    if (type == DType::F16) {
-      faults.add(name, std::string(key) + "=float16 " + float16);
-    } else if ((t.dtype == DType::F64) != (type == DType::F64)) {
+    if ((t.dtype == DType::F64) != (type == DType::F64)) {
       faults.add(name, std::string(key) + "=" + std::string(to_string(type)) +
                            " does not go with dtype=float64, which is there to compare with: "
                            "everything is float64 then");
     }
   };
-  if (t.dtype == DType::F16) return check("dtype", t.dtype);
+  if (t.dtype == DType::F16) {
+    faults.add("training.dtype",
+               "dtype=float16 would keep the optimizer's states in float16, in which small updates "
+               "vanish: give mixed_precision_param=float16, with dtype=float32");
+    return;
+  }
   check("mixed_precision_param", t.param_dtype());
   check("mixed_precision_reduce", t.reduce_dtype());
   if (s.model.is_vision()) {
-    check("mixed_precision_buffer", t.buffer_dtype(),
-          "is not built; bfloat16 has the range of float32, which variances need");
+    if (t.buffer_dtype() == DType::F16) {
+      faults.add("training.mixed_precision_buffer",
+                 "mixed_precision_buffer=float16 lacks the range that variances need; bfloat16 has "
+                 "that of float32");
+    } else {
+      check("mixed_precision_buffer", t.buffer_dtype());
+    }
   } else if (t.mixed_precision_buffer != PartDType::Default) {
     faults.add("training.mixed_precision_buffer",
                "mixed_precision_buffer is of batch norm's running statistics, which only the "
@@ -164,6 +198,7 @@ void validate_types(const Scenario& s, Faults& faults) {
                "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the optimizer "
                "keeps the parameters");
   }
+  validate_loss_scale(s, faults);
   if (!t.stochastic_rounding) return;
   if (t.dtype != DType::BF16) {
     faults.add("training.stochastic_rounding",

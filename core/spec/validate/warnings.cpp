@@ -28,8 +28,7 @@ void warn_of_missing_bfloat16(const Scenario& s, std::vector<Warning>& found) {
       {s.training.keeps_master() ? "training.mixed_precision_param" : "training.dtype",
        device.name + " has no units for bfloat16: products run at the rate of float32, " +
            text(single) + " TFLOP/s, not at float16's " + text(half) +
-           "; it trains in float16 with a loss scale, which is not built: for its times give "
-           "cluster.device.peak_tflops a bfloat16 with float16's rate"});
+           "; give training.mixed_precision_param = \"float16\", which trains with a loss scale"});
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST_CASE("calibration of a GPU fills every figure and releases what it took", "
   const DeviceSpec& device = cluster->device;
   CHECK(device.name == gpu.info().name);
   CHECK(device.memory == gpu.info().memory);
-  REQUIRE(device.peaks.size() == 3);
+  REQUIRE(device.peaks.size() == 4);
   CHECK(device.peaks[0].dtype == DType::BF16);
   for (const PeakRate& peak : device.peaks) CHECK(peak.rate.v > 0);
   CHECK(device.memory_bandwidth.v > 0);
@@ -49,7 +49,7 @@ TEST_CASE("efficiencies are told by the peak of the type that kernels are measur
     test::FakeGpu gpu(1, kernels);
     const auto cluster = calibrate_gpu(gpu, {.quick = true, .dtype = dtype});
     REQUIRE(cluster.ok());
-    REQUIRE(cluster->device.peaks.size() == 3);
+    REQUIRE(cluster->device.peaks.size() == 4);
     CHECK(cluster->device.peaks.front().dtype == dtype);
     CHECK(cluster->device.efficiency.size() == 1);
   }

@@ -91,6 +91,56 @@ TEST_CASE("products in 8 bits have their own rate, not the output layer's", "[co
   CHECK(kernel_time(gemm(2560, 1280, 4096), d, f).v == Approx(whole));
 }
 
+TEST_CASE("products in 4 bits go before those in 8, at the cost of a cast by blocks",
+          "[core][cost]") {
+  DeviceSpec d = units();
+  d.fp8_rate = {200e12};
+  FrameworkSpec f;
+  f.fp8 = Fp8Recipe::Delayed;
+  f.fp4 = Fp4Recipe::Nvfp4;
+  const double whole = kernel_time(gemm(2560, 1280, 4096), d).v;
+  const double eight = kernel_time(gemm(2560, 1280, 4096), d, f).v;
+  d.fp4_rate = {400e12};
+  CHECK(kernel_time(gemm(2560, 1280, 4096), d, f).v - 6e-6 == Approx((whole - 6e-6) / (4 * 0.88)));
+  CHECK(kernel_time(gemm(2560, 1280, 4096), d, f).v < eight);
+  CHECK(function_time({"head.F", {}, {gemm(2560, 1280, 4096)}}, d, f).v == Approx(whole));
+  // Where memory counts: the input's elements are read, read again for the tensor's scale in NVFP4,
+  // and written twice, with a scale of 8 bits for 16 or 32 of them.
+  d.memory_bandwidth = {1e9};
+  d.compute_units = 1;
+  d.peaks = {{DType::BF16, {1e24}}};
+  d.fp4_rate = {1e24};
+  const double moved = kernel_time(gemm(256, 128, 64), d).v, inputs = 256 * 64;
+  CHECK(kernel_time(gemm(256, 128, 64), d, f).v - moved ==
+        Approx(inputs * (2 + 2 + 2 * (0.5 + 1.0 / 16)) / 1e9));
+  f.fp4 = Fp4Recipe::Mxfp4;
+  CHECK(kernel_time(gemm(256, 128, 64), d, f).v - moved ==
+        Approx(inputs * (2 + 2 * (0.5 + 1.0 / 32)) / 1e9));
+}
+
+TEST_CASE("products that may be in TF32 have its rate where the device has one", "[core][cost]") {
+  DeviceSpec d = units();
+  Kernel product = gemm(2560, 1280, 4096);
+  product.dtype = DType::F32;
+  for (auto* operands : {&product.in, &product.out}) {
+    for (Operand& operand : *operands) operand.dtype = DType::F32;
+  }
+  const double exact = kernel_time(product, d).v;
+  product.tf32 = true;
+  CHECK(kernel_time(product, d).v == exact);  // the device has no such units
+  d.tf32_rate = {50e12};
+  const double halves = kernel_time(gemm(2560, 1280, 4096), d).v;  // bfloat16, 100 TFLOP/s
+  CHECK(kernel_time(product, d).v - 6e-6 == Approx(2 * (halves - 6e-6)));
+  product.tf32 = false;
+  CHECK(kernel_time(product, d).v == exact);
+  Kernel convolution = kernel(KernelKind::Conv2dForward, {8, 32, 32, 64, 64, 3, 1}, 2, 1);
+  convolution.dtype = DType::F32;
+  d.compute_units = 0;
+  const double slow = kernel_time(convolution, d).v;
+  convolution.tf32 = true;
+  CHECK(kernel_time(convolution, d).v == Approx(slow / 5));  // 10 and 50 TFLOP/s
+}
+
 TEST_CASE("libraries of a card's first year are slower on it and on later ones", "[core][cost]") {
   FrameworkSpec f;
   f.new_capability = 9;

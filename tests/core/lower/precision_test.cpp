@@ -170,3 +170,28 @@ TEST_CASE("types given as the default change nothing", "[core][lower]") {
   s.training.mixed_precision_param = PartDType::F32;
   CHECK(lowered(s) == lowered(test::tiny_scenario(Architecture::Llama, {1, 2})));
 }
+
+TEST_CASE("only products in float32, on a device that has TF32, may be in it", "[core][lower]") {
+  const auto marked = [](const Scenario& s) {
+    std::map<KernelKind, bool> kinds;
+    for (const Function& function : lowered(s).functions) {
+      for (const Kernel& kernel : function.kernels) {
+        if (info(kernel.kind).may_be_tf32) kinds[kernel.kind] = kernel.tf32;
+        if (!info(kernel.kind).may_be_tf32) CHECK_FALSE(kernel.tf32);
+      }
+    }
+    return kinds;
+  };
+  Scenario s = test::tiny_scenario(Architecture::Resnet, {});
+  CHECK_FALSE(marked(s).at(KernelKind::Conv2dForward));  // a CPU
+  s.cluster.device.tf32_rate = {1e14};
+  CHECK(marked(s).at(KernelKind::Conv2dForward));  // PyTorch's defaults
+  CHECK(marked(s).at(KernelKind::Conv2dBackwardWeight));
+  CHECK_FALSE(marked(s).at(KernelKind::Gemm));
+  s.training.float32_matmul = Float32Products::Tf32;
+  s.training.float32_convolution = Float32Products::Highest;
+  CHECK_FALSE(marked(s).at(KernelKind::Conv2dForward));
+  CHECK(marked(s).at(KernelKind::Gemm));
+  s.training.mixed_precision_param = PartDType::BF16;
+  CHECK_FALSE(marked(s).at(KernelKind::Gemm));
+}

@@ -153,6 +153,15 @@ TEST_CASE("fp8 keeps the inputs of products in half of the bytes", "[core][memor
   CHECK(term(memory, "inputs of products in 8 bits") == -4 * 64 * 32 * (2 * 64 + 256 - 64));
 }
 
+TEST_CASE("NVFP4 keeps weights twice and inputs once in 4.5 bits", "[core][memory]") {
+  const DeviceMemory memory =
+      memory_of("[framework]\nfp4 = \"nvfp4\"\n[cluster.device]\nfp4_tflops = 4000.0\n");
+  CHECK(term(memory, "weights in 4 bits, and transposed") == 4 * 2 * 12 * 64 * 64 * 9 / 16);
+  // As in 8 bits: of 2 bytes 23/16 are saved, and attention's result is kept in both types.
+  CHECK(term(memory, "inputs of products in 4 bits") ==
+        -4 * 64 * 32 * ((2 * 64 + 256) * 23 - 64 * 9) / 16);
+}
+
 TEST_CASE("a refusal names what is needed beside the program", "[core][memory]") {
   Scenario s = scenario("[framework]\ncontext_mb = 5000.0\n");
   s.cluster.device.memory = {4'000'000'000};

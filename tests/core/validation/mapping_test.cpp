@@ -110,17 +110,11 @@ TEST_CASE("context parallelism, recomputation and float32 are read", "[validatio
   CHECK(mapped({{"precision", "fp32 (mixed_precision: no)"}}).training.param_dtype() == DType::F32);
 }
 
-TEST_CASE("float16 is simulated as bfloat16 at the card's rate for float16", "[validation]") {
-  const auto rate = [](const Scenario& s, DType type) {
-    for (const PeakRate& peak : s.cluster.device.peaks) {
-      if (peak.dtype == type) return peak.rate.v;
-    }
-    return 0.0;
-  };
+TEST_CASE("a row in float16 trains in it over float32 masters", "[validation]") {
   const Scenario v100 = mapped({{"hw", "V100-16GB"}, {"precision", "fp16"}});
-  CHECK(v100.training.param_dtype() == DType::BF16);
-  CHECK(rate(v100, DType::BF16) == rate(v100, DType::F16));
-  CHECK(rate(v100, DType::BF16) == 125e12);
+  CHECK(v100.training.param_dtype() == DType::F16);
+  CHECK(v100.training.keeps_master());
+  CHECK(v100.training.scales_loss());
   CHECK(v100.cluster.device.memory.v == 16'900'000'000);  // 15.78 GiB
 }
 
@@ -129,9 +123,9 @@ TEST_CASE("gradients are in float16 where Megatron-LM and DeepSpeed had it until
   const auto reduced = [](const std::string& id, const std::string& precision) {
     return mapped({{"id", id}, {"precision", precision}}).training.reduce_dtype();
   };
-  CHECK(reduced("sc21-t1-001", "fp16") == DType::BF16);  // of float16's size
+  CHECK(reduced("sc21-t1-001", "fp16") == DType::F16);
   CHECK(reduced("sc21-t1-001", "bf16") == DType::F32);
-  CHECK(reduced("tr3m-001", "fp16") == DType::BF16);
+  CHECK(reduced("tr3m-001", "fp16") == DType::F16);
   CHECK(reduced("simumax-001", "fp16") == DType::F32);
 }
 
@@ -203,8 +197,26 @@ TEST_CASE("a vocabulary divided over stages has as many microbatches more in fli
   CHECK(with("base").vocabulary_stages() == 1);
 }
 
+TEST_CASE("the precision of a row gives types and the way of scaling", "[validation]") {
+  const auto training = [](const char* precision) {
+    return mapped({{"precision", precision}, {"hw", "GB200 NVL72"}}).training;
+  };
+  CHECK(training("fp16").mixed_precision_param == PartDType::F16);
+  CHECK(training("bf16 or fp16").mixed_precision_param == PartDType::BF16);
+  CHECK(training("fp8").mixed_precision_param == PartDType::BF16);
+  const auto framework = [](const char* precision) {
+    return mapped({{"precision", precision}, {"hw", "GB200 NVL72"}}).cluster.framework;
+  };
+  CHECK(framework("bf16").fp8 == Fp8Recipe::None);
+  CHECK(framework("fp8").fp8 == Fp8Recipe::Delayed);
+  CHECK(framework("FP8-CS").fp8 == Fp8Recipe::Current);
+  CHECK(framework("MXFP8").fp8 == Fp8Recipe::Block);
+  CHECK(framework("nvfp4").fp4 == Fp4Recipe::Nvfp4);
+  CHECK(framework("nvfp4").fp8 == Fp8Recipe::None);
+  CHECK(framework("mxfp4").fp4 == Fp4Recipe::Mxfp4);
+}
+
 TEST_CASE("a row that cannot be expressed says why", "[validation]") {
-  CHECK(reason({{"precision", "nvfp4"}}) == Unexpressed::LowPrecision);
   CHECK(reason({{"hw", "TPU v5p"}}) == Unexpressed::NoProfile);
   CHECK(reason({{"heads", ""}}) == Unexpressed::Unsaid);
   CHECK(reason({{"global_batch_seqs", ""}}) == Unexpressed::Unsaid);

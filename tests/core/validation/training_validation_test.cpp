@@ -67,7 +67,7 @@ TEST_CASE("sources are apart, in file order, and their sum is all", "[validation
       validate_rows({with_heads("b-1", "16", {{"iter_time_s", "1.6"}}),
                      with_heads("a-1", "16", {{"iter_time_s", "3.2"}}),
                      with_heads("b-2", "16", {{"iter_time_s", "1.6"}}), with_heads("b-3", "64"),
-                     with_heads("c-1", "16", {{"precision", "fp4"}})},
+                     with_heads("c-1", "16", {{"hw", "TPU v5p"}})},
                     by_heads, {2, {}, {}});
   const ValidationSummary summary = summarize(rows);
   REQUIRE(summary.sources.size() == 3);
@@ -79,7 +79,7 @@ TEST_CASE("sources are apart, in file order, and their sum is all", "[validation
   CHECK(summary.all.time.count == 3);
   CHECK(summary.all.rows == 5);
   REQUIRE(summary.unexpressed.size() == 2);
-  CHECK(summary.unexpressed[0].reason == Unexpressed::LowPrecision);
+  CHECK(summary.unexpressed[0].reason == Unexpressed::NoProfile);
   CHECK(summary.unexpressed[1].details == std::vector<std::string>{"64 heads"});
   CHECK(summary.unexpressed[1].ids == std::vector<std::string>{"b-3"});
 }

@@ -50,6 +50,10 @@ TEST_CASE("bfloat16 on a card that computes it as float32 is warned of by name",
   const std::string message = warnings(s).front().message;
   CHECK_THAT(message, ContainsSubstring("an old card has no units for bfloat16"));
   CHECK_THAT(message, ContainsSubstring("16 TFLOP/s, not at float16's 125"));
+  CHECK_THAT(message, ContainsSubstring("mixed_precision_param = \"float16\""));
+  Scenario half = s;
+  half.training.mixed_precision_param = PartDType::F16;
+  CHECK(warnings(half).empty());
   Scenario whole = s;
   whole.training.mixed_precision_param = PartDType::Default;
   whole.training.dtype = DType::BF16;
