@@ -66,4 +66,28 @@ Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
   return figures;
 }
 
+Result<Probe> simulated_probe(const Scenario& scenario) {
+  Result<Program> program = lower_unverified(scenario);
+  if (!program) return program.error();
+  const Result<sim::Timeline> timeline =
+      sim::simulate(*program, scenario.cluster, scenario.what_if);
+  if (!timeline) return timeline.error();
+  Probe probe;
+  probe.step = to_seconds(timeline->makespan);
+  for (const Role& role : program->roles) {
+    const Rank rank = timeline->same_as[role.ranks.front()];
+    const auto at = std::lower_bound(timeline->ranks.begin(), timeline->ranks.end(), rank);
+    const auto& simulated = timeline->times[to_size(at - timeline->ranks.begin())];
+    IndexVector<OpId, OpInterval> times;
+    times.reserve(simulated.size());
+    for (const sim::OpTiming& t : simulated) {
+      times.push_back({to_seconds(t.active), to_seconds(t.end)});
+    }
+    probe.times.push_back(std::move(times));
+    probe.needed.push_back(device_memory(*program, role, scenario.cluster).figures().needed);
+  }
+  probe.program = std::move(*program);
+  return probe;
+}
+
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
+#include "core/plan/estimate/probe.hpp"
 #include "core/plan/search.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/spec/validate/validate.hpp"
@@ -30,5 +31,8 @@ LayoutFigures layout_figures(const Report& report);
 
 /// The oracle of a search: the figures of simulated_step(), with memory.
 Result<LayoutFigures> simulated_layout(const Scenario& scenario);
+
+/// The prober of an Estimator: the program is neither verified nor checked to fit.
+Result<Probe> simulated_probe(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -41,6 +41,7 @@ class Parser {
 
   int parse_and_run(std::vector<std::string> arguments) {
     const std::vector<std::string> given = arguments;
+    run_.command = given;
     const std::string unknown = unknown_command(given);
     if (!unknown.empty()) {
       console_.err << "error: " << unknown << "\n";
@@ -122,8 +123,23 @@ class Parser {
     sub->add_option("--steps", run_.steps,
                     "steps to run now; otherwise one (sim) or the rest of the training")
         ->check(CLI::Range(1, 1000000000));
-    sub->add_option("--resume", run_.resume, "continue from a run folder or a checkpoint folder")
-        ->type_name("DIR");
+    sub->add_option("--resume", run_.resume,
+                    "continue from a run folder or a checkpoint folder; auto: start, or go on with "
+                    "the newest checkpoint in --out")
+        ->type_name("DIR|auto");
+    sub->add_option("--accept", run_.accept,
+                    "go on although this setting differs from the checkpoint's, several times")
+        ->type_name("SECTION.KEY")
+        ->take_all()
+        ->expected(1);
+    sub->add_option("--nproc", run_.processes, "start so many processes on this machine")
+        ->check(CLI::Range(1, 4096));
+    sub->add_option("--restarts", run_.restarts,
+                    "with --nproc: start them again so many times, from the newest checkpoint")
+        ->check(CLI::Range(0, 1000000));
+    sub->add_option("--bind", run_.bind,
+                    "with --nproc: the address at which they listen (default 127.0.0.1)")
+        ->type_name("ADDRESS");
     sub->add_option("--out", run_.out, "write the run folder: scenario, program, trace, report")
         ->type_name("DIR");
     sub->add_flag("--json", run_.json, "print report.json instead of tables");
@@ -200,6 +216,19 @@ class Parser {
     sub->add_option("--threads", search_.threads, "threads that simulate; 0: one for each core")
         ->check(CLI::Range(0, 4096))
         ->capture_default_str();
+    sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
+    sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
+        ->type_name("KEY=N");
+    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB")
+        ->type_name("GB");
+    sub->add_option("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1 << 20))
+        ->type_name("N");
+    sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
+    sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");
     sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
     sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
     sub->add_flag("--quiet", search_.quiet, "no progress");

@@ -10,12 +10,22 @@
 
 namespace lockstep {
 
+/// The exit code of a run that a signal has stopped: EX_TEMPFAIL of sysexits.h, "try again".
+inline constexpr int kStopped = 75;
+/// The exit code of a run that ended because its loss or gradient norm was not finite.
+inline constexpr int kDiverged = 6;
+
 struct RunArguments {
   std::string scenario;  // file of a scenario, or of a program's text
   std::string backend = "sim";
   std::vector<std::string> set;
   std::optional<int> steps;
-  std::string resume, out;  // empty if not given
+  std::string resume, out;           // empty if not given; resume may be "auto"
+  std::vector<std::string> accept;   // settings that may differ from those of the checkpoint
+  int processes = 0;                 // to start on this machine; 0: none
+  int restarts = 0;                  // of these, if one fails
+  std::string bind;                  // address at which these listen; empty: 127.0.0.1
+  std::vector<std::string> command;  // the words of the command line, for these
   bool json = false, timeline = false, quiet = false;
   int threads = 1;                          // per rank
   std::string communicator;                 // of the backend cuda
@@ -26,6 +36,9 @@ struct RunArguments {
   std::optional<int> checkpoint_every;  // in steps
 };
 int run_command(const RunArguments& arguments, const Console& console);
+/// Runs `arguments.processes` processes of the same command on this machine, and again, from the
+/// newest checkpoint, up to `arguments.restarts` times.
+int launch_locally(const RunArguments& arguments, const Console& console);
 
 struct ReportArguments {
   std::string run;  // a path as open_run() takes it
@@ -65,9 +78,15 @@ int recommend_command(const RecommendArguments& arguments, const Console& consol
 struct SearchArguments {
   std::string scenario;
   std::vector<std::string> set;
-  int top = 10;         // layouts shown
-  double seconds = 60;  // after this time no further layouts are tried
-  int threads = 0;      // 0: one for each core
+  int top = 10;                   // layouts shown
+  double seconds = 60;            // after this time no further layouts are tried
+  int threads = 0;                // 0: one for each core
+  int finalists = 2;              // layouts that fit and are simulated in full
+  bool exhaustive = false;        // simulate all layouts
+  bool keep_schedule = false;     // the scenario's pipeline schedule alone
+  double max_memory_gb = 0;       // of a rank, in GB of 10^9 bytes; 0: what the device has
+  std::vector<std::string> only;  // "tp=8"
+  std::vector<int> nodes;         // cluster sizes; empty: the scenario's
   bool json = false, quiet = false;
   std::string write;  // scenario file to write for the fastest layout; empty: none
 };

@@ -26,6 +26,15 @@ int width_of(int descriptor) {
   return kDefaultWidth;
 }
 
+/// The text without what a terminal would obey: names in a message may come from any file.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if ((code < 0x20 && c != '\n' && c != '\t') || code == 0x7f) c = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 Console standard_console() {
@@ -41,8 +50,8 @@ Console standard_console() {
 
 int report_errors(const Console& console, const std::vector<Error>& errors) {
   for (const Error& error : errors) {
-    console.err << (console.color ? "\033[1;31merror:\033[0m " : "error: ") << to_string(error)
-                << "\n";
+    console.err << (console.color ? "\033[1;31merror:\033[0m " : "error: ")
+                << printable(to_string(error)) << "\n";
   }
   return errors.empty() ? 0 : exit_code(errors.front().kind);
 }
@@ -50,7 +59,7 @@ int report_errors(const Console& console, const std::vector<Error>& errors) {
 void report_warnings(const Console& console, const std::vector<Error>& warnings) {
   for (const Error& warning : warnings) {
     console.err << (console.color ? "\033[1;33mwarning:\033[0m " : "warning: ")
-                << to_string(warning) << "\n";
+                << printable(to_string(warning)) << "\n";
   }
 }
 

@@ -1,5 +1,5 @@
-// lockstep: the command-line program (see cli.hpp). Ctrl-C ends a run after its current step; a
-// second Ctrl-C ends the program.
+// lockstep: the command-line program (see cli.hpp). SIGINT (Ctrl-C) or SIGTERM ends a run after its
+// current step, with a checkpoint; a second one ends the program at once.
 #include <atomic>
 #include <csignal>
 
@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   action.sa_handler = [](int) { interrupted = true; };
   action.sa_flags = SA_RESETHAND;
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
   lockstep::Console console = lockstep::standard_console();
   console.cancel = &interrupted;
   return lockstep::run_cli({argv + 1, argv + argc}, console);

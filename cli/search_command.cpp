@@ -1,4 +1,4 @@
-// lockstep search: simulates the layouts that a scenario's cluster allows, and prints the fastest.
+// lockstep search: the fastest layouts that a scenario's cluster allows, and why others lose.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "cli/commands.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
-#include "core/plan/search.hpp"
+#include "core/plan/best_first.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -19,20 +19,100 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
-std::string table_text(const SearchResult& result, const std::string& unit, std::size_t top) {
-  TextTable table({"layout", unit + "/s", "MFU", "step time", "bubble", "exposed comm", "memory"});
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string found_text(const SpaceResult& result, const std::string& unit, std::size_t top) {
+  TextTable table(
+      {"simulated in full", unit + "/s", "MFU", "step time", "bubble", "exposed comm", "memory"});
   for (std::size_t i = 0; i < std::min(top, result.found.size()); ++i) {
     const FoundLayout& found = result.found[i];
     const LayoutFigures& f = found.figures;
     table.add({layout_name(found.scenario), count_text(f.throughput), percent_text(f.mfu),
                time_text(f.step_time), percent_text(f.bubble_fraction),
-               percent_text(f.exposed_comm.v / f.step_time.v), bytes_text(f.peak_memory)});
+               percent_text(f.exposed_comm.v / f.step_time.v), bytes_text(f.memory.needed)});
   }
   return table.text();
 }
 
-std::string found_json(const SearchResult& result, const std::string& unit) {
+/// The one figure in which a layout loses most against the best, by its bounds and its estimate:
+/// what it computes, waits for its pipeline, and spends on communication and the update.
+std::string reason_text(const EstimatedLayout& best, const EstimatedLayout& other) {
+  const double step = best.estimate.step_time.v;
+  const auto rest = [](const EstimatedLayout& e) {
+    return (e.estimate.step_time - e.bound.compute - e.bound.bubble).v;
+  };
+  struct Part {
+    const char* name;
+    double more;
+  };
+  const Part parts[] = {{"computation", (other.bound.compute - best.bound.compute).v},
+                        {"pipeline's bubble", (other.bound.bubble - best.bound.bubble).v},
+                        {"exposed communication", rest(other) - rest(best)}};
+  const Part& most =
+      *std::max_element(std::begin(parts), std::end(parts),
+                        [](const Part& a, const Part& b) { return a.more < b.more; });
+  if (most.more <= 0) return "";
+  return fmt::format("+{} of {}", percent_text(most.more / step), most.name);
+}
+
+std::string families_text(const SpaceResult& result, std::size_t top) {
+  TextTable table({"best of each family, estimated", "step time", "slower", "memory", "because"});
+  const EstimatedLayout& best = result.estimated.front();
+  for (std::size_t i = 0; i < std::min(top, result.families.size()); ++i) {
+    const EstimatedLayout& e = result.families[i];
+    const double slower = e.estimate.step_time.v / best.estimate.step_time.v - 1;
+    table.add({layout_name(e.scenario), time_text(e.estimate.step_time),
+               i == 0 ? "" : percent_text(slower), bytes_text(e.estimate.needed),
+               i == 0 ? "" : reason_text(best, e)});
+  }
+  return table.text();
+}
+
+std::string front_text(const SpaceResult& result, std::size_t top) {
+  TextTable table({"least memory, estimated", "step time", "memory"});
+  for (std::size_t i = 0; i < std::min(top, result.front.size()); ++i) {
+    const EstimatedLayout& e = result.front[i];
+    table.add(
+        {layout_name(e.scenario), time_text(e.estimate.step_time), bytes_text(e.estimate.needed)});
+  }
+  return table.text();
+}
+
+std::string counts_text(const SpaceResult& result, double seconds) {
+  const SpaceCounts& c = result.counts;
+  std::string text = fmt::format(
+      "{} layouts in {:.2f} s: {} cannot fit and {} cannot win by their bounds, {} refused, {} "
+      "estimated ({} too large) from {} small programs, {} simulated ({} too large)\n",
+      c.layouts, seconds, c.too_large, c.too_slow, c.refused, c.estimated, c.estimated_large,
+      c.probes, c.simulated, c.simulated_large);
+  if (result.undecided > 0) {
+    text += fmt::format(
+        "{} more are within {} of the best, as far as estimates are certain, and were not "
+        "simulated "
+        "(--finalists)\n",
+        result.undecided, percent_text(EstimateClaim::kUsualTime));
+  }
+  if (result.stopped) text += "stopped before the end (--seconds)\n";
+  return text;
+}
+
+nlohmann::ordered_json counts_json(const SpaceCounts& c) {
+  return {{"layouts", c.layouts},
+          {"too_large_by_bound", c.too_large},
+          {"too_slow_by_bound", c.too_slow},
+          {"refused", c.refused},
+          {"estimated", c.estimated},
+          {"too_large_by_estimate", c.estimated_large},
+          {"small_programs", c.probes},
+          {"simulated", c.simulated},
+          {"too_large_as_simulated", c.simulated_large}};
+}
+
+nlohmann::ordered_json found_json(const SpaceResult& result, const std::string& unit) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const FoundLayout& found : result.found) {
     const LayoutFigures& f = found.figures;
@@ -43,9 +123,26 @@ std::string found_json(const SearchResult& result, const std::string& unit) {
                     {"bubble_fraction", f.bubble_fraction},
                     {"exposed_comm_s", f.exposed_comm.v},
                     {"peak_memory_bytes", f.peak_memory.v},
+                    {"needed_memory_bytes", f.memory.needed.v},
                     {"scenario", print_scenario(found.scenario)}});
   }
-  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return list;
+}
+
+nlohmann::ordered_json estimated_json(const std::vector<EstimatedLayout>& layouts) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const EstimatedLayout& e : layouts) {
+    list.push_back({{"layout", layout_name(e.scenario)},
+                    {"family", family_of(e.point)},
+                    {"step_time_s", e.estimate.step_time.v},
+                    {"needed_memory_bytes", e.estimate.needed.v}});
+  }
+  return list;
+}
+
+/// Money of a step of the fastest: device-hours at the device's price.
+double dollars_of_step(const Scenario& s, Seconds step) {
+  return s.cluster.device.dollars_per_hour * step.v / 3600 * s.cluster.capacity();
 }
 
 }  // namespace
@@ -57,55 +154,93 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     return report_error(console, {ErrorKind::InvalidSpec, message, std::nullopt});
   };
   if (loaded.points.size() > 1) return invalid("search takes one scenario, and this is a sweep");
-  const Scenario& base = loaded.points.front().scenario;
+  Scenario base = loaded.points.front().scenario;
 
   const fs::path folder = fs::path(arguments.write).parent_path();
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored)) {  // checked before the work begins
     return invalid("--write " + arguments.write + ": there is no folder " + folder.string());
   }
-  const std::string unit = trained_on(base);
-  const auto start = std::chrono::steady_clock::now();
-  const bool live = console.live && !arguments.quiet;
-  SearchOptions options;
+  SpaceOptions options;
+  for (const std::string& text : arguments.only) {
+    const Result<LayoutConstraints::Only> only = parse_only(text);
+    if (!only) return report_error(console, only.error());
+    options.constraints.only.push_back(*only);
+  }
+  options.constraints.keep_schedule = arguments.keep_schedule;
+  options.most_memory = Bytes{static_cast<std::int64_t>(arguments.max_memory_gb * 1e9)};
+  options.finalists = arguments.finalists;
+  options.exhaustive = arguments.exhaustive;
   options.threads = arguments.threads > 0
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const std::string unit = trained_on(base);
+  const auto start = Clock::now();
   options.stop = [&] {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    return passed.count() > arguments.seconds || (console.cancel && *console.cancel);
+    return seconds_since(start) > arguments.seconds || (console.cancel && *console.cancel);
   };
-  options.progress = [&](const SearchProgress& p) {
+  const bool live = console.live && !arguments.quiet;
+  options.progress = [&](const SpaceCounts& c) {
     if (!live) return;
-    console.err << fmt::format(
-                       "\r\x1b[K{} of {} families, {} layouts{}", p.done, p.families, p.asked,
-                       p.best ? fmt::format("; {} {}/s: {}", count_text(p.best->figures.throughput),
-                                            unit, layout_name(p.best->scenario))
-                              : "")
+    console.err << fmt::format("\r\x1b[K{} layouts, {} estimated, {} simulated", c.layouts,
+                               c.estimated, c.simulated)
                 << std::flush;
   };
-  const Result<SearchResult> result = search(base, simulated_layout, options);
-  if (live) console.err << "\r\x1b[K" << std::flush;
-  if (!result) return report_error(console, result.error());
-
+  std::vector<int> sizes = arguments.nodes;
+  if (sizes.empty()) sizes.push_back(base.cluster.nodes);
+  base.training.global_batch_size = base.global_batch_size();  // the same for all sizes
+  const auto top = to_size(arguments.top);
+  TextTable clusters({"nodes", unit + "/s", "step time", "dollars/step", "layout"});
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::optional<FoundLayout> best;
+  std::optional<Error> failure;
+  for (const int nodes : sizes) {
+    const auto begun = Clock::now();
+    base.cluster.nodes = nodes;
+    const Result<SpaceResult> result =
+        search_space(base, simulated_layout, simulated_probe, options);
+    if (live) console.err << "\r\x1b[K" << std::flush;
+    if (!result) {
+      failure = result.error();
+      clusters.add({std::to_string(nodes), result.error().message, "", "", ""});
+      continue;
+    }
+    const FoundLayout& first = result->found.front();
+    const double cost = dollars_of_step(base, first.figures.step_time);
+    clusters.add({std::to_string(nodes), count_text(first.figures.throughput),
+                  time_text(first.figures.step_time), cost > 0 ? fmt::format("{:.4g}", cost) : "-",
+                  layout_name(first.scenario)});
+    if (!best || first.figures.throughput > best->figures.throughput) best = first;
+    if (arguments.json) {
+      json.push_back({{"nodes", nodes},
+                      {"seconds", seconds_since(begun)},
+                      {"counts", counts_json(result->counts)},
+                      {"found", found_json(*result, unit)},
+                      {"families", estimated_json(result->families)},
+                      {"front", estimated_json(result->front)},
+                      {"undecided", result->undecided}});
+      continue;
+    }
+    console.out << search_task(base) << (sizes.size() > 1 ? fmt::format(", {} nodes", nodes) : "")
+                << "\n\n"
+                << found_text(*result, unit, top) << "\n";
+    if (!result->estimated.empty()) {
+      console.out << families_text(*result, top) << "\n" << front_text(*result, top) << "\n";
+    }
+    console.out << counts_text(*result, seconds_since(begun)) << "\n";
+  }
+  if (!best) return report_error(console, *failure);
   if (!arguments.write.empty()) {
-    const Scenario& best = result->found.front().scenario;
-    const Result<void> written = write_file(arguments.write, layout_file(best));
+    const Result<void> written = write_file(arguments.write, layout_file(best->scenario));
     if (!written) return report_error(console, written.error());
   }
   if (arguments.json) {
-    console.out << found_json(*result, unit);
-    return 0;
+    console.out << (sizes.size() == 1 ? json.front() : json)
+                       .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+                << "\n";
+  } else if (sizes.size() > 1) {
+    console.out << clusters.text();
   }
-  console.out << search_task(base) << "\n\n"
-              << table_text(*result, unit, to_size(arguments.top))
-              << fmt::format("\n{} layouts simulated, {} of them do not fit", result->asked,
-                             result->too_large);
-  if (result->not_tried > 0) {
-    console.out << fmt::format("; {} of {} families not tried to the end in {:g} s (--seconds)",
-                               result->not_tried, result->families, arguments.seconds);
-  }
-  console.out << "\n";
   return 0;
 }
 

@@ -61,12 +61,13 @@ int main(int argc, char** argv) {
   parser.addHelpOption();
   const QCommandLineOption version({"v", "version"}, "version, commit and backends");
   parser.addOption(version);
-  parser.addPositionalArgument("file", "scenario (.toml), run folder, trace or schedule (.csv)",
-                               "[file...]");
+  parser.addPositionalArgument(
+      "file", "scenario (.toml), run folder, trace, program (.program) or schedule (.csv)",
+      "[file...]");
   QStringList names;
   for (const ViewEntry& view : view_list()) names << view.name;
   const QCommandLineOption screenshot("screenshot", "render into a PNG file and exit", "OUT.png");
-  const QCommandLineOption size("size", "size of the window", "WxH", "1600x900");
+  const QCommandLineOption size("size", "size of the window", "WxH");
   const QCommandLineOption theme("theme", "light or dark", "NAME");
   const QCommandLineOption view("view", "bring a view to the front: " + names.join(", "), "NAME");
   const QCommandLineOption alone("alone", "the screenshot is of that view only");
@@ -83,7 +84,9 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  const std::optional<QSize> window_size = parse_size(parser.value(size));
+  const bool sized = parser.isSet(size);
+  const std::optional<QSize> window_size =
+      parse_size(sized ? parser.value(size) : QString("1600x900"));
   if (!window_size) {
     return usage_error("--size " + parser.value(size) + ": write WIDTHxHEIGHT, say 1600x900");
   }
@@ -103,13 +106,14 @@ int main(int argc, char** argv) {
 
   Session session;
   MainWindow window(session);
-  window.resize(*window_size);
+  if (sized || parser.isSet(screenshot)) window.resize(*window_size);
   QSettings settings;
   if (parser.isSet(screenshot)) {
     window.set_theme(false);  // independent of what the last session left
     window.reset_layout();
   } else {
     window.remember(settings);
+    if (sized) window.resize(*window_size);
   }
   if (!theme_name.isEmpty()) window.set_theme(theme_name == "dark");
   for (const QString& name : parser.values(view)) {

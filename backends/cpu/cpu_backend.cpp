@@ -48,7 +48,9 @@ class CpuBackend final : public Backend {
           std::make_unique<cpu::CpuCommunicator>(program, rank, *devices.back(), fabric));
       ports.push_back({rank, devices.back().get(), communicators.back().get()});
     }
-    return execute(program, options, "cpu", ports, batches, options_);
+    ExecutorOptions executor = options_;
+    executor.context = &fabric;
+    return execute(program, options, "cpu", ports, batches, executor);
   }
 
   Result<RunResult> run_own_rank(const Program& program, const RunOptions& options,
@@ -66,7 +68,9 @@ class CpuBackend final : public Backend {
     if (!device) return device.error();
     cpu::RemoteCommunicator communicator(program, rank, **device, process);
     const RankPort port{rank, device->get(), &communicator};
-    return execute(program, options, "cpu", {&port, 1}, batches, options_);
+    ExecutorOptions executor = options_;
+    executor.context = &process;
+    return execute(program, options, "cpu", {&port, 1}, batches, executor);
   }
 
   ExecutorOptions options_;

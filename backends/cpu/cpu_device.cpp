@@ -57,6 +57,7 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Program& program, Ran
 CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext& context,
                      Arena arena, Arena host_arena)
     : program_(program),
+      rank_(rank),
       run_context_(context),
       arena_(std::move(arena)),
       host_arena_(std::move(host_arena)) {
@@ -172,6 +173,7 @@ Result<std::vector<OpTime>> CpuDevice::synchronize() {
 OpTime CpuDevice::run(const Item& item) {
   OpTime time{item.op, run_context_.now(), {}, {}};
   time.active = time.begin;
+  const std::uint64_t number = run_context_.flight.begin(rank_, item.op, context_.step, time.begin);
   if (!run_context_.failure().is_set()) {
     try {
       time.active = std::max(time.begin, item.task(time.begin));
@@ -182,6 +184,8 @@ OpTime CpuDevice::run(const Item& item) {
     }
   }
   time.end = run_context_.now();
+  // What a failure has cut off stays in the record as it was.
+  if (!run_context_.failure().is_set()) run_context_.flight.end(number, time.end);
   return time;
 }
 

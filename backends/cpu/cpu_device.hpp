@@ -79,6 +79,7 @@ class CpuDevice final : public Device {
   OpTime run(const Item& item);
 
   const Program& program_;
+  Rank rank_;
   RunContext& run_context_;
   Arena arena_, host_arena_;
   std::int64_t arena_bytes_ = 0;

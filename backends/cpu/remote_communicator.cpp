@@ -44,7 +44,7 @@ int RemoteCommunicator::next_tag(const Lane& route) {
                                               : route.members[0];
   const std::int64_t sequence = sequence_[{route.lane, other}]++;
   // A tag is used again only after thousands of other transfers.
-  const std::int64_t period = process_.max_tag() / lanes_;
+  const std::int64_t period = (process_.max_tag() - 1) / lanes_;
   return static_cast<int>(1 + route.lane * period + sequence % period);
 }
 

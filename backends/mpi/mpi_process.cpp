@@ -175,8 +175,9 @@ class MpiProcess final : public Process {
     std::string text(static_cast<std::size_t>(count), '\0');
     MPI_Mrecv(text.data(), count, MPI_CHAR, &message, MPI_STATUS_IGNORE);
     if (told_.test_and_set()) return true;
-    failure_.set(Error{static_cast<ErrorKind>(text[0]),
-                       "process " + std::to_string(status.MPI_SOURCE) + ": " + text.substr(1),
+    failure_.set(Error{kind_on_wire(text.empty() ? 0xff : static_cast<unsigned char>(text[0])),
+                       "process " + std::to_string(status.MPI_SOURCE) + ": " +
+                           text.substr(std::min<std::size_t>(1, text.size())),
                        std::nullopt});
     return true;
   }

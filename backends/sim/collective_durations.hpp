@@ -26,6 +26,17 @@ class CollectiveDurations {
     return known.back().duration;
   }
 
+  /// Picoseconds for transfers that follow each other, and for which the host does something for
+  /// each member (FrameworkSpec::parameter_part).
+  std::int64_t one_by_one(std::uint32_t instance, OpKind kind,
+                          const std::vector<Bytes>& transfers) {
+    const auto members = static_cast<double>(instances_[instance].size);
+    const std::int64_t host = to_sim_time(members * cluster_.framework.parameter_part).count();
+    std::int64_t time = 0;
+    for (const Bytes full : transfers) time += of(instance, kind, full) + host;
+    return time;
+  }
+
  private:
   struct Known {
     OpKind kind;

@@ -17,6 +17,8 @@
 namespace lockstep::sim {
 namespace {
 
+constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
+
 class Engine {
  public:
   Engine(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
@@ -47,6 +49,7 @@ class Engine {
       }
       if (heap_.empty()) break;
       const SimEvent event = heap_.pop();
+      if (event.time < now_ || event.time > kEndOfTime) return too_long();
       const std::uint32_t c = event.key >> 1;
       if (event.key & 1u) {
         now_ = event.time;
@@ -58,6 +61,13 @@ class Engine {
     }
     if (unfinished_ > 0) return stuck();
     return {};
+  }
+
+  /// A sum of durations that overflows lies before now.
+  Error too_long() const {
+    return invalid("the step takes longer than the simulator's clock reaches, 53 days: after " +
+                   std::to_string(to_seconds(SimTime{now_}).v) +
+                   " s a cost or a latency is too large for it");
   }
 
   std::int64_t makespan() const { return makespan_; }
@@ -185,6 +195,9 @@ class Engine {
                                    std::uint32_t instance) {
     if (what_if_.ideal_network) return 0;
     const Bytes full = payload_bytes(program_, *r.role, op);
+    const auto& alone = r.plan->parameters;
+    if (!alone.empty() && !alone[id].empty())
+      return durations_.one_by_one(instance, op.kind, alone[id]);
     if (r.plan->beside.empty()) return durations_.of(instance, op.kind, full);
     const BesideProduct& beside = r.plan->beside[id];
     const Bytes moved{full.v / beside.size_divisor};

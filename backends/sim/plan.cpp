@@ -164,6 +164,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
     Result<RolePlan> role_plan = plan_role(program, role);
     if (!role_plan) return role_plan.error();
     role_plan->beside = beside_products(program, role, cluster);
+    role_plan->parameters = moved_parameters(program, role, cluster.framework);
     role_plan->launched = launch_times(program, role, cluster.framework);
     plan.roles.push_back(std::move(*role_plan));
   }

@@ -22,8 +22,9 @@ struct RolePlan {
   std::vector<std::int32_t> seq;  // by op: its number among its group's collectives; may be empty
   std::vector<GroupId> groups;    // those that collectives use, ascending
   std::vector<int> peers;         // pipeline coordinates of the other ends of messages, ascending
-  std::vector<BesideProduct> beside;   // by op, or empty
-  std::vector<std::int64_t> launched;  // by op, or empty: launch_times()
+  std::vector<BesideProduct> beside;           // by op, or empty
+  std::vector<std::vector<Bytes>> parameters;  // by op, or empty: moved_parameters()
+  std::vector<std::int64_t> launched;          // by op, or empty: launch_times()
 };
 
 /// One set of ranks that meet in a group's collectives.

@@ -63,6 +63,37 @@ std::vector<BesideProduct> beside_products(const Program& program, const Role& r
   return beside;
 }
 
+std::vector<std::vector<Bytes>> moved_parameters(const Program& program, const Role& role,
+                                                 const FrameworkSpec& framework) {
+  if (!(framework.parameter_part.v > 0)) return {};
+  // Smaller ones are on every rank (deepspeed/runtime/zero/constants.py,
+  // stage3_param_persistence_threshold).
+  constexpr std::int64_t kKeptWhole = 100000;
+  std::vector<std::vector<Bytes>> moved(role.ops.size());
+  for (const OpId id : role.ops.ids()) {
+    const Op& op = role.ops[id];
+    const bool gathers = op.kind == OpKind::AllGather && op.stream == Stream::Gather;
+    if (!gathers && op.kind != OpKind::ReduceScatter) continue;
+    const Buffer& whole = role.buffer(role.args_of(op)[gathers ? 1 : 0]);
+    const std::int64_t members = group_size(program.mesh, program.group(op.group()));
+    for (const Unit& unit : role.units) {
+      const std::int64_t size = size_of(whole.dtype);
+      if (unit.shard_group != op.group() || unit.shard_elements * members * size != whole.bytes.v) {
+        continue;
+      }
+      const int parts =
+          unit.split_group.valid() ? group_size(program.mesh, program.group(unit.split_group)) : 1;
+      for (const UnitParameter& p : unit.parameters) {
+        const Parameter& parameter = program.parameters[p.parameter];
+        const std::int64_t held = held_elements(parameter, parts, p.sections);
+        if (held > kKeptWhole) moved[to_size(id)].push_back(Bytes{held * size});
+      }
+      break;
+    }
+  }
+  return moved;
+}
+
 std::vector<std::int64_t> launch_times(const Program& program, const Role& role,
                                        const FrameworkSpec& framework) {
   if (!(framework.host_kernel.v > 0) || framework.launch_blocking) return {};

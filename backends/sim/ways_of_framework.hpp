@@ -23,6 +23,11 @@ struct BesideProduct {
 std::vector<BesideProduct> beside_products(const Program& program, const Role& role,
                                            const ClusterSpec& cluster);
 
+/// The bytes of the parameters that each op gathers or reduces one by one, by op; nothing for other
+/// ops. Empty if the framework moves units as a whole.
+std::vector<std::vector<Bytes>> moved_parameters(const Program& program, const Role& role,
+                                                 const FrameworkSpec& framework);
+
 /// When the host has launched each op if it never waits, by op, in ps from the start of the step.
 /// It launches the kernels of all ops in their order, each in host_kernel. Empty if launches are
 /// not counted, or if they are part of the functions' times (launch_blocking).

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include "core/base/result.hpp"
@@ -40,6 +41,22 @@ std::string text_of(const char* name) {
   return text != nullptr ? text : "";
 }
 
+/// The secret of the job, without white space at its end.
+Result<std::string> find_secret() {
+  std::string secret = text_of("LOCKSTEP_SECRET");
+  const std::string path = text_of("LOCKSTEP_SECRET_FILE");
+  if (secret.empty() && !path.empty()) {
+    std::ifstream file(path, std::ios::binary);
+    constexpr std::size_t kMost = 4096;
+    secret.resize(kMost);
+    file.read(secret.data(), kMost);
+    secret.resize(static_cast<std::size_t>(file.gcount()));
+    secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+    if (secret.empty()) return invalid("LOCKSTEP_SECRET_FILE=" + path + " holds no secret");
+  }
+  return secret;
+}
+
 }  // namespace
 
 Result<std::optional<TcpLaunch>> find_tcp_launch() {
@@ -70,6 +87,20 @@ Result<std::optional<TcpLaunch>> find_tcp_launch() {
     if (!seconds) return seconds.error();
     launch.seconds = *seconds;
   }
+  if (std::getenv("LOCKSTEP_TIMEOUT_SECONDS") != nullptr) {
+    const auto seconds = number("LOCKSTEP_TIMEOUT_SECONDS", 0, 1'000'000);
+    if (!seconds) return seconds.error();
+    launch.timeout = *seconds;
+  }
+  if (std::getenv("LOCKSTEP_LISTENER") != nullptr && launch.rank == 0) {
+    const auto descriptor = number("LOCKSTEP_LISTENER", 3, 1'000'000);
+    if (!descriptor) return descriptor.error();
+    launch.listener = *descriptor;
+  }
+  const auto secret = find_secret();
+  if (!secret) return secret.error();
+  launch.secret = *secret;
+  launch.bind = text_of("LOCKSTEP_BIND");
   launch.run = text_of("TORCHELASTIC_RUN_ID") + "/" + text_of("TORCHELASTIC_RESTART_COUNT");
   return std::optional(launch);
 }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <random>
 #include <utility>
 
+#include "backends/tcp/wire.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/index_vector.hpp"
 
@@ -15,18 +17,15 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::array<char, 8> kMagic = {'l', 'o', 'c', 'k', 's', 't', 'e', 'p'};
-constexpr std::uint32_t kVersion = 1;
 constexpr std::chrono::seconds kForHello{5};  // a connection silent for so long is not one of ours
 constexpr std::uint32_t kLongestRefusal = 4096;
 
-struct Hello {
-  std::array<char, 8> magic = kMagic;
-  std::uint32_t version = kVersion;
-  std::int32_t world_size = 0, rank = 0;
-  std::uint32_t port = 0;  // at which it listens
-  std::uint64_t run = 0;
-};
+Nonce random_nonce() {
+  std::random_device device;
+  Nonce nonce;
+  for (std::uint8_t& byte : nonce) byte = static_cast<std::uint8_t>(device());
+  return nonce;
+}
 
 /// Where a process listens, as an IPv6 address; an IPv4 address is written ::ffff:a.b.c.d.
 struct Place {
@@ -86,9 +85,14 @@ class Meeting {
 
   Result<std::vector<Socket>> run() {
     const bool leads = launch_.rank == 0;
-    auto listener = listen_at(leads ? launch_.port : 0);
-    if (!listener) return listener.error();
-    listener_ = std::move(*listener);
+    if (launch_.listener >= 0) {
+      listener_ = Socket(launch_.listener);
+    } else {
+      const bool local = launch_.bind.empty() && is_loopback(launch_.address);
+      auto listener = listen_at(leads ? launch_.port : 0, local ? launch_.address : launch_.bind);
+      if (!listener) return listener.error();
+      listener_ = std::move(*listener);
+    }
     if (leads) {
       if (auto all = accept_all(); !all) return all.error();
       if (auto told = tell_places(); !told) return told.error();
@@ -122,7 +126,12 @@ class Meeting {
       Hello hello;
       const Deadline soon = std::min(deadline_, steady_clock::now() + kForHello);
       if (!socket->receive(writable(hello), soon) || hello.magic != kMagic) continue;
-      const std::string refusal = refusal_of(hello);
+      if (!knows_secret(*socket, hello, soon)) continue;
+      std::string refusal =
+          refusal_of(hello, fnv1a(launch_.run), launch_.world_size, launch_.rank + 1);
+      if (refusal.empty() && sockets_[hello.rank].open()) {
+        refusal = "there is a process with RANK=" + std::to_string(hello.rank) + " already";
+      }
       const auto length = static_cast<std::uint32_t>(refusal.size());
       if (!socket->send(bytes_of(length), soon)) continue;
       if (!refusal.empty()) {
@@ -136,19 +145,14 @@ class Meeting {
     return {};
   }
 
-  /// Why a process is refused; empty if it is welcome.
-  std::string refusal_of(const Hello& hello) const {
-    if (hello.version != kVersion) return "it is another version of this program";
-    if (hello.run != fnv1a(launch_.run)) return "it belongs to another launch";
-    if (hello.world_size != launch_.world_size) {
-      return "it was told WORLD_SIZE=" + std::to_string(hello.world_size) + ", process " +
-             std::to_string(launch_.rank) + " " + std::to_string(launch_.world_size);
-    }
-    if (hello.rank <= launch_.rank || hello.rank >= launch_.world_size ||
-        sockets_[hello.rank].open()) {
-      return "there is a process with RANK=" + std::to_string(hello.rank) + " already";
-    }
-    return "";
+  /// Shows the other process that this one knows the secret, and asks whether it does.
+  bool knows_secret(Socket& socket, const Hello& hello, Deadline soon) const {
+    Challenge challenge;
+    challenge.nonce = random_nonce();
+    challenge.proof = proof_of(launch_.secret, "listener", hello, challenge.nonce);
+    Digest proof{};
+    return socket.send(bytes_of(challenge), soon) && socket.receive(writable(proof), soon) &&
+           same(proof, proof_of(launch_.secret, "joiner", hello, challenge.nonce));
   }
 
   Error too_few() const {
@@ -169,7 +173,18 @@ class Meeting {
     hello.rank = launch_.rank;
     hello.port = listener_.local().port();
     hello.run = fnv1a(launch_.run);
+    hello.nonce = random_nonce();
     if (auto sent = socket.send(bytes_of(hello), deadline_); !sent) return sent;
+    Challenge challenge;
+    if (auto got = socket.receive(writable(challenge), deadline_); !got) return got;
+    if (!same(challenge.proof, proof_of(launch_.secret, "listener", hello, challenge.nonce))) {
+      return Error{ErrorKind::InvalidSpec,
+                   "what listens there does not know the secret of this job (LOCKSTEP_SECRET, or "
+                   "the file LOCKSTEP_SECRET_FILE, must be the same for all processes)",
+                   std::nullopt};
+    }
+    const Digest proof = proof_of(launch_.secret, "joiner", hello, challenge.nonce);
+    if (auto sent = socket.send(bytes_of(proof), deadline_); !sent) return sent;
     std::uint32_t length = 0;
     if (auto got = socket.receive(writable(length), deadline_); !got) return got;
     if (length == 0) return {};
@@ -192,6 +207,7 @@ class Meeting {
     }
     // A process that reached the leader by a loopback address is on the leader's machine.
     for (Place& place : places_) {
+      if (place.port > 65535) return device("process 0 sent addresses that cannot be");
       if (address_of(place).is_loopback()) place.address = place_of(socket->peer(), 0).address;
     }
     sockets_[0] = std::move(*socket);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace lockstep::tcp {
 namespace {
@@ -63,6 +64,30 @@ Socket try_connect(const Address& address, Deadline deadline) {
   if (status != 0) return {};
   configure(socket.fd());
   return socket;
+}
+
+/// What a name or number stands for; at least one. Error InvalidSpec.
+Result<std::vector<Address>> addresses_of(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (status != 0) {
+    return Error{ErrorKind::InvalidSpec, host + ": " + ::gai_strerror(status), std::nullopt};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    if (at->ai_family != AF_INET && at->ai_family != AF_INET6) continue;
+    Address address;
+    std::memcpy(&address.bytes, at->ai_addr, at->ai_addrlen);
+    address.length = at->ai_addrlen;
+    addresses.push_back(address);
+  }
+  if (addresses.empty()) {
+    return Error{ErrorKind::InvalidSpec, host + ": has no address", std::nullopt};
+  }
+  return addresses;
 }
 
 }  // namespace
@@ -156,30 +181,41 @@ Result<void> Socket::receive(std::span<std::byte> bytes, Deadline deadline) {
   return {};
 }
 
-Result<Socket> listen_at(int port) {
-  const auto fail = [port] {
-    return device("cannot listen at port " + std::to_string(port) + ": " + reason());
+Result<Socket> listen_at(int port, const std::string& host) {
+  const auto fail = [&] {
+    return device("cannot listen at port " + std::to_string(port) +
+                  (host.empty() ? "" : " of " + host) + ": " + reason());
   };
-  // An IPv6 socket also accepts IPv4. Where IPv6 is switched off, an IPv4 socket is made.
-  Address any;
-  Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (socket.open()) {
+  Address at;
+  Socket socket;
+  if (!host.empty()) {
+    auto found = addresses_of(host, port);
+    if (!found) return found.error();
+    at = found->front();
+    socket = Socket(::socket(at.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket.open()) return fail();
+  } else if (socket = Socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)); socket.open()) {
+    // An IPv6 socket also accepts IPv4. Where IPv6 is switched off, an IPv4 socket is made.
     const int off = 0;
     ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    any.bytes.ss_family = AF_INET6;
-    any.length = sizeof(sockaddr_in6);
+    at.bytes.ss_family = AF_INET6;
+    at.length = sizeof(sockaddr_in6);
   } else {
     socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket.open()) return fail();
-    any.bytes.ss_family = AF_INET;
-    any.length = sizeof(sockaddr_in);
+    at.bytes.ss_family = AF_INET;
+    at.length = sizeof(sockaddr_in);
   }
   const int on = 1;  // lets a port be taken whose last connections have not quite ended
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  any.set_port(static_cast<std::uint16_t>(port));
-  if (::bind(socket.fd(), as_sockaddr(any), any.length) != 0) return fail();
+  at.set_port(static_cast<std::uint16_t>(port));
+  if (::bind(socket.fd(), as_sockaddr(at), at.length) != 0) return fail();
   if (::listen(socket.fd(), SOMAXCONN) != 0) return fail();
   return socket;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 Result<Socket> accept_from(const Socket& listener, Deadline deadline) {
@@ -208,20 +244,11 @@ Result<Socket> connect_to(const Address& address, Deadline deadline) {
 }
 
 Result<Socket> connect_to(const std::string& host, int port, Deadline deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (status != 0) {
-    return Error{ErrorKind::InvalidSpec, host + ": " + ::gai_strerror(status), std::nullopt};
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
+  const auto found = addresses_of(host, port);
+  if (!found) return found.error();
   std::string why = "no address";
   do {
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-      Address address;
-      std::memcpy(&address.bytes, at->ai_addr, at->ai_addrlen);
-      address.length = at->ai_addrlen;
+    for (const Address& address : *found) {
       Socket socket = try_connect(address, deadline);
       if (socket.open()) return socket;
       why = reason();

@@ -54,9 +54,13 @@ class Socket {
   int fd_ = -1;
 };
 
-/// A socket that listens at `port` on all addresses of this machine; port 0 lets the system choose
-/// one. Error Device, naming the port.
-Result<Socket> listen_at(int port);
+/// A socket that listens at `port` on the address `host` of this machine, or on all of them if it
+/// is empty; port 0 lets the system choose one. Errors: Device, naming the port; InvalidSpec for a
+/// name that stands for no address.
+Result<Socket> listen_at(int port, const std::string& host = "");
+/// Whether `host` says "this machine" wherever it is read. The name of a machine does not, although
+/// the machine itself may find a loopback address for it.
+bool is_loopback(const std::string& host);
 /// Accepts the next connection; the result is not open if the deadline passes first. Error Device.
 Result<Socket> accept_from(const Socket& listener, Deadline deadline);
 /// Connects, and tries again until somebody listens there. Errors: Device after the deadline,

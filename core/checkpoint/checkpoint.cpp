@@ -1,166 +1,303 @@
 #include "core/checkpoint/checkpoint.hpp"
 
-#include <charconv>
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <string_view>
+#include <sstream>
 #include <system_error>
+#include <tuple>
 #include <utility>
-#include <vector>
 
+#include "core/base/hash.hpp"
+#include "core/checkpoint/checkpoint_store.hpp"
+#include "core/checkpoint/disk_file.hpp"
+#include "core/checkpoint/layout.hpp"
 #include "core/checkpoint/safetensors.hpp"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace checkpoint;
 
-constexpr const char* kModelFile = "model.safetensors";
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
-constexpr const char* kLatestFile = "latest";
-constexpr std::string_view kStepPrefix = "step-";
+constexpr std::array<const char*, 2> kFiles = {kModelFile, kOptimizerFile};
+constexpr std::int64_t kBlock = 1 << 22;  // bytes that are read at a time
+constexpr std::uintmax_t kLongestManifest = 256 << 20;
 
-/// The parameter of an optimizer tensor: "adam_m.x" gives "x"; empty if `name` is another tensor's.
-std::string_view parameter_of(std::string_view name) {
-  for (std::string_view prefix : {"adam_m.", "adam_v."}) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
+class CheckpointReader final : public StateReader {
+ public:
+  static Result<std::unique_ptr<CheckpointReader>> open(const fs::path& folder) {
+    auto reader = std::make_unique<CheckpointReader>();
+    std::error_code code;
+    for (const char* name : kFiles) {
+      const std::string path = (folder / name).string();
+      if (name == kOptimizerFile && !fs::exists(path, code)) continue;
+      auto index = read_safetensors_index(path);
+      if (!index) return index.error();
+      auto file = DiskFile::open_to_read(path);
+      if (!file) return file.error();
+      for (const auto& [tensor, entry] : index->tensors) {
+        if (file_of(tensor) != std::string(name)) {
+          return Error{ErrorKind::Parse, path + ": tensor \"" + tensor + "\" does not belong here",
+                       std::nullopt};
+        }
+        reader->head_.tensors[tensor] = entry.info;
+      }
+      if (name == kModelFile) reader->head_.notes = index->metadata;
+      reader->indices_[name] = std::move(*index);
+      reader->files_.emplace(name, std::move(*file));
+    }
+    reader->head_.notes.erase("step");
+    for (const auto& [tensor, info] : reader->head_.tensors) {
+      const std::string_view parameter = parameter_of(tensor);
+      if (parameter.empty()) continue;
+      const auto found = reader->head_.tensors.find(std::string(parameter));
+      if (found == reader->head_.tensors.end() || found->second.shape != info.shape) {
+        return Error{ErrorKind::Parse,
+                     (folder / kOptimizerFile).string() + ": tensor \"" + tensor +
+                         "\": no parameter of " + kModelFile + " has that name and shape",
+                     std::nullopt};
+      }
+    }
+    return reader;
+  }
+
+  Result<void> read(const std::string& tensor, std::int64_t begin,
+                    std::span<std::byte> to) const override {
+    const std::string file = file_of(tensor);
+    const SafetensorsIndex::Entry& entry = indices_.at(file).tensors.at(tensor);
+    const std::int64_t bytes = entry.info.bytes(), wanted = static_cast<std::int64_t>(to.size());
+    if (begin < 0 || wanted > bytes || begin > bytes - wanted) {
+      return Error{ErrorKind::Internal, "tensor \"" + tensor + "\" is read outside its values", {}};
+    }
+    return files_.at(file).read(entry.begin + begin, to.data(), to.size());
+  }
+
+  void set_position(int step, std::optional<std::int64_t> samples) {
+    head_.step = step;
+    head_.samples = samples;
+  }
+  const std::map<std::string, SafetensorsIndex>& indices() const { return indices_; }
+
+ private:
+  std::map<std::string, SafetensorsIndex> indices_;
+  std::map<std::string, DiskFile> files_;
+};
+
+Error parse_error(const fs::path& path, const std::string& what) {
+  return {ErrorKind::Parse, path.string() + ": " + what, std::nullopt};
+}
+
+/// Whether every byte is the one that was saved.
+Result<void> check_tensors(const CheckpointReader& reader, const Manifest& manifest,
+                           const fs::path& folder) {
+  for (const auto& [name, hash] : manifest.heads) {
+    const auto index = reader.indices().find(name);
+    if (index == reader.indices().end()) return parse_error(folder / name, "is missing");
+    if (fnv1a(index->second.head) != hash) {
+      return parse_error(folder / name, "damaged: its header is not the one that was saved");
+    }
+  }
+  for (const auto& [tensor, info] : reader.head().tensors) {
+    if (!manifest.tensors.contains(tensor)) {
+      return parse_error(folder, "damaged: tensor \"" + tensor + "\" is not in the manifest");
+    }
+  }
+  std::vector<std::byte> block(static_cast<std::size_t>(kBlock));
+  for (const auto& [tensor, checksum] : manifest.tensors) {
+    const auto found = reader.head().tensors.find(tensor);
+    if (found == reader.head().tensors.end()) {
+      return parse_error(folder, "damaged: tensor \"" + tensor + "\" is missing");
+    }
+    const TensorInfo& info = found->second;
+    std::uint64_t sum = 0;
+    for (std::int64_t at = 0, bytes = info.bytes(); at < bytes; at += kBlock) {
+      const std::span<std::byte> part(block.data(),
+                                      static_cast<std::size_t>(std::min(kBlock, bytes - at)));
+      if (auto read = reader.read(tensor, at, part); !read) return read;
+      sum += checksum_of(part, info.dtype, at / size_of(info.dtype));
+    }
+    if (sum != checksum) {
+      return parse_error(folder / file_of(tensor),
+                         "damaged: tensor \"" + tensor + "\" is not what was saved (checksum)");
+    }
   }
   return {};
 }
 
-/// The number that `text` is; nullopt unless it is a decimal count and nothing else.
-std::optional<int> parse_step(std::string_view text) {
-  int step = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (fault != std::errc() || end != text.data() + text.size() || step < 0) return std::nullopt;
-  return step;
-}
-
-Error write_error(const fs::path& path, const std::error_code& code) {
-  return {ErrorKind::InvalidSpec, path.string() + ": cannot be written: " + code.message(), {}};
-}
-
-Result<void> write_latest(const fs::path& directory, const std::string& name) {
-  const fs::path temporary = directory / (std::string(kLatestFile) + ".new");
-  std::ofstream out(temporary, std::ios::trunc);
-  out << name << '\n';
-  out.close();
+Result<std::string> read_text(const fs::path& path) {
   std::error_code code;
-  if (!out) return write_error(temporary, std::make_error_code(std::errc::io_error));
-  fs::rename(temporary, directory / kLatestFile, code);
-  if (code) return write_error(directory / kLatestFile, code);
-  return {};
+  const std::uintmax_t bytes = fs::file_size(path, code);
+  std::ifstream in(path, std::ios::binary);
+  if (code || !in) return invalid(path.string() + ": cannot be read");
+  if (bytes > kLongestManifest) return parse_error(path, "is too long for what it should be");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
-/// The folder with model.safetensors that `directory` means: itself, or the one that its `latest`
-/// names.
-Result<fs::path> resolve(const fs::path& directory) {
+/// Reads one step-N folder through.
+Result<FoundCheckpoint> check_folder(const fs::path& folder, bool unverified) {
+  FoundCheckpoint found;
+  found.folder = folder.string();
+  auto reader = CheckpointReader::open(folder);
+  if (!reader) return reader.error();
   std::error_code code;
-  if (fs::exists(directory / kModelFile, code)) return directory;
+  const fs::path manifest = folder / kManifestFile;
+  if (!fs::exists(manifest, code)) {
+    const auto& metadata = (*reader)->indices().at(kModelFile).metadata;
+    const auto step = metadata.find("step");
+    found.verified = false;
+    if (step == metadata.end()) return found;  // weights of another tool
+    const auto number = parse_count(step->second);
+    if (!number) return parse_error(folder / kModelFile, "no step in the metadata");
+    if (!unverified) {
+      return parse_error(manifest,
+                         "is missing, so nothing says whether the checkpoint is whole: it was "
+                         "damaged, or written by an older version (--accept checksums takes it)");
+    }
+    found.manifest.step = *number;
+    return found;
+  }
+  const auto text = read_text(manifest);
+  if (!text) return text.error();
+  auto read = parse_manifest(*text, manifest.string());
+  if (!read) return read.error();
+  if (auto whole = check_tensors(**reader, *read, folder); !whole) return whole.error();
+  found.manifest = std::move(*read);
+  return found;
+}
+
+/// A folder that may hold a checkpoint: step, how far its writing came (0: done), path.
+using Candidate = std::tuple<int, int, fs::path>;
+
+/// All step-N, step-N.new and step-N.old of a folder: first those that `latest` means, then by
+/// descending step.
+std::vector<Candidate> candidates(const fs::path& directory, std::optional<int> latest) {
+  std::vector<Candidate> all;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    std::string name = entry.path().filename().string();
+    int state = 0;
+    if (name.ends_with(".new")) state = 1;
+    if (name.ends_with(".old")) state = 2;
+    if (state != 0) name.resize(name.size() - 4);
+    if (const auto step = step_of(name)) all.emplace_back(*step, state, entry.path());
+  }
+  std::sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
+    const auto key = [&](const Candidate& c) {
+      return std::tuple(std::get<0>(c) != latest, -std::get<0>(c), std::get<1>(c));
+    };
+    return key(a) < key(b);
+  });
+  return all;
+}
+
+/// The step that `latest` names; the error says what is wrong with it.
+Result<int> named_by_latest(const fs::path& directory) {
   const fs::path latest = directory / kLatestFile;
   std::ifstream in(latest);
   std::string name;
   if (!in || !(in >> name)) {
-    return Error{ErrorKind::InvalidSpec,
-                 directory.string() + ": no checkpoint here (neither " + kModelFile + " nor " +
-                     kLatestFile + ")",
-                 {}};
+    return invalid(directory.string() + ": no checkpoint here (neither " + kModelFile + " nor " +
+                   kLatestFile + ")");
   }
-  if (!name.starts_with(kStepPrefix) || !parse_step(name.substr(kStepPrefix.size()))) {
-    return Error{ErrorKind::Parse, latest.string() + ": \"" + name + "\" is not step-N", {}};
-  }
-  if (!fs::exists(directory / name / kModelFile, code)) {
-    return Error{ErrorKind::InvalidSpec,
-                 latest.string() + " names " + name + ", which has no " + kModelFile,
-                 {}};
-  }
-  return directory / name;
-}
-
-Result<int> step_of(const SafetensorsFile& file, const fs::path& path) {
-  const auto entry = file.metadata.find("step");
-  const std::optional<int> step =
-      entry == file.metadata.end() ? std::nullopt : parse_step(entry->second);
-  if (step) return *step;
-  return Error{ErrorKind::Parse, path.string() + ": no step in the metadata", {}};
-}
-
-/// Adds the optimizer's tensors to `state`, which holds the parameters.
-Result<void> add_optimizer(TrainingState& state, const fs::path& path) {
-  Result<SafetensorsFile> file = read_safetensors(path.string());
-  if (!file) return file.error();
-  const Result<int> step = step_of(*file, path);
-  if (!step) return step.error();
-  if (*step != state.step) {
-    return Error{ErrorKind::Parse,
-                 path.string() + ": of step " + std::to_string(*step) + ", but " + kModelFile +
-                     " is of step " + std::to_string(state.step),
-                 {}};
-  }
-  for (auto& [name, tensor] : file->tensors) {
-    const auto parameter = state.tensors.find(std::string(parameter_of(name)));
-    if (parameter == state.tensors.end() || parameter->second.shape != tensor.shape) {
-      return Error{ErrorKind::Parse,
-                   path.string() + ": tensor \"" + name + "\": no parameter of " + kModelFile +
-                       " has that name and shape",
-                   {}};
-    }
-    state.tensors.emplace(name, std::move(tensor));
-  }
-  return {};
+  if (const auto step = step_of(name)) return *step;
+  return parse_error(latest, "\"" + name.substr(0, 40) + "\" is not step-N");
 }
 
 }  // namespace
 
-Result<void> save_checkpoint(const TrainingState& state, const std::string& directory) {
-  const std::string name = std::string(kStepPrefix) + std::to_string(state.step);
-  const fs::path final_folder = fs::path(directory) / name;
-  const fs::path new_folder = fs::path(directory) / (name + ".new");
-  const fs::path old_folder = fs::path(directory) / (name + ".old");
+Result<FoundCheckpoint> find_checkpoint(const std::string& directory, bool unverified) {
   std::error_code code;
-  fs::remove_all(new_folder, code);  // what a crash left behind
-  fs::create_directories(new_folder, code);
-  if (code) return write_error(new_folder, code);
+  if (fs::exists(fs::path(directory) / kModelFile, code)) {
+    return check_folder(directory, unverified);
+  }
+  const Result<int> latest = named_by_latest(directory);
+  std::vector<std::string> damaged;
+  ErrorKind kind = ErrorKind::InvalidSpec;
+  for (const auto& [step, state, folder] :
+       candidates(directory, latest ? std::optional(*latest) : std::nullopt)) {
+    // What is not finished counts only if its manifest, which is written last, is there.
+    if (state != 0 && !fs::exists(folder / kManifestFile, code)) continue;
+    auto found = check_folder(folder, unverified);
+    if (found) {
+      if (!latest) damaged.insert(damaged.begin(), latest.error().message);
+      found->damaged = std::move(damaged);
+      return found;
+    }
+    damaged.push_back(found.error().message);
+    kind = found.error().kind;
+  }
+  if (!latest && damaged.empty()) return latest.error();
+  std::string why;
+  for (const std::string& text : damaged) why += (why.empty() ? "" : "; ") + text;
+  if (damaged.empty()) {
+    why = (fs::path(directory) / kLatestFile).string() + " names step-" + std::to_string(*latest) +
+          ", which is not there";
+  }
+  return Error{kind, why, std::nullopt};
+}
 
-  std::vector<NamedTensor> parameters, optimizer;
-  for (const auto& [key, tensor] : state.tensors) {
-    (parameter_of(key).empty() ? parameters : optimizer).push_back({key, &tensor});
-  }
-  const std::map<std::string, std::string> metadata = {{"step", std::to_string(state.step)}};
-  for (const auto& [file, tensors] :
-       {std::pair(kModelFile, &parameters), std::pair(kOptimizerFile, &optimizer)}) {
-    Result<void> written = write_safetensors((new_folder / file).string(), *tensors, metadata);
-    if (!written) return written;
-  }
+bool any_checkpoint(const std::string& directory) {
+  std::error_code code;
+  if (fs::exists(fs::path(directory) / kLatestFile, code)) return true;
+  const auto all = candidates(directory, std::nullopt);
+  return std::any_of(all.begin(), all.end(), [&](const Candidate& c) {
+    return std::get<1>(c) == 0 || fs::exists(std::get<2>(c) / kManifestFile, code);
+  });
+}
 
-  fs::remove_all(old_folder, code);
-  if (fs::exists(final_folder, code)) {
-    fs::rename(final_folder, old_folder, code);
-    if (code) return write_error(final_folder, code);
+Result<std::unique_ptr<StateReader>> open_checkpoint(const FoundCheckpoint& found) {
+  auto reader = CheckpointReader::open(found.folder);
+  if (!reader) return reader.error();
+  (*reader)->set_position(found.manifest.step,
+                          found.verified ? std::optional(found.manifest.samples) : std::nullopt);
+  return std::unique_ptr<StateReader>(std::move(*reader));
+}
+
+void mend_checkpoints(const std::string& directory) {
+  std::error_code code;
+  for (const auto& [step, state, folder] : candidates(directory, std::nullopt)) {
+    if (state == 0) continue;
+    const fs::path final = fs::path(directory) / (std::string(kStepPrefix) + std::to_string(step));
+    if (!fs::exists(final, code) && check_folder(folder, false)) {
+      fs::rename(folder, final, code);
+    } else {
+      fs::remove_all(folder, code);
+    }
   }
-  fs::rename(new_folder, final_folder, code);
-  if (code) return write_error(final_folder, code);
-  if (Result<void> latest = write_latest(directory, name); !latest) return latest;
-  fs::remove_all(old_folder, code);
-  return {};
+}
+
+Result<void> save_checkpoint(const TrainingState& state, const std::string& directory) {
+  CheckpointStore store(directory, {});
+  const StateHead head = HeldState(state).head();
+  if (auto begun = store.begin(head); !begun) return begun;
+  for (const auto& [name, tensor] : state.tensors) {
+    if (auto wrote = store.write(head, name, 0, tensor.data); !wrote) return wrote;
+  }
+  const auto written = store.finish_writing();
+  if (!written) return written.error();
+  if (!store.refusal().empty()) return invalid(store.refusal());
+  return store.commit(head, {*written});
 }
 
 Result<TrainingState> load_checkpoint(const std::string& directory) {
-  const Result<fs::path> folder = resolve(directory);
-  if (!folder) return folder.error();
-  const fs::path model_path = *folder / kModelFile;
-  Result<SafetensorsFile> model = read_safetensors(model_path.string());
-  if (!model) return model.error();
+  const auto found = find_checkpoint(directory);
+  if (!found) return found.error();
+  const auto reader = open_checkpoint(*found);
+  if (!reader) return reader.error();
+  const StateHead& head = (*reader)->head();
   TrainingState state;
-  state.tensors = std::move(model->tensors);
-  if (!model->metadata.contains("step")) return state;  // the weights come from another tool
-  const Result<int> step = step_of(*model, model_path);
-  if (!step) return step.error();
-  state.step = *step;
-  if (Result<void> added = add_optimizer(state, *folder / kOptimizerFile); !added) {
-    return added.error();
+  state.step = head.step;
+  state.samples = head.samples;
+  for (const auto& [name, info] : head.tensors) {
+    Tensor tensor{info.dtype, info.shape, {}};
+    tensor.data.resize(static_cast<std::size_t>(info.bytes()));
+    if (auto read = (*reader)->read(name, 0, tensor.data); !read) return read.error();
+    state.tensors.emplace(name, std::move(tensor));
   }
   return state;
 }

@@ -1,11 +1,7 @@
 #include "core/checkpoint/safetensors.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -14,6 +10,8 @@
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "core/checkpoint/disk_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -24,6 +22,7 @@ using nlohmann::json;
 constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 8;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;  // of a file
 
 struct DTypeName {
   DType dtype;
@@ -49,8 +48,6 @@ std::optional<DType> dtype_of(std::string_view name) {
   }
   return std::nullopt;
 }
-
-std::string system_message() { return std::generic_category().message(errno); }
 
 struct Entry {
   std::string name;
@@ -78,6 +75,22 @@ class Reader {
   explicit Reader(const std::string& path) : path_(path) {}
 
   Result<SafetensorsFile> read() {
+    Result<SafetensorsIndex> index = read_index();
+    if (!index) return index.error();
+    SafetensorsFile file;
+    file.metadata = std::move(index->metadata);
+    for (const Entry& entry : entries_) {
+      Tensor tensor{entry.dtype, entry.shape, {}};
+      tensor.data.resize(entry.end - entry.begin);
+      in_.read(reinterpret_cast<char*>(tensor.data.data()),
+               static_cast<std::streamsize>(tensor.data.size()));
+      if (!in_) return parse_error("reading the data of \"" + entry.name + "\" failed");
+      file.tensors.emplace(entry.name, std::move(tensor));
+    }
+    return file;
+  }
+
+  Result<SafetensorsIndex> read_index() {
     in_.open(path_, std::ios::binary | std::ios::ate);
     const std::streamoff size = in_ ? static_cast<std::streamoff>(in_.tellg()) : -1;
     // A folder can be opened, too; it reports the largest possible offset as its size.
@@ -87,20 +100,19 @@ class Reader {
     in_.seekg(0);
     Result<json> header = read_header(static_cast<std::uint64_t>(size));
     if (!header) return header.error();
-    Result<SafetensorsFile> file = read_metadata(*header);
-    if (!file) return file;
+    Result<SafetensorsIndex> index = read_metadata(*header);
+    if (!index) return index;
     Result<std::vector<Entry>> entries = read_entries(*header);
     if (!entries) return entries.error();
     if (Result<void> layout = check_layout(*entries); !layout) return layout.error();
-    for (Entry& entry : *entries) {
-      Tensor tensor{entry.dtype, std::move(entry.shape), {}};
-      tensor.data.resize(entry.end - entry.begin);
-      in_.read(reinterpret_cast<char*>(tensor.data.data()),
-               static_cast<std::streamsize>(tensor.data.size()));
-      if (!in_) return parse_error("reading the data of \"" + entry.name + "\" failed");
-      file->tensors.emplace(std::move(entry.name), std::move(tensor));
+    entries_ = std::move(*entries);
+    index->file_bytes = static_cast<std::int64_t>(size);
+    index->head = head_;
+    for (const Entry& entry : entries_) {
+      index->tensors[entry.name] = {{entry.dtype, entry.shape},
+                                    static_cast<std::int64_t>(head_.size() + entry.begin)};
     }
-    return file;
+    return index;
   }
 
  private:
@@ -129,6 +141,8 @@ class Reader {
     data_size_ = file_size - kLengthBytes - length;
     std::string text(length, '\0');
     in_.read(text.data(), static_cast<std::streamsize>(length));
+    head_.assign(reinterpret_cast<const char*>(length_bytes.data()), kLengthBytes);
+    head_ += text;
     if (!in_) return parse_error("reading the header failed");
     if (text.empty() || text.front() != '{') {
       return parse_error("not a safetensors file: the header does not start with '{'");
@@ -159,8 +173,8 @@ class Reader {
     }
   }
 
-  Result<SafetensorsFile> read_metadata(const json& header) const {
-    SafetensorsFile file;
+  Result<SafetensorsIndex> read_metadata(const json& header) const {
+    SafetensorsIndex file;
     const auto metadata = header.find("__metadata__");
     if (metadata == header.end()) return file;
     if (!metadata->is_object()) return parse_error("\"__metadata__\" is not an object");
@@ -272,62 +286,78 @@ class Reader {
   std::string path_;
   std::ifstream in_;
   std::uint64_t data_size_ = 0;
+  std::string head_;            // the bytes before the data
+  std::vector<Entry> entries_;  // by offset
 };
-
-/// Waits until a file is on the disk. Closing a file only hands its data to the kernel, so that a
-/// later rename could reach the disk before them.
-bool sync_to_disk(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool synced = ::fsync(file) == 0;
-  ::close(file);
-  return synced;
-}
 
 }  // namespace
 
-Result<void> write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                               const std::map<std::string, std::string>& metadata) {
-  std::vector<NamedTensor> order = tensors;
-  std::sort(order.begin(), order.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    return std::pair(-size_of(a.tensor->dtype), a.name) <
-           std::pair(-size_of(b.tensor->dtype), b.name);
+Result<SafetensorsIndex> lay_out(const std::map<std::string, TensorInfo>& tensors,
+                                 const std::map<std::string, std::string>& metadata) {
+  std::vector<const std::pair<const std::string, TensorInfo>*> order;
+  for (const auto& tensor : tensors) order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return size_of(a->second.dtype) > size_of(b->second.dtype);
   });
+  SafetensorsIndex index;
+  index.metadata = metadata;
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
-  for (const NamedTensor& item : order) {
+  for (const auto* item : order) {
+    const auto& [name, info] = *item;
+    const std::optional<std::uint64_t> bytes = byte_size(info.dtype, info.shape);
+    if (!bytes || *bytes > kMostBytes || offset > kMostBytes) {
+      return Error{ErrorKind::Internal, "tensor \"" + name + "\": its size overflows", {}};
+    }
+    header[name] = {{"dtype", name_of(info.dtype)},
+                    {"shape", info.shape},
+                    {"data_offsets", {offset, offset + *bytes}}};
+    index.tensors[name] = {info, static_cast<std::int64_t>(offset)};
+    offset += *bytes;
+  }
+  std::string text = header.dump();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    index.head += static_cast<char>((std::uint64_t{text.size()} >> (8 * i)) & 0xff);
+  }
+  index.head += text;
+  const auto before = static_cast<std::int64_t>(index.head.size());
+  for (auto& [name, entry] : index.tensors) entry.begin += before;
+  index.file_bytes = before + static_cast<std::int64_t>(offset);
+  return index;
+}
+
+Result<void> write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, TensorInfo> infos;
+  for (const NamedTensor& item : tensors) {
     const Tensor& tensor = *item.tensor;
     const std::string name(item.name);
-    if (byte_size(tensor.dtype, tensor.shape) != tensor.data.size() || header.contains(name)) {
+    if (byte_size(tensor.dtype, tensor.shape) != tensor.data.size() ||
+        !infos.emplace(name, TensorInfo{tensor.dtype, tensor.shape}).second) {
       return Error{ErrorKind::Internal,
                    "tensor \"" + name + "\": twice, or data that does not fit its shape",
                    {}};
     }
-    header[name] = {{"dtype", name_of(tensor.dtype)},
-                    {"shape", tensor.shape},
-                    {"data_offsets", {offset, offset + tensor.data.size()}}};
-    offset += tensor.data.size();
   }
-  std::string text = header.dump();
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
-
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    out.put(static_cast<char>((std::uint64_t{text.size()} >> (8 * i)) & 0xff));
+  const Result<SafetensorsIndex> index = lay_out(infos, metadata);
+  if (!index) return index.error();
+  Result<DiskFile> file = DiskFile::create(path);
+  if (!file) return file.error();
+  if (auto head = file->write(0, index->head.data(), index->head.size()); !head) return head;
+  for (const NamedTensor& item : tensors) {
+    const std::vector<std::byte>& data = item.tensor->data;
+    const std::int64_t begin = index->tensors.at(std::string(item.name)).begin;
+    if (auto wrote = file->write(begin, data.data(), data.size()); !wrote) return wrote;
   }
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  for (const NamedTensor& item : order) {
-    out.write(reinterpret_cast<const char*>(item.tensor->data.data()),
-              static_cast<std::streamsize>(item.tensor->data.size()));
-  }
-  out.close();
-  if (!out || !sync_to_disk(path)) {
-    return Error{ErrorKind::InvalidSpec, path + ": cannot be written: " + system_message(), {}};
-  }
-  return {};
+  return file->sync();
 }
 
 Result<SafetensorsFile> read_safetensors(const std::string& path) { return Reader(path).read(); }
+
+Result<SafetensorsIndex> read_safetensors_index(const std::string& path) {
+  return Reader(path).read_index();
+}
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 // from the end of the header.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,10 +26,27 @@ struct NamedTensor {
   const Tensor* tensor = nullptr;
 };
 
-/// Writes a new file, or over an old one, and waits until it is on the disk. The header is padded
-/// with spaces to a multiple of 8 bytes and wider types come first, so that every tensor is aligned
-/// to the size of its elements. Requires distinct UTF-8 names, and data as long as dtype and shape
-/// say. Error InvalidSpec if the file cannot be written.
+/// A file without its values: what it holds, and where.
+struct SafetensorsIndex {
+  struct Entry {
+    TensorInfo info;
+    std::int64_t begin = 0;  // first byte of its values, from the begin of the file
+  };
+  std::map<std::string, Entry> tensors;
+  std::map<std::string, std::string> metadata;
+  std::string head;             // the bytes before the values
+  std::int64_t file_bytes = 0;  // of the whole file
+};
+
+/// The file that holds these tensors. The header is padded with spaces to a multiple of 8 bytes and
+/// wider types come first, so that every tensor is aligned to the size of its elements. Error
+/// Internal if the sizes overflow.
+Result<SafetensorsIndex> lay_out(const std::map<std::string, TensorInfo>& tensors,
+                                 const std::map<std::string, std::string>& metadata);
+
+/// Writes a new file, or over an old one, and waits until it is on the disk. Requires distinct
+/// UTF-8 names, and data as long as dtype and shape say. Error InvalidSpec if the file cannot be
+/// written.
 Result<void> write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                                const std::map<std::string, std::string>& metadata);
 
@@ -37,5 +55,7 @@ Result<void> write_safetensors(const std::string& path, const std::vector<NamedT
 /// (no or bad header, duplicate names, offsets that overlap, leave holes, lie outside the file or
 /// disagree with the shape, a truncated file).
 Result<SafetensorsFile> read_safetensors(const std::string& path);
+/// The same checks, without reading the values.
+Result<SafetensorsIndex> read_safetensors_index(const std::string& path);
 
 }  // namespace lockstep

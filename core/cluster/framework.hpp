@@ -44,6 +44,10 @@ struct FrameworkSpec {
   int float32_logits = 0;        // copies of the logits in float32 that live until backward
   bool fused_gradient_accumulation = true;  // false: products write gradients that are then added
   bool fused_optimizer = true;              // false: an elementwise kernel for every operation
+  bool overlaps_weight_gradients = true;    // tensor parallelism sums up the input's gradient while
+                                            // the weight's is computed; false: after it
+  bool recomputes_all = false;  // a block that is computed again is computed to its end; false: to
+                                // the last result that the backward pass needs
   Fp8Recipe fp8 = Fp8Recipe::None;
   // In the first year of a card its libraries do not reach what the profile says: on cards of this
   // compute capability and later ones, products reach only this part of it.
@@ -73,6 +77,9 @@ struct FrameworkSpec {
   bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = false;
+  /// Parameters are gathered, and gradients reduced, one by one, and this is what the host takes
+  /// for each rank's part of one. 0: units go as a whole.
+  Seconds parameter_part;
   bool waits_for_messages = false;  // pipeline_parallel_p2p of 1F1B: "fused", not "async"
   bool prefetches_gathers = true;   // false: fsdp_prefetch is 0
 

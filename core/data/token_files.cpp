@@ -1,7 +1,6 @@
 #include "core/data/token_files.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -87,49 +87,69 @@ constexpr std::int32_t kShardMagic = 20240520;
 constexpr std::int32_t kShardVersion = 1;
 constexpr std::size_t kShardHeaderBytes = 256 * sizeof(std::int32_t);
 
-/// A read-only memory map of a whole file.
-class MappedFile {
+constexpr std::size_t kBlock = 1 << 20;  // tokens that are read at a time
+
+/// The tokens of one shard. They are read as they are needed and not mapped into memory: a file
+/// that becomes shorter while it is mapped ends the process.
+class Shard {
  public:
-  static Result<MappedFile> open(const fs::path& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return invalid("cannot read '" + path.string() + "': " + std::strerror(errno));
+  static Result<Shard> open(const fs::path& path) {
+    Shard shard(path.string(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
-    MappedFile map;
-    if (::fstat(file, &status) == 0 && status.st_size > 0) {
-      map.size_ = static_cast<std::size_t>(status.st_size);
-      map.data_ = ::mmap(nullptr, map.size_, PROT_READ, MAP_PRIVATE, file, 0);
+    if (shard.file_ < 0 || ::fstat(shard.file_, &status) != 0) {
+      return invalid("cannot read '" + path.string() + "': " + std::strerror(errno));
     }
-    ::close(file);
-    if (map.data_ == MAP_FAILED) {
-      map.data_ = nullptr;
-      return invalid("cannot map '" + path.string() + "': " + std::strerror(errno));
+    shard.bytes_ = static_cast<std::size_t>(status.st_size);
+    return shard;
+  }
+  Shard(Shard&& other) noexcept
+      : path_(std::move(other.path_)),
+        file_(std::exchange(other.file_, -1)),
+        bytes_(other.bytes_) {}
+  Shard& operator=(Shard&&) = delete;
+  ~Shard() {
+    if (file_ >= 0) ::close(file_);
+  }
+  std::size_t bytes() const { return bytes_; }
+  /// Throws std::runtime_error if the file has become shorter, or cannot be read any more.
+  void read(std::size_t at, void* to, std::size_t bytes) const {
+    auto* next = static_cast<char*>(to);
+    while (bytes > 0) {
+      const ssize_t got = ::pread(file_, next, bytes, static_cast<off_t>(at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) {
+        throw std::runtime_error("token shard '" + path_ + "' " +
+                                 (got == 0
+                                      ? "has become shorter while it was read"
+                                      : std::string("cannot be read: ") + std::strerror(errno)));
+      }
+      next += got;
+      at += static_cast<std::size_t>(got);
+      bytes -= static_cast<std::size_t>(got);
     }
-    return map;
   }
-  MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  MappedFile& operator=(MappedFile&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
+  void read_tokens(std::int64_t begin, std::span<std::uint16_t> to) const {
+    read(kShardHeaderBytes + static_cast<std::size_t>(begin) * sizeof(std::uint16_t), to.data(),
+         to.size_bytes());
   }
-  ~MappedFile() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-  }
-  std::span<const std::byte> bytes() const { return {static_cast<std::byte*>(data_), size_}; }
 
  private:
-  MappedFile() = default;
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
+  Shard(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  std::string path_;
+  int file_ = -1;
+  std::size_t bytes_ = 0;
 };
 
 class ShardTokens final : public TokenFiles {
  public:
   static Result<std::unique_ptr<TokenFiles>> open(const std::vector<fs::path>& paths) {
     auto shards = std::make_unique<ShardTokens>();
-    for (const fs::path& path : paths) {
-      if (auto added = shards->add(path); !added) return added.error();
+    try {
+      for (const fs::path& path : paths) {
+        if (auto added = shards->add(path); !added) return added.error();
+      }
+    } catch (const std::runtime_error& fault) {
+      return invalid(fault.what());
     }
     return std::unique_ptr<TokenFiles>(std::move(shards));
   }
@@ -138,49 +158,52 @@ class ShardTokens final : public TokenFiles {
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     auto shard = static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), begin) -
                                           begins_.begin() - 1);
+    std::vector<std::uint16_t> tokens;
     for (std::size_t done = 0; done < out.size(); ++shard) {
       const std::int64_t from = begin + static_cast<std::int64_t>(done) - begins_[shard];
       const auto count = std::min(
           out.size() - done, static_cast<std::size_t>(begins_[shard + 1] - begins_[shard] - from));
-      const std::uint16_t* tokens = tokens_of(shard) + from;
-      std::copy(tokens, tokens + count, out.begin() + static_cast<std::ptrdiff_t>(done));
+      tokens.resize(count);
+      shards_[shard].read_tokens(from, tokens);
+      std::copy(tokens.begin(), tokens.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
       done += count;
     }
   }
 
  private:
   Result<void> add(const fs::path& path) {
-    auto map = MappedFile::open(path);
-    if (!map) return map.error();
-    const std::span<const std::byte> bytes = map->bytes();
-    if (bytes.size() < kShardHeaderBytes) {
-      return invalid("token shard '" + path.string() + "' has " + std::to_string(bytes.size()) +
+    auto shard = Shard::open(path);
+    if (!shard) return shard.error();
+    const std::size_t bytes = shard->bytes();
+    if (bytes < kShardHeaderBytes) {
+      return invalid("token shard '" + path.string() + "' has " + std::to_string(bytes) +
                      " bytes, its header alone takes " + std::to_string(kShardHeaderBytes));
     }
     std::int32_t header[3];
-    std::memcpy(header, bytes.data(), sizeof header);
+    shard->read(0, header, sizeof header);
     if (header[0] != kShardMagic || header[1] != kShardVersion) {
       return invalid("token shard '" + path.string() + "' has magic " + std::to_string(header[0]) +
                      " and version " + std::to_string(header[1]) + ", expected " +
                      std::to_string(kShardMagic) + " and " + std::to_string(kShardVersion));
     }
-    const std::size_t held = (bytes.size() - kShardHeaderBytes) / sizeof(std::uint16_t);
+    const std::size_t held = (bytes - kShardHeaderBytes) / sizeof(std::uint16_t);
     if (header[2] < 0 || held != static_cast<std::size_t>(header[2]) ||
-        (bytes.size() - kShardHeaderBytes) % sizeof(std::uint16_t) != 0) {
+        (bytes - kShardHeaderBytes) % sizeof(std::uint16_t) != 0) {
       return invalid("token shard '" + path.string() + "' announces " + std::to_string(header[2]) +
                      " tokens but holds " + std::to_string(held));
     }
-    maps_.push_back(std::move(*map));
+    std::vector<std::uint16_t> tokens;
+    for (std::size_t at = 0; at < held; at += tokens.size()) {
+      tokens.resize(std::min(kBlock, held - at));
+      shard->read_tokens(static_cast<std::int64_t>(at), tokens);
+      largest_ = std::max<int>(largest_, *std::max_element(tokens.begin(), tokens.end()));
+    }
+    shards_.push_back(std::move(*shard));
     begins_.push_back(begins_.back() + header[2]);
-    const std::uint16_t* tokens = tokens_of(maps_.size() - 1);
-    if (held > 0) largest_ = std::max<int>(largest_, *std::max_element(tokens, tokens + held));
     return {};
   }
-  const std::uint16_t* tokens_of(std::size_t shard) const {
-    return reinterpret_cast<const std::uint16_t*>(maps_[shard].bytes().data() + kShardHeaderBytes);
-  }
 
-  std::vector<MappedFile> maps_;
+  std::vector<Shard> shards_;
   std::vector<std::int64_t> begins_{0};  // first token of each shard, and the end of the last
   int largest_ = 0;
 };

@@ -89,6 +89,10 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
   return program ? verified(std::move(*program)) : std::move(program);
 }
 
+Result<Program> lower_unverified(const Scenario& scenario) {
+  return run_passes(scenario, {}, false);
+}
+
 Result<Program> lower_verifying_passes(const Scenario& scenario) {
   return run_passes(scenario, {}, true);
 }

@@ -31,6 +31,9 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass =
 /// check_capacity(), OutOfMemory, which comes before the program is verified.
 Result<Program> lower_to_fit(const Scenario& scenario);
 
+/// lower() without the proof, for small programs of layouts that are only compared and never run.
+Result<Program> lower_unverified(const Scenario& scenario);
+
 /// lower(), which verifies the program after every pass that leaves a verifiable one; an error
 /// names the pass. In debug builds lower() does so, too.
 Result<Program> lower_verifying_passes(const Scenario& scenario);

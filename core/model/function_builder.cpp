@@ -89,7 +89,8 @@ void FunctionBuilder::set_padding(std::string_view formal, std::int64_t first,
   if (elements > 0) padding_.push_back(inside(formal, first, elements, first + elements));
 }
 
-void FunctionBuilder::recompute(const Recompute& what) {
+void FunctionBuilder::recompute(const Recompute& what, bool to_end) {
+  recomputes_to_end_ = to_end && what.everything;
   const auto wanted = [&what](KernelKind kind) {
     switch (kind) {
       case KernelKind::LayerNormForward:

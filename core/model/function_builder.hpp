@@ -91,8 +91,10 @@ class FunctionBuilder {
   std::vector<LayerStep> backward(Part part,
                                   const std::vector<std::string>& accumulate) const;  // I or W
   std::vector<LayerStep> backward(const std::vector<std::string>& accumulate) const;  // B
-  /// Makes the backward pass get these results of forward from a second computation.
-  void recompute(const Recompute& what);
+  /// Makes the backward pass get these results of forward from a second computation. With `to_end`
+  /// all of forward is computed again where all of its results are dropped, whether something needs
+  /// them or not.
+  void recompute(const Recompute& what, bool to_end = false);
   /// Says that backward runs as I and W, with other work between them: what only I reads gets a
   /// buffer of its own, which is free before W, as autograd frees it (Qi et al. 2023 keep only the
   /// inputs of products and the gradients of their results for W).
@@ -137,6 +139,7 @@ class FunctionBuilder {
   std::string layer_name_;
   DType dtype_, gradient_dtype_;
   bool split_ = false;
+  bool recomputes_to_end_ = false;
   IndexVector<TensorId, TensorInfo> tensors_;
   std::vector<Emitted> emitted_;
   std::vector<TensorId> padding_;

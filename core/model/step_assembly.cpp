@@ -39,7 +39,7 @@ class StepAssembly {
       : builder_(builder), accumulate_(accumulate) {
     place_tensors(parts, split, again);
     collect(parts);
-    if (again) keep_needed();
+    if (again && !builder_.recomputes_to_end_) keep_needed();
     place_scratch();
   }
 
@@ -132,6 +132,8 @@ class StepAssembly {
     for (std::size_t t = 0; t < count; ++t) {
       const TensorInfo& tensor = builder_.tensors_[t];
       if (!tensor.formal.empty()) {
+        // Nobody has room for what a block that is computed again to its end gives its successor.
+        if (again && (tensor.produced_in & bits(Part::Forward)) != 0) home_[t] = Scratch;
         offset_[t] = tensor.offset * size_of(tensor.dtype);
         continue;
       }

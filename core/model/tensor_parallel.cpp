@@ -34,8 +34,8 @@ void ColumnLinear::forward(TensorId x, TensorId y) {
   f_.emit(Part::Forward, KernelKind::JoinColumns, {{rows, out_, more_}, {}, {first, rest}, {y}});
 }
 
-/// The gradient of the weights does not need the sum of dx, and runs beside it. In the same way the
-/// gradient of the input runs beside the second gather of x.
+/// The gradient of the weights does not need the sum of dx, and runs beside it unless the framework
+/// has it run before. In the same way the gradient of the input runs beside the second gather of x.
 void ColumnLinear::backward(TensorId dy, TensorId dx) {
   const TensorId all = tp_.all_rows(Part::WeightGrad, x_, in_, name_ + ".x_again");
   const TensorId partial = tp_.partial(dx, in_, name_ + ".dx");
@@ -53,11 +53,12 @@ void ColumnLinear::backward(TensorId dy, TensorId dx) {
   } else {
     f_.linear_backward(rows, in_, out_, dy, all, weights_.w, partial, {}, {});
   }
-  tp_.sum(Part::InputGrad, partial, dx);
+  if (tp_.overlaps_weight_gradients()) tp_.sum(Part::InputGrad, partial, dx);
   f_.linear_backward(rows, in_, out_, first, all, weights_.w, {}, weights_.gw, weights_.gb);
   if (more_ > 0) {
     f_.linear_backward(rows, in_, more_, rest, all, others_.w, {}, others_.gw, others_.gb);
   }
+  if (!tp_.overlaps_weight_gradients()) tp_.sum(Part::InputGrad, partial, dx);
 }
 
 void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {

@@ -26,6 +26,8 @@ class TensorParallel {
   bool active() const { return shape_.tensor_parallel * stages_ > 1; }
   std::int64_t rows() const { return shape_.rows(); }
   std::int64_t own_rows() const { return shape_.own_rows(); }
+  /// Whether the gradient of a weight is computed while that of the input is summed up.
+  bool overlaps_weight_gradients() const { return shape_.overlaps_weight_gradients; }
 
   /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
   TensorId all_rows(Part part, TensorId x, std::int64_t width, const std::string& name);

@@ -120,7 +120,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   qkv_linear.backward(dqkv, dh1);
   norm1.backward(dh1, dx1, dx);
   p.pad(f);
-  f.recompute(recompute);
+  f.recompute(recompute, shape.recomputes_all);
   return {std::move(f), true, true};
 }
 

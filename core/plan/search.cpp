@@ -191,16 +191,19 @@ std::string layout_name(const Scenario& layout) {
   }
   if (p.gradient_ranks() > 1) {
     const bool shards = p.state_shards() > 1;
-    add(degree("dp", p.data_parallel_degree()) + (!shards ? " DDP"
-                                                  : p.zero_stage == 3
-                                                      ? " FSDP"
-                                                      : degree(" ZeRO", p.zero_stage)));
+    add(degree("dp", p.data_parallel_degree()) +
+        (!shards             ? " DDP"
+         : p.zero_stage == 3 ? p.data_parallel_replicate_degree > 1 ? " HSDP" : " FSDP"
+                             : degree(" ZeRO", p.zero_stage)));
   }
   if (p.expert_parallel_degree > 1) {
     add(degree("ep", p.expert_parallel_degree) + (p.expert_parallel_folding ? " folded" : ""));
   }
   add(std::to_string(layout.num_microbatches()) + " × " + std::to_string(layout.microbatch_size()));
   if (layout.activation_checkpoint.mode == ActivationCheckpoint::Full) add("full recomputation");
+  if (layout.activation_checkpoint.mode == ActivationCheckpoint::Selective) {
+    add("recomputation " + layout.activation_checkpoint.selective_ac_option);
+  }
   return name;
 }
 

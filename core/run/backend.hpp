@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/non_finite.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
@@ -26,16 +28,33 @@ struct RunOptions {
   /// If given, weights (and moments, if it holds them) come from here instead of from the seed, and
   /// its step continues the count of steps, the data and the learning rate's schedule.
   const TrainingState* initial_state = nullptr;
-  bool return_state = false;  // fill RunResult::state
-  int checkpoint_every = 0;   // steps from one on_checkpoint to the next; 0: never
-  std::function<Result<void>(const TrainingState&)> on_checkpoint;  // its error ends the run
-  std::function<void(const StepResult&)> on_step;  // called from the caller's thread
-  const std::atomic<bool>* cancel = nullptr;       // once it is true, the run stops after its step
+  const StateReader* resume = nullptr;  // the same, read in pieces; counts before initial_state
+  bool return_state = false;            // fill RunResult::state
+  /// If given, the state is saved there, in the background, every `checkpoint_every` steps (0:
+  /// never on the way) and after the last step of the run. An error of saving ends the run.
+  StateStore* store = nullptr;
+  int checkpoint_every = 0;
+  NonFinite on_nonfinite = NonFinite::GoOn;
+  /// What saving took of the training's time; called before on_step of the step that was saved.
+  std::function<void(Seconds)> on_save;
+  std::function<void(const StepResult&)> on_step;   // called from the caller's thread
+  std::function<void(const std::string&)> on_note;  // what a user should know of; likewise
+  const std::atomic<bool>* cancel = nullptr;        // once it is true, the run stops after its step
+};
+
+/// Why a run has ended.
+enum class Ending {
+  Done,      // all steps have run
+  Stopped,   // some process was cancelled
+  Diverged,  // NonFinite::Stop, or nothing was left to go back to
 };
 
 struct RunResult {
   Trace trace;
   TrainingState state;
+  Ending ending = Ending::Done;
+  int steps_done = 0;                  // of the whole training
+  std::optional<int> saved_step = {};  // of the last state that was saved
 };
 
 struct Backend {

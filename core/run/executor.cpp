@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -11,9 +13,11 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
+#include "core/run/agreement.hpp"
 #include "core/run/first_error.hpp"
 #include "core/run/process.hpp"
 #include "core/run/rank_runner.hpp"
+#include "core/run/saver.hpp"
 #include "core/run/state_transfer.hpp"
 #include "core/run/trace_builder.hpp"
 
@@ -61,32 +65,76 @@ class Execution {
   }
 
   Result<RunResult> run() {
-    if (auto done = run_steps(); !done) return done.error();
-    if (auto done = finish(); !done) return done.error();
-    return std::move(result_);
+    auto done = run_steps();
+    if (done) done = finish();
+    if (done) return std::move(result_);
+    if (saver_) process_.fail(done.error());  // so that a save that is under way ends, too
+    Error error = done.error();
+    if (const RunContext* const context = executor_options_.context) {
+      const std::string waits = waiting_text(context->flight, program_, context->now());
+      if (!waits.empty()) error.message += "\n" + waits;
+    }
+    return error;
   }
 
  private:
   bool leads() const { return process_.index() == 0; }
 
   Result<void> run_steps() {
-    if (auto same = check_same_program(); !same) return same;
+    if (options_.resume != nullptr) {
+      state_ = options_.resume;
+    } else if (options_.initial_state != nullptr) {
+      held_.emplace(*options_.initial_state);
+      state_ = &*held_;
+    }
+    step_ = state_ != nullptr ? state_->head().step : 0;
+    const std::int64_t per_step = program_.input.samples.per_step;
+    sample_ = step_ * per_step;
+    if (state_ != nullptr) sample_ = state_->head().samples.value_or(sample_);
+    if (auto same = check_agreement(); !same) return same;
     if (auto ready = prepare(); !ready) return ready;
-    step_ = options_.initial_state != nullptr ? options_.initial_state->step : 0;
-    for (int i = 0; i < options_.steps; ++i, ++step_) {
+    if (options_.store != nullptr) saver_.emplace(program_, ports_, process_, *options_.store);
+    const int end = step_ + options_.steps;
+    const int trace_from = step_ + options_.trace_from;
+    while (step_ < end) {
       const auto stop = cancelled();
       if (!stop) return stop.error();
+      if (*stop) result_.ending = Ending::Stopped;
       if (*stop) break;
       const bool traced =
-          i >= options_.trace_from && i < options_.trace_from + options_.trace_steps;
+          step_ >= trace_from && step_ < trace_from + options_.trace_steps && !gone_back_;
       if (auto done = run_step(step_, traced); !done) return done;
-      if (leads() && options_.on_step) options_.on_step(result_.trace.steps.back());
-      if (auto saved = checkpoint(step_ + 1); !saved) return saved;
+      ++step_;
+      sample_ += per_step;
+      StepResult& step = result_.trace.steps.back();
+      const bool finite = std::isfinite(step.loss) && std::isfinite(step.grad_norm);
+      const auto saved = finite ? save_if_due() : Result<void>{};
+      if (leads() && options_.on_step) options_.on_step(step);
+      if (!saved) return saved;
+      if (const auto goes_on = judge(finite, step); !goes_on || !*goes_on) {
+        return goes_on ? Result<void>{} : goes_on.error();
+      }
     }
     return {};
   }
 
   Result<void> finish() {
+    result_.steps_done = step_;
+    if (saver_) {
+      if (result_.ending != Ending::Diverged && !diverging_ && last_asked_ != step_) {
+        if (auto saved = save(); !saved) return saved;
+      }
+      if (auto saved = saver_->wait(); !saved) return saved;
+      if (const auto refused = saver_->refused()) {
+        note(*refused);
+        if (options_.on_nonfinite != NonFinite::GoOn) result_.ending = Ending::Diverged;
+      }
+      if (diverging_ && result_.ending != Ending::Diverged) {
+        note("step " + std::to_string(step_) +
+             " is not saved: its loss or gradient norm is not finite");
+      }
+      result_.saved_step = saver_->saved();
+    }
     std::vector<std::int64_t> arenas;
     for (const RankPort& port : ports_) arenas.push_back(port.device->arena_bytes());
     auto peak_memory = gather_values(process_, arenas);
@@ -94,30 +142,106 @@ class Execution {
     auto spans = gather_values(process_, result_.trace.spans);
     if (!spans) return spans.error();
     if (leads()) {
+      if (auto good = check_spans(*spans, *peak_memory); !good) return good;
       result_.trace.peak_memory = std::move(*peak_memory);
       result_.trace.spans = std::move(*spans);
       finish_spans();
     }
     if (!options_.return_state) return {};
-    auto state = gather_state(program_, ports_, process_, step_);
+    auto state = gather_state(program_, ports_, process_, step_, sample_);
     if (!state) return state.error();
     result_.state = std::move(*state);
     return {};
   }
 
-  /// Each process was given its program by its own command line, so the programs may differ.
-  Result<void> check_same_program() {
-    const std::string& own = result_.trace.program_hash;
-    const auto hashes = all_gather(process_, std::as_bytes(std::span(own)));
-    if (!hashes) return hashes.error();
-    for (std::size_t i = 0; i < hashes->size(); ++i) {
-      const std::span<const std::byte> first((*hashes)[0]), other((*hashes)[i]);
-      if (std::equal(first.begin(), first.end(), other.begin(), other.end())) continue;
-      return Error{ErrorKind::InvalidSpec,
-                   "process " + std::to_string(i) + " was given another program than process 0",
-                   std::nullopt};
+  /// Other processes sent them, so they are checked before they are used as indices.
+  Result<void> check_spans(const std::vector<Span>& spans,
+                           const std::vector<std::int64_t>& peak_memory) const {
+    const Rank ranks = program_.mesh.world_size();
+    bool good = std::ssize(peak_memory) == ranks;
+    for (const Span& span : spans) {
+      good = good && span.rank >= 0 && span.rank < ranks && span.op.v >= 0 &&
+             span.op.v < std::ssize(program_.role_of(span.rank).ops);
     }
-    return {};
+    if (good) return {};
+    return Error{ErrorKind::Device, "another process sent a trace of another program",
+                 std::nullopt};
+  }
+
+  /// Each process was given its program and its options by its own command line.
+  Result<void> check_agreement() {
+    const auto number = [](std::int64_t n) { return std::to_string(n); };
+    return agree(process_,
+                 {{"program", result_.trace.program_hash},
+                  {"the step of the checkpoint", number(step_)},
+                  {"the position in the data", number(sample_)},
+                  {"the steps to run", number(options_.steps)},
+                  {"--trace-from", number(options_.trace_from)},
+                  {"--trace-steps", number(options_.trace_steps)},
+                  {"checkpoint.interval", number(options_.checkpoint_every)},
+                  {"saving", options_.store != nullptr ? "yes" : "no"},
+                  {"returning the state", options_.return_state ? "yes" : "no"},
+                  {"training.on_nonfinite", number(static_cast<int>(options_.on_nonfinite))}});
+  }
+
+  Result<void> save_if_due() {
+    diverging_ = false;
+    if (!saver_) return {};
+    if (auto well = saver_->check(); !well) return well;
+    if (options_.checkpoint_every <= 0 || step_ % options_.checkpoint_every != 0) return {};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto saved = save();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (leads() && options_.on_save) options_.on_save(Seconds{time.count()});
+    return saved;
+  }
+
+  Result<void> save() {
+    last_asked_ = step_;
+    return saver_->save(step_, sample_, {});
+  }
+
+  /// What follows a step: false if the run ends here.
+  Result<bool> judge(bool finite, const StepResult& step) {
+    if (finite) return true;
+    diverging_ = true;
+    const std::string what = "the " +
+                             std::string(std::isfinite(step.loss) ? "gradient norm" : "loss") +
+                             " of step " + std::to_string(step_) + " is not finite";
+    if (options_.on_nonfinite == NonFinite::GoOn) return true;
+    if (options_.on_nonfinite == NonFinite::Rollback) {
+      const auto back = go_back(what);
+      if (!back || *back) return back;
+    }
+    result_.ending = Ending::Diverged;
+    return false;
+  }
+
+  /// Goes back to the newest checkpoint, without its samples; false if there is none, or if it has
+  /// been tried often enough.
+  Result<bool> go_back(const std::string& what) {
+    constexpr int kMostReturns = 3;  // to one checkpoint
+    if (!saver_) return false;
+    if (auto well = saver_->wait(); !well) return well.error();
+    reread_ = nullptr;
+    if (auto newest = options_.store->newest(); newest) reread_ = std::move(*newest);
+    const int back = reread_ != nullptr ? reread_->head().step : -1;
+    returns_ = back == returned_to_ ? returns_ + 1 : 1;
+    returned_to_ = back;
+    if (back < 0 || back >= step_ || returns_ > kMostReturns) return false;
+    state_ = reread_.get();
+    if (auto ready = prepare(); !ready) return ready.error();
+    note(what + ": going back to step " + std::to_string(back) + " and on with sample " +
+         std::to_string(sample_));
+    std::erase_if(result_.trace.steps, [&](const StepResult& s) { return s.step >= back; });
+    step_ = back;
+    diverging_ = false;
+    gone_back_ = true;  // spans of steps that are run twice are not told apart
+    return true;
+  }
+
+  void note(const std::string& text) const {
+    if (leads() && options_.on_note) options_.on_note(text);
   }
 
   /// Whether any process was cancelled. All get the same answer, so that none of them waits in a
@@ -145,9 +269,8 @@ class Execution {
   }
 
   Result<void> prepare() {
-    return on_all_ranks([&](std::size_t i) {
-      return runners_[i].prepare(options_.initial_state, executor_options_);
-    });
+    return on_all_ranks(
+        [&](std::size_t i) { return runners_[i].prepare(state_, executor_options_); });
   }
 
   Result<void> run_step(int step, bool traced) {
@@ -156,7 +279,7 @@ class Execution {
     std::vector<RankStep> ranks(ports_.size());
     const auto begin = std::chrono::steady_clock::now();
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
-      auto rank = runners_[i].run_step(context, executor_options_);
+      auto rank = runners_[i].run_step(context, sample_, executor_options_);
       if (!rank) return rank.error();
       ranks[i] = std::move(*rank);
       return {};
@@ -220,16 +343,6 @@ class Execution {
     add_memory_samples(result_.trace, program_);
   }
 
-  Result<void> checkpoint(int steps_done) {
-    if (options_.checkpoint_every <= 0 || steps_done % options_.checkpoint_every != 0 ||
-        !options_.on_checkpoint) {
-      return {};
-    }
-    const auto state = gather_state(program_, ports_, process_, steps_done);
-    if (!state) return state.error();
-    return leads() ? options_.on_checkpoint(*state) : Result<void>{};
-  }
-
   const Program& program_;
   const RunOptions& options_;
   const ExecutorOptions& executor_options_;
@@ -238,8 +351,16 @@ class Execution {
   std::span<const RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
-  int step_ = 0;     // the next one
+  std::optional<HeldState> held_;
+  std::unique_ptr<StateReader> reread_;
+  const StateReader* state_ = nullptr;  // with which training begins; null: that of the seed
+  int step_ = 0;                        // the next one
+  std::int64_t sample_ = 0;             // the next one
+  int last_asked_ = -1;                 // the step of the last save
+  int returned_to_ = -1, returns_ = 0;
+  bool diverging_ = false, gone_back_ = false;
   ThreadTeam crew_;  // a member for each rank of this process
+  std::optional<Saver> saver_;
 };
 
 }  // namespace

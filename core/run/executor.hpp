@@ -34,25 +34,26 @@ struct ExecutorOptions {
   /// its persistent buffers before every step, so that a value that is read before it is written
   /// shows in the loss.
   bool poison = false;
-  Process* process = nullptr;  // null if this process runs all ranks
+  Process* process = nullptr;           // null if this process runs all ranks
+  const RunContext* context = nullptr;  // whose FlightRecord the devices write; null: nobody's
 };
 
-/// Runs options.steps steps, beginning with the step of options.initial_state, or 0 without one.
+/// Runs options.steps steps, beginning with the step of the initial state, or 0 without one.
 /// options.trace_from counts from the first step of this run, Span::step and StepResult::step from
 /// the start of training. The program's Input says which samples a rank reads, in which order, and
 /// what is subtracted from token ids.
 /// Spans of the first traced step begin at time 0. The loss and the norm of a step are those of the
-/// lowest rank that copies them to the host, 0 if none does; a non-finite loss is reported, not
-/// hidden and not fatal.
+/// lowest rank that copies them to the host, 0 if none does. A step in which one of them is not
+/// finite is reported, and options.on_nonfinite says what follows.
 /// The first error of any rank ends the run of all of them and is returned: Unsupported (a kernel
 /// that a device lacks, before any op runs), InvalidSpec (initial state does not fit), Device, or
-/// what on_checkpoint returned.
-/// Several processes call it together, with the same program and options. Spans and state are in
-/// the result of the leader (process 0), which alone calls on_step and on_checkpoint; any process
-/// may cancel. An error in the middle of a step reaches the other processes by itself; for any
-/// other error the caller tells them by Process::fail or Process::end_all.
-/// Requires verify(program).empty(), and one port for each rank of this process, by ascending rank.
-/// Every rank belongs to one process, and higher ranks to later processes.
+/// what options.store returned.
+/// Several processes call it together, with the same program and options, which they compare before
+/// the first step. Spans and state are in the result of the leader (process 0), which alone calls
+/// on_step and on_note; any process may cancel. An error in the middle of a step reaches the other
+/// processes by itself; for any other error the caller tells them by Process::fail or
+/// Process::end_all. Requires verify(program).empty(), and one port for each rank of this process,
+/// by ascending rank. Every rank belongs to one process, and higher ranks to later processes.
 Result<RunResult> execute(const Program& program, const RunOptions& options,
                           const std::string& backend, std::span<const RankPort> ports,
                           const BatchSource& batches, const ExecutorOptions& executor_options = {});

@@ -13,8 +13,8 @@ constexpr int kRoundTrips = 16;
 Error failure_of(const Process& process) { return process.failure().result().error(); }
 
 Result<std::vector<std::vector<std::byte>>> collect(Process& process,
-                                                    std::span<const std::byte> own,
-                                                    bool everywhere) {
+                                                    std::span<const std::byte> own, bool everywhere,
+                                                    int tag) {
   const bool receives = everywhere || process.index() == 0;
   const auto own_bytes = static_cast<std::int64_t>(own.size());
   IndexVector<int, std::int64_t> sizes(process.size());
@@ -29,7 +29,16 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
       in.push_back({peer, reinterpret_cast<std::byte*>(&sizes[peer]), sizeof own_bytes});
     }
   }
-  if (!process.exchange(kControlTag, out, in, Patience::Sleep)) return failure_of(process);
+  if (!process.exchange(tag, out, in, Patience::Sleep)) return failure_of(process);
+  for (const Incoming& message : in) {
+    const std::int64_t size = sizes[message.from];
+    if (size >= 0 && size <= kMostGathered) continue;
+    process.fail({ErrorKind::Device,
+                  "process " + std::to_string(message.from) + " announces " + std::to_string(size) +
+                      " bytes, which cannot be",
+                  std::nullopt});
+    return failure_of(process);
+  }
   IndexVector<int, std::vector<std::byte>> all(receives ? sizes.size() : 0);
   for (Outgoing& message : out) message = {message.to, own.data(), own_bytes};
   for (Incoming& message : in) {
@@ -37,7 +46,7 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
     bytes.resize(to_size(sizes[message.from]));
     message = {message.from, bytes.data(), static_cast<std::int64_t>(bytes.size())};
   }
-  if (!process.exchange(kControlTag, out, in, Patience::Awake)) return failure_of(process);
+  if (!process.exchange(tag, out, in, Patience::Awake)) return failure_of(process);
   if (receives) all[process.index()].assign(own.begin(), own.end());
   return all;
 }
@@ -58,13 +67,13 @@ bool answer(Process& process, int peer, const std::function<SimTime()>& clock) {
 }  // namespace
 
 Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
-                                                       std::span<const std::byte> own) {
-  return collect(process, own, true);
+                                                       std::span<const std::byte> own, int tag) {
+  return collect(process, own, true, tag);
 }
 
-Result<std::vector<std::vector<std::byte>>> gather(Process& process,
-                                                   std::span<const std::byte> own) {
-  return collect(process, own, false);
+Result<std::vector<std::vector<std::byte>>> gather(Process& process, std::span<const std::byte> own,
+                                                   int tag) {
+  return collect(process, own, false, tag);
 }
 
 Result<ClockOffset> compare_clocks(Process& process, const std::function<SimTime()>& clock) {

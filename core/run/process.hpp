@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -34,7 +35,8 @@ enum class Patience { Sleep, Awake };
 struct Process : RunContext {
   virtual int index() const = 0;  // process 0 is the leader, which reports and writes files
   virtual int size() const = 0;
-  /// Tags are 0 … max_tag(), and max_tag() is at least 32767. The functions below use tag 0.
+  /// Tags are 0 … max_tag(), and max_tag() is at least 32767. The functions below use tag 0 unless
+  /// they are given another; transfers use 1 … max_tag() - 1, and saving uses max_tag().
   virtual int max_tag() const = 0;
   /// How far the now() of two processes may differ.
   virtual SimTime clock_uncertainty() const = 0;
@@ -77,14 +79,24 @@ class SoleProcess final : public Process {
   FirstError failure_;
 };
 
-/// The bytes that each process gave, by index. Blocks until all processes have called it. Error:
-/// the failure of any process.
+/// The kind of an error as it stands on a wire; Device for a number that is none.
+inline ErrorKind kind_on_wire(unsigned char number) {
+  return number <= static_cast<unsigned char>(ErrorKind::Internal) ? static_cast<ErrorKind>(number)
+                                                                   : ErrorKind::Device;
+}
+
+/// More bytes than this of one process are refused, because a count on the wire may be wrong.
+inline constexpr std::int64_t kMostGathered = std::int64_t{1} << 40;
+
+/// The bytes that each process gave, by index. Blocks until all processes have called it with the
+/// same tag; calls with different tags may be under way together. Errors: the failure of any
+/// process; Device for more bytes than kMostGathered, which is then a failure of all.
 Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
-                                                       std::span<const std::byte> own);
+                                                       std::span<const std::byte> own, int tag = 0);
 /// Returns the bytes of all processes, by index, to the leader. The others get nothing and go on
 /// once theirs are sent.
-Result<std::vector<std::vector<std::byte>>> gather(Process& process,
-                                                   std::span<const std::byte> own);
+Result<std::vector<std::vector<std::byte>>> gather(Process& process, std::span<const std::byte> own,
+                                                   int tag = 0);
 
 /// The values of all processes, one process's after the other's, by index.
 template <class T>
@@ -93,6 +105,12 @@ Result<std::vector<T>> concatenated(const Result<std::vector<std::vector<std::by
   if (!gathered) return gathered.error();
   std::vector<T> values;
   for (const std::vector<std::byte>& bytes : *gathered) {
+    if (bytes.size() % sizeof(T) != 0) {
+      return Error{ErrorKind::Device,
+                   "another process sent " + std::to_string(bytes.size()) +
+                       " bytes, which is not a number of values of " + std::to_string(sizeof(T)),
+                   std::nullopt};
+    }
     const std::size_t first = values.size();
     values.resize(first + bytes.size() / sizeof(T));
     if (!bytes.empty()) std::memcpy(values.data() + first, bytes.data(), bytes.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <string>
 
@@ -96,7 +97,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
   }
 }
 
-Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptions& options) {
+Result<void> RankRunner::prepare(const StateReader* state, const ExecutorOptions& options) {
   // The arena is filled even if it is not poisoned, so that its pages are touched here and not in
   // the first step.
   if (auto filled = port_.device->fill(0, role_.arena.v, options.poison ? kPoison : 0); !filled) {
@@ -109,12 +110,14 @@ Result<void> RankRunner::prepare(const TrainingState* state, const ExecutorOptio
   return load_state(program_, port_.rank, *port_.device, program_.training.seed, state);
 }
 
-Result<RankStep> RankRunner::run_step(const StepContext& context, const ExecutorOptions& options) {
+Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t sample,
+                                      const ExecutorOptions& options) {
+  step_sample_ = sample;
   if (options.poison) {
     if (auto poisoned = poison_transient(); !poisoned) return poisoned.error();
   }
   port_.device->begin_step(context);
-  if (auto enqueued = enqueue_all(context); !enqueued) {
+  if (auto enqueued = enqueue_all(); !enqueued) {
     // What is already enqueued may wait for peers, and they for this rank; both must end.
     port_.communicator->abort(enqueued.error());
     static_cast<void>(port_.device->synchronize());
@@ -125,15 +128,15 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, const Executor
   return RankStep{std::move(*times), metric(HostData::Loss), metric(HostData::GradNorm)};
 }
 
-Result<void> RankRunner::enqueue_all(const StepContext& context) {
+Result<void> RankRunner::enqueue_all() {
   next_copy_ = 0;
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-    if (auto done = enqueue({static_cast<std::int32_t>(i)}, context); !done) return done.error();
+    if (auto done = enqueue({static_cast<std::int32_t>(i)}); !done) return done.error();
   }
   return {};
 }
 
-Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
+Result<void> RankRunner::enqueue(OpId id) {
   const Op& op = role_.op(id);
   for (const OpId dependency : role_.after_of(op)) {
     if (role_.op(dependency).stream == op.stream) continue;  // the stream is in order already
@@ -148,7 +151,13 @@ Result<void> RankRunner::enqueue(OpId id, const StepContext& context) {
   }
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
-    if (op.kind == OpKind::HostToDevice) fill_input(op, context.step, staging);
+    if (op.kind == OpKind::HostToDevice) {
+      try {
+        fill_input(op, staging);
+      } catch (const std::exception& fault) {  // of the files with the data
+        return Error{ErrorKind::Device, fault.what(), std::nullopt};
+      }
+    }
     return port_.device->enqueue_copy(id, op, args[0], staging.data(), staging.size());
   }
   const std::span<const std::int64_t> bytes(sizes_.data() + op.args_begin, op.args_count);
@@ -161,12 +170,12 @@ const IndexList* RankRunner::list(TableKind kind) const {
   return &table->lists[to_size(position_over(program_.mesh, table->dims, port_.rank))];
 }
 
-void RankRunner::fill_input(const Op& op, int step, std::vector<std::byte>& staging) {
+void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
   const Samples& samples = program_.input.samples;
   const std::span<std::int32_t> values(reinterpret_cast<std::int32_t*>(staging.data()),
                                        staging.size() / sizeof(std::int32_t));
   const std::int64_t first =
-      step * samples.per_step + first_sample_ + std::max(op.microbatch, 0) * samples.microbatch;
+      step_sample_ + first_sample_ + std::max(op.microbatch, 0) * samples.microbatch;
   switch (op.host()) {
     case HostData::Positions:
       return list(TableKind::Positions)->fill(values);

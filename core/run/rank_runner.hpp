@@ -25,15 +25,17 @@ class RankRunner {
 
   /// Clears (or poisons) the arena, then writes the initial values of parameters and moments: those
   /// of `state`, or those of the seed if it is null.
-  Result<void> prepare(const TrainingState* state, const ExecutorOptions& options);
-  /// Blocks until the device has run the step. After an error nothing of the step goes on running.
-  Result<RankStep> run_step(const StepContext& context, const ExecutorOptions& options);
+  Result<void> prepare(const StateReader* state, const ExecutorOptions& options);
+  /// Blocks until the device has run the step, which reads the samples from `sample` on. After an
+  /// error nothing of the step goes on running.
+  Result<RankStep> run_step(const StepContext& context, std::int64_t sample,
+                            const ExecutorOptions& options);
 
  private:
-  Result<void> enqueue_all(const StepContext& context);
-  Result<void> enqueue(OpId id, const StepContext& context);
+  Result<void> enqueue_all();
+  Result<void> enqueue(OpId id);
   /// Fills the host side of a copy to the device with what its HostData names.
-  void fill_input(const Op& op, int step, std::vector<std::byte>& staging);
+  void fill_input(const Op& op, std::vector<std::byte>& staging);
   void fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging);
   void fill_tokens(const Op& op, std::int64_t first, std::span<std::int32_t> ids);
   /// The list of this rank in the table of that kind; null if the program has no such table.
@@ -46,6 +48,7 @@ class RankRunner {
   RankPort port_;
   const BatchSource& batches_;
   std::int64_t first_sample_ = 0;      // of the rank's share, counted from the step's first sample
+  std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued
   std::vector<std::int32_t> order_;    // positions of the tokens that the rank takes of a sample
   std::int32_t shift_ = 0;             // subtracted from ids: where the rank's vocabulary begins
   std::vector<std::byte*> addresses_;  // parallel to Role::args

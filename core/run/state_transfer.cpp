@@ -69,80 +69,89 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
 
 /// Copies a piece from the tensor `key` of `state`, whose type must be `kept`, and rounds it to
 /// `dtype` where that is another type.
-Result<void> copy_from_state(const TrainingState& state, const std::string& key,
+Result<void> copy_from_state(const StateReader& state, const std::string& key,
                              const Parameter& parameter, const ShardPiece& piece, DType kept,
                              DType dtype, std::byte* to) {
-  const auto invalid = [&](const std::string& what) {
-    return Error{ErrorKind::InvalidSpec, "initial state: tensor '" + key + "' " + what,
-                 std::nullopt};
+  const auto unfit = [&](const std::string& what) {
+    return invalid("initial state: tensor '" + key + "' " + what);
   };
-  const auto found = state.tensors.find(key);
-  if (found == state.tensors.end()) return invalid("is missing");
-  const Tensor& tensor = found->second;
+  const auto found = state.head().tensors.find(key);
+  if (found == state.head().tensors.end()) return unfit("is missing");
+  const TensorInfo& tensor = found->second;
   if (tensor.shape != parameter.shape) {
-    return invalid("has shape " + shape_text(tensor.shape) + ", the model needs " +
-                   shape_text(parameter.shape));
+    return unfit("has shape " + shape_text(tensor.shape) + ", the model needs " +
+                 shape_text(parameter.shape));
   }
   if (tensor.dtype != kept) {
-    return invalid("is " + std::string(to_string(tensor.dtype)) + ", the run needs " +
-                   std::string(to_string(kept)));
+    return unfit("is " + std::string(to_string(tensor.dtype)) + ", the run needs " +
+                 std::string(to_string(kept)));
   }
-  const std::int64_t bytes = parameter.elements() * size_of(kept);
-  if (tensor.data.size() != to_size(bytes)) {
-    return invalid("holds " + std::to_string(tensor.data.size()) + " bytes instead of " +
-                   std::to_string(bytes));
-  }
-  const std::byte* from = tensor.data.data() + piece.begin * size_of(kept);
-  if (dtype == kept) {
-    std::memcpy(to, from, to_size(piece.count * size_of(kept)));
-    return {};
-  }
+  const std::size_t bytes = to_size(piece.count * size_of(kept));
+  const std::int64_t begin = piece.begin * size_of(kept);
+  if (dtype == kept) return state.read(key, begin, {to, bytes});
   if (kept != DType::F32 || dtype != DType::BF16) {
-    return invalid("cannot be rounded to " + std::string(to_string(dtype)));
+    return unfit("cannot be rounded to " + std::string(to_string(dtype)));
   }
-  for (std::int64_t i = 0; i < piece.count; ++i) {
-    float value = 0;
-    std::memcpy(&value, from + i * std::int64_t{sizeof value}, sizeof value);
-    const bfloat16 rounded(value);
-    std::memcpy(to + i * std::int64_t{sizeof rounded}, &rounded, sizeof rounded);
+  std::vector<float> wide(to_size(piece.count));
+  if (auto read = state.read(key, begin, std::as_writable_bytes(std::span(wide))); !read) {
+    return read;
+  }
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    const bfloat16 rounded(wide[i]);
+    std::memcpy(to + i * sizeof rounded, &rounded, sizeof rounded);
   }
   return {};
 }
 
 /// The three tensors that an FSDP unit keeps of every parameter: the prefixes of their names in a
 /// TrainingState, and the buffers that hold them.
-constexpr IndexArray<std::int32_t, const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
+constexpr std::array<const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
 std::array<BufferId, 3> kept_buffers(const Unit& unit) {
   return {unit.updated(), unit.adam_m, unit.adam_v};
 }
 
-/// Says where values belong in the whole state; sent before them from one process to another.
-struct PieceHeader {
-  ParameterId parameter;
-  std::int32_t slot = 0;  // index into kPrefixes
-  DType dtype = DType::F32;
-  std::int64_t begin = 0, count = 0;
-  std::int64_t bytes() const { return count * size_of(dtype); }
-};
-
-void place(const Program& program, TrainingState& state, const PieceHeader& header,
-           const std::byte* values) {
-  const Parameter& parameter = program.parameters[header.parameter];
-  Tensor& tensor = state.tensors[kPrefixes[header.slot] + parameter.name];
-  const std::int64_t size = size_of(header.dtype);
-  if (tensor.data.empty()) {
-    tensor.dtype = header.dtype;
-    tensor.shape = parameter.shape;
-    tensor.data.resize(to_size(parameter.elements() * size));
-  }
-  std::memcpy(tensor.data.data() + header.begin * size, values, to_size(header.bytes()));
-}
-
-bool holds_moments(const TrainingState& state) {
-  const auto first = state.tensors.lower_bound("adam_");
-  return first != state.tensors.end() &&
+bool holds_moments(const StateReader& state) {
+  const auto& tensors = state.head().tensors;
+  const auto first = tensors.lower_bound("adam_");
+  return first != tensors.end() &&
          (first->first.starts_with("adam_m.") || first->first.starts_with("adam_v."));
 }
+
+/// Calls visit(rank, name, buffer, pieces) for everything that `rank` saves, for each rank in turn:
+/// of every tensor, each element once, from the lowest rank that holds it.
+template <class Visit>
+Result<void> each_saved(const Program& program, Visit&& visit) {
+  // Slot, parameter and first element of each piece that a lower rank has.
+  std::set<std::tuple<std::size_t, ParameterId, std::int64_t>> done;
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    for (const Unit& unit : program.role_of(rank).units) {
+      if (unit.tied_copy) continue;
+      for (std::size_t slot = 0; slot < kPrefixes.size(); ++slot) {
+        const BufferId id = kept_buffers(unit)[slot];
+        if (!id.valid()) continue;
+        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
+        std::erase_if(pieces, [&](const ShardPiece& piece) {
+          return !done.emplace(slot, piece.parameter, piece.begin).second;
+        });
+        if (pieces.empty()) continue;
+        if (auto seen = visit(rank, kPrefixes[slot], id, pieces); !seen) return seen;
+      }
+    }
+  }
+  return {};
+}
+
+const RankPort* port_of(std::span<const RankPort> ports, Rank rank) {
+  const auto found =
+      std::find_if(ports.begin(), ports.end(), [&](const RankPort& p) { return p.rank == rank; });
+  return found == ports.end() ? nullptr : &*found;
+}
+
+/// Where bytes belong in the whole state; sent before them from one process to another.
+struct PieceHeader {
+  std::uint64_t tensor = 0;  // place in StateHead::tensors
+  std::int64_t begin = 0, bytes = 0;
+};
 
 /// Visits what lies in elements [from, to) of the part of `parameter` that member `member` of
 /// `parts` tensor-parallel members holds of these sections. Calls visit(begin, count, at) for every
@@ -212,7 +221,7 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 }
 
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
-                        const TrainingState* state) {
+                        const StateReader* state) {
   const Role& role = program.role_of(rank);
   const bool moments = state != nullptr && holds_moments(*state);
   std::vector<std::byte> shard;
@@ -248,62 +257,128 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
   return {};
 }
 
+StateHead state_head(const Program& program, int step, std::int64_t samples) {
+  StateHead head;
+  head.step = step;
+  head.samples = samples;
+  const auto add = [&](Rank rank, const char* prefix, BufferId id,
+                       const std::vector<ShardPiece>& pieces) -> Result<void> {
+    for (const ShardPiece& piece : pieces) {
+      const Parameter& parameter = parameter_of(program, piece);
+      head.tensors[prefix + parameter.name] = {program.role_of(rank).buffer(id).dtype,
+                                               parameter.shape};
+    }
+    return {};
+  };
+  static_cast<void>(each_saved(program, add));
+  return head;
+}
+
+void reserve_snapshot(const Program& program, std::span<const RankPort> ports,
+                      StateSnapshot& snapshot) {
+  std::int64_t bytes = 0;
+  const auto add = [&](Rank rank, const char*, BufferId id,
+                       const std::vector<ShardPiece>&) -> Result<void> {
+    if (port_of(ports, rank) != nullptr) bytes += program.role_of(rank).buffer(id).bytes.v;
+    return {};
+  };
+  static_cast<void>(each_saved(program, add));
+  snapshot.bytes.resize(to_size(bytes));
+}
+
+Result<void> take_snapshot(const Program& program, std::span<const RankPort> ports,
+                           StateSnapshot& snapshot) {
+  reserve_snapshot(program, ports, snapshot);
+  snapshot.pieces.clear();
+  std::size_t used = 0;
+  const auto copy = [&](Rank rank, const char* prefix, BufferId id,
+                        const std::vector<ShardPiece>& pieces) -> Result<void> {
+    const RankPort* const port = port_of(ports, rank);
+    if (port == nullptr) return {};
+    const Role& role = program.role_of(rank);
+    const Buffer& buffer = role.buffer(id);
+    const std::size_t at = used;
+    used += to_size(buffer.bytes.v);
+    const std::span<std::byte> to(snapshot.bytes.data() + at, to_size(buffer.bytes.v));
+    if (buffer.on_host) {
+      std::memcpy(to.data(), port->device->host_arena() + role.arena_offset(id), to.size());
+    } else if (auto read = port->device->read(role.arena_offset(id), to); !read) {
+      return read;
+    }
+    const std::int64_t size = size_of(buffer.dtype);
+    for (const ShardPiece& piece : pieces) {
+      snapshot.pieces.push_back({prefix + parameter_of(program, piece).name, piece.begin * size,
+                                 at + to_size(piece.at * size), to_size(piece.count * size)});
+    }
+    return {};
+  };
+  return each_saved(program, copy);
+}
+
 Result<TrainingState> gather_state(const Program& program, std::span<const RankPort> ports,
-                                   Process& process, int step) {
+                                   Process& process, int step, std::int64_t samples) {
+  const StateHead head = state_head(program, step, samples);
+  StateSnapshot snapshot;
+  if (auto taken = take_snapshot(program, ports, snapshot); !taken) return taken.error();
   TrainingState state;
   state.step = step;
+  state.samples = samples;
   const bool leads = process.index() == 0;
   std::vector<std::byte> sent;  // what goes to the leader: headers, each with its values
-  const auto keep = [&](const PieceHeader& header, const std::byte* values) {
-    if (leads) return place(program, state, header, values);
+  if (leads) {
+    for (const auto& [name, info] : head.tensors) {
+      state.tensors[name] = {info.dtype, info.shape, std::vector<std::byte>(to_size(info.bytes()))};
+    }
+  }
+  for (const StateSnapshot::Piece& piece : snapshot.pieces) {
+    const std::span<const std::byte> values = snapshot.values(piece);
+    if (leads) {
+      std::copy(values.begin(), values.end(),
+                state.tensors[piece.tensor].data.begin() + piece.begin);
+      continue;
+    }
+    const PieceHeader header{static_cast<std::uint64_t>(std::distance(
+                                 head.tensors.begin(), head.tensors.find(piece.tensor))),
+                             piece.begin, static_cast<std::int64_t>(values.size())};
     const auto* bytes = reinterpret_cast<const std::byte*>(&header);
     sent.insert(sent.end(), bytes, bytes + sizeof header);
-    sent.insert(sent.end(), values, values + header.bytes());
-  };
-  // Slot, parameter and first element of each piece that a lower rank, here or in another process,
-  // has given already.
-  std::set<std::tuple<std::int32_t, ParameterId, std::int64_t>> done;
-  std::vector<std::byte> shard;
-  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
-    const auto port =
-        std::find_if(ports.begin(), ports.end(), [&](const RankPort& p) { return p.rank == rank; });
-    const Role& role = program.role_of(rank);
-    for (const Unit& unit : role.units) {
-      if (unit.tied_copy) continue;
-      for (std::int32_t slot = 0; slot < std::ssize(kPrefixes); ++slot) {
-        const BufferId id = kept_buffers(unit)[to_size(slot)];
-        if (!id.valid()) continue;
-        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
-        std::erase_if(pieces, [&](const ShardPiece& piece) {
-          return !done.emplace(slot, piece.parameter, piece.begin).second;
-        });
-        if (pieces.empty() || port == ports.end()) continue;
-        const Buffer& buffer = role.buffer(id);
-        shard.resize(to_size(buffer.bytes.v));
-        if (buffer.on_host) {
-          std::memcpy(shard.data(), port->device->host_arena() + role.arena_offset(id),
-                      shard.size());
-        } else if (auto read = port->device->read(role.arena_offset(id), shard); !read) {
-          return read.error();
-        }
-        for (const ShardPiece& piece : pieces) {
-          keep({piece.parameter, slot, buffer.dtype, piece.begin, piece.count},
-               shard.data() + piece.at * size_of(buffer.dtype));
-        }
-      }
-    }
+    sent.insert(sent.end(), values.begin(), values.end());
   }
   const auto received = gather(process, sent);
   if (!received) return received.error();
-  for (const std::vector<std::byte>& bytes : *received) {
-    for (std::size_t next = 0; next < bytes.size();) {
-      PieceHeader header;
-      std::memcpy(&header, bytes.data() + next, sizeof header);
-      place(program, state, header, bytes.data() + next + sizeof header);
-      next += sizeof header + to_size(header.bytes());
+  for (std::size_t from = 1; from < received->size(); ++from) {
+    if (auto placed = place_pieces((*received)[from], state); !placed) {
+      const Error error{ErrorKind::Device,
+                        "process " + std::to_string(from) + " sent " + placed.error().message,
+                        std::nullopt};
+      process.fail(error);
+      return error;
     }
   }
   return state;
+}
+
+Result<void> place_pieces(std::span<const std::byte> bytes, TrainingState& state) {
+  const auto refuse = [] { return invalid("a piece of state that does not fit the model"); };
+  while (!bytes.empty()) {
+    PieceHeader header;
+    if (bytes.size() < sizeof header) return refuse();
+    std::memcpy(&header, bytes.data(), sizeof header);
+    bytes = bytes.subspan(sizeof header);
+    if (header.tensor >= state.tensors.size()) return refuse();
+    std::vector<std::byte>& data =
+        std::next(state.tensors.begin(), static_cast<std::ptrdiff_t>(header.tensor))->second.data;
+    const auto size = static_cast<std::int64_t>(data.size());
+    if (header.begin < 0 || header.bytes < 0 || header.begin > size ||
+        header.bytes > size - header.begin ||
+        header.bytes > static_cast<std::int64_t>(bytes.size())) {
+      return refuse();
+    }
+    const auto count = to_size(header.bytes);
+    std::copy_n(bytes.begin(), count, data.begin() + header.begin);
+    bytes = bytes.subspan(count);
+  }
+  return {};
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/ir/program.hpp"
@@ -31,15 +32,44 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 /// null, and are rounded where a master copy keeps them in full; moments come from `state` if it
 /// holds any, else they are zero; padding is zero. Errors: InvalidSpec naming the tensor that is
 /// missing or has another shape or type than the program; Unsupported for an element type that
-/// initial values cannot be rounded to.
+/// initial values cannot be rounded to; those of reading.
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
-                        const TrainingState* state);
+                        const StateReader* state);
+
+/// What is saved of a program's state: each parameter and its moments, as whole tensors. Tied
+/// copies of a parameter are left out.
+StateHead state_head(const Program& program, int step, std::int64_t samples);
+
+/// What the ranks of this process save, copied to the host: the elements of which they are the
+/// lowest ranks that hold them. All processes together save every element once.
+struct StateSnapshot {
+  struct Piece {
+    std::string tensor;
+    std::int64_t begin = 0;         // byte within the whole tensor
+    std::size_t at = 0, count = 0;  // bytes within `bytes`
+  };
+  std::vector<std::byte> bytes;
+  std::vector<Piece> pieces;
+  std::span<const std::byte> values(const Piece& piece) const {
+    return {bytes.data() + piece.at, piece.count};
+  }
+};
+/// Gets the memory that a snapshot of these ranks needs, so that the first one takes no longer than
+/// the others.
+void reserve_snapshot(const Program& program, std::span<const RankPort> ports,
+                      StateSnapshot& snapshot);
+/// Overwrites `snapshot`, whose memory is used again. Blocks until the devices have been read.
+Result<void> take_snapshot(const Program& program, std::span<const RankPort> ports,
+                           StateSnapshot& snapshot);
 
 /// The training state as whole tensors, put together from the shards of all ranks. Only the leader
-/// gets the tensors; the state of the other processes has none. Every element is read from the
-/// lowest rank that holds it, and tied copies of a parameter are left out. `ports` are those of
-/// this process's ranks; all processes call it together.
+/// gets the tensors; the state of the other processes has none. `ports` are those of this process's
+/// ranks; all processes call it together.
 Result<TrainingState> gather_state(const Program& program, std::span<const RankPort> ports,
-                                   Process& process, int step);
+                                   Process& process, int step, std::int64_t samples = 0);
+
+/// Puts pieces that another process sent into `state`, whose tensors have their sizes. Error
+/// InvalidSpec for bytes that are no pieces of these tensors.
+Result<void> place_pieces(std::span<const std::byte> bytes, TrainingState& state);
 
 }  // namespace lockstep

@@ -26,6 +26,20 @@ bool is_run_folder(const fs::path& directory) {
          fs::exists(directory / "program.txt", ignored);
 }
 
+/// Whether there is a checkpoint that was finished, or a tensor file put there by hand.
+bool holds_checkpoints(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / "model.safetensors", ignored)) return true;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const bool unfinished = entry.path().extension() == ".new";
+    if (fs::exists(entry.path() / "manifest.json", ignored) ||
+        (!unfinished && fs::exists(entry.path() / "model.safetensors", ignored))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<void> prepare_run_folder(const std::string& directory, const std::string& checkpoint_folder,
@@ -37,19 +51,21 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   }
   fs::create_directories(path, error);
   if (error) return invalid("--out " + directory + ": " + error.message());
-  const bool empty = fs::is_empty(path, error);
+  bool empty = true;  // but for the lock that every run leaves
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    empty = empty && entry.path().filename() == ".lock";
+  }
   if (error) return invalid("--out " + directory + ": " + error.message());
   if (empty) return {};
   if (!is_run_folder(path)) {
     return invalid("--out " + directory +
                    " is not empty and not a run folder (it has no program.txt): choose another");
   }
-  const fs::path checkpoints = path / checkpoint_folder;
-  if (!resuming && fs::exists(checkpoints, error)) {
+  if (!resuming && holds_checkpoints(path / checkpoint_folder)) {
     return invalid("--out " + directory +
                    " holds the checkpoints of another run: continue it with "
                    "--resume " +
-                   directory + ", or choose another folder");
+                   directory + " or --resume auto, or choose another folder");
   }
   return {};
 }
@@ -58,7 +74,11 @@ Result<void> write_file(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".tmp";
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    if (!(file << text << std::flush)) return cannot_write(path);
+    if (!(file << text << std::flush)) {
+      const Error error = cannot_write(path);
+      std::remove(temporary.c_str());
+      return error;
+    }
   }
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return cannot_write(path);
   return {};
@@ -124,12 +144,21 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
   }
   if (const Result<void> written = write_file(path, kept); !written) return written.error();
   MetricsLog log;
+  log.path_ = path;
+  log.whole_ = static_cast<std::int64_t>(kept.size());
+  log.last_ = first_step;
   log.file_.open(path, std::ios::app);
   if (!log.file_) return cannot_write(path);
   return log;
 }
 
-void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
+Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step,
+                                Seconds saving) {
+  if (step.step < last_) {  // the run has gone back
+    auto again = open(path_, step.step);
+    if (!again) return again.error();
+    *this = std::move(*again);
+  }
   // JSON has no numbers that are not finite; null stands for them.
   nlohmann::ordered_json line;
   line["step"] = step.step + 1;
@@ -139,7 +168,20 @@ void MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step) {
   line["time"] = step.time.v;
   line["throughput(tps)"] =
       step.time.v > 0 ? static_cast<double>(tokens_per_step) / step.time.v : 0.0;
-  file_ << line.dump() << "\n" << std::flush;
+  if (saving.v > 0) line["save_time"] = saving.v;
+  const std::string text = line.dump() + "\n";
+  if (!(file_ << text << std::flush)) {
+    const Error error = cannot_write(path_);
+    file_.close();
+    std::error_code ignored;
+    fs::resize_file(path_, static_cast<std::uintmax_t>(whole_), ignored);
+    file_.clear();
+    file_.open(path_, std::ios::app);
+    return error;
+  }
+  whole_ += static_cast<std::int64_t>(text.size());
+  last_ = step.step + 1;
+  return {};
 }
 
 }  // namespace lockstep

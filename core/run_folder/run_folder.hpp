@@ -20,7 +20,7 @@ namespace lockstep {
 
 /// Creates `directory`, or takes one that is empty or a run folder. Error InvalidSpec if it holds
 /// anything else, or, unless `resuming`, the checkpoints of another run, with which those of a new
-/// run must not mix.
+/// run must not mix. What a run left behind that never finished a checkpoint is no checkpoint.
 Result<void> prepare_run_folder(const std::string& directory, const std::string& checkpoint_folder,
                                 bool resuming);
 
@@ -53,10 +53,16 @@ class MetricsLog {
   /// Opens `path` and keeps its lines for the steps before `first_step`, the first step (0-based)
   /// that will be logged.
   static Result<MetricsLog> open(const std::string& path, int first_step);
-  void append(const StepResult& step, std::int64_t tokens_per_step);
+  /// Writes a line whole or not at all; `saving` is what a checkpoint after the step took. A step
+  /// that comes again takes away the lines from it on. Error Device, for example if the disk is
+  /// full; later lines may be written again.
+  Result<void> append(const StepResult& step, std::int64_t tokens_per_step, Seconds saving = {});
 
  private:
+  std::string path_;
   std::ofstream file_;
+  std::int64_t whole_ = 0;  // bytes of the lines that were written whole
+  int last_ = 0;            // the step of the last of them
 };
 
 }  // namespace lockstep

@@ -55,6 +55,7 @@ void describe(V& v, TrainingSpec& t) {
   v.field("dataset", t.dataset);
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
+  v.field("on_nonfinite", t.on_nonfinite);
 }
 
 template <class V>
@@ -127,6 +128,8 @@ template <class V>
 void describe(V& v, CheckpointSpec& c) {
   v.field("interval", c.interval);
   v.field("folder", c.folder);
+  v.field("keep_latest_k", c.keep_latest_k);
+  v.field("keep_every", c.keep_every);
 }
 
 template <class V>
@@ -202,6 +205,8 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("float32_logits", f.float32_logits);
   v.field("fused_gradient_accumulation", f.fused_gradient_accumulation);
   v.field("fused_optimizer", f.fused_optimizer);
+  v.field("overlaps_weight_gradients", f.overlaps_weight_gradients);
+  v.field("recomputes_all", f.recomputes_all);
   v.field("fp8", f.fp8);
   v.field("new_capability", f.new_capability);
   v.field("new_matmul_rate", f.new_matmul_rate);
@@ -221,6 +226,7 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("gradients_as_parameters", f.gradients_as_parameters);
   v.field("overlap_grad_reduce", f.overlap_grad_reduce);
   v.field("overlap_param_gather", f.overlap_param_gather);
+  v.field("parameter_part_us", f.parameter_part, UnitPrefix::Micro);
   v.field("waits_for_messages", f.waits_for_messages);
   v.field("prefetches_gathers", f.prefetches_gathers);
   v.field("scatters_messages", f.scatters_messages);

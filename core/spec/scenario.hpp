@@ -18,8 +18,10 @@
 namespace lockstep {
 
 struct CheckpointSpec {
-  int interval = 0;  // steps from one checkpoint to the next; 0: none
-  std::string folder = "checkpoints";
+  int interval = 0;                    // steps from one checkpoint to the next; 0: none
+  std::string folder = "checkpoints";  // inside the run folder
+  int keep_latest_k = 0;               // older checkpoints are deleted; 0: none is
+  int keep_every = 0;                  // those of steps that it divides are kept; 0: none for that
   bool operator==(const CheckpointSpec&) const = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/base/dtype.hpp"
 #include "core/base/learning_rate.hpp"
+#include "core/base/non_finite.hpp"
 
 namespace lockstep {
 
@@ -43,6 +44,7 @@ struct TrainingSpec {
   std::string dataset;
   bool reshuffle = true;    // every epoch has another order of samples
   double total_tokens = 0;  // tokens (or images) of the whole training; 0: not known
+  NonFinite on_nonfinite = NonFinite::Stop;
 
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
   DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }

@@ -15,6 +15,9 @@ namespace lockstep {
 
 namespace {
 constexpr std::size_t kReadBytes = 1 << 18;
+// Traces become 10 to 40 times smaller. A file that grows more than that, to more than so many
+// bytes, was made to fill memory.
+constexpr double kMostGrowth = 100, kAnyGrowth = 256e6;
 gzFile gz(void* file) { return static_cast<gzFile>(file); }
 }  // namespace
 
@@ -109,7 +112,14 @@ std::size_t GzipReader::read(char* to, std::size_t size) {
   if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
     failure_ = code == Z_ERRNO ? std::strerror(errno) : message;
   }
-  return count > 0 ? static_cast<std::size_t>(count) : 0;
+  if (count <= 0) return 0;
+  text_size_ += count;
+  if (text_size_ > kAnyGrowth && text_size_ > kMostGrowth * file_size_) {
+    failure_ =
+        "it grows to more than 100 times its size when it is decompressed, which no trace does";
+    return 0;
+  }
+  return static_cast<std::size_t>(count);
 }
 
 double GzipReader::fraction_read() const {

@@ -85,6 +85,7 @@ class GzipReader {
   std::unique_ptr<char[]> buffer_;
   std::size_t at_ = 0, size_ = 0;
   double file_size_ = 0;
+  double text_size_ = 0;  // characters that were read
   std::string failure_;
 };
 

@@ -26,8 +26,9 @@ constexpr std::array kConventions = {
     SourceConvention{"zb", Narayanan, None, false, false, AsFloat16, "megatron-2023",
                      AllocatedDecimal},
     SourceConvention{"vocabpp", Model, None, false, false, AsFloat16, "megatron-2024"},
-    SourceConvention{"vtrain", Narayanan, None, false, false, Float32,
-                     "megatron-2021"},  // says so itself
+    // Megatron-DeepSpeed in float16 (data/README.md, src/predictor.py), without overlap (configs);
+    // its Dockerfile has PyTorch 2.0.
+    SourceConvention{"vtrain", Narayanan, None, false, false, AsParameters, "deepspeed-2022"},
     // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
     SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, AsParameters, "deepspeed-2021"},
     // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch; "fp16 grad

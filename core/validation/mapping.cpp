@@ -152,12 +152,13 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
 }
 
-/// Software of 2020 to early 2022, before NCCL 2.12 let a GPU reach a port through a neighbour on
-/// NVLink (PXN).
+/// Software from before NCCL 2.12 (2022), which let a GPU reach a port through a neighbour on
+/// NVLink (PXN). vTrain's is younger, but its rings do not do so either, as its runs with TP 16
+/// show.
 bool before_pxn(const TrainingRow& row) {
   const std::string_view framework = convention_of(row).framework;
   return framework == "megatron-2020" || framework == "megatron-2021" ||
-         framework == "deepspeed-2021" || framework == "bigscience-2022";
+         framework.starts_with("deepspeed") || framework == "bigscience-2022";
 }
 
 bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
@@ -386,6 +387,8 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   out.section("framework");
   out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
   if (contains(lower_case(row.precision), "fp8")) out.key("fp8", "delayed");
+  // XLA drops what nobody reads.
+  if (contains(lower_case(row.source), "maxtext")) out.flag("recomputes_all", false);
   // Notes such as SimuMax's "no TP/PP overlap".
   if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);

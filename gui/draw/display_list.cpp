@@ -24,8 +24,8 @@ std::string place(const QRectF& r) {
 std::string place(QPointF p) { return " " + tenths(p.x()) + " " + tenths(p.y()); }
 
 std::string ink_name(Ink ink) {
-  static constexpr const char* kNames[] = {"background", "band", "grid", "text",  "faint",
-                                           "accent",     "wash", "idle", "fault", "ok"};
+  static constexpr const char* kNames[] = {"background", "band", "grid",  "text", "faint", "accent",
+                                           "wash",       "idle", "fault", "ok",   "over"};
   const int i = static_cast<int>(ink);
   if (i < static_cast<int>(Ink::Look0)) return std::string(" ") + kNames[i];
   if (i < static_cast<int>(Ink::Memory0)) {
@@ -50,6 +50,10 @@ std::string print(const DisplayList& list) {
     text += "fill" + place(QRectF(f.x, f.y, f.width, f.height)) + ink_name(f.ink);
     if (f.hatch != Hatch::None) text += " hatch" + std::to_string(static_cast<int>(f.hatch));
     if (f.stands_for > 0) text += " spans=" + std::to_string(f.stands_for);
+    if (f.blend.of_other > 0) {
+      text += " with" + ink_name(f.blend.other) + " " + std::to_string(f.blend.of_other);
+    }
+    if (f.blend.idle > 0) text += " idle " + std::to_string(f.blend.idle);
     text += "\n";
   }
   for (const Polyline& p : list.polylines) {
@@ -67,6 +71,23 @@ std::string print(const DisplayList& list) {
     text += "text" + place(t.rect) + ink_name(t.ink) + " \"" + t.text + "\"\n";
   }
   return text;
+}
+
+std::string TextSize::elided(const std::string& text, double width) const {
+  if (width_of(text) <= width) return text;
+  std::size_t left = text.size() / 2, right = left;
+  const auto inside = [&](std::size_t i) {  // a character of UTF-8 is not cut
+    return i > 0 && i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+  };
+  for (bool from_left = true; left > 0 || right < text.size(); from_left = !from_left) {
+    if (from_left && left > 0) --left;
+    if (!from_left && right < text.size()) ++right;
+    while (inside(left)) --left;
+    while (inside(right)) ++right;
+    std::string shorter = text.substr(0, left) + "…" + text.substr(right);
+    if (width_of(shorter) <= width) return shorter;
+  }
+  return {};
 }
 
 double TextSize::width_of(const std::string& text) const {

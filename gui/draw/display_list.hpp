@@ -13,12 +13,21 @@
 
 namespace lockstep::gui {
 
+/// What is mixed into the ink of a box that stands for several spans, in parts of 255.
+struct Blend {
+  Ink other = Ink::Background;
+  std::uint8_t of_other = 0;  // the part of the other ink
+  std::uint8_t idle = 0;      // the part of the background in the result
+  bool operator==(const Blend&) const = default;
+};
+
 /// A box. It is small, because most of a picture consists of boxes.
 struct Fill {
   float x = 0, y = 0, width = 0, height = 0;
   Ink ink = Ink::Background;
   Hatch hatch = Hatch::None;     // drawn over the ink if the box is wide enough to show it
   std::uint32_t stands_for = 0;  // how many spans this box shows
+  Blend blend = {};
   bool operator==(const Fill&) const = default;
 };
 
@@ -94,6 +103,8 @@ struct TextSize {
   std::array<float, 128> ascii{};  // width of each ASCII character; 0: as char_width
   /// The width of a UTF-8 text. Continuation bytes take no room.
   double width_of(const std::string& text) const;
+  /// The text if it fits into `width`; otherwise its begin and its end with "…" between them.
+  std::string elided(const std::string& text, double width) const;
 };
 
 }  // namespace lockstep::gui

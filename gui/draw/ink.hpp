@@ -1,6 +1,7 @@
 // Ink: the meaning of a colour. Pictures are made of inks; a theme says which colours these are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/ir/program.hpp"
@@ -19,6 +20,7 @@ enum class Ink : std::uint8_t {
   Idle,    // the hatch of a bubble
   Fault,   // errors, the capacity, the critical path
   Ok,      // improvements
+  Over,    // a translucent fault, for memory above the capacity
   Look0,   // the Looks follow, then the kinds of memory
   Memory0 = Look0 + kNumLooks,
   End = Memory0 + kNumBufferKinds,
@@ -60,5 +62,9 @@ constexpr Hatch hatch_of(Look look) {
 constexpr Hatch memory_hatch(int kind) {
   return kind == static_cast<int>(BufferKind::ParamVersion) ? Hatch::Upright : Hatch::None;
 }
+
+/// The pattern of the n-th term of what a process keeps beside its arena; all terms have the ink
+/// Idle, because no op of the program explains them.
+constexpr Hatch term_hatch(std::size_t n) { return static_cast<Hatch>(1 + n % 5); }
 
 }  // namespace lockstep::gui

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/format/format.hpp"
 
@@ -10,9 +11,47 @@ namespace {
 
 constexpr double kCapacityNear = 4;  // a capacity above this times the peak is not drawn
 constexpr std::size_t kMarkedNext = 3;
+constexpr double kScaleStep = 28;  // at least so many pixels are between lines of the scale
 
 std::int64_t largest(const MemoryModel& model) {
-  return std::max(model.curve.peak, model.curve.arena);
+  return std::max({model.curve.peak, model.curve.arena, model.process()});
+}
+
+/// Draws what the process keeps beside the arena as bands above it, which end at what nvidia-smi
+/// shows. A term below zero is memory that the framework does not keep; it lowers the bands.
+void draw_terms(DisplayList& list, const MemoryModel& model, const MemoryFrame& frame,
+                const TextSize& text) {
+  if (model.device.terms.empty()) return;
+  std::int64_t below = model.curve.arena;
+  for (const MemoryTerm& term : model.device.terms)
+    below += std::min<std::int64_t>(term.bytes.v, 0);
+  for (std::size_t i = 0; i < model.device.terms.size(); ++i) {
+    const MemoryTerm& term = model.device.terms[i];
+    if (term.bytes.v <= 0) continue;
+    const double bottom = frame.y_of(below), top = frame.y_of(below + term.bytes.v);
+    const QRectF band(frame.plot.left(), top, frame.plot.width(), bottom - top);
+    list.fill(band, Ink::Band);
+    list.fill(band, Ink::Idle, term_hatch(i));
+    list.line(band.topLeft(), band.topRight(), Ink::Idle);
+    const std::string words = term.name + " " + bytes_text(term.bytes);
+    const double width = text.width_of(words) + 8;
+    if (band.height() >= text.line_height - 2 && width < band.width()) {
+      const QRectF plate(band.left() + 4, band.y() + 1, width, band.height() - 2);
+      list.fill(plate, Ink::Band);
+      list.text(plate.adjusted(4, 0, 0, 0), words);
+    }
+    below += term.bytes.v;
+  }
+  const double y = frame.y_of(model.curve.arena);
+  list.line({frame.plot.left(), y}, {frame.plot.right(), y}, Ink::Text);
+}
+
+/// Draws in red what lies above the capacity.
+void draw_excess(DisplayList& list, const MemoryModel& model, const MemoryFrame& frame) {
+  const std::int64_t top = std::max(model.curve.peak, model.process());
+  if (model.capacity <= 0 || top <= model.capacity) return;
+  const double y = frame.y_of(top);
+  list.fill({frame.plot.left(), y, frame.plot.width(), frame.y_of(model.capacity) - y}, Ink::Over);
 }
 
 /// For each column of pixels, the sample with the largest total among those that are valid in it.
@@ -47,7 +86,8 @@ void for_each_run(const std::vector<const MemorySample*>& columns, Visit visit) 
 void draw_scale(DisplayList& list, const MemoryFrame& frame, const TextSize& text) {
   // Steps are 1, 2 or 5 times a power of ten, in units of a power of 1024, so that labels are
   // short.
-  const double least = static_cast<double>(frame.top) * 44 / std::max(frame.plot.height(), 1.0);
+  const double least =
+      static_cast<double>(frame.top) * kScaleStep / std::max(frame.plot.height(), 1.0);
   double unit = 1;
   while (unit * 1024 <= least * 4) unit *= 1024;
   double step = unit;
@@ -68,7 +108,7 @@ void draw_scale(DisplayList& list, const MemoryFrame& frame, const TextSize& tex
 }  // namespace
 
 MemoryFrame memory_frame(const MemoryModel& model, const std::vector<MemoryModel>& others,
-                         QRectF rect, const TextSize& text) {
+                         QRectF rect, const TextSize& text, const SharedAxis& shared) {
   MemoryFrame frame;
   frame.plot = rect.adjusted(92, text.line_height, -8, -4);
   frame.plot.setWidth(std::max(frame.plot.width(), 1.0));
@@ -82,6 +122,15 @@ MemoryFrame memory_frame(const MemoryModel& model, const std::vector<MemoryModel
   frame.top = std::max<std::int64_t>(top + top / 12, 1);
   frame.axis = {model.begin, std::max(model.end, model.begin + TimeAxis::kShortest),
                 std::floor(frame.plot.width())};
+  const bool there = shared.left >= frame.plot.left() && shared.axis.width > 1 &&
+                     shared.left + shared.axis.width <= rect.right() &&
+                     shared.axis.begin < model.end && shared.axis.end > model.begin;
+  if (there) {
+    frame.axis = shared.axis;
+    frame.axis.width = std::floor(frame.axis.width);
+    frame.plot.setLeft(shared.left);
+    frame.plot.setWidth(frame.axis.width);
+  }
   return frame;
 }
 
@@ -102,10 +151,12 @@ DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<Memory
       below += bytes;
     }
   });
+  draw_terms(list, model, frame, text);
+  draw_excess(list, model, frame);
   for (const MemoryModel& other : others) {
     if (other.empty()) continue;
-    TimeAxis axis{other.begin, std::max(other.end, other.begin + TimeAxis::kShortest),
-                  frame.axis.width};
+    const SimTime shift = other.begin - model.begin;
+    const TimeAxis axis{frame.axis.begin + shift, frame.axis.end + shift, frame.axis.width};
     Polyline total;
     total.width = 1.5F;
     for_each_run(columns(other, axis),
@@ -119,11 +170,15 @@ DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<Memory
   if (model.capacity > 0 && model.capacity <= frame.top) {
     const double y = frame.y_of(model.capacity);
     list.lines.push_back({{frame.plot.left(), y}, {frame.plot.right(), y}, Ink::Fault, 2, true});
-    list.text({frame.plot.left() + 4, y + 1, frame.plot.width() - 8, text.line_height},
-              "capacity " + bytes_text(Bytes{model.capacity}), Ink::Fault, Align::Right);
+    const std::string words = "capacity " + bytes_text(Bytes{model.capacity});
+    const double width = text.width_of(words) + 8;
+    const QRectF plate(frame.plot.right() - width, y + 2, width, text.line_height);
+    list.fill(plate, Ink::Background);
+    list.text(plate, words, Ink::Fault, Align::Center);
   }
   const double x = frame.plot.left() + frame.axis.x_of(model.curve.peak_time);
   const double y = frame.y_of(model.curve.peak);
+  if (x < frame.plot.left() || x > frame.plot.right() + 1) return list;  // out of sight
   list.line({x, y - 6}, {x, y}, Ink::Text, 2);
   const std::string words = "peak " + bytes_text(Bytes{model.curve.peak});
   const double width = text.width_of(words);
@@ -157,6 +212,12 @@ DisplayList draw_memory_legend(const MemoryModel& model, SimTime t, QRectF rect,
         memory_ink(static_cast<int>(kind)), memory_hatch(static_cast<int>(kind)),
         model.run->trace.memory_kinds[kind] + " " + bytes_text(Bytes{sample->bytes_by_kind[kind]}),
         true);
+  }
+  for (std::size_t i = 0; i < model.device.terms.size(); ++i) {
+    const MemoryTerm& term = model.device.terms[i];
+    const bool less = term.bytes.v < 0;
+    entry(Ink::Idle, term_hatch(i),
+          term.name + (less ? " −" : " ") + bytes_text(Bytes{std::abs(term.bytes.v)}), !less);
   }
   return list;
 }

@@ -19,18 +19,25 @@ struct MemoryFrame {
     return plot.bottom() - plot.height() * static_cast<double>(bytes) / static_cast<double>(top);
   }
 };
+/// The pixels and the time of the timeline, which the curve shares if they fit.
+struct SharedAxis {
+  TimeAxis axis;
+  double left = 0;
+};
 /// The frame for `model` and for `others`, which are drawn on the same axes. The capacity is in it
-/// if it is not far above the peak.
+/// if it is not far above the peak. Time is that of `shared`, if it shows a part of the step;
+/// otherwise the step fills the plot.
 MemoryFrame memory_frame(const MemoryModel& model, const std::vector<MemoryModel>& others,
-                         QRectF rect, const TextSize& text);
+                         QRectF rect, const TextSize& text, const SharedAxis& shared = {});
 
 /// Draws the bytes of each kind, stacked in the order of BufferKind. Of samples that share a pixel,
-/// the one with the largest total is drawn. The peak is marked, and the capacity is a line. The
-/// totals of `others` are lines, each stretched over the length of the step.
+/// the one with the largest total is drawn. Above the arena lie bands of what the process keeps
+/// beside it. The peak is marked, the capacity is a line, and what lies above it is red. The
+/// totals of `others` are lines on the same scale, from the same begin of the step.
 DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<MemoryModel>& others,
                               const MemoryFrame& frame, const TextSize& text);
 
-/// Draws a legend of the kinds that are in use at `t`, with their bytes.
+/// Draws a legend of the kinds that are in use at `t`, and of what is beside the arena, with bytes.
 DisplayList draw_memory_legend(const MemoryModel& model, SimTime t, QRectF rect,
                                const TextSize& text);
 

@@ -38,6 +38,22 @@ bool shows_hatch(const Fill& f) { return f.hatch != Hatch::None && f.width >= kN
 /// The hatch of a bubble is drawn on what is below it, any other hatch on its own ink.
 bool shows_ink(const Fill& f) { return f.ink != Ink::Idle || f.hatch == Hatch::None; }
 
+QRgb mixed(QRgb a, QRgb b, int part_of_b) {
+  const auto mix = [part_of_b](int x, int y) {
+    return (x * (255 - part_of_b) + y * part_of_b) / 255;
+  };
+  return qRgb(mix(qRed(a), qRed(b)), mix(qGreen(a), qGreen(b)), mix(qBlue(a), qBlue(b)));
+}
+
+/// The colour of a box: its ink, with what is blended into it.
+QRgb color_of(const Fill& f, const Theme& theme) {
+  QRgb color = theme.color(f.ink).rgba();
+  if (f.blend.of_other > 0)
+    color = mixed(color, theme.color(f.blend.other).rgba(), f.blend.of_other);
+  if (f.blend.idle > 0) color = mixed(color, theme.color(Ink::Background).rgba(), f.blend.idle);
+  return color;
+}
+
 void paint_line(QPainter& painter, const Line& line, const Theme& theme) {
   QPen pen(theme.color(line.ink), line.width, line.dashed ? Qt::DashLine : Qt::SolidLine);
   painter.setPen(pen);
@@ -126,7 +142,8 @@ class PixelRows {
     const int x1 = std::min(std::max(pixel(f.x + f.width), pixel(f.x) + 1), width_);
     const int y1 = std::min(pixel(f.y + f.height), height_);
     if (x0 >= x1) return;
-    const QRgb color = colors_[f.ink];
+    const bool plain = f.blend.of_other == 0 && f.blend.idle == 0;
+    const QRgb color = plain ? colors_[f.ink] : color_of(f, theme_);
     const bool hatched = shows_hatch(f);
     const QRgb pattern = hatched ? hatch_color(f, theme_).rgba() : 0;
     for (int y = y0; y < y1; ++y) {
@@ -135,7 +152,7 @@ class PixelRows {
         if (qAlpha(color) == 255) {
           std::fill(row + x0, row + x1, color);
         } else {
-          for (int x = x0; x < x1; ++x) row[x] = blend(row[x], color);
+          for (int x = x0; x < x1; ++x) row[x] = mixed(row[x], color, qAlpha(color));
         }
       }
       if (!hatched) continue;
@@ -163,12 +180,6 @@ class PixelRows {
     }
     return false;
   }
-  static QRgb blend(QRgb below, QRgb above) {
-    const int a = qAlpha(above);
-    const auto mix = [a](int b, int c) { return (b * (255 - a) + c * a) / 255; };
-    return qRgb(mix(qRed(below), qRed(above)), mix(qGreen(below), qGreen(above)),
-                mix(qBlue(below), qBlue(above)));
-  }
   int pixel(float v) const {
     return static_cast<int>(std::floor(std::clamp(v * scale_, -1e6F, 1e6F) + 0.5F));
   }
@@ -189,7 +200,7 @@ void paint(QPainter& painter, const DisplayList& list, const Theme& theme, const
   painter.setRenderHint(QPainter::Antialiasing, false);
   for (const Fill& f : list.fills) {
     const QRectF rect(f.x, f.y, f.width, f.height);
-    if (shows_ink(f)) painter.fillRect(rect, theme.color(f.ink));
+    if (shows_ink(f)) painter.fillRect(rect, QColor::fromRgba(color_of(f, theme)));
     if (shows_hatch(f)) painter.fillRect(rect, QBrush(hatch_color(f, theme), brush_style(f.hatch)));
   }
   paint_rest(painter, list, theme, font);

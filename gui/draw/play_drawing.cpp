@@ -159,6 +159,7 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
   const double column_width = field.width() / static_cast<double>(columns.size());
   const double row_height = field.height() / static_cast<double>(deepest);
   const double gap = std::clamp(column_width * 0.25, 8.0, 60.0);
+  const double tallest = std::max(80.0, (column_width - gap) * 0.75);
   const double label_height =
       row_height > kLeastBoxHeight + text.line_height ? text.line_height : 0;
   stage.boxes.resize(stage.ranks.size());
@@ -168,7 +169,7 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
       stage.boxes[members[r]] =
           QRectF(field.x() + static_cast<double>(c) * column_width + gap / 2,
                  field.y() + static_cast<double>(r) * row_height + label_height, column_width - gap,
-                 std::min(row_height - label_height - 6, 80.0));
+                 std::min(row_height - label_height - 6, tallest));
     }
     ++c;
   }

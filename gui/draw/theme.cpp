@@ -18,7 +18,7 @@ constexpr LookColor kLooks[] = {
     {Look::OtherCompute, 0xff8a97a3},  {Look::AllReduce, 0xffcc79a7},
     {Look::AllGather, 0xffb889d6},     {Look::ReduceScatter, 0xffe3a4c4},
     {Look::Broadcast, 0xffd9a0e8},     {Look::AllToAll, 0xffb08ca8},
-    {Look::Send, 0xffa5adb5},          {Look::Recv, 0xffc4cad0},
+    {Look::Send, 0xff69757f},          {Look::Recv, 0xff87929c},
     {Look::OtherTransfer, 0xffc9a0b5}, {Look::Copy, 0xffb59a7a},
     {Look::Host, 0xffa8a294},
 };
@@ -30,12 +30,12 @@ constexpr QRgb kMemory[kNumBufferKinds] = {0xff0072b2, 0xff56b4e9, 0xffe69f00, 0
                                            0xff8a97a3, 0xffb59a7a, 0xffc4cad0, 0xffd55e00};
 
 struct Surface {
-  QRgb background, band, grid, text, faint, accent, wash, idle, fault, ok;
+  QRgb background, band, grid, text, faint, accent, wash, idle, fault, ok, over;
 };
-constexpr Surface kLight = {0xffffffff, 0xfff3f5f7, 0xffdde2e7, 0xff1b2228, 0xff5d6b78,
-                            0xff0b5cad, 0x300b5cad, 0xffb4bec7, 0xffc43c00, 0xff007a5a};
-constexpr Surface kDark = {0xff16191d, 0xff1f242a, 0xff343c45, 0xffe8ecf0, 0xff9aa7b3,
-                           0xff6db6ff, 0x386db6ff, 0xff4c5864, 0xffff7a45, 0xff3fc79a};
+constexpr Surface kLight = {0xffffffff, 0xfff3f5f7, 0xffdde2e7, 0xff1b2228, 0xff5d6b78, 0xff0b5cad,
+                            0x300b5cad, 0xff87929c, 0xffc43c00, 0xff007a5a, 0x60c43c00};
+constexpr Surface kDark = {0xff16191d, 0xff1f242a, 0xff343c45, 0xffe8ecf0, 0xff9aa7b3, 0xff6db6ff,
+                           0x386db6ff, 0xff66727e, 0xffff7a45, 0xff3fc79a, 0x60ff7a45};
 
 Theme make_theme(const Surface& s, bool dark) {
   Theme theme;
@@ -51,6 +51,7 @@ Theme make_theme(const Surface& s, bool dark) {
   set(Ink::Idle, s.idle);
   set(Ink::Fault, s.fault);
   set(Ink::Ok, s.ok);
+  set(Ink::Over, s.over);
   for (const LookColor& look : kLooks) set(ink_of(look.look), look.color);
   for (int kind = 0; kind < kNumBufferKinds; ++kind) set(memory_ink(kind), kMemory[kind]);
   return theme;

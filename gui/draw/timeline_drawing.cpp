@@ -9,7 +9,8 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kRulerTick = 110;  // at least so many pixels are between labelled ticks
+constexpr double kLayerLetters = 6;  // room of a layer that is drawn alone, in letters
+constexpr double kRulerTick = 110;   // at least so many pixels are between labelled ticks
 
 /// Where times lie in a row, and which lengths are too narrow to be drawn alone.
 class Scale {
@@ -21,6 +22,13 @@ class Scale {
         std::max<std::int64_t>(1, static_cast<std::int64_t>(kFoldBelow / axis.pixels_per_tick()));
   }
   bool is_wide(SimTime length) const { return length.count() >= cell_; }
+  /// Whether nobody sees a gap of that length.
+  bool is_hidden(SimTime gap) const { return 4 * gap.count() < cell_; }
+  /// Whether several spans, in a time of this length, have no room for labels of their own.
+  bool is_crowded(SimTime length, std::size_t spans, double room) const {
+    return static_cast<double>(length.count()) * kFoldBelow <
+           static_cast<double>(cell_) * room * static_cast<double>(spans);
+  }
   /// Where the cell of `t` ends, or the window if that ends first.
   SimTime cell_end(SimTime t) const {
     const std::int64_t ticks = t.count();
@@ -40,22 +48,6 @@ class Scale {
   const QRectF& row_;
   std::int64_t cell_ = 1;
 };
-
-Hatch hatch_of(BubbleCause cause) {
-  switch (cause) {
-    case BubbleCause::WarmUp:
-      return Hatch::Rising;
-    case BubbleCause::Peer:
-      return Hatch::Falling;
-    case BubbleCause::Communication:
-      return Hatch::Cross;
-    case BubbleCause::CoolDown:
-      return Hatch::Upright;
-    case BubbleCause::Other:
-      return Hatch::Dots;
-  }
-  return Hatch::None;
-}
 
 /// Draws the idle stretches of one rank in one step: the wide ones with the pattern of their cause
 /// and, where it fits, its name.
@@ -132,9 +124,14 @@ class LaneDrawing {
     for (std::size_t i = segment.first_ending_after(axis_.begin);
          i < spans.size() && spans[i].begin < axis_.end;) {
       if (scale_.is_wide(spans[i].end - spans[i].begin)) {
-        before(spans[i].begin, spans[i].end);
-        draw_span(spans[i]);
-        ++i;
+        const std::size_t end = end_of_whole(spans, i);
+        before(spans[i].begin, spans[end - 1].end);
+        if (end - i > 1) {
+          draw_whole(spans.subspan(i, end - i));
+        } else {
+          draw_span(spans[i]);
+        }
+        i = end;
         continue;
       }
       // A wide span that begins in the cell reaches beyond it, so it can only be the last one.
@@ -148,6 +145,42 @@ class LaneDrawing {
     end_block();
   }
 
+  /// Where the box ends that begins with span `from`: behind all spans of one microbatch and phase
+  /// that follow each other, if these have no room for labels of their own; otherwise behind it.
+  std::size_t end_of_whole(std::span<const Span> spans, std::size_t from) const {
+    const TraceOp& op = run_.lanes.op(spans[from]);
+    if (op.microbatch < 0 || run_.lanes.look(spans[from]) >= Look::AllReduce) return from + 1;
+    std::size_t to = from + 1;
+    for (; to < spans.size() && spans[to].begin < axis_.end; ++to) {
+      const bool follows = scale_.is_hidden(spans[to].active - spans[to - 1].end) &&
+                           scale_.is_wide(spans[to].end - spans[to].begin) &&
+                           same_block(op, run_.lanes.op(spans[to]));
+      if (!follows) break;
+    }
+    const SimTime length = spans[to - 1].end - spans[from].begin;
+    const bool crowded = scale_.is_crowded(length, to - from, kLayerLetters * text_.char_width);
+    return crowded && spans[from].active == spans[from].begin ? to : from + 1;
+  }
+
+  /// Draws spans of one microbatch and phase as one box.
+  void draw_whole(std::span<const Span> spans) {
+    const TraceOp& op = run_.lanes.op(spans.front());
+    const Look look = run_.lanes.look(spans.front());
+    const QRectF rect = scale_.box(spans.front().begin, spans.back().end);
+    const double gap = rect.width() >= 4 ? 1 : 0;
+    list_.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink_of(look), Hatch::None,
+               static_cast<std::uint32_t>(spans.size()));
+    extend_block(op, look, rect, spans.size());
+    for (const Span& span : spans) take_layer(run_.lanes.op(span).layer);
+    if (block_.version < 0) block_.version = run_.weights_of(spans.front()).updates;
+  }
+
+  void take_layer(int layer) {
+    if (layer < 0) return;
+    if (block_.first_layer < 0) block_.first_layer = layer;
+    block_.last_layer = layer;
+  }
+
   /// Neighbouring spans of one microbatch and phase. They have one label, or one label each where
   /// there is room.
   struct Block {
@@ -156,6 +189,7 @@ class LaneDrawing {
     Look look = Look::Forward;
     double left = 0, right = 0;
     std::size_t spans = 0;
+    int first_layer = -1, last_layer = -1;       // of spans that are drawn as one box
     std::vector<std::pair<QRectF, int>> layers;  // spans that are drawn alone, with their layers
   };
 
@@ -184,9 +218,11 @@ class LaneDrawing {
 
   void draw_folded(const LaneSegment& segment, std::size_t from, std::size_t to) {
     const auto spans = segment.spans();
-    const Look look = run_.lanes.look(spans[segment.longest(from, to)]);
+    const LookMix mix = segment.mix(from, to);
+    const Look look = mix.most;
     const QRectF rect = scale_.box(spans[from].begin, spans[to - 1].end);
     list_.fill(rect, ink_of(look), Hatch::None, static_cast<std::uint32_t>(to - from));
+    list_.fills.back().blend = {ink_of(mix.second), part(mix.share_of_second), part(1 - mix.busy)};
     const TraceOp &first = run_.lanes.op(spans[from]), &last = run_.lanes.op(spans[to - 1]);
     if (same_block(first, last)) {
       extend_block(first, look, rect, to - from);
@@ -194,6 +230,10 @@ class LaneDrawing {
     } else {
       end_block();
     }
+  }
+
+  static std::uint8_t part(double share) {
+    return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0)));
   }
 
   static bool same_block(const TraceOp& a, const TraceOp& b) {
@@ -237,6 +277,11 @@ class LaneDrawing {
     if (block_.version >= 0) {
       const std::string version = words + " v" + std::to_string(block_.version);
       if (text_.width_of(version) + 2 <= width) words = version;
+    }
+    if (block_.first_layer >= 0 && block_.first_layer != block_.last_layer) {
+      const std::string layers = words + " · L" + std::to_string(block_.first_layer) + "–" +
+                                 std::to_string(block_.last_layer);
+      if (text_.width_of(layers) + 8 <= width) words = layers;
     }
     const double needed = text_.width_of(words) + 2;
     if (labelled || needed > width) return;
@@ -306,7 +351,8 @@ class TimelineDrawing {
     if (row.foldable) {
       list_.text({4, all.y(), 12, all.height()}, row.folded ? "▸" : "▾", Ink::Faint);
     }
-    Text text{{indent, all.y(), frame_.gutter - indent - 4, all.height()}, row.label};
+    Text text{{indent, all.y(), frame_.gutter - indent - 4, all.height()}, {}};
+    text.text = text_.elided(row.label, text.rect.width());
     text.ink = row.kind == Row::Kind::Stream ? Ink::Faint : Ink::Text;
     text.bold = row.kind == Row::Kind::Group;
     list_.texts.push_back(std::move(text));
@@ -329,6 +375,22 @@ class TimelineDrawing {
 };
 
 }  // namespace
+
+Hatch hatch_of(BubbleCause cause) {
+  switch (cause) {
+    case BubbleCause::WarmUp:
+      return Hatch::Rising;
+    case BubbleCause::Peer:
+      return Hatch::Falling;
+    case BubbleCause::Communication:
+      return Hatch::Cross;
+    case BubbleCause::CoolDown:
+      return Hatch::Upright;
+    case BubbleCause::Other:
+      return Hatch::Dots;
+  }
+  return Hatch::None;
+}
 
 std::vector<RulerTick> ruler_ticks(const RunView& run, const TimelineFrame& frame,
                                    const TextSize& text) {

@@ -28,9 +28,14 @@ inline constexpr double kFoldBelow = 2;
 
 /// Draws the spans of one lane that `axis` shows into the box `row`, whose left edge is axis.begin.
 /// Every span in the window is drawn alone, or in exactly one box with others, so that the sum of
-/// Fill::stands_for is their number. A box of several spans has the look of the longest.
+/// Fill::stands_for is their number. A box of narrow spans has the colours of what took most of the
+/// time in it, blended by their shares and with the time in which nothing ran. Layers of one
+/// microbatch and phase are one box until each has room for a label, and that box says which.
 void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const TimeAxis& axis,
                const QRectF& row, const TextSize& text);
+
+/// The pattern of a bubble, which says its cause.
+Hatch hatch_of(BubbleCause cause);
 
 /// A labelled time on the ruler.
 struct RulerTick {

@@ -7,7 +7,8 @@
 
 namespace lockstep::gui {
 
-Session::Session(QObject* parent) : QObject(parent), loading_(*this), simulating_(*this) {}
+Session::Session(QObject* parent)
+    : QObject(parent), loading_(*this), simulating_(*this), remedying_(*this) {}
 Session::~Session() = default;
 
 void Session::tell_failure(const Error& error) {
@@ -17,21 +18,42 @@ void Session::tell_failure(const Error& error) {
 // ---------------------------------------------------------------- open and close
 
 void Session::open(const std::string& path) {
-  if (kind_of_path(path) != FileKind::Scenario) return load_in_background(path);
-  if (const Result<void> opened = document_.open(path); !opened) {
-    return tell_failure(opened.error());
+  if (kind_of_path(path) != FileKind::Scenario) {
+    to_load_.push_back(path);
+    if (!loading_.busy()) load_next();
+    return;
   }
-  show_next_simulation_ = true;
+  for (const auto& open : documents_) {
+    if (open->edited.path() != path) continue;
+    if (!open->edited.is_modified()) {  // the file may have changed; what is not saved stays
+      const Result<void> read = open->edited.open(path);
+      if (!read) return tell_failure(read.error());
+    }
+    open->show_when_ready = true;
+    set_document(open.get());
+    return document_changed();
+  }
+  auto fresh = std::make_unique<OpenDocument>();
+  if (const Result<void> read = fresh->edited.open(path); !read) return tell_failure(read.error());
+  fresh->id = documents_opened_++;
+  fresh->show_when_ready = true;
+  documents_.push_back(std::move(fresh));
+  set_document(documents_.back().get());
   document_changed();
 }
 
-void Session::load_in_background(const std::string& path) {
+/// Loads one file after the other, so that none is lost that was opened together with others.
+void Session::load_next() {
+  if (to_load_.empty()) return;
+  const std::string path = std::move(to_load_.front());
+  to_load_.pop_front();
   progress_ = std::make_shared<std::atomic<int>>(-1);
   loading_.submit([this, path, percent = progress_](const Cancelled& cancelled) -> Latest::Apply {
     const auto progress = [&](double fraction) { *percent = static_cast<int>(100 * fraction); };
     return [this, outcome = load(path, cancelled, progress)] {
       if (outcome.run) add(outcome.run);
       for (const Error& error : outcome.errors) tell_failure(error);
+      load_next();
       emit busyChanged();
     };
   });
@@ -44,18 +66,25 @@ void Session::add(RunPtr run) {
   set_run(std::move(run));
 }
 
-void Session::show(RunPtr run) { set_run(std::move(run)); }
+void Session::show(RunPtr run) {
+  if (OpenDocument* document = document_of(run)) set_document(document);
+  set_run(std::move(run));
+}
 
 void Session::close(const RunPtr& run) {
   const RunPtr closed = run;  // a copy, because `run` may refer to an element of the list
+  if (OpenDocument* document = document_of(closed)) close_document(*document);
   RunPtr next = runs_.close(closed);
   emit runsChanged();
-  if (run_ == closed) set_run(std::move(next));
+  if (run_ == closed) show(std::move(next));
 }
 
 void Session::cancel() {
+  to_load_.clear();
   loading_.cancel();
   simulating_.cancel();
+  if (OpenDocument* document = find_document(simulating_id_)) document->pending = true;
+  simulating_id_ = -1;
   emit busyChanged();
 }
 
@@ -71,61 +100,6 @@ void Session::set_run(RunPtr run) {
   if (changed.marks) emit marksChanged();
   if (selected) emit selectionChanged();
   emit cursorChanged();
-}
-
-// ---------------------------------------------------------------- the document
-
-void Session::edit(Document document, const std::string& merge) {
-  if (document_.edit(std::move(document), merge)) document_changed();
-}
-
-void Session::set_override(const std::string& key, const std::optional<std::string>& value) {
-  if (document_.set_override(key, value)) document_changed();
-}
-
-void Session::undo() {
-  if (!can_undo()) return;
-  document_.undo();
-  document_changed();
-}
-
-void Session::redo() {
-  if (!can_redo()) return;
-  document_.redo();
-  document_changed();
-}
-
-Result<void> Session::save(const std::string& path) {
-  if (auto written = document_.save(path); !written) return written;
-  emit documentChanged();
-  return {};
-}
-
-void Session::document_changed() {
-  emit documentChanged();
-  simulate_document();
-}
-
-void Session::simulate_document() {
-  simulating_.submit([this, document = document(), file = document_.file_name(),
-                      before = runs_.simulation()](const Cancelled& cancelled) -> Latest::Apply {
-    return [this, outcome = simulate(document.text, file, document.overrides, cancelled,
-                                     before.get())] { show_simulation(outcome); };
-  });
-  emit busyChanged();
-}
-
-void Session::show_simulation(Outcome outcome) {
-  errors_ = std::move(outcome.errors);
-  if (outcome.run) {
-    const bool shown = !run_ || run_ == runs_.simulation() || show_next_simulation_;
-    show_next_simulation_ = false;
-    runs_.set_simulation(outcome.run);
-    emit runsChanged();
-    if (shown) set_run(outcome.run);
-  }
-  emit errorsChanged();
-  emit busyChanged();
 }
 
 // ---------------------------------------------------------------- A and B, time, selection, play
@@ -150,6 +124,13 @@ void Session::point_at(Selection selection) {
   if (selection.range) set_cursor(selection.range->begin);
   select(std::move(selection));
   emit pointedAt();
+}
+
+void Session::set_axis(const TimeAxis& axis, double left) {
+  if (axis == axis_ && left == axis_left_) return;
+  axis_ = axis;
+  axis_left_ = left;
+  emit axisChanged();
 }
 
 void Session::set_playing(bool playing) {

@@ -2,13 +2,16 @@
 // know each other. It lives on the GUI thread; other threads simulate and load.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QObject>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/plan/remedies.hpp"
 #include "gui/model/form/document.hpp"
 #include "gui/model/run/latest.hpp"
 #include "gui/model/run/open_runs.hpp"
@@ -16,8 +19,29 @@
 #include "gui/model/run/selection.hpp"
 #include "gui/model/timeline/arrangement.hpp"
 #include "gui/model/timeline/playback.hpp"
+#include "gui/model/timeline/time_axis.hpp"
 
 namespace lockstep::gui {
+
+/// Something that is open, in the list of what is.
+struct OpenItem {
+  std::string title;      // "1f1b-p4-m8, simulated"
+  RunPtr run;             // null for a scenario that has not been simulated yet, or has faults
+  int document = -1;      // the id of a scenario's document; -1 for a run that was loaded
+  bool modified = false;  // whether the scenario has changes that are not saved
+};
+
+/// A scenario that is open: its text with its history, and what it came to.
+struct OpenDocument {
+  int id = 0;
+  EditedDocument edited;
+  RunPtr simulation;             // the last one that has ended; null before the first
+  std::vector<Error> errors;     // of the present text
+  std::vector<Remedy> remedies;  // fastest first; of a simulation that does not fit
+  bool remedies_known = false;   // whether they have been looked for to the end
+  bool pending = false;          // changed since its last simulation was begun
+  bool show_when_ready = false;  // its next simulation is shown, whatever is shown now
+};
 
 /// The session consists of parts that change together: the document, the open runs, the cursor, and
 /// what the user arranged. The parts contain the rules; the session emits signals of what changed,
@@ -30,42 +54,58 @@ class Session : public QObject {
   ~Session() override;
 
   // ---- what is open
-  /// Opens a scenario, a run folder, a trace or a schedule (.csv, which becomes a scenario that is
-  /// not saved yet). The result comes with a signal. If the file cannot be read, `failed` is
-  /// emitted and what was open stays.
+  /// Opens a scenario, a run folder, a trace, a program's text or a schedule (.csv, which becomes a
+  /// scenario that is not saved yet). What was open stays open. The result comes with a signal. If
+  /// the file cannot be read, `failed` is emitted.
   void open(const std::string& path);
-  const std::string& path() const { return document_.path(); }  // of the scenario; may be empty
-  RunPtr run() const { return run_; }                           // the run shown now; null if none
-  /// All open runs, beginning with the simulation of the document if there is one.
+  /// Everything that is open, in the order in which it was opened.
+  std::vector<OpenItem> items() const;
+  /// The item that is shown: that of run(), or of the document if that has no run yet.
+  bool is_shown(const OpenItem& item) const;
+  void show(const OpenItem& item);
+  void close(const OpenItem& item);    // changes that are not saved are lost
+  RunPtr run() const { return run_; }  // the run shown now; null if none
+  /// All open runs, in the order in which they were opened.
   const std::vector<RunPtr>& runs() const { return runs_.all(); }
   /// The last simulation of the document; null if the document has faults, or none has ended yet.
-  RunPtr simulation() const { return errors_.empty() ? runs_.simulation() : nullptr; }
+  RunPtr simulation() const {
+    return document_ && document_->errors.empty() ? document_->simulation : nullptr;
+  }
   void add(RunPtr run);   // adds a run, and shows it
-  void show(RunPtr run);  // shows one of runs()
+  void show(RunPtr run);  // shows one of runs(); a simulation brings its document with it
   void close(const RunPtr& run);
   bool busy() const { return loading_.busy() || simulating_.busy(); }
   /// How far loading has come, in percent; -1 if that is not known.
   int progress() const { return loading_.busy() ? progress_->load() : -1; }
   void cancel();  // cancels whatever runs in the background
+  /// Why the run shown is not what the controls say; empty if it is. A change of it comes with
+  /// documentChanged, errorsChanged, busyChanged or runChanged.
+  std::string outdated() const;
 
   // ---- the document: scenario text, edited and simulated as it changes
-  bool has_document() const { return document_.is_open(); }
-  const Document& document() const { return document_.now(); }
-  /// Changes the document. Successive changes with the same non-empty `merge` are one step of undo.
+  bool has_document() const { return document_ != nullptr; }
+  const Document& document() const { return document_->edited.now(); }  // requires has_document()
+  /// The file of the scenario; empty if there is none yet.
+  std::string path() const { return document_ ? document_->edited.path() : ""; }
+  /// Changes the document, or opens one. Successive changes with the same non-empty `merge` are one
+  /// step of undo. The simulation that follows is shown.
   void edit(Document document, const std::string& merge = {});
   /// Sets one override ("parallelism.pipeline_parallel_degree", "8"), or removes it if there is no
   /// value.
   void set_override(const std::string& key, const std::optional<std::string>& value);
   void undo();
   void redo();
-  bool can_undo() const { return document_.can_undo(); }
-  bool can_redo() const { return document_.can_redo(); }
+  bool can_undo() const { return document_ && document_->edited.can_undo(); }
+  bool can_redo() const { return document_ && document_->edited.can_redo(); }
   /// Faults of the document. If there are any, the run shown is that of the last text without
   /// faults.
-  const std::vector<Error>& errors() const { return errors_; }
-  bool is_modified() const { return document_.is_modified(); }
-  /// Writes the document's text to a file. Error Device.
+  const std::vector<Error>& errors() const;
+  bool is_modified() const { return document_ && document_->edited.is_modified(); }
+  /// Writes the document to a file, sliders included. Errors are those of EditedDocument::save().
   Result<void> save(const std::string& path);
+  /// What would make the document's simulation fit, if it does not; null while that is looked for.
+  const std::vector<Remedy>* remedies() const;
+
   // ---- A and B
   RunPtr slot(Slot slot) const { return runs_.slot(slot); }
   void store(Slot slot, RunPtr run);
@@ -73,6 +113,10 @@ class Session : public QObject {
   // ---- time, selection, play
   SimTime cursor() const { return playback_.cursor(); }
   void set_cursor(SimTime time);  // stays inside the run
+  /// The time that the timeline shows, and the pixels left of it; panels below use the same scale.
+  const TimeAxis& axis() const { return axis_; }
+  double axis_left() const { return axis_left_; }
+  void set_axis(const TimeAxis& axis, double left);
   const Selection& selection() const { return selection_; }
   void select(Selection selection);
   /// Selects what a row of a table or a caption points at, sets the cursor there, and asks the
@@ -102,9 +146,11 @@ class Session : public QObject {
   void runsChanged();      // the list of runs has changed
   void documentChanged();  // the text or the overrides have changed
   void errorsChanged();
+  void remediesChanged();
   void busyChanged();
   void slotsChanged();
   void cursorChanged();
+  void axisChanged();
   void selectionChanged();
   void pointedAt();  // emitted after selectionChanged by point_at()
   void playChanged();
@@ -113,24 +159,35 @@ class Session : public QObject {
   void failed(const QString& message);
 
  private:
-  void load_in_background(const std::string& path);
+  void load_next();
   void document_changed();  // emits the signal, and simulates the document
-  void simulate_document();
-  void show_simulation(Outcome outcome);
+  void simulate_next();     // the document that is shown first, if it is pending
+  void take_simulation(int id, Outcome outcome);
+  void look_for_remedies(const OpenDocument& document);
+  OpenDocument* find_document(int id) const;
+  OpenDocument* document_of(const RunPtr& run) const;  // null if it is not a simulation of one
+  void set_document(OpenDocument* document);
+  void close_document(OpenDocument& document);
   void set_run(RunPtr run);
   void tell_failure(const Error& error);
   Mark here() const;  // what toggle_mark() would mark
 
-  EditedDocument document_;
-  std::vector<Error> errors_;
+  std::vector<std::unique_ptr<OpenDocument>> documents_;
+  OpenDocument* document_ = nullptr;  // the one that is edited; null if none is open
+  int documents_opened_ = 0;
+  int simulating_id_ = -1;  // the document that is being simulated
+  QElapsedTimer simulating_since_;
+  std::deque<std::string> to_load_;
   OpenRuns runs_;
   RunPtr run_;
-  bool show_next_simulation_ = false;
   Playback playback_;
   Arrangement arrangement_;
   Selection selection_;
+  TimeAxis axis_;
+  double axis_left_ = 0;
   std::shared_ptr<std::atomic<int>> progress_;  // of the newest loading
-  Latest loading_, simulating_;  // the last members, so that they stop before the others go
+  Latest loading_, simulating_,
+      remedying_;  // the last members, so that they stop before the others go
 };
 
 }  // namespace lockstep::gui

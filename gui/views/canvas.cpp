@@ -28,6 +28,12 @@ void Canvas::invalidate() {
   update();
 }
 
+void Canvas::set_dimmed(bool dimmed) {
+  if (dimmed == dimmed_) return;
+  dimmed_ = dimmed;
+  update();
+}
+
 void Canvas::paintEvent(QPaintEvent*) {
   const double ratio = devicePixelRatioF();
   const QSize pixels(qRound(width() * ratio), qRound(height() * ratio));
@@ -44,6 +50,10 @@ void Canvas::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.drawImage(0, 0, image_);
   paint(painter, draw_overlay(), theme(), font());
+  if (!dimmed_) return;
+  QColor veil = theme().color(Ink::Background);
+  veil.setAlpha(150);
+  painter.fillRect(rect(), veil);
 }
 
 void Canvas::resizeEvent(QResizeEvent*) { invalidate(); }

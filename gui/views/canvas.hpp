@@ -17,6 +17,9 @@ class Canvas : public QWidget {
   /// The picture as it is now, with the overlay, for SVG and PNG files and for tests.
   DisplayList picture() const;
   const Theme& theme() const;
+  /// A dimmed picture is there to be compared with, but is not what the controls say.
+  void set_dimmed(bool dimmed);
+  bool dimmed() const { return dimmed_; }
 
  protected:
   /// Draws the picture for size(). It is called after invalidate() or a resize.
@@ -33,7 +36,7 @@ class Canvas : public QWidget {
 
  private:
   QImage image_;
-  bool stale_ = true;
+  bool stale_ = true, dimmed_ = false;
 };
 
 }  // namespace lockstep::gui

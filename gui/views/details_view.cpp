@@ -39,8 +39,7 @@ void DetailsView::show_selection() {
   clear();
   const RunPtr run = session_.run();
   const Selection& selection = session_.selection();
-  if (!run) return;
-  if (!selection.span) {
+  if (!run || !selection.span) {
     const QString hint =
         selection.range
             ? "Selected: " +

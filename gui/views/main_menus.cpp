@@ -6,8 +6,10 @@
 
 #include "gui/views/glossary_dialog.hpp"
 #include "gui/views/main_window.hpp"
+#include "gui/views/start_page.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/timeline_view.hpp"
+#include "gui/views/unsaved.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace lockstep::gui {
@@ -94,27 +96,25 @@ void MainWindow::show_recent() {
     recent_->addAction(path, this, [this, path] { open(path); });
   }
   recent_->setEnabled(!recent_->isEmpty());
+  static_cast<TimelinePanel*>(centralWidget())->start().show_recent(recent_files());
 }
 
 void MainWindow::choose_and_open(bool folder) {
   const QString path =
-      folder ? QFileDialog::getExistingDirectory(this, "Open a run folder")
-             : QFileDialog::getOpenFileName(
-                   this, "Open", QString(),
-                   "Scenarios, traces, schedules (*.toml *.json *.json.gz *.csv);;All files (*)");
+      folder
+          ? QFileDialog::getExistingDirectory(this, "Open a run folder")
+          : QFileDialog::getOpenFileName(
+                this, "Open", QString(),
+                "Scenarios, traces, programs, schedules (*.toml *.json *.json.gz *.program *.csv);;"
+                "All files (*)");
   if (!path.isEmpty()) open(path);
 }
 
 void MainWindow::choose_and_save(bool other_name) {
   if (!session_.has_document()) return;
-  QString path = QString::fromStdString(session_.path());
-  if (other_name || path.isEmpty()) {
-    path = QFileDialog::getSaveFileName(this, "Save the scenario", path, "Scenarios (*.toml)");
-  }
-  if (path.isEmpty()) return;
-  if (const auto saved = session_.save(path.toStdString()); !saved) {
-    tell(QString::fromStdString(to_string(saved.error())));
-  }
+  QString error;
+  save_document(this, session_, other_name, error);
+  if (!error.isEmpty()) tell(error);
 }
 
 void MainWindow::choose_and_export(const Export& what) {

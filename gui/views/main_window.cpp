@@ -9,6 +9,8 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScreen>
+#include <QScrollArea>
 #include <QSettings>
 #include <QStatusBar>
 #include <QTimer>
@@ -17,14 +19,24 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
+#include "gui/views/start_page.hpp"
+#include "gui/views/timeline_panel.hpp"
+#include "gui/views/unsaved.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr int kMostRecent = 10;
-constexpr int kSideWidth = 360;
-constexpr int kBusyAfter = 200;  // ms; work that takes less shows no progress
+constexpr int kSideWidth = 360;  // of the panels on the right; a narrow window gives a third
+constexpr QSize kLeastPanel(200, 120);
+constexpr int kFrameEdge = 4, kTitleBar = 32;  // around a window, where its manager draws them
+constexpr int kBusyAfter = 200;                // ms; work that takes less shows no progress
+
+/// "1 rank", "1,024 ranks".
+QString counted(qlonglong count, const char* what) {
+  return QString("%L1 %2%3").arg(count).arg(what, count == 1 ? "" : "s");
+}
 
 }  // namespace
 
@@ -49,6 +61,9 @@ MainWindow::MainWindow(Session& session)
   }
   connect(&session, &Session::marksChanged, this, [this] { keep_views(); });
   connect(&session, &Session::failed, this, [this](const QString& message) { tell(message); });
+  static_cast<TimelinePanel*>(centralWidget())->start().on_open([this](const QString& path) {
+    open(path);
+  });
   reset_layout();
   show_state();
 }
@@ -65,7 +80,14 @@ void MainWindow::make_views() {
     auto* dock = new QDockWidget(entry.title, this);
     dock->setObjectName(entry.name + std::string("-dock"));
     dock->setAccessibleName(entry.title);
-    dock->setWidget(view);
+    auto* scroll = new QScrollArea;  // so that a panel is reachable where it has no room
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidgetResizable(true);
+    scroll->setWidget(view);
+    scroll->setFocusProxy(view);
+    scroll->setMinimumSize(kLeastPanel);
+    dock->setWidget(scroll);
+    views_[entry.name] = view;
     docks_[entry.name] = dock;
   }
 }
@@ -126,6 +148,13 @@ void MainWindow::reset_layout() {
   size_docks();
 }
 
+/// A first start takes the screen that there is, less what the window manager puts around it.
+void MainWindow::fit_screen() {
+  const QRect room = screen()->availableGeometry();
+  resize(room.size() - QSize(2 * kFrameEdge, kTitleBar + kFrameEdge));
+  move(room.topLeft() + QPoint(kFrameEdge, kTitleBar));
+}
+
 void MainWindow::size_docks() {
   for (const ViewEntry& entry : view_list()) {
     const auto dock = docks_.find(entry.name);
@@ -133,7 +162,7 @@ void MainWindow::size_docks() {
     if (entry.area == Qt::BottomDockWidgetArea) {
       resizeDocks({dock->second}, {height() * 3 / 8}, Qt::Vertical);
     } else {
-      resizeDocks({dock->second}, {kSideWidth}, Qt::Horizontal);
+      resizeDocks({dock->second}, {std::clamp(width() / 3, 280, kSideWidth)}, Qt::Horizontal);
     }
   }
 }
@@ -146,8 +175,8 @@ void MainWindow::showEvent(QShowEvent* event) {
 
 QWidget* MainWindow::view(const std::string& name) const {
   if (centralWidget()->objectName().toStdString() == name) return centralWidget();
-  const auto dock = docks_.find(name);
-  return dock == docks_.end() ? nullptr : dock->second->widget();
+  const auto view = views_.find(name);
+  return view == views_.end() ? nullptr : view->second;
 }
 
 bool MainWindow::show_view(const std::string& name) {
@@ -173,7 +202,7 @@ void MainWindow::remember(QSettings& settings) {
   settings_ = &settings;
   const bool system_dark = theme_for(QApplication::palette()).dark;
   set_theme(settings.value("dark", system_dark).toBool());
-  restoreGeometry(settings.value("geometry").toByteArray());
+  if (!restoreGeometry(settings.value("geometry").toByteArray())) fit_screen();
   docks_restored_ = restoreState(settings.value("docks").toByteArray());
   message_bar_->hide();
   show_recent();
@@ -215,6 +244,7 @@ void MainWindow::open(const QString& name) {
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
+  if (!may_close_all(this, session_)) return event->ignore();
   if (settings_) {
     settings_->setValue("geometry", saveGeometry());
     settings_->setValue("docks", saveState());
@@ -228,9 +258,10 @@ void MainWindow::closeEvent(QCloseEvent* event) {
 void MainWindow::show_state() {
   const RunPtr run = session_.run();
   QString title = "Lockstep";
-  if (run) {
-    title =
-        QString::fromStdString(run->title) + (session_.is_modified() ? " *" : "") + " — Lockstep";
+  if (run || session_.has_document()) {
+    const std::string name = run ? run->title : session_.path();
+    title = (name.empty() ? "New scenario" : QString::fromStdString(name)) +
+            (session_.is_modified() ? " *" : "") + " — Lockstep";
   }
   setWindowTitle(title);
   if (undo_) {
@@ -250,12 +281,14 @@ void MainWindow::show_state() {
     const auto more = session_.errors().size() - 1;
     if (more > 0) text += QString(" (and %1 more)").arg(more);
   } else if (run) {
-    text = QString("%L1 ranks · %L2 spans").arg(run->world_size()).arg(run->lanes.spans());
+    text = counted(run->world_size(), "rank") + " · " +
+           counted(static_cast<qlonglong>(run->lanes.spans()), "span");
     if (run->report) {
       text += QString(" · step %1 · bubble %2")
                   .arg(QString::fromStdString(time_text(run->report->step_time)),
                        QString::fromStdString(percent_text(run->report->bubble_fraction)));
     }
+    if (run->too_large) text = "⚠ does not fit · " + text;
     for (const std::string& note : run->notes) text += " · " + QString::fromStdString(note);
   }
   status_->setText(text);

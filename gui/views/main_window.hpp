@@ -46,6 +46,7 @@ class MainWindow final : public QMainWindow {
   void showEvent(QShowEvent* event) override;
 
  private:
+  void fit_screen();
   void size_docks();
   void make_views();
   void make_status();
@@ -62,6 +63,7 @@ class MainWindow final : public QMainWindow {
   bool dark_ = false;
   bool docks_restored_ = false;
   std::map<std::string, QDockWidget*> docks_;
+  std::map<std::string, QWidget*> views_;  // those in docks
   QMenu* recent_ = nullptr;
   QAction *undo_ = nullptr, *redo_ = nullptr, *save_ = nullptr;
   std::vector<Command> own_commands_;

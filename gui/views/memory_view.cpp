@@ -13,6 +13,7 @@
 #include "core/format/format.hpp"
 #include "gui/draw/memory_drawing.hpp"
 #include "gui/views/canvas.hpp"
+#include "gui/views/notice.hpp"
 
 namespace lockstep::gui {
 
@@ -26,7 +27,9 @@ class MemoryView::Picture final : public Canvas {
   void refresh() { invalidate(); }
 
  protected:
-  double legend_height() const { return 2 * (text().line_height + 2) + 4; }
+  double legend_height() const {  // lines of the kinds, and of what is beside the arena
+    return (view_.model_.device.terms.empty() ? 2 : 3) * (text().line_height + 2) + 4;
+  }
   QRectF curve_rect() const {
     return {0, legend_height(), double(width()), (height() - legend_height()) * 0.55};
   }
@@ -35,7 +38,8 @@ class MemoryView::Picture final : public Canvas {
     return {8, top, width() - 16.0, height() - top - 4};
   }
   MemoryFrame frame() const {
-    return memory_frame(view_.model_, view_.others_, curve_rect(), text());
+    return memory_frame(view_.model_, view_.others_, curve_rect(), text(),
+                        {session_.axis(), session_.axis_left()});
   }
   ArenaPicture arena() const {
     return arena_picture(view_.model_, session_.cursor(), arena_rect(), text());
@@ -43,7 +47,11 @@ class MemoryView::Picture final : public Canvas {
 
   DisplayList draw() const override {
     DisplayList list;
-    if (!view_.model_.run) return list;
+    if (!view_.model_.run) {
+      list.text(QRectF(rect()), "The memory of a rank against time comes here, kind by kind.",
+                Ink::Faint, Align::Center);
+      return list;
+    }
     if (view_.model_.empty()) {
       list.text(QRectF(0, 0, width(), height()), "This trace tells nothing of memory.", Ink::Faint,
                 Align::Center);
@@ -108,6 +116,8 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
       reading_(*this) {
   setAccessibleName("Memory");
   ranks_->setAccessibleName("Rank");
+  next_->setSizePolicy(QSizePolicy::Ignored,
+                       QSizePolicy::Preferred);  // it does not widen the panel
   ranks_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   ranks_->view()->setAccessibleName("Ranks to choose from");
   auto* line = new QHBoxLayout;
@@ -122,6 +132,8 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
   connect(&session, &Session::runsChanged, this, [this] { read_memory(); });
   connect(&session, &Session::slotsChanged, this, [this] { read_memory(); });
   connect(&session, &Session::cursorChanged, this, [this] { show_next(); });
+  connect(&session, &Session::axisChanged, this, [this] { picture_->refresh(); });
+  dim_when_outdated(*picture_, session);
   connect(&session, &Session::selectionChanged, this, [this] {
     const auto& selection = session_.selection();
     if (selection.span && session_.run()) {
@@ -191,8 +203,11 @@ void MemoryView::show_next() {
   QString words;
   if (!model_.lives.empty()) {
     const ArenaState arena = arena_at(model_.lives, model_.curve.arena, session_.cursor());
-    words = QString::fromStdString("arena " + bytes_text(Bytes{arena.arena}) + ", " +
-                                   bytes_text(Bytes{arena.free()}) + " free");
+    if (const std::int64_t process = model_.process(); process > model_.curve.arena) {
+      words = "process " + QString::fromStdString(bytes_text(Bytes{process})) + ", of it ";
+    }
+    words += QString::fromStdString("arena " + bytes_text(Bytes{arena.arena}) + ", " +
+                                    bytes_text(Bytes{arena.free()}) + " free");
     const std::vector<std::size_t> next = arena.next_freed();
     if (!next.empty()) {
       const BufferLife& life = arena.live[next.front()];

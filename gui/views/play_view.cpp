@@ -15,6 +15,7 @@
 #include "gui/draw/play_drawing.hpp"
 #include "gui/model/run/lesson.hpp"
 #include "gui/views/canvas.hpp"
+#include "gui/views/notice.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -52,7 +53,7 @@ class PlayView::Picture final : public Canvas {
  public:
   explicit Picture(Session& session) : session_(session) {
     setAccessibleName("The step at the cursor");
-    setMinimumHeight(200);
+    setMinimumHeight(120);
   }
   void refresh() {
     invalidate();
@@ -67,10 +68,10 @@ class PlayView::Picture final : public Canvas {
     const RunPtr run = session_.run();
     const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
     if (!step) {
-      if (run) {
-        list.text(QRectF(0, 0, width(), height()), "This trace has no step to play.", Ink::Faint,
-                  Align::Center);
-      }
+      list.text(QRectF(rect()),
+                run ? "This trace has no step to play."
+                    : "A step plays here: what each rank computes, and what moves between them.",
+                Ink::Faint, Align::Center);
       return list;
     }
     const SimTime t = session_.cursor();
@@ -148,6 +149,7 @@ PlayView::PlayView(Session& session, QWidget* parent)
   connect(&session, &Session::playChanged, this, [this] { show_play(); });
   connect(&session, &Session::cursorChanged, this, [this] { show_cursor(); });
   connect(&session, &Session::runChanged, this, [this] { show_cursor(); });
+  dim_when_outdated(*picture_, session);
   show_play();
   show_cursor();
 }

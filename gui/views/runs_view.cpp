@@ -17,6 +17,7 @@
 #include "gui/draw/chart_drawing.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/qt_text.hpp"
+#include "gui/views/unsaved.hpp"
 
 namespace lockstep::gui {
 /// Charts of loss and throughput over the steps.
@@ -76,7 +77,9 @@ RunsView::RunsView(Session& session, QWidget* parent)
     show_charts();
     show_document();
   });
-  connect(&session, &Session::slotsChanged, this, [this] { show_runs(); });
+  for (const auto signal : {&Session::slotsChanged, &Session::documentChanged}) {
+    connect(&session, signal, this, [this] { show_runs(); });
+  }
   show_runs();
   show_charts();
   show_document();
@@ -119,9 +122,9 @@ QWidget* RunsView::make_list() {
   layout->setContentsMargins(0, 0, 0, 0);
   list_ = new QListWidget;
   list_->setAccessibleName("Open runs");
-  list_->setToolTip("Runs that are open; the one shown is chosen");
+  list_->setToolTip("Scenarios, runs and traces that are open; the one shown is chosen");
   connect(list_, &QListWidget::currentRowChanged, this, [this] {
-    if (const RunPtr run = chosen()) session_.show(run);
+    if (const auto item = chosen()) session_.show(*item);
   });
   layout->addWidget(list_, 1);
   auto* line = new QHBoxLayout;
@@ -132,18 +135,24 @@ QWidget* RunsView::make_list() {
     connect(b, &QPushButton::clicked, this, action);
     line->addWidget(b);
   };
-  button("Keep A", "Compare with this run as A", [this] { session_.store(Slot::A, chosen()); });
-  button("Keep B", "Compare with this run as B", [this] { session_.store(Slot::B, chosen()); });
-  button("Close", "Forget this run; files stay", [this] {
-    if (const RunPtr run = chosen()) session_.close(run);
+  button("Keep A", "Compare with this run as A", [this] { keep(Slot::A); });
+  button("Keep B", "Compare with this run as B", [this] { keep(Slot::B); });
+  button("Close", "Close it; files stay", [this] {
+    const auto item = chosen();
+    if (item && may_close(this, session_, *item)) session_.close(*item);
   });
   return page;
 }
 
-RunPtr RunsView::chosen() const {
+std::optional<OpenItem> RunsView::chosen() const {
   const int row = list_->currentRow();
-  const auto& runs = session_.runs();
-  return row < 0 || row >= static_cast<int>(runs.size()) ? nullptr : runs[row];
+  const std::vector<OpenItem> items = session_.items();
+  if (row < 0 || row >= static_cast<int>(items.size())) return std::nullopt;
+  return items[row];
+}
+
+void RunsView::keep(Slot slot) {
+  if (const auto item = chosen(); item && item->run) session_.store(slot, item->run);
 }
 
 // ---------------------------------------------------------------- training
@@ -173,15 +182,15 @@ void RunsView::show_live() {
       text = live_.state() == State::Running ? "Training" : "Following " + qt(live_.folder());
       text += live_.total_steps() > 0
                   ? QString(": step %1 of %2").arg(done).arg(live_.total_steps())
-                  : QString(": %1 steps").arg(done);
+                  : QString(": %1 step%2").arg(done).arg(done == 1 ? "" : "s");
       break;
     case State::Finished:
     case State::Cancelled:
     case State::Failed:
-      text = QString("%1 after %2 steps: %3")
+      text = QString("%1 after %2 step%4: %3")
                  .arg(live_.state() == State::Failed ? "Failed" : "Ended")
                  .arg(done)
-                 .arg(qt(live_.message()));
+                 .arg(qt(live_.message()), done == 1 ? "" : "s");
       break;
   }
   state_->setText(text);
@@ -210,14 +219,15 @@ const std::vector<StepMetrics>& RunsView::charted() const { return charts_->step
 void RunsView::show_runs() {
   const QSignalBlocker quiet(list_);
   list_->clear();
-  for (const RunPtr& run : session_.runs()) {
-    QString title = qt(run->title);
-    if (run->report) title += "  ·  step " + qt(time_text(run->report->step_time));
+  for (const OpenItem& item : session_.items()) {
+    QString title = qt(item.title) + (item.modified ? " *" : "");
+    const bool timed = item.run && item.run->report;
+    if (timed) title += "  ·  step " + qt(time_text(item.run->report->step_time));
     for (const auto& [slot, letter] : {std::pair{Slot::A, "A"}, std::pair{Slot::B, "B"}}) {
-      if (session_.slot(slot) == run) title = QString("[%1] ").arg(letter) + title;
+      if (item.run && session_.slot(slot) == item.run) title = QString("[%1] ").arg(letter) + title;
     }
     list_->addItem(title);
-    if (run == session_.run()) list_->setCurrentRow(list_->count() - 1);
+    if (session_.is_shown(item)) list_->setCurrentRow(list_->count() - 1);
   }
 }
 

@@ -28,7 +28,8 @@ class RunsView final : public QWidget {
 
   QWidget* make_buttons();
   QWidget* make_list();
-  RunPtr chosen() const;
+  std::optional<OpenItem> chosen() const;
+  void keep(Slot slot);
   void start();
   void follow();
   void show_runs();

@@ -32,7 +32,11 @@ QRectF ShardsView::field() const {
 
 DisplayList ShardsView::draw() const {
   DisplayList list;
-  if (!model_.run) return list;
+  if (!model_.run) {
+    list.text(QRectF(rect()), "What each rank keeps of the model, and has gathered, comes here.",
+              Ink::Faint, Align::Center);
+    return list;
+  }
   if (model_.empty()) {
     list.text(QRectF(0, 0, width(), height()),
               "Shards are known of runs of a model whose program is at hand.", Ink::Faint,

@@ -95,7 +95,10 @@ void TablesView::show_page() {
     scope += " of the selected " +
              QString::fromStdString(time_text(to_seconds(area_.range->end - area_.range->begin)));
   }
-  if (!area_.ranks.empty()) scope += QString(" on %1 ranks").arg(area_.ranks.size());
+  if (!area_.ranks.empty()) {
+    scope += area_.ranks.size() == 1 ? QString(" on 1 rank")
+                                     : QString(" on %1 ranks").arg(area_.ranks.size());
+  }
   if (page.model->rowCount() > static_cast<int>(TableModel::kMostSorted)) {
     scope += "; select an area of the timeline to sort them";
   }

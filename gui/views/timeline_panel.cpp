@@ -8,6 +8,8 @@
 #include <QVBoxLayout>
 
 #include "gui/views/legend.hpp"
+#include "gui/views/notice.hpp"
+#include "gui/views/start_page.hpp"
 #include "gui/views/timeline_view.hpp"
 
 namespace lockstep::gui {
@@ -15,7 +17,9 @@ namespace lockstep::gui {
 TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
     : QWidget(parent),
       session_(session),
+      start_(new StartPage(session)),
       timeline_(new TimelineView(session)),
+      bar_(new QWidget),
       filter_(new QLineEdit),
       search_(new QLineEdit),
       matches_(new QLabel),
@@ -40,9 +44,8 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
   hover_->setTextFormat(Qt::PlainText);
   hover_->setContentsMargins(6, 0, 6, 0);
   hover_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
-  hover_->setMinimumWidth(200);
 
-  auto* bar = new QHBoxLayout;
+  auto* bar = new QHBoxLayout(bar_);
   bar->setContentsMargins(4, 3, 4, 3);
   bar->setSpacing(8);
   bar->addWidget(filter_, 2);
@@ -50,16 +53,16 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
   bar->addWidget(matches_);
   bar->addStretch(1);
   bar->addWidget(path_);
-  auto* bottom = new QHBoxLayout;
-  bottom->setContentsMargins(0, 0, 0, 0);
-  bottom->addWidget(new Legend(session));
-  bottom->addWidget(hover_, 1);
+  auto* legend = new Legend(session);
   auto* all = new QVBoxLayout(this);
   all->setContentsMargins(0, 0, 0, 0);
   all->setSpacing(0);
-  all->addLayout(bar);
+  all->addWidget(start_, 1);
+  all->addWidget(bar_);
+  all->addWidget(new Notice(session));
   all->addWidget(timeline_, 1);
-  all->addLayout(bottom);
+  all->addWidget(legend);
+  all->addWidget(hover_);
 
   connect(filter_, &QLineEdit::textChanged, this, [this](const QString& text) {
     LayoutChoice choice = session_.layout();
@@ -74,7 +77,24 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
   connect(&session, &Session::runChanged, this, [this] { count_matches(); });
   connect(path_, &QToolButton::toggled, timeline_,
           [this](bool on) { timeline_->show_critical_path(on); });
+  for (const auto signal : {&Session::runChanged, &Session::documentChanged}) {
+    connect(&session, signal, this, [this, legend] {
+      show_start();
+      legend->setVisible(timeline_->isVisibleTo(this));
+    });
+  }
+  show_start();
+  legend->setVisible(timeline_->isVisibleTo(this));
+  dim_when_outdated(*timeline_, session);
   timeline_->on_hover([this](const QString& words) { hover_->setText(words); });
+}
+
+void TimelinePanel::show_start() {
+  const bool nothing = !session_.run() && !session_.has_document();
+  start_->setVisible(nothing);
+  for (QWidget* widget : {bar_, static_cast<QWidget*>(timeline_), static_cast<QWidget*>(hover_)}) {
+    widget->setVisible(!nothing);
+  }
 }
 
 QString TimelinePanel::commands_title() const { return timeline_->commands_title(); }

@@ -13,12 +13,14 @@ class QToolButton;
 
 namespace lockstep::gui {
 
+class StartPage;
 class TimelineView;
 
 class TimelinePanel final : public QWidget, public CommandSource {
  public:
   explicit TimelinePanel(Session& session, QWidget* parent = nullptr);
   TimelineView& timeline() const { return *timeline_; }
+  StartPage& start() const { return *start_; }  // shown while nothing is open
 
   QString commands_title() const override;
   std::vector<Command> commands() override;
@@ -32,9 +34,12 @@ class TimelinePanel final : public QWidget, public CommandSource {
   std::vector<Command> own_commands();
   void find(bool forward);
   void count_matches();
+  void show_start();
 
   Session& session_;
+  StartPage* start_;
   TimelineView* timeline_;
+  QWidget* bar_;
   QLineEdit* filter_;
   QLineEdit* search_;
   QLabel* matches_;

@@ -20,6 +20,8 @@ namespace {
 constexpr double kClickReach = 4;  // pixels; a shorter drag counts as a click
 constexpr double kSnapReach = 7;
 constexpr double kWheelZoom = 0.8;
+constexpr int kLeastShare = 10;   // a run that takes a smaller part of the window is shown larger
+constexpr double kTallest = 2.5;  // rows grow to at most so many times their height
 constexpr double kNarrowestGutter = 90, kWidestGutter = 280;
 
 }  // namespace
@@ -49,13 +51,28 @@ TimelineView::TimelineView(Session& session, QWidget* parent)
 void TimelineView::on_run() {
   const RunPtr before = run_;
   run_ = session_.run();
-  // A new simulation of what is already on the screen keeps the visible time.
-  const bool same_world = before && run_ && before->trace.rank_labels == run_->trace.rank_labels;
-  const bool whole = before && frame_.axis.begin <= before->lanes.begin() &&
-                     frame_.axis.end >= before->lanes.end();
   on_selection();
   lay_out_rows();
-  if (!same_world || whole) fit();
+  if (run_ && !(before && keep_scale(*before))) fit();
+}
+
+/// Keeps the scale of the time, so that a step that got shorter looks shorter: if the run is a new
+/// simulation of what was shown, or another run of the same ranks. Returns false if the run does
+/// not fit into a window that showed the whole of the one before, or would be lost in it.
+bool TimelineView::keep_scale(const RunView& before) {
+  const bool related =
+      before.path == run_->path || before.trace.rank_labels == run_->trace.rank_labels;
+  if (!related) return false;
+  const bool whole =
+      frame_.axis.begin <= before.lanes.begin() && frame_.axis.end >= before.lanes.end();
+  TimeAxis axis = frame_.axis;
+  const SimTime shift = run_->lanes.begin() - before.lanes.begin();
+  axis.begin += shift;
+  axis.end += shift;
+  const SimTime length = run_->lanes.end() - run_->lanes.begin();
+  if (whole && (run_->lanes.end() > axis.end || kLeastShare * length < axis.length())) return false;
+  set_axis(axis);
+  return true;
 }
 
 void TimelineView::on_selection() {
@@ -83,14 +100,26 @@ RowHeights TimelineView::row_heights() const {
 }
 
 void TimelineView::lay_out_rows() {
-  layout_ = run_ ? lay_out(*run_, session_.layout(), row_heights()) : TimelineLayout{};
+  frame_.ruler = text().line_height + 9;
+  layout_ = {};
+  if (run_) {
+    // Rows grow to fill the height that there is.
+    RowHeights heights = row_heights();
+    layout_ = lay_out(*run_, session_.layout(), heights);
+    const double natural = layout_.pinned_height + layout_.height;
+    const double growth = std::min((height() - frame_.ruler) / std::max(natural, 1.0), kTallest);
+    if (growth > 1) {
+      heights.rank = std::floor(heights.rank * growth);
+      heights.stream = std::floor(heights.stream * growth);
+      layout_ = lay_out(*run_, session_.layout(), heights);
+    }
+  }
   double widest = kNarrowestGutter;
   for (const auto* rows : {&layout_.pinned, &layout_.rows}) {
     for (const Row& row : *rows) widest = std::max(widest, text().width_of(row.label) + 38);
   }
   frame_.gutter = std::min(widest, kWidestGutter);
   frame_.size = size();
-  frame_.ruler = text().line_height + 9;
   const int bar = scroll_bar_->sizeHint().width();
   frame_.axis.width = std::max(1.0, width() - frame_.gutter - bar);
   const int page = std::max(0, height() - static_cast<int>(frame_.rows_top(layout_)));
@@ -99,6 +128,7 @@ void TimelineView::lay_out_rows() {
   scroll_bar_->setPageStep(page);
   scroll_bar_->setSingleStep(24);
   frame_.scroll = scroll_bar_->value();
+  session_.set_axis(frame_.axis, frame_.gutter);
   invalidate();
 }
 
@@ -113,6 +143,7 @@ void TimelineView::show_time(SimTime begin, SimTime end) {
 void TimelineView::set_axis(const TimeAxis& axis) {
   if (axis == frame_.axis) return;
   frame_.axis = axis;
+  session_.set_axis(frame_.axis, frame_.gutter);
   invalidate();
 }
 

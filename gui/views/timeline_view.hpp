@@ -56,6 +56,7 @@ class TimelineView final : public Canvas, public CommandSource {
  private:
   enum class Drag { None, Pan, Area, Cursor, Row };
   void on_run();
+  bool keep_scale(const RunView& before);
   void on_selection();
   void lay_out_rows();
   void set_axis(const TimeAxis& axis);

@@ -7,8 +7,8 @@
 #include <QFontDatabase>
 #include <QFormLayout>
 #include <QGridLayout>
-#include <QGroupBox>
 #include <QLabel>
+#include <QLineEdit>
 #include <QListWidget>
 #include <QPlainTextEdit>
 #include <QPushButton>
@@ -17,7 +17,9 @@
 #include <QSlider>
 #include <QTabWidget>
 #include <QTextBlock>
+#include <QToolButton>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "gui/draw/theme.hpp"
 #include "gui/views/qt_text.hpp"
@@ -71,10 +73,7 @@ QWidget* WhatIfView::make_form() {
     const FormField& field = form_fields()[i];
     if (field.group != group) {
       group = field.group;
-      auto* box = new QGroupBox(qt(group));
-      rows = new QFormLayout(box);
-      rows->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
-      column->addWidget(box);
+      rows = add_group(*column, qt(group));
     }
     Control control;
     control.row = new QWidget;
@@ -94,8 +93,10 @@ QWidget* WhatIfView::make_form() {
       control.slider = new QSlider(Qt::Horizontal);
       control.slider->setAccessibleName(qt(field.label));
       control.slider->setPageStep(1);
-      control.value = new QLabel;
-      control.value->setMinimumWidth(fontMetrics().horizontalAdvance("0.03125"));
+      control.value = new QLineEdit;
+      control.value->setAccessibleName(qt(field.label + ", typed"));
+      control.value->setFixedWidth(fontMetrics().horizontalAdvance("as PyTorch") + 12);
+      connect(control.value, &QLineEdit::editingFinished, this, [this, i] { type(i); });
       connect(control.slider, &QSlider::valueChanged, this, [this, i](int at) { set(i, at); });
       connect(control.slider, &QSlider::sliderReleased, this, [this] { on_document(); });
       line->addWidget(control.slider, 1);
@@ -111,6 +112,7 @@ QWidget* WhatIfView::make_form() {
     control.row->setToolTip(qt(field.help + "\n" + field.key));
     rows->addRow(qt(field.label), control.row);
     control.label = rows->labelForField(control.row);
+    control.group = groups_.size() - 1;
     controls_.push_back(std::move(control));
   }
   column->addStretch();
@@ -119,6 +121,43 @@ QWidget* WhatIfView::make_form() {
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setWidget(form);
   return scroll;
+}
+
+/// Adds a heading that folds the rows below it.
+QFormLayout* WhatIfView::add_group(QVBoxLayout& column, const QString& name) {
+  auto* heading = new QToolButton;
+  heading->setText(name);
+  heading->setAccessibleName("Group " + name);
+  heading->setCheckable(true);
+  heading->setChecked(true);
+  heading->setAutoRaise(true);
+  heading->setArrowType(Qt::DownArrow);
+  heading->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  heading->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  QFont font = heading->font();
+  font.setBold(true);
+  heading->setFont(font);
+  auto* box = new QWidget;
+  auto* rows = new QFormLayout(box);
+  rows->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  rows->setContentsMargins(12, 0, 4, 8);
+  connect(heading, &QToolButton::toggled, box, [heading, box](bool open) {
+    heading->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
+    box->setVisible(open);
+  });
+  column.addWidget(heading);
+  column.addWidget(box);
+  groups_.push_back(heading);
+  return rows;
+}
+
+/// Folds the groups of a scenario that has just been opened in which nothing can be changed.
+void WhatIfView::fold_groups() {
+  std::vector<bool> useful(groups_.size());
+  for (const Control& control : controls_) {
+    if (control.state.values.size() > 1) useful[control.group] = true;
+  }
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i]->setChecked(useful[i]);
 }
 
 QWidget* WhatIfView::make_text() {
@@ -228,12 +267,19 @@ void WhatIfView::show_fields(std::vector<FieldState> states) {
     control.state = std::move(states[i]);
     const FieldState& state = control.state;
     const bool free = state.values.size() > 1;
+    const FormField& field = form_fields()[i];
+    QString tip = qt(field.help + "\n" + field.key);
+    if (!free && !state.why_not.empty()) tip += qt("\nNo other value goes: " + state.why_not);
+    control.row->setToolTip(tip);
+    control.label->setToolTip(tip);
     control.label->setEnabled(free);
     control.reset->setEnabled(state.overridden);
     if (control.choice) {
       const QSignalBlocker quiet(control.choice);
       control.choice->clear();
-      for (const std::string& value : state.values) control.choice->addItem(qt(value));
+      for (const std::string& value : state.values) {
+        control.choice->addItem(qt(field.text_of(value)));
+      }
       control.choice->setCurrentIndex(state.at);
       control.choice->setEnabled(free);
       continue;
@@ -244,20 +290,43 @@ void WhatIfView::show_fields(std::vector<FieldState> states) {
       continue;
     }
     control.slider->setEnabled(free);
-    control.value->setText(qt(state.values[state.at]));
+    control.value->setEnabled(free);
+    if (!control.value->hasFocus() || !control.value->isModified()) {
+      control.value->setText(qt(field.text_of(state.values[state.at])));
+    }
     const QSignalBlocker quiet(control.slider);
     control.slider->setRange(0, static_cast<int>(state.values.size()) - 1);
     control.slider->setValue(state.at);
   }
+  if (std::exchange(folded_for_, session_.path()) != session_.path()) fold_groups();
+}
+
+/// Takes a number that was typed, whether the slider has it or not.
+void WhatIfView::type(std::size_t field) {
+  const Control& control = controls_[field];
+  const QString typed = control.value->text().trimmed();
+  const QString shown = qt(form_fields()[field].text_of(control.state.values[control.state.at]));
+  bool number = false;
+  typed.toDouble(&number);
+  if (typed == shown) return;
+  if (number) return session_.set_override(form_fields()[field].key, typed.toStdString());
+  control.value->setText(shown);
 }
 
 void WhatIfView::set(std::size_t field, int at) {
   Control& control = controls_[field];
   if (at < 0 || at >= static_cast<int>(control.state.values.size())) return;
   const std::string& value = control.state.values[at];
-  if (control.value) control.value->setText(qt(value));
+  if (control.value) control.value->setText(qt(form_fields()[field].text_of(value)));
+  const std::string& key = form_fields()[field].key;
+  if (const std::string& helper = control.state.helper[at]; !helper.empty()) {
+    Document document = session_.document();
+    put_override(document.overrides, key + "=" + value);
+    put_override(document.overrides, helper);
+    return session_.edit(std::move(document), key);
+  }
   const bool own = value == control.state.own;  // the value of the text needs no override
-  session_.set_override(form_fields()[field].key, own ? std::nullopt : std::optional(value));
+  session_.set_override(key, own ? std::nullopt : std::optional(value));
 }
 
 void WhatIfView::show_errors() {

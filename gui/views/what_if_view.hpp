@@ -10,12 +10,16 @@
 
 class QCheckBox;
 class QComboBox;
+class QFormLayout;
 class QLabel;
+class QLineEdit;
 class QListWidget;
 class QPlainTextEdit;
 class QPushButton;
 class QSlider;
 class QTabWidget;
+class QToolButton;
+class QVBoxLayout;
 
 namespace lockstep::gui {
 
@@ -31,9 +35,10 @@ class WhatIfView final : public QWidget {
     QSlider* slider = nullptr;
     QComboBox* choice = nullptr;
     QCheckBox* toggle = nullptr;
-    QLabel* value = nullptr;
+    QLineEdit* value = nullptr;    // the number, which can be typed
     QPushButton* reset = nullptr;  // goes back to the value of the text
     QWidget *row = nullptr, *label = nullptr;
+    std::size_t group = 0;  // in groups_
     FieldState state;
   };
 
@@ -44,9 +49,14 @@ class WhatIfView final : public QWidget {
   void show_fields(std::vector<FieldState> states);
   void show_errors();
   void set(std::size_t field, int at);
+  void type(std::size_t field);
+  QFormLayout* add_group(QVBoxLayout& column, const QString& name);
+  void fold_groups();
 
   Session& session_;
-  std::vector<Control> controls_;  // by form_fields()
+  std::vector<Control> controls_;     // by form_fields()
+  std::vector<QToolButton*> groups_;  // headings
+  std::string folded_for_;            // the file for which groups were folded
   QLabel* changes_ = nullptr;
   QPushButton *undo_ = nullptr, *redo_ = nullptr, *text_values_ = nullptr, *command_ = nullptr;
   QTabWidget* tabs_;

@@ -334,10 +334,17 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   INFO(table.err);
   REQUIRE(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("16 sequences of") && ContainsSubstring("tokens/s"));
-  const CommandOutcome json = lockstep({"search", folder / "s.toml", "--json"});
+  const CommandOutcome json = lockstep({"search", folder / "s.toml", "--json", "--finalists", "4"});
   REQUIRE(json.exit_code == 0);
-  const auto list = nlohmann::json::parse(json.out);
-  REQUIRE(list.size() > 3);
+  const auto answer = nlohmann::json::parse(json.out);
+  const auto& list = answer["found"];
+  REQUIRE(list.size() == 4);
+  const auto& counts = answer["counts"];
+  CHECK(counts["layouts"] == counts["too_large_by_bound"].get<int>() +
+                                 counts["too_slow_by_bound"].get<int>() +
+                                 counts["refused"].get<int>() + counts["estimated"].get<int>());
+  const CommandOutcome wanted = lockstep({"search", folder / "s.toml", "--only", "tp=2"});
+  CHECK_THAT(wanted.out, ContainsSubstring("tp 2") && !ContainsSubstring("tp 4"));
   for (std::size_t i = 1; i < list.size(); ++i) {
     CHECK(list[i - 1]["tokens_per_s"] >= list[i]["tokens_per_s"]);
   }
@@ -358,7 +365,8 @@ TEST_CASE("search orders layouts of a vision model by images, and takes no [expe
   const CommandOutcome json = lockstep({"search", folder / "s.toml", "--json"});
   INFO(json.err);
   REQUIRE(json.exit_code == 0);
-  const auto list = nlohmann::json::parse(json.out);
+  const auto answer = nlohmann::json::parse(json.out);
+  const auto& list = answer["found"];
   REQUIRE(list.size() > 3);
   CHECK(list.back()["images_per_s"] > 0);
   for (std::size_t i = 1; i < list.size(); ++i) {
@@ -379,7 +387,7 @@ TEST_CASE("search says why it has no answer", "[cli]") {
                                          "[cluster.device]\nmemory_gb = 0.0001\n");
   const CommandOutcome small = lockstep({"search", folder / "small.toml"});
   CHECK(small.exit_code == 3);
-  CHECK_THAT(small.err, ContainsSubstring("the states alone exceed the memory"));
+  CHECK_THAT(small.err, ContainsSubstring("by the bound on memory"));
   write_bytes(folder / "sweep.toml", start + "[sweep]\n\"training.local_batch_size\" = [1, 2]\n");
   const CommandOutcome sweep = lockstep({"search", folder / "sweep.toml"});
   CHECK(sweep.exit_code == 2);

@@ -1,9 +1,10 @@
 // A run that diverges leaves files that every reader takes.
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/checkpoint/safetensors.hpp"
+#include "core/checkpoint/checkpoint.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/gzip_file.hpp"
@@ -28,23 +29,51 @@ bool is_json(const std::string& text) {
   return !nlohmann::json::parse(text, nullptr, false).is_discarded();
 }
 
+std::vector<std::string> diverging(const TemporaryFolder& folder) {
+  write_bytes(folder / "s.toml", kTiny);
+  return {"run",
+          folder / "s.toml",
+          "--backend",
+          "cpu",
+          "--quiet",
+          "--out",
+          folder / "run",
+          "--set",
+          "optimizer.lr=1e30",
+          "--set",
+          "checkpoint.interval=1"};
+}
+
+TEST_CASE("a run whose loss becomes NaN stops, with an exit code of its own, and does not save it",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const CommandOutcome o = lockstep(diverging(folder));
+  INFO(o.out << o.err);
+  CHECK(o.exit_code == 6);
+  CHECK_THAT(o.err, ContainsSubstring("is not finite, so the run ends here"));
+  std::ifstream metrics(folder / "run/metrics.jsonl");
+  std::string last;
+  int lines = 0;
+  for (std::string line; std::getline(metrics, line); ++lines) last = line;
+  CHECK(lines < 6);
+  CHECK_THAT(last, ContainsSubstring("null"));
+  // Whatever was saved is finite, and can be gone on from.
+  const std::string checkpoints = folder / "run/checkpoints";
+  if (std::filesystem::exists(checkpoints + "/latest")) {
+    const auto state = load_checkpoint(checkpoints);
+    REQUIRE(state.ok());
+    CHECK(state->step < lines);
+    for (const auto& [name, tensor] : state->tensors) {
+      CHECK_FALSE(first_not_finite(tensor.data, tensor.dtype).has_value());
+    }
+  }
+}
+
 TEST_CASE("a run whose loss becomes NaN leaves a run folder that reads", "[cli]") {
   const TemporaryFolder folder;
-  write_bytes(folder / "s.toml", kTiny);
   const std::string out = folder / "run";
-  const std::vector<std::string> run = {"run",
-                                        folder / "s.toml",
-                                        "--backend",
-                                        "cpu",
-                                        "--steps",
-                                        "4",
-                                        "--quiet",
-                                        "--out",
-                                        out,
-                                        "--set",
-                                        "optimizer.lr=1e30",
-                                        "--set",
-                                        "checkpoint.interval=2"};
+  std::vector<std::string> run = diverging(folder);
+  run.insert(run.end(), {"--steps", "4", "--set", "training.on_nonfinite=go_on"});
   const CommandOutcome o = lockstep(run);
   INFO(o.out << o.err);
   CHECK_THAT(o.out, ContainsSubstring("not finite since step"));
@@ -67,7 +96,7 @@ TEST_CASE("a run whose loss becomes NaN leaves a run folder that reads", "[cli]"
   CHECK(again.exit_code == 0);
   CHECK(is_json(again.out));
   CHECK_THAT(lockstep({"report", out}).out, ContainsSubstring("not finite since step"));
-  CHECK(read_safetensors(out + "/checkpoints/step-4/model.safetensors").ok());
+  CHECK_FALSE(std::filesystem::exists(out + "/checkpoints/step-4"));
 }
 
 }  // namespace

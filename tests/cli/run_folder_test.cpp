@@ -124,7 +124,12 @@ TEST_CASE("a run folder takes a new run, but not beside another run's checkpoint
   write_bytes(folder / "s.toml", kSynthetic);
   CHECK(lockstep({"run", folder / "s.toml", "--out", folder / "run"}).exit_code == 0);
   CHECK(lockstep({"run", folder / "s.toml", "--out", folder / "run"}).exit_code == 0);
-  std::filesystem::create_directories(folder / "run/checkpoints");
+  // What a crash left of a first save is in nobody's way.
+  std::filesystem::create_directories(folder / "run/checkpoints/step-1.new");
+  write_bytes(folder / "run/checkpoints/step-1.new/model.safetensors", "half of it");
+  CHECK(lockstep({"run", folder / "s.toml", "--out", folder / "run"}).exit_code == 0);
+  std::filesystem::create_directories(folder / "run/checkpoints/step-1");
+  write_bytes(folder / "run/checkpoints/step-1/model.safetensors", "somebody's");
   const CommandOutcome o = lockstep({"run", folder / "s.toml", "--out", folder / "run"});
   CHECK(o.exit_code == 2);
   CHECK_THAT(o.err, ContainsSubstring("--resume"));

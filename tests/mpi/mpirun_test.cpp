@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -160,14 +161,19 @@ TEST_CASE("an error of any process ends all of them, and the leader says which",
   const Outcome differs =
       mpirun(folder, "-np 1" + run + " : -np 1" + run + " --set training.seq_len=4");
   CHECK(differs.exit_code == exit_code(ErrorKind::InvalidSpec));
-  CHECK_THAT(differs.output, ContainsSubstring("another program than process 0"));
+  CHECK_THAT(differs.output,
+             ContainsSubstring("process 1 differs in training.seq_len: it has 4, process "
+                               "0 has 8"));
 
   // The leader cannot write a checkpoint in the middle of training; process 1 goes on.
-  const std::string out = " --out " + folder / "out" + " --set checkpoint.folder=/dev/null/none";
+  std::filesystem::create_directories(folder.path / "out");
+  write_bytes(folder / "out/program.txt", "of an earlier run");
+  write_bytes(folder / "out/checkpoints", "a file where a folder should be");
+  const std::string out = " --out " + folder / "out";
   const Outcome unsaved = mpirun(folder, "-np 2" + run + endless + out);
   INFO(unsaved.output);
   CHECK(unsaved.exit_code == exit_code(ErrorKind::InvalidSpec));
-  CHECK_THAT(unsaved.output, ContainsSubstring("/dev/null/none"));
+  CHECK_THAT(unsaved.output, ContainsSubstring("out/checkpoints/step-3.new"));
   CHECK_THAT(unsaved.output, !ContainsSubstring("error: process"));
 
   // A process that dies without a message.

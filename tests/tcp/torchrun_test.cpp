@@ -1,7 +1,5 @@
 // Tests that one process per rank, with torchrun's variables and without MPI, gives the same bits
 // as ranks that are threads.
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -10,52 +8,19 @@
 #include <thread>
 #include <vector>
 
-#include "backends/tcp/socket.hpp"
 #include "tests/catch.hpp"
 #include "tests/process_runs.hpp"
+#include "tests/tcp/process_group.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
 
 using test::metrics;
+using test::Outcome;
 using test::scenario;
-
-struct Outcome {
-  int exit_code = 0;
-  std::string output;  // what it wrote to stdout and stderr
-};
-
-Outcome shell(const std::string& log, const std::string& command) {
-  const int status = std::system((command + " >" + log + " 2>&1").c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
-}
-
-/// Starts one command per rank, all together, as torchrun does.
-std::vector<Outcome> torchrun(const TemporaryFolder& folder,
-                              const std::vector<std::string>& commands) {
-  int port = 0;
-  {
-    const auto listener = tcp::listen_at(0);
-    REQUIRE(listener.ok());
-    port = listener->local().port();
-  }
-  const auto size = std::to_string(commands.size());
-  std::vector<Outcome> outcomes(commands.size());
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < commands.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      const std::string number = std::to_string(rank);
-      outcomes[rank] = shell(folder / ("log-" + number + ".txt"),
-                             "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port - 1) +
-                                 " TORCHELASTIC_USE_AGENT_STORE=True LOCAL_RANK=" + number +
-                                 " RANK=" + number + " WORLD_SIZE=" + size +
-                                 " LOCKSTEP_JOIN_SECONDS=20 timeout 120 " + commands[rank]);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return outcomes;
-}
+using test::shell;
+using test::torchrun;
 
 const std::string kLockstep = LOCKSTEP_BINARY;
 
@@ -131,7 +96,9 @@ TEST_CASE("an error of any process over TCP ends all of them with its exit code"
   const auto differs = torchrun(folder, {run, run + " --set training.seq_len=4"});
   CHECK(differs[0].exit_code == invalid);
   CHECK(differs[1].exit_code == invalid);
-  CHECK_THAT(differs[0].output, ContainsSubstring("another program than process 0"));
+  CHECK_THAT(differs[0].output,
+             ContainsSubstring("process 1 differs in training.seq_len: it has 4, process 0 "
+                               "has 8"));
 
   // A process that dies without a message.
   const auto killed = torchrun(folder, {endless, "timeout -s KILL 2 " + endless});

@@ -55,6 +55,8 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   const FrameworkSpec& framework = s.cluster.framework;
   shape.score_bytes = framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)));
   shape.float32_logits = framework.float32_logits;
+  shape.overlaps_weight_gradients = framework.overlaps_weight_gradients;
+  shape.recomputes_all = framework.recomputes_all;
   LayerShape whole = shape;  // the shape that a single rank would compute
   shape.seq = s.own_seq_len();
   shape.context_parallel = strategy.context_parallel_degree;

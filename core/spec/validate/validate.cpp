@@ -11,6 +11,27 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kMostSequences = 1 << 30;
+// Limits of what is lowered: the ops of a rank grow with the product of layers and microbatches.
+// They are numbered by 32 bits, and 10^7 of them take a gigabyte.
+constexpr std::int64_t kMostLayers = 1 << 14;
+constexpr std::int64_t kMostMicrobatches = 1 << 16;
+constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;
+// Of costs and latencies, in seconds: a day. A step of a virtual clock has at most 106 days.
+constexpr double kLongestTime = 86400;
+
+/// Whether a path names something below the folder in which it begins, whatever lies there.
+bool stays_inside(const std::string& path) {
+  int depth = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    if (part == ".." || (begin == 0 && part.empty())) return false;  // leads out, or is absolute
+    if (!part.empty() && part != ".") ++depth;
+    begin = end + 1;
+  }
+  return depth > 0 && path.find('\0') == std::string::npos;
+}
+
 void validate_model(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic) {
@@ -22,7 +43,7 @@ void validate_model(const Scenario& s, Faults& faults) {
                "[costs] gives times to the synthetic model only; model is '" + m.name + "'");
   }
   if (m.is_vision()) return validate_resnet(s, faults);
-  bool sizes = faults.positive("model.layers", m.layers);
+  bool sizes = faults.positive("model.layers", m.layers, kMostLayers);
   sizes &= faults.positive("model.hidden", m.hidden);
   sizes &= faults.positive("model.heads", m.heads);
   sizes &= faults.positive("model.kv_heads", m.kv_heads);
@@ -57,6 +78,9 @@ void validate_costs(const Scenario& s, Faults& faults) {
     }
     for (double seconds : list) {
       if (!(seconds >= 0)) faults.add(std::string("costs.") + key, "a time must not be negative");
+      if (seconds > kLongestTime) {
+        faults.add(std::string("costs.") + key, "a time is at most 86400 s, a day");
+      }
     }
   };
   check("forward", s.costs->forward);
@@ -95,10 +119,15 @@ void validate_batch(const Scenario& s, Faults& faults) {
                    std::to_string(s.strategy.pipeline_parallel_microbatches) +
                    " does not divide local_batch_size=" + std::to_string(t.local_batch_size));
   }
-  if (std::int64_t{s.accumulation_steps()} * s.strategy.pipeline_parallel_microbatches >
-      kMostSequences) {
+  const std::int64_t microbatches =
+      std::int64_t{s.accumulation_steps()} * s.strategy.pipeline_parallel_microbatches;
+  const std::int64_t layers = std::max<std::int64_t>(1, s.model.layers);
+  if (microbatches > kMostMicrobatches || microbatches * layers > kMostPasses) {
     faults.add("parallelism.pipeline_parallel_microbatches",
-               "a step has at most " + std::to_string(kMostSequences) + " microbatches");
+               std::to_string(microbatches) + " microbatches of " + std::to_string(layers) +
+                   " layers: a step has at most " + std::to_string(kMostMicrobatches) +
+                   " microbatches, and microbatches x layers is at most " +
+                   std::to_string(kMostPasses));
   }
   if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
   faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
@@ -182,7 +211,13 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
                  "must be in [0, 1]");
   faults.require(l.min_lr_factor >= 0 && l.min_lr_factor <= 1, "lr_scheduler.min_lr_factor",
                  "must be in [0, 1]");
-  faults.require(s.checkpoint.interval >= 0, "checkpoint.interval", "must not be negative");
+  const CheckpointSpec& c = s.checkpoint;
+  faults.require(c.interval >= 0, "checkpoint.interval", "must not be negative");
+  faults.require(c.keep_latest_k >= 0, "checkpoint.keep_latest_k", "must not be negative");
+  faults.require(c.keep_every >= 0, "checkpoint.keep_every", "must not be negative");
+  faults.require(stays_inside(c.folder), "checkpoint.folder",
+                 "\"" + c.folder + "\" must name a folder inside the run folder: a relative path " +
+                     "without \"..\", and not the run folder itself");
   faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
   faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
                  "must be positive");
@@ -200,6 +235,14 @@ bool validate_cluster(const Scenario& s, Faults& faults) {
     faults.add("cluster.nodes", "a cluster has at most " + std::to_string(kMostRanks) +
                                     " ranks (nodes × devices_per_node × ranks_per_device)");
     return false;
+  }
+  for (const auto& [key, time] :
+       {std::pair("intra_node.latency_us", c.intra_node.latency),
+        std::pair("inter_node.latency_us", c.inter_node.latency),
+        std::pair("network.spine_latency_us", c.network.spine_latency),
+        std::pair("device.launch_overhead_us", c.device.launch_overhead)}) {
+    faults.require(time.v <= kLongestTime, std::string("cluster.") + key,
+                   "must be at most 86400 s, a day");
   }
   return sizes;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/run_folder/run_folder.hpp"
+#include "core/scenario/edit_text.hpp"
 #include "gui/model/form/schedule_file.hpp"
 
 namespace lockstep::gui {
@@ -26,7 +27,7 @@ Result<void> EditedDocument::open(const std::string& path) {
   std::string saved = schedule ? "" : *text;
   if (schedule) text = scenario_of_schedule(*text, path);
   if (!text) return text.error();
-  saved_text_ = std::move(saved);
+  saved_ = {std::move(saved), {}};
   path_ = schedule ? "" : path;
   is_open_ = true;
   history_ = History<Document>({std::move(*text), {}});
@@ -34,9 +35,13 @@ Result<void> EditedDocument::open(const std::string& path) {
 }
 
 Result<void> EditedDocument::save(const std::string& path) {
-  if (auto written = write_file(path, now().text); !written) return written;
+  Result<std::string> text = now().text;
+  if (!now().overrides.empty()) text = with_overrides(now().text, file_name(), now().overrides);
+  if (!text) return text.error();
+  if (auto written = write_file(path, *text); !written) return written;
   path_ = path;
-  saved_text_ = now().text;
+  saved_ = {std::move(*text), {}};
+  history_.change(saved_);
   return {};
 }
 

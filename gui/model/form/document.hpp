@@ -27,12 +27,15 @@ class EditedDocument {
   const std::string& path() const { return path_; }  // empty if it is not saved yet
   /// The path, or a name, for messages.
   std::string file_name() const { return path_.empty() ? "scenario.toml" : path_; }
-  bool is_modified() const { return is_open_ && now().text != saved_text_; }
+  /// Whether text or sliders differ from what the file has.
+  bool is_modified() const { return is_open_ && now() != saved_; }
 
   /// Opens the file of a scenario, or of a schedule (.csv), which becomes a scenario that is not
   /// saved yet. Error if the file cannot be read or is not a schedule; what was open stays.
   Result<void> open(const std::string& path);
-  /// Writes the text to a file. Error Device.
+  /// Writes the text to a file, with the overrides in it (see with_overrides()), and keeps that as
+  /// a step of the history, so that undo() brings text and sliders back. Errors: Device, and those
+  /// of with_overrides().
   Result<void> save(const std::string& path);
 
   /// Successive changes with the same non-empty `merge` are one step of undo.
@@ -46,7 +49,8 @@ class EditedDocument {
 
  private:
   bool is_open_ = false;
-  std::string path_, saved_text_;
+  std::string path_;
+  Document saved_;
   History<Document> history_;
 };
 

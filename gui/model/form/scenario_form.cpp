@@ -6,6 +6,7 @@
 
 #include "core/scenario/choices.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "gui/model/form/document.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -61,14 +62,21 @@ class FieldList {
   void group(const char* name) { group_ = name; }
   void numbers(const char* label, const char* key, const char* help,
                std::vector<std::string> values, Value value) {
-    fields_.push_back({key, group_, label, help, FormKind::Numbers, std::move(values), value});
+    fields_.push_back(
+        {key, group_, label, help, FormKind::Numbers, std::move(values), value, {}, {}});
   }
   void names(const char* label, const char* key, const char* help, std::vector<std::string> values,
              Value value) {
-    fields_.push_back({key, group_, label, help, FormKind::Names, std::move(values), value});
+    fields_.push_back(
+        {key, group_, label, help, FormKind::Names, std::move(values), value, {}, {}});
   }
   void toggle(const char* label, const char* key, const char* help, Value value) {
-    fields_.push_back({key, group_, label, help, FormKind::Switch, {"false", "true"}, value});
+    fields_.push_back(
+        {key, group_, label, help, FormKind::Switch, {"false", "true"}, value, {}, {}});
+  }
+  void say(const char* value, const char* words) { fields_.back().words.push_back({value, words}); }
+  void help_with(std::vector<std::string> overrides) {
+    fields_.back().helpers = std::move(overrides);
   }
   std::vector<FormField> take() { return std::move(fields_); }
 
@@ -85,6 +93,9 @@ void add_pipeline(FieldList& f) {
   f.names("Schedule", "parallelism.pipeline_parallel_schedule",
           "The order of forward and backward passes on each stage.", names_of<PipelineSchedule>(),
           [](const Scenario& s) { return name_of(s.strategy.pipeline_parallel_schedule); });
+  // Some schedules need chunks, others have none.
+  f.help_with({"parallelism.pipeline_parallel_virtual_stages=1",
+               "parallelism.pipeline_parallel_virtual_stages=2"});
   f.numbers("Stages", "parallelism.pipeline_parallel_degree",
             "Ranks that a model is cut over. More stages need more microbatches to fill.",
             degrees(64),
@@ -98,15 +109,18 @@ void add_pipeline(FieldList& f) {
             "Virtual stages of a rank: a smaller bubble for more messages.", integers(1, 16),
             [](const Scenario& s) { return text(s.strategy.pipeline_parallel_virtual_stages); });
   f.numbers("Group", "parallelism.pipeline_parallel_microbatch_group_size",
-            "Interleaved1F1B: microbatches of a chunk that follow each other; 0: PyTorch's rule.",
+            "Interleaved1F1B: microbatches of a chunk that follow each other. Otherwise as many as "
+            "PyTorch takes.",
             integers(0, 64), [](const Scenario& s) {
               return text(s.strategy.pipeline_parallel_microbatch_group_size);
             });
+  f.say("0", "as PyTorch");
   f.numbers("Update every", "parallelism.pipeline_parallel_update_every",
-            "PipeDream, PipeDream-2BW: microbatches from one update of the weights to the next; 0: "
-            "one, or the number of stages.",
+            "PipeDream, PipeDream-2BW: microbatches from one update of the weights to the next. "
+            "Otherwise one, or the number of stages.",
             integers(0, 64),
             [](const Scenario& s) { return text(s.strategy.pipeline_parallel_update_every); });
+  f.say("0", "as usual");
   f.names("Messages", "parallelism.pipeline_parallel_p2p",
           "When ranks post their sends and receives, and who waits for them.",
           names_of<P2pPosting>(),
@@ -148,9 +162,10 @@ void add_data_parallel(FieldList& f) {
           names_of<ReshardAfterForward>(),
           [](const Scenario& s) { return name_of(s.strategy.fsdp_reshard_after_forward); });
   f.numbers("Reshard to", "parallelism.fsdp_reshard_degree",
-            "FSDP: ranks that share what is dropped after forward; 0: all shards.",
+            "FSDP: ranks that share what is dropped after forward.",
             numbers({0, 2, 4, 8, 16, 32, 64, 128, 256, 512}),
             [](const Scenario& s) { return text(s.strategy.fsdp_reshard_degree); });
+  f.say("0", "all shards");
   f.numbers("Prefetch", "parallelism.fsdp_prefetch",
             "FSDP: units gathered ahead of the one in use.", integers(0, 8),
             [](const Scenario& s) { return text(s.strategy.fsdp_prefetch); });
@@ -180,9 +195,10 @@ void add_inside_layers(FieldList& f) {
            "Divide the experts over the ranks of tensor and context parallelism, too.",
            [](const Scenario& s) { return text(s.strategy.expert_parallel_folding); });
   f.numbers("Capacity", "model.capacity_factor",
-            "Room of an expert for tokens, over its even share; 0: for all of them.",
+            "Room of an expert for tokens, over its even share.",
             numbers({0, 1, 1.1, 1.25, 1.5, 2, 4}),
             [](const Scenario& s) { return number(s.model.capacity_factor); });
+  f.say("0", "for all");
 }
 
 void add_memory(FieldList& f) {
@@ -220,10 +236,11 @@ void add_batch(FieldList& f) {
             "Sequences per data-parallel rank and pass.", degrees(1024),
             [](const Scenario& s) { return text(s.training.local_batch_size); });
   f.numbers("Global batch", "training.global_batch_size",
-            "Sequences per step; more than the ranks take at once are accumulated. -1: no more.",
+            "Sequences per step; more than the ranks take at once are accumulated.",
             numbers({-1,  1,   2,   4,   6,   8,   12,   16,   24,   32,   48,   64,   96,
                      128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192}),
             [](const Scenario& s) { return text(s.training.global_batch_size); });
+  f.say("-1", "one pass");
   f.numbers("Length", "training.seq_len", "Tokens of a sequence.",
             numbers({64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072}),
             [](const Scenario& s) { return text(s.training.seq_len); });
@@ -249,8 +266,9 @@ void add_cluster(FieldList& f) {
 
 void add_slow_ranks(FieldList& f) {
   f.group("Straggler and jitter");
-  f.numbers("Rank", "what_if.straggler_rank", "The rank that is slow; -1: none.", integers(-1, 63),
+  f.numbers("Rank", "what_if.straggler_rank", "The rank that is slow.", integers(-1, 63),
             [](const Scenario& s) { return text(s.what_if.straggler_rank); });
+  f.say("-1", "none");
   f.numbers("Slowdown ×", "what_if.straggler_slowdown", "Its kernels take this many times as long.",
             numbers({1, 1.1, 1.2, 1.5, 2, 3, 4, 8}),
             [](const Scenario& s) { return number(s.what_if.straggler_slowdown); });
@@ -261,6 +279,17 @@ void add_slow_ranks(FieldList& f) {
   f.names("Distribution", "what_if.jitter_distribution", "How jitter is distributed.",
           names_of<JitterDistribution>(),
           [](const Scenario& s) { return name_of(s.what_if.jitter_distribution); });
+}
+
+/// The first helper of the field with which `overrides` have no fault; empty if none has.
+std::string helper_of(const FormField& field, const std::string& text, const std::string& file,
+                      const std::vector<std::string>& overrides) {
+  for (const std::string& helper : field.helpers) {
+    std::vector<std::string> with = overrides;
+    put_override(with, helper);
+    if (parse_scenario(text, file, with).ok()) return helper;
+  }
+  return {};
 }
 
 bool same_key(const std::string& entry, const std::string& key) {
@@ -282,6 +311,13 @@ const std::vector<FormField>& form_fields() {
     return list.take();
   }();
   return fields;
+}
+
+std::string FormField::text_of(const std::string& value) const {
+  for (const auto& [own, meaning] : words) {
+    if (own == value) return meaning;
+  }
+  return value;
 }
 
 std::vector<FieldState> form_state(const std::string& text, const std::string& file,
@@ -316,14 +352,23 @@ std::vector<FieldState> form_state(const std::string& text, const std::string& f
     }
     for (const std::string& candidate : candidates) {
       if (cancelled) return {};
+      std::string helper;
       if (candidate == value) {
         state.at = static_cast<int>(state.values.size());
       } else {
         std::vector<std::string> with = others;
         with.push_back(field.key + "=" + candidate);
-        if (!parse_scenario(text, file, with).ok()) continue;
+        const LoadedScenario alone = parse_scenario(text, file, with);
+        if (!alone.ok()) {
+          helper = helper_of(field, text, file, with);
+          if (helper.empty()) {
+            if (state.why_not.empty()) state.why_not = alone.errors.front().message;
+            continue;
+          }
+        }
       }
       state.values.push_back(candidate);
+      state.helper.push_back(helper);
     }
     states.push_back(std::move(state));
   }

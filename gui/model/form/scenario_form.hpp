@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/spec/scenario.hpp"
@@ -25,12 +26,19 @@ struct FormField {
   FormKind kind = FormKind::Numbers;
   std::vector<std::string> values;  // as TOML has them, without quotes
   std::string (*value)(const Scenario&);
+  /// Words for values that mean something else than their number: "-1" is "none".
+  std::vector<std::pair<std::string, std::string>> words = {};
+  /// Overrides of which one is set along with a value that has a fault without it.
+  std::vector<std::string> helpers = {};
+  std::string text_of(const std::string& value) const;  // as the user reads it
 };
 const std::vector<FormField>& form_fields();
 
 /// The state of a field in one document.
 struct FieldState {
   std::vector<std::string> values;  // the values without faults, and the present one
+  std::vector<std::string> helper;  // by value: the override that is set along; mostly empty
+  std::string why_not;              // why there is no other value: the fault of one that was tried
   int at = -1;                      // index of the present value
   bool overridden = false;          // whether the key is overridden
   std::string own;                  // the value without the override; empty if that has a fault

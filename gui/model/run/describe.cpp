@@ -1,6 +1,7 @@
 #include "gui/model/run/describe.hpp"
 
 #include "core/format/format.hpp"
+#include "core/memory/device_memory.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -101,6 +102,14 @@ std::string text_of(const Facts& facts) {
   for (const auto& [name, value] : facts) text += name + ": " + value + "\n";
   if (!text.empty()) text.pop_back();
   return text;
+}
+
+std::string shortage(const RunView& run) {
+  if (!run.too_large || !run.program || !run.cluster()) return {};
+  const Bytes needed = most_memory(*run.program, *run.cluster()).needed;
+  const Bytes has = memory_per_rank(*run.cluster(), run.world_size());
+  return "A rank needs " + bytes_text(needed) + ", its device has " + bytes_text(has) + ": " +
+         bytes_text(needed - has) + " too little.";
 }
 
 }  // namespace lockstep::gui

@@ -28,4 +28,7 @@ std::string text_of(SimTime time);  // "12.5 ms"
 /// The facts as lines "name: value".
 std::string text_of(const Facts& facts);
 
+/// What a run that does not fit needs and has, in a sentence; empty if it fits.
+std::string shortage(const RunView& run);
+
 }  // namespace lockstep::gui

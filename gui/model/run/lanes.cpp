@@ -12,17 +12,28 @@ constexpr std::size_t kFan = 16;
 
 }  // namespace
 
-LaneSegment::LaneSegment(std::span<const Span> spans) : spans_(spans) {
-  for (std::size_t whole = spans_.size() / kFan; whole > 0; whole /= kFan) {
-    std::vector<Longest> level(whole);
-    for (std::size_t i = 0; i < whole * kFan; ++i) {
-      const Longest below =
-          levels_.empty() ? Longest{duration(i), static_cast<std::uint32_t>(i)} : levels_.back()[i];
-      Longest& best = level[i / kFan];
-      if (below.duration > best.duration) best = below;
-    }
-    levels_.push_back(std::move(level));
+LaneSegment::LaneSegment(std::span<const Span> spans, const Lanes& lanes) : spans_(spans) {
+  IndexArray<Look, int, kNumLooks> place;  // in looks_, of those that occur
+  for (int& at : place) at = -1;
+  look_of_span_.reserve(spans.size());
+  for (const Span& span : spans) {
+    const Look look = lanes.look(span);
+    look_of_span_.push_back(look);
+    if (place[look] >= 0) continue;
+    place[look] = static_cast<int>(looks_.size());
+    looks_.push_back(look);
   }
+  before_.resize(looks_.size());
+  std::vector<std::int64_t> sums(looks_.size(), 0);
+  const auto keep = [&] {
+    for (std::size_t k = 0; k < sums.size(); ++k) before_[k].push_back(sums[k]);
+  };
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (i % kFan == 0) keep();
+    sums[to_size(place[look_of_span_[i]])] += (spans[i].end - spans[i].begin).count();
+  }
+  if (spans.size() % kFan == 0) keep();
+  if (looks_.size() == 1) look_of_span_ = {};
 }
 
 std::size_t LaneSegment::first_ending_after(SimTime t) const {
@@ -66,32 +77,44 @@ std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::si
   return low;
 }
 
-std::size_t LaneSegment::longest(std::size_t from, std::size_t to) const {
-  Longest best;
+LookMix LaneSegment::mix(std::size_t from, std::size_t to) const {
+  IndexArray<Look, std::int64_t, kNumLooks> time{};
   if (to - from <= 2 * kFan) {
+    std::int64_t sum = 0;
     for (std::size_t i = from; i < to; ++i) {
-      if (const float d = duration(i); d > best.duration) best = {d, static_cast<std::uint32_t>(i)};
+      const std::int64_t own = (spans_[i].end - spans_[i].begin).count();
+      sum += own;
+      if (!look_of_span_.empty()) time[look_of_span_[i]] += own;
     }
-    return best.index;
-  }
-  const auto consider = [&](const Longest& other) {
-    if (other.duration > best.duration ||
-        (other.duration == best.duration && other.index < best.index)) {
-      best = other;
+    if (look_of_span_.empty()) time[looks_.front()] = sum;
+  } else {
+    const std::size_t first = (from + kFan - 1) / kFan, last = to / kFan;
+    for (std::size_t k = 0; k < looks_.size(); ++k) {
+      time[looks_[k]] = before_[k][last] - before_[k][first];
     }
-  };
-  from = (from + kFan - 1) / kFan;  // from here on counted in groups of 16, then of 256, …
-  to = to / kFan;
-  for (std::size_t k = 0;; ++k) {
-    const std::size_t up = (from + kFan - 1) / kFan, down = to / kFan;
-    const bool last = k + 1 == levels_.size() || up >= down;
-    const std::size_t left = last ? to : up * kFan, right = last ? to : down * kFan;
-    for (std::size_t i = from; i < left; ++i) consider(levels_[k][i]);
-    for (std::size_t i = right; i < to; ++i) consider(levels_[k][i]);
-    if (last) return best.index;
-    from = up;
-    to = down;
+    from = first * kFan;
+    to = last * kFan;
   }
+  LookMix mix;
+  std::int64_t most = -1, second = 0, sum = 0;
+  for (const Look look : looks_) {
+    const std::int64_t own = time[look];
+    sum += own;
+    if (own > most || (own == most && look < mix.most)) {
+      second = std::exchange(most, own);
+      mix.second = std::exchange(mix.most, look);
+    } else if (own > second) {
+      second = own;
+      mix.second = look;
+    }
+  }
+  second = std::max<std::int64_t>(second, 0);
+  if (most + second > 0) {
+    mix.share_of_second = static_cast<double>(second) / static_cast<double>(most + second);
+  }
+  const std::int64_t whole = (spans_[to - 1].end - spans_[from].begin).count();
+  if (whole > 0) mix.busy = static_cast<double>(sum) / static_cast<double>(whole);
+  return mix;
 }
 
 std::size_t Lane::count() const {
@@ -117,7 +140,7 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
       if (look(s) <= Look::OtherCompute) computing[lane] += s.end - s.active;
     }
     const LaneSegment& segment =
-        segments[lane].emplace_back(std::span<const Span>(trace.spans.data() + i, j - i));
+        segments[lane].emplace_back(std::span<const Span>(trace.spans.data() + i, j - i), *this);
     if (steps_.empty() || steps_.back().step != first.step) {
       steps_.push_back({first.step, segment.begin(), segment.end()});
     }

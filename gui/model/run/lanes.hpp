@@ -12,11 +12,22 @@
 
 namespace lockstep::gui {
 
+class Lanes;
+
+/// What several spans that follow each other spent their time on.
+struct LookMix {
+  Look most = Look::OtherCompute;  // the look with the most time, the first of equals
+  Look second = Look::OtherCompute;
+  double share_of_second = 0;  // of the time of both
+  double busy = 1;             // the part of the time, from first to last, in which there is a span
+};
+
 /// The spans of one lane in one step, which are ascending and disjoint. The index takes half a byte
-/// for each span.
+/// for each span and each look that occurs and, if several do, a byte for each span.
 class LaneSegment {
  public:
-  explicit LaneSegment(std::span<const Span> spans);  // the trace must outlive the segment
+  /// `lanes` must know the looks of the spans. Its trace must outlive the segment.
+  LaneSegment(std::span<const Span> spans, const Lanes& lanes);
   std::span<const Span> spans() const { return spans_; }
   SimTime begin() const { return spans_.front().begin; }
   SimTime end() const { return spans_.back().end; }
@@ -26,20 +37,16 @@ class LaneSegment {
   /// The index of the first span at or after `from` that begins at or after `t`. Takes the
   /// logarithm of the distance from `from + guess`.
   std::size_t first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const;
-  /// The index of the longest of spans [from, to), the first of equals. Of more than 32 spans only
-  /// complete groups of sixteen are looked at, which takes a tenth of the time. Requires from < to.
-  std::size_t longest(std::size_t from, std::size_t to) const;
+  /// What spans [from, to) spent their time on. Of more than 32 spans only complete groups of
+  /// sixteen are looked at, which takes a tenth of the time. Requires from < to.
+  LookMix mix(std::size_t from, std::size_t to) const;
 
  private:
-  struct Longest {
-    float duration = -1;
-    std::uint32_t index = 0;
-  };
-  float duration(std::size_t i) const {
-    return static_cast<float>((spans_[i].end - spans_[i].begin).count());
-  }
   std::span<const Span> spans_;
-  std::vector<std::vector<Longest>> levels_;  // level k: the longest of each 16^(k+1) spans
+  std::vector<Look> looks_;         // those that occur
+  std::vector<Look> look_of_span_;  // empty if all spans have the same
+  /// By look: the time of its spans before each sixteenth span.
+  std::vector<std::vector<std::int64_t>> before_;
 };
 
 /// What one stream of one rank did, with one segment per traced step, in time order.

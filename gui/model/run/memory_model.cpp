@@ -10,9 +10,11 @@ MemoryModel make_memory_model(RunPtr run, Rank rank) {
   model.begin = view.lanes.begin();
   model.end = view.lanes.end();
   model.curve = memory_curve(view.trace, rank);
-  if (view.scenario) {
-    const ClusterSpec& cluster = view.scenario->cluster;
-    model.capacity = cluster.device.memory.v / cluster.ranks_per_device;
+  if (const ClusterSpec* cluster = view.cluster()) {
+    model.capacity = memory_per_rank(*cluster, view.world_size()).v;
+    if (view.program) {
+      model.device = device_memory(*view.program, view.program->role_of(rank), *cluster);
+    }
   }
   const std::vector<std::int32_t> steps = traced_steps(view.trace);
   if (view.program && !steps.empty()) {
@@ -22,6 +24,12 @@ MemoryModel make_memory_model(RunPtr run, Rank rank) {
     model.lives = buffer_lives(graph, rank);
   }
   return model;
+}
+
+std::int64_t MemoryModel::process() const {
+  std::int64_t sum = curve.arena;
+  for (const MemoryTerm& term : device.terms) sum += term.bytes.v;
+  return sum;
 }
 
 std::string MemoryModel::describe(const BufferLife& life) const {

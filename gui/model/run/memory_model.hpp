@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/analysis/memory_map.hpp"
+#include "core/memory/device_memory.hpp"
 #include "gui/model/run/run_view.hpp"
 
 namespace lockstep::gui {
@@ -16,6 +17,9 @@ struct MemoryModel {
   MemoryCurve curve;              // has no samples if the trace tells nothing of memory
   std::vector<BufferLife> lives;  // empty without a program
   std::int64_t capacity = 0;      // of the rank's share of a device; 0 if not known
+  DeviceMemory device;            // what its process keeps beside the arena; no terms if not known
+  /// The bytes of the process: the arena with all terms beside it.
+  std::int64_t process() const;
   bool empty() const { return curve.samples.empty(); }
   /// What a buffer is: "blocks.3 saved, microbatch 2". Requires a program.
   std::string describe(const BufferLife& life) const;

@@ -7,18 +7,16 @@ namespace lockstep::gui {
 
 RunPtr OpenRuns::close(const RunPtr& run) {
   std::erase(all_, run);
-  if (simulation_ == run) simulation_.reset();
-  return all_.empty() ? nullptr : all_.front();
+  return all_.empty() ? nullptr : all_.back();
 }
 
-void OpenRuns::set_simulation(RunPtr run) {
-  const auto old = std::find(all_.begin(), all_.end(), simulation_);
-  if (simulation_ && old != all_.end()) {
-    *old = run;
+void OpenRuns::replace(const RunPtr& before, RunPtr run) {
+  const auto old = std::find(all_.begin(), all_.end(), before);
+  if (before && old != all_.end()) {
+    *old = std::move(run);
   } else {
-    all_.insert(all_.begin(), run);
+    all_.push_back(std::move(run));
   }
-  simulation_ = std::move(run);
 }
 
 }  // namespace lockstep::gui

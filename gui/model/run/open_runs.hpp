@@ -11,16 +11,14 @@ enum class Slot { A, B };
 
 class OpenRuns {
  public:
-  /// All open runs, beginning with the simulation of the document if there is one.
+  /// All open runs, in the order in which they were opened.
   const std::vector<RunPtr>& all() const { return all_; }
   void add(RunPtr run) { all_.push_back(std::move(run)); }
-  /// Closes a run. Returns what to show if `run` was shown: the first run that is left, or null.
+  /// Puts a new simulation in the place of the one before; adds it if `before` is null.
+  void replace(const RunPtr& before, RunPtr run);
+  /// Closes a run. Returns what to show if `run` was shown: the run opened last of those that are
+  /// left, or null.
   RunPtr close(const RunPtr& run);
-
-  /// The last simulation of the document; null if there is none yet, or it was closed.
-  const RunPtr& simulation() const { return simulation_; }
-  /// Replaces the simulation.
-  void set_simulation(RunPtr run);
 
   RunPtr slot(Slot slot) const { return slots_[static_cast<int>(slot)]; }
   /// Puts a run into a slot, where it stays even when it is closed.
@@ -28,7 +26,6 @@ class OpenRuns {
 
  private:
   std::vector<RunPtr> all_;
-  RunPtr simulation_;
   RunPtr slots_[2];
 };
 

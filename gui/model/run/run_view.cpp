@@ -1,5 +1,6 @@
 #include "gui/model/run/run_view.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <future>
@@ -7,6 +8,8 @@
 #include "backends/backends.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/ir/text/text.hpp"
+#include "core/ir/verify/verify.hpp"
+#include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -20,7 +23,7 @@ std::string stem(const std::string& path) {
   fs::path p(path);
   if (!p.has_filename()) p = p.parent_path();
   std::string name = p.filename().string();
-  for (const char* ending : {".gz", ".json", ".toml"}) {
+  for (const char* ending : {".gz", ".json", ".toml", ".program"}) {
     if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
   }
   return name;
@@ -51,6 +54,15 @@ bool lowers_alike(const Scenario& a, Scenario b) {
   return a == b;
 }
 
+Result<RunResult> simulated(const Program& program, const ClusterSpec& cluster,
+                            const BackendOptions& backend_options, const Cancelled& cancelled) {
+  Result<std::unique_ptr<Backend>> backend = make_backend("sim", backend_options);
+  if (!backend) return backend.error();
+  RunOptions options;
+  options.cancel = &cancelled;
+  return (*backend)->run(program, cluster, options);
+}
+
 /// Adds what follows from the trace and the program. It comes last, when neither is moved any more.
 RunPtr finish(std::shared_ptr<RunView> run) {
   run->lanes = Lanes(run->trace);
@@ -66,6 +78,46 @@ RunPtr finish(std::shared_ptr<RunView> run) {
     run->steps.push_back({step.first, std::move(graph), std::move(bubbles), std::move(path)});
   }
   return run;
+}
+
+/// finish(), and the report of a run whose program and cluster are known. Both are made at the same
+/// time; neither changes the other.
+void analyze_and_finish(const std::shared_ptr<RunView>& run) {
+  std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
+    return analyze(r->trace, *r->program, *r->cluster());
+  });
+  finish(run);
+  run->report = report.get();
+}
+
+/// Simulates a program's text on as many nodes of CPUs as it needs.
+Outcome load_program(const std::string& path, const Cancelled& cancelled) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return failed(text.error());
+  Result<Program> program = parse_program(*text, path);
+  if (!program) return failed(program.error());
+  std::vector<Error> errors = verify(*program);
+  for (Error& fault : errors) {  // the user may have written the text, so they are not ours
+    fault.kind = ErrorKind::InvalidSpec;
+    fault.where = SourceSpan{path, 0, 0};
+  }
+  if (!errors.empty()) return {nullptr, std::move(errors)};
+  ClusterSpec cluster = load_cluster("cpu", errors);
+  if (!errors.empty()) return {nullptr, std::move(errors)};
+  const int per_node = std::max(1, cluster.ranks_per_node());
+  cluster.nodes = std::max(cluster.nodes, (program->mesh.world_size() + per_node - 1) / per_node);
+  Result<RunResult> ran = simulated(*program, cluster, {}, cancelled);
+  if (!ran) return failed(ran.error());
+  if (cancelled) return {};
+  auto run = std::make_shared<RunView>();
+  run->title = stem(path) + ", simulated";
+  run->path = path;
+  run->trace = std::move(ran->trace);
+  run->program = std::move(*program);
+  run->where = std::move(cluster);
+  run->notes.push_back("simulated on CPUs; lockstep run --cluster takes others");
+  analyze_and_finish(run);
+  return {std::move(run), {}};
 }
 
 }  // namespace
@@ -103,20 +155,18 @@ Outcome simulate(const std::string& text, const std::string& file,
   Scenario& scenario = loaded.points.front().scenario;
   const bool same_program =
       before && before->program && before->scenario && lowers_alike(scenario, *before->scenario);
-  Result<Program> program =
-      same_program ? Result<Program>(*before->program) : lower_to_fit(scenario);
+  Result<Program> program = same_program ? Result<Program>(*before->program) : lower(scenario);
   if (!program) return failed(program.error());
   if (cancelled) return {};
   BackendOptions backend_options;
   backend_options.what_if = scenario.what_if;
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim", backend_options);
-  if (!backend) return failed(backend.error());
-  RunOptions options;
-  options.cancel = &cancelled;
-  Result<RunResult> ran = (*backend)->run(*program, scenario.cluster, options);
+  Result<RunResult> ran = simulated(*program, scenario.cluster, backend_options, cancelled);
   if (!ran) return failed(ran.error());
   if (cancelled) return {};
   auto run = std::make_shared<RunView>();
+  if (const Result<void> fits = check_capacity(*program, scenario.cluster); !fits) {
+    run->too_large = fits.error();
+  }
   run->title = stem(file) + ", simulated";
   if (loaded.points.size() > 1) {
     run->notes.push_back("first of " + std::to_string(loaded.points.size()) +
@@ -126,12 +176,7 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->trace = std::move(ran->trace);
   run->scenario = std::move(scenario);
   run->program = std::move(*program);
-  // The report and what the views need are made at the same time; neither changes the other.
-  std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
-    return analyze(r->trace, *r->program, r->scenario->cluster);
-  });
-  finish(run);
-  run->report = report.get();
+  analyze_and_finish(run);
   for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);
   if (overrides.empty()) {  // [expect] is meant for the file without overrides
     for (const Error& error : check_expectations(*run->report, run->scenario->expect)) {
@@ -143,6 +188,7 @@ Outcome simulate(const std::string& text, const std::string& file,
 
 Outcome load(const std::string& path, const Cancelled& cancelled,
              const std::function<void(double)>& progress) {
+  if (kind_of_path(path) == FileKind::Program) return load_program(path, cancelled);
   Result<Run> read = open_run(path, {&cancelled, progress});
   if (!read) return failed(read.error());
   if (cancelled) return {};
@@ -161,6 +207,7 @@ Outcome load(const std::string& path, const Cancelled& cancelled,
 FileKind kind_of_path(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return FileKind::Folder;
+  if (path.ends_with(".program")) return FileKind::Program;
   return path.ends_with(".json") || path.ends_with(".gz") ? FileKind::Trace : FileKind::Scenario;
 }
 

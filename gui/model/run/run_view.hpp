@@ -43,6 +43,7 @@ struct RunView {
   std::string path;                  // file or folder it came from; may be empty
   std::optional<Scenario> scenario;  // empty for a trace from elsewhere
   std::optional<Program> program;    // likewise
+  std::optional<ClusterSpec> where;  // the cluster of a program that was run without a scenario
   std::optional<Report> report;      // likewise
   Trace trace;
   Lanes lanes;
@@ -51,6 +52,8 @@ struct RunView {
   IndexVector<std::int32_t, IndexVector<OpId, WeightsRead>> weights;
   std::vector<StepMetrics> metrics;  // of all steps trained, if a run folder has them
   std::vector<std::string> notes;    // what the user should know, such as an [expect] that failed
+  /// What is too little, if it was simulated although it does not fit (see check_capacity()).
+  std::optional<Error> too_large;
 
   RunView() = default;
   RunView(const RunView&) = delete;  // because lanes point into the trace
@@ -58,6 +61,10 @@ struct RunView {
   bool simulated() const { return trace.backend == "sim"; }
   const StepView* step_of(SpanId span) const;
   WeightsRead weights_of(const Span& span) const;
+  /// The cluster that it ran on; null for a trace from elsewhere.
+  const ClusterSpec* cluster() const {
+    return scenario ? &scenario->cluster : where ? &*where : nullptr;
+  }
   int world_size() const { return static_cast<int>(trace.role_of_rank.size()); }
 };
 using RunPtr = std::shared_ptr<const RunView>;
@@ -69,7 +76,8 @@ struct Outcome {
   std::vector<Error> errors;
 };
 
-/// Simulates a scenario's text, or the first point of a sweep. `file` names the text in errors.
+/// Simulates a scenario's text, or the first point of a sweep, whether it fits into its devices or
+/// not (see RunView::too_large). `file` names the text in errors.
 /// `before` is an earlier run, or null. Its program is reused if the scenarios differ only in what
 /// lowering does not read ([what_if], [expect]); the result is the same, and ready sooner.
 Outcome simulate(const std::string& text, const std::string& file,
@@ -77,7 +85,8 @@ Outcome simulate(const std::string& text, const std::string& file,
                  const RunView* before = nullptr);
 
 /// Loads a run folder, a trace of Lockstep or of PyTorch's profiler, or a folder of such traces,
-/// one per rank. `progress` is called on the caller's thread with a number from 0 to 1. Errors are
+/// one per rank; or verifies and simulates a program's text, on CPUs as `lockstep run` does.
+/// `progress` is called on the caller's thread with a number from 0 to 1. Errors are
 /// those of open_run().
 Outcome load(const std::string& path, const Cancelled& cancelled,
              const std::function<void(double)>& progress = {});
@@ -87,7 +96,7 @@ RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario
                 std::optional<Program> program = {}, std::optional<Report> report = {});
 
 /// What Session::open() takes a path for, by its name and by whether it is a folder.
-enum class FileKind { Scenario, Folder, Trace };
+enum class FileKind { Scenario, Folder, Trace, Program };
 FileKind kind_of_path(const std::string& path);
 
 /// A coordinate of a rank in the mesh, as its label says: "rank 3 (pp1 dp_shard0)".

@@ -10,6 +10,7 @@
 
 #include "backends/tcp/socket.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
@@ -307,6 +308,27 @@ TEST_CASE("a launch is read from torchrun's variables", "[backends][tcp]") {
   {
     const Environment rank{{"LOCKSTEP_JOIN_SECONDS", "soon"}};
     CHECK_THAT(message(), ContainsSubstring("LOCKSTEP_JOIN_SECONDS=soon is not a number"));
+  }
+  CHECK((*find_tcp_launch())->timeout == 10);
+  CHECK((*find_tcp_launch())->secret.empty());
+  {
+    const Environment watch{{"LOCKSTEP_TIMEOUT_SECONDS", "3"},
+                            {"LOCKSTEP_SECRET", "s3cret"},
+                            {"LOCKSTEP_BIND", "10.0.0.7"}};
+    const auto launch = find_tcp_launch();
+    REQUIRE((launch.ok() && launch->has_value()));
+    CHECK((*launch)->timeout == 3);
+    CHECK((*launch)->secret == "s3cret");
+    CHECK((*launch)->bind == "10.0.0.7");
+  }
+  {
+    const TemporaryFolder folder;
+    write_bytes(folder / "secret", "of a file \n");
+    const std::string path = folder / "secret", missing = folder / "missing";
+    const Environment file{{"LOCKSTEP_SECRET_FILE", path.c_str()}};
+    CHECK((*find_tcp_launch())->secret == "of a file");
+    const Environment none{{"LOCKSTEP_SECRET_FILE", missing.c_str()}};
+    CHECK_THAT(message(), ContainsSubstring("holds no secret"));
   }
   ::setenv("RANK", "2", 1);
   CHECK_THAT(message(), ContainsSubstring("RANK=2 is not a number of 0 to 1"));

@@ -273,6 +273,11 @@ TEST_CASE("a bucket is reduced while the backward pass goes on, unless told not 
   s.strategy.overlap_grad_reduce = false;
   const Program after = lowered(s);
   CHECK(first_reduce(after.roles[0]) > last_backward(after.roles[0]));
+  // Its place in the list alone would not hold it back: it is on a stream of its own.
+  const Role& role = after.roles[0];
+  const auto waits = role.after_of(role.ops[OpId{static_cast<std::int32_t>(first_reduce(role))}]);
+  const OpId last{static_cast<std::int32_t>(last_backward(role))};
+  CHECK(std::any_of(waits.begin(), waits.end(), [&](OpId op) { return op >= last; }));
 }
 
 TEST_CASE("the tied embedding's gradient is added up between first and last stage",

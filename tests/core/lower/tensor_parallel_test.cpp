@@ -1,4 +1,5 @@
 // Counts in lowered programs what tensor and sequence parallelism send.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -41,6 +42,8 @@ std::map<OpKind, Traffic> traffic(const Program& program, Phase phase, int layer
   }
   return found;
 }
+
+OpKind kind_of_sum(bool by_rows) { return by_rows ? OpKind::ReduceScatter : OpKind::AllReduce; }
 
 }  // namespace
 
@@ -110,6 +113,32 @@ TEST_CASE("the gradient of the weights does not wait for the sum of dx", "[core]
     ++beside;
   }
   CHECK(beside == 2 * 4 + 1);  // two in each of four blocks, one in the head
+}
+
+TEST_CASE("a framework that sums up dx after the gradient of the weights lets all wait for it",
+          "[core][lower]") {
+  for (const bool by_rows : {false, true}) {
+    Scenario s = divided(Architecture::Gpt2, 2, by_rows);
+    s.activation_checkpoint.mode = ActivationCheckpoint::Full;
+    s.cluster.framework.overlaps_weight_gradients = false;
+    s.cluster.framework.recomputes_all = true;
+    const Program program = lowered(s);
+    CHECK(verify(program).empty());
+    const Role& role = program.roles[0];
+    int sums = 0;
+    for (std::size_t i = 0; i + 1 < role.ops.size(); ++i) {
+      const Op& sum = role.ops[i];
+      if (sum.stream != Stream::Layer || sum.phase != Phase::B) continue;
+      if (sum.kind != kind_of_sum(by_rows)) continue;
+      const auto waits = role.after_of(role.ops[i + 1]);
+      CHECK(std::any_of(waits.begin(), waits.end(),
+                        [&](OpId op) { return op.v == static_cast<std::int32_t>(i); }));
+      ++sums;
+    }
+    CHECK(sums == 2 * 4 + 1);  // two in each of four blocks, one in the head
+    // The second sum of a block's forward pass is computed again, too.
+    CHECK(traffic(program, Phase::R, 1)[kind_of_sum(by_rows)].count == 2);
+  }
 }
 
 TEST_CASE("each element of a gradient counts once in the norm, and is summed where it is partial",

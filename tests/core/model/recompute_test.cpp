@@ -21,8 +21,10 @@ ModelSpec spec(Architecture architecture) {
   return m;
 }
 
-Model model(Architecture architecture, ActivationCheckpoint mode, const std::string& option = "2") {
+Model model(Architecture architecture, ActivationCheckpoint mode, const std::string& option = "2",
+            bool to_end = false) {
   LayerShape shape;
+  shape.recomputes_all = to_end;
   shape.batch = 2;
   shape.seq = 8;
   shape.checkpoint = {mode, option};
@@ -82,6 +84,24 @@ TEST_CASE("full recomputation repeats all of forward but its last product", "[co
         Names{"rms_norm_forward", "gemm", "rope", "attention_forward", "gemm", "rms_norm_forward",
               "gemm", "swiglu_forward"});
   CHECK(kind_of(llama, "head").functions.recomputation().empty());
+}
+
+TEST_CASE("a block that is recomputed to its end repeats every kernel of forward",
+          "[core][model]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    const Model m = model(architecture, ActivationCheckpoint::Full, "2", true);
+    const FunctionBuilder& block = kind_of(m, "blocks.0").functions;
+    CHECK(kernels(block.recomputation()) == kernels(block.forward()));
+    // Its result is nobody's: it lies in scratch memory.
+    CHECK(formal_bytes(block.recomputation(), "y") == 0);
+    const Model early = model(architecture, ActivationCheckpoint::Full);
+    CHECK(formal_bytes(block.recomputation(), "recomputed") ==
+          formal_bytes(kind_of(early, "blocks.0").functions.recomputation(), "recomputed"));
+  }
+  const Model selective =
+      model(Architecture::Gpt2, ActivationCheckpoint::Selective, "attention", true);
+  CHECK(kernels(kind_of(selective, "blocks.0").functions.recomputation()) ==
+        Names{"attention_forward"});
 }
 
 TEST_CASE("selective recomputation repeats what its option names and no product", "[core][model]") {

@@ -9,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/core/run/fake_device.hpp"
 #include "tests/core/run/loopback_process.hpp"
+#include "tests/core/run/memory_store.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
 namespace lockstep {
@@ -260,29 +261,130 @@ TEST_CASE("checkpoints come every n global steps and continue the count of the i
   REQUIRE(first.ok());
   TrainingState start = first->state;
   start.step = 4;
+  start.samples.reset();  // those of four steps
 
   Fixture g;
   g.options.steps = 5;  // steps 4 … 8
   g.options.initial_state = &start;
   g.options.checkpoint_every = 3;
-  std::vector<int> saved;
-  g.options.on_checkpoint = [&](const TrainingState& state) -> Result<void> {
-    saved.push_back(state.step);
-    CHECK(state.tensors == start.tensors);
-    return {};
-  };
+  testing::MemoryDisk disk;
+  testing::MemoryStore store(disk);
+  g.options.store = &store;
   const auto result = g.run();
   REQUIRE(result.ok());
-  CHECK(saved == std::vector<int>{6, 9});
+  REQUIRE(disk.saved.size() == 2);  // after step 9 once, although it is the last step, too
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(disk.saved[i].step == (i == 0 ? 6 : 9));
+    CHECK(disk.saved[i].samples == 8 * disk.saved[i].step);
+    CHECK(disk.saved[i].tensors == start.tensors);
+  }
+  CHECK(result->saved_step == 9);
   CHECK(result->trace.steps.front().step == 4);
   CHECK(g.ranks[0].copied[0][0] == 100 * (8 * 4));  // data continue at step 4's samples
 
-  g.options.on_checkpoint = [](const TrainingState&) -> Result<void> {
-    return Error{ErrorKind::Device, "disk full", std::nullopt};
-  };
+  disk.fault = "disk full";
   const auto failed = g.run();
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.error().message == "disk full");
+}
+
+TEST_CASE("training goes on with the samples after those that were read, not with steps x batch",
+          "[core][run]") {
+  Fixture f;
+  f.options.return_state = true;
+  const auto first = f.run();
+  REQUIRE(first.ok());
+  TrainingState start = first->state;
+  CHECK(start.samples == 8);
+  start.step = 4;
+  start.samples = 1000;
+  Fixture g;
+  g.options.return_state = true;
+  g.options.initial_state = &start;
+  g.options.steps = 2;
+  const auto rest = g.run();
+  REQUIRE(rest.ok());
+  CHECK(g.ranks[0].copied[0][0] == 100 * 1000);
+  CHECK(rest->state.samples == 1016);
+  CHECK(rest->state.step == 6);
+}
+
+TEST_CASE("a loss that is not finite ends a run, and what it left is not saved", "[core][run]") {
+  Fixture f;
+  testing::MemoryDisk disk;
+  testing::MemoryStore store(disk);
+  f.options.steps = 6;
+  f.options.store = &store;
+  f.options.checkpoint_every = 2;
+  bool heals = false;
+  f.options.on_step = [&](const StepResult& step) {
+    if (step.step == 2 && !heals) f.ranks[0].metric = std::numeric_limits<double>::quiet_NaN();
+  };
+  SECTION("stop") {
+    f.options.on_nonfinite = NonFinite::Stop;
+    const auto result = f.run();
+    REQUIRE(result.ok());
+    CHECK(result->ending == Ending::Diverged);
+    CHECK(result->trace.steps.size() == 4);
+    REQUIRE(disk.saved.size() == 1);
+    CHECK(disk.saved[0].step == 2);
+    CHECK(result->saved_step == 2);
+  }
+  SECTION("go on") {
+    f.options.on_nonfinite = NonFinite::GoOn;
+    const auto result = f.run();
+    REQUIRE(result.ok());
+    CHECK(result->ending == Ending::Done);
+    CHECK(result->trace.steps.size() == 6);
+    CHECK(disk.saved.size() == 1);
+  }
+  SECTION("roll back, past the samples that were read") {
+    f.options.on_nonfinite = NonFinite::Rollback;
+    std::vector<std::string> notes;
+    f.options.on_note = [&](const std::string& note) {
+      notes.push_back(note);
+      heals = true;
+      f.ranks[0].metric = 3.5;
+    };
+    const auto result = f.run();
+    REQUIRE(result.ok());
+    CHECK(result->ending == Ending::Done);
+    REQUIRE(notes.size() == 1);
+    CHECK_THAT(notes[0], ContainsSubstring("the loss of step 4 is not finite: going back to step 2 "
+                                           "and on with sample 32"));
+    std::vector<int> steps;
+    for (const StepResult& step : result->trace.steps) steps.push_back(step.step);
+    CHECK(steps == std::vector<int>{0, 1, 2, 3, 4, 5});
+    CHECK(disk.saved.back().step == 6);
+    CHECK(disk.saved.back().samples == 8 * 8);  // 6 steps, and the 2 that were left out
+  }
+  SECTION("roll back again and again") {
+    f.options.on_nonfinite = NonFinite::Rollback;
+    int returns = 0;
+    f.options.on_note = [&](const std::string&) { ++returns; };
+    const auto result = f.run();
+    REQUIRE(result.ok());
+    CHECK(result->ending == Ending::Diverged);
+    CHECK(returns == 3);
+  }
+}
+
+TEST_CASE("a state with a number that is not finite is left out, and the run says so",
+          "[core][run]") {
+  Fixture f;
+  testing::MemoryDisk disk;
+  testing::MemoryStore store(disk);
+  store.refuses = "element 7 of a is not a finite number";
+  f.options.store = &store;
+  f.options.on_nonfinite = NonFinite::Stop;
+  std::string note;
+  f.options.on_note = [&](const std::string& text) { note = text; };
+  const auto result = f.run();
+  REQUIRE(result.ok());
+  CHECK(result->ending == Ending::Diverged);
+  CHECK_FALSE(result->saved_step.has_value());
+  CHECK(disk.saved.empty());
+  CHECK(note == store.refuses);
 }
 
 TEST_CASE("ranks in processes of their own leave the leader what one process returns",
@@ -297,14 +399,13 @@ TEST_CASE("ranks in processes of their own leave the leader what one process ret
 
   Fixture apart;
   std::vector<RunOptions> options(2, together.options);
-  std::vector<int> told, saved;
+  std::vector<int> told;
+  testing::MemoryDisk disk;
+  std::deque<testing::MemoryStore> stores;
   for (std::size_t i = 0; i < 2; ++i) {
     options[i].checkpoint_every = 2;
     options[i].on_step = [&told, i](const StepResult&) { told.push_back(static_cast<int>(i)); };
-    options[i].on_checkpoint = [&saved, i](const TrainingState&) -> Result<void> {
-      saved.push_back(static_cast<int>(i));
-      return {};
-    };
+    options[i].store = &stores.emplace_back(disk);
   }
   const auto results = apart.run_apart(options);
   REQUIRE(results[0].ok());
@@ -317,7 +418,10 @@ TEST_CASE("ranks in processes of their own leave the leader what one process ret
   CHECK(leader.trace.clock_uncertainty == SimTime{7});
   CHECK(expected->trace.clock_uncertainty == SimTime{0});
   CHECK(told == std::vector<int>(4, 0));
-  CHECK(saved == std::vector<int>(2, 0));
+  REQUIRE(disk.saved.size() == 2);
+  CHECK(disk.saved.back() == expected->state);  // put together from what each of them wrote
+  CHECK(disk.calls == std::vector<std::string>{"begin", "written", "written", "commit of 2",
+                                               "begin", "written", "written", "commit of 2"});
   for (const auto& result : results) {  // rank 0's loss in both
     for (const StepResult& step : result->trace.steps) CHECK(step.loss == 3.5);
     CHECK(result->trace.steps.size() == 4);
@@ -341,6 +445,35 @@ TEST_CASE("any process may cancel, and all stop after the same step", "[core][ru
   CHECK(results[0]->trace.steps.size() < 50);
 }
 
+TEST_CASE("processes that would not do the same are told what differs before the first step",
+          "[core][run]") {
+  const auto message = [](const std::function<void(RunOptions&)>& change) {
+    Fixture f;
+    std::vector<RunOptions> options(2);
+    for (RunOptions& each : options) each.steps = 3;
+    change(options[1]);
+    const auto results = f.run_apart(options);
+    for (const auto& result : results) {
+      REQUIRE_FALSE(result.ok());
+      CHECK(result.error().kind == ErrorKind::InvalidSpec);
+      CHECK(result.error().message == results[0].error().message);
+    }
+    CHECK(f.ranks[0].log.empty());
+    return results[0].error().message;
+  };
+  TrainingState state;
+  state.step = 4;
+  CHECK(message([](RunOptions& o) { o.steps = 4; }) ==
+        "the processes do not agree: process 1 differs in the steps to run: it has 4, process 0 "
+        "has 3");
+  CHECK_THAT(message([&](RunOptions& o) { o.initial_state = &state; }),
+             ContainsSubstring("the step of the checkpoint: it has 4, process 0 has 0"));
+  CHECK_THAT(message([](RunOptions& o) { o.checkpoint_every = 2; }),
+             ContainsSubstring("checkpoint.interval: it has 2"));
+  CHECK_THAT(message([](RunOptions& o) { o.trace_steps = 2; }),
+             ContainsSubstring("--trace-steps: it has 2"));
+}
+
 TEST_CASE("a process with another program is refused by all", "[core][run]") {
   Fixture f, other;
   other.program.tokens_per_step += 1;
@@ -353,7 +486,7 @@ TEST_CASE("a process with another program is refused by all", "[core][run]") {
     if (!result) messages[rank] = result.error().message;
   });
   for (const std::string& message : messages) {
-    CHECK(message == "process 1 was given another program than process 0");
+    CHECK_THAT(message, ContainsSubstring("process 1 differs in program: it has "));
   }
 }
 

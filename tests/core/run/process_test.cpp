@@ -1,6 +1,7 @@
 #include "core/run/process.hpp"
 
 #include <atomic>
+#include <limits>
 #include <string>
 
 #include "tests/catch.hpp"
@@ -66,6 +67,35 @@ TEST_CASE("compared clocks differ by their offset, and a shared clock by exactly
       if (skew == 0) CHECK(offset.offset == SimTime{0});
     }
   }
+}
+
+TEST_CASE("a count from another process is checked before it is used", "[core][run]") {
+  for (const std::int64_t announced :
+       {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()}) {
+    std::string said;
+    in_processes(2, [&](Process& process) {
+      if (process.index() == 1) {  // what all_gather would send first, but for the number
+        const Outgoing out{0, reinterpret_cast<const std::byte*>(&announced), sizeof announced};
+        std::int64_t other = 0;
+        const Incoming in{0, reinterpret_cast<std::byte*>(&other), sizeof other};
+        static_cast<void>(process.exchange(0, {&out, 1}, {&in, 1}, Patience::Sleep));
+        return;
+      }
+      const auto all = all_gather(process, {});
+      if (!all) said = all.error().message;
+    });
+    CHECK(said == "process 1 announces " + std::to_string(announced) + " bytes, which cannot be");
+  }
+  std::string odd;
+  in_processes(2, [&](Process& process) {
+    if (process.index() == 1) {
+      static_cast<void>(all_gather(process, std::vector<std::byte>(5)));
+      return;
+    }
+    const auto all = all_gather_values(process, std::vector<std::int32_t>{1});
+    if (!all) odd = all.error().message;
+  });
+  CHECK_THAT(odd, ContainsSubstring("sent 5 bytes, which is not a number of values of 4"));
 }
 
 }  // namespace lockstep

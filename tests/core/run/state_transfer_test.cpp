@@ -1,8 +1,10 @@
 #include "core/run/state_transfer.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <memory>
 
 #include "core/base/bfloat16.hpp"
@@ -60,6 +62,12 @@ struct Machine {
   std::vector<RankPort> ports;
 };
 
+Result<void> load(const Program& program, Rank rank, Device& device, std::uint64_t seed,
+                  const TrainingState& state) {
+  const HeldState held(state);
+  return load_state(program, rank, device, seed, &held);
+}
+
 TrainingState initial_state(const Program& program, int step) {
   Machine machine(program);
   for (const RankPort& port : machine.ports) {
@@ -73,7 +81,7 @@ TrainingState initial_state(const Program& program, int step) {
 
 Error load_error(const Program& program, const TrainingState& state) {
   Machine machine(program);
-  const auto loaded = load_state(program, 0, machine.devices[0], 7, &state);
+  const auto loaded = load(program, 0, machine.devices[0], 7, state);
   REQUIRE_FALSE(loaded.ok());
   return loaded.error();
 }
@@ -227,7 +235,7 @@ TEST_CASE("state saved from one layout loads into any other and comes back bit f
       const Program program = sharded_program(ranks, DType::F32, whole_param);
       Machine machine(program);
       for (const RankPort& port : machine.ports) {
-        REQUIRE(load_state(program, port.rank, *port.device, 99, &state).ok());
+        REQUIRE(load(program, port.rank, *port.device, 99, state).ok());
       }
       SoleProcess process;
       const auto back = gather_state(program, machine.ports, process, 12);
@@ -244,7 +252,7 @@ TEST_CASE("weights without moments start with zero moments", "[core][run]") {
   for (const char* name : {"a", "b", "c"}) weights.tensors[name] = full.tensors.at(name);
   Machine machine(program);
   for (const RankPort& port : machine.ports) {
-    REQUIRE(load_state(program, port.rank, *port.device, 99, &weights).ok());
+    REQUIRE(load(program, port.rank, *port.device, 99, weights).ok());
   }
   SoleProcess process;
   CHECK(*gather_state(program, machine.ports, process, 0) == full);
@@ -334,7 +342,7 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
       Machine resumed(program);
       for (Rank rank = 0; rank < ranks; ++rank) {
         REQUIRE(load_state(program, rank, machine.devices[rank], 7, nullptr).ok());
-        REQUIRE(load_state(program, rank, resumed.devices[rank], 0, &state).ok());
+        REQUIRE(load(program, rank, resumed.devices[rank], 0, state).ok());
         CHECK(machine.ranks[rank].arena == resumed.ranks[rank].arena);
         for (const ShardPiece& piece : shard_pieces(program, rank, unit, unit.param)) {
           const InitialValues values(program.parameters[piece.parameter], 7);
@@ -350,6 +358,76 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
       }
     }
   }
+}
+
+TEST_CASE("each process copies what it alone saves, and all of them together copy everything once",
+          "[core][run]") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const bool whole_param : {false, true}) {
+      const Program program = sharded_program(ranks, DType::F32, whole_param);
+      const TrainingState state = initial_state(program, 4);
+      Machine machine(program);
+      const StateHead head = state_head(program, 4, 32);
+      CHECK(head.samples == 32);
+      TrainingState together;
+      for (const auto& [name, info] : head.tensors) {
+        together.tensors[name] = {info.dtype, info.shape, {}};
+        together.tensors[name].data.resize(to_size(info.bytes()));
+      }
+      std::size_t bytes = 0, largest = 0;
+      for (const RankPort& port : machine.ports) {
+        REQUIRE(load(program, port.rank, *port.device, 0, state).ok());
+        StateSnapshot snapshot;
+        REQUIRE(take_snapshot(program, {&port, 1}, snapshot).ok());
+        std::size_t own = 0;
+        for (const StateSnapshot::Piece& piece : snapshot.pieces) {
+          const auto values = snapshot.values(piece);
+          std::copy(values.begin(), values.end(),
+                    together.tensors.at(piece.tensor).data.begin() + piece.begin);
+          own += values.size();
+        }
+        bytes += own;
+        largest = std::max(largest, own);
+      }
+      CHECK(together.tensors == state.tensors);
+      std::size_t whole = 0;
+      for (const auto& [name, tensor] : state.tensors) whole += tensor.data.size();
+      CHECK(bytes == whole);
+      // Divided moments are saved by those who hold them; only a parameter that is whole everywhere
+      // comes from the lowest rank.
+      if (ranks > 1 && !whole_param)
+        CHECK(largest <= whole / to_size(ranks) + 3 * 2 * sizeof(float));
+    }
+  }
+}
+
+TEST_CASE("a piece of state from another process is checked before it is used", "[core][run]") {
+  struct Header {
+    std::uint64_t tensor;
+    std::int64_t begin, bytes;
+  };
+  TrainingState state;
+  state.tensors["a"] = {DType::F32, {4}, std::vector<std::byte>(16)};
+  const auto place = [&](const Header& header, std::size_t values) {
+    std::vector<std::byte> bytes(sizeof header + values, std::byte{7});
+    std::memcpy(bytes.data(), &header, sizeof header);
+    return place_pieces(bytes, state).ok();
+  };
+  CHECK(place({0, 8, 8}, 8));
+  CHECK(state.tensors["a"].data[8] == std::byte{7});
+  CHECK(state.tensors["a"].data[7] == std::byte{0});
+  CHECK(place({0, 16, 0}, 0));
+  for (const Header& bad : std::vector<Header>{{1, 0, 8},
+                                               {~std::uint64_t{0}, 0, 8},
+                                               {0, 12, 8},
+                                               {0, -4, 8},
+                                               {0, 0, -8},
+                                               {0, std::numeric_limits<std::int64_t>::max(), 8},
+                                               {0, 0, 16},
+                                               {0, 8, std::numeric_limits<std::int64_t>::max()}}) {
+    CHECK_FALSE(place(bad, 8));
+  }
+  CHECK_FALSE(place_pieces(std::vector<std::byte>(5), state).ok());
 }
 
 }  // namespace lockstep

@@ -47,8 +47,8 @@ TEST_CASE("metrics that are not finite are lines of JSON, and NaN again", "[run_
   {
     Result<MetricsLog> log = MetricsLog::open(path, 0);
     REQUIRE(log.ok());
-    log->append({0, std::nan(""), infinity, -infinity, Seconds{0.5}}, 64);
-    log->append({1, 2.5, 1, 1e-3, Seconds{infinity}}, 64);
+    REQUIRE(log->append({0, std::nan(""), infinity, -infinity, Seconds{0.5}}, 64).ok());
+    REQUIRE(log->append({1, 2.5, 1, 1e-3, Seconds{infinity}}, 64).ok());
   }
   std::ifstream file(path);
   std::string line;

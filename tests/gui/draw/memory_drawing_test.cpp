@@ -46,6 +46,58 @@ TEST_CASE("each column of the curve is as high as its bytes, and the highest is 
   REQUIRE(words != list.texts.end());
 }
 
+TEST_CASE("what a process keeps beside the arena lies above it, each term as high as its bytes",
+          "[gui][draw]") {
+  const std::string text =
+      "[model]\npreset = \"gpt2-124m\"\n[training]\nseq_len = 1024\n"
+      "local_batch_size = 16\n[cluster]\npreset = \"a100-80\"\n"
+      "device.memory_gb = 8\n";
+  const Cancelled never{false};
+  const RunPtr run = simulate(text, "s.toml", {}, never).run;
+  REQUIRE(run);
+  const MemoryModel model = make_memory_model(run, 0);
+  REQUIRE(model.device.terms.size() >= 2);
+  CHECK(model.process() == model.device.figures().process.v);
+  const MemoryFrame frame = memory_frame(model, {}, kRect, {});
+  CHECK(frame.y_of(model.process()) >= frame.plot.top());
+  const DisplayList list = draw_memory_curve(model, {}, frame, {});
+  std::int64_t below = model.curve.arena;
+  for (const MemoryTerm& term : model.device.terms) below += std::min(term.bytes.v, INT64_C(0));
+  for (std::size_t i = 0; i < model.device.terms.size(); ++i) {
+    const MemoryTerm& term = model.device.terms[i];
+    if (term.bytes.v <= 0) continue;
+    INFO(term.name);
+    const double bottom = frame.y_of(below), top = frame.y_of(below + term.bytes.v);
+    below += term.bytes.v;
+    CHECK(std::any_of(list.fills.begin(), list.fills.end(), [&](const Fill& f) {
+      return f.ink == Ink::Idle && f.hatch == term_hatch(i) && std::abs(f.y - top) < 0.01 &&
+             std::abs(f.height - (bottom - top)) < 0.01 && f.width == float(frame.plot.width());
+    }));
+    const DisplayList legend = draw_memory_legend(model, model.begin, kRect, {});
+    CHECK(std::any_of(legend.texts.begin(), legend.texts.end(),
+                      [&](const Text& t) { return t.text.starts_with(term.name); }));
+  }
+  CHECK(below == model.process());
+  // The device has 8 GB; from there on it is red.
+  REQUIRE(model.capacity == 8'000'000'000);
+  REQUIRE(run->too_large);
+  const auto red = std::find_if(list.fills.begin(), list.fills.end(),
+                                [](const Fill& f) { return f.ink == Ink::Over; });
+  REQUIRE(red != list.fills.end());
+  CHECK(red->y + red->height == Approx(frame.y_of(model.capacity)).margin(0.01));
+}
+
+TEST_CASE("the curve has the timeline's scale where the timeline shows the step", "[gui][draw]") {
+  const MemoryModel model = make_memory_model(simulated(), 0);
+  const SimTime length = model.end - model.begin;
+  const TimeAxis axis{model.begin + length / 4, model.begin + length / 2, 500};
+  const MemoryFrame shared = memory_frame(model, {}, kRect, {}, {axis, 150});
+  CHECK(shared.axis == axis);
+  CHECK(shared.plot.left() == 150);
+  const TimeAxis elsewhere{model.end + length, model.end + 2 * length, 500};
+  CHECK(memory_frame(model, {}, kRect, {}, {elsewhere, 150}).axis.begin == model.begin);
+}
+
 TEST_CASE("the arena's picture shows every live byte once, and holes for the rest", "[gui][draw]") {
   const MemoryModel model = make_memory_model(simulated(), 0);
   const SimTime middle = model.begin + (model.end - model.begin) / 2;

@@ -21,6 +21,14 @@ TEST_CASE("text reads on whatever it stands on, light and dark", "[gui][draw]") 
   }
 }
 
+TEST_CASE("bubbles, sends and receives are seen against the background", "[gui][draw]") {
+  for (const Theme* theme : {&light_theme(), &dark_theme()}) {
+    for (const Ink ink : {Ink::Idle, ink_of(Look::Send), ink_of(Look::Recv)}) {
+      CHECK(contrast(theme->color(ink), theme->color(Ink::Background)) >= 3);
+    }
+  }
+}
+
 TEST_CASE("what differs in kind differs in letters, and collectives in pattern", "[gui][draw]") {
   for (int a = 0; a < kNumLooks; ++a) {
     for (int b = 0; b < a; ++b) {

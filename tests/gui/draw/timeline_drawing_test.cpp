@@ -79,7 +79,8 @@ TEST_CASE("a transfer that waits for its peer is a thread, then a box", "[gui][d
         "text 400.0 0.0 200.0 20.0 AG \"AG L2\"\n");
 }
 
-TEST_CASE("narrow neighbours are folded into one box that looks like the longest", "[gui][draw]") {
+TEST_CASE("narrow neighbours are folded into one box that looks like what takes most time",
+          "[gui][draw]") {
   Trace trace = test::empty_trace(1);
   // 2000 ps on 1000 pixels: two picoseconds each, cells of four.
   trace.spans = {
@@ -116,6 +117,57 @@ TEST_CASE("layers of one microbatch share a label until each has room for its ow
   CHECK(words(30 * kMs) == "F0 L0, F0 L1, F0 L2");
   CHECK(words(1000 * kMs) == "F0");
   CHECK(words(10'000 * kMs).empty());
+}
+
+TEST_CASE("layers without room are one box, which says which layers it stands for", "[gui][draw]") {
+  Trace trace = test::empty_trace(1);
+  for (int layer = 0; layer < 8; ++layer) {
+    TraceOp& op = trace.roles[0].ops[layer];
+    op = trace.roles[0].ops[0];
+    op.layer = layer;
+    trace.spans.push_back(test::span(0, layer, layer * 10 * kMs, (layer + 1) * 10 * kMs));
+  }
+  const RunPtr run = make_run("layers", std::move(trace));
+  const auto boxes = [&](SimTime length) {
+    DisplayList list;
+    draw_lane(list, *run, run->lanes.all()[0], {0 * kMs, length, 1000}, {0, 0, 1000, 20}, kText);
+    std::erase_if(list.fills, [](const Fill& f) { return f.stands_for == 0; });
+    return list;
+  };
+  const DisplayList far = boxes(500 * kMs);  // 20 pixels a layer
+  REQUIRE(far.fills.size() == 1);
+  CHECK(far.fills[0].stands_for == 8);
+  CHECK(far.fills[0].width == Approx(159));
+  REQUIRE(far.texts.size() == 1);
+  CHECK(far.texts[0].text == "F0 · L0–7");
+  CHECK(boxes(80 * kMs).fills.size() == 8);  // 125 pixels a layer
+}
+
+TEST_CASE("narrow spans are blended by their shares of time, idle time included", "[gui][draw]") {
+  Trace trace = test::empty_trace(1);
+  // In every cell of 2 pixels, 200 ps: 90 of forward, 60 of backward, 50 of nothing; the longest
+  // span is backward's.
+  for (int i = 0; i < 300; ++i) {
+    const SimTime t{200 * i};
+    for (int k = 0; k < 3; ++k) {
+      trace.spans.push_back(test::span(0, 0, t + SimTime{30 * k}, t + SimTime{30 * (k + 1)}));
+    }
+    trace.spans.push_back(test::span(0, 1, t + SimTime{90}, t + SimTime{150}));
+  }
+  const RunPtr run = make_run("narrow", std::move(trace));
+  DisplayList list;
+  draw_lane(list, *run, run->lanes.all()[0], {SimTime{0}, SimTime{100'000}, 1000}, {0, 0, 1000, 8},
+            kText);
+  int cells = 0;
+  for (const Fill& f : list.fills) {
+    if (f.stands_for != 4) continue;
+    ++cells;
+    CHECK(f.ink == ink_of(Look::Forward));
+    CHECK(f.blend.other == ink_of(Look::Backward));
+    CHECK(f.blend.of_other == 102);  // 60 of 150, of 255
+    CHECK(f.blend.idle == 0);        // the box ends where the last span does
+  }
+  CHECK(cells == 300);
 }
 
 TEST_CASE("bubbles are drawn where nothing computes, with the name of their cause", "[gui][draw]") {
@@ -200,7 +252,7 @@ TEST_CASE("the picture has a row per lane under a ruler, and points find spans",
   const TimelineLayout layout = lay_out(*run, {}, {20, 22, 14});
   const TimelineFrame frame{{1100, 300}, 100, 24, 0, {0 * kMs, 100 * kMs, 1000}};
   const std::string picture = print(draw_timeline(*run, layout, frame, kText));
-  CHECK_THAT(picture, ContainsSubstring("text 18.0 24.0 78.0 22.0 text \"rank 0 (pp0)\""));
+  CHECK_THAT(picture, ContainsSubstring("text 18.0 24.0 78.0 22.0 text \"rank …(pp0)\""));
   CHECK_THAT(picture, ContainsSubstring("\"gather\""));
   CHECK_THAT(picture, ContainsSubstring("\"40 ms\""));
   CHECK_THAT(picture, ContainsSubstring("idle hatch1"));

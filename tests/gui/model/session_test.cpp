@@ -1,5 +1,7 @@
 #include "gui/model/session.hpp"
 
+#include <QTest>
+
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
@@ -27,12 +29,26 @@ TEST_CASE("a scenario that is opened is simulated in the background", "[gui][mod
   CHECK(session.runs().size() == 1);
 }
 
-TEST_CASE("only the newest of many edits is shown", "[gui][model]") {
+TEST_CASE("of many edits some are shown on the way, and the newest last", "[gui][model]") {
   test::application();
   Session session;
   session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
-  int shown = 0;
-  QObject::connect(&session, &Session::runChanged, [&] { ++shown; });
+  wait_until_idle(session);
+  std::vector<int> shown;
+  QObject::connect(&session, &Session::runChanged,
+                   [&] { shown.push_back(session.run()->scenario->num_microbatches()); });
+  // A slider that moves on whenever something was shown, or half a second went by without.
+  for (int microbatches = 9; microbatches <= 16; ++microbatches) {
+    session.set_override("parallelism.pipeline_parallel_microbatches",
+                         std::to_string(microbatches));
+    session.set_override("parallelism.pipeline_parallel_microbatches",
+                         std::to_string(microbatches + 16));
+    const std::size_t before = shown.size();
+    for (int wait = 0; wait < 100 && shown.size() == before; ++wait) {
+      QTest::qWait(5);
+    }
+  }
+  CHECK(shown.size() >= 4);  // although the next edit always came before the run was through
   for (int microbatches = 4; microbatches <= 32; ++microbatches) {
     session.set_override("parallelism.pipeline_parallel_microbatches",
                          std::to_string(microbatches));
@@ -40,7 +56,7 @@ TEST_CASE("only the newest of many edits is shown", "[gui][model]") {
   wait_until_idle(session);
   REQUIRE(session.run() != nullptr);
   CHECK(session.run()->scenario->num_microbatches() == 32);
-  CHECK(shown == 1);
+  CHECK(shown.back() == 32);
   CHECK(session.document().overrides ==
         std::vector<std::string>{"parallelism.pipeline_parallel_microbatches=32"});
   session.undo();  // the whole drag is one step
@@ -198,6 +214,113 @@ TEST_CASE("a schedule of PyTorch's opens as a scenario of its own", "[gui][model
              ContainsSubstring("bad.csv:2:2") && ContainsSubstring("oops"));
   CHECK_THAT(messages[1].toStdString(), ContainsSubstring("3 stages cannot lie on 2 ranks"));
   CHECK_FALSE(session.has_document());
+}
+
+TEST_CASE("everything that is opened stays open, and the sliders belong to what is shown",
+          "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  Session session;
+  const std::vector<std::string> paths = {
+      scenario_path("schedules/1f1b-p4-m8.toml"), scenario_path("tiny/gpt2-ddp2.toml"),
+      scenario_path("schedules/gpipe-p4-m8.toml"), scenario_path("programs/ring.program")};
+  for (const std::string& path : paths) session.open(path);  // at once, as from the command line
+  wait_until_idle(session);
+  REQUIRE(session.items().size() == 4);
+  CHECK(session.runs().size() == 4);
+  // A change is kept when something else is shown, and it is said that it is not saved.
+  const auto item_of = [&](const std::string& path) {
+    for (const OpenItem& item : session.items()) {
+      if (item.run->path == path) return item;
+    }
+    throw std::runtime_error("not open: " + path);
+  };
+  session.show(item_of(paths[0]));
+  CHECK(session.path() == paths[0]);
+  session.set_override("parallelism.pipeline_parallel_microbatches", "12");
+  session.show(item_of(paths[1]));
+  CHECK(session.path() == paths[1]);
+  CHECK_FALSE(session.is_modified());
+  wait_until_idle(session);
+  CHECK(item_of(paths[0]).modified);
+  CHECK(item_of(paths[0]).run->scenario->num_microbatches() == 12);
+  session.open(paths[0]);  // again: what is not saved stays
+  wait_until_idle(session);
+  CHECK(session.items().size() == 4);
+  CHECK(session.document().overrides.size() == 1);
+  session.undo();
+  CHECK_FALSE(session.is_modified());
+  wait_until_idle(session);
+  for (const std::string& path : paths) session.close(item_of(path));
+  CHECK(session.items().empty());
+  CHECK(session.run() == nullptr);
+  CHECK_FALSE(session.has_document());
+}
+
+TEST_CASE("a program's text opens as a run, and a fault in it is told", "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  Session session;
+  session.open(scenario_path("programs/ring.program"));
+  wait_until_idle(session);
+  REQUIRE(session.run());
+  CHECK(session.run()->simulated());
+  CHECK(session.run()->program.has_value());
+  CHECK(session.run()->report.has_value());
+  CHECK_FALSE(session.has_document());
+  std::string text = read_bytes(scenario_path("programs/ring.program"));
+  write_bytes(folder / "bad.program", text + "\nnonsense\n");
+  QStringList messages;
+  QObject::connect(&session, &Session::failed, [&](const QString& m) { messages << m; });
+  session.open(folder / "bad.program");
+  wait_until_idle(session);
+  REQUIRE(messages.size() == 1);
+  CHECK_THAT(messages[0].toStdString(), ContainsSubstring("bad.program:"));
+}
+
+TEST_CASE("a scenario that does not fit is simulated, and what would make it fit is found",
+          "[gui][model]") {
+  test::application();
+  Session session;
+  Document document;
+  document.text =
+      "[model]\npreset = \"gpt2-124m\"\n[training]\nseq_len = 1024\n"
+      "local_batch_size = 16\n[cluster]\npreset = \"a100-80\"\n"
+      "device.memory_gb = 8\n";
+  session.edit(document);
+  wait_until_idle(session);
+  INFO((session.errors().empty() ? std::string() : to_string(session.errors().front())));
+  REQUIRE(session.run());
+  REQUIRE(session.run()->too_large);
+  CHECK(session.run()->too_large->kind == ErrorKind::OutOfMemory);
+  CHECK(session.errors().empty());
+  REQUIRE(session.remedies());
+  REQUIRE_FALSE(session.remedies()->empty());
+  for (const std::string& key : session.remedies()->front().keys) {
+    put_override(document.overrides, key);
+  }
+  session.edit(document);
+  wait_until_idle(session);
+  CHECK_FALSE(session.run()->too_large);
+}
+
+TEST_CASE("a run that is not what the controls say is outdated, and says why", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  CHECK(session.outdated().empty());
+  session.set_override("parallelism.pipeline_parallel_microbatches", "9");
+  CHECK_THAT(session.outdated(), ContainsSubstring("simulated"));
+  session.cancel();
+  CHECK_THAT(session.outdated(), ContainsSubstring("Not simulated"));
+  session.set_override("parallelism.pipeline_parallel_microbatches", "many");
+  wait_until_idle(session);
+  CHECK_THAT(session.outdated(), ContainsSubstring("fault"));
+  session.undo();
+  session.undo();
+  wait_until_idle(session);
+  CHECK(session.outdated().empty());
 }
 
 TEST_CASE("saving writes the text that is edited", "[gui][model]") {

@@ -1,6 +1,11 @@
 #include "gui/views/main_window.hpp"
 
+#include <QMessageBox>
 #include <QMimeData>
+#include <QPushButton>
+#include <QScreen>
+#include <QSettings>
+#include <QTimer>
 
 #include "gui/draw/theme.hpp"
 #include "gui/views/screenshot.hpp"
@@ -101,6 +106,60 @@ TEST_CASE("a screenshot of a bad file or of a bad time is an error", "[gui][view
   options.at = "";
   options.file = QString::fromStdString(folder / "no/such/folder.png");
   CHECK_FALSE(take_screenshot(window, session, options).ok());
+}
+
+/// Clicks a button of the question that is asked next.
+void answer(QMessageBox::StandardButton button) {
+  QTimer::singleShot(0, [button] {
+    auto* box = qobject_cast<QMessageBox*>(QApplication::activeModalWidget());
+    REQUIRE(box != nullptr);
+    box->button(button)->click();
+  });
+}
+
+TEST_CASE("closing with a slider moved asks, and saving writes the slider", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  const std::string file = folder / "mine.toml";
+  write_bytes(file, read_bytes(scenario_path("schedules/1f1b-p4-m8.toml")));
+  Session session;
+  MainWindow window(session);
+  window.show();
+  window.open(QString::fromStdString(file));
+  test::wait_until_idle(session);
+  CHECK_FALSE(window.windowTitle().contains("*"));
+  session.set_override("parallelism.pipeline_parallel_microbatches", "12");
+  test::wait_until_idle(session);
+  CHECK(window.windowTitle().contains("*"));
+  answer(QMessageBox::Cancel);
+  CHECK_FALSE(window.close());
+  CHECK(window.isVisible());
+  answer(QMessageBox::Save);
+  CHECK(window.close());
+  CHECK_THAT(read_bytes(file), ContainsSubstring("pipeline_parallel_microbatches = 12"));
+  test::wait_until_idle(session);
+  session.set_override("parallelism.pipeline_parallel_microbatches", "16");
+  window.show();
+  answer(QMessageBox::Discard);
+  CHECK(window.close());
+  CHECK_THAT(read_bytes(file), !ContainsSubstring("microbatches = 16"));
+  test::wait_until_idle(session);
+}
+
+TEST_CASE("a first start fits the screen, and a small window still shows every panel's controls",
+          "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  QSettings settings(QString::fromStdString(folder / "none.ini"), QSettings::IniFormat);
+  Session session;
+  MainWindow window(session);
+  window.remember(settings);
+  window.show();
+  const QRect room = window.screen()->availableGeometry();
+  CHECK(window.width() <= room.width());
+  CHECK(window.height() <= room.height());
+  CHECK(window.minimumSizeHint().width() <= 1000);
+  CHECK(window.minimumSizeHint().height() <= 668);  // 1000 × 700, less the title bar
 }
 
 }  // namespace

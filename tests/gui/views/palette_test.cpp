@@ -1,5 +1,6 @@
 #include "gui/views/palette.hpp"
 
+#include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
@@ -88,7 +89,7 @@ TEST_CASE("the window comes back as it was left, and reset brings the first arra
     window.remember(settings);
     window.show();
     window.set_theme(true);
-    window.view("table")->parentWidget()->hide();
+    window.findChild<QDockWidget*>("table-dock")->hide();
     window.close();
   }
   Session session;
@@ -96,9 +97,9 @@ TEST_CASE("the window comes back as it was left, and reset brings the first arra
   window.remember(settings);
   window.show();
   CHECK(theme_for(QApplication::palette()).dark);
-  CHECK(window.view("table")->parentWidget()->isHidden());
+  CHECK(window.findChild<QDockWidget*>("table-dock")->isHidden());
   window.reset_layout();
-  CHECK_FALSE(window.view("table")->parentWidget()->isHidden());
+  CHECK_FALSE(window.findChild<QDockWidget*>("table-dock")->isHidden());
   window.set_theme(false);
 }
 

@@ -1,8 +1,11 @@
 #include "gui/views/timeline_view.hpp"
 
+#include <QLabel>
 #include <QTest>
 #include <QWheelEvent>
 
+#include "gui/views/start_page.hpp"
+#include "gui/views/timeline_panel.hpp"
 #include "tests/gui/application.hpp"
 
 namespace lockstep::gui {
@@ -101,6 +104,55 @@ TEST_CASE("a click on a rank's label folds it", "[gui][views]") {
   const std::size_t rows = f.view.layout_now().rows.size();
   QTest::mouseClick(&f.view, Qt::LeftButton, {}, {20, int(f.point(0, "rank 1").y())});
   CHECK(f.view.layout_now().rows.size() == rows - 4);
+}
+
+TEST_CASE("a step that got shorter looks shorter, until the whole is asked for", "[gui][views]") {
+  Fixture f;
+  const TimeAxis before = f.view.frame().axis;
+  f.session.set_override("parallelism.pipeline_parallel_microbatches", "6");
+  wait_until_idle(f.session);
+  REQUIRE(f.session.run()->scenario->num_microbatches() == 6);
+  CHECK(f.view.frame().axis == before);
+  QTest::keyClick(&f.view, Qt::Key_0);
+  CHECK(f.view.frame().axis.length() < before.length());
+  f.session.set_override("parallelism.pipeline_parallel_microbatches", "16");
+  wait_until_idle(f.session);
+  CHECK(f.view.frame().axis.end > f.session.run()->lanes.end());  // a longer step is shown whole
+}
+
+TEST_CASE("rows grow to fill the height that there is", "[gui][views]") {
+  Fixture f;
+  const double small = f.view.layout_now().height;
+  f.view.resize(1000, 700);
+  CHECK(f.view.layout_now().height > small);
+  CHECK(f.view.layout_now().height > 600);
+  CHECK(f.view.layout_now().height <= 700 - f.view.frame().ruler);
+}
+
+TEST_CASE("a picture that is not what the controls say is dimmed", "[gui][views]") {
+  test::application();
+  Session session;
+  TimelinePanel panel(session);
+  panel.resize(1000, 500);
+  panel.show();
+  CHECK_FALSE(panel.timeline().isVisible());  // the start page is there instead
+  CHECK(panel.start().isVisible());
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  CHECK(panel.timeline().isVisible());
+  CHECK_FALSE(panel.start().isVisible());
+  CHECK_FALSE(panel.timeline().dimmed());
+  session.set_override("parallelism.pipeline_parallel_microbatches", "many");
+  wait_until_idle(session);
+  CHECK(panel.timeline().dimmed());
+  const auto* notice = panel.findChild<QLabel*>("notice");
+  REQUIRE(notice);
+  CHECK(notice->isVisible());
+  CHECK(notice->text().contains("fault"));
+  session.undo();
+  wait_until_idle(session);
+  CHECK_FALSE(panel.timeline().dimmed());
+  CHECK_FALSE(notice->isVisible());
 }
 
 TEST_CASE("a new simulation of the same ranks keeps the zoom", "[gui][views]") {

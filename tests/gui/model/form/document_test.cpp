@@ -39,5 +39,24 @@ TEST_CASE("a key has one override at most, and none when it is taken away", "[gu
   CHECK(document.now().overrides == std::vector<std::string>{"a.bc=3"});
 }
 
+TEST_CASE("sliders are changes, are written into the file, and come back by undo", "[gui][form]") {
+  const TemporaryFolder folder;
+  const std::string text = read_bytes(LOCKSTEP_SOURCE_DIR "/scenarios/schedules/1f1b-p4-m8.toml");
+  write_bytes(folder / "s.toml", text);
+  EditedDocument document;
+  REQUIRE(document.open(folder / "s.toml").ok());
+  REQUIRE(document.set_override("parallelism.pipeline_parallel_microbatches", "12"));
+  CHECK(document.is_modified());
+  REQUIRE(document.save(folder / "s.toml").ok());
+  CHECK_FALSE(document.is_modified());
+  CHECK(document.now().overrides.empty());
+  CHECK(read_bytes(folder / "s.toml") == document.now().text);
+  CHECK(document.now().text.find("pipeline_parallel_microbatches = 12") != std::string::npos);
+  document.undo();
+  CHECK(document.is_modified());
+  CHECK(document.now().text == text);
+  CHECK(document.now().overrides.size() == 1);
+}
+
 }  // namespace
 }  // namespace lockstep::gui

@@ -50,8 +50,10 @@ TEST_CASE("a field offers exactly the values that leave the scenario free of fau
   CHECK(stages.values[stages.at] == "2");
   for (std::size_t i = 0; i < states.size(); ++i) {
     INFO(form_fields()[i].key);
-    for (const std::string& value : states[i].values) {
-      CHECK(parse_scenario(kPipeline, "test.toml", {form_fields()[i].key + "=" + value}).ok());
+    for (std::size_t k = 0; k < states[i].values.size(); ++k) {
+      std::vector<std::string> set = {form_fields()[i].key + "=" + states[i].values[k]};
+      if (!states[i].helper[k].empty()) set.push_back(states[i].helper[k]);
+      CHECK(parse_scenario(kPipeline, "test.toml", set).ok());
     }
   }
 }
@@ -61,9 +63,38 @@ TEST_CASE("every field reads the value that its key sets", "[gui][model]") {
   for (std::size_t i = 0; i < states.size(); ++i) {
     const FormField& field = form_fields()[i];
     INFO(field.key);
-    for (const std::string& value : states[i].values) {
-      const auto set = parse_scenario(kPipeline, "test.toml", {field.key + "=" + value});
-      CHECK(field.value(set.points.front().scenario) == value);
+    for (std::size_t k = 0; k < states[i].values.size(); ++k) {
+      std::vector<std::string> set = {field.key + "=" + states[i].values[k]};
+      if (!states[i].helper[k].empty()) set.push_back(states[i].helper[k]);
+      const auto loaded = parse_scenario(kPipeline, "test.toml", set);
+      REQUIRE(loaded.ok());
+      CHECK(field.value(loaded.points.front().scenario) == states[i].values[k]);
+    }
+  }
+}
+
+TEST_CASE("a schedule that needs chunks is offered, and says which it sets", "[gui][model]") {
+  const auto states = states_of(kPipeline);
+  const FieldState& field = state_of(states, "parallelism.pipeline_parallel_schedule");
+  const auto helper = [&](const std::string& value) {
+    for (std::size_t i = 0; i < field.values.size(); ++i) {
+      if (field.values[i] == value) return field.helper[i];
+    }
+    return std::string("not offered");
+  };
+  CHECK(helper("GPipe").empty());
+  CHECK(helper("Interleaved1F1B") == "parallelism.pipeline_parallel_virtual_stages=2");
+}
+
+TEST_CASE("a field without another value says why, and values have words", "[gui][model]") {
+  const auto states = states_of(kPipeline);
+  const FieldState& chunks = state_of(states, "parallelism.pipeline_parallel_virtual_stages");
+  REQUIRE(chunks.values.size() == 1);  // 1F1B has none
+  CHECK_FALSE(chunks.why_not.empty());
+  for (const FormField& field : form_fields()) {
+    if (field.key == "what_if.straggler_rank") {
+      CHECK(field.text_of("-1") == "none");
+      CHECK(field.text_of("3") == "3");
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "gui/model/run/lanes.hpp"
 
+#include <map>
+
 #include "tests/catch.hpp"
 #include "tests/gui/traces.hpp"
 
@@ -68,18 +70,28 @@ TEST_CASE("queries of a lane agree with looking at every span", "[gui][model]") 
     const LaneSegment& segment = lanes.all().front().segments.front();
     const auto spans = segment.spans();
     std::mt19937 random(7);
-    bool longest_agrees = true, beginning_agrees = true, ending_agrees = true;
+    bool mixes_agree = true, beginning_agrees = true, ending_agrees = true;
     for (int query = 0; query < 2000; ++query) {
       const std::size_t a = random() % spans.size();
       const std::size_t b = a + 1 + random() % (spans.size() - a);
       // Of more than 32 spans, only whole sixteens count.
       const bool few = b - a <= 32;
       const std::size_t from = few ? a : (a + 15) / 16 * 16, to = few ? b : b / 16 * 16;
-      std::size_t longest = from;
+      std::map<Look, double> time;
+      double sum = 0;
       for (std::size_t i = from; i < to; ++i) {
-        if (spans[i].end - spans[i].begin > spans[longest].end - spans[longest].begin) longest = i;
+        const auto own = static_cast<double>((spans[i].end - spans[i].begin).count());
+        time[lanes.look(spans[i])] += own;
+        sum += own;
       }
-      longest_agrees = longest_agrees && segment.longest(a, b) == longest;
+      const LookMix mix = segment.mix(a, b);
+      const double most = time[mix.most], second = mix.share_of_second > 0 ? time[mix.second] : 0;
+      for (const auto& [look, own] : time) {
+        mixes_agree = mixes_agree && own <= most && (look == mix.most || own <= second);
+      }
+      const auto whole = static_cast<double>((spans[to - 1].end - spans[from].begin).count());
+      mixes_agree = mixes_agree && mix.share_of_second == Approx(second / (most + second)) &&
+                    mix.busy == Approx(sum / whole);
 
       const SimTime t{static_cast<std::int64_t>(
           random() % static_cast<std::uint64_t>(segment.end().count() + 100))};
@@ -93,7 +105,7 @@ TEST_CASE("queries of a lane agree with looking at every span", "[gui][model]") 
       ending_agrees = ending_agrees && segment.first_ending_after(t) == ending;
     }
     INFO("spans: " << count);
-    CHECK(longest_agrees);
+    CHECK(mixes_agree);
     CHECK(beginning_agrees);
     CHECK(ending_agrees);
   }

@@ -1,0 +1,63 @@
+// CheckpointStore: where the processes of a run save its checkpoints together. Every process writes
+// its pieces into the same files, so the folder must be one that all of them see; none holds a
+// whole tensor that it does not own. A crash at any moment leaves the checkpoints before it whole.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/disk_file.hpp"
+#include "core/checkpoint/manifest.hpp"
+#include "core/checkpoint/safetensors.hpp"
+#include "core/ir/state.hpp"
+
+namespace lockstep {
+
+/// What stands in every manifest of a run, and which checkpoints it keeps.
+struct CheckpointRules {
+  std::string run, version;
+  Settings settings;
+  int keep_latest_k = 0;  // 0: all
+  int keep_every = 0;     // steps that it divides are kept in any case; 0: none for that
+};
+
+class CheckpointStore final : public StateStore {
+ public:
+  /// Creates `directory` with the first checkpoint.
+  CheckpointStore(std::string directory, CheckpointRules rules)
+      : directory_(std::move(directory)), rules_(std::move(rules)) {}
+
+  /// Errors: Device if there is less space than the state needs, or what the system says.
+  Result<void> begin(const StateHead& head) override;
+  Result<void> write(const StateHead& head, const std::string& tensor, std::int64_t begin,
+                     std::span<const std::byte> values) override;
+  Result<std::vector<std::byte>> finish_writing() override;
+  std::string refusal() const override { return refusal_; }
+  /// Also deletes those checkpoints of this run that its rules do not keep.
+  Result<void> commit(const StateHead& head,
+                      const std::vector<std::vector<std::byte>>& written) override;
+  Result<std::unique_ptr<StateReader>> newest() const override;
+
+ private:
+  struct Part {
+    std::uint64_t checksum = 0;
+    std::int64_t elements = 0;
+  };
+  using Parts = std::map<std::string, Part>;  // by tensor
+  std::string folder_of(int step, const char* ending) const;
+  Result<void> open(const StateHead& head);
+  Result<void> add_parts(std::span<const std::byte> written, Parts& all) const;
+  Result<void> publish(int step) const;
+  void delete_old(int newest) const;
+
+  std::string directory_;
+  CheckpointRules rules_;
+  // Of the save that is under way.
+  std::map<std::string, SafetensorsIndex> layout_;
+  std::map<std::string, DiskFile> files_;
+  Parts parts_;
+  std::string refusal_;
+};
+
+}  // namespace lockstep

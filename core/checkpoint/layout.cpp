@@ -1,0 +1,46 @@
+#include "core/checkpoint/layout.hpp"
+
+#include <charconv>
+
+namespace lockstep::checkpoint {
+
+std::string_view parameter_of(std::string_view name) {
+  for (std::string_view prefix : {"adam_m.", "adam_v."}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return {};
+}
+
+const char* file_of(std::string_view tensor) {
+  return parameter_of(tensor).empty() ? kModelFile : kOptimizerFile;
+}
+
+std::optional<int> parse_count(std::string_view text) {
+  int number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<int> step_of(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  return parse_count(name.substr(kStepPrefix.size()));
+}
+
+Result<std::map<std::string, SafetensorsIndex>> lay_out_files(const StateHead& head) {
+  std::map<std::string, std::map<std::string, TensorInfo>> tensors;
+  tensors[kModelFile];
+  tensors[kOptimizerFile];
+  for (const auto& [name, info] : head.tensors) tensors[file_of(name)][name] = info;
+  std::map<std::string, SafetensorsIndex> files;
+  for (const auto& [file, infos] : tensors) {
+    std::map<std::string, std::string> metadata = head.notes;
+    metadata["step"] = std::to_string(head.step);
+    auto index = lay_out(infos, metadata);
+    if (!index) return index.error();
+    files[file] = std::move(*index);
+  }
+  return files;
+}
+
+}  // namespace lockstep::checkpoint

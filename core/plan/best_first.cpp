@@ -1,0 +1,290 @@
+#include "core/plan/best_first.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "core/base/thread_team.hpp"
+
+namespace lockstep {
+namespace {
+
+/// How many layouts are estimated before the best of them is looked at again. It does not depend on
+/// the number of threads, so that the result does not either.
+constexpr std::size_t kBatch = 16;
+/// By how much an estimate of memory may be too high before a layout is given up for it.
+constexpr double kMemorySlack = 1.05;
+
+struct Outcome {
+  std::optional<EstimatedLayout> layout;
+  std::optional<Error> error;
+  bool refused = false;
+};
+
+class SpaceSearch {
+ public:
+  SpaceSearch(const Scenario& base, const LayoutOracle& oracle, const Prober& prober,
+              const SpaceOptions& options)
+      : base_(base),
+        oracle_(oracle),
+        options_(options),
+        estimator_(prober),
+        bounds_(base),
+        team_(std::max(1, options.threads)) {
+    capacity_ = static_cast<double>(memory_per_rank(base.cluster, base.cluster.capacity()).v);
+    if (options.most_memory.v > 0) {
+      const auto most = static_cast<double>(options.most_memory.v);
+      capacity_ = capacity_ > 0 ? std::min(capacity_, most) : most;
+    }
+  }
+
+  Result<SpaceResult> run() {
+    const std::vector<LayoutPoint> points = layout_space(base_, options_.constraints);
+    result_.counts.layouts = points.size();
+    if (options_.exhaustive || base_.model.is_vision()) {
+      if (const auto done = simulate_all(points); !done) return done.error();
+    } else {
+      if (const auto done = estimate(points); !done) return done.error();
+      if (const auto done = simulate_finalists(); !done) return done.error();
+      summarize();
+    }
+    result_.counts.probes = estimator_.probes();
+    std::stable_sort(result_.found.begin(), result_.found.end(),
+                     [](const FoundLayout& a, const FoundLayout& b) {
+                       return a.figures.step_time < b.figures.step_time;
+                     });
+    if (result_.found.empty()) return nothing_fits();
+    return std::move(result_);
+  }
+
+ private:
+  bool stopped() {
+    if (options_.stop && options_.stop()) result_.stopped = true;
+    return result_.stopped;
+  }
+  void report() {
+    if (options_.progress) options_.progress(result_.counts);
+  }
+  bool fits(const EstimatedLayout& e) const {
+    return capacity_ <= 0 || static_cast<double>(e.estimate.needed.v) <= kMemorySlack * capacity_;
+  }
+
+  /// Whether no layout of these bounds can be wanted beside what has been estimated.
+  bool hopeless(const LayoutBound& bound) const {
+    const double uncertain = 1 + EstimateClaim::kUsualTime;
+    if (!options_.front) return bound.time.v > best_ * uncertain;
+    return std::any_of(
+        result_.estimated.begin(), result_.estimated.end(), [&](const EstimatedLayout& e) {
+          return e.estimate.step_time.v * uncertain < bound.time.v &&
+                 static_cast<double>(e.estimate.needed.v) * (1 + EstimateClaim::kMemoryUnder) <
+                     static_cast<double>(bound.needed.v);
+        });
+  }
+
+  Result<void> estimate(const std::vector<LayoutPoint>& points) {
+    std::vector<LayoutBound> bounds(points.size());
+    team_.each((points.size() + 255) / 256, [&](std::size_t part) {
+      for (std::size_t i = 256 * part; i < std::min(points.size(), 256 * part + 256); ++i) {
+        bounds[i] = bounds_.of(points[i]);
+      }
+    });
+    std::vector<std::size_t> order(points.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::erase_if(order, [&](std::size_t i) {
+      return capacity_ > 0 && static_cast<double>(bounds[i].needed.v) > capacity_;
+    });
+    result_.counts.too_large = points.size() - order.size();
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return bounds[a].time < bounds[b].time; });
+    for (std::size_t next = 0; next < order.size() && !stopped();) {
+      std::vector<std::size_t> batch;
+      for (; next < order.size() && batch.size() < kBatch; ++next) {
+        if (!options_.front && hopeless(bounds[order[next]])) {  // and so are all that follow
+          result_.counts.too_slow += order.size() - next;
+          next = order.size();
+        } else if (hopeless(bounds[order[next]])) {
+          ++result_.counts.too_slow;
+        } else {
+          batch.push_back(order[next]);
+        }
+      }
+      std::vector<Outcome> outcomes(batch.size());
+      team_.each(batch.size(), [&](std::size_t i) {
+        outcomes[i] = estimated(points[batch[i]], bounds[batch[i]]);
+      });
+      for (Outcome& outcome : outcomes) {
+        if (outcome.error) return *outcome.error;
+        result_.counts.refused += outcome.refused;
+        if (!outcome.layout) continue;
+        ++result_.counts.estimated;
+        if (!fits(*outcome.layout)) {
+          ++result_.counts.estimated_large;
+          continue;
+        }
+        best_ = std::min(best_, outcome.layout->estimate.step_time.v);
+        result_.estimated.push_back(std::move(*outcome.layout));
+      }
+      report();
+    }
+    std::stable_sort(result_.estimated.begin(), result_.estimated.end(),
+                     [](const EstimatedLayout& a, const EstimatedLayout& b) {
+                       return a.estimate.step_time < b.estimate.step_time;
+                     });
+    return {};
+  }
+
+  Outcome estimated(const LayoutPoint& point, const LayoutBound& bound) {
+    Outcome outcome;
+    std::optional<Scenario> scenario = layout_of(base_, point);
+    outcome.refused = !scenario;
+    if (!scenario) return outcome;
+    Result<LayoutEstimate> estimate = estimator_.estimate(*scenario);
+    if (estimate) {
+      outcome.layout = EstimatedLayout{point, std::move(*scenario), bound, *estimate};
+    } else {
+      outcome.error = named(*scenario, estimate.error());
+    }
+    return outcome;
+  }
+  static Error named(const Scenario& layout, Error error) {
+    error.message = layout_name(layout) + ": " + error.message;
+    return error;
+  }
+
+  /// Simulates the layouts at once, and takes those that fit.
+  Result<void> simulate(const std::vector<const Scenario*>& layouts) {
+    std::vector<std::optional<Result<LayoutFigures>>> figures(layouts.size());
+    team_.each(layouts.size(), [&](std::size_t i) { figures[i] = oracle_(*layouts[i]); });
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      ++result_.counts.simulated;
+      const Result<LayoutFigures>& f = *figures[i];
+      const bool large = f ? capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_
+                           : f.error().kind == ErrorKind::OutOfMemory;
+      if (!f && !large) return named(*layouts[i], f.error());
+      result_.counts.simulated_large += large;
+      if (!large) result_.found.push_back({*layouts[i], *f});
+    }
+    report();
+    return {};
+  }
+
+  Result<void> simulate_all(const std::vector<LayoutPoint>& points) {
+    for (std::size_t next = 0; next < points.size() && !stopped();) {
+      std::vector<Scenario> layouts;
+      for (; next < points.size() && layouts.size() < kBatch; ++next) {
+        std::optional<Scenario> layout = layout_of(base_, points[next]);
+        result_.counts.refused += !layout;
+        if (layout) layouts.push_back(std::move(*layout));
+      }
+      std::vector<const Scenario*> batch;
+      for (const Scenario& layout : layouts) batch.push_back(&layout);
+      if (const auto done = simulate(batch); !done) return done;
+    }
+    return {};
+  }
+
+  /// Simulates the best by estimate until enough of them fit; those that may be on the front, too,
+  /// if that is asked for.
+  Result<void> simulate_finalists() {
+    std::vector<const Scenario*> batch;
+    std::size_t next = 0;
+    const auto& all = result_.estimated;
+    if (options_.front) {
+      for (const EstimatedLayout& e : all) {
+        if (!dominated(e)) batch.push_back(&e.scenario);
+      }
+      return simulate(batch);
+    }
+    while (next < all.size() && !(result_.stopped && !result_.found.empty())) {
+      const auto wanted = static_cast<std::size_t>(std::max(1, options_.finalists));
+      if (result_.found.size() >= wanted) break;
+      batch.clear();
+      for (; next < all.size() && batch.size() < wanted - result_.found.size(); ++next) {
+        batch.push_back(&all[next].scenario);
+      }
+      if (const auto done = simulate(batch); !done) return done;
+    }
+    for (std::size_t i = next; i < all.size(); ++i) {
+      const double uncertain = 1 + EstimateClaim::kUsualTime;
+      result_.undecided +=
+          all[i].estimate.step_time.v < all.front().estimate.step_time.v * uncertain;
+    }
+    return {};
+  }
+  /// Whether another layout is faster and needs less by more than estimates are uncertain.
+  bool dominated(const EstimatedLayout& e) const {
+    const double uncertain = (1 + EstimateClaim::kUsualTime) * (1 + EstimateClaim::kUsualTime);
+    const double memory = (1 + EstimateClaim::kMemoryUnder) * (1 + EstimateClaim::kMemoryUnder);
+    return std::any_of(result_.estimated.begin(), result_.estimated.end(),
+                       [&](const EstimatedLayout& other) {
+                         return other.estimate.step_time.v * uncertain < e.estimate.step_time.v &&
+                                static_cast<double>(other.estimate.needed.v) * memory <
+                                    static_cast<double>(e.estimate.needed.v);
+                       });
+  }
+
+  void summarize() {
+    std::set<std::string> seen;
+    Bytes least{};
+    for (const EstimatedLayout& e : result_.estimated) {
+      if (seen.insert(family_of(e.point)).second) result_.families.push_back(e);
+      if (result_.front.empty() || e.estimate.needed < least) {
+        least = e.estimate.needed;
+        result_.front.push_back(e);
+      }
+    }
+  }
+
+  Error nothing_fits() const {
+    const SpaceCounts& c = result_.counts;
+    std::string message = "none of " + std::to_string(c.layouts) +
+                          " layouts fits: " + std::to_string(c.too_large) +
+                          " by the bound on memory, " + std::to_string(c.estimated_large) +
+                          " by their estimate, " + std::to_string(c.simulated_large) +
+                          " as simulated; " + std::to_string(c.refused) + " are refused";
+    if (c.layouts == 0) message = "no layout divides the model, the batch and the ranks as wanted";
+    return Error{ErrorKind::OutOfMemory, message, std::nullopt};
+  }
+
+  const Scenario& base_;
+  const LayoutOracle& oracle_;
+  const SpaceOptions& options_;
+  Estimator estimator_;
+  LayoutBounds bounds_;
+  ThreadTeam team_;
+  double capacity_ = 0;  // bytes of a rank; 0: no limit
+  double best_ = std::numeric_limits<double>::infinity();
+  SpaceResult result_;
+};
+
+}  // namespace
+
+std::string family_of(const LayoutPoint& p) {
+  std::string name;
+  const auto add = [&](const std::string& part) { name += (name.empty() ? "" : " + ") + part; };
+  if (p.tensor > 1) add("tp");
+  if (p.context > 1) add("cp");
+  if (p.pipeline > 1) add("pp " + std::string(rules_of(p.schedule).name));
+  if (p.replicate * p.shard * p.context > 1) {
+    add(p.zero == 0                      ? "DDP"
+        : p.zero == 3 && p.replicate > 1 ? "HSDP"
+        : p.zero == 3                    ? "FSDP"
+                                         : "ZeRO " + std::to_string(p.zero));
+  }
+  if (p.expert > 1) add("ep");
+  return name.empty() ? "one rank" : name;
+}
+
+Result<SpaceResult> search_space(const Scenario& base, const LayoutOracle& oracle,
+                                 const Prober& prober, const SpaceOptions& options) {
+  if (base.model.architecture == Architecture::Synthetic) {
+    return Error{ErrorKind::InvalidSpec,
+                 "the synthetic model has times for one layout; search needs a model's sizes",
+                 std::nullopt};
+  }
+  return SpaceSearch(base, oracle, prober, options).run();
+}
+
+}  // namespace lockstep

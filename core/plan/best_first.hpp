@@ -1,0 +1,70 @@
+// Best-first search: of all layouts, those that bounds do not throw out are estimated, the most
+// promising first, and the best by estimate are simulated in full.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/plan/bounds.hpp"
+#include "core/plan/estimate/estimate.hpp"
+#include "core/plan/search.hpp"
+#include "core/plan/space.hpp"
+
+namespace lockstep {
+
+/// How many layouts there were, and what became of them.
+struct SpaceCounts {
+  std::size_t layouts = 0;
+  std::size_t too_large = 0;  // by the bound on memory
+  std::size_t too_slow = 0;   // by the bound on time
+  std::size_t refused = 0;    // by validate(), of those that were looked at
+  std::size_t estimated = 0;
+  std::size_t estimated_large = 0;  // of these, by their estimate too large
+  std::size_t simulated = 0;        // lowered, verified and simulated in full
+  std::size_t simulated_large = 0;  // of these, that do not fit
+  int probes = 0;                   // small programs that the estimates are made of
+};
+
+/// A layout that was estimated.
+struct EstimatedLayout {
+  LayoutPoint point;
+  Scenario scenario;
+  LayoutBound bound;
+  LayoutEstimate estimate;
+};
+
+struct SpaceOptions {
+  int threads = 1;
+  bool exhaustive = false;  // simulate every layout, whatever bounds and estimates say
+  bool front = false;       // keep what may be on the front of time against memory, too
+  int finalists = 2;        // how many that fit are simulated in full
+  Bytes most_memory;        // of a rank; 0: what its device has
+  LayoutConstraints constraints;
+  std::function<void(const SpaceCounts&)> progress;  // called by one thread at a time
+  std::function<bool()> stop;                        // ends the search when it returns true
+};
+
+struct SpaceResult {
+  SpaceCounts counts;
+  std::vector<FoundLayout> found;          // simulated in full, fastest first
+  std::vector<EstimatedLayout> estimated;  // that fit by their estimate, fastest first
+  std::vector<EstimatedLayout> families;   // of these, the best of each family
+  std::vector<EstimatedLayout> front;      // of these, those that no faster one needs less than
+  /// How many layouts are within EstimateClaim::kUsualTime of the best by estimate, and were not
+  /// simulated.
+  std::size_t undecided = 0;
+  bool stopped = false;
+};
+
+/// The kinds of parallelism of a layout without degrees: "tp + pp 1F1B + ZeRO 1".
+std::string family_of(const LayoutPoint& point);
+
+/// The result does not depend on the number of threads, unless `stop` ended the search. Errors:
+/// InvalidSpec for the synthetic model, OutOfMemory if no layout fits, and those of oracle and
+/// prober. All layouts of a vision model, of which there are few, are simulated.
+Result<SpaceResult> search_space(const Scenario& base, const LayoutOracle& oracle,
+                                 const Prober& prober, const SpaceOptions& options);
+
+}  // namespace lockstep

@@ -1,0 +1,302 @@
+#include "core/plan/estimate/estimate.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/cost/network.hpp"
+#include "core/lower/draft/draft.hpp"
+#include "core/lower/passes/passes.hpp"
+#include "core/plan/estimate/pipeline_run.hpp"
+#include "core/plan/estimate/reduced.hpp"
+#include "core/plan/estimate/stage_costs.hpp"
+#include "core/schedule/schedules.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A message that takes more than this part of a forward pass is outside the claim.
+constexpr double kLongMessage = 0.1;
+
+struct ScenarioHash {
+  std::size_t operator()(const Scenario& s) const {
+    std::uint64_t hash = 0;
+    const StrategySpec& p = s.strategy;
+    for (const std::int64_t part :
+         {s.model.layers, std::int64_t{p.tensor_parallel_degree},
+          std::int64_t{p.context_parallel_degree}, std::int64_t{p.pipeline_parallel_degree},
+          std::int64_t{p.data_parallel_shard_degree},
+          std::int64_t{p.data_parallel_replicate_degree}, std::int64_t{p.expert_parallel_degree},
+          std::int64_t{p.zero_stage}, std::int64_t{p.pipeline_parallel_virtual_stages},
+          std::int64_t{s.training.local_batch_size}, std::int64_t{s.training.global_batch_size},
+          std::int64_t{static_cast<int>(s.activation_checkpoint.mode)}}) {
+      hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
+
+/// What is remembered, by the small scenario itself, so that nothing that matters is left out of a
+/// key.
+template <class T>
+class Table {
+ public:
+  /// The value of `key`, made by `make` where it is not known. Two threads may both make one.
+  template <class Make>
+  Result<std::shared_ptr<const T>> get(const Scenario& key, const Make& make) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto it = known_.find(key);
+      if (it != known_.end()) return it->second;
+    }
+    Result<T> value = make();
+    if (!value) return value.error();
+    const std::lock_guard lock(mutex_);
+    return known_.try_emplace(key, std::make_shared<const T>(std::move(*value))).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<Scenario, std::shared_ptr<const T>, ScenarioHash> known_;
+};
+
+/// Figures of a small program without a pipeline.
+struct StepFigures {
+  double step = 0;
+  BytesByPart needed{};
+};
+
+/// How the layers of a layout are divided into stages.
+struct Parts {
+  Model model;
+  std::vector<StageLayers> stages;
+};
+
+/// The value at (x, y) of what is linear in either, from its values at the corners [x][y] of a
+/// square.
+struct Corners {
+  double x0 = 0, x1 = 1, y0 = 0, y1 = 1;
+  double f[2][2] = {};
+  double at(double x, double y) const {
+    const double s = x1 > x0 ? (x - x0) / (x1 - x0) : 0, t = y1 > y0 ? (y - y0) / (y1 - y0) : 0;
+    return (1 - s) * ((1 - t) * f[0][0] + t * f[0][1]) + s * ((1 - t) * f[1][0] + t * f[1][1]);
+  }
+};
+
+/// The message between stages s and s + 1 of the layout, as that between the first two stages of
+/// the probe, but over its own link.
+MessageTime over_own_link(const MessageTime& probed, const Scenario& s, std::int64_t bytes,
+                          int rank, int next) {
+  const int ranks = s.strategy.world_size() / s.strategy.pipeline_parallel_degree;
+  const LinkSpec first = link_between(s.cluster, Rank{0}, Rank{ranks});
+  const LinkSpec own = link_between(s.cluster, Rank{rank * ranks}, Rank{next * ranks});
+  if (own == first) return probed;
+  const TransferTime a = p2p_time({bytes}, first), b = p2p_time({bytes}, own);
+  return {std::max(0.0, probed.busy + (b.transfer - a.transfer).v),
+          std::max(0.0, probed.arrival + (b.total() - a.total()).v)};
+}
+
+}  // namespace
+
+std::string_view outside_the_claim(const Scenario& s) {
+  const StrategySpec& p = s.strategy;
+  if (s.model.architecture == Architecture::Synthetic) return "the synthetic model";
+  if (s.model.is_vision()) return "vision models";
+  if (p.offload != Offload::None) return "offload";
+  if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";
+  if (s.cluster.ranks_per_device > 1) return "ranks that share a device";
+  if (p.pipeline_parallel_degree == 1) return {};
+  if (!p.pipeline_parallel_schedule_csv.empty()) return "schedules from files";
+  if (p.pipeline_parallel_p2p != P2pPosting::Async &&
+      p.pipeline_parallel_p2p != P2pPosting::Preposted) {
+    return "messages that are fused or blocking";
+  }
+  const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
+  if (rules.versions != WeightVersions::One) return "pipelines that do not drain";
+  if (rules.copies > 1 || rules.schedule == PipelineSchedule::DualPipeV) {
+    return "passes that run as one";
+  }
+  if (p.zero_stage == 3 && p.state_shards() > 1 && p.fsdp_max_active_stages > 0 &&
+      p.pipeline_parallel_virtual_stages > p.fsdp_max_active_stages) {
+    return "stages that are gathered again";
+  }
+  const int node = s.cluster.ranks_per_node();
+  const int ranks = p.world_size() / p.pipeline_parallel_degree;
+  if (ranks % node != 0 && p.world_size() > node) return "stages that share nodes";
+  return {};
+}
+
+struct Estimator::Memory {
+  Table<StepFigures> steps;
+  Table<StageCosts> stages;  // by the smallest probe
+  Table<Parts> parts;        // by the layout with one microbatch
+};
+
+Estimator::Estimator(Prober prober)
+    : prober_([this, prober = std::move(prober)](const Scenario& s) {
+        ++probes_;
+        return prober(s);
+      }),
+      memory_(std::make_unique<Memory>()) {}
+Estimator::~Estimator() = default;
+
+Result<LayoutEstimate> Estimator::estimate(const Scenario& layout) {
+  Result<LayoutEstimate> estimate = layout.strategy.pipeline_parallel_degree == 1
+                                        ? estimate_step(layout)
+                                        : estimate_pipeline(layout);
+  if (estimate && estimate->unclaimed.empty()) estimate->unclaimed = outside_the_claim(layout);
+  return estimate;
+}
+
+Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
+  // A few blocks at either end are not typical: what is gathered ahead of the first has nothing to
+  // hide behind, and reductions of the output layer hold up those of blocks after it.
+  const int period = period_of_blocks(layout);
+  // Where blocks are gathered, what is exposed settles late.
+  const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
+  const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch);
+  const std::int64_t layers = layout.model.layers;
+  const int microbatches = layout.num_microbatches();
+  Corners time;
+  IndexArray<StepPart, Corners, kNumStepParts> needed;
+  time.x0 = static_cast<double>(few - few % period + period + layers % period);
+  time.x1 = time.x0 + 4 * period;
+  if (time.x1 >= static_cast<double>(layers)) time.x0 = time.x1 = static_cast<double>(layers);
+  time.y0 = std::min(3, microbatches);
+  time.y1 = std::min(4, microbatches);
+  needed.fill(time);
+  for (const bool x : {false, true}) {
+    for (const bool y : {false, true}) {
+      const Scenario small = reduced_step(layout, static_cast<std::int64_t>(x ? time.x1 : time.x0),
+                                          static_cast<int>(y ? time.y1 : time.y0));
+      const auto figures = memory_->steps.get(small, [&]() -> Result<StepFigures> {
+        const Result<Probe> probe = prober_(small);
+        if (!probe) return probe.error();
+        return StepFigures{probe->step.v,
+                           role_memory(*probe, RoleId{0}, layout.cluster.framework).needed};
+      });
+      if (!figures) return figures.error();
+      time.f[x][y] = (*figures)->step;
+      for (int i = 0; i < kNumStepParts; ++i) {
+        const auto part = static_cast<StepPart>(i);
+        needed[part].f[x][y] = (*figures)->needed[part];
+      }
+    }
+  }
+  const auto at = static_cast<double>(layers);
+  double most = 0;
+  for (const Corners& part : needed) most = std::max(most, part.at(at, microbatches));
+  return LayoutEstimate{
+      Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most)}, {}};
+}
+
+Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
+  const auto known =
+      memory_->stages.get(smallest_probe(layout), [&] { return stage_costs(layout, prober_); });
+  if (!known) return known.error();
+  const StageCosts& costs = **known;
+
+  Scenario one = layout;  // how layers are divided depends on neither the batch nor the schedule
+  one.training.local_batch_size = layout.microbatch_size();
+  one.training.global_batch_size =
+      one.training.local_batch_size * layout.strategy.data_parallel_degree();
+  one.strategy.pipeline_parallel_microbatches = 1;
+  one.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
+  const auto parts = memory_->parts.get(one, [&]() -> Result<Parts> {
+    const Draft draft(one);
+    return Parts{draft.model, partition(draft.model, one.model.architecture, one.strategy)};
+  });
+  if (!parts) return parts.error();
+  const std::vector<StageLayers>& stages = (*parts)->stages;
+  const Model& model = (*parts)->model;
+
+  const StrategySpec& strategy = layout.strategy;
+  const int p = strategy.pipeline_parallel_degree;
+  const auto n = static_cast<int>(stages.size());
+  const auto last_layer = static_cast<int>(model.layers.size()) - 1;
+  PipelineCost cost;
+  std::vector<int> blocks;
+  for (int s = 0; s < n; ++s) {
+    const StageLayers& layers = stages[to_size(s)];
+    blocks.push_back(std::min(layers.last, last_layer) - std::max(layers.first, 1));
+    cost.stages.push_back(costs.stage(costs.kind(s, n), blocks.back()));
+  }
+  const std::vector<int> ranks =
+      place_stages(rules_of(strategy.pipeline_parallel_schedule).placement, p,
+                   strategy.pipeline_parallel_virtual_stages);
+  for (int s = 0; s + 1 < n; ++s) {
+    const int a = ranks[to_size(s)], b = ranks[to_size(s + 1)];
+    const std::int64_t bytes = model.layers[stages[to_size(s)].last - 1].output_bytes;
+    cost.forward.push_back(over_own_link(costs.at_low.forward[0], layout, bytes, a, b));
+    cost.backward.push_back(over_own_link(costs.at_low.backward[0], layout, bytes, a, b));
+  }
+
+  // After three groups of microbatches every rank repeats itself group by group.
+  const int m = layout.num_microbatches();
+  const int group = interleave_group(strategy.pipeline_parallel_microbatch_group_size, p, m);
+  const bool groups = strategy.pipeline_parallel_virtual_stages > 1 && !splits_backward(layout);
+  const int cycle = groups ? group : p;
+  const int few = 3 * cycle + m % cycle;
+  const auto run = [&](int microbatches) {
+    Scenario s = layout;
+    s.strategy.pipeline_parallel_microbatch_group_size = groups ? group : 0;
+    s.strategy.pipeline_parallel_microbatches = microbatches;
+    s.training.local_batch_size = microbatches * layout.microbatch_size();
+    s.training.global_batch_size = s.training.local_batch_size * strategy.data_parallel_degree();
+    return run_pipeline(pipeline(s, model, stages), cost);
+  };
+  PipelineRun whole;
+  if (m <= few + cycle || !strategy.pipeline_parallel_schedule_csv.empty()) {
+    whole = run(m);
+  } else {
+    const PipelineRun shorter = run(few);
+    whole = run(few + cycle);
+    const double more = static_cast<double>(m - few - cycle) / cycle;
+    whole.makespan += more * (whole.makespan - shorter.makespan);
+    for (const int r : whole.kept.ids()) whole.kept[r] += more * (whole.kept[r] - shorter.kept[r]);
+  }
+
+  LayoutEstimate estimate;
+  std::vector<int> blocks_of(to_size(p), 0);
+  double needed = 0;
+  for (int r = 0; r < p; ++r) {
+    for (int i = 0; i < kNumStepParts; ++i) {
+      const auto part = static_cast<StepPart>(i);
+      const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].rest[part].fixed;
+      double bytes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
+      int chunks = 0;
+      for (int s = 0; s < n; ++s) {
+        if (ranks[to_size(s)] != r) continue;
+        const ByBlocks& by = costs.memory[costs.kind(s, n)].rest[part];
+        // What every stage has anew counts once; what an end of the model adds, for its stage.
+        bytes += by.fixed - (chunks++ > 0 ? common : 0) + by.per_block * blocks[to_size(s)];
+        one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
+        if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
+      }
+      // While microbatches are in flight, gradients of all layers are alive, as in the probe's last
+      // backward pass, which has one microbatch.
+      if (part != StepPart::Update) bytes += whole.kept[r];
+      if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
+      needed = std::max(needed, bytes);
+    }
+  }
+  const int most = *std::max_element(blocks_of.begin(), blocks_of.end());
+  estimate.needed = Bytes{static_cast<std::int64_t>(needed)};
+  estimate.step_time =
+      Seconds{whole.makespan + costs.around.at(blocks.front()) + costs.update.at(most)};
+  const int period = period_of_blocks(layout);
+  const bool uneven =
+      std::any_of(blocks.begin(), blocks.end(), [&](int count) { return count % period != 0; });
+  // Messages slow the computation beside them, and how much of it depends on the schedule.
+  const double message = cost.forward.front().busy;
+  if (uneven) estimate.unclaimed = "stages that differ in their kinds of blocks";
+  if (message > kLongMessage * cost.stages.front().forward.busy) {
+    estimate.unclaimed = "messages that take as long as computation";
+  }
+  return estimate;
+}
+
+}  // namespace lockstep

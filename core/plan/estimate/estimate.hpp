@@ -1,0 +1,62 @@
+// Estimate: a layout's step time and memory by levels, each exact for what it looks at, without the
+// whole program.
+//
+// - Layers: small programs of the same layout, with few blocks and few microbatches, are lowered
+//   and simulated like any other. What one more block and one more microbatch add to time and
+//   memory is read from them. They are remembered, so that layouts that differ in schedule, chunks
+//   or number of microbatches share them.
+// - Pipeline: the actions of the schedule are run as a list with these times (pipeline_run.hpp).
+//   Once every rank repeats itself, a period of microbatches adds the same time each.
+// - Data parallelism: what a small program takes beyond its own actions, such as gathers at the
+//   begin, reductions at the end and the update, is laid over the pipeline.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+#include "core/base/result.hpp"
+#include "core/plan/estimate/probe.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+struct LayoutEstimate {
+  Seconds step_time;
+  Bytes needed;  // MemoryFigures::needed of the rank that needs most
+  /// Why EstimateClaim does not hold; empty if it does.
+  std::string_view unclaimed;
+};
+
+/// How far the estimate of a layout within the claim is from its full simulation, of random layouts
+/// (docs/search.md): the step time of half and of 19 in 20 of them, and of all of them, either way;
+/// and by how much the memory needed is under at worst.
+struct EstimateClaim {
+  static constexpr double kMedianTime = 0.01, kUsualTime = 0.03, kWorstTime = 0.15;
+  static constexpr double kMemoryUnder = 0.30;
+};
+
+/// Why nothing is claimed of a layout's estimate; empty if the claim holds.
+std::string_view outside_the_claim(const Scenario& layout);
+
+class Estimator {
+ public:
+  explicit Estimator(Prober prober);
+  ~Estimator();
+  /// Requires that the scenario validates and that its model is a transformer. Errors: those of
+  /// the prober. Several threads may call it at once; the result does not depend on what was asked
+  /// before.
+  Result<LayoutEstimate> estimate(const Scenario& layout);
+  /// How many small programs have been made so far.
+  int probes() const { return probes_; }
+
+ private:
+  struct Memory;
+  Result<LayoutEstimate> estimate_step(const Scenario& layout);
+  Result<LayoutEstimate> estimate_pipeline(const Scenario& layout);
+  std::atomic<int> probes_ = 0;
+  Prober prober_;
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+#include "core/plan/estimate/reduced.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "core/schedule/schedules.hpp"
+
+namespace lockstep {
+namespace {
+
+Scenario with_blocks(const Scenario& layout, std::int64_t blocks) {
+  Scenario s = layout;
+  s.model.layers = blocks;
+  s.name.clear();
+  s.expect.clear();
+  s.strategy.pipeline_parallel_virtual_stages = 1;
+  s.strategy.pipeline_parallel_microbatch_group_size = 0;
+  s.strategy.pipeline_parallel_layers_per_stage.clear();
+  return s;
+}
+
+}  // namespace
+
+Schedule probe_schedule(int stages, int microbatches, bool split) {
+  Schedule schedule;
+  for (int s = 0; s < stages; ++s) {
+    schedule.rank_of_stage.push_back(s);
+    Actions actions;
+    for (int mb = 0; mb < microbatches; ++mb) actions.push_back({Phase::F, s, mb});
+    for (int mb = 0; mb < microbatches; ++mb) {
+      actions.push_back({split ? Phase::I : Phase::B, s, mb});
+    }
+    for (int mb = 0; split && mb < microbatches; ++mb) actions.push_back({Phase::W, s, mb});
+    schedule.actions.push_back(actions);
+  }
+  return schedule;
+}
+
+Scenario reduced_step(const Scenario& layout, std::int64_t blocks, int microbatches) {
+  Scenario s = with_blocks(layout, blocks);
+  s.strategy.pipeline_parallel_microbatches = 1;
+  s.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;  // no pipeline has one
+  s.training.local_batch_size = layout.microbatch_size();
+  s.training.global_batch_size =
+      s.training.local_batch_size * s.strategy.data_parallel_degree() * microbatches;
+  return s;
+}
+
+Scenario reduced_pipeline(const Scenario& layout, int stages, int blocks, int microbatches) {
+  Scenario s = with_blocks(layout, std::int64_t{stages} * blocks);
+  const int ranks = layout.strategy.world_size() / layout.strategy.pipeline_parallel_degree;
+  const int node = s.cluster.ranks_per_node();
+  s.cluster.nodes = (stages * ranks + node - 1) / node;
+  s.strategy.pipeline_parallel_degree = stages;
+  s.strategy.pipeline_parallel_layers_per_stage.assign(to_size(stages), blocks);
+  s.strategy.pipeline_parallel_microbatches = microbatches;
+  s.strategy.pipeline_parallel_schedule_csv = "probe";
+  s.strategy.pipeline_parallel_schedule_actions =
+      probe_schedule(stages, microbatches, splits_backward(layout));
+  s.strategy.pipeline_parallel_schedule = PipelineSchedule::GPipe;
+  s.training.local_batch_size = microbatches * layout.microbatch_size();
+  s.training.global_batch_size = s.training.local_batch_size * s.strategy.data_parallel_degree();
+  return s;
+}
+
+bool splits_backward(const Scenario& layout) {
+  switch (layout.strategy.pipeline_parallel_schedule) {
+    case PipelineSchedule::GPipe:
+    case PipelineSchedule::OneFOneB:
+    case PipelineSchedule::Interleaved1F1B:
+    case PipelineSchedule::LoopedBFS:
+    case PipelineSchedule::PipeDream:
+    case PipelineSchedule::PipeDream2bw:
+      return false;
+    default:
+      return true;
+  }
+}
+
+int period_of_blocks(const Scenario& layout) {
+  const int experts = layout.model.experts > 0 ? static_cast<int>(layout.model.expert_period) : 1;
+  int every = 1;
+  const ActivationCheckpointSpec& checkpoint = layout.activation_checkpoint;
+  if (checkpoint.mode == ActivationCheckpoint::Selective) {
+    const std::string& option = checkpoint.selective_ac_option;
+    std::from_chars(option.data(), option.data() + option.size(), every);
+  }
+  return std::lcm(experts, std::max(1, every));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// Reduced scenarios: a layout with fewer blocks and microbatches, which a probe runs in its place.
+#pragma once
+
+#include <cstdint>
+
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// The layout on as many ranks as it has, without a pipeline, with `blocks` blocks and
+/// `microbatches` passes. Requires a layout without a pipeline.
+Scenario reduced_step(const Scenario& layout, std::int64_t blocks, int microbatches);
+
+/// A pipeline of `stages` stages of the layout with `blocks` blocks each, on the ranks of that many
+/// of the layout's stages. Every stage runs `microbatches` forward passes, and then their backward
+/// passes, so that all of them are in flight at once. Requires a layout with a pipeline.
+Scenario reduced_pipeline(const Scenario& layout, int stages, int blocks, int microbatches);
+
+/// The actions of that pipeline.
+Schedule probe_schedule(int stages, int microbatches, bool split);
+
+/// Whether backward passes of the layout's schedule are split into I and W.
+bool splits_backward(const Scenario& layout);
+
+/// After how many blocks the kinds of blocks repeat themselves: those with experts, and those that
+/// are recomputed.
+int period_of_blocks(const Scenario& layout);
+
+}  // namespace lockstep

@@ -1,0 +1,245 @@
+#include "core/plan/space.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/nearest.hpp"
+#include "core/plan/layouts.hpp"
+#include "core/spec/expert_folding.hpp"
+#include "core/spec/validate/validate.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int kLargestMicrobatch = 16;         // in sequences
+constexpr std::int64_t kShortestPiece = 4096;  // fewest tokens of a sequence on one rank
+constexpr Recomputation kRecomputations[] = {Recomputation::None, Recomputation::Norms,
+                                             Recomputation::Attention, Recomputation::EveryOther,
+                                             Recomputation::Blocks};
+
+int degree_of(const LayoutPoint& p, const std::string& what) {
+  if (what == "tp") return p.tensor;
+  if (what == "cp") return p.context;
+  if (what == "pp") return p.pipeline;
+  if (what == "dp") return p.replicate * p.shard;
+  if (what == "ep") return p.expert;
+  if (what == "zero") return p.zero;
+  if (what == "v") return p.chunks;
+  return p.microbatch;
+}
+
+const std::vector<std::string>& degree_names() {
+  static const std::vector<std::string> names = {"tp", "cp",   "pp", "dp",
+                                                 "ep", "zero", "v",  "microbatch"};
+  return names;
+}
+
+/// The pipelines of a degree: schedules and chunks.
+std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
+                                                        const Scenario& base, bool keep) {
+  if (degree == 1) return {{PipelineSchedule::OneFOneB, 1}};
+  std::vector<std::pair<PipelineSchedule, int>> found;
+  const auto add = [&](PipelineSchedule schedule, int chunks) {
+    if (keep && schedule != base.strategy.pipeline_parallel_schedule) return;
+    if (degree * chunks <= layers) found.push_back({schedule, chunks});
+  };
+  add(PipelineSchedule::OneFOneB, 1);
+  for (const int chunks : divisors(layers / degree, kMostVirtualStages)) {
+    if (chunks > 1 && layers % degree == 0) add(PipelineSchedule::Interleaved1F1B, chunks);
+  }
+  if (layers % degree != 0) {
+    for (const int chunks : {2, 4}) add(PipelineSchedule::Interleaved1F1B, chunks);
+  }
+  add(PipelineSchedule::ZbH1, 1);
+  add(PipelineSchedule::ZbvZeroBubble, 2);
+  const PipelineSchedule own = base.strategy.pipeline_parallel_schedule;
+  const bool listed = std::any_of(found.begin(), found.end(),
+                                  [&](const auto& choice) { return choice.first == own; });
+  if (keep && !listed) add(own, rules_of(own).least_virtual_stages);
+  return found;
+}
+
+/// The ways to share states among the data-parallel ranks of a point.
+std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int node,
+                                       int most_gathered) {
+  std::vector<LayoutPoint> found;
+  const auto add = [&](int zero, int replicate) {
+    LayoutPoint p = point;
+    p.zero = zero;
+    p.replicate = replicate;
+    p.shard = ranks / replicate;
+    found.push_back(p);
+  };
+  const bool alone = ranks * point.context == 1;
+  if (point.context == 1) add(0, ranks);
+  if (alone) return found;
+  for (const int zero : {1, 2, 3}) {
+    if (zero == 3 && point.chunks > most_gathered) continue;
+    add(zero, 1);
+  }
+  // Shards inside a node, with copies on others.
+  const int inside = std::max(1, node / (point.tensor * point.context));
+  if (point.pipeline == 1 && inside > 1 && inside < ranks && ranks % inside == 0) {
+    add(3, ranks / inside);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string_view to_string(Recomputation what) {
+  switch (what) {
+    case Recomputation::None:
+      return "nothing recomputed";
+    case Recomputation::Norms:
+      return "norms and activations recomputed";
+    case Recomputation::Attention:
+      return "attention recomputed";
+    case Recomputation::EveryOther:
+      return "every other block recomputed";
+    case Recomputation::Blocks:
+      break;
+  }
+  return "blocks recomputed";
+}
+
+ActivationCheckpointSpec checkpoint_of(Recomputation what) {
+  switch (what) {
+    case Recomputation::None:
+      return {};
+    case Recomputation::Norms:
+      return {ActivationCheckpoint::Selective, "op"};
+    case Recomputation::Attention:
+      return {ActivationCheckpoint::Selective, "attention"};
+    case Recomputation::EveryOther:
+      return {ActivationCheckpoint::Selective, "2"};
+    case Recomputation::Blocks:
+      break;
+  }
+  return {ActivationCheckpoint::Full, "2"};
+}
+
+bool LayoutConstraints::allows(const LayoutPoint& point, const Scenario& base) const {
+  if (keep_recomputation && checkpoint_of(point.recomputation) != base.activation_checkpoint) {
+    return false;
+  }
+  return std::all_of(only.begin(), only.end(),
+                     [&](const Only& o) { return degree_of(point, o.what) == o.value; });
+}
+
+Result<LayoutConstraints::Only> parse_only(const std::string& text) {
+  const std::size_t sign = text.find('=');
+  LayoutConstraints::Only only{text.substr(0, sign), 0};
+  const auto& names = degree_names();
+  if (std::find(names.begin(), names.end(), only.what) == names.end()) {
+    const std::string near = nearest(only.what, names);
+    return Error{ErrorKind::InvalidSpec,
+                 "--only " + text + ": '" + only.what + "' is none of tp, cp, pp, dp, ep, zero, " +
+                     "v, microbatch" + (near.empty() ? "" : "; did you mean '" + near + "'?"),
+                 std::nullopt};
+  }
+  const char* begin =
+      sign == std::string::npos ? text.data() + text.size() : text.data() + sign + 1;
+  const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), only.value);
+  if (fault != std::errc{} || end != text.data() + text.size() || only.value < 0) {
+    return Error{ErrorKind::InvalidSpec, "--only " + text + " needs a number: " + only.what + "=8",
+                 std::nullopt};
+  }
+  return only;
+}
+
+std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints) {
+  const ClusterSpec& c = base.cluster;
+  const int node = c.ranks_per_node();
+  const auto layers = static_cast<int>(base.model.layers);
+  const int pieces =
+      static_cast<int>(std::max<std::int64_t>(1, base.training.seq_len / kShortestPiece));
+  const int batch = base.global_batch_size();
+  const auto experts = static_cast<int>(base.model.experts);
+  const int active = base.strategy.fsdp_max_active_stages;
+  const int most_gathered = active > 0 ? active : kMostVirtualStages;
+  std::vector<LayoutPoint> space;
+  const auto add = [&](LayoutPoint p) {
+    for (int size = 1; size <= kLargestMicrobatch; size *= 2) {
+      if (batch % (size * p.replicate * p.shard) != 0) break;
+      p.microbatch = size;
+      for (const Recomputation what : kRecomputations) {
+        if (base.model.is_vision() && what != Recomputation::None) break;
+        if (what == Recomputation::EveryOther && layers / (p.pipeline * p.chunks) < 2) continue;
+        p.recomputation = what;
+        if (constraints.allows(p, base)) space.push_back(p);
+      }
+    }
+  };
+  for (const RankDegrees& d : divide_ranks(c.capacity(), {node, pieces, layers})) {
+    if (batch % d.data != 0) continue;
+    for (const auto& [schedule, chunks] :
+         pipelines(d.pipeline, layers, base, constraints.keep_schedule)) {
+      LayoutPoint point;
+      point.tensor = d.tensor;
+      point.context = d.context;
+      point.pipeline = d.pipeline;
+      point.schedule = schedule;
+      point.chunks = chunks;
+      for (LayoutPoint p : shared_states(point, d.data, node, most_gathered)) {
+        const int parts = p.zero == 0 ? 1 : p.shard;
+        for (const int expert : divisors(parts, std::max(1, experts))) {
+          if (experts > 0 && experts % expert != 0) continue;
+          p.expert = expert;
+          p.folding = false;
+          add(p);
+        }
+        if (experts == 0 || p.tensor * p.context == 1) continue;
+        StrategySpec s = base.strategy;
+        s.tensor_parallel_degree = p.tensor;
+        s.context_parallel_degree = p.context;
+        s.zero_stage = p.zero;
+        s.data_parallel_shard_degree = p.shard;
+        s.data_parallel_replicate_degree = p.replicate;
+        for (const int expert : folded_expert_degrees(s, experts)) {
+          p.expert = expert;
+          p.folding = true;
+          add(p);
+        }
+      }
+    }
+  }
+  return space;
+}
+
+std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point) {
+  Scenario s = base;
+  s.expect.clear();
+  StrategySpec& p = s.strategy;
+  p.tensor_parallel_degree = point.tensor;
+  p.enable_sequence_parallel = point.tensor > 1;
+  p.context_parallel_degree = point.context;
+  p.pipeline_parallel_degree = point.pipeline;
+  p.pipeline_parallel_schedule = point.schedule;
+  p.pipeline_parallel_virtual_stages = point.chunks;
+  p.pipeline_parallel_microbatch_group_size = 0;
+  p.pipeline_parallel_layers_per_stage.clear();
+  p.pipeline_parallel_schedule_csv.clear();
+  p.pipeline_parallel_schedule_actions = {};
+  p.data_parallel_replicate_degree = point.replicate;
+  p.data_parallel_shard_degree = point.shard;
+  // Without shards the stage means nothing, and stays as it is.
+  if (point.zero > 0) p.zero_stage = point.zero;
+  p.overlap_param_gather = point.zero == 1;
+  p.expert_parallel_degree = point.expert;
+  p.expert_parallel_folding = point.folding;
+  s.activation_checkpoint = checkpoint_of(point.recomputation);
+  s.training.global_batch_size = base.global_batch_size();
+  const int pass = point.microbatch * p.data_parallel_degree();
+  if (s.training.global_batch_size % pass != 0) return std::nullopt;
+  const int microbatches = s.training.global_batch_size / pass;
+  // A pipeline cuts its share of the batch into microbatches; without a pipeline, ranks accumulate
+  // gradients over as many passes.
+  const bool pipeline = point.pipeline > 1;
+  p.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
+  s.training.local_batch_size = pipeline ? microbatches * point.microbatch : point.microbatch;
+  if (!validate(s).empty()) return std::nullopt;
+  return s;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,66 @@
+// Space: the layouts that a cluster allows for a model and a batch, as points that are cheap to
+// list, and constraints on them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// What blocks compute again in the backward pass.
+enum class Recomputation : std::uint8_t { None, Norms, Attention, EveryOther, Blocks };
+std::string_view to_string(Recomputation what);
+ActivationCheckpointSpec checkpoint_of(Recomputation what);
+
+/// A layout of the ranks of a cluster. Everything else is as in the scenario that is searched.
+struct LayoutPoint {
+  int tensor = 1, context = 1, pipeline = 1;
+  int replicate = 1, shard = 1;  // data-parallel ranks: those with copies of states, those without
+  int expert = 1;
+  bool folding = false;  // experts are divided over the ranks of tensor and context parallelism
+  int zero = 0;
+  PipelineSchedule schedule = PipelineSchedule::OneFOneB;
+  int chunks = 1;      // virtual stages of a rank
+  int microbatch = 1;  // in sequences
+  Recomputation recomputation = Recomputation::None;
+  bool operator==(const LayoutPoint&) const = default;
+};
+
+/// Which points are wanted.
+struct LayoutConstraints {
+  /// "tp", "cp", "pp", "dp", "ep", "zero", "v" or "microbatch", and its value.
+  struct Only {
+    std::string what;
+    int value = 0;
+  };
+  std::vector<Only> only;
+  bool keep_schedule = false;  // the scenario's pipeline schedule alone
+  bool keep_recomputation = false;
+  bool allows(const LayoutPoint& point, const Scenario& base) const;
+};
+/// Reads "tp=8". Error InvalidSpec names the kinds of degrees there are.
+Result<LayoutConstraints::Only> parse_only(const std::string& text);
+
+/// Every way to divide the ranks of the scenario's cluster:
+/// - tensor parallelism inside a node, with sequence parallelism;
+/// - context parallelism in pieces of 4,096 tokens or more;
+/// - pipelines as 1F1B, interleaved with every number of chunks that divides the blocks of a rank,
+///   ZB-H1 and ZBVZeroBubble;
+/// - data parallelism with states whole, sharded by ZeRO 1, 2 or 3, or sharded inside a node with
+///   copies on others (HSDP); ZeRO 3 only with so many chunks as stay gathered
+///   (fsdp_max_active_stages), because more are gathered again for every microbatch;
+/// - experts divided over the shards, and over the ranks of tensor parallelism, too;
+/// - microbatches of 1, 2, 4, 8 and 16 sequences;
+/// - recomputation of nothing, norms and activations, attention, every other block, or all blocks.
+/// Points may still be refused by validate(layout_of(point)).
+std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints);
+
+/// The point as a scenario. Nothing if the batch cannot be divided so, or it does not validate.
+std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point);
+
+}  // namespace lockstep

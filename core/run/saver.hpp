@@ -1,0 +1,75 @@
+// Saver: saves the state of a run in the background. Training waits only while each rank's part of
+// the state is copied to the host; a thread writes the copy.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/ir/program.hpp"
+#include "core/ir/state.hpp"
+#include "core/run/executor.hpp"
+#include "core/run/process.hpp"
+#include "core/run/state_transfer.hpp"
+
+namespace lockstep {
+
+/// Every process of a run has one, and all call save() and wait() at the same steps. No process
+/// ever holds more than a copy of what its own ranks save. Used from one thread; what the
+/// constructor is given must outlive it.
+class Saver {
+ public:
+  Saver(const Program& program, std::span<const RankPort> ports, Process& process,
+        StateStore& store)
+      : program_(program), ports_(ports), process_(process), store_(store) {
+    reserve_snapshot(program, ports, snapshot_);
+  }
+  ~Saver();  // blocks until the thread has ended, which it does soon once the run has failed
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  /// Blocks until an earlier save has ended and the state is copied. Errors: those of check().
+  /// `notes` are those of StateHead.
+  Result<void> save(int step, std::int64_t samples,
+                    const std::map<std::string, std::string>& notes);
+  /// The error of a save that has failed, in any process. A state with a number that is not finite
+  /// is left out without an error; see refused().
+  Result<void> check() const;
+  /// Blocks until the last save has ended. Errors: those of check().
+  Result<void> wait();
+  /// The step of the last state that was saved whole.
+  std::optional<int> saved() const;
+  /// Why the last save was left out, because the state holds a number that is not finite.
+  std::optional<std::string> refused() const;
+
+ private:
+  Result<void> write(const StateHead& head);  // on the thread
+  /// Tells the others how far this process has come; returns what they all have to give, or nothing
+  /// if any of them refuses. Error: that of the first that has one.
+  struct Said {
+    Result<std::vector<std::byte>> given;
+    std::string refusal;
+  };
+  using Given = std::vector<std::vector<std::byte>>;
+  Result<std::optional<Given>> share(const Said& own);
+  void refuse(const std::string& why);
+
+  const Program& program_;
+  std::span<const RankPort> ports_;
+  Process& process_;
+  StateStore& store_;
+  StateSnapshot snapshot_;  // the thread's while it runs
+  std::thread thread_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::optional<Error> error_;
+  std::optional<std::string> refused_;
+  std::optional<int> saved_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#include "core/run_folder/run_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::string path_of(const std::string& folder) {
+  return (std::filesystem::path(folder) / ".lock").string();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
+  return name.data();
+}
+
+}  // namespace
+
+Result<RunLock> RunLock::take(const std::string& folder, const std::string& token) {
+  const std::string path = path_of(folder);
+  RunLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock.fd_ < 0) return invalid("--out " + folder + ": .lock: " + std::strerror(errno));
+  if (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+    const std::string owner = read_lock(folder);
+    return invalid("--out " + folder + " is in use by another run (" +
+                   owner.substr(0, owner.find('\n')) +
+                   "): wait until it has ended, or choose another folder");
+  }
+  const std::string text =
+      "process " + std::to_string(::getpid()) + " on " + host_name() + "\n" + token + "\n";
+  if (::ftruncate(lock.fd_, 0) != 0 ||
+      ::pwrite(lock.fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    return Error{ErrorKind::Device, "cannot write " + path + ": " + std::strerror(errno),
+                 std::nullopt};
+  }
+  return lock;
+}
+
+RunLock::RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+RunLock& RunLock::operator=(RunLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+RunLock::~RunLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string read_lock(const std::string& folder) {
+  std::ifstream in(path_of(folder), std::ios::binary);
+  constexpr std::size_t kMost = 1024;
+  std::string text(kMost, '\0');
+  in.read(text.data(), kMost);
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+}  // namespace lockstep

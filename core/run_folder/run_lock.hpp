@@ -1,0 +1,29 @@
+// RunLock: keeps two runs out of one folder. The operating system holds the lock for the process,
+// so it is free again when the process ends, however it ends.
+#pragma once
+
+#include <string>
+
+#include "core/base/result.hpp"
+
+namespace lockstep {
+
+class RunLock {
+ public:
+  /// Takes the lock of a folder, FOLDER/.lock, and writes there who has it, and `token`. Error
+  /// InvalidSpec if another process has it, which it names. On a file system that has no locks it
+  /// takes none.
+  static Result<RunLock> take(const std::string& folder, const std::string& token);
+  RunLock(RunLock&& other) noexcept;
+  RunLock& operator=(RunLock&& other) noexcept;
+  ~RunLock();
+
+ private:
+  explicit RunLock(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+/// What the holder of the lock has written into FOLDER/.lock; empty if there is no such file.
+std::string read_lock(const std::string& folder);
+
+}  // namespace lockstep

@@ -1,0 +1,220 @@
+// The documents of a session: what is edited, when it is simulated, and what becomes of that.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "backends/simulated_step.hpp"
+#include "gui/model/session.hpp"
+
+namespace lockstep::gui {
+namespace {
+
+/// A simulation that has run for so long is given up when the document changes again. A shorter one
+/// is shown when it ends, so that a picture follows a slider while it moves.
+constexpr qint64 kPatienceMs = 2000;
+
+}  // namespace
+
+// ---------------------------------------------------------------- what is open
+
+std::vector<OpenItem> Session::items() const {
+  std::vector<OpenItem> items;
+  for (const RunPtr& run : runs_.all()) {
+    const OpenDocument* document = document_of(run);
+    items.push_back({run->title, run, document ? document->id : -1,
+                     document && document->edited.is_modified()});
+  }
+  for (const auto& document : documents_) {
+    if (document->simulation) continue;
+    const std::string name = std::filesystem::path(document->edited.file_name()).stem().string();
+    items.push_back({name + (document->errors.empty() ? ", not simulated yet" : ", has faults"),
+                     nullptr, document->id, document->edited.is_modified()});
+  }
+  return items;
+}
+
+bool Session::is_shown(const OpenItem& item) const {
+  if (item.run) return item.run == run_;
+  return document_ && document_->id == item.document;
+}
+
+void Session::show(const OpenItem& item) {
+  if (item.run) return show(item.run);
+  if (OpenDocument* document = find_document(item.document)) set_document(document);
+}
+
+void Session::close(const OpenItem& item) {
+  if (item.run) return close(item.run);
+  if (OpenDocument* document = find_document(item.document)) close_document(*document);
+  emit runsChanged();
+}
+
+OpenDocument* Session::find_document(int id) const {
+  for (const auto& document : documents_) {
+    if (document->id == id) return document.get();
+  }
+  return nullptr;
+}
+
+OpenDocument* Session::document_of(const RunPtr& run) const {
+  for (const auto& document : documents_) {
+    if (run && document->simulation == run) return document.get();
+  }
+  return nullptr;
+}
+
+void Session::set_document(OpenDocument* document) {
+  if (document == document_) return;
+  document_ = document;
+  emit documentChanged();
+  emit errorsChanged();
+  emit remediesChanged();
+}
+
+void Session::close_document(OpenDocument& document) {
+  if (document.id == simulating_id_) {
+    simulating_.cancel();
+    simulating_id_ = -1;
+  }
+  const auto own = std::find_if(documents_.begin(), documents_.end(),
+                                [&](const auto& open) { return open.get() == &document; });
+  const std::unique_ptr<OpenDocument> closed = std::move(*own);  // until nobody points at it
+  documents_.erase(own);
+  if (document_ == closed.get())
+    set_document(documents_.empty() ? nullptr : documents_.back().get());
+  simulate_next();
+  emit busyChanged();
+}
+
+std::string Session::outdated() const {
+  if (!document_ || !run_ || run_ != document_->simulation) return {};
+  if (!document_->errors.empty()) {
+    return "The scenario has a fault; shown is the last one without: " +
+           to_string(document_->errors.front());
+  }
+  if (document_->id == simulating_id_) return "Being simulated; shown is what was before.";
+  return document_->pending ? "Not simulated; shown is what was before the last change." : "";
+}
+
+// ---------------------------------------------------------------- editing
+
+const std::vector<Error>& Session::errors() const {
+  static const std::vector<Error> none;
+  return document_ ? document_->errors : none;
+}
+
+void Session::edit(Document document, const std::string& merge) {
+  if (!document_) {
+    documents_.push_back(std::make_unique<OpenDocument>());
+    documents_.back()->id = documents_opened_++;
+    document_ = documents_.back().get();
+  }
+  if (!document_->edited.edit(std::move(document), merge)) return;
+  document_->show_when_ready = true;
+  document_changed();
+}
+
+void Session::set_override(const std::string& key, const std::optional<std::string>& value) {
+  if (!document_ || !document_->edited.set_override(key, value)) return;
+  document_->show_when_ready = true;
+  document_changed();
+}
+
+void Session::undo() {
+  if (!can_undo()) return;
+  document_->edited.undo();
+  document_changed();
+}
+
+void Session::redo() {
+  if (!can_redo()) return;
+  document_->edited.redo();
+  document_changed();
+}
+
+Result<void> Session::save(const std::string& path) {
+  if (!document_) return {};
+  if (auto written = document_->edited.save(path); !written) return written;
+  document_changed();
+  return {};
+}
+
+// ---------------------------------------------------------------- simulating
+
+void Session::document_changed() {
+  document_->pending = true;
+  if (document_->id == simulating_id_ && simulating_since_.elapsed() > kPatienceMs) {
+    simulating_.cancel();
+    simulating_id_ = -1;
+  }
+  simulate_next();
+  emit documentChanged();
+  emit busyChanged();
+}
+
+void Session::simulate_next() {
+  if (simulating_.busy()) return;  // take_simulation() comes here again
+  OpenDocument* next = document_ && document_->pending ? document_ : nullptr;
+  for (const auto& document : documents_) {
+    if (!next && document->pending) next = document.get();
+  }
+  if (!next) return;
+  next->pending = false;
+  simulating_id_ = next->id;
+  simulating_since_.start();
+  remedying_.cancel();
+  simulating_.submit([this, id = next->id, document = next->edited.now(),
+                      file = next->edited.file_name(),
+                      before = next->simulation](const Cancelled& cancelled) -> Latest::Apply {
+    return [this, id,
+            outcome = simulate(document.text, file, document.overrides, cancelled, before.get())] {
+      take_simulation(id, outcome);
+    };
+  });
+}
+
+void Session::take_simulation(int id, Outcome outcome) {
+  simulating_id_ = -1;
+  OpenDocument* document = find_document(id);
+  if (document) {
+    document->errors = std::move(outcome.errors);
+    document->remedies.clear();
+    document->remedies_known = false;
+    if (outcome.run) {
+      const RunPtr before = std::exchange(document->simulation, outcome.run);
+      const bool shown = !run_ || run_ == before || document->show_when_ready;
+      if (!document->pending) document->show_when_ready = false;
+      runs_.replace(before, outcome.run);
+      emit runsChanged();
+      if (shown) set_run(outcome.run);
+      if (outcome.run->too_large && !document->pending) look_for_remedies(*document);
+    }
+  }
+  simulate_next();
+  emit errorsChanged();
+  emit remediesChanged();
+  emit busyChanged();
+}
+
+void Session::look_for_remedies(const OpenDocument& document) {
+  remedying_.submit([this, id = document.id,
+                     run = document.simulation](const Cancelled& cancelled) -> Latest::Apply {
+    const auto oracle = [&](const Scenario& scenario) -> Result<LayoutFigures> {
+      if (cancelled) return Error{ErrorKind::OutOfMemory, "cancelled", {}};
+      return simulated_layout(scenario);
+    };
+    return [this, id, run, found = lockstep::remedies(*run->scenario, oracle)] {
+      OpenDocument* open = find_document(id);
+      if (!open || open->simulation != run) return;
+      open->remedies = found;
+      open->remedies_known = true;
+      emit remediesChanged();
+    };
+  });
+}
+
+const std::vector<Remedy>* Session::remedies() const {
+  return document_ && document_->remedies_known ? &document_->remedies : nullptr;
+}
+
+}  // namespace lockstep::gui
