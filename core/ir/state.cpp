@@ -17,9 +17,10 @@ Result<std::optional<LossScale>> loss_scale_of(const StateHead& head) {
   if (note == head.notes.end()) return std::optional<LossScale>();
   const auto scale = parse_loss_scale(note->second);
   if (scale) return scale;
-  return Error{ErrorKind::Parse,
-               "the checkpoint's loss_scale \"" + note->second + "\" is not a scale and three counts",
-               std::nullopt};
+  return Error{
+      ErrorKind::Parse,
+      "the checkpoint's loss_scale \"" + note->second + "\" is not a scale and three counts",
+      std::nullopt};
 }
 
 }  // namespace lockstep

@@ -60,7 +60,8 @@ struct StateHead {
 
 /// The loss scale among the notes of a state.
 std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale);
-/// The reverse; nullopt if there is none. Error: Parse if it is not what to_string(LossScale) writes.
+/// The reverse; nullopt if there is none. Error: Parse if it is not what to_string(LossScale)
+/// writes.
 Result<std::optional<LossScale>> loss_scale_of(const StateHead& head);
 
 /// A state whose values are read in pieces. Thread-safe.

@@ -109,8 +109,7 @@ class Execution {
       sample_ += per_step;
       StepResult& step = result_.trace.steps.back();
       // A loss scale expects gradients that are not finite, and skips their update.
-      const bool finite =
-          std::isfinite(step.loss) && (scale_ || std::isfinite(step.grad_norm));
+      const bool finite = std::isfinite(step.loss) && (scale_ || std::isfinite(step.grad_norm));
       const auto saved = finite ? save_if_due() : Result<void>{};
       if (leads() && options_.on_step) options_.on_step(step);
       if (!saved) return saved;
