@@ -196,8 +196,9 @@ class Engine {
     if (what_if_.ideal_network) return 0;
     const Bytes full = payload_bytes(program_, *r.role, op);
     const auto& alone = r.plan->parameters;
-    if (!alone.empty() && !alone[id].empty())
+    if (!alone.empty() && !alone[id].empty()) {
       return durations_.one_by_one(instance, op.kind, alone[id]);
+    }
     if (r.plan->beside.empty()) return durations_.of(instance, op.kind, full);
     const BesideProduct& beside = r.plan->beside[id];
     const Bytes moved{full.v / beside.size_divisor};
