@@ -7,7 +7,7 @@
 namespace lockstep::tcp {
 namespace {
 
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kHashBlock = 64;
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 constexpr std::array<std::uint32_t, 64> kRound = {
@@ -52,13 +52,13 @@ Digest sha256(std::span<const std::byte> message) {
   if (!message.empty()) std::memcpy(bytes.data(), message.data(), message.size());
   const std::uint64_t bits = std::uint64_t{message.size()} * 8;
   bytes.push_back(0x80);
-  while (bytes.size() % kBlock != kBlock - 8) bytes.push_back(0);
+  while (bytes.size() % kHashBlock != kHashBlock - 8) bytes.push_back(0);
   for (int shift = 56; shift >= 0; shift -= 8) {
     bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
   }
   std::array<std::uint32_t, 8> state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  for (std::size_t at = 0; at < bytes.size(); at += kBlock) add_block(state, bytes.data() + at);
+  for (std::size_t at = 0; at < bytes.size(); at += kHashBlock) add_block(state, bytes.data() + at);
   Digest digest{};
   for (std::size_t i = 0; i < digest.size(); ++i) {
     digest[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
@@ -67,8 +67,8 @@ Digest sha256(std::span<const std::byte> message) {
 }
 
 Digest hmac(std::string_view key, std::span<const std::byte> message) {
-  std::array<std::uint8_t, kBlock> padded{};
-  if (key.size() > kBlock) {
+  std::array<std::uint8_t, kHashBlock> padded{};
+  if (key.size() > kHashBlock) {
     const Digest hashed = sha256(std::as_bytes(std::span(key)));
     std::memcpy(padded.data(), hashed.data(), hashed.size());
   } else if (!key.empty()) {

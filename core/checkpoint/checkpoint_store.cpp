@@ -24,7 +24,7 @@ Error write_error(const fs::path& path, const std::error_code& code) {
           path.string() + ": cannot be written: " + code.message(), std::nullopt};
 }
 
-std::string read_text(const fs::path& path) {
+std::string text_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -200,7 +200,7 @@ void CheckpointStore::delete_old(int newest) const {
     const auto step = step_of(entry.path().filename().string());
     if (!step || *step > newest) continue;
     const std::string manifest = (entry.path() / kManifestFile).string();
-    const auto read = parse_manifest(read_text(manifest), manifest);
+    const auto read = parse_manifest(text_of(manifest), manifest);
     if (read && read->run == rules_.run) steps.push_back(*step);
   }
   std::sort(steps.rbegin(), steps.rend());

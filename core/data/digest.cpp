@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 16;  // tokens that are read at a time
+constexpr std::int64_t kTokensAtATime = 1 << 16;  // tokens that are read at a time
 constexpr std::int64_t kMostBlocks = 1 << 10;
 constexpr std::int64_t kMostImages = 1 << 12;
 
@@ -60,17 +60,17 @@ Result<std::string> dataset_digest(const Samples& samples, const std::string& pa
   const auto tokens = open_token_files(path);
   if (!tokens) return tokens.error();
   const std::int64_t size = (*tokens)->size();
-  const std::int64_t blocks = std::min(kMostBlocks, (size + kBlock - 1) / kBlock);
+  const std::int64_t blocks = std::min(kMostBlocks, (size + kTokensAtATime - 1) / kTokensAtATime);
   Hash hash;
   std::vector<std::int32_t> block;
   try {
     for (std::int64_t i = 0; i < blocks; ++i) {
       const bool all = blocks < kMostBlocks;
       const std::int64_t at =
-          all ? i * kBlock
-              : static_cast<std::int64_t>(static_cast<double>(size - kBlock) /
+          all ? i * kTokensAtATime
+              : static_cast<std::int64_t>(static_cast<double>(size - kTokensAtATime) /
                                           static_cast<double>(blocks - 1) * static_cast<double>(i));
-      block.resize(static_cast<std::size_t>(std::min(kBlock, size - at)));
+      block.resize(static_cast<std::size_t>(std::min(kTokensAtATime, size - at)));
       (*tokens)->read(at, block);
       hash.add(block);
     }

@@ -8,15 +8,13 @@
 #include "core/base/thread_team.hpp"
 #include "core/model/model.hpp"
 #include "core/plan/layouts.hpp"
+#include "core/plan/space.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/spec/expert_folding.hpp"
 #include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
 namespace {
-
-constexpr int kLargestMicrobatch = 16;         // in sequences
-constexpr std::int64_t kShortestPiece = 4096;  // fewest tokens of a sequence on one rank
 
 struct PipelineChoice {
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;

@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-constexpr int kLargestMicrobatch = 16;         // in sequences
-constexpr std::int64_t kShortestPiece = 4096;  // fewest tokens of a sequence on one rank
 constexpr Recomputation kRecomputations[] = {Recomputation::None, Recomputation::Norms,
                                              Recomputation::Attention, Recomputation::EveryOther,
                                              Recomputation::Blocks};

@@ -12,6 +12,9 @@
 
 namespace lockstep {
 
+inline constexpr int kLargestMicrobatch = 16;         // in sequences
+inline constexpr std::int64_t kShortestPiece = 4096;  // fewest tokens of a sequence on one rank
+
 /// What blocks compute again in the backward pass.
 enum class Recomputation : std::uint8_t { None, Norms, Attention, EveryOther, Blocks };
 std::string_view to_string(Recomputation what);

@@ -29,7 +29,7 @@ class FlightRecord {
   /// The number of an op that begins, for end().
   std::uint64_t begin(Rank rank, OpId op, int step, SimTime now) {
     const std::lock_guard lock(mutex_);
-    entries_[next_ % kKept] = {rank, op, step, now, {}, false};
+    entries_[next_ % kKept] = Entry{rank, op, step, now, SimTime{}, false};
     return next_++;
   }
   void end(std::uint64_t number, SimTime now) {

@@ -20,61 +20,6 @@ namespace {
 /// A message that takes more than this part of a forward pass is outside the claim.
 constexpr double kLongMessage = 0.1;
 
-struct ScenarioHash {
-  std::size_t operator()(const Scenario& s) const {
-    std::uint64_t hash = 0;
-    const StrategySpec& p = s.strategy;
-    for (const std::int64_t part :
-         {s.model.layers, std::int64_t{p.tensor_parallel_degree},
-          std::int64_t{p.context_parallel_degree}, std::int64_t{p.pipeline_parallel_degree},
-          std::int64_t{p.data_parallel_shard_degree},
-          std::int64_t{p.data_parallel_replicate_degree}, std::int64_t{p.expert_parallel_degree},
-          std::int64_t{p.zero_stage}, std::int64_t{p.pipeline_parallel_virtual_stages},
-          std::int64_t{s.training.local_batch_size}, std::int64_t{s.training.global_batch_size},
-          std::int64_t{static_cast<int>(s.activation_checkpoint.mode)}}) {
-      hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9e3779b97f4a7c15u;
-      hash ^= hash >> 29;
-    }
-    return hash;
-  }
-};
-
-/// What is remembered, by the small scenario itself, so that nothing that matters is left out of a
-/// key.
-template <class T>
-class Table {
- public:
-  /// The value of `key`, made by `make` where it is not known. Two threads may both make one.
-  template <class Make>
-  Result<std::shared_ptr<const T>> get(const Scenario& key, const Make& make) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto it = known_.find(key);
-      if (it != known_.end()) return it->second;
-    }
-    Result<T> value = make();
-    if (!value) return value.error();
-    const std::lock_guard lock(mutex_);
-    return known_.try_emplace(key, std::make_shared<const T>(std::move(*value))).first->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<Scenario, std::shared_ptr<const T>, ScenarioHash> known_;
-};
-
-/// Figures of a small program without a pipeline.
-struct StepFigures {
-  double step = 0;
-  BytesByPart needed{};
-};
-
-/// How the layers of a layout are divided into stages.
-struct Parts {
-  Model model;
-  std::vector<StageLayers> stages;
-};
-
 /// The value at (x, y) of what is linear in either, from its values at the corners [x][y] of a
 /// square.
 struct Corners {
@@ -130,6 +75,61 @@ std::string_view outside_the_claim(const Scenario& s) {
 }
 
 struct Estimator::Memory {
+  struct ScenarioHash {
+    std::size_t operator()(const Scenario& s) const {
+      std::uint64_t hash = 0;
+      const StrategySpec& p = s.strategy;
+      for (const std::int64_t part :
+           {s.model.layers, std::int64_t{p.tensor_parallel_degree},
+            std::int64_t{p.context_parallel_degree}, std::int64_t{p.pipeline_parallel_degree},
+            std::int64_t{p.data_parallel_shard_degree},
+            std::int64_t{p.data_parallel_replicate_degree}, std::int64_t{p.expert_parallel_degree},
+            std::int64_t{p.zero_stage}, std::int64_t{p.pipeline_parallel_virtual_stages},
+            std::int64_t{s.training.local_batch_size}, std::int64_t{s.training.global_batch_size},
+            std::int64_t{static_cast<int>(s.activation_checkpoint.mode)}}) {
+        hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+      }
+      return hash;
+    }
+  };
+
+  /// What is remembered, by the small scenario itself, so that nothing that matters is left out of
+  /// a key.
+  template <class T>
+  class Table {
+   public:
+    /// The value of `key`, made by `make` where it is not known. Two threads may both make one.
+    template <class Make>
+    Result<std::shared_ptr<const T>> get(const Scenario& key, const Make& make) {
+      {
+        const std::lock_guard lock(mutex_);
+        const auto it = known_.find(key);
+        if (it != known_.end()) return it->second;
+      }
+      Result<T> value = make();
+      if (!value) return value.error();
+      const std::lock_guard lock(mutex_);
+      return known_.try_emplace(key, std::make_shared<const T>(std::move(*value))).first->second;
+    }
+
+   private:
+    std::mutex mutex_;
+    std::unordered_map<Scenario, std::shared_ptr<const T>, ScenarioHash> known_;
+  };
+
+  /// Figures of a small program without a pipeline.
+  struct StepFigures {
+    double step = 0;
+    BytesByPart needed{};
+  };
+
+  /// How the layers of a layout are divided into stages.
+  struct Parts {
+    Model model;
+    std::vector<StageLayers> stages;
+  };
+
   Table<StepFigures> steps;
   Table<StageCosts> stages;  // by the smallest probe
   Table<Parts> parts;        // by the layout with one microbatch
@@ -172,11 +172,11 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
     for (const bool y : {false, true}) {
       const Scenario small = reduced_step(layout, static_cast<std::int64_t>(x ? time.x1 : time.x0),
                                           static_cast<int>(y ? time.y1 : time.y0));
-      const auto figures = memory_->steps.get(small, [&]() -> Result<StepFigures> {
+      const auto figures = memory_->steps.get(small, [&]() -> Result<Memory::StepFigures> {
         const Result<Probe> probe = prober_(small);
         if (!probe) return probe.error();
-        return StepFigures{probe->step.v,
-                           role_memory(*probe, RoleId{0}, layout.cluster.framework).needed};
+        return Memory::StepFigures{probe->step.v,
+                                   role_memory(*probe, RoleId{0}, layout.cluster.framework).needed};
       });
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
@@ -205,9 +205,9 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
       one.training.local_batch_size * layout.strategy.data_parallel_degree();
   one.strategy.pipeline_parallel_microbatches = 1;
   one.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
-  const auto parts = memory_->parts.get(one, [&]() -> Result<Parts> {
+  const auto parts = memory_->parts.get(one, [&]() -> Result<Memory::Parts> {
     const Draft draft(one);
-    return Parts{draft.model, partition(draft.model, one.model.architecture, one.strategy)};
+    return Memory::Parts{draft.model, partition(draft.model, one.model.architecture, one.strategy)};
   });
   if (!parts) return parts.error();
   const std::vector<StageLayers>& stages = (*parts)->stages;
