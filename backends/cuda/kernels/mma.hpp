@@ -59,7 +59,7 @@ __device__ __forceinline__ void wait_for_copies() {
 
 namespace mma_detail {
 inline float half_of(std::uint32_t pair, int upper) {
-  return to_float({static_cast<std::uint16_t>(upper != 0 ? pair >> 16 : pair & 0xffffu)});
+  return to_float(BF16{static_cast<std::uint16_t>(upper != 0 ? pair >> 16 : pair & 0xffffu)});
 }
 inline void load(std::uint32_t (&r)[4], const BF16* row, bool transposed) {
   require_aligned(row, 16);

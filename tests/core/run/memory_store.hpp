@@ -25,7 +25,9 @@ class MemoryStore final : public StateStore {
   Result<void> begin(const StateHead& head) override {
     const std::lock_guard lock(disk_.mutex);
     disk_.calls.emplace_back("begin");
-    disk_.under_way = {head.step, head.samples, {}};
+    const auto scale = loss_scale_of(head);
+    if (!scale) return scale.error();
+    disk_.under_way = {head.step, head.samples, *scale, {}};
     for (const auto& [name, info] : head.tensors) {
       disk_.under_way.tensors[name] = {
           info.dtype, info.shape, std::vector<std::byte>(static_cast<std::size_t>(info.bytes()))};
