@@ -47,7 +47,7 @@ IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId,
 ///   as calls do. Given times (program.p2p_latency is set) hold whatever shares the device.
 /// - Where streams are threads, an op that waited for another stream takes the device's hand_over
 /// in
-///   addition; a collective takes it three times and a message twice.
+///   addition; a collective takes it three times and a message twice. Given times include it.
 /// - A collective is active when all members are ready, and then takes its collective_time().
 ///   Collectives of a group are matched by their sequence number in op order.
 /// - A message is active when both sides are ready. It occupies both streams for the transfer and

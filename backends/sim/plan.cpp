@@ -181,7 +181,9 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   // The given times of the synthetic model hold whatever shares a device.
   const int ranks = std::min(cluster.ranks_per_device, world_size);
   plan.cores_transfer = cluster.device.is_host() && ranks > 1 && !what_if.ideal_network;
-  plan.hand_over = to_sim_time(cluster.device.hand_over).count();
+  if (program.p2p_latency.v < 0 && !what_if.ideal_network) {
+    plan.hand_over = to_sim_time(cluster.device.hand_over).count();
+  }
   plan.crowded_devices =
       program.p2p_latency.v < 0 && ranks * busy_streams(program, plan.cores_transfer) >
                                        std::max(1, cluster.device.concurrent_ranks);

@@ -146,8 +146,9 @@ struct Summary {
 };
 
 /// The mesh axes along which placements are followed. These are all with more than one rank, except
-/// "pp" if the roles along it differ and no unit is divided along it. What one stage alone holds
-/// counts as the same along "pp".
+/// "pp" if the roles along it differ and do not compute layers together, by units that are divided
+/// along it and collectives that join their parts. What one stage alone holds counts as the same
+/// along "pp".
 std::vector<int> spread_axes(const Program& program);
 
 /// Applies the kernels' rules of placement, once for every function and what it finds.

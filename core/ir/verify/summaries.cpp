@@ -13,15 +13,25 @@ PatternId Patterns::intern(Pattern pattern) {
 
 namespace {
 
-bool divides_units(const Program& program, int axis) {
-  const auto divided = [&](const Unit& unit) {
-    if (!unit.split_group.valid()) return false;
-    const std::vector<int>& dims = program.group(unit.split_group).dims;
+/// Whether the ranks along `axis` compute layers together: they divide a unit and bring its parts
+/// together by collectives. Where parts go round by messages instead, each rank has every part in
+/// its turn, and their places along the axis say nothing of it.
+bool divides_layers(const Program& program, int axis) {
+  const auto along = [&](GroupId group) {
+    if (!group.valid()) return false;
+    const std::vector<int>& dims = program.group(group).dims;
     return std::find(dims.begin(), dims.end(), axis) != dims.end();
   };
-  return std::any_of(program.roles.begin(), program.roles.end(), [&](const Role& role) {
-    return std::any_of(role.units.begin(), role.units.end(), divided);
-  });
+  const auto divides = [&](const Unit& unit) { return along(unit.split_group); };
+  const auto joins = [&](const Op& op) {
+    return is_collective(op.kind) && op.kind != OpKind::AllReduce && along(op.group());
+  };
+  const auto& roles = program.roles;
+  return std::any_of(
+             roles.begin(), roles.end(),
+             [&](const Role& r) { return std::any_of(r.units.begin(), r.units.end(), divides); }) &&
+         std::any_of(roles.begin(), roles.end(),
+                     [&](const Role& r) { return std::any_of(r.ops.begin(), r.ops.end(), joins); });
 }
 
 }  // namespace
@@ -34,7 +44,7 @@ std::vector<int> spread_axes(const Program& program) {
     const bool stages =
         dim.name == "pp" && program.role_of_rank[0] !=
                                 program.role_of_rank[mesh.with_coordinate(0, axis, dim.size - 1)];
-    if (dim.size > 1 && (!stages || divides_units(program, axis))) axes.push_back(axis);
+    if (dim.size > 1 && (!stages || divides_layers(program, axis))) axes.push_back(axis);
   }
   return axes;
 }

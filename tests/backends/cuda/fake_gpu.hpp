@@ -23,6 +23,7 @@
 
 #include "backends/cuda/driver.hpp"
 #include "core/base/bfloat16.hpp"
+#include "core/base/float16.hpp"
 
 namespace lockstep::cuda::test {
 
@@ -58,6 +59,8 @@ inline void add_in_rank_order(DType dtype, const std::vector<const std::byte*>& 
       return add_values<double, double>(from, to, elements);
     case DType::BF16:
       return add_values<bfloat16, float>(from, to, elements);
+    case DType::F16:
+      return add_values<float16, float>(from, to, elements);
     case DType::I32:
       return add_values<std::int32_t, std::int32_t>(from, to, elements);
     default:

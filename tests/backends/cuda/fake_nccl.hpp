@@ -33,8 +33,10 @@ class FakeNccl final : public Nccl {
     int peer = -1;  // of a message
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
+    int root = 0;  // of a broadcast
     bool matches(const Call& other) const {
-      return name == other.name && elements == other.elements && dtype == other.dtype;
+      return name == other.name && elements == other.elements && dtype == other.dtype &&
+             root == other.root;
     }
   };
   struct Comm {
@@ -130,7 +132,7 @@ class FakeNccl final : public Nccl {
   }
   Result<void> broadcast(CommHandle c, StreamHandle stream, std::byte* buffer, std::int64_t n,
                          DType t, int root) override {
-    return call(c, stream, {"broadcast", n, t, root, buffer, buffer});
+    return call(c, stream, {"broadcast", n, t, -1, buffer, buffer, root});
   }
   Result<void> send(CommHandle c, StreamHandle stream, const std::byte* from, std::int64_t n,
                     DType t, int to) override {
@@ -267,7 +269,7 @@ class FakeNccl final : public Nccl {
     if (first.name == "all_reduce") {
       add_in_rank_order(first.dtype, sources, targets, first.elements);
     } else if (first.name == "broadcast") {
-      for (std::byte* to : targets) std::memmove(to, sources[to_size(first.peer)], size);
+      for (std::byte* to : targets) std::memmove(to, sources[to_size(first.root)], size);
     } else if (first.name == "all_gather") {
       for (std::byte* to : targets) {
         for (std::size_t p = 0; p < sources.size(); ++p) {

@@ -82,7 +82,7 @@ TEST_CASE("supports refuses types that no kernel here computes in", "[backends][
   CHECK(supports(kernel));
   kernel.in[0].dtype = DType::F64;
   CHECK_FALSE(supports(kernel));  // operands of another type than the arithmetic
-  kernel.in[0].dtype = kernel.out[0].dtype = kernel.dtype = DType::F16;
+  kernel.in[0].dtype = kernel.out[0].dtype = kernel.dtype = DType::I32;
   CHECK_FALSE(supports(kernel));
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("every operand of every row has a name of its own and elements", "[cor
       for (std::size_t i = 0; i < operands.size(); ++i) {
         INFO("operand " << operands[i].name);
         CHECK(names.insert(operands[i].name).second);
-        CHECK(operands[i].name.find_first_not_of("abcdefghijklmnopqrstuvwxyz") ==
+        CHECK(operands[i].name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") ==
               std::string_view::npos);
         CHECK(elements(kernel, i) > 0);
         // A condition tells when an operand is absent, so it may be.
@@ -103,10 +103,16 @@ TEST_CASE("operands have the types that their rows allow", "[core][ir]") {
     DType usual;
   };
   const std::vector<Rule> rules = {
-      {OperandType::Own, BF16, {BF16}, BF16},        {OperandType::Own, F64, {F64}, F64},
-      {OperandType::Sums, BF16, {F32}, F32},         {OperandType::Sums, F64, {F64}, F64},
-      {OperandType::Mixed, BF16, {F32, BF16}, BF16}, {OperandType::Mixed, F32, {F32, BF16}, F32},
-      {OperandType::Mixed, F64, {F64}, F64},         {OperandType::Real, BF16, {F32, F64}, F32},
+      {OperandType::Own, BF16, {BF16}, BF16},
+      {OperandType::Own, F64, {F64}, F64},
+      {OperandType::Sums, BF16, {F32}, F32},
+      {OperandType::Sums, F64, {F64}, F64},
+      {OperandType::Mixed, BF16, {F32, BF16, F16}, BF16},
+      {OperandType::Mixed, F32, {F32, BF16, F16}, F32},
+      {OperandType::Mixed, F16, {F32, BF16, F16}, F16},
+      {OperandType::Mixed, F64, {F64}, F64},
+      {OperandType::Real, BF16, {F32, F64}, F32},
+      {OperandType::Sums, F16, {F32}, F32},
       {OperandType::Index, F64, {I32}, I32},
   };
   for (const Rule& rule : rules) {
@@ -195,9 +201,9 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::Rope, {2, 3, 4, 6, 8, 0}, {2 * 3 * 8 * 6, 2}, {2 * 3 * 8 * 6}},
       {KernelKind::EmbeddingForward, {12, 5, 4, 100}, {12, 500, 20}, {60}},
       {KernelKind::EmbeddingBackward, {12, 5, 4, 100}, {12, 60}, {500, 20}},
-      {KernelKind::CrossEntropy, {3, 5}, {15, 3}, {15, 1}},
+      {KernelKind::CrossEntropy, {3, 5}, {15, 3, 1}, {15, 1}},
       {KernelKind::CrossEntropyStats, {3, 5}, {15, 3, 1}, {9}},
-      {KernelKind::CrossEntropyParallel, {3, 5, 4}, {15, 3, 36, 1}, {15, 1}},
+      {KernelKind::CrossEntropyParallel, {3, 5, 4}, {15, 3, 36, 1, 1}, {15, 1}},
       {KernelKind::Add, {3, 5}, {15, 15, 5}, {15}},
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 0, 2}, {111}, {105}},
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 1, 2}, {105}, {111}},
@@ -206,7 +212,7 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::Fill, {7}, {}, {7}},
       {KernelKind::Sum, {7}, {7}, {1}},
       {KernelKind::NormSquared, {7, 3}, {7}, {3}},
-      {KernelKind::ClipCoefficient, {3}, {3}, {1, 1}},
+      {KernelKind::ClipCoefficient, {3}, {3, 1}, {1, 1}},
       {KernelKind::AdamW, {7}, {7, 1}, {7, 7, 7}},
       {KernelKind::Sgd, {7}, {7, 1}, {7, 7}},
       // 2 images of 5 x 4 x 3, 6 channels out, 3 x 3 window, stride 2: 3 x 2 positions.
@@ -230,9 +236,9 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 1}, {168, 140, 20}, {120}},
       {KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7}, {120, 168}, {140, 20}},
       {KernelKind::RouteForward, {9, 4, 2, 3}, {36}, {36, 18, 18, 12}},
-      {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18}, {36}},
+      {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18, 1}, {36}},
       {KernelKind::RouteLoad, {9, 4, 2, 3}, {18}, {4}},
-      {KernelKind::RouteBalance, {9, 4}, {36, 36, 4}, {36}},
+      {KernelKind::RouteBalance, {9, 4}, {36, 36, 4, 1}, {36}},
       {KernelKind::CombineForward, {9, 5, 2, 12}, {60, 18, 18, 45}, {45}},
       {KernelKind::CombineBackward, {9, 5, 2, 12}, {45, 60, 18, 18}, {60, 18}},
       {KernelKind::Delay, {}, {}, {}},
