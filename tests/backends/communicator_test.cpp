@@ -500,8 +500,8 @@ TEMPLATE_LIST_TEST_CASE("transfers that cannot be are refused when they are enqu
              ContainsSubstring("36 B and 16 B do not fit a group of 2"));
   CHECK_THAT(refusal(collective_program(3, OpKind::AllToAll, DType::F32, {8, 8})),
              ContainsSubstring("do not fit a group of 3"));
-  CHECK_THAT(refusal(collective_program(2, OpKind::AllReduce, DType::F16, {8})),
-             ContainsSubstring("does not add float16"));
+  CHECK_THAT(refusal(collective_program(2, OpKind::AllReduce, DType::U8, {8})),
+             ContainsSubstring("does not add uint8"));
   Program outside = collective_program(2, OpKind::AllReduce, DType::F32, {8});
   outside.groups[0].only = {1};
   CHECK_THAT(refusal(outside), ContainsSubstring("has no group or peer"));

@@ -113,7 +113,7 @@ TEST_CASE("a process that falls silent is named by all others within the timeout
     CHECK_THAT(text, ContainsSubstring("process 3") &&
                          ContainsSubstring("is silent: nothing has come from it for 2 s"));
   }
-  CHECK(time.count() < 8);
+  CHECK(time.count() < 60);
 }
 
 TEST_CASE("processes that only compute for long are not taken for dead", "[backends][tcp]") {
