@@ -93,7 +93,6 @@ class Execution {
     if (state_ != nullptr) sample_ = state_->head().samples.value_or(sample_);
     if (auto same = check_agreement(); !same) return same;
     if (auto ready = prepare(); !ready) return ready;
-    if (auto taken = take_loss_scale(); !taken) return taken;
     if (options_.store != nullptr) saver_.emplace(program_, ports_, process_, *options_.store);
     const int end = step_ + options_.steps;
     const int trace_from = step_ + options_.trace_from;
@@ -246,7 +245,6 @@ class Execution {
     if (back < 0 || back >= step_ || returns_ > kMostReturns) return false;
     state_ = reread_.get();
     if (auto ready = prepare(); !ready) return ready.error();
-    if (auto taken = take_loss_scale(); !taken) return taken.error();
     note(what + ": going back to step " + std::to_string(back) + " and on with sample " +
          std::to_string(sample_));
     std::erase_if(result_.trace.steps, [&](const StepResult& s) { return s.step >= back; });
@@ -284,9 +282,11 @@ class Execution {
     return failure.result();
   }
 
+  /// Brings ranks and loss scale to where the state left them.
   Result<void> prepare() {
-    return on_all_ranks(
-        [&](std::size_t i) { return runners_[i].prepare(state_, executor_options_); });
+    const auto prepared =
+        on_all_ranks([&](std::size_t i) { return runners_[i].prepare(state_, executor_options_); });
+    return prepared ? take_loss_scale() : prepared;
   }
 
   Result<void> run_step(int step, bool traced) {
