@@ -178,18 +178,15 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   if (what_if.straggler_rank < world_size && what_if.straggler_slowdown != 1) {
     plan.straggler = what_if.straggler_rank;
   }
-  // The given times of the synthetic model hold whatever shares a device.
+  // The given times of the synthetic model hold whatever shares a device or carries them out.
+  const bool given = program.p2p_latency.v >= 0, moves = !given && !what_if.ideal_network;
   const int ranks = std::min(cluster.ranks_per_device, world_size);
-  plan.cores_transfer = cluster.device.is_host() && ranks > 1 && !what_if.ideal_network;
-  if (program.p2p_latency.v < 0 && !what_if.ideal_network) {
-    plan.hand_over = to_sim_time(cluster.device.hand_over).count();
-  }
-  plan.crowded_devices =
-      program.p2p_latency.v < 0 && ranks * busy_streams(program, plan.cores_transfer) >
+  plan.cores_transfer = moves && cluster.device.is_host() && ranks > 1;
+  plan.hand_over = moves ? to_sim_time(cluster.device.hand_over).count() : 0;
+  plan.crowded_devices = !given && ranks * busy_streams(program, plan.cores_transfer) >
                                        std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
-  plan.shared_ports = cluster.network.library == CollectiveLibrary::Nccl &&
-                      program.p2p_latency.v < 0 && !what_if.ideal_network;
+  plan.shared_ports = moves && cluster.network.library == CollectiveLibrary::Nccl;
   if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
     plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
   } else {
