@@ -74,19 +74,11 @@ class FamilyBuilder {
 
  private:
   std::optional<Scenario> with_microbatches(const StrategySpec& strategy, int size) const {
-    const std::int64_t pass = std::int64_t{size} * strategy.data_parallel_degree();
-    if (batch_ % pass != 0) return std::nullopt;
-    const auto microbatches = static_cast<int>(batch_ / pass);
     Scenario s = base_;
     s.strategy = strategy;
-    s.training.global_batch_size = batch_;
     s.expect.clear();
     s.activation_checkpoint = {};
-    // A pipeline cuts its share of the batch into microbatches; without a pipeline, ranks
-    // accumulate gradients over as many passes.
-    const bool pipeline = strategy.pipeline_parallel_degree > 1;
-    s.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
-    s.training.local_batch_size = pipeline ? microbatches * size : size;
+    if (!set_microbatches(s, batch_, size)) return std::nullopt;
     // Ranks that share a device share its memory. Without a figure for it there is no limit.
     const double memory = static_cast<double>(s.cluster.device.memory.v);
     const double states = state_bytes(s, parameters_) * s.cluster.ranks_per_device;
@@ -134,25 +126,14 @@ std::vector<StrategySpec> shared_states(const StrategySpec& strategy, int ranks,
 
 std::vector<LayoutFamily> layout_families(const Scenario& scenario) {
   FamilyBuilder builder(scenario);
-  const ClusterSpec& c = scenario.cluster;
-  const int node = c.devices_per_node * c.ranks_per_device;
-  const int world = c.nodes * node;
-  const int pieces =
-      static_cast<int>(std::max<std::int64_t>(1, scenario.training.seq_len / kShortestPiece));
-  const DegreeLimits limits{node, pieces, static_cast<int>(scenario.model.layers)};
-  for (const RankDegrees& degrees : divide_ranks(world, limits)) {
+  for (const RankDegrees& degrees :
+       divide_ranks(scenario.cluster.capacity(), degree_limits(scenario))) {
     for (const PipelineChoice& choice : pipelines(degrees.pipeline, scenario.model.layers)) {
       StrategySpec s = scenario.strategy;
       s.tensor_parallel_degree = degrees.tensor;
       s.enable_sequence_parallel = degrees.tensor > 1;
       s.context_parallel_degree = degrees.context;
-      s.pipeline_parallel_degree = degrees.pipeline;
-      s.pipeline_parallel_schedule = choice.schedule;
-      s.pipeline_parallel_virtual_stages = choice.virtual_stages;
-      s.pipeline_parallel_microbatch_group_size = 0;
-      s.pipeline_parallel_layers_per_stage.clear();
-      s.pipeline_parallel_schedule_csv.clear();
-      s.pipeline_parallel_schedule_actions = {};
+      set_pipeline(s, degrees.pipeline, choice.schedule, choice.virtual_stages);
       const int experts = static_cast<int>(scenario.model.experts);
       for (const StrategySpec& shared : shared_states(s, degrees.data, experts)) {
         builder.add(shared);

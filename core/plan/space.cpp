@@ -85,6 +85,36 @@ std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int 
 
 }  // namespace
 
+DegreeLimits degree_limits(const Scenario& base) {
+  constexpr std::int64_t kShortestPiece = 4096;
+  const auto pieces = std::max<std::int64_t>(1, base.training.seq_len / kShortestPiece);
+  return {base.cluster.ranks_per_node(), static_cast<int>(pieces),
+          static_cast<int>(base.model.layers)};
+}
+
+void set_pipeline(StrategySpec& strategy, int degree, PipelineSchedule schedule, int chunks) {
+  strategy.pipeline_parallel_degree = degree;
+  strategy.pipeline_parallel_schedule = schedule;
+  strategy.pipeline_parallel_virtual_stages = chunks;
+  strategy.pipeline_parallel_microbatch_group_size = 0;
+  strategy.pipeline_parallel_layers_per_stage.clear();
+  strategy.pipeline_parallel_schedule_csv.clear();
+  strategy.pipeline_parallel_schedule_actions = {};
+}
+
+bool set_microbatches(Scenario& scenario, int batch, int size) {
+  const std::int64_t pass = std::int64_t{size} * scenario.strategy.data_parallel_degree();
+  if (batch % pass != 0) return false;
+  const auto microbatches = static_cast<int>(batch / pass);
+  // A pipeline cuts its share of the batch into microbatches; without a pipeline, ranks accumulate
+  // gradients over as many passes.
+  const bool pipeline = scenario.strategy.pipeline_parallel_degree > 1;
+  scenario.strategy.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
+  scenario.training.local_batch_size = pipeline ? microbatches * size : size;
+  scenario.training.global_batch_size = batch;
+  return true;
+}
+
 std::string_view to_string(Recomputation what) {
   switch (what) {
     case Recomputation::None:
@@ -147,11 +177,8 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text) {
 }
 
 std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints) {
-  const ClusterSpec& c = base.cluster;
-  const int node = c.ranks_per_node();
+  const int node = base.cluster.ranks_per_node();
   const auto layers = static_cast<int>(base.model.layers);
-  const int pieces =
-      static_cast<int>(std::max<std::int64_t>(1, base.training.seq_len / kShortestPiece));
   const int batch = base.global_batch_size();
   const auto experts = static_cast<int>(base.model.experts);
   const int active = base.strategy.fsdp_max_active_stages;
@@ -169,7 +196,7 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
       }
     }
   };
-  for (const RankDegrees& d : divide_ranks(c.capacity(), {node, pieces, layers})) {
+  for (const RankDegrees& d : divide_ranks(base.cluster.capacity(), degree_limits(base))) {
     if (batch % d.data != 0) continue;
     for (const auto& [schedule, chunks] :
          pipelines(d.pipeline, layers, base, constraints.keep_schedule)) {
@@ -212,13 +239,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   p.tensor_parallel_degree = point.tensor;
   p.enable_sequence_parallel = point.tensor > 1;
   p.context_parallel_degree = point.context;
-  p.pipeline_parallel_degree = point.pipeline;
-  p.pipeline_parallel_schedule = point.schedule;
-  p.pipeline_parallel_virtual_stages = point.chunks;
-  p.pipeline_parallel_microbatch_group_size = 0;
-  p.pipeline_parallel_layers_per_stage.clear();
-  p.pipeline_parallel_schedule_csv.clear();
-  p.pipeline_parallel_schedule_actions = {};
+  set_pipeline(p, point.pipeline, point.schedule, point.chunks);
   p.data_parallel_replicate_degree = point.replicate;
   p.data_parallel_shard_degree = point.shard;
   // Without shards the stage means nothing, and stays as it is.
@@ -227,15 +248,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   p.expert_parallel_degree = point.expert;
   p.expert_parallel_folding = point.folding;
   s.activation_checkpoint = checkpoint_of(point.recomputation);
-  s.training.global_batch_size = base.global_batch_size();
-  const int pass = point.microbatch * p.data_parallel_degree();
-  if (s.training.global_batch_size % pass != 0) return std::nullopt;
-  const int microbatches = s.training.global_batch_size / pass;
-  // A pipeline cuts its share of the batch into microbatches; without a pipeline, ranks accumulate
-  // gradients over as many passes.
-  const bool pipeline = point.pipeline > 1;
-  p.pipeline_parallel_microbatches = pipeline ? microbatches : 1;
-  s.training.local_batch_size = pipeline ? microbatches * point.microbatch : point.microbatch;
+  if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) return std::nullopt;
   if (!validate(s).empty()) return std::nullopt;
   return s;
 }

@@ -8,12 +8,21 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/plan/layouts.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
 
-inline constexpr int kLargestMicrobatch = 16;         // in sequences
-inline constexpr std::int64_t kShortestPiece = 4096;  // fewest tokens of a sequence on one rank
+inline constexpr int kLargestMicrobatch = 16;  // in sequences
+
+/// Tensor parallelism inside a node, context parallelism in pieces of 4,096 tokens or more, at
+/// least a block for each rank of a pipeline.
+DegreeLimits degree_limits(const Scenario& base);
+/// Gives a strategy the pipeline, with equal stages and actions as the schedule generates them.
+void set_pipeline(StrategySpec& strategy, int degree, PipelineSchedule schedule, int chunks);
+/// Cuts a global batch into microbatches of `size` sequences for the scenario's strategy. False,
+/// and nothing is changed, if it cannot be divided so.
+bool set_microbatches(Scenario& scenario, int batch, int size);
 
 /// What blocks compute again in the backward pass.
 enum class Recomputation : std::uint8_t { None, Norms, Attention, EveryOther, Blocks };
