@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -24,7 +23,6 @@ using namespace checkpoint;
 
 constexpr std::array<const char*, 2> kFiles = {kModelFile, kOptimizerFile};
 constexpr std::int64_t kBlock = 1 << 22;  // bytes that are read at a time
-constexpr std::uintmax_t kLongestManifest = 256 << 20;
 
 class CheckpointReader final : public StateReader {
  public:
@@ -127,17 +125,6 @@ Result<void> check_tensors(const CheckpointReader& reader, const Manifest& manif
   return {};
 }
 
-Result<std::string> read_text(const fs::path& path) {
-  std::error_code code;
-  const std::uintmax_t bytes = fs::file_size(path, code);
-  std::ifstream in(path, std::ios::binary);
-  if (code || !in) return invalid(path.string() + ": cannot be read");
-  if (bytes > kLongestManifest) return parse_error(path, "is too long for what it should be");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 /// Reads one step-N folder through.
 Result<FoundCheckpoint> check_folder(const fs::path& folder, bool unverified) {
   FoundCheckpoint found;
@@ -161,9 +148,7 @@ Result<FoundCheckpoint> check_folder(const fs::path& folder, bool unverified) {
     found.manifest.step = *number;
     return found;
   }
-  const auto text = read_text(manifest);
-  if (!text) return text.error();
-  auto read = parse_manifest(*text, manifest.string());
+  auto read = read_manifest(manifest.string());
   if (!read) return read.error();
   if (auto whole = check_tensors(**reader, *read, folder); !whole) return whole.error();
   found.manifest = std::move(*read);

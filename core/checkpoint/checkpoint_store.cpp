@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
 #include "core/base/hash.hpp"
@@ -22,13 +20,6 @@ Error write_error(const fs::path& path, const std::error_code& code) {
   const bool full = code == std::errc::no_space_on_device;
   return {full ? ErrorKind::Device : ErrorKind::InvalidSpec,
           path.string() + ": cannot be written: " + code.message(), std::nullopt};
-}
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 }  // namespace
@@ -200,7 +191,7 @@ void CheckpointStore::delete_old(int newest) const {
     const auto step = step_of(entry.path().filename().string());
     if (!step || *step > newest) continue;
     const std::string manifest = (entry.path() / kManifestFile).string();
-    const auto read = parse_manifest(text_of(manifest), manifest);
+    const auto read = read_manifest(manifest);
     if (read && read->run == rules_.run) steps.push_back(*step);
   }
   std::sort(steps.rbegin(), steps.rend());

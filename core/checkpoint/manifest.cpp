@@ -3,7 +3,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/base/hash.hpp"
 #include "core/base/mix.hpp"
@@ -143,6 +146,20 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
     return damaged(fault.what());
   }
   return m;
+}
+
+Result<Manifest> read_manifest(const std::string& path) {
+  constexpr std::uintmax_t kLongest = 256 << 20;
+  std::error_code code;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
+  std::ifstream in(path, std::ios::binary);
+  if (code || !in) return invalid(path + ": cannot be read");
+  if (bytes > kLongest) {
+    return Error{ErrorKind::Parse, path + ": is too long for what it should be", std::nullopt};
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_manifest(text.str(), path);
 }
 
 std::uint64_t checksum_of(std::span<const std::byte> values, DType dtype, std::int64_t first) {

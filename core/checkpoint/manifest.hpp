@@ -38,6 +38,9 @@ struct Manifest {
 std::string print_manifest(const Manifest& manifest);
 /// Error Parse, naming `path`, if anything in the text has changed since it was printed.
 Result<Manifest> parse_manifest(const std::string& text, const std::string& path);
+/// Reads the file. Errors: InvalidSpec if it cannot be read; Parse if it is longer than any
+/// manifest is, or by parse_manifest().
+Result<Manifest> read_manifest(const std::string& path);
 
 /// The sum, modulo 2^64, of a hash of each element's index and bits. So the checksum of a whole is
 /// the sum of those of its parts, whoever computes them. `first` is the index of the first element.
