@@ -12,8 +12,8 @@
 
 #include "backends/tcp/hmac.hpp"
 #include "backends/tcp/rendezvous.hpp"
-#include "backends/tcp/tcp_process.hpp"
 #include "backends/tcp/wire.hpp"
+#include "tests/backends/tcp/launch.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep {
@@ -21,26 +21,9 @@ namespace {
 
 using tcp::Header;
 using tcp::Kind;
-
-int free_port() {
-  const auto listener = tcp::listen_at(0);
-  REQUIRE(listener.ok());
-  return listener->local().port();
-}
-
-TcpLaunch launch_of(int rank, int size, int port, double timeout) {
-  TcpLaunch launch;
-  launch.rank = rank;
-  launch.world_size = size;
-  launch.address = "127.0.0.1";
-  launch.port = port;
-  launch.run = "test";
-  launch.seconds = 20;
-  launch.timeout = timeout;
-  return launch;
-}
-
-tcp::Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(5); }
+using test::free_port;
+using test::launch_of;
+using test::soon;
 
 /// What processes 0 … size - 2 say of a last one that has joined and then does `act` with its
 /// connections.

@@ -9,32 +9,17 @@
 #include <vector>
 
 #include "backends/tcp/socket.hpp"
+#include "tests/backends/tcp/launch.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace lockstep {
 namespace {
 
+using test::free_port;
+using test::launch_of;
+using test::soon;
 using Joined = Result<std::unique_ptr<Process>>;
-
-int free_port() {
-  const auto listener = tcp::listen_at(0);
-  REQUIRE(listener.ok());
-  return listener->local().port();
-}
-
-tcp::Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(5); }
-
-TcpLaunch launch_of(int rank, int size, int port) {
-  TcpLaunch launch;
-  launch.rank = rank;
-  launch.world_size = size;
-  launch.address = "127.0.0.1";
-  launch.port = port;
-  launch.run = "test";
-  launch.seconds = 20;
-  return launch;
-}
 
 /// Calls body(process) on `size` threads, each of which is a process. The body counts its results,
 /// because threads must not make assertions.

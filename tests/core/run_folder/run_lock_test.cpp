@@ -9,6 +9,12 @@
 
 namespace lockstep {
 
+namespace {
+
+StepResult step(int n) { return {n, 1.5, 0.5, 0.1, Seconds{2}}; }
+
+}  // namespace
+
 TEST_CASE("a folder has one run at a time, and is free when its holder is gone",
           "[core][run_folder]") {
   const TemporaryFolder folder;
@@ -33,7 +39,6 @@ TEST_CASE("metrics that cannot be written leave whole lines, and are written aga
   const std::string path = folder / "metrics.jsonl";
   auto log = MetricsLog::open(path, 0);
   REQUIRE(log.ok());
-  const auto step = [](int n) { return StepResult{n, 1.5, 0.5, 0.1, Seconds{2}}; };
   REQUIRE(log->append(step(0), 8, Seconds{0.25}).ok());
   REQUIRE(log->append(step(1), 8).ok());
   REQUIRE(log->append(step(2), 8).ok());
@@ -53,7 +58,6 @@ TEST_CASE("a line of metrics that does not fit on the disk is left out whole, wi
   const std::string path = folder / "metrics.jsonl";
   auto log = MetricsLog::open(path, 0);
   REQUIRE(log.ok());
-  const auto step = [](int n) { return StepResult{n, 1.5, 0.5, 0.1, Seconds{2}}; };
   REQUIRE(log->append(step(0), 8).ok());
   const std::string first = read_bytes(path);
   // A limit on the size of files stands for a full disk: a part of the line can be written.
