@@ -25,6 +25,11 @@ void describe(V& v, ModelSpec& m) {
   v.field("tied_embeddings", m.tied_embeddings);
   v.field("norm_eps", m.norm_eps);
   v.field("rope_theta", m.rope_theta);
+  v.field("rope_factor", m.rope_scaling.factor);
+  v.field("rope_original_length", m.rope_scaling.original_length);
+  v.field("rope_low_freq_factor", m.rope_scaling.low_freq_factor);
+  v.field("rope_high_freq_factor", m.rope_scaling.high_freq_factor);
+  v.field("qkv_bias", m.qkv_bias);
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);
