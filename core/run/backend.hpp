@@ -57,6 +57,14 @@ struct RunResult {
   std::optional<int> saved_step = {};  // of the last state that was saved
 };
 
+struct Device;
+
+/// The device of a program's only rank, for who runs its ops by himself.
+struct OwnDevice {
+  virtual ~OwnDevice() = default;
+  virtual Device& device() = 0;
+};
+
 struct Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "sim", "cpu", "cuda" or "reference"
@@ -64,6 +72,14 @@ struct Backend {
   /// that compute take the time that they need on this machine and ignore it.
   virtual Result<RunResult> run(const Program& program, const ClusterSpec& cluster,
                                 const RunOptions& options) = 0;
+  /// Opens the device of a program of one rank, which must outlive it. Error Unsupported if the
+  /// backend computes nothing.
+  virtual Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) {
+    static_cast<void>(program);
+    return Error{ErrorKind::Unsupported,
+                 "backend '" + std::string(name()) + "' computes nothing: use cpu or cuda",
+                 std::nullopt};
+  }
 };
 
 }  // namespace lockstep
