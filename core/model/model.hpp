@@ -38,6 +38,7 @@ struct LayerShape {
   bool overlaps_weight_gradients = true;  // as in FrameworkSpec, and so is the next one
   bool recomputes_all = false;
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
+  bool ends_with_logits = false;  // the output layer has forward alone, with the tensor "logits"
   std::int64_t rows() const { return batch * seq; }
   int vocabulary_parts() const { return vocabulary_stages * tensor_parallel; }
   /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.
