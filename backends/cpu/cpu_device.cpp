@@ -30,9 +30,10 @@ void advise_huge_pages([[maybe_unused]] void* arena, [[maybe_unused]] std::int64
 #endif
 }
 
-/// Keeps the threads of a rank on one core where the ranks fill the cores that this process may use,
-/// equally many on each. Otherwise Linux puts the threads of two ranks that wake each other on one
-/// core and leaves another idle: steps of context parallelism on two cores took 75 ms instead of 49.
+/// Keeps the threads of a rank on one core where the ranks fill the cores that this process may
+/// use, equally many on each. Otherwise Linux puts the threads of two ranks that wake each other on
+/// one core and leaves another idle: steps of context parallelism on two cores took 75 ms instead
+/// of 49.
 void keep_on_one_core([[maybe_unused]] std::thread& thread, [[maybe_unused]] Rank rank,
                       [[maybe_unused]] int ranks) {
 #ifdef __linux__
