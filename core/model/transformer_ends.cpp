@@ -145,7 +145,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
-  f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
+  f.keep(n * vocab * shape.logit_bytes, logits);
   if (tp.active()) {
     // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
     // logit of the target if that is there.

@@ -221,7 +221,9 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("fused_residual", f.fused_residual);
   v.field("fused_norm", f.fused_norm);
   v.field("fused_activation", f.fused_activation);
+  v.field("channels_last", f.channels_last);
   v.field("float32_logits", f.float32_logits);
+  v.field("kept_logits", f.kept_logits);
   v.field("fused_gradient_accumulation", f.fused_gradient_accumulation);
   v.field("fused_optimizer", f.fused_optimizer);
   v.field("overlaps_weight_gradients", f.overlaps_weight_gradients);
@@ -240,6 +242,7 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("caching_allocator", f.caching_allocator);
   v.field("fragments", f.fragments);
   v.field("cached", f.cached);
+  v.field("optimizer_bytes", f.optimizer_bytes);
   v.field("gradient_copies", f.gradient_copies);
   v.field("gradient_placeholders", f.gradient_placeholders);
   v.field("fp8_parameters", f.fp8_parameters);
