@@ -179,8 +179,12 @@ class Parser {
 
   void add_compare() {
     CLI::App* sub = app_.add_subcommand("compare", "lay two runs or traces side by side");
-    sub->add_option("A", compare_.a, "as report takes it")->required()->type_name("PATH");
-    sub->add_option("B", compare_.b, "as report takes it")->required()->type_name("PATH");
+    sub->add_option("A", compare_.a, "as report takes it, or a scenario (.toml) to simulate")
+        ->required()
+        ->type_name("PATH");
+    sub->add_option("B", compare_.b, "as report takes it, or a scenario (.toml) to simulate")
+        ->required()
+        ->type_name("PATH");
     sub->final_callback(
         [this] { command_ = [this] { return compare_command(compare_, console_); }; });
   }

@@ -48,7 +48,7 @@ struct ReportArguments {
 int report_command(const ReportArguments& arguments, const Console& console);
 
 struct CompareArguments {
-  std::string a, b;  // paths as open_run() takes them
+  std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 

@@ -60,6 +60,7 @@ MainWindow::MainWindow(Session& session)
     connect(&session, signal, this, [this] { show_state(); });
   }
   connect(&session, &Session::marksChanged, this, [this] { keep_views(); });
+  connect(&session, &Session::profileOpened, this, [this] { show_profile(); });
   connect(&session, &Session::failed, this, [this](const QString& message) { tell(message); });
   static_cast<TimelinePanel*>(centralWidget())->start().on_open([this](const QString& path) {
     open(path);
@@ -190,6 +191,14 @@ bool MainWindow::show_view(const std::string& name) {
   return true;
 }
 
+/// Brings to the front what says most of a trace from elsewhere, unless the user asked for views.
+void MainWindow::show_profile() {
+  if (asked_for_views_) return;
+  QDockWidget* dock = docks_.at(session_.run()->trace.spans.empty() ? "memory" : "summary");
+  dock->show();
+  dock->raise();
+}
+
 void MainWindow::set_theme(bool dark) {
   dark_ = dark;
   QApplication::setPalette(palette_of(dark ? dark_theme() : light_theme()));
@@ -283,7 +292,7 @@ void MainWindow::show_state() {
   } else if (run) {
     text = counted(run->world_size(), "rank") + " · " +
            counted(static_cast<qlonglong>(run->lanes.spans()), "span");
-    if (run->report) {
+    if (run->report && run->report->step_time.v > 0) {
       text += QString(" · step %1 · bubble %2")
                   .arg(QString::fromStdString(time_text(run->report->step_time)),
                        QString::fromStdString(percent_text(run->report->bubble_fraction)));
