@@ -173,7 +173,8 @@ Result<std::vector<OpTime>> CpuDevice::synchronize() {
 OpTime CpuDevice::run(const Item& item) {
   OpTime time{item.op, run_context_.now(), {}, {}};
   time.active = time.begin;
-  const std::uint64_t number = run_context_.flight.begin(rank_, item.op, context_.step, time.begin);
+  FlightRecord& flight = run_context_.activity->flight;
+  const std::uint64_t number = flight.begin(rank_, item.op, context_.step, time.begin);
   if (!run_context_.failure().is_set()) {
     try {
       time.active = std::max(time.begin, item.task(time.begin));
@@ -185,7 +186,7 @@ OpTime CpuDevice::run(const Item& item) {
   }
   time.end = run_context_.now();
   // What a failure has cut off stays in the record as it was.
-  if (!run_context_.failure().is_set()) run_context_.flight.end(number, time.end);
+  if (!run_context_.failure().is_set()) flight.end(number, time.end);
   return time;
 }
 
