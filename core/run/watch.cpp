@@ -107,7 +107,7 @@ Result<void> Lookout::look(Duration since, const Pulse& own,
     seen.silence = seen.heard.exchange(false) ? Duration{} : seen.silence + counts;
     seen.silent = seen.silence > longest() && !seen.left;
     const std::lock_guard lock(seen.mutex);
-    seen.quiet += counts;
+    if (seen.silence <= 2 * interval_) seen.quiet += counts;  // who is silent is not known to hang
   }
   if (auto all = look_for_silent(name_of); !all) return all;
   return look_for_standstill();

@@ -32,16 +32,16 @@ class Machines {
  public:
   Machines() {
     well_ = works("ip netns add " + bridge()) &&
-            works("ip -n " + bridge() + " link add b type bridge") &&
-            works("ip -n " + bridge() + " link set b up");
+            works("ip -n " + bridge() + " link add name br0 type bridge") &&
+            works("ip -n " + bridge() + " link set br0 up");
     for (int i = 0; i < kMachines && well_; ++i) {
       const std::string inside = "ip -n " + name(i) + " ";
       well_ = works("ip netns add " + name(i)) && works(inside + "link set lo up") &&
-              works("ip link add e netns " + name(i) + " type veth peer name p" +
+              works("ip link add name eth0 netns " + name(i) + " type veth peer name p" +
                     std::to_string(i) + " netns " + bridge()) &&
-              works(inside + "addr add 10.77.0." + std::to_string(i + 1) + "/24 dev e") &&
-              works(inside + "link set e up") &&
-              works("ip -n " + bridge() + " link set p" + std::to_string(i) + " master b up");
+              works(inside + "addr add 10.77.0." + std::to_string(i + 1) + "/24 dev eth0") &&
+              works(inside + "link set eth0 up") &&
+              works("ip -n " + bridge() + " link set p" + std::to_string(i) + " master br0 up");
     }
   }
   ~Machines() {
@@ -63,7 +63,7 @@ class Machines {
   static bool rule(const std::string& text) {
     bool all = true;
     for (int i = 0; i < kMachines; ++i) {
-      all &= works("tc -n " + name(i) + " qdisc replace dev e root " + text);
+      all &= works("tc -n " + name(i) + " qdisc replace dev eth0 root " + text);
     }
     return all;
   }

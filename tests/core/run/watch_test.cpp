@@ -88,6 +88,14 @@ TEST_CASE("a run stands still if nobody ends an op and nobody computes", "[core]
     Looks others;
     CHECK(others.until_found(1, waits, {waits, third}).empty());
   }
+  Looks cut_off;  // nothing comes from 2 after its first beats: silence, not a hang
+  for (int i = 0; i < 2; ++i) {
+    cut_off.lookout.heard(1, waits);
+    cut_off.lookout.heard(2, hangs);
+    CHECK(cut_off.lookout.look(Duration(1), waits, name_of).ok());
+  }
+  CHECK_THAT(cut_off.until_found(1, waits, {waits, Pulse{}}),
+             ContainsSubstring("process 2 is silent"));
   // A process alone, whose ranks are threads.
   Lookout alone(0, 1, Duration(10));
   Result<void> found;
