@@ -49,7 +49,9 @@ class CpuBackend final : public Backend {
 
   Result<RunResult> run_all_ranks(const Program& program, const RunOptions& options,
                                   const BatchSource& batches) {
-    local::Fabric fabric;
+    const SoleProcess sole;
+    const RunContext* const process = options_.process;
+    local::Fabric fabric(process != nullptr ? *process : sole);
     std::vector<std::unique_ptr<cpu::CpuDevice>> devices;
     std::vector<std::unique_ptr<cpu::CpuCommunicator>> communicators;
     std::vector<RankPort> ports;

@@ -201,19 +201,22 @@ Result<std::vector<OpTime>> CpuDevice::synchronize() {
 OpTime CpuDevice::run(const Item& item) {
   OpTime time{item.op, run_context_.now(), {}, {}};
   time.active = time.begin;
-  const std::uint64_t number = run_context_.flight.begin(rank_, item.op, context_.step, time.begin);
-  if (!run_context_.failure().is_set()) {
-    try {
-      time.active = std::max(time.begin, item.task(time.begin));
-    } catch (const std::exception& exception) {
-      run_context_.fail(Error{ErrorKind::Device,
-                              "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
-                              std::nullopt});
-    }
+  if (run_context_.failure().is_set()) {  // the op is left out
+    time.end = time.begin;
+    return time;
+  }
+  FlightRecord& flight = run_context_.activity->flight;
+  const std::uint64_t number = flight.begin(rank_, item.op, context_.step, time.begin);
+  try {
+    time.active = std::max(time.begin, item.task(time.begin));
+  } catch (const std::exception& exception) {
+    run_context_.fail(Error{ErrorKind::Device,
+                            "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
+                            std::nullopt});
   }
   time.end = run_context_.now();
   // What a failure has cut off stays in the record as it was.
-  if (!run_context_.failure().is_set()) run_context_.flight.end(number, time.end);
+  if (!run_context_.failure().is_set()) flight.end(number, time.end);
   return time;
 }
 

@@ -15,6 +15,7 @@
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
 #include "core/ir/state.hpp"
+#include "core/run/stragglers.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -35,8 +36,10 @@ struct RunOptions {
   StateStore* store = nullptr;
   int checkpoint_every = 0;
   NonFinite on_nonfinite = NonFinite::GoOn;
+  SpikeLimits spikes;
   /// What saving took of the training's time; called before on_step of the step that was saved.
   std::function<void(Seconds)> on_save;
+  std::function<void(const Waits&)> on_waits;       // of a step; before its on_step
   std::function<void(const StepResult&)> on_step;   // called from the caller's thread
   std::function<void(const std::string&)> on_note;  // what a user should know of; likewise
   const std::atomic<bool>* cancel = nullptr;        // once it is true, the run stops after its step

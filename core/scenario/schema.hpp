@@ -63,6 +63,8 @@ void describe(V& v, TrainingSpec& t) {
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
   v.field("on_nonfinite", t.on_nonfinite);
+  v.field("skip_loss_zscore", t.skip_loss_zscore);
+  v.field("skip_grad_zscore", t.skip_grad_zscore);
 }
 
 template <class V>

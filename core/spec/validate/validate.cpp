@@ -108,6 +108,10 @@ void validate_batch(const Scenario& s, Faults& faults) {
                    std::to_string(kMostPasses));
   }
   if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
+  for (const auto& [key, limit] : {std::pair{"training.skip_loss_zscore", t.skip_loss_zscore},
+                                   std::pair{"training.skip_grad_zscore", t.skip_grad_zscore}}) {
+    if (!(limit >= 0)) faults.add(key, "a limit on deviations from the mean is not negative");
+  }
   faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
 }
 
