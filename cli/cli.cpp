@@ -31,6 +31,7 @@ class Parser {
     add_compare();
     add_show();
     add_verify();
+    add_lesson();
     add_recommend();
     add_search();
     add_calibrate();
@@ -209,6 +210,17 @@ class Parser {
         ->type_name("FILE");
     sub->final_callback(
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });
+  }
+
+  void add_lesson() {
+    CLI::App* sub = app_.add_subcommand("lesson", "a page of the course, its figures simulated");
+    sub->add_option("page", lesson_.page, "page, a file of scenarios/course")
+        ->required()
+        ->type_name("FILE");
+    sub->add_option("--picture", lesson_.picture, "the page's picture, as the page links to it")
+        ->type_name("PATH");
+    sub->final_callback(
+        [this] { command_ = [this] { return lesson_command(lesson_, console_); }; });
   }
 
   void add_search() {
@@ -441,6 +453,7 @@ class Parser {
   CompareArguments compare_;
   ShowArguments show_;
   VerifyArguments verify_;
+  LessonArguments lesson_;
   RecommendArguments recommend_;
   SearchArguments search_;
   CalibrateArguments calibrate_;

@@ -68,6 +68,12 @@ struct VerifyArguments {
 };
 int verify_command(const VerifyArguments& arguments, const Console& console);
 
+struct LessonArguments {
+  std::string page;     // Markdown file
+  std::string picture;  // path of the page's picture; empty: none
+};
+int lesson_command(const LessonArguments& arguments, const Console& console);
+
 struct RecommendArguments {
   std::string params;  // "7B", "1.3e9"
   double gpu_mem = 0;  // GB
