@@ -30,6 +30,10 @@ constexpr std::int64_t kConnection = 12 * kMebibyte;
 /// and 688 MB (NVIDIA/nccl, issue 964).
 double connections(int ranks) { return ranks > 2 ? 2.5 : 2; }
 
+std::int64_t workspace(const DeviceSpec& device) {
+  return device.compute_capability >= 9 ? kWorkspace : kWorkspaceBeforeHopper;
+}
+
 /// A number with as many digits as it needs.
 std::string plain(double value) {
   std::array<char, 32> digits{};
@@ -81,8 +85,7 @@ class Terms {
   }
 
   void workspaces() {
-    const bool large = cluster_.device.compute_capability >= 9;
-    const std::int64_t bytes = large ? kWorkspace : kWorkspaceBeforeHopper;
+    const std::int64_t bytes = workspace(cluster_.device);
     add("workspaces of cuBLAS", static_cast<double>(framework_.workspaces * bytes),
         plain(framework_.workspaces) + " x " + bytes_text({bytes}), MemoryPlace::Tensors);
   }
@@ -284,6 +287,19 @@ MemoryFigures most_memory(const Program& program, const ClusterSpec& cluster) {
     if (figures.needed > most.needed) most = figures;
   }
   return most;
+}
+
+Bytes least_beside_tensors(const ClusterSpec& cluster, int world, const std::vector<int>& groups) {
+  if (cluster.device.is_host()) return {};
+  const FrameworkSpec& framework = cluster.framework;
+  double all = 0;
+  if (cluster.network.library == CollectiveLibrary::Nccl) {
+    for (const int size : groups) all += size < 2 ? 0 : connections(size);
+    if (world > 1) all += framework.communicators * connections(world);
+  }
+  return framework.context + Bytes{framework.workspaces * workspace(cluster.device)} +
+         Bytes{static_cast<std::int64_t>(all * cluster.network.channels *
+                                         static_cast<double>(kConnection))};
 }
 
 Bytes memory_per_rank(const ClusterSpec& cluster, int ranks) {
