@@ -70,7 +70,8 @@ std::string counts_text(const SpaceResult& result, double seconds) {
   const SpaceCounts& c = result.counts;
   std::string text = fmt::format(
       "{} layouts in {:.2f} s: {} cannot fit and {} cannot win by their bounds, {} refused, {} "
-      "estimated ({} too large, and so {} more) from {} small programs, {} simulated ({} too large)\n",
+      "estimated ({} too large, and so {} more) from {} small programs, {} simulated ({} too "
+      "large)\n",
       c.layouts, seconds, c.too_large, c.too_slow, c.refused, c.estimated, c.estimated_large,
       c.implied_large, c.probes, c.simulated, c.simulated_large);
   if (result.undecided > 0) {

@@ -46,8 +46,10 @@ class TooLarge {
     Recomputation recomputation;
   };
   static Key key(const LayoutPoint& p) {
-    return {p.tensor, p.context, p.pipeline, p.replicate, p.shard,
-            p.expert, p.folding, p.zero,     static_cast<int>(p.schedule), p.chunks};
+    return {p.tensor,    p.context, p.pipeline,
+            p.replicate, p.shard,   p.expert,
+            p.folding,   p.zero,    static_cast<int>(p.schedule),
+            p.chunks};
   }
   bool covers(const LayoutPoint& p) const {
     const auto it = known_.find(key(p));
@@ -187,7 +189,8 @@ class SpaceSearch {
     return {};
   }
 
-  /// Of every family the point with the best bounds, for those families that will have nothing else.
+  /// Of every family the point with the best bounds, for those families that will have nothing
+  /// else.
   void note_families(const std::vector<LayoutPoint>& points,
                      const std::vector<LayoutBound>& bounds) {
     const auto fits = [&](const LayoutBound& b) {
@@ -286,20 +289,22 @@ class SpaceSearch {
       return e.estimate.step_time.v <
              all.front().estimate.step_time.v * (1 + EstimateClaim::kUsualTime);
     };
-    const auto wanted = static_cast<std::size_t>(std::max(1, options_.finalists));
+    const bool given = options_.finalists > 0;
+    const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
     while (next < all.size() && !(result_.stopped && !result_.found.empty())) {
-      const bool decided = !result_.found.empty() && !near(all[next]);
+      const bool decided = !given && !result_.found.empty() && !near(all[next]);
       if (result_.found.size() >= wanted || decided) break;
       batch.clear();
       for (; next < all.size() && batch.size() < wanted - result_.found.size(); ++next) {
-        if (!batch.empty() && !near(all[next])) break;
+        if (!given && !batch.empty() && !near(all[next])) break;
         batch.push_back({all[next].point, &all[next].scenario});
       }
       if (const auto done = simulate(batch); !done) return done;
     }
     batch.clear();
     for (std::size_t i = next; i < all.size() && near(all[i]); ++i) {
-      const bool more = !all[i].estimate.unclaimed.empty() && batch.size() < kMostUnclaimed;
+      const bool more =
+          !given && !all[i].estimate.unclaimed.empty() && batch.size() < kMostUnclaimed;
       if (more) batch.push_back({all[i].point, &all[i].scenario});
       result_.undecided += !more;
     }

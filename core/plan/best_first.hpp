@@ -48,13 +48,14 @@ struct SpaceOptions {
   int threads = 1;
   bool exhaustive = false;  // simulate every layout, whatever bounds and estimates say
   bool front = false;       // keep what may be on the front of time against memory, too
-  /// How many that fit are simulated in full: fewer if no other is within EstimateClaim::kUsualTime
-  /// of the best, and more if nothing is claimed of the estimates of some that are.
-  int finalists = 2;
-  Bytes most_memory;        // of a rank; 0: what its device has
+  /// How many that fit are simulated in full. 0: two, or one if no other is within
+  /// EstimateClaim::kUsualTime of the best by estimate; and more if nothing is claimed of some that
+  /// are.
+  int finalists = 0;
+  Bytes most_memory;  // of a rank; 0: what its device has
   LayoutConstraints constraints;
   std::function<void(const SpaceNews&)> progress;  // called by one thread at a time
-  std::function<bool()> stop;                        // ends the search when it returns true
+  std::function<bool()> stop;                      // ends the search when it returns true
 };
 
 /// A family that has no layout among those that fit by their estimate.

@@ -151,8 +151,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::shape(const LayoutPoint
   }
   auto known = std::make_shared<Shape>(*made);
   const std::lock_guard lock(mutex_);
-  known->balance =
-      balances_.try_emplace(ratios, static_cast<int>(balances_.size())).first->second;
+  known->balance = balances_.try_emplace(ratios, static_cast<int>(balances_.size())).first->second;
   return shapes_.try_emplace(key, std::move(known)).first->second;
 }
 
@@ -221,8 +220,7 @@ std::vector<int> LayoutBounds::ends_of_stages(const Shape& shape, int stages) {
   StrategySpec strategy;
   strategy.pipeline_parallel_degree = stages;
   std::vector<int> ends;
-  for (const StageLayers& stage :
-       partition(shape.model, base_.model.architecture, strategy)) {
+  for (const StageLayers& stage : partition(shape.model, base_.model.architecture, strategy)) {
     ends.push_back(stage.last);
   }
   const std::lock_guard lock(mutex_);
@@ -236,9 +234,8 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
   const Offload offload = base_.strategy.offload;
   if (offload == Offload::Parameters) return 0;
   const double moments = base_.optimizer.name == OptimizerKind::AdamW ? 2 : 1;
-  const double each = offload != Offload::None
-                          ? 0
-                          : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
+  const double each =
+      offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
   const auto bytes = [&](double count, double parts) {
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };
@@ -416,10 +413,9 @@ Bytes LayoutBounds::needed(const StageCosts& costs, const LayoutPoint& point,
                    lost * in_flight[r].beside_gradients * least;
       }
     }
-    most = std::max(most,
-                    states(elements, experts, point) +
-                        std::max({gradients(elements, experts, point, point.zero >= 2), kept,
-                                  together}));
+    most = std::max(
+        most, states(elements, experts, point) +
+                  std::max({gradients(elements, experts, point, point.zero >= 2), kept, together}));
   }
   return Bytes{static_cast<std::int64_t>(most + beside(point))};
 }

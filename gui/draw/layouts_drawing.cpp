@@ -9,13 +9,13 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kSlowest = 1.6;   // of the best's time: what is slower is not drawn
-constexpr double kNear = 8;        // pixels from which a point can be hit
+constexpr double kSlowest = 1.6;  // of the best's time: what is slower is not drawn
+constexpr double kNear = 8;       // pixels from which a point can be hit
 constexpr double kLegendPart = 0.42;
 constexpr double kLeastPlot = 220;  // pixels
 
-constexpr Look kFamilies[] = {Look::Forward,   Look::Backward,       Look::Optimizer,
-                              Look::AllReduce, Look::Recompute,      Look::BackwardWeight,
+constexpr Look kFamilies[] = {Look::Forward,   Look::Backward,     Look::Optimizer,
+                              Look::AllReduce, Look::Recompute,    Look::BackwardWeight,
                               Look::Copy,      Look::BackwardInput};
 
 double bytes_of(const JudgedLayout& layout) { return static_cast<double>(layout.needed.v); }
@@ -85,8 +85,8 @@ void draw_legend(DisplayList& list, const std::vector<LayoutRow>& rows,
   const auto full = [&] { return y + line > f.legend.bottom(); };
   const auto row_text = [&](double x, const std::string& words, Ink ink, bool bold) {
     const double width = f.legend.right() - x;
-    list.texts.push_back({{x, y, width, line}, text.elided(words, width), ink, false, Align::Left,
-                          bold});
+    list.texts.push_back(
+        {{x, y, width, line}, text.elided(words, width), ink, false, Align::Left, bold});
   };
   row_text(f.legend.left(), "Best of each family", Ink::Faint, false);
   y += line;

@@ -19,8 +19,8 @@ struct FamilyInk {
 /// Where the points are: the plot, and what its edges mean.
 struct LayoutsFrame {
   QRectF plot, legend;
-  double from = 0, to = 1;  // seconds at the left and the right edge
-  double top = 1;           // bytes at the upper edge; the lower edge is 0
+  double from = 0, to = 1;          // seconds at the left and the right edge
+  double top = 1;                   // bytes at the upper edge; the lower edge is 0
   std::vector<FamilyInk> families;  // by their best layout; later ones share the ink Faint
   QPointF place(const JudgedLayout& layout) const;
   /// The index of the row whose point is nearest, within a few pixels; -1 if none is.

@@ -49,9 +49,8 @@ JudgedLayout judged(const EstimatedLayout& e) {
 }
 
 JudgedLayout judged(const FoundLayout& f) {
-  return {layout_name(f.scenario), family_of(f.point),   f.scenario,
-          f.figures.step_time,     f.figures.memory.needed, f.figures.throughput,
-          f.figures,               std::nullopt};
+  return {layout_name(f.scenario), family_of(f.point),   f.scenario, f.figures.step_time,
+          f.figures.memory.needed, f.figures.throughput, f.figures,  std::nullopt};
 }
 
 /// Adds layouts. One that was simulated takes the place of its estimate.
@@ -214,8 +213,14 @@ std::vector<LayoutRow> layout_rows(const LayoutsFound& found, const RunPtr& open
     row.open = true;
     return rows;
   }
-  JudgedLayout own{name,     "the open scenario", *open->scenario, figures.step_time,
-                   fullest_rank(*open->report),   figures.throughput, figures, std::nullopt};
+  JudgedLayout own{name,
+                   "the open scenario",
+                   *open->scenario,
+                   figures.step_time,
+                   fullest_rank(*open->report),
+                   figures.throughput,
+                   figures,
+                   std::nullopt};
   const auto slower = std::find_if(rows.begin(), rows.end(), [&](const LayoutRow& row) {
     return figures.step_time < row.layout->step_time;
   });

@@ -31,8 +31,8 @@ using JudgedLayoutPtr = std::shared_ptr<const JudgedLayout>;
 
 /// What a search has found so far.
 struct LayoutsFound {
-  std::string task;                      // search_task(); empty until the scenario has been read
-  std::string trained_on = "tokens";     // or "images"
+  std::string task;                   // search_task(); empty until the scenario has been read
+  std::string trained_on = "tokens";  // or "images"
   SpaceCounts counts;
   std::vector<JudgedLayoutPtr> layouts;  // that fit: those that were simulated first, then fastest
   std::vector<LostFamily> lost;          // families without such a layout; when it has ended
@@ -70,9 +70,9 @@ class LayoutSearch {
 
 struct LayoutRow {
   JudgedLayoutPtr layout;
-  int rank = 0;       // 1 for the best; 0 if it was not found, but is the open scenario
-  bool open = false;  // whether it is the open scenario
-  bool front = false;       // whether no faster layout needs less memory
+  int rank = 0;        // 1 for the best; 0 if it was not found, but is the open scenario
+  bool open = false;   // whether it is the open scenario
+  bool front = false;  // whether no faster layout needs less memory
   bool best_of_family = false;
   std::string because;  // why it is slower than the best; empty if it is the best or not known
 };

@@ -1,9 +1,8 @@
 // Lowers and simulates the whole space of lockstep search on small models.
-#include "core/plan/space.hpp"
-
 #include "backends/sim/engine.hpp"
 #include "core/lower/lower.hpp"
 #include "core/plan/found_layout.hpp"
+#include "core/plan/space.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

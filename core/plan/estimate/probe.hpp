@@ -22,9 +22,9 @@ struct OpInterval {
 /// passes; the last one (B or W), when there are gradients of all layers; and the update.
 enum class StepPart { Forward, Backward, LastBackward, Update };
 inline constexpr int kNumStepParts = 4;
-/// What an op of a step works on: the first layer of the model, a block, or the last layer. The most
-/// that a rank keeps while it works on one of them is linear in the number of blocks. The most of
-/// all three is not.
+/// What an op of a step works on: the first layer of the model, a block, or the last layer. The
+/// most that a rank keeps while it works on one of them is linear in the number of blocks. The most
+/// of all three is not.
 enum class LayerPlace { First, Block, Last };
 inline constexpr int kNumLayerPlaces = 3;
 template <class T>
