@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
 #include <utility>
 
-#include "backends/sim/collective_durations.hpp"
 #include "backends/sim/engine_state.hpp"
 #include "backends/sim/event_heap.hpp"
-#include "backends/sim/jitter.hpp"
+#include "backends/sim/op_durations.hpp"
 #include "backends/sim/plan.hpp"
 #include "backends/sim/port_shares.hpp"
 #include "core/base/index_vector.hpp"
@@ -25,7 +23,6 @@ class Engine {
          const Plan& plan, Timeline& timeline)
       : program_(program),
         cluster_(cluster),
-        what_if_(what_if),
         plan_(plan),
         meetings_(plan.instances.size()),
         num_pp_(to_size(program.mesh.size_of("pp"))),
@@ -33,7 +30,7 @@ class Engine {
         fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
         shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
                 plan.shared_ports ? plan.folding.representatives.size() * kNumStreams : 0),
-        durations_(cluster, plan.instances) {
+        durations_(program, cluster, what_if, plan) {
     set_up(timeline);
   }
 
@@ -133,18 +130,15 @@ class Engine {
     }
     const std::int64_t woken = std::exchange(cell.waited, false) ? plan_.hand_over : 0;
     if (op.kind == OpKind::Call) {
-      const std::int64_t duration =
-          op.stream == Stream::Host ? plan_.host_duration[op.function()] : r.duration[op.target];
       const std::uint32_t id = cell.order[cell.front];
-      const std::int64_t time =
-          woken + (what_if_.jitter > 0 ? jittered(duration, r.rank, id) : duration);
+      const std::int64_t time = woken + durations_.of_call(op, r.duration, r.rank, id);
       start(c, op.stream == Stream::Host ? time : std::max(time, until_launched(r, op, id)));
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
     } else if (is_collective(op.kind)) {
       reach_group(c, op);
     } else {
-      start(c, copy_duration(r, op));
+      start(c, durations_.of_copy(*r.role, op));
     }
   }
 
@@ -159,16 +153,6 @@ class Engine {
       r.host_late = std::max(r.host_late, r.times[dependency.v].end.count() - before);
     }
     return launched[id] + r.host_late - now_;
-  }
-
-  std::int64_t jittered(std::int64_t duration, Rank rank, std::uint32_t op) const {
-    return std::llround(static_cast<double>(duration) * jitter_factor(what_if_, rank, op));
-  }
-
-  std::int64_t copy_duration(const SimRank& r, const Op& op) const {
-    if (!(cluster_.device.host_bandwidth.v > 0)) return 0;
-    return to_sim_time(payload_bytes(program_, *r.role, op) / cluster_.device.host_bandwidth)
-        .count();
   }
 
   void reach_group(std::uint32_t c, const Op& op) {
@@ -187,22 +171,9 @@ class Engine {
     *meeting = open.back();
     open.pop_back();
     // Threads wait before it, for the last that arrives, and for the last that leaves.
-    start(c, 3 * plan_.hand_over +
-                 collective_duration(ranks_[cell.rank], op, cell.order[cell.front], instance));
-  }
-
-  std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t id,
-                                   std::uint32_t instance) {
-    if (what_if_.ideal_network) return 0;
-    const Bytes full = payload_bytes(program_, *r.role, op);
-    const auto& alone = r.plan->parameters;
-    if (!alone.empty() && !alone[id].empty()) {
-      return durations_.one_by_one(instance, op.kind, alone[id]);
-    }
-    if (r.plan->beside.empty()) return durations_.of(instance, op.kind, full);
-    const BesideProduct& beside = r.plan->beside[id];
-    const Bytes moved{full.v / beside.size_divisor};
-    return beside.exposed(durations_.of(instance, op.kind, moved), plan_.instances[instance].size);
+    const SimRank& r = ranks_[cell.rank];
+    start(c, 3 * plan_.hand_over + durations_.of_collective(*r.role, *r.plan, op,
+                                                            cell.order[cell.front], instance));
   }
 
   /// A message starts when the other end of it is at the front of the peer's opposite stream.
@@ -221,32 +192,14 @@ class Engine {
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;
     // Both threads waited.
-    start(sender, 2 * plan_.hand_over + message_time(cells_[sender]).second);
+    start(sender, 2 * plan_.hand_over + message_time(cells_[sender]).transfer);
   }
 
-  /// Latency and time of transfer of the message at the front of a sender, in ps.
-  std::pair<std::int64_t, std::int64_t> message_time(const Cell& sender) {
-    if (what_if_.ideal_network) return {0, 0};
-    if (program_.p2p_latency.v >= 0) return {to_sim_time(program_.p2p_latency).count(), 0};
+  /// Of the message at the front of a sender.
+  OpDurations::Message message_time(const Cell& sender) {
     const SimRank& from = ranks_[sender.rank];
     const SimRank& to = ranks_[cells_[sender.next].rank];
-    const Bytes whole = payload_bytes(program_, *from.role, front_op(sender));
-    const Bytes part{whole.v / plan_.message_parts};
-    const TransferTime t = p2p_time(part, link_between(cluster_, from.rank, to.rank));
-    return {to_sim_time(t.latency).count() + gather_time(whole), to_sim_time(t.transfer).count()};
-  }
-
-  /// What the tensor-parallel ranks take to gather a message of which each received a part, in ps.
-  std::int64_t gather_time(Bytes whole) {
-    if (plan_.message_parts == 1) return 0;
-    auto known = gather_times_.find(whole.v);
-    if (known == gather_times_.end()) {
-      const Seconds time = collective_time(OpKind::AllGather, whole, plan_.message_parts,
-                                           plan_.message_links, cluster_)
-                               .time.total();
-      known = gather_times_.emplace(whole.v, to_sim_time(time).count()).first;
-    }
-    return known->second;
+    return durations_.of_message(*from.role, front_op(sender), from.rank, to.rank);
   }
 
   /// The front op of `leader`, and of the cells linked behind it, is active from now on.
@@ -290,7 +243,7 @@ class Engine {
       ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
     }
     if (kind == OpKind::Send) {
-      const std::int64_t latency = message_time(cells_[leader]).first;
+      const std::int64_t latency = message_time(cells_[leader]).latency;
       const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
       finish(leader);
       leave(receiver, latency);
@@ -494,7 +447,6 @@ class Engine {
 
   const Program& program_;
   const ClusterSpec& cluster_;
-  const WhatIfSpec& what_if_;
   const Plan& plan_;
   std::vector<SimRank> ranks_;
   std::vector<Cell> cells_;  // [simulated rank][stream]
@@ -508,8 +460,7 @@ class Engine {
   double overlap_;
   bool fluid_;
   PortShares shares_;  // by leader
-  CollectiveDurations durations_;
-  std::map<std::int64_t, std::int64_t> gather_times_;  // by bytes
+  OpDurations durations_;
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
   std::int64_t unfinished_ = 0;

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/interval_map.hpp"
 #include "core/ir/verify/internal.hpp"
-#include "core/ir/verify/interval_map.hpp"
 
 namespace lockstep::verification {
 namespace {
@@ -38,6 +38,7 @@ class Gradients {
     find_wanted();
     for (const OpId id : role_.ops.ids()) {
       const Op& op = role_.op(id);
+      if (!matters(op)) continue;
       if (op.kind == OpKind::Call) {
         compute(op);
         update(op, id);
@@ -75,15 +76,31 @@ class Gradients {
            op.kind == OpKind::AllToAll || op.moves_memory();
   }
 
+  /// Whether an op touches a gradient that is followed, or parameters. Few ops do.
+  bool matters(const Op& op) const {
+    const auto args = role_.args_of(op);
+    return std::any_of(args.begin(), args.end(), [&](BufferId argument) {
+      const BufferId root = whole(argument).root;
+      return wanted_[root] || is_param_[root];
+    });
+  }
+
   /// Finds the buffers that are followed: those that an optimizer reads as gradients, and those
   /// that are reduced into these. It would cost time to follow every activation, and find nothing.
   void find_wanted() {
+    is_param_.assign(role_.buffers.size(), false);
+    for (const auto& [root, units] : params_) is_param_[root] = true;
+    for (const Function& function : program_.functions) {
+      const auto& kernels = function.kernels;
+      updater_functions_.push_back(std::any_of(kernels.begin(), kernels.end(), updates_weights));
+    }
     wanted_.assign(role_.buffers.size(), false);
     const auto want = [this](BufferId buffer) { wanted_[whole(buffer).root] = true; };
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
       const Op& op = role_.ops[i];
       const auto args = role_.args_of(op);
       if (op.kind == OpKind::Call) {
+        if (!updater_functions_[op.function()]) continue;
         for (const Kernel& kernel : program_.function(op.function()).kernels) {
           if (!updates_weights(kernel)) continue;
           want(args[to_size(kernel.in[0].formal)]);
@@ -96,6 +113,8 @@ class Gradients {
   bool wanted(BufferId buffer) const { return wanted_[whole(buffer).root]; }
 
   void compute(const Op& op) {
+    const auto args = role_.args_of(op);
+    if (std::none_of(args.begin(), args.end(), [this](BufferId b) { return wanted(b); })) return;
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (kernel.kind == KernelKind::Fill) continue;
       for (std::size_t k = 0; k < kernel.out.size(); ++k) {
@@ -136,6 +155,7 @@ class Gradients {
   }
 
   void update(const Op& op, OpId id) {
+    if (!updater_functions_[op.function()]) return;
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (!updates_weights(kernel)) continue;
       const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
@@ -231,6 +251,8 @@ class Gradients {
   std::map<BufferId, std::vector<int>> params_;     // units by root of their parameters
   std::map<BufferId, IntervalMap<char>> computed_;  // by root
   IndexVector<BufferId, bool> wanted_;              // by root
+  IndexVector<BufferId, bool> is_param_;            // by root: whether it is in params_
+  IndexVector<FunctionId, bool> updater_functions_;  // whether a kernel of it updates weights
   IndexVector<int, IntervalMap<char>> updates_;     // by unit: bytes of its root
   IndexVector<int, OpId> updater_;                  // by unit: the last op that updated it
   IndexVector<int, OpId> writer_;                   // by unit: last writer of parameters

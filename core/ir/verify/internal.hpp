@@ -7,6 +7,7 @@
 
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
+#include "core/ir/verify/traffic.hpp"
 
 namespace lockstep::verification {
 
@@ -56,10 +57,12 @@ void check_role(const Program& program, const Role& role, Faults& faults);
 void check_input(const Program& program, Faults& faults);
 /// Checks that the members of each group issue the same collectives in one order, that each send
 /// has its receive, and that replicas run equally many microbatches.
-void check_matching(const Program& program, const Folding& folding, Faults& faults);
+void check_matching(const Program& program, const Folding& folding, const Traffic& traffic,
+                    Faults& faults);
 /// Checks that all streams come to their end if communication blocks, and that all collectives do
 /// if each rank issues its own in list order.
-void check_deadlock(const Program& program, const Folding& folding, Faults& faults);
+void check_deadlock(const Program& program, const Folding& folding, const Traffic& traffic,
+                    Faults& faults);
 /// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
 /// race, and that bytes of the arena are used again only after their last users have ended.
 void check_memory(const Program& program, const Role& role, Faults& faults);

@@ -80,8 +80,9 @@ std::vector<Error> verify(const Program& program) {
   if (faults.none()) verification::check_input(program, faults);
   if (!faults.none()) return faults.take();
   const Folding folding = fold(program);
-  verification::check_matching(program, folding, faults);
-  if (faults.none()) verification::check_deadlock(program, folding, faults);
+  const verification::Traffic traffic = verification::traffic_of(program);
+  verification::check_matching(program, folding, traffic, faults);
+  if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
   for (const Role& role : program.roles) {
     verification::check_memory(program, role, faults);
     verification::check_gradients(program, role, faults);

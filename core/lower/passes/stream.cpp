@@ -26,8 +26,11 @@ void order(const Program& program, Role& role) {
     for (std::size_t a = 0; a < args.size(); ++a) {
       const Access how = access(program, op, a);
       const bool writes = how != Access::Read;
-      const BufferId root = role.root(args[a]);
-      const std::int64_t begin = role.arena_offset(args[a]) - role.arena_offset(root);
+      BufferId root = args[a];
+      std::int64_t begin = 0;
+      for (; role.buffer(root).parent.valid(); root = role.buffer(root).parent) {
+        begin += role.buffer(root).offset;
+      }
       const std::int64_t end = begin + span_of(program, role.buffer(args[a])).v;
       std::vector<Touch>& history = touched[root];
       // A range without bytes still orders its users, because synthetic programs move no data.
