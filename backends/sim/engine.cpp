@@ -1,6 +1,7 @@
 #include "backends/sim/engine.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -14,6 +15,12 @@
 
 namespace lockstep::sim {
 namespace {
+
+/// Calls visit(i) for every bit i that is set, from the lowest on.
+template <class Visit>
+void for_each_bit(std::uint32_t bits, Visit&& visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
 
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
@@ -124,6 +131,7 @@ class Engine {
     for (const OpId dependency : r.role->after_of(op)) {
       if (r.times[dependency.v].end.count() < 0) {
         r.waits_for[stream_of(c)] = dependency.v;
+        r.waiting |= 1u << stream_of(c);
         cell.waited = true;
         return;
       }
@@ -172,8 +180,8 @@ class Engine {
     open.pop_back();
     // Threads wait before it, for the last that arrives, and for the last that leaves.
     const SimRank& r = ranks_[cell.rank];
-    start(c, 3 * plan_.hand_over + durations_.of_collective(*r.role, *r.plan, op,
-                                                            cell.order[cell.front], instance));
+    start(c, 3 * plan_.hand_over +
+                 durations_.of_collective(*r.role, *r.plan, op, cell.order[cell.front], instance));
   }
 
   /// A message starts when the other end of it is at the front of the peer's opposite stream.
@@ -209,6 +217,7 @@ class Engine {
       cell.state = Cell::Active;
       cell.leader = leader;
       front_times(cell).active = SimTime{now_};
+      if (fluid_) mark_active(c, true);
     }
     if (!fluid_) {
       if (duration == 0) {
@@ -230,7 +239,10 @@ class Engine {
   }
 
   void complete(std::uint32_t leader) {
-    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) cells_[c].state = Cell::Blocked;
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      cells_[c].state = Cell::Blocked;
+      if (fluid_) mark_active(c, false);
+    }
     if (fluid_) {
       activities_[leader].rate = 0;
       ++activities_[leader].version;
@@ -294,12 +306,12 @@ class Engine {
     makespan_ = now_;
     --unfinished_;
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
-    for (std::uint32_t s = 0; s < kNumStreams; ++s) {
-      if (r.waits_for[s] == op) {
-        r.waits_for[s] = -1;
-        ready_.push_back(first + s);
-      }
-    }
+    for_each_bit(r.waiting, [&](std::uint32_t s) {
+      if (r.waits_for[s] != op) return;
+      r.waits_for[s] = -1;
+      r.waiting &= ~(1u << s);
+      ready_.push_back(first + s);
+    });
   }
 
   // ------------------------------------------------ rates: shared devices and overlap
@@ -369,20 +381,20 @@ class Engine {
     }
   }
 
-  void retime_calls(const SimRank& r) {
-    retime_if(r, [](OpKind kind) { return kind == OpKind::Call; });
+  /// Notes that the front op of a cell is active, or is not any more.
+  void mark_active(std::uint32_t c, bool active) {
+    SimRank& r = ranks_[cells_[c].rank];
+    const OpKind kind = front_op(cells_[c]).kind;
+    if (is_copy(kind)) return;
+    std::uint32_t& streams = kind == OpKind::Call ? r.calling : r.transferring;
+    const std::uint32_t bit = 1u << stream_of(c);
+    streams = active ? streams | bit : streams & ~bit;
   }
-  void retime_transfers(const SimRank& r) {
-    retime_if(r, [](OpKind kind) { return is_collective(kind) || is_p2p(kind); });
-  }
-  template <class Predicate>
-  void retime_if(const SimRank& r, Predicate wanted) {
+  void retime_calls(const SimRank& r) { retime_streams(r, r.calling); }
+  void retime_transfers(const SimRank& r) { retime_streams(r, r.transferring); }
+  void retime_streams(const SimRank& r, std::uint32_t streams) {
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
-    for (std::uint32_t c = first; c < first + kNumStreams; ++c) {
-      if (cells_[c].state == Cell::Active && wanted(front_op(cells_[c]).kind)) {
-        retime(cells_[c].leader);
-      }
-    }
+    for_each_bit(streams, [&](std::uint32_t s) { retime(cells_[first + s].leader); });
   }
 
   double rate(std::uint32_t leader) const {

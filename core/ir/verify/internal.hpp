@@ -42,6 +42,39 @@ std::string op_at(const Program& program, const Role& role, OpId id);
 /// A buffer in words: "%b9 (param_full w L3)".
 std::string buffer_name(const Program& program, const Role& role, BufferId id);
 
+/// A byte range of a root buffer, and what an op does to it.
+struct Touch {
+  BufferId root;
+  std::int64_t begin = 0, end = 0;  // bytes from the start of the root
+  Access access = Access::Read;
+};
+
+/// Resolves arguments to byte ranges of root buffers. Requires that check_structure() found
+/// nothing.
+class Ranges {
+ public:
+  Ranges(const Program& program, const Role& role);
+  /// What `op` does to its argument `index`: to the whole buffer, or to as many bytes as the called
+  /// function uses. A piece stands for all pieces, since every rank of the role has another one. A
+  /// broadcast writes only, unless a rank of the role is the one that sends.
+  Touch touch(const Op& op, std::size_t index) const;
+  /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
+  Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
+
+ private:
+  struct Place {
+    BufferId root;
+    bool piece = false;
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;  // that the role's ranks touch together
+  };
+  const Program& program_;
+  const Role& role_;
+  IndexVector<BufferId, Place> places_;
+  /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
+  IndexVector<GroupId, std::vector<int>> positions_;
+};
+
 /// Checks the mesh, the groups, the parameters and which rank has which role, then all functions
 /// and roles.
 void check_structure(const Program& program, Faults& faults);
@@ -65,42 +98,12 @@ void check_deadlock(const Program& program, const Folding& folding, const Traffi
                     Faults& faults);
 /// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
 /// race, and that bytes of the arena are used again only after their last users have ended.
-void check_memory(const Program& program, const Role& role, Faults& faults);
+void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults);
 /// Checks that every unit with optimizer state is updated with a gradient that was computed.
-void check_gradients(const Program& program, const Role& role, Faults& faults);
+void check_gradients(const Program& program, const Role& role, const Ranges& ranges,
+                     Faults& faults);
 
 /// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
 void check_meaning(const Program& program, Faults& faults);
-
-/// A byte range of a root buffer, and what an op does to it.
-struct Touch {
-  BufferId root;
-  std::int64_t begin = 0, end = 0;  // bytes from the start of the root
-  Access access = Access::Read;
-};
-
-/// Resolves arguments to byte ranges of root buffers. Requires that check_structure() found
-/// nothing.
-class Ranges {
- public:
-  Ranges(const Program& program, const Role& role);
-  /// What `op` does to its argument `index`: to the whole buffer, or to as many bytes as the called
-  /// function uses. A piece stands for all pieces, since every rank of the role has another one. A
-  /// broadcast writes only, unless a rank of the role is the one that sends.
-  Touch touch(const Op& op, std::size_t index) const;
-  /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
-  Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
-
- private:
-  struct Place {
-    BufferId root;
-    std::int64_t offset = 0;
-  };
-  const Program& program_;
-  const Role& role_;
-  IndexVector<BufferId, Place> places_;
-  /// By group: the positions in it of the role's ranks, ascending.
-  IndexVector<GroupId, std::vector<int>> positions_;
-};
 
 }  // namespace lockstep::verification

@@ -59,9 +59,6 @@ class HappensBefore {
   OpId op_at(Stream stream, std::int32_t sequence) const {
     return by_stream_[stream][sequence - 1];
   }
-  bool ended(OpId id, const Clock& clock) const {
-    return sequence(id) <= clock[role_.op(id).stream];
-  }
   /// An op that has ended by `needed`, but not by `clock`; invalid if there is none.
   OpId first_unordered(const Clock& needed, const Clock& clock) const {
     int later = 0;  // first all streams at once, without a branch for each
@@ -84,17 +81,20 @@ class HappensBefore {
 
 /// What happened last to a byte range of a root buffer.
 struct History {
-  OpId write;     // the last one; invalid if there was none in this step
-  Clock reads{};  // those since that write
+  OpId write;  // the last one; invalid if there was none in this step
+  Stream stream = Stream::Compute;
+  std::int32_t sequence = 0;  // of the write on its stream
+  Clock reads{};              // those since that write
+  bool written_before(const Clock& clock) const { return sequence <= clock[stream]; }
 };
 
 class Memory {
  public:
-  Memory(const Program& program, const Role& role, Faults& faults)
+  Memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults)
       : program_(program),
         role_(role),
         faults_(faults),
-        ranges_(program, role),
+        ranges_(ranges),
         order_(role),
         life_of_(role.buffers.size(), -1),
         begins_(temporaries_by(&Buffer::first, role)),
@@ -176,6 +176,7 @@ class Memory {
     life.history.clear();
     life.needed = life.used = {};
     life.placed = false;
+    life.waited = 0;
     unused_.push_back(std::exchange(life_of_[id], -1));
   }
 
@@ -195,37 +196,42 @@ class Memory {
   // Checks that the op uses a buffer within its lifetime, and after every op that used the same
   // bytes of the arena before it.
   void enter(OpId id, const Touch& touch, const Clock& clock) {
-    const Buffer& root = role_.buffer(touch.root);
-    if (root.persistent()) return;
-    if (id < root.first || root.last < id) {
+    Life& life = life_of(touch.root);
+    if (life.persistent()) return;
+    if (id < life.first || life.last < id) {
       faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
-                  (id < root.first ? " before it is allocated, at %" + std::to_string(root.first.v)
+                  (id < life.first ? " before it is allocated, at %" + std::to_string(life.first.v)
                                    : " after it is freed: use after free; its last op is %" +
-                                         std::to_string(root.last.v) + " " +
-                                         describe(program_, role_, root.last)));
+                                         std::to_string(life.last.v) + " " +
+                                         describe(program_, role_, life.last)));
       return;
     }
-    Life& life = life_of(touch.root);
-    const OpId earlier = order_.first_unordered(life.needed, clock);
-    if (earlier.valid()) {
+    const Stream s = role_.op(id).stream;
+    // What one op of a stream has waited for, those behind it need not be asked about.
+    const auto bit = 1u << static_cast<unsigned>(s);
+    const bool known = (life.waited & bit) != 0;
+    const OpId earlier = known ? OpId{} : order_.first_unordered(life.needed, clock);
+    if (!earlier.valid()) {
+      life.waited |= bit;
+    } else {
       faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
                   ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
                   " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
     }
-    const Stream s = role_.op(id).stream;
     life.used[s] = std::max(life.used[s], order_.sequence(id));
   }
 
   void read(OpId id, const Touch& touch, const Clock& clock) {
-    auto& history = life_of(touch.root).history;
+    Life& life = life_of(touch.root);
+    auto& history = life.history;
     const Stream s = role_.op(id).stream;
-    const bool persistent = role_.buffer(touch.root).persistent();
+    const bool persistent = life.persistent();
     bool unwritten = false;
     OpId unordered;
     history.update(touch.begin, touch.end, [&](History& piece) {
       if (!piece.write.valid()) {
         unwritten = !persistent;
-      } else if (!order_.ended(piece.write, clock)) {
+      } else if (!piece.written_before(clock)) {
         unordered = piece.write;
       }
       piece.reads[s] = order_.sequence(id);
@@ -242,13 +248,13 @@ class Memory {
     auto& history = life_of(touch.root).history;
     OpId reader, writer;
     history.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const History& piece) {
-      if (piece.write.valid() && !order_.ended(piece.write, clock)) writer = piece.write;
+      if (!piece.written_before(clock)) writer = piece.write;
       const OpId read = order_.first_unordered(piece.reads, clock);
       if (read.valid()) reader = read;
     });
     if (writer.valid()) add_race(id, "writes", touch, writer, "writes");
     if (reader.valid()) add_race(id, "writes", touch, reader, "reads");
-    history.assign(touch.begin, touch.end, {id, {}});
+    history.assign(touch.begin, touch.end, {id, role_.op(id).stream, order_.sequence(id), {}});
   }
 
   static std::string bytes_of(const Touch& touch) {
@@ -270,7 +276,10 @@ class Memory {
     Clock needed{};                // the ops that used its bytes of the arena before it
     Clock used{};                  // the ops that used it
     bool placed = false;           // it has its bytes of the arena for itself
+    std::uint32_t waited = 0;      // the streams that have waited for the ops in `needed`, as bits
+    OpId first, last;              // of the buffer, which is at hand here
     IntervalMap<History> history;  // from its first byte
+    bool persistent() const { return !first.valid(); }
   };
   Life& life_of(BufferId root) {
     std::int32_t& life = life_of_[root];
@@ -281,6 +290,8 @@ class Memory {
     if (life < 0) {
       life = unused_.back();
       unused_.pop_back();
+      lives_[life].first = role_.buffer(root).first;
+      lives_[life].last = role_.buffer(root).last;
     }
     return lives_[life];
   }
@@ -293,7 +304,7 @@ class Memory {
   const Program& program_;
   const Role& role_;
   Faults& faults_;
-  Ranges ranges_;
+  const Ranges& ranges_;
   HappensBefore order_;
   IndexVector<std::int32_t, Life> lives_;  // of few buffers at a time, so that they stay in a cache
   IndexVector<BufferId, std::int32_t> life_of_;    // by root; -1: it does not live
@@ -306,8 +317,8 @@ class Memory {
 
 }  // namespace
 
-void check_memory(const Program& program, const Role& role, Faults& faults) {
-  Memory(program, role, faults).check();
+void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults) {
+  Memory(program, role, ranges, faults).check();
 }
 
 }  // namespace lockstep::verification

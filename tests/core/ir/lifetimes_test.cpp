@@ -20,8 +20,8 @@ TEST_CASE("buffers sorted by the ends of their lifetimes are those of a stable s
     if (random() % 4 == 0 && b > 0) {
       buffer.parent = {0};  // a view has no lifetime
     } else if (random() % 4 != 0) {
-      const auto ends = std::minmax({static_cast<int>(random() % kOps),
-                                    static_cast<int>(random() % kOps)});
+      const auto ends =
+          std::minmax({static_cast<int>(random() % kOps), static_cast<int>(random() % kOps)});
       buffer.first = {ends.first};
       buffer.last = {ends.second};
       roots.push_back({b});
