@@ -24,6 +24,8 @@ struct RunOptions {
   int steps = 1;
   int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
+  /// Whether the simulator fills Trace::memory, which is large: a report does not read it.
+  bool memory_samples = true;
   /// Path of the data, for open_dataset; empty: synthetic data. The simulator reads none.
   std::string dataset;
   /// If given, weights (and moments, if it holds them) come from here instead of from the seed, and
@@ -60,6 +62,14 @@ struct RunResult {
   std::optional<int> saved_step = {};  // of the last state that was saved
 };
 
+struct Device;
+
+/// The device of a program's only rank, for who runs its ops by himself.
+struct OwnDevice {
+  virtual ~OwnDevice() = default;
+  virtual Device& device() = 0;
+};
+
 struct Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "sim", "cpu", "cuda" or "reference"
@@ -67,6 +77,14 @@ struct Backend {
   /// that compute take the time that they need on this machine and ignore it.
   virtual Result<RunResult> run(const Program& program, const ClusterSpec& cluster,
                                 const RunOptions& options) = 0;
+  /// Opens the device of a program of one rank, which must outlive it. Error Unsupported if the
+  /// backend computes nothing.
+  virtual Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) {
+    static_cast<void>(program);
+    return Error{ErrorKind::Unsupported,
+                 "backend '" + std::string(name()) + "' computes nothing: use cpu or cuda",
+                 std::nullopt};
+  }
 };
 
 }  // namespace lockstep

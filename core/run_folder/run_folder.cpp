@@ -104,7 +104,7 @@ Result<Run> read_run(const std::string& directory) {
   if (!report) return report.error();
   Result<Trace> trace = read_chrome_trace((path / "trace.json.gz").string());
   if (!trace) return trace.error();
-  return Run{std::move(*report), std::move(*trace), {}};
+  return Run{std::move(*report), std::move(*trace), {}, {}};
 }
 
 Result<Run> open_run(const std::string& path, const ImportOptions& options) {
@@ -116,7 +116,8 @@ Result<Run> open_run(const std::string& path, const ImportOptions& options) {
   Result<ImportedTrace> imported = read_any_trace(path, options);
   if (!imported) return imported.error();
   Report report = analyze(imported->trace);
-  return Run{std::move(report), std::move(imported->trace), std::move(imported->remarks)};
+  return Run{std::move(report), std::move(imported->trace), std::move(imported->remarks),
+             std::move(imported->sources)};
 }
 
 Result<std::string> find_checkpoints(const std::string& directory,
