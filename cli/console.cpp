@@ -66,8 +66,9 @@ Console standard_console() {
 
 int report_errors(const Console& console, const std::vector<Error>& errors) {
   for (const Error& error : errors) {
-    console.err << (console.color ? "\033[1;31merror:\033[0m " : "error: ")
-                << printable(to_string(error)) << "\n";
+    // In one piece, because other processes may write to the same terminal.
+    const std::string head = console.color ? "\033[1;31merror:\033[0m " : "error: ";
+    console.err << head + printable(to_string(error)) + "\n";
   }
   return errors.empty() ? 0 : exit_code(errors.front().kind);
 }

@@ -327,10 +327,11 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
   // If an op hangs for ever, the watch ends this process, and nobody else says why.
   process_.activity->set_last_words([&](const Error& error) {
     write_flight(program);
-    std::cerr << "process " << process_.index() << ": error: " << printable(to_string(error))
-              << "\n"
-              << printable(waiting_text(process_.activity->flight, program, process_.now()))
-              << "\nwhat hangs does not end by itself, so this process is ended" << std::endl;
+    const std::string waits = waiting_text(process_.activity->flight, program, process_.now());
+    std::cerr << "process " + std::to_string(process_.index()) +
+                     ": error: " + printable(to_string(error) + "\n" + waits) +
+                     "\nwhat hangs does not end by itself, so this process is ended\n"
+              << std::flush;
   });
   auto ran = backend.run(program, subject_.cluster, options_);
   process_.activity->set_last_words({});

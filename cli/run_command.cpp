@@ -191,8 +191,9 @@ int run_together(const RunArguments& arguments, const Console& console, Process&
   if (leads) {
     report_errors(console, outcome.errors);
   } else if (first.kind == ErrorKind::Device) {
-    console.err << "process " << process.index() << ": error: " << printable(to_string(first))
-                << "\n";
+    // In one piece, because others write to the same terminal.
+    console.err << "process " + std::to_string(process.index()) +
+                       ": error: " + printable(to_string(first)) + "\n";
   }
   console.err.flush();
   const int code = leads ? exit_code(first.kind) : exit_code(ErrorKind::Device);

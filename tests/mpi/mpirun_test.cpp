@@ -224,8 +224,8 @@ TEST_CASE("a process under mpirun that is killed ends all, and the next run goes
   const TemporaryFolder folder;
   const std::string run = kLockstep + " run " +
                           scenario(folder, "data_parallel_shard_degree = 2\n") +
-                          " --backend cpu --quiet --set training.steps=400"
-                          " --set checkpoint.interval=20 --resume auto --out ";
+                          " --backend cpu --quiet --set training.steps=40"
+                          " --set checkpoint.interval=4 --resume auto --out ";
   REQUIRE(shell(folder, run + folder / "whole").exit_code == 0);
   write_bytes(folder / "rank.sh", "echo $$ >" + folder / "pid-" +
                                       "${OMPI_COMM_WORLD_RANK-$PMI_RANK}\nexec " + run +
@@ -241,8 +241,8 @@ TEST_CASE("a process under mpirun that is killed ends all, and the next run goes
   INFO(again.output);
   CHECK(again.exit_code == 0);
   for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
-    CHECK(read_bytes(folder / ("run/checkpoints/step-400/" + std::string(name))) ==
-          read_bytes(folder / ("whole/checkpoints/step-400/" + std::string(name))));
+    CHECK(read_bytes(folder / ("run/checkpoints/step-40/" + std::string(name))) ==
+          read_bytes(folder / ("whole/checkpoints/step-40/" + std::string(name))));
   }
   CHECK(metrics(folder / "run") == metrics(folder / "whole"));
 }

@@ -108,7 +108,7 @@ class Disturbed {
   std::string pid_file(int rank) const { return folder_ / ("pid-" + std::to_string(rank)); }
 
   void send(Group& group, int victim, int signal) const {
-    if (way_ != Way::Mpi) return send(group, victim, signal);
+    if (way_ != Way::Mpi) return group.send(victim, signal);
     const int process = std::atoi(read_bytes(pid_file(victim)).c_str());
     if (process > 0 && group.runs(0)) ::kill(process, signal);
   }

@@ -294,4 +294,50 @@ TEST_CASE("a full disk is said, and leaves the checkpoint before it", "[tcp][ove
   CHECK(t.alone("--resume auto --out " + t.folder / "run").exit_code == 0);
 }
 
+TEST_CASE("a step that stands out is undone to the bit, also after going on from a checkpoint",
+          "[tcp][overnight]") {
+  const Training t;
+  const std::string spikes =
+      "--set training.skip_grad_zscore=1 --set optimizer.lr=1e-5 --set training.steps=145"
+      " --set checkpoint.interval=1 --out ";
+  const Outcome whole = t.alone(spikes + t.folder / "whole");
+  REQUIRE(whole.exit_code == 0);
+  std::vector<int> skipped;
+  const std::string words = "step 1";  // none before 128
+  for (std::size_t at = whole.output.find(words); at != std::string::npos;
+       at = whole.output.find(words, at + 1)) {
+    if (whole.output.find("is skipped: its gradient norm of", at) == at + 9) {
+      skipped.push_back(std::atoi(whole.output.c_str() + at + 5));
+    }
+  }
+  REQUIRE_FALSE(skipped.empty());
+  const auto tensors = [&](int step) {
+    return load_checkpoint(t.folder / "whole/checkpoints/step-" + std::to_string(step))->tensors;
+  };
+  for (const int step : skipped) {
+    const bool undone = tensors(step) == tensors(step - 1), moved = tensors(step) != tensors(127);
+    CHECK(undone);
+    CHECK(moved);
+  }
+  REQUIRE(t.alone("--steps 135 " + spikes + t.folder / "parts").exit_code == 0);
+  REQUIRE(t.alone("--resume auto " + spikes + t.folder / "parts").exit_code == 0);
+  const bool same = weights(t.folder / "parts", 145) == weights(t.folder / "whole", 145);
+  CHECK(same);
+  CHECK(metrics(t.folder / "parts") == metrics(t.folder / "whole"));
+}
+
+TEST_CASE("steps whose numbers are not finite are skipped, up to a limit", "[tcp][overnight]") {
+  const Training t;
+  const Outcome o = t.alone(
+      "--set training.on_nonfinite=skip --set optimizer.lr=1e6 --set"
+      " training.steps=60 --set checkpoint.interval=1 --out " +
+      t.folder / "run");
+  INFO(o.output);
+  CHECK(o.exit_code == 6);
+  CHECK_THAT(o.output, ContainsSubstring("is skipped: its"));
+  CHECK(read_bytes(t.folder / "run/metrics.jsonl").find("nan") == std::string::npos);
+  const auto left = load_checkpoint(t.folder / "run/checkpoints");  // every number of it is finite
+  CHECK(left.ok());
+}
+
 }  // namespace lockstep
