@@ -98,6 +98,7 @@ class Engine {
         cell.order = r.plan->order.data() + r.plan->begin[s];
         cell.count = r.plan->begin[s + 1] - r.plan->begin[s];
         cell.rank = i;
+        cell.reached = cell.count > 0 ? *cell.order : kNone;
       }
       if (r.device >= running_on_.size()) {
         running_on_.resize(r.device + 1, 0);
@@ -118,10 +119,13 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const Op& op = front_op(cell);
-    for (std::uint32_t i = op.after_begin; i < op.after_begin + op.after_count; ++i) {
-      const Wait wait = r.plan->waits[i];
-      if (wait.place() < cells_[cell.rank * kNumStreams + wait.stream()].ended) continue;
-      r.waits_for[stream_of(c)] = r.role->after[i].v;
+    // How far its stream has come tells whether an op has ended. Of many ranks, the times of all
+    // ops lie in memory that no cache holds.
+    for (const OpId dependency : r.role->after_of(op)) {
+      const auto stream = static_cast<std::uint32_t>(r.role->op(dependency).stream);
+      const Cell& other = cells_[cell.rank * kNumStreams + stream];
+      if (static_cast<std::uint32_t>(dependency.v) < other.reached) continue;
+      r.waits_for[stream_of(c)] = dependency.v;
       r.waiting |= 1u << stream_of(c);
       cell.waited = true;
       return;
@@ -264,8 +268,7 @@ class Engine {
     SimRank& r = ranks_[cell.rank];
     const std::uint32_t op = cell.order[cell.front];
     r.times[op].active = SimTime{cell.active};
-    ++cell.ended;
-    end_op(r, static_cast<std::int32_t>(op));
+    end_op(cell, r, op);
     if (++cell.front < cell.count) ready_.push_back(c);
   }
 
@@ -292,17 +295,18 @@ class Engine {
       const SimTime previous_end = r.times[cell.order[cell.ended - 1]].end;
       r.times[op].active = std::max(r.times[op].active, previous_end);
     }
-    ++cell.ended;
-    end_op(r, static_cast<std::int32_t>(op));
+    end_op(cell, r, op);
   }
 
-  void end_op(SimRank& r, std::int32_t op) {
+  void end_op(Cell& cell, SimRank& r, std::uint32_t op) {
+    ++cell.ended;
+    cell.reached = cell.ended < cell.count ? cell.order[cell.ended] : kNone;
     r.times[op].end = SimTime{now_};
     makespan_ = now_;
     --unfinished_;
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
     for_each_bit(r.waiting, [&](std::uint32_t s) {
-      if (r.waits_for[s] != op) return;
+      if (r.waits_for[s] != static_cast<std::int32_t>(op)) return;
       r.waits_for[s] = -1;
       r.waiting &= ~(1u << s);
       ready_.push_back(first + s);

@@ -23,6 +23,7 @@ struct Cell {
   std::uint32_t count = 0;
   std::uint32_t front = 0;       // the op that is next or running
   std::uint32_t ended = 0;       // how many ops have; messages [ended, front) are under way
+  std::uint32_t reached = 0;     // the id of the first op that has not ended; kNone if all have
   std::uint32_t rank = 0;        // simulated rank
   std::uint32_t next = kNone;    // in a collective: the member that came before this one
   std::uint32_t leader = kNone;  // when active: the cell that owns the activity's event

@@ -31,10 +31,6 @@ bool on_its_stream(const Op& op) {
 
 Result<RolePlan> plan_role(const Program& program, const Role& role) {
   RolePlan plan;
-  if (role.ops.size() >> Wait::kPlaceBits != 0) {
-    return invalid("a rank with " + std::to_string(role.ops.size()) +
-                   " ops is too long for the simulator");
-  }
   std::uint32_t count[kNumStreams] = {};
   bool collectives = false;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
@@ -55,18 +51,11 @@ Result<RolePlan> plan_role(const Program& program, const Role& role) {
   if (collectives) plan.seq.resize(role.ops.size());
   std::uint32_t next[kNumStreams];
   std::copy(plan.begin, plan.begin + kNumStreams, next);
-  std::vector<Wait> waits(role.ops.size());  // for each op
-  plan.waits.resize(role.after.size());
   IndexVector<GroupId, std::int32_t> next_seq(program.groups.size(), 0);
   IndexVector<int, char> has_peer(program.mesh.size_of("pp"), 0);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
-    const auto stream = static_cast<std::uint32_t>(op.stream);
-    waits[i].bits = stream << Wait::kPlaceBits | (next[stream] - plan.begin[stream]);
-    for (std::size_t k = 0; k < op.after_count; ++k) {
-      plan.waits[op.after_begin + k] = waits[to_size(role.after[op.after_begin + k])];
-    }
-    plan.order[next[stream]++] = static_cast<std::uint32_t>(i);
+    plan.order[next[static_cast<int>(op.stream)]++] = static_cast<std::uint32_t>(i);
     if (is_collective(op.kind)) plan.seq[i] = next_seq[op.group()]++;
     if (is_p2p(op.kind)) has_peer[op.peer()] = 1;
   }

@@ -15,22 +15,10 @@
 
 namespace lockstep::sim {
 
-/// An op that another one waits for, as a stream and the op's place on it. An engine that simulates
-/// many ranks knows how far each stream has come, and need not look at the times of each rank's
-/// ops.
-struct Wait {
-  static constexpr std::uint32_t kPlaceBits = 28;
-  std::uint32_t bits = 0;
-  std::uint32_t stream() const { return bits >> kPlaceBits; }
-  std::uint32_t place() const { return bits & ((1u << kPlaceBits) - 1); }
-};
-static_assert(kNumStreams <= 1 << (32 - Wait::kPlaceBits));
-
 /// The ops of one role, by stream.
 struct RolePlan {
   std::vector<std::uint32_t> order;           // op ids, grouped by stream
   std::uint32_t begin[kNumStreams + 1] = {};  // where each stream begins in `order`
-  std::vector<Wait> waits;                    // parallel to Role::after
   std::vector<std::int32_t> seq;  // by op: its number among its group's collectives; may be empty
   std::vector<GroupId> groups;    // those that collectives use, ascending
   std::vector<int> peers;         // pipeline coordinates of the other ends of messages, ascending
