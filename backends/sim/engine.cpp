@@ -1,7 +1,6 @@
 #include "backends/sim/engine.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -15,12 +14,6 @@
 
 namespace lockstep::sim {
 namespace {
-
-/// Calls visit(i) for every bit i that is set, from the lowest on.
-template <class Visit>
-void for_each_bit(std::uint32_t bits, Visit&& visit) {
-  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
-}
 
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
@@ -97,7 +90,7 @@ class Engine {
       r.duration = (r.rank == plan_.straggler ? plan_.slow_duration : plan_.duration).data();
       r.device = static_cast<std::uint32_t>(r.rank / std::max(1, cluster_.ranks_per_device));
       std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
-      timeline.times[i].resize(r.role->ops.size(), OpTiming{{}, SimTime{-1}});
+      timeline.times[i].resize(r.role->ops.size());
       r.times = timeline.times[i].data();
       unfinished_ += static_cast<std::int64_t>(r.role->ops.size());
       for (std::uint32_t s = 0; s < kNumStreams; ++s) {
@@ -105,6 +98,7 @@ class Engine {
         cell.order = r.plan->order.data() + r.plan->begin[s];
         cell.count = r.plan->begin[s + 1] - r.plan->begin[s];
         cell.rank = i;
+        cell.reached = cell.count > 0 ? *cell.order : kNone;
       }
       if (r.device >= running_on_.size()) {
         running_on_.resize(r.device + 1, 0);
@@ -118,9 +112,6 @@ class Engine {
   const Op& front_op(const Cell& cell) const {
     return ranks_[cell.rank].role->ops[cell.order[cell.front]];
   }
-  OpTiming& front_times(const Cell& cell) {
-    return ranks_[cell.rank].times[cell.order[cell.front]];
-  }
   std::uint32_t stream_of(std::uint32_t c) const { return c - cells_[c].rank * kNumStreams; }
 
   /// Called when a stream is free: starts its front op, or notes what that op waits for.
@@ -128,13 +119,16 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const Op& op = front_op(cell);
+    // How far its stream has come tells whether an op has ended. Of many ranks, the times of all
+    // ops lie in memory that no cache holds.
     for (const OpId dependency : r.role->after_of(op)) {
-      if (r.times[dependency.v].end.count() < 0) {
-        r.waits_for[stream_of(c)] = dependency.v;
-        r.waiting |= 1u << stream_of(c);
-        cell.waited = true;
-        return;
-      }
+      const auto stream = static_cast<std::uint32_t>(r.role->op(dependency).stream);
+      const Cell& other = cells_[cell.rank * kNumStreams + stream];
+      if (static_cast<std::uint32_t>(dependency.v) < other.reached) continue;
+      r.waits_for[stream_of(c)] = dependency.v;
+      r.waiting |= 1u << stream_of(c);
+      cell.waited = true;
+      return;
     }
     const std::int64_t woken = std::exchange(cell.waited, false) ? plan_.hand_over : 0;
     if (op.kind == OpKind::Call) {
@@ -216,7 +210,7 @@ class Engine {
       Cell& cell = cells_[c];
       cell.state = Cell::Active;
       cell.leader = leader;
-      front_times(cell).active = SimTime{now_};
+      cell.active = now_;
       if (fluid_) mark_active(c, true);
     }
     if (!fluid_) {
@@ -271,7 +265,10 @@ class Engine {
   /// Called when the front op of `c` has ended, so that the stream is free.
   void finish(std::uint32_t c) {
     Cell& cell = cells_[c];
-    end_op(ranks_[cell.rank], static_cast<std::int32_t>(cell.order[cell.front]));
+    SimRank& r = ranks_[cell.rank];
+    const std::uint32_t op = cell.order[cell.front];
+    r.times[op].active = SimTime{cell.active};
+    end_op(cell, r, op);
     if (++cell.front < cell.count) ready_.push_back(c);
   }
 
@@ -280,7 +277,8 @@ class Engine {
   void leave(std::uint32_t c, std::int64_t latency) {
     Cell& cell = cells_[c];
     cell.last_arrival = std::max(cell.last_arrival, now_ + latency);
-    const bool first = cell.arrived == cell.front;
+    const bool first = cell.ended == cell.front;
+    ranks_[cell.rank].times[cell.order[cell.front]].active = SimTime{cell.active};
     if (++cell.front < cell.count) ready_.push_back(c);
     if (first && cell.last_arrival == now_) {
       arrive(c);
@@ -292,22 +290,23 @@ class Engine {
   void arrive(std::uint32_t c) {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
-    const std::uint32_t op = cell.order[cell.arrived];
-    if (cell.arrived > 0) {
-      const SimTime previous_end = r.times[cell.order[cell.arrived - 1]].end;
+    const std::uint32_t op = cell.order[cell.ended];
+    if (cell.ended > 0) {
+      const SimTime previous_end = r.times[cell.order[cell.ended - 1]].end;
       r.times[op].active = std::max(r.times[op].active, previous_end);
     }
-    ++cell.arrived;
-    end_op(r, static_cast<std::int32_t>(op));
+    end_op(cell, r, op);
   }
 
-  void end_op(SimRank& r, std::int32_t op) {
+  void end_op(Cell& cell, SimRank& r, std::uint32_t op) {
+    ++cell.ended;
+    cell.reached = cell.ended < cell.count ? cell.order[cell.ended] : kNone;
     r.times[op].end = SimTime{now_};
     makespan_ = now_;
     --unfinished_;
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
     for_each_bit(r.waiting, [&](std::uint32_t s) {
-      if (r.waits_for[s] != op) return;
+      if (r.waits_for[s] != static_cast<std::int32_t>(op)) return;
       r.waits_for[s] = -1;
       r.waiting &= ~(1u << s);
       ready_.push_back(first + s);

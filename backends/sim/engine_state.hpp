@@ -1,6 +1,7 @@
 // What the engine knows of a running simulation, by stream, op, rank and collective.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "backends/sim/engine.hpp"
@@ -10,17 +11,25 @@ namespace lockstep::sim {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+/// Calls visit(i) for every bit i that is set, from the lowest on.
+template <class Visit>
+void for_each_bit(std::uint32_t bits, Visit&& visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
+
 /// One stream of one simulated rank.
 struct Cell {
   const std::uint32_t* order = nullptr;  // op ids of the stream
   std::uint32_t count = 0;
   std::uint32_t front = 0;       // the op that is next or running
-  std::uint32_t arrived = 0;     // receives only: messages [arrived, front) are under way
+  std::uint32_t ended = 0;       // how many ops have; messages [ended, front) are under way
+  std::uint32_t reached = 0;     // the id of the first op that has not ended; kNone if all have
   std::uint32_t rank = 0;        // simulated rank
   std::uint32_t next = kNone;    // in a collective: the member that came before this one
   std::uint32_t leader = kNone;  // when active: the cell that owns the activity's event
   enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
   bool waited = false;            // the op at the front had to wait for another stream's
+  std::int64_t active = 0;        // since when the op at the front is active
   std::int64_t last_arrival = 0;  // receives only: when the newest message under way arrives
 };
 
@@ -37,7 +46,7 @@ struct SimRank {
   const Role* role = nullptr;
   const RolePlan* plan = nullptr;
   const std::int64_t* duration = nullptr;  // by function
-  OpTiming* times = nullptr;               // by op; end < 0 while the op has not ended
+  OpTiming* times = nullptr;               // by op
   std::int32_t waits_for[16];              // by stream: the op of this rank its front op waits for
   // Sets of streams, as bits:
   std::uint32_t waiting = 0;       // whose waits_for is an op

@@ -33,6 +33,13 @@ class RoleExpander {
     if (!model_.units.empty()) declare_losses();
   }
 
+  /// Makes room for a role that is about as long as `other`.
+  void reserve_as(const Role& other) {
+    out_.role.ops.reserve(other.ops.size());
+    out_.role.args.reserve(other.args.size());
+    out_.role.buffers.reserve(other.buffers.size());
+  }
+
   DraftRole run() {
     const Actions& actions = draft_.schedule.actions[coordinate_];
     const std::vector<Step> steps = steps_of(actions);
@@ -460,7 +467,9 @@ void expand(Draft& draft) {
   const Messages messages(draft.schedule,
                           posting == P2pPosting::Async || posting == P2pPosting::Preposted);
   for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
-    draft.roles.push_back(RoleExpander(draft, messages, r).run());
+    RoleExpander expander(draft, messages, r);
+    if (r > 0) expander.reserve_as(draft.roles[r - 1].role);
+    draft.roles.push_back(expander.run());
   }
   assign_ranks(draft);
 }

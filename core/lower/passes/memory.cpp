@@ -38,19 +38,22 @@ void join(ByStream& newest, const ByStream& others) {
 class ArenaPlanner {
  public:
   ArenaPlanner(Role& role, P2pPosting posting)
-      : role_(role), posting_(posting), stay_of_(role.buffers.size(), -1) {}
+      : role_(role), posting_(posting), stay_of_(role.buffers.size(), kNone) {}
 
   void run() {
     find_roots();
     find_lifetimes();
-    for (Buffer& buffer : role_.buffers) {
-      if (buffer.persistent()) buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+    for (const BufferId id : role_.buffers.ids()) {
+      Buffer& buffer = role_.buffers[id];
+      if (!buffer.persistent()) continue;
+      buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+      stay_of_[id] = kPersistent;
     }
     Dependencies dependencies(role_);
     for (const OpId id : role_.ops.ids()) {
       dependencies.begin(id);
       for (const BufferId root : roots_of(role_.op(id))) {
-        if (role_.buffer(root).persistent()) continue;
+        if (stay_of_[root] == kPersistent) continue;
         Stay& stay = stay_of(root);
         stay.users[role_.op(id).stream] = id.v;
         wait_for_old_tenants(id, stay, dependencies);
@@ -67,6 +70,8 @@ class ArenaPlanner {
   }
 
  private:
+  static constexpr std::int32_t kNone = -1, kPersistent = -2;
+
   /// What a buffer does in the arena, from its first op to its last.
   struct Stay {
     ByStream users = no_ops();    // the ops that have used it
@@ -87,19 +92,28 @@ class ArenaPlanner {
   }
 
   void find_lifetimes() {
-    IndexVector<BufferId, bool> persistent(role_.buffers.size(), false);
+    struct Life {
+      OpId first, last;
+      bool persistent = false;
+    };
+    IndexVector<BufferId, Life> lives(role_.buffers.size());
     for (const Unit& unit : role_.units) {
       for (BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
-        if (id.valid()) persistent[id] = true;
+        if (id.valid()) lives[id].persistent = true;
       }
     }
     for (const OpId id : role_.ops.ids()) {
       for (const BufferId root : roots_of(role_.op(id))) {
-        if (persistent[root]) continue;
-        Buffer& buffer = role_.buffers[root];
-        if (!buffer.first.valid()) buffer.first = id;
-        buffer.last = id;
+        Life& life = lives[root];
+        if (!life.first.valid()) life.first = id;
+        life.last = id;
       }
+    }
+    for (const BufferId id : lives.ids()) {
+      const Life& life = lives[id];
+      if (life.persistent || !life.first.valid()) continue;
+      role_.buffers[id].first = life.first;
+      role_.buffers[id].last = life.last;
     }
     ByStream next = no_ops();  // by stream, the next op after the present one
     IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
@@ -155,7 +169,7 @@ class ArenaPlanner {
 
   void give_back(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
-    const std::int32_t stay = std::exchange(stay_of_[id], -1);
+    const std::int32_t stay = std::exchange(stay_of_[id], kNone);
     unused_.push_back(stay);
     arena(buffer).release(buffer.offset, buffer.bytes.v);
     freed_[buffer.on_host].assign(buffer.offset, end_of(buffer), stays_[stay].users);
@@ -170,9 +184,10 @@ class ArenaPlanner {
   std::array<FreeList, 2> arenas_;         // the device's, and the host's
   std::vector<BufferId> roots_;            // of Role::args
   IndexVector<std::int32_t, Stay> stays_;  // of few buffers at a time, so that they stay in a cache
-  IndexVector<BufferId, std::int32_t> stay_of_;  // by root buffer; -1: it is not in the arena
-  std::vector<std::int32_t> unused_;             // stays that are over
-  std::vector<BufferId> expiries_;               // buffers with a lifetime, sorted by its end
+  /// By root buffer; kNone: it is not in the arena; kPersistent: it is there for the whole step.
+  IndexVector<BufferId, std::int32_t> stay_of_;
+  std::vector<std::int32_t> unused_;  // stays that are over
+  std::vector<BufferId> expiries_;    // buffers with a lifetime, sorted by its end
   std::size_t next_expiry_ = 0;
   /// The last users of freed bytes, in each arena. Where a buffer has taken them over, they stand
   /// until it is given back, and nobody asks.

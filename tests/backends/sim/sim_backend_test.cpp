@@ -25,6 +25,20 @@ Trace run(const Program& program, const Scenario& s) {
   return result->trace;
 }
 
+TEST_CASE("a run that nobody keeps a trace of has the same trace, without memory samples",
+          "[backends][sim]") {
+  const Program program = make_pipeline({Order::OneFOneB, 4, 8, 2, 0.5, 1, 0.7, 1 << 19});
+  Trace kept = run(program, scenario());
+  RunOptions options;
+  options.memory_samples = false;
+  const auto brief = make_sim_backend({})->run(program, scenario().cluster, options);
+  REQUIRE(brief);
+  CHECK_FALSE(kept.memory.empty());
+  CHECK(brief->trace.memory.empty());
+  kept.memory.clear();
+  CHECK(brief->trace == kept);
+}
+
 TEST_CASE("a simulated trace is sorted, and its spans are disjoint on a stream",
           "[backends][sim]") {
   for (const double p2p : {-1.0, 0.0, 0.7}) {
