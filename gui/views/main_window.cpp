@@ -19,6 +19,7 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
+#include "gui/views/plain_labels.hpp"
 #include "gui/views/start_page.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/unsaved.hpp"
@@ -49,6 +50,7 @@ MainWindow::MainWindow(Session& session)
       cancel_(new QPushButton("Cancel")),
       busy_soon_(new QTimer(this)),
       writing_(*this) {
+  make_labels_plain();
   setObjectName("main");
   setAcceptDrops(true);
   setDockNestingEnabled(true);

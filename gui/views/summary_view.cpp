@@ -87,6 +87,7 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
       ranks_(new TableModel(this)),
       reading_(*this) {
   setAccessibleName("Summary");
+  title_->setTextFormat(Qt::RichText);
   title_->setWordWrap(true);
   straggler_->setWordWrap(true);
   staleness_->setWordWrap(true);
@@ -98,6 +99,7 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
     card->setBackgroundRole(QPalette::Base);
     card->setAutoFillBackground(true);
     card->setMargin(4);
+    card->setTextFormat(Qt::RichText);
     card->setWordWrap(true);
     card->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     card->setTextInteractionFlags(Qt::TextSelectableByMouse);
