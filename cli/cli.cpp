@@ -31,6 +31,7 @@ class Parser {
     add_compare();
     add_show();
     add_verify();
+    add_lesson();
     add_recommend();
     add_search();
     add_calibrate();
@@ -211,6 +212,17 @@ class Parser {
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });
   }
 
+  void add_lesson() {
+    CLI::App* sub = app_.add_subcommand("lesson", "a page of the course, its figures simulated");
+    sub->add_option("page", lesson_.page, "page, a file of scenarios/course")
+        ->required()
+        ->type_name("FILE");
+    sub->add_option("--picture", lesson_.picture, "the page's picture, as the page links to it")
+        ->type_name("PATH");
+    sub->final_callback(
+        [this] { command_ = [this] { return lesson_command(lesson_, console_); }; });
+  }
+
   void add_search() {
     CLI::App* sub = app_.add_subcommand("search", "the fastest layouts of a scenario's cluster");
     add_scenario(sub, search_.scenario, search_.set);
@@ -244,17 +256,31 @@ class Parser {
   }
 
   void add_recommend() {
-    CLI::App* sub = app_.add_subcommand("recommend", "a strategy by the usual rules of thumb");
-    sub->add_option("--params", recommend_.params, "parameters: 125M, 7B, 1.3e9")->required();
-    sub->add_option("--gpu-mem", recommend_.gpu_mem, "memory of a GPU")
-        ->required()
+    CLI::App* sub =
+        app_.add_subcommand("recommend", "the fastest layout, beside the usual rules of thumb");
+    sub->add_option("--model", recommend_.model, "a preset, or a Hugging Face config.json");
+    sub->add_option("--cluster", recommend_.cluster, "a preset, or a profile (.toml)");
+    sub->add_option("--nodes", recommend_.nodes, "of the cluster")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    sub->add_option("--batch", recommend_.batch, "sequences of a step (16,384 tokens per GPU)")
+        ->check(CLI::Range(1, 1 << 30))
+        ->type_name("N");
+    sub->add_option("--seq-len", recommend_.seq_len, "tokens of a sequence (the model's, to 8192)")
+        ->check(CLI::Range(1, 1 << 30))
+        ->type_name("N");
+    sub->add_option("--params", recommend_.params, "instead of a model: 125M, 7B, 1.3e9");
+    sub->add_option("--gpu-mem", recommend_.gpu_mem, "instead of a cluster: memory of a GPU")
         ->type_name("GB")
         ->check(CLI::PositiveNumber);
-    sub->add_option("--gpus", recommend_.gpus, "number of GPUs")
-        ->required()
+    sub->add_option("--gpus", recommend_.gpus, "instead of a cluster: number of GPUs")
         ->check(CLI::Range(1, 10000000));
     sub->add_option("--interconnect", recommend_.interconnect, "nvlink, infiniband or pcie")
         ->capture_default_str();
+    sub->add_option("--threads", recommend_.threads, "threads that search; 0: one for each core")
+        ->check(CLI::Range(0, 4096))
+        ->capture_default_str();
+    sub->add_flag("--json", recommend_.json, "print the answers as JSON");
     sub->final_callback(
         [this] { command_ = [this] { return recommend_command(recommend_, console_); }; });
   }
@@ -441,6 +467,7 @@ class Parser {
   CompareArguments compare_;
   ShowArguments show_;
   VerifyArguments verify_;
+  LessonArguments lesson_;
   RecommendArguments recommend_;
   SearchArguments search_;
   CalibrateArguments calibrate_;

@@ -68,11 +68,24 @@ struct VerifyArguments {
 };
 int verify_command(const VerifyArguments& arguments, const Console& console);
 
+struct LessonArguments {
+  std::string page;     // Markdown file
+  std::string picture;  // path of the page's picture; empty: none
+};
+int lesson_command(const LessonArguments& arguments, const Console& console);
+
 struct RecommendArguments {
-  std::string params;  // "7B", "1.3e9"
+  std::string params;  // "7B", "1.3e9": a decoder of that size on A100s
   double gpu_mem = 0;  // GB
-  int gpus = 1;
+  int gpus = 0;
   std::string interconnect = "nvlink";
+  std::string model;    // instead of these: a preset, or a Hugging Face config.json
+  std::string cluster;  // a preset or a profile (.toml)
+  int nodes = 1;
+  int batch = 0;    // sequences of a step; 0: 16,384 tokens for every GPU
+  int seq_len = 0;  // 0: the model's, at most 8,192
+  int threads = 0;  // 0: one for each core
+  bool json = false;
 };
 int recommend_command(const RecommendArguments& arguments, const Console& console);
 
@@ -82,7 +95,7 @@ struct SearchArguments {
   int top = 10;                   // layouts shown
   double seconds = 60;            // after this time no further layouts are tried
   int threads = 0;                // 0: one for each core
-  int finalists = 2;              // layouts that fit and are simulated in full
+  int finalists = 0;              // layouts that fit and are simulated in full; 0: one or two
   bool exhaustive = false;        // simulate all layouts
   bool keep_schedule = false;     // the scenario's pipeline schedule alone
   double max_memory_gb = 0;       // of a rank, in GB of 10^9 bytes; 0: what the device has

@@ -249,6 +249,7 @@ Result<void> PointRun::plan_steps(int training_steps) {
   }
   options_.trace_steps = std::min(arguments_.trace_steps.value_or(simulated_ ? 1 : kTracedSteps),
                                   options_.steps - options_.trace_from);
+  options_.memory_samples = !out_.empty();  // for the trace that the folder gets
   options_.dataset = subject_.dataset;
   if (arguments_.cuda_graphs && arguments_.backend != "cuda") {
     return invalid("--cuda-graphs: only the backend 'cuda' has graphs");

@@ -32,6 +32,9 @@ double connections(int ranks) { return ranks > 2 ? 2.5 : 2; }
 
 /// The program's own states of AdamW where masters are float32: the master and two moments.
 constexpr double kOptimizerBytes = 12;
+std::int64_t workspace(const DeviceSpec& device) {
+  return device.compute_capability >= 9 ? kWorkspace : kWorkspaceBeforeHopper;
+}
 
 /// A number with as many digits as it needs.
 std::string plain(double value) {
@@ -129,8 +132,7 @@ class Terms {
   }
 
   void workspaces() {
-    const bool large = cluster_.device.compute_capability >= 9;
-    const std::int64_t bytes = large ? kWorkspace : kWorkspaceBeforeHopper;
+    const std::int64_t bytes = workspace(cluster_.device);
     add("workspaces of cuBLAS", static_cast<double>(framework_.workspaces * bytes),
         plain(framework_.workspaces) + " x " + bytes_text({bytes}), MemoryPlace::Tensors);
   }
@@ -333,6 +335,19 @@ MemoryFigures most_memory(const Program& program, const ClusterSpec& cluster) {
     if (figures.needed > most.needed) most = figures;
   }
   return most;
+}
+
+Bytes least_beside_tensors(const ClusterSpec& cluster, int world, const std::vector<int>& groups) {
+  if (cluster.device.is_host()) return {};
+  const FrameworkSpec& framework = cluster.framework;
+  double all = 0;
+  if (cluster.network.library == CollectiveLibrary::Nccl) {
+    for (const int size : groups) all += size < 2 ? 0 : connections(size);
+    if (world > 1) all += framework.communicators * connections(world);
+  }
+  return framework.context + Bytes{framework.workspaces * workspace(cluster.device)} +
+         Bytes{static_cast<std::int64_t>(all * cluster.network.channels *
+                                         static_cast<double>(kConnection))};
 }
 
 Bytes memory_per_rank(const ClusterSpec& cluster, int ranks) {

@@ -24,6 +24,8 @@ struct RunOptions {
   int steps = 1;
   int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
+  /// Whether the simulator fills Trace::memory, which is large: a report does not read it.
+  bool memory_samples = true;
   /// Path of the data, for open_dataset; empty: synthetic data. The simulator reads none.
   std::string dataset;
   /// If given, weights (and moments, if it holds them) come from here instead of from the seed, and

@@ -11,7 +11,9 @@
 #include "core/schedule/schedule.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/span_csv.hpp"
+#include "gui/draw/animation.hpp"
 #include "gui/draw/painter.hpp"
+#include "gui/draw/play_drawing.hpp"
 #include "gui/views/legend.hpp"
 #include "gui/views/timeline_view.hpp"
 
@@ -19,6 +21,9 @@ namespace lockstep::gui {
 namespace {
 
 using Job = Export::Job;
+
+constexpr QSizeF kAnimationSize(960, 540);
+constexpr double kAnimationSeconds = 12;
 
 Error nothing(const char* why) { return Error{ErrorKind::InvalidSpec, why, {}}; }
 
@@ -79,6 +84,30 @@ Result<Job> svg(const Session& session, TimelineView& timeline, const QString& p
       [text = buffer.data().toStdString(), path] { return write_file(path.toStdString(), text); });
 }
 
+/// A job that writes the step at the cursor as an animation.
+template <class Encode>
+Result<Job> animation(const Session& session, TimelineView& timeline, const QString& path,
+                      Encode encode) {
+  const RunPtr run = session.run();
+  const StepView* step = run ? step_at(*run, session.cursor()) : nullptr;
+  if (!step) return nothing("nothing is open that has a step to play");
+  return Job([run, step, path, encode, theme = timeline.theme(), font = timeline.font()] {
+    const Animation frames =
+        animate(*run, *step, kAnimationSize, kAnimationSeconds, text_size(font));
+    return write_file(path.toStdString(), encode(frames, run->title, theme, font));
+  });
+}
+
+Result<Job> animated_svg(const Session& session, TimelineView& timeline, const QString& path) {
+  return animation(session, timeline, path, moving_svg);
+}
+
+Result<Job> apng(const Session& session, TimelineView& timeline, const QString& path) {
+  return animation(session, timeline, path,
+                   [](const Animation& frames, const std::string&, const Theme& theme,
+                      const QFont& font) { return animated_png(frames, 1, theme, font); });
+}
+
 Result<Job> perfetto(const Session& session, TimelineView&, const QString& path) {
   if (!session.run()) return nothing("nothing is open");
   return Job(
@@ -107,11 +136,22 @@ const std::vector<Export>& export_list() {
   static const std::vector<Export> list = {
       {"Timeline as SVG", "Ctrl+E", "timeline.svg", "Vector pictures (*.svg)", svg},
       {"Timeline as PNG", "", "timeline.png", "Pictures (*.png)", png},
+      {"Animation as SVG", "", "step.svg", "Vector pictures (*.svg)", animated_svg},
+      {"Animation as PNG", "", "step.png", "Animated pictures (*.png *.apng)", apng},
       {"Trace for Perfetto", "", "trace.json.gz", "Chrome traces (*.json.gz *.json)", perfetto},
       {"Spans as CSV", "", "spans.csv", "Tables (*.csv *.csv.gz)", spans},
       {"Pipeline schedule as PyTorch's CSV", "", "schedule.csv", "Tables (*.csv)", schedule},
   };
   return list;
+}
+
+const Export* animation_export(const QString& path) {
+  const bool picture = path.endsWith(".png") || path.endsWith(".apng");
+  if (!picture && !path.endsWith(".svg")) return nullptr;
+  for (const Export& row : export_list()) {
+    if (row.prepare == (picture ? apng : animated_svg)) return &row;
+  }
+  return nullptr;
 }
 
 }  // namespace lockstep::gui

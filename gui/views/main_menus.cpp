@@ -68,6 +68,8 @@ void MainWindow::make_menus() {
     TimelineView& timeline = static_cast<TimelinePanel*>(centralWidget())->timeline();
     CommandPalette({{"Row", timeline.row_commands(), {}}}, this, "row").exec();
   });
+  add(view, "F&ull screen", QKeySequence(Qt::Key_F11),
+      [this] { isFullScreen() ? showNormal() : showFullScreen(); });
   add(view, "&Light", {}, [this] { set_theme(false); });
   add(view, "&Dark", {}, [this] { set_theme(true); });
   add(view, "Reset &panels", {}, [this] { reset_layout(); });

@@ -19,6 +19,7 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
+#include "gui/views/lesson_view.hpp"
 #include "gui/views/plain_labels.hpp"
 #include "gui/views/start_page.hpp"
 #include "gui/views/timeline_panel.hpp"
@@ -67,6 +68,9 @@ MainWindow::MainWindow(Session& session)
   static_cast<TimelinePanel*>(centralWidget())->start().on_open([this](const QString& path) {
     open(path);
   });
+  auto* lesson = static_cast<LessonView*>(view("lesson"));
+  lesson->on_open([this](const QString& path) { open(path); });
+  lesson->on_show([this](const std::string& name) { bring_up(name); });
   reset_layout();
   show_state();
 }
@@ -185,10 +189,7 @@ QWidget* MainWindow::view(const std::string& name) const {
 bool MainWindow::show_view(const std::string& name) {
   QWidget* widget = view(name);
   if (!widget) return false;
-  if (const auto dock = docks_.find(name); dock != docks_.end()) {
-    dock->second->show();
-    dock->second->raise();
-  }
+  bring_up(name);
   widget->setFocus();
   return true;
 }
@@ -196,9 +197,14 @@ bool MainWindow::show_view(const std::string& name) {
 /// Brings to the front what says most of a trace from elsewhere, unless the user asked for views.
 void MainWindow::show_profile() {
   if (asked_for_views_) return;
-  QDockWidget* dock = docks_.at(session_.run()->trace.spans.empty() ? "memory" : "summary");
-  dock->show();
-  dock->raise();
+  bring_up(session_.run()->trace.spans.empty() ? "memory" : "summary");
+}
+
+void MainWindow::bring_up(const std::string& name) {
+  const auto dock = docks_.find(name);
+  if (dock == docks_.end()) return;
+  dock->second->show();
+  dock->second->raise();
 }
 
 void MainWindow::set_theme(bool dark) {

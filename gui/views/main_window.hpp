@@ -23,6 +23,7 @@ class MainWindow final : public QMainWindow {
   explicit MainWindow(Session& session);
   /// Brings a view to the front and gives it the keyboard; false if there is no view of that name.
   bool show_view(const std::string& name);
+  void bring_up(const std::string& name);  // the same, and leaves the keyboard where it is
   /// Says that the views in front were asked for, so that an opened file does not bring others.
   void keep_views_in_front() { asked_for_views_ = true; }
   QWidget* view(const std::string& name) const;  // null if there is no view of that name

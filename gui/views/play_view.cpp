@@ -26,13 +26,6 @@ constexpr int kScrubSteps = 10'000;
 constexpr int kCaptionLines = 3;
 constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // to play a whole run
 
-const StepView* step_at(const RunView& run, SimTime t) {
-  for (const StepView& step : run.steps) {
-    if (t <= step.graph.end()) return &step;
-  }
-  return run.steps.empty() ? nullptr : &run.steps.back();
-}
-
 /// The words below the picture. Before a step is played, they are the scenario's own comment; after
 /// it, the sum of the step; between, what happens and why.
 std::string words_at_cursor(const Session& session, const StepView& step) {
