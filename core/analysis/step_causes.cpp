@@ -12,6 +12,7 @@
 namespace lockstep {
 namespace {
 
+constexpr std::size_t kMostSaid = 3;   // parts in a sentence
 constexpr double kWorthSaying = 0.05;  // of the largest difference; smaller ones are left out
 constexpr double kAsLong = 0.0005;     // of a step; steps that differ by less take equally long
 
@@ -70,6 +71,7 @@ std::vector<SaidPart> said_parts(const Report& a, const Report& b) {
   const double least =
       std::max(kWorthSaying * std::fabs(parts.front().difference), kAsLong / 10 * a.step_time.v);
   std::erase_if(parts, [&](const SaidPart& p) { return std::fabs(p.difference) < least; });
+  if (parts.size() > kMostSaid) parts.resize(kMostSaid);
   return parts;
 }
 

@@ -41,8 +41,8 @@ StepCauses step_causes(const Report& report);
 
 /// One sentence that says by how much B's step is shorter or longer than A's, and which parts that
 /// comes from, the largest first: "B is 57 ms shorter (-12.0 %): 41 ms less warm-up and cool-down,
-/// 19 ms less waiting for a peer, 3 ms more exposed communication (send)." Parts of less than a
-/// twentieth of the largest are left out. Empty if one of the steps takes no time.
+/// 19 ms less waiting for a peer, 3 ms more exposed communication (send)." At most three parts are
+/// named, none of less than a twentieth of the largest. Empty if one of the steps takes no time.
 std::string conclusion(const Report& a, const Report& b);
 
 }  // namespace lockstep

@@ -68,8 +68,10 @@ class SideDrawing {
       const double y = side_.rows.y() + static_cast<double>(i) * frame_.row_height;
       if (y < next) continue;
       next = y + line;
-      label({20, y, frame_gutter() - 26, std::max(frame_.row_height, line)},
-            side_.run->trace.rank_labels[side_.ranks[i]]);
+      const double room = frame_gutter() - 26;
+      std::string words = side_.run->trace.rank_labels[side_.ranks[i]];
+      if (text_.width_of(words) > room) words.resize(std::min(words.find(" ("), words.size()));
+      label({20, y, room, std::max(frame_.row_height, line)}, words);
     }
     label({4, side_.bar.y(), frame_gutter() - 10, side_.bar.height()},
           side_.left_out > 0 ? "all, " + std::to_string(side_.left_out) + " not shown"

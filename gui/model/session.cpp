@@ -2,13 +2,19 @@
 
 #include <utility>
 
+#include "backends/simulated_step.hpp"
 #include "core/format/format.hpp"
 #include "gui/model/run/describe.hpp"
 
 namespace lockstep::gui {
 
 Session::Session(QObject* parent)
-    : QObject(parent), loading_(*this), simulating_(*this), remedying_(*this) {}
+    : QObject(parent),
+      estimator_(std::make_shared<Estimator>(simulated_probe)),
+      loading_(*this),
+      simulating_(*this),
+      estimating_(*this),
+      remedying_(*this) {}
 Session::~Session() = default;
 
 void Session::tell_failure(const Error& error) {

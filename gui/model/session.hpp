@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/estimate/estimate.hpp"
 #include "core/plan/remedies.hpp"
 #include "gui/model/form/document.hpp"
 #include "gui/model/run/latest.hpp"
@@ -41,6 +42,7 @@ struct OpenDocument {
   bool remedies_known = false;   // whether they have been looked for to the end
   bool pending = false;          // changed since its last simulation was begun
   bool show_when_ready = false;  // its next simulation is shown, whatever is shown now
+  qint64 took_ms = 0;            // its last simulation, until the picture could be drawn
 };
 
 /// The session consists of parts that change together: the document, the open runs, the cursor, and
@@ -79,7 +81,8 @@ class Session : public QObject {
   int progress() const { return loading_.busy() ? progress_->load() : -1; }
   void cancel();  // cancels whatever runs in the background
   /// Why the run shown is not what the controls say; empty if it is. A change of it comes with
-  /// documentChanged, errorsChanged, busyChanged or runChanged.
+  /// documentChanged, errorsChanged, busyChanged or runChanged. Where the last simulation took
+  /// long, an estimate of the step and its memory is in it before the simulation ends.
   std::string outdated() const;
 
   // ---- the document: scenario text, edited and simulated as it changes
@@ -165,6 +168,7 @@ class Session : public QObject {
   void simulate_next();     // the document that is shown first, if it is pending
   void take_simulation(int id, Outcome outcome);
   void look_for_remedies(const OpenDocument& document);
+  void estimate(const OpenDocument& document);
   OpenDocument* find_document(int id) const;
   OpenDocument* document_of(const RunPtr& run) const;  // null if it is not a simulation of one
   void set_document(OpenDocument* document);
@@ -187,7 +191,9 @@ class Session : public QObject {
   TimeAxis axis_;
   double axis_left_ = 0;
   std::shared_ptr<std::atomic<int>> progress_;  // of the newest loading
-  Latest loading_, simulating_,
+  std::shared_ptr<Estimator> estimator_;        // remembers what it has seen, across changes
+  std::optional<LayoutEstimate> estimate_;      // of what is being simulated
+  Latest loading_, simulating_, estimating_,
       remedying_;  // the last members, so that they stop before the others go
 };
 

@@ -1,9 +1,12 @@
 // The documents of a session: what is edited, when it is simulated, and what becomes of that.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "backends/simulated_step.hpp"
+#include "core/format/format.hpp"
+#include "core/scenario/scenario_file.hpp"
 #include "gui/model/session.hpp"
 
 namespace lockstep::gui {
@@ -12,6 +15,21 @@ namespace {
 /// A simulation that has run for so long is given up when the document changes again. A shorter one
 /// is shown when it ends, so that a picture follows a slider while it moves.
 constexpr qint64 kPatienceMs = 2000;
+
+/// Where simulations take longer than that, an estimate is told before.
+constexpr qint64 kSoonMs = 300;
+
+/// The estimate of a scenario, if it has no faults and is of a kind that can be estimated.
+std::optional<LayoutEstimate> coarse_answer(const Document& document, const std::string& file,
+                                            Estimator& estimator) {
+  LoadedScenario loaded = parse_scenario(document.text, file, document.overrides);
+  if (!loaded.ok()) return std::nullopt;
+  const Scenario& scenario = loaded.points.front().scenario;
+  const Architecture kind = scenario.model.architecture;
+  if (kind != Architecture::Gpt2 && kind != Architecture::Llama) return std::nullopt;
+  const Result<LayoutEstimate> estimate = estimator.estimate(scenario);
+  return estimate ? std::optional(*estimate) : std::nullopt;
+}
 
 }  // namespace
 
@@ -92,7 +110,12 @@ std::string Session::outdated() const {
     return "The scenario has a fault; shown is the last one without: " +
            to_string(document_->errors.front());
   }
-  if (document_->id == simulating_id_) return "Being simulated; shown is what was before.";
+  if (document_->id == simulating_id_) {
+    const std::string text = "Being simulated; shown is what was before.";
+    if (!estimate_) return text;
+    return text + " Estimated: a step of " + time_text(estimate_->step_time) + ", " +
+           bytes_text(estimate_->needed) + " on the fullest rank.";
+  }
   return document_->pending ? "Not simulated; shown is what was before the last change." : "";
 }
 
@@ -163,6 +186,9 @@ void Session::simulate_next() {
   simulating_id_ = next->id;
   simulating_since_.start();
   remedying_.cancel();
+  estimate_.reset();
+  estimating_.cancel();
+  if (next->took_ms > kSoonMs) estimate(*next);
   simulating_.submit([this, id = next->id, document = next->edited.now(),
                       file = next->edited.file_name(),
                       before = next->simulation](const Cancelled& cancelled) -> Latest::Apply {
@@ -177,6 +203,7 @@ void Session::take_simulation(int id, Outcome outcome) {
   simulating_id_ = -1;
   OpenDocument* document = find_document(id);
   if (document) {
+    document->took_ms = simulating_since_.elapsed();
     document->errors = std::move(outcome.errors);
     document->remedies.clear();
     document->remedies_known = false;
@@ -194,6 +221,18 @@ void Session::take_simulation(int id, Outcome outcome) {
   emit errorsChanged();
   emit remediesChanged();
   emit busyChanged();
+}
+
+void Session::estimate(const OpenDocument& document) {
+  estimating_.submit([this, id = document.id, now = document.edited.now(),
+                      file = document.edited.file_name(),
+                      estimator = estimator_](const Cancelled&) -> Latest::Apply {
+    return [this, id, found = coarse_answer(now, file, *estimator)] {
+      if (id != simulating_id_ || !found) return;
+      estimate_ = found;
+      emit busyChanged();  // what outdated() says has changed
+    };
+  });
 }
 
 void Session::look_for_remedies(const OpenDocument& document) {

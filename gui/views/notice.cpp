@@ -31,7 +31,7 @@ void when_outdated_changes(QObject* owner, Session& session, Refresh refresh) {
       blink->stop();
       return refresh();
     }
-    if (!blink->isActive()) blink->start();
+    if (!blink->isActive()) blink->start();  // an estimate that comes later is shown then, too
   };
   for (const auto signal :
        {&Session::documentChanged, &Session::errorsChanged, &Session::busyChanged}) {

@@ -42,7 +42,8 @@ void draw_box(QPainter* painter, const QRect& rect, const QPalette& palette, con
 QColor button_color(const QStyleOption& option, const QColor& ground) {
   const QColor text = option.palette.color(QPalette::ButtonText);
   if (!option.state.testFlag(QStyle::State_Enabled)) return ground;
-  if (option.state & (QStyle::State_Sunken | QStyle::State_On)) return mixed(ground, text, 0.2);
+  if (option.state.testFlag(QStyle::State_Sunken)) return mixed(ground, text, 0.22);
+  if (option.state.testFlag(QStyle::State_On)) return mixed(ground, text, 0.12);
   if (option.state.testFlag(QStyle::State_MouseOver)) return mixed(ground, text, 0.08);
   return ground;
 }

