@@ -57,12 +57,13 @@ LayoutFigures layout_figures(const Report& r) {
 }
 
 Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
-  const Result<Program> program = lower_to_fit(scenario);
+  MemoryFigures memory;
+  const Result<Program> program = lower_to_fit(scenario, &memory);
   if (!program) return program.error();
   const Result<Report> step = simulated_step(scenario, *program);
   if (!step) return step.error();
   LayoutFigures figures = layout_figures(*step);
-  figures.memory = most_memory(*program, scenario.cluster);
+  figures.memory = memory;
   return figures;
 }
 

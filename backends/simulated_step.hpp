@@ -6,7 +6,7 @@
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
 #include "core/plan/estimate/probe.hpp"
-#include "core/plan/search.hpp"
+#include "core/plan/found_layout.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/spec/validate/validate.hpp"
 

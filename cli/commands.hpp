@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "core/generate/sampling.hpp"
 
 namespace lockstep {
 
@@ -47,7 +48,7 @@ struct ReportArguments {
 int report_command(const ReportArguments& arguments, const Console& console);
 
 struct CompareArguments {
-  std::string a, b;  // paths as open_run() takes them
+  std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 
@@ -74,10 +75,17 @@ struct LessonArguments {
 int lesson_command(const LessonArguments& arguments, const Console& console);
 
 struct RecommendArguments {
-  std::string params;  // "7B", "1.3e9"
+  std::string params;  // "7B", "1.3e9": a decoder of that size on A100s
   double gpu_mem = 0;  // GB
-  int gpus = 1;
+  int gpus = 0;
   std::string interconnect = "nvlink";
+  std::string model;    // instead of these: a preset, or a Hugging Face config.json
+  std::string cluster;  // a preset or a profile (.toml)
+  int nodes = 1;
+  int batch = 0;    // sequences of a step; 0: 16,384 tokens for every GPU
+  int seq_len = 0;  // 0: the model's, at most 8,192
+  int threads = 0;  // 0: one for each core
+  bool json = false;
 };
 int recommend_command(const RecommendArguments& arguments, const Console& console);
 
@@ -87,7 +95,7 @@ struct SearchArguments {
   int top = 10;                   // layouts shown
   double seconds = 60;            // after this time no further layouts are tried
   int threads = 0;                // 0: one for each core
-  int finalists = 2;              // layouts that fit and are simulated in full
+  int finalists = 0;              // layouts that fit and are simulated in full; 0: one or two
   bool exhaustive = false;        // simulate all layouts
   bool keep_schedule = false;     // the scenario's pipeline schedule alone
   double max_memory_gb = 0;       // of a rank, in GB of 10^9 bytes; 0: what the device has
@@ -134,5 +142,26 @@ struct CalibrateArguments {
   bool quick = false;
 };
 int calibrate_command(const CalibrateArguments& arguments, const Console& console);
+
+struct SampleArguments {
+  std::string model;              // run folder, or folder of a Hugging Face model
+  std::string prompt;             // text to go on from
+  std::string tokenizer;          // file or folder; empty: the model's own
+  std::vector<std::int32_t> ids;  // the prompt as tokens; counts before `prompt`
+  int tokens = 100;               // at most as many are made
+  Sampling sampling;
+  std::string backend = "cpu";
+  int threads = 1;
+  bool ignore_end = false, json = false, quiet = false;
+};
+int sample_command(const SampleArguments& arguments, const Console& console);
+
+struct WeightsArguments {
+  std::string from, out;  // folders
+  std::string dtype;      // of exported tensors; empty: that of the checkpoint
+  double shard_gb = 5;    // most of a file, in GB of 10^9 bytes
+};
+int import_command(const WeightsArguments& arguments, const Console& console);
+int export_command(const WeightsArguments& arguments, const Console& console);
 
 }  // namespace lockstep

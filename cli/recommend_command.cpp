@@ -1,102 +1,161 @@
-// lockstep recommend: prints the rules of thumb, each with its name, and beside them what the
-// simulator says.
+// lockstep recommend: the fastest layout of a model on a cluster, and beside it what the rules of
+// thumb say, each with the best layout of its kind and why that one is slower.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
-#include "cli/recommend_simulation.hpp"
-#include "core/base/nearest.hpp"
+#include "cli/recommend_scenario.hpp"
 #include "core/format/format.hpp"
-#include "core/plan/rules_of_thumb.hpp"
+#include "core/plan/best_first.hpp"
+#include "core/plan/explain.hpp"
+#include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Parses a count of parameters: "125M", "7B", "1.3e9".
-std::optional<double> parse_count(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const std::string suffix(end);
-  double factor = 1;
-  if (suffix == "K" || suffix == "k") {
-    factor = 1e3;
-  } else if (suffix == "M" || suffix == "m") {
-    factor = 1e6;
-  } else if (suffix == "B" || suffix == "b") {
-    factor = 1e9;
-  } else if (suffix == "T" || suffix == "t") {
-    factor = 1e12;
-  } else if (!suffix.empty()) {
-    return std::nullopt;
+using Json = nlohmann::ordered_json;
+
+/// The best layout of a kind, as it was simulated in full.
+struct Answer {
+  std::optional<FoundLayout> found;
+  std::optional<EstimatedLayout> estimated;
+  std::string failure;  // if there is none that fits
+};
+
+Answer answer_of(const Scenario& scenario, const StrategyShape* shape, int threads) {
+  SpaceOptions options;
+  options.threads = threads;
+  if (shape) {
+    options.constraints.wanted = [shape](const LayoutPoint& p) { return shape->has(p); };
   }
-  if (end == text.c_str() || !(value * factor >= 1) || !(value * factor < 1e18))
-    return std::nullopt;
-  return value * factor;
+  const Result<SpaceResult> result =
+      search_space(scenario, simulated_layout, simulated_probe, options);
+  Answer answer;
+  if (!result) {
+    answer.failure = result.error().message;
+    return answer;
+  }
+  answer.found = result->found.front();
+  for (const EstimatedLayout& e : result->estimated) {
+    if (e.point == answer.found->point) answer.estimated = e;
+  }
+  return answer;
 }
 
-std::string simulated_text(const RuleQuestion& question) {
-  if (question.gpus > kMostSimulatedGpus) {
-    return fmt::format("Not simulated: that is done for up to {} GPUs.\n", kMostSimulatedGpus);
+struct RuleResult {
+  RuleAnswer rule;
+  Answer answer;  // without anything if the rule has no answer
+  double slower = 0;
+  std::string why;
+};
+
+std::vector<RuleResult> rule_results(const Recommendation& asked, const Answer& best, int threads) {
+  std::vector<RuleResult> results;
+  for (RuleAnswer& rule : rules_of_thumb(asked.question)) {
+    RuleResult result;
+    const auto same = std::find_if(results.begin(), results.end(), [&](const RuleResult& other) {
+      return !other.rule.strategy.empty() && other.rule.shape == rule.shape;
+    });
+    if (same != results.end()) {
+      result = *same;
+    } else if (!rule.strategy.empty()) {
+      result.answer = answer_of(asked.scenario, &rule.shape, threads);
+    }
+    result.rule = std::move(rule);
+    if (result.answer.found && best.found) {
+      result.slower =
+          result.answer.found->figures.step_time.v / best.found->figures.step_time.v - 1;
+      if (result.slower > 0 && best.estimated && result.answer.estimated) {
+        result.why = why_slower(*best.estimated, *result.answer.estimated);
+      }
+    }
+    results.push_back(std::move(result));
   }
-  const std::vector<SimulatedChoice> choices = simulate_choices(question);
-  TextTable table({"  simulated", "tokens/s", "MFU", "exposed comm", "memory per GPU"});
-  for (const SimulatedChoice& choice : choices) {
-    if (!choice.report) {
-      table.add({"  " + choice.strategy, choice.failure, "-", "-", "-"});
+  return results;
+}
+
+std::string figures_text(const FoundLayout& found, const std::string& unit) {
+  const LayoutFigures& f = found.figures;
+  return fmt::format("{} {}/s, MFU {}, {} a step, {} of memory", count_text(f.throughput), unit,
+                     percent_text(f.mfu), time_text(f.step_time), bytes_text(f.memory.needed));
+}
+
+std::string text_of(const Recommendation& asked, const Answer& best,
+                    const std::vector<RuleResult>& rules) {
+  const RuleQuestion& q = asked.question;
+  const std::string unit = trained_on(asked.scenario);
+  std::string text = fmt::format(
+      "{:.4g} B parameters on {} x {:.4g} GB: {}, in bfloat16 with masters in float32\n\n",
+      q.parameters / 1e9, q.gpus, q.gpu_memory_gb, search_task(asked.scenario));
+  const auto line = [&](const std::string& name, const std::string& words) {
+    text += fmt::format("{:<20}{}\n", name, words);
+  };
+  line("simulated answer", best.found ? layout_name(best.found->scenario) : "nothing fits");
+  line("", best.found ? figures_text(*best.found, unit) : best.failure);
+  text += "\n";
+  for (const RuleResult& r : rules) {
+    line(r.rule.rule, r.rule.strategy.empty() ? "no answer" : r.rule.strategy);
+    line("", r.rule.because);
+    if (r.rule.strategy.empty()) continue;
+    if (!r.answer.found) {
+      line("", "does not fit: " + r.answer.failure);
       continue;
     }
-    const Report& r = *choice.report;
-    table.add({"  " + choice.strategy, count_text(r.tokens_per_s), percent_text(r.mfu),
-               percent_text(r.exposed_comm.v / r.step_time.v),
-               fmt::format("{:.1f} GB", static_cast<double>(fullest_rank(r).v) / 1e9)});
+    line("", "at best " + layout_name(r.answer.found->scenario));
+    std::string words = figures_text(*r.answer.found, unit);
+    if (r.slower > 0) words += fmt::format("; {} slower", percent_text(r.slower));
+    if (!r.why.empty()) words += " (" + r.why + ")";
+    line("", r.slower > 0 ? words : "which is the simulated answer");
   }
-  const SimulatedChoice* best = fastest(choices);
-  return fmt::format("{:<20}{}\n{:<20}{}\n\n", "simulated answer",
-                     best == nullptr ? "nothing fits" : best->strategy, "",
-                     "the fastest that fits: a decoder of this size on A100s, in bfloat16 with "
-                     "float32 masters, 8 "
-                     "sequences of 2048 tokens per GPU") +
-         table.text();
+  return text + "\nRules of thumb count 12 bytes per parameter and no activations.\n";
+}
+
+Json json_of(const FoundLayout& found, const std::string& unit) {
+  return {{"layout", layout_name(found.scenario)},
+          {unit + "_per_s", found.figures.throughput},
+          {"mfu", found.figures.mfu},
+          {"step_time_s", found.figures.step_time.v},
+          {"needed_memory_bytes", found.figures.memory.needed.v},
+          {"scenario", print_scenario(found.scenario)}};
+}
+
+Json json_of(const Recommendation& asked, const Answer& best,
+             const std::vector<RuleResult>& rules) {
+  const std::string unit = trained_on(asked.scenario);
+  Json json = {{"task", search_task(asked.scenario)},
+               {"parameters", asked.question.parameters},
+               {"gpus", asked.question.gpus},
+               {"answer", best.found ? json_of(*best.found, unit) : Json(nullptr)}};
+  if (!best.found) json["failure"] = best.failure;
+  for (const RuleResult& r : rules) {
+    Json rule = {{"rule", r.rule.rule},
+                 {"strategy", r.rule.strategy},
+                 {"because", r.rule.because},
+                 {"simulated", r.answer.found ? json_of(*r.answer.found, unit) : Json(nullptr)}};
+    if (r.answer.found) rule["slower"] = r.slower;
+    if (!r.why.empty()) rule["why"] = r.why;
+    if (!r.answer.failure.empty()) rule["failure"] = r.answer.failure;
+    json["rules"].push_back(std::move(rule));
+  }
+  return json;
 }
 
 }  // namespace
 
 int recommend_command(const RecommendArguments& arguments, const Console& console) {
-  const auto invalid = [&](const std::string& message) {
-    return report_error(console, {ErrorKind::InvalidSpec, message, std::nullopt});
-  };
-  RuleQuestion question;
-  const std::optional<double> parameters = parse_count(arguments.params);
-  if (!parameters) {
-    return invalid("--params '" + arguments.params +
-                   "' is not a count of parameters: write 125M, 7B or 1.3e9");
-  }
-  question.parameters = *parameters;
-  question.gpu_memory_gb = arguments.gpu_mem;
-  question.gpus = arguments.gpus;
-  static const std::vector<std::string> interconnects = {"nvlink", "infiniband", "pcie"};
-  const auto found = std::find(interconnects.begin(), interconnects.end(), arguments.interconnect);
-  if (found == interconnects.end()) {
-    const std::string near = nearest(arguments.interconnect, interconnects);
-    return invalid(
-        "--interconnect '" + arguments.interconnect + "' is not known" +
-        (near.empty() ? ": nvlink, infiniband or pcie" : "; did you mean '" + near + "'?"));
-  }
-  question.interconnect = static_cast<Interconnect>(found - interconnects.begin());
-  console.out << fmt::format("{:.4g} B parameters on {} x {:.4g} GB, {}\n\n",
-                             question.parameters / 1e9, question.gpus, question.gpu_memory_gb,
-                             arguments.interconnect);
-  for (const RuleAnswer& answer : rules_of_thumb(question)) {
-    console.out << fmt::format("{:<20}{}\n{:<20}{}\n", answer.rule,
-                               answer.strategy.empty() ? "no answer" : answer.strategy, "",
-                               answer.because);
-  }
-  console.out << "\nRules of thumb count 12 bytes per parameter and no activations.\n\n"
-              << simulated_text(question);
+  const Result<Recommendation> asked = recommendation_of(arguments);
+  if (!asked) return report_error(console, asked.error());
+  const int threads = arguments.threads > 0
+                          ? arguments.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const Answer best = answer_of(asked->scenario, nullptr, threads);
+  const std::vector<RuleResult> rules = rule_results(*asked, best, threads);
+  console.out << (arguments.json ? json_of(*asked, best, rules).dump(2) + "\n"
+                                 : text_of(*asked, best, rules));
   return 0;
 }
 

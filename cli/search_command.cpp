@@ -12,6 +12,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/best_first.hpp"
+#include "core/plan/explain.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -38,27 +39,6 @@ std::string found_text(const SpaceResult& result, const std::string& unit, std::
   return table.text();
 }
 
-/// The one figure in which a layout loses most against the best, by its bounds and its estimate:
-/// what it computes, waits for its pipeline, and spends on communication and the update.
-std::string reason_text(const EstimatedLayout& best, const EstimatedLayout& other) {
-  const double step = best.estimate.step_time.v;
-  const auto rest = [](const EstimatedLayout& e) {
-    return (e.estimate.step_time - e.bound.compute - e.bound.bubble).v;
-  };
-  struct Part {
-    const char* name;
-    double more;
-  };
-  const Part parts[] = {{"computation", (other.bound.compute - best.bound.compute).v},
-                        {"pipeline's bubble", (other.bound.bubble - best.bound.bubble).v},
-                        {"exposed communication", rest(other) - rest(best)}};
-  const Part& most =
-      *std::max_element(std::begin(parts), std::end(parts),
-                        [](const Part& a, const Part& b) { return a.more < b.more; });
-  if (most.more <= 0) return "";
-  return fmt::format("+{} of {}", percent_text(most.more / step), most.name);
-}
-
 std::string families_text(const SpaceResult& result, std::size_t top) {
   TextTable table({"best of each family, estimated", "step time", "slower", "memory", "because"});
   const EstimatedLayout& best = result.estimated.front();
@@ -67,7 +47,11 @@ std::string families_text(const SpaceResult& result, std::size_t top) {
     const double slower = e.estimate.step_time.v / best.estimate.step_time.v - 1;
     table.add({layout_name(e.scenario), time_text(e.estimate.step_time),
                i == 0 ? "" : percent_text(slower), bytes_text(e.estimate.needed),
-               i == 0 ? "" : reason_text(best, e)});
+               i == 0 ? "" : why_slower(best, e)});
+  }
+  for (std::size_t i = 0; i < result.lost.size() && i + result.families.size() < top; ++i) {
+    const LostFamily& f = result.lost[i];
+    table.add({f.name, "-", "", "-", why_lost(f, best, result.capacity)});
   }
   return table.text();
 }
@@ -86,9 +70,10 @@ std::string counts_text(const SpaceResult& result, double seconds) {
   const SpaceCounts& c = result.counts;
   std::string text = fmt::format(
       "{} layouts in {:.2f} s: {} cannot fit and {} cannot win by their bounds, {} refused, {} "
-      "estimated ({} too large) from {} small programs, {} simulated ({} too large)\n",
+      "estimated ({} too large, and so {} more) from {} small programs, {} simulated ({} too "
+      "large)\n",
       c.layouts, seconds, c.too_large, c.too_slow, c.refused, c.estimated, c.estimated_large,
-      c.probes, c.simulated, c.simulated_large);
+      c.implied_large, c.probes, c.simulated, c.simulated_large);
   if (result.undecided > 0) {
     text += fmt::format(
         "{} more are within {} of the best, as far as estimates are certain, and were not "
@@ -107,6 +92,7 @@ nlohmann::ordered_json counts_json(const SpaceCounts& c) {
           {"refused", c.refused},
           {"estimated", c.estimated},
           {"too_large_by_estimate", c.estimated_large},
+          {"larger_than_these", c.implied_large},
           {"small_programs", c.probes},
           {"simulated", c.simulated},
           {"too_large_as_simulated", c.simulated_large}};
@@ -180,8 +166,9 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     return seconds_since(start) > arguments.seconds || (console.cancel && *console.cancel);
   };
   const bool live = console.live && !arguments.quiet;
-  options.progress = [&](const SpaceCounts& c) {
+  options.progress = [&](const SpaceNews& news) {
     if (!live) return;
+    const SpaceCounts& c = news.counts;
     console.err << fmt::format("\r\x1b[K{} layouts, {} estimated, {} simulated", c.layouts,
                                c.estimated, c.simulated)
                 << std::flush;

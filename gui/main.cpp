@@ -10,6 +10,7 @@
 #include "gui/views/main_window.hpp"
 #include "gui/views/screenshot.hpp"
 #include "gui/views/search_view.hpp"
+#include "gui/views/style.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace {
@@ -56,7 +57,7 @@ int main(int argc, char** argv) {
   QApplication::setApplicationName("lockstep");
   QApplication::setOrganizationName("lockstep");
   QApplication::setApplicationVersion(kBuildFacts.version);
-  QApplication::setStyle("fusion");
+  QApplication::setStyle(new Style);
 
   QCommandLineParser parser;
   parser.setApplicationDescription("Shows what distributed training does, simulated and real.");
@@ -125,6 +126,7 @@ int main(int argc, char** argv) {
     if (window.show_view(name.toStdString())) continue;
     return usage_error("--view " + name + ": one of " + names.join(", "));
   }
+  if (parser.isSet(view)) window.keep_views_in_front();
   if (!writes) {
     window.show();
     for (const QString& file : files) {

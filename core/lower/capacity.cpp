@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/base/free_list.hpp"
-#include "core/memory/device_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -61,12 +60,18 @@ std::string beside_the_arena(const DeviceMemory& memory) {
 
 }  // namespace
 
-Result<void> check_capacity(const Program& program, const ClusterSpec& cluster) {
+Result<void> check_capacity(const Program& program, const ClusterSpec& cluster,
+                            MemoryFigures* most) {
   const Bytes capacity = memory_per_rank(cluster, program.mesh.world_size());
-  if (capacity.v <= 0) return {};
+  if (capacity.v <= 0) {
+    if (most) *most = most_memory(program, cluster);
+    return {};
+  }
   for (const Role& role : program.roles) {
     const DeviceMemory memory = device_memory(program, role, cluster);
-    const Bytes needed = memory.figures().needed;
+    const MemoryFigures figures = memory.figures();
+    const Bytes needed = figures.needed;
+    if (most && needed > most->needed) *most = figures;
     if (needed <= capacity) continue;
     const OpId peak = peak_of(role);
     std::string text = "rank " + std::to_string(role.ranks.front()) + " needs " +

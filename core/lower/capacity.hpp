@@ -4,6 +4,7 @@
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
+#include "core/memory/device_memory.hpp"
 
 namespace lockstep {
 
@@ -11,6 +12,8 @@ namespace lockstep {
 /// For the first such role it names a rank, what it needs term by term, how much is too little, the
 /// op at the peak, and the largest buffers that are alive there. Requires planned memory, as in the
 /// result of lower().
-Result<void> check_capacity(const Program& program, const ClusterSpec& cluster);
+/// `most`, if given, gets the figures of the role that needs most, as most_memory(), if all fit.
+Result<void> check_capacity(const Program& program, const ClusterSpec& cluster,
+                            MemoryFigures* most = nullptr);
 
 }  // namespace lockstep

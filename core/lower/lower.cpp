@@ -97,10 +97,10 @@ Result<Program> lower_verifying_passes(const Scenario& scenario) {
   return run_passes(scenario, {}, true);
 }
 
-Result<Program> lower_to_fit(const Scenario& scenario) {
+Result<Program> lower_to_fit(const Scenario& scenario, MemoryFigures* most) {
   Result<Program> program = run_passes(scenario, {}, kVerifyEachPass);
   if (!program) return program;
-  const Result<void> fits = check_capacity(*program, scenario.cluster);
+  const Result<void> fits = check_capacity(*program, scenario.cluster, most);
   return fits ? verified(std::move(*program)) : Result<Program>(fits.error());
 }
 

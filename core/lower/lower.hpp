@@ -9,6 +9,7 @@
 
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
+#include "core/memory/device_memory.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
@@ -28,8 +29,8 @@ const std::vector<std::string>& pass_names();
 Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass = {});
 
 /// lower() for a program that is going to be run. Beside the errors of lower(), it has that of
-/// check_capacity(), OutOfMemory, which comes before the program is verified.
-Result<Program> lower_to_fit(const Scenario& scenario);
+/// check_capacity(), OutOfMemory, which comes before the program is verified, and gives it `most`.
+Result<Program> lower_to_fit(const Scenario& scenario, MemoryFigures* most = nullptr);
 
 /// lower() without the proof, for small programs of layouts that are only compared and never run.
 Result<Program> lower_unverified(const Scenario& scenario);

@@ -47,6 +47,11 @@ DeviceMemory device_memory(const Program& program, const Role& role, const Clust
 /// The figures of the role that needs most. Requires a program with roles.
 MemoryFigures most_memory(const Program& program, const ClusterSpec& cluster);
 
+/// What a process keeps on its device beside its tensors in any program: the driver's context,
+/// workspaces of cuBLAS, and NCCL's buffers of communicators over all `world` ranks and over groups
+/// of these sizes. 0 for a device that is its own host.
+Bytes least_beside_tensors(const ClusterSpec& cluster, int world, const std::vector<int>& groups);
+
 /// The device memory that each of `ranks` ranks has to itself, if several share a device. 0 if the
 /// cluster names no limit.
 Bytes memory_per_rank(const ClusterSpec& cluster, int ranks);

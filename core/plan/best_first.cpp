@@ -1,7 +1,10 @@
 #include "core/plan/best_first.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -14,8 +17,49 @@ namespace {
 /// How many layouts are estimated before the best of them is looked at again. It does not depend on
 /// the number of threads, so that the result does not either.
 constexpr std::size_t kBatch = 16;
-/// By how much an estimate of memory may be too high before a layout is given up for it.
-constexpr double kMemorySlack = 1.05;
+/// How many layouts of whose estimates nothing is claimed are simulated beside the finalists.
+constexpr int kMostUnclaimed = 2;
+
+/// Whether a layout with `a` keeps no less from forward to backward than with `b`.
+bool keeps_no_less(Recomputation a, Recomputation b) {
+  return a == b || a == Recomputation::None || b == Recomputation::Blocks;
+}
+
+/// Layouts that are too large, by their estimates. One that differs from such a layout in a larger
+/// microbatch, in keeping more for the backward pass, or in more chunks, is too large as well.
+class TooLarge {
+ public:
+  void add(const LayoutPoint& p) { known_[key(p)].push_back({p.microbatch, p.recomputation}); }
+  bool implies(const LayoutPoint& p) const {
+    if (covers(p)) return true;
+    if (p.schedule != PipelineSchedule::Interleaved1F1B) return false;
+    LayoutPoint whole = p;  // stages in one piece have fewer microbatches in flight
+    whole.schedule = PipelineSchedule::OneFOneB;
+    whole.chunks = 1;
+    return covers(whole);
+  }
+
+ private:
+  using Key = std::array<int, 10>;
+  struct Entry {
+    int microbatch;
+    Recomputation recomputation;
+  };
+  static Key key(const LayoutPoint& p) {
+    return {p.tensor,    p.context, p.pipeline,
+            p.replicate, p.shard,   p.expert,
+            p.folding,   p.zero,    static_cast<int>(p.schedule),
+            p.chunks};
+  }
+  bool covers(const LayoutPoint& p) const {
+    const auto it = known_.find(key(p));
+    return it != known_.end() &&
+           std::any_of(it->second.begin(), it->second.end(), [&](const Entry& e) {
+             return p.microbatch >= e.microbatch && keeps_no_less(p.recomputation, e.recomputation);
+           });
+  }
+  std::map<Key, std::vector<Entry>> known_;
+};
 
 struct Outcome {
   std::optional<EstimatedLayout> layout;
@@ -51,6 +95,7 @@ class SpaceSearch {
       summarize();
     }
     result_.counts.probes = estimator_.probes();
+    result_.capacity = Bytes{static_cast<std::int64_t>(capacity_)};
     std::stable_sort(result_.found.begin(), result_.found.end(),
                      [](const FoundLayout& a, const FoundLayout& b) {
                        return a.figures.step_time < b.figures.step_time;
@@ -64,11 +109,15 @@ class SpaceSearch {
     if (options_.stop && options_.stop()) result_.stopped = true;
     return result_.stopped;
   }
-  void report() {
-    if (options_.progress) options_.progress(result_.counts);
+  void report(std::size_t estimated_before, std::size_t found_before) {
+    if (!options_.progress) return;
+    options_.progress({result_.counts, std::span(result_.estimated).subspan(estimated_before),
+                       std::span(result_.found).subspan(found_before)});
   }
   bool fits(const EstimatedLayout& e) const {
-    return capacity_ <= 0 || static_cast<double>(e.estimate.needed.v) <= kMemorySlack * capacity_;
+    const double over = e.estimate.unclaimed.empty() ? EstimateClaim::kMemoryOver
+                                                     : EstimateClaim::kMemoryOverUnclaimed;
+    return capacity_ <= 0 || static_cast<double>(e.estimate.needed.v) <= (1 + over) * capacity_;
   }
 
   /// Whether no layout of these bounds can be wanted beside what has been estimated.
@@ -96,6 +145,7 @@ class SpaceSearch {
       return capacity_ > 0 && static_cast<double>(bounds[i].needed.v) > capacity_;
     });
     result_.counts.too_large = points.size() - order.size();
+    note_families(points, bounds);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return bounds[a].time < bounds[b].time; });
     for (std::size_t next = 0; next < order.size() && !stopped();) {
@@ -106,10 +156,13 @@ class SpaceSearch {
           next = order.size();
         } else if (hopeless(bounds[order[next]])) {
           ++result_.counts.too_slow;
+        } else if (too_large_.implies(points[order[next]])) {
+          ++result_.counts.implied_large;
         } else {
           batch.push_back(order[next]);
         }
       }
+      const std::size_t before = result_.estimated.size();
       std::vector<Outcome> outcomes(batch.size());
       team_.each(batch.size(), [&](std::size_t i) {
         outcomes[i] = estimated(points[batch[i]], bounds[batch[i]]);
@@ -121,18 +174,46 @@ class SpaceSearch {
         ++result_.counts.estimated;
         if (!fits(*outcome.layout)) {
           ++result_.counts.estimated_large;
+          too_large_.add(outcome.layout->point);
           continue;
         }
         best_ = std::min(best_, outcome.layout->estimate.step_time.v);
         result_.estimated.push_back(std::move(*outcome.layout));
       }
-      report();
+      report(before, 0);
     }
     std::stable_sort(result_.estimated.begin(), result_.estimated.end(),
                      [](const EstimatedLayout& a, const EstimatedLayout& b) {
                        return a.estimate.step_time < b.estimate.step_time;
                      });
     return {};
+  }
+
+  /// Of every family the point with the best bounds, for those families that will have nothing
+  /// else.
+  void note_families(const std::vector<LayoutPoint>& points,
+                     const std::vector<LayoutBound>& bounds) {
+    const auto fits = [&](const LayoutBound& b) {
+      return capacity_ <= 0 || static_cast<double>(b.needed.v) <= capacity_;
+    };
+    const auto better = [&](const LayoutBound& a, const LayoutBound& b) {
+      if (fits(a) != fits(b)) return fits(a);
+      return fits(a) ? a.time < b.time : a.needed < b.needed;
+    };
+    std::map<std::string, LostFamily> families;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      LostFamily& family = families[family_of(points[i])];
+      if (family.layouts++ > 0 && !better(bounds[i], family.bound)) continue;
+      family.point = points[i];
+      family.bound = bounds[i];
+    }
+    for (auto& [name, family] : families) {
+      family.name = name;
+      result_.lost.push_back(std::move(family));
+    }
+    std::stable_sort(
+        result_.lost.begin(), result_.lost.end(),
+        [&](const LostFamily& a, const LostFamily& b) { return better(a.bound, b.bound); });
   }
 
   Outcome estimated(const LayoutPoint& point, const LayoutBound& bound) {
@@ -142,6 +223,7 @@ class SpaceSearch {
     if (!scenario) return outcome;
     Result<LayoutEstimate> estimate = estimator_.estimate(*scenario);
     if (estimate) {
+      estimate->needed = std::max(estimate->needed, bound.needed);
       outcome.layout = EstimatedLayout{point, std::move(*scenario), bound, *estimate};
     } else {
       outcome.error = named(*scenario, estimate.error());
@@ -153,33 +235,39 @@ class SpaceSearch {
     return error;
   }
 
+  struct Candidate {
+    LayoutPoint point;
+    const Scenario* scenario;
+  };
   /// Simulates the layouts at once, and takes those that fit.
-  Result<void> simulate(const std::vector<const Scenario*>& layouts) {
+  Result<void> simulate(const std::vector<Candidate>& layouts) {
+    const std::size_t before = result_.found.size();
     std::vector<std::optional<Result<LayoutFigures>>> figures(layouts.size());
-    team_.each(layouts.size(), [&](std::size_t i) { figures[i] = oracle_(*layouts[i]); });
+    team_.each(layouts.size(), [&](std::size_t i) { figures[i] = oracle_(*layouts[i].scenario); });
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       ++result_.counts.simulated;
       const Result<LayoutFigures>& f = *figures[i];
       const bool large = f ? capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_
                            : f.error().kind == ErrorKind::OutOfMemory;
-      if (!f && !large) return named(*layouts[i], f.error());
+      if (!f && !large) return named(*layouts[i].scenario, f.error());
       result_.counts.simulated_large += large;
-      if (!large) result_.found.push_back({*layouts[i], *f});
+      if (!large) result_.found.push_back({layouts[i].point, *layouts[i].scenario, *f});
     }
-    report();
+    report(result_.estimated.size(), before);
     return {};
   }
 
   Result<void> simulate_all(const std::vector<LayoutPoint>& points) {
     for (std::size_t next = 0; next < points.size() && !stopped();) {
-      std::vector<Scenario> layouts;
-      for (; next < points.size() && layouts.size() < kBatch; ++next) {
+      std::vector<Candidate> batch;
+      std::vector<std::unique_ptr<const Scenario>> layouts;
+      for (; next < points.size() && batch.size() < kBatch; ++next) {
         std::optional<Scenario> layout = layout_of(base_, points[next]);
         result_.counts.refused += !layout;
-        if (layout) layouts.push_back(std::move(*layout));
+        if (!layout) continue;
+        layouts.push_back(std::make_unique<const Scenario>(std::move(*layout)));
+        batch.push_back({points[next], layouts.back().get()});
       }
-      std::vector<const Scenario*> batch;
-      for (const Scenario& layout : layouts) batch.push_back(&layout);
       if (const auto done = simulate(batch); !done) return done;
     }
     return {};
@@ -188,30 +276,39 @@ class SpaceSearch {
   /// Simulates the best by estimate until enough of them fit; those that may be on the front, too,
   /// if that is asked for.
   Result<void> simulate_finalists() {
-    std::vector<const Scenario*> batch;
+    std::vector<Candidate> batch;
     std::size_t next = 0;
     const auto& all = result_.estimated;
     if (options_.front) {
       for (const EstimatedLayout& e : all) {
-        if (!dominated(e)) batch.push_back(&e.scenario);
+        if (!dominated(e)) batch.push_back({e.point, &e.scenario});
       }
       return simulate(batch);
     }
+    const auto near = [&](const EstimatedLayout& e) {
+      return e.estimate.step_time.v <
+             all.front().estimate.step_time.v * (1 + EstimateClaim::kUsualTime);
+    };
+    const bool given = options_.finalists > 0;
+    const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
     while (next < all.size() && !(result_.stopped && !result_.found.empty())) {
-      const auto wanted = static_cast<std::size_t>(std::max(1, options_.finalists));
-      if (result_.found.size() >= wanted) break;
+      const bool decided = !given && !result_.found.empty() && !near(all[next]);
+      if (result_.found.size() >= wanted || decided) break;
       batch.clear();
       for (; next < all.size() && batch.size() < wanted - result_.found.size(); ++next) {
-        batch.push_back(&all[next].scenario);
+        if (!given && !batch.empty() && !near(all[next])) break;
+        batch.push_back({all[next].point, &all[next].scenario});
       }
       if (const auto done = simulate(batch); !done) return done;
     }
-    for (std::size_t i = next; i < all.size(); ++i) {
-      const double uncertain = 1 + EstimateClaim::kUsualTime;
-      result_.undecided +=
-          all[i].estimate.step_time.v < all.front().estimate.step_time.v * uncertain;
+    batch.clear();
+    for (std::size_t i = next; i < all.size() && near(all[i]); ++i) {
+      const bool more =
+          !given && !all[i].estimate.unclaimed.empty() && batch.size() < kMostUnclaimed;
+      if (more) batch.push_back({all[i].point, &all[i].scenario});
+      result_.undecided += !more;
     }
-    return {};
+    return result_.stopped ? Result<void>() : simulate(batch);
   }
   /// Whether another layout is faster and needs less by more than estimates are uncertain.
   bool dominated(const EstimatedLayout& e) const {
@@ -235,6 +332,7 @@ class SpaceSearch {
         result_.front.push_back(e);
       }
     }
+    std::erase_if(result_.lost, [&](const LostFamily& f) { return seen.count(f.name) > 0; });
   }
 
   Error nothing_fits() const {
@@ -254,6 +352,7 @@ class SpaceSearch {
   Estimator estimator_;
   LayoutBounds bounds_;
   ThreadTeam team_;
+  TooLarge too_large_;
   double capacity_ = 0;  // bytes of a rank; 0: no limit
   double best_ = std::numeric_limits<double>::infinity();
   SpaceResult result_;

@@ -4,12 +4,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/plan/bounds.hpp"
 #include "core/plan/estimate/estimate.hpp"
-#include "core/plan/search.hpp"
+#include "core/plan/found_layout.hpp"
 #include "core/plan/space.hpp"
 
 namespace lockstep {
@@ -22,12 +23,13 @@ struct SpaceCounts {
   std::size_t refused = 0;    // by validate(), of those that were looked at
   std::size_t estimated = 0;
   std::size_t estimated_large = 0;  // of these, by their estimate too large
+  std::size_t implied_large = 0;    // not estimated: they need more than one of these
   std::size_t simulated = 0;        // lowered, verified and simulated in full
   std::size_t simulated_large = 0;  // of these, that do not fit
   int probes = 0;                   // small programs that the estimates are made of
 };
 
-/// A layout that was estimated.
+/// A layout that was estimated. The memory of `estimate` is not below its bound.
 struct EstimatedLayout {
   LayoutPoint point;
   Scenario scenario;
@@ -35,15 +37,33 @@ struct EstimatedLayout {
   LayoutEstimate estimate;
 };
 
+/// What a search has found since it last told.
+struct SpaceNews {
+  const SpaceCounts& counts;
+  std::span<const EstimatedLayout> estimated;  // that fit by their estimate
+  std::span<const FoundLayout> found;          // simulated in full
+};
+
 struct SpaceOptions {
   int threads = 1;
   bool exhaustive = false;  // simulate every layout, whatever bounds and estimates say
   bool front = false;       // keep what may be on the front of time against memory, too
-  int finalists = 2;        // how many that fit are simulated in full
-  Bytes most_memory;        // of a rank; 0: what its device has
+  /// How many that fit are simulated in full. 0: two, or one if no other is within
+  /// EstimateClaim::kUsualTime of the best by estimate; and more if nothing is claimed of some that
+  /// are.
+  int finalists = 0;
+  Bytes most_memory;  // of a rank; 0: what its device has
   LayoutConstraints constraints;
-  std::function<void(const SpaceCounts&)> progress;  // called by one thread at a time
-  std::function<bool()> stop;                        // ends the search when it returns true
+  std::function<void(const SpaceNews&)> progress;  // called by one thread at a time
+  std::function<bool()> stop;                      // ends the search when it returns true
+};
+
+/// A family that has no layout among those that fit by their estimate.
+struct LostFamily {
+  std::string name;
+  std::size_t layouts = 0;
+  LayoutPoint point;  // of those that may fit by their bounds the fastest; else the smallest
+  LayoutBound bound;  // of that point
 };
 
 struct SpaceResult {
@@ -52,6 +72,8 @@ struct SpaceResult {
   std::vector<EstimatedLayout> estimated;  // that fit by their estimate, fastest first
   std::vector<EstimatedLayout> families;   // of these, the best of each family
   std::vector<EstimatedLayout> front;      // of these, those that no faster one needs less than
+  std::vector<LostFamily> lost;            // those that may fit first, then the fastest
+  Bytes capacity;                          // of a rank; 0: no limit
   /// How many layouts are within EstimateClaim::kUsualTime of the best by estimate, and were not
   /// simulated.
   std::size_t undecided = 0;

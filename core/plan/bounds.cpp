@@ -1,13 +1,18 @@
 #include "core/plan/bounds.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/cost/collective.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "core/lower/draft/draft.hpp"
-#include "core/spec/validate/validate.hpp"
+#include "core/lower/passes/passes.hpp"
+#include "core/memory/device_memory.hpp"
+#include "core/schedule/schedules.hpp"
 
 namespace lockstep {
 namespace {
@@ -71,18 +76,88 @@ double kept_bytes(const std::vector<LayerStep>& forward) {
   return bytes;
 }
 
+/// Whether every rank runs its passes as 1F1B does: some forward passes, then one of each in turn.
+bool in_turn(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::OneFOneB || schedule == PipelineSchedule::Interleaved1F1B;
+}
+
+/// Whether a backward pass of the schedule is one action, which the stage before waits for.
+bool whole_backward(PipelineSchedule schedule) {
+  return in_turn(schedule) || schedule == PipelineSchedule::GPipe ||
+         schedule == PipelineSchedule::LoopedBFS;
+}
+
+/// Whether the generator of a schedule is a rule that does not depend on times.
+bool by_rule(PipelineSchedule schedule) {
+  return whole_backward(schedule) || schedule == PipelineSchedule::ZbH1 ||
+         schedule == PipelineSchedule::ZbH2 ||
+         schedule == PipelineSchedule::InterleavedZeroBubble ||
+         schedule == PipelineSchedule::ZbvZeroBubble;
+}
+
 }  // namespace
 
+/// Times and sizes of a layer, or of several, on a rank.
+struct LayoutBounds::LayerCost {
+  double forward = 0, recompute = 0, backward = 0;  // seconds of one microbatch
+  double kept = 0;                                  // bytes from forward to backward
+  double elements = 0;         // parameters before data parallelism shards them
+  double expert_elements = 0;  // those of experts, not among `elements`
+  LayerCost& operator+=(const LayerCost& o) {
+    forward += o.forward;
+    recompute += o.recompute;
+    backward += o.backward;
+    kept += o.kept;
+    elements += o.elements;
+    expert_elements += o.expert_elements;
+    return *this;
+  }
+  double pass() const { return forward + recompute + backward; }
+};
+
+struct LayoutBounds::Shape {
+  Model model;
+  int balance = -1;             // which of `balances_` its layers have
+  std::vector<LayerCost> upto;  // by layer: the sum of those before it; one more at the end
+};
+
+/// How many passes of chunks a rank keeps at once: in all, and at a moment when it has gradients of
+/// all its chunks.
+struct LayoutBounds::InFlight {
+  double passes = 0, beside_gradients = 0;
+};
+
+struct LayoutBounds::StageCosts {
+  IndexVector<Stage, LayerCost> stages;
+  std::vector<int> rank_of_stage;
+};
+
+LayoutBounds::LayoutBounds(const Scenario& base) : base_(base) {}
+LayoutBounds::~LayoutBounds() = default;
+
 std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::shape(const LayoutPoint& point) {
-  const Key key{point.tensor,  point.context,    point.expert,
-                point.folding, point.microbatch, static_cast<int>(point.recomputation)};
+  const ShapeKey key{point.tensor,  point.context,    point.expert,
+                     point.folding, point.microbatch, static_cast<int>(point.recomputation)};
   {
     const std::lock_guard lock(mutex_);
     const auto it = shapes_.find(key);
     if (it != shapes_.end()) return it->second;
   }
-  // The layers of a rank do not depend on the pipeline or on how states are shared.
-  Shape shape;
+  std::shared_ptr<const Shape> made = make_shape(point);
+  // Stages depend on the ratios of layers only, which most shapes share.
+  std::vector<double> ratios;
+  for (const Layer& layer : made->model.layers) {
+    ratios.push_back(std::round(layer.balance / made->model.layers[1].balance * 1e9));
+  }
+  auto known = std::make_shared<Shape>(*made);
+  const std::lock_guard lock(mutex_);
+  known->balance = balances_.try_emplace(ratios, static_cast<int>(balances_.size())).first->second;
+  return shapes_.try_emplace(key, std::move(known)).first->second;
+}
+
+/// The layers of a rank do not depend on the pipeline or on how states are shared.
+std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
+    const LayoutPoint& point) const {
   Scenario s = base_;
   StrategySpec& p = s.strategy;
   p = {};
@@ -108,112 +183,241 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::shape(const LayoutPoint
     LayerCost cost;
     const std::vector<LayerStep> forward = draft.steps(k, Phase::F, {});
     cost.forward = compute_time(forward, s, collectives);
-    cost.backward = compute_time(draft.steps(k, Phase::R, {}), s, collectives) +
-                    compute_time(draft.steps(k, Phase::B, {}), s, collectives);
+    cost.recompute = compute_time(draft.steps(k, Phase::R, {}), s, collectives);
+    cost.backward = compute_time(draft.steps(k, Phase::B, {}), s, collectives);
     cost.kept = kept_bytes(forward);
     kinds.push_back(cost);
   }
-  std::vector<LayerCost> layers;
+  Shape shape;
+  shape.upto.emplace_back();
+  std::set<int> counted;  // units; the first and the last layer may share one
+  std::int64_t input = 0;
   for (const Layer& layer : draft.model.layers) {
     LayerCost cost = kinds[to_size(layer.kind)];
+    // A layer that is computed again from its begin keeps its input.
+    if (cost.kept == 0) cost.kept = static_cast<double>(input);
+    input = layer.output_bytes;
     for (const LayerUnit& used : layer.units) {
+      if (!counted.insert(used.unit).second) continue;
       const UnitLayout& unit = draft.model.units[used.unit];
-      cost.elements += static_cast<double>(unit.elements);
-      if (unit.split_axis == "ep") cost.expert_elements += static_cast<double>(unit.elements);
+      (unit.split_axis == "ep" ? cost.expert_elements : cost.elements) +=
+          static_cast<double>(unit.elements);
     }
-    layers.push_back(cost);
+    cost += shape.upto.back();
+    shape.upto.push_back(cost);
   }
-  shape.first = layers.front();
-  shape.last = layers.back();
-  shape.least_kept = layers[1].kept;
-  const auto blocks = static_cast<double>(layers.size() - 2);
-  for (std::size_t l = 1; l + 1 < layers.size(); ++l) {
-    shape.block.forward += layers[l].forward / blocks;
-    shape.block.backward += layers[l].backward / blocks;
-    shape.block.elements += layers[l].elements / blocks;
-    shape.block.expert_elements += layers[l].expert_elements / blocks;
-    shape.least_kept = std::min(shape.least_kept, layers[l].kept);
-  }
-  shape.valid = true;
-  const std::lock_guard lock(mutex_);
-  return shapes_.try_emplace(key, std::make_shared<const Shape>(shape)).first->second;
+  shape.model = std::move(draft.model);
+  return std::make_shared<const Shape>(std::move(shape));
 }
 
-// Time. Let a microbatch take w on all ranks together, in the functions of its layers and the
-// collectives between them. The ranks of a pipeline of p compute m·w in all, and no rank computes
-// two things at once, so that one of them computes for m·w/p or longer. It starts no earlier than
-// the first microbatch has passed the stages before its first, and the step ends no earlier than
-// the last microbatch's gradient has passed them back. Of the p ranks, every one has r stages
-// before its own first stage for a different r in 0 … p - 1, whichever way chunks are placed
-// (rank_of_stage is a permutation on the first p stages). Summed over ranks, busy and waiting time
-// are at least m·w + Σ_r r·(the least stage), and the longest rank's is at least the mean. The
-// least stage has floor(blocks / stages) blocks where layers divide evenly; otherwise one block
-// less is assumed, and none with uneven ends. W passes may fill the wait at the end, where backward
-// passes are split, so that there only the forward part counts.
-//
-// Memory. States are exact for the mean rank: every rank keeps its blocks' parameters, gradients
-// and optimizer states, and the fullest keeps no less than the mean. Gradients of all of them are
-// there when the update begins, but perhaps not before. When the last forward pass of
-// the first microbatch on a rank has ended, all chunks' activations of it are kept, because
-// backward passes begin at the last stage; so the mean rank keeps those of blocks / p blocks. The
-// first rank begins its first backward pass after its warmup, which is a rule of the schedule: p
-// forward passes of 1F1B and ZB-H1, and 2(p - 1) + (v - 1)p + 1 of chunks if they are interleaved
-// (Narayanan et al. 2021, section 2.2), as far as there are microbatches. The balance of stages
-// gives it no fewer blocks than an even division, rounded down, because the output layer is what
-// other stages must make up for.
-LayoutBound LayoutBounds::of(const LayoutPoint& point) {
-  const std::shared_ptr<const Shape> known = shape(point);
-  const Shape& s = *known;
-  const auto layers = static_cast<double>(base_.model.layers);
-  const double p = point.pipeline;
-  const int data = point.replicate * point.shard;
-  const double m = static_cast<double>(base_.global_batch_size()) / (point.microbatch * data);
-  LayoutBound bound;
-  const double pass = s.first.forward + s.first.backward + s.last.forward + s.last.backward +
-                      layers * (s.block.forward + s.block.backward);
-  bound.compute = Seconds{m * pass / p};
-  const int stages = point.pipeline * point.chunks;
-  const auto whole = static_cast<int>(base_.model.layers);
-  const int least = whole / stages - 1;
-  const bool split = point.schedule != PipelineSchedule::OneFOneB &&
-                     point.schedule != PipelineSchedule::Interleaved1F1B &&
-                     point.schedule != PipelineSchedule::GPipe &&
-                     point.schedule != PipelineSchedule::LoopedBFS;
-  const double stage = std::max(0, least) * (s.block.forward + (split ? 0 : s.block.backward));
-  bound.bubble = Seconds{point.pipeline > 1 ? (p - 1) / 2 * stage : 0};
-  bound.time = bound.compute + bound.bubble;
+std::vector<int> LayoutBounds::ends_of_stages(const Shape& shape, int stages) {
+  const std::pair<int, int> key{shape.balance, stages};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = ends_.find(key);
+    if (it != ends_.end()) return it->second;
+  }
+  StrategySpec strategy;
+  strategy.pipeline_parallel_degree = stages;
+  std::vector<int> ends;
+  for (const StageLayers& stage : partition(shape.model, base_.model.architecture, strategy)) {
+    ends.push_back(stage.last);
+  }
+  const std::lock_guard lock(mutex_);
+  return ends_.try_emplace(key, std::move(ends)).first->second;
+}
 
+/// Parameters and states of the optimizer, in bytes.
+double LayoutBounds::states(double elements, double experts, const LayoutPoint& point) const {
   const TrainingSpec& t = base_.training;
   const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
+  const Offload offload = base_.strategy.offload;
+  if (offload == Offload::Parameters) return 0;
   const double moments = base_.optimizer.name == OptimizerKind::AdamW ? 2 : 1;
-  const double states = (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
-  const bool on_host = base_.strategy.offload != Offload::None;
-  const double elements = layers * (s.block.elements - s.block.expert_elements) / p;
-  const double experts = layers * s.block.expert_elements / p;
+  const double each =
+      offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
+  const auto bytes = [&](double count, double parts) {
+    return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
+  };
   const double shards = point.zero >= 1 ? point.shard * point.context : 1;
-  const double expert_shards = std::max(1.0, shards / std::max(1, point.expert));
-  const auto parameters = [&](double count, double parts) {
-    return count *
-           (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + (on_host ? 0 : states / parts));
-  };
-  const auto gradients = [&](double count, double parts) {
-    return on_host ? 0 : count * size(t.reduce_dtype()) / (point.zero >= 2 ? parts : 1);
-  };
-  double bytes = base_.strategy.offload == Offload::Parameters
-                     ? 0
-                     : parameters(elements, shards) + parameters(experts, expert_shards);
-  double first_rank = 0;  // blocks in flight on the first rank, each microbatch's counted
-  if (point.schedule == PipelineSchedule::OneFOneB || point.schedule == PipelineSchedule::ZbH1) {
-    first_rank = std::min(m, p) * (whole / stages);
-  } else if (point.schedule == PipelineSchedule::Interleaved1F1B && m >= p) {
-    const double v = point.chunks;
-    first_rank = std::min(m * v, 2 * (p - 1) + (v - 1) * p + 1) * (whole / stages);
+  return bytes(elements, shards) + bytes(experts, std::max(1.0, shards / point.expert));
+}
+
+/// Gradients of a rank, in bytes, divided into as many parts as shards if `sharded`.
+double LayoutBounds::gradients(double elements, double experts, const LayoutPoint& point,
+                               bool sharded) const {
+  if (base_.strategy.offload != Offload::None) return 0;
+  const double shards = sharded ? point.shard * point.context : 1;
+  return static_cast<double>(size_of(base_.training.reduce_dtype())) *
+         (elements / shards + experts / std::max(1.0, shards / point.expert));
+}
+
+/// Parameters that stay gathered while microbatches are in flight, in bytes.
+double LayoutBounds::gathered(double elements, double experts, const LayoutPoint& point) const {
+  const StrategySpec& s = base_.strategy;
+  const double shards = point.shard * point.context;
+  if (point.zero < 3 || point.pipeline == 1 || shards == 1 || s.offload != Offload::None ||
+      s.fsdp_reshard_after_forward == ReshardAfterForward::Always) {
+    return 0;
   }
-  const bool eight_bits = base_.cluster.framework.fp8 != Fp8Recipe::None;
-  bytes += std::max(gradients(elements, shards) + gradients(experts, expert_shards),
-                    eight_bits ? 0 : std::max(layers / p, first_rank) * s.least_kept);
-  bound.needed = Bytes{static_cast<std::int64_t>(bytes)};
+  return static_cast<double>(size_of(base_.training.param_dtype())) *
+         (elements + (shards > point.expert ? experts : 0));
+}
+
+/// What a process keeps beside its tensors, in bytes.
+double LayoutBounds::beside(const LayoutPoint& point) const {
+  std::vector<int> groups;
+  if (point.tensor > 1) groups.push_back(point.tensor);
+  if (point.pipeline > 1) groups.push_back(point.pipeline);
+  if (point.replicate * point.shard * point.context > 1) groups.push_back(2);
+  return static_cast<double>(
+      least_beside_tensors(base_.cluster, base_.cluster.capacity(), groups).v);
+}
+
+std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& point,
+                                                            int microbatches) {
+  const int p = point.pipeline, v = point.chunks;
+  const double m = microbatches;
+  if (p == 1) return {{1, m > 1 ? 1.0 : 0.0}};
+  std::vector<InFlight> found;
+  if (in_turn(point.schedule)) {
+    const double group = v > 1 ? interleave_group(0, p, microbatches) : 1;
+    for (int r = 0; r < p; ++r) {
+      const double passes = v > 1 ? 2 * (p - 1 - r) + (v - 1) * group + 1 : p - r;
+      const bool again = passes + (v - 1) * group < m * v;
+      found.push_back({std::min(m * v, passes), again ? passes : 0});
+    }
+    return found;
+  }
+  if (!by_rule(point.schedule)) return std::vector<InFlight>(to_size(p), InFlight{1, 0});
+  // A rank has reached what it keeps at most long before so many microbatches have passed.
+  const int few = std::min(microbatches, 4 * p);
+  const std::array<int, 4> key{static_cast<int>(point.schedule), p, v, few};
+  const std::lock_guard lock(mutex_);
+  const auto [it, is_new] = in_flight_.try_emplace(key);
+  if (!is_new) return it->second;
+  PipelineShape shape;
+  shape.p = p;
+  shape.v = v;
+  shape.m = few;
+  shape.group = interleave_group(0, p, few);
+  for (const Actions& actions : generate(rules_of(point.schedule), shape).actions) {
+    InFlight most;
+    double kept = 0;
+    std::set<Stage> with_gradients;
+    for (const Action& a : actions) {
+      if (a.phase == Phase::F) ++kept;
+      if (a.phase == Phase::B || a.phase == Phase::I) --kept;
+      if (a.phase == Phase::B || a.phase == Phase::W) with_gradients.insert(a.stage);
+      most.passes = std::max(most.passes, kept);
+      if (static_cast<int>(with_gradients.size()) == v) {
+        most.beside_gradients = std::max(most.beside_gradients, kept);
+      }
+    }
+    it->second.push_back(most);
+  }
+  return it->second;
+}
+
+// Time. Functions of a rank run one after the other. Rank r of a pipeline, which holds the stages
+// S(r), computes for m · Σ_{s ∈ S(r)} (F_s + R_s + B_s) or longer, for m microbatches, their
+// recomputation R among them. It cannot begin before the first microbatch has passed the stages
+// before its first, which is stage r whichever way chunks are placed (the first p stages lie on
+// ranks 0 … p - 1): Σ_{s<r} F_s. Where backward passes are not split, its last action is one, of a
+// stage s ≥ r, whose gradient then passes stages s - 1 … 0, and so stages r - 1 … 0: Σ_{s<r} B_s,
+// without the recomputation, which needs no gradient and may have been done before. Where they are
+// split, the rank may end with W passes, which nobody waits for. These three parts of the step do
+// not overlap. The bound is the largest of their sums.
+//
+// Of schedules with two copies of the model, or several updates in a step, and of a vocabulary that
+// ranks share, only this holds: the p ranks compute m · Σ_s (F_s + R_s + B_s) together, and the
+// busiest of them no less than the mean.
+LayoutBound LayoutBounds::of(const LayoutPoint& point) {
+  const std::shared_ptr<const Shape> shape = this->shape(point);
+  const std::vector<LayerCost>& upto = shape->upto;
+  const int p = point.pipeline, v = point.chunks, data = point.replicate * point.shard;
+  const int m = base_.global_batch_size() / (point.microbatch * data);
+  const ScheduleRules& rules = rules_of(point.schedule);
+  const bool plain = rules.copies == 1 && rules.versions == WeightVersions::One &&
+                     !base_.strategy.vocabulary_parallel_pipeline;
+  LayoutBound bound;
+  StageCosts costs;
+  if (plain) {
+    int first = 0;
+    for (const int end : ends_of_stages(*shape, p * v)) {
+      const LayerCost &a = upto[to_size(first)], &b = upto[to_size(end)];
+      costs.stages.push_back({b.forward - a.forward, b.recompute - a.recompute,
+                              b.backward - a.backward, b.kept - a.kept, b.elements - a.elements,
+                              b.expert_elements - a.expert_elements});
+      first = end;
+    }
+    costs.rank_of_stage = place_stages(rules.placement, p, v);
+    IndexVector<int, double> load(to_size(p), 0);
+    for (const Stage s : costs.stages.ids()) {
+      load[costs.rank_of_stage[to_size(s)]] += m * costs.stages[s].pass();
+    }
+    const bool whole = whole_backward(point.schedule);
+    double wait = 0;
+    for (int r = 0; r < p; ++r) {
+      if (load[r] + wait > bound.time.v) {
+        bound = {Seconds{load[r] + wait}, Seconds{load[r]}, Seconds{wait}, {}};
+      }
+      wait += costs.stages[r].forward + (whole ? costs.stages[r].backward : 0);
+    }
+  } else {
+    bound.compute = bound.time = Seconds{m * upto.back().pass() / p};
+    LayerCost mean = upto.back();
+    costs.stages.push_back({0, 0, 0, mean.kept / p, mean.elements / p, mean.expert_elements / p});
+    costs.rank_of_stage = {0};
+  }
+  if (base_.what_if.jitter != 0) bound.time = bound.compute = bound.bubble = {};
+  bound.needed = needed(costs, point, plain ? in_flight(point, m) : std::vector<InFlight>{{1, 0}});
   return bound;
+}
+
+// Memory. A rank keeps the parameters and the optimizer's states of its layers all the time, and
+// when the update begins, gradients of all of them, or their shards. When the last forward pass of
+// the first microbatch on a rank has ended, all its chunks' activations of it are kept, because
+// backward passes begin at the last stage. At its fullest moment a rank keeps as many passes as the
+// order of its actions says (in_flight()), each of which keeps no less than the chunk that keeps
+// least; and after it has computed gradients of all its chunks, these stay until the update, beside
+// as many passes as it comes to keep from then on. Ranks of schedules in turn (Narayanan et al.
+// 2021, section 2.2) keep 2(p - 1 - r) + (v - 1) · group + 1 passes before every backward pass
+// between warm-up and cool-down, of which the number (v - 1) · group is the first of the first
+// chunk. Parameters that are gathered and not resharded are there whenever all chunks have run.
+Bytes LayoutBounds::needed(const StageCosts& costs, const LayoutPoint& point,
+                           const std::vector<InFlight>& in_flight) const {
+  const FrameworkSpec& framework = base_.cluster.framework;
+  const bool eight_bits = framework.fp8 != Fp8Recipe::None;
+  const double lost = 1 + (framework.caching_allocator ? framework.fragments : 0);
+  const AccumulateShards accumulate = base_.strategy.accumulate_sharded_gradients;
+  const bool sharded_sums =
+      point.zero >= 2 && (accumulate == AccumulateShards::Always ||
+                          (accumulate == AccumulateShards::Default && point.pipeline == 1));
+  double most = 0;
+  for (std::size_t r = 0; r < in_flight.size(); ++r) {
+    LayerCost own;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Stage s : costs.stages.ids()) {
+      if (costs.rank_of_stage[to_size(s)] != static_cast<int>(r)) continue;
+      own += costs.stages[s];
+      least = std::min(least, costs.stages[s].kept);
+    }
+    const double elements = own.elements, experts = own.expert_elements;
+    double kept = 0, together = 0;
+    if (!eight_bits) {
+      const double all = gathered(elements, experts, point);
+      kept = all + lost * std::max(own.kept, in_flight[r].passes * least);
+      if (in_flight[r].beside_gradients > 0) {
+        together = all + gradients(elements, experts, point, sharded_sums) +
+                   lost * in_flight[r].beside_gradients * least;
+      }
+    }
+    most = std::max(
+        most, states(elements, experts, point) +
+                  std::max({gradients(elements, experts, point, point.zero >= 2), kept, together}));
+  }
+  return Bytes{static_cast<std::int64_t>(most + beside(point))};
 }
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/search.hpp"
+#include "core/plan/found_layout.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/space.hpp"
+
 namespace lockstep {
 
 enum class Interconnect { NvLink, InfiniBand, Pcie };
@@ -17,11 +19,23 @@ struct RuleQuestion {
   Interconnect interconnect = Interconnect::NvLink;
 };
 
+/// What a strategy of the rules uses.
+struct StrategyShape {
+  bool tensor = false, pipeline = false;
+  int least_zero = 0, most_zero = 0;  // stages of ZeRO
+  bool recomputes = false;            // all blocks
+  /// Whether a layout is of that shape. It may recompute even if the rule does not say so, and it
+  /// has no context parallelism, of which the rules do not speak.
+  bool has(const LayoutPoint& point) const;
+  bool operator==(const StrategyShape&) const = default;
+};
+
 /// One rule's answer, with the figures it was made from.
 struct RuleAnswer {
   std::string rule;      // "decision function"
   std::string strategy;  // "FSDP2 (ZeRO-3)"; empty: the rule does not cover the case
   std::string because;   // "12 bytes per parameter are 84 GB; ..."
+  StrategyShape shape = {};
 };
 
 /// The source of all four rules is practitioners' course material, restated; memory is in GB of

@@ -151,6 +151,7 @@ bool LayoutConstraints::allows(const LayoutPoint& point, const Scenario& base) c
   if (keep_recomputation && checkpoint_of(point.recomputation) != base.activation_checkpoint) {
     return false;
   }
+  if (wanted && !wanted(point)) return false;
   return std::all_of(only.begin(), only.end(),
                      [&](const Only& o) { return degree_of(point, o.what) == o.value; });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ struct LayoutConstraints {
   std::vector<Only> only;
   bool keep_schedule = false;  // the scenario's pipeline schedule alone
   bool keep_recomputation = false;
+  std::function<bool(const LayoutPoint&)> wanted;  // empty: any
   bool allows(const LayoutPoint& point, const Scenario& base) const;
 };
 /// Reads "tp=8". Error InvalidSpec names the kinds of degrees there are.

@@ -1,12 +1,16 @@
 #include "gui/model/layout_search.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "backends/simulated_step.hpp"
 #include "core/format/format.hpp"
+#include "core/plan/explain.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep::gui {
@@ -32,12 +36,50 @@ bool same_task(const Scenario& a, Scenario b) {
   return a == b;
 }
 
+JudgedLayout judged(const EstimatedLayout& e) {
+  const Scenario& s = e.scenario;
+  return {layout_name(s),
+          family_of(e.point),
+          s,
+          e.estimate.step_time,
+          e.estimate.needed,
+          static_cast<double>(s.tokens_per_step()) / e.estimate.step_time.v,
+          std::nullopt,
+          e};
+}
+
+JudgedLayout judged(const FoundLayout& f) {
+  return {layout_name(f.scenario), family_of(f.point),   f.scenario, f.figures.step_time,
+          f.figures.memory.needed, f.figures.throughput, f.figures,  std::nullopt};
+}
+
+/// Adds layouts. One that was simulated takes the place of its estimate.
+void add(std::vector<JudgedLayoutPtr>& layouts, std::vector<JudgedLayout> news) {
+  for (JudgedLayout& layout : news) {
+    const auto known = std::find_if(layouts.begin(), layouts.end(), [&](const JudgedLayoutPtr& l) {
+      return l->name == layout.name && l->scenario == layout.scenario;
+    });
+    if (known == layouts.end()) {
+      layouts.push_back(std::make_shared<const JudgedLayout>(std::move(layout)));
+      continue;
+    }
+    if (!layout.estimated) layout.estimated = (*known)->estimated;
+    *known = std::make_shared<const JudgedLayout>(std::move(layout));
+  }
+  std::stable_sort(layouts.begin(), layouts.end(),
+                   [](const JudgedLayoutPtr& a, const JudgedLayoutPtr& b) {
+                     const bool first = a->simulated.has_value(), second = b->simulated.has_value();
+                     return first != second ? first : a->step_time < b->step_time;
+                   });
+}
+
 }  // namespace
 
 /// What the threads of a search have found since the GUI thread last took it.
 struct LayoutSearch::News {
   std::mutex mutex;
-  LayoutsFound found;
+  LayoutsFound found;  // without layouts
+  std::vector<JudgedLayout> layouts;
 };
 
 LayoutSearch::LayoutSearch(std::function<void()> changed)
@@ -79,31 +121,29 @@ LayoutsFound LayoutSearch::searched(const Document& document, const std::string&
     const std::lock_guard lock(news.mutex);
     news.found = found;
   }
-  SearchOptions options;
+  SpaceOptions options;
   options.threads = search_threads();
   options.stop = [&] { return cancelled.load(); };
-  options.progress = [&](const SearchProgress& progress) {
+  options.progress = [&](const SpaceNews& more) {
+    std::vector<JudgedLayout> layouts;
+    for (const EstimatedLayout& e : more.estimated) layouts.push_back(judged(e));
+    for (const FoundLayout& f : more.found) layouts.push_back(judged(f));
     const std::lock_guard lock(news.mutex);
-    news.found.families = progress.families;
-    news.found.done = progress.done;
-    news.found.asked = progress.asked;
-    news.found.too_large = progress.too_large;
-    for (const FoundLayout& layout : *progress.found) {
-      news.found.layouts.push_back(std::make_shared<const FoundLayout>(layout));
-    }
+    news.found.counts = more.counts;
+    std::move(layouts.begin(), layouts.end(), std::back_inserter(news.layouts));
   };
-  Result<SearchResult> result = search(scenario, simulated_layout, options);
+  Result<SpaceResult> result = search_space(scenario, simulated_layout, simulated_probe, options);
   if (!result) {
     found.errors = {result.error()};
     return found;
   }
-  found.families = result->families;
-  found.done = result->families - result->not_tried;
-  found.asked = result->asked;
-  found.too_large = result->too_large;
-  for (FoundLayout& layout : result->found) {
-    found.layouts.push_back(std::make_shared<const FoundLayout>(std::move(layout)));
-  }
+  found.counts = result->counts;
+  found.lost = std::move(result->lost);
+  found.capacity = result->capacity;
+  std::vector<JudgedLayout> layouts;
+  for (const EstimatedLayout& e : result->estimated) layouts.push_back(judged(e));
+  for (const FoundLayout& f : result->found) layouts.push_back(judged(f));
+  add(found.layouts, std::move(layouts));
   return found;
 }
 
@@ -112,20 +152,20 @@ void LayoutSearch::stop() {
   searching_.cancel();
   timer_.stop();
   take_news();
+  found_.stopped = true;
   changed_();
 }
 
 void LayoutSearch::take_news() {
-  std::vector<FoundLayoutPtr> layouts = std::move(found_.layouts);
+  std::vector<JudgedLayoutPtr> layouts = std::move(found_.layouts);
+  std::vector<JudgedLayout> more;
   {
     const std::lock_guard lock(news_->mutex);
-    layouts.insert(layouts.end(), news_->found.layouts.begin(), news_->found.layouts.end());
-    news_->found.layouts.clear();
+    more = std::move(news_->layouts);
+    news_->layouts.clear();
     found_ = news_->found;
   }
-  std::stable_sort(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
-    return a->figures.throughput > b->figures.throughput;
-  });
+  add(layouts, std::move(more));
   found_.layouts = std::move(layouts);
 }
 
@@ -133,33 +173,61 @@ void LayoutSearch::take_news() {
 
 std::vector<LayoutRow> layout_rows(const LayoutsFound& found, const RunPtr& open) {
   std::vector<LayoutRow> rows;
-  for (const FoundLayoutPtr& layout : found.layouts) {
-    const int rank = static_cast<int>(rows.size()) + 1;
-    rows.push_back({layout, layout_name(layout->scenario), rank});
+  std::set<std::string> families;
+  for (const JudgedLayoutPtr& layout : found.layouts) {
+    LayoutRow row;
+    row.layout = layout;
+    row.rank = static_cast<int>(rows.size()) + 1;
+    row.best_of_family = families.insert(layout->family).second;
+    const JudgedLayout& best = *found.layouts.front();
+    if (row.rank > 1 && best.estimated && layout->estimated) {
+      row.because = why_slower(*best.estimated, *layout->estimated);
+    }
+    rows.push_back(std::move(row));
+  }
+  std::vector<LayoutRow*> by_time;
+  for (LayoutRow& row : rows) by_time.push_back(&row);
+  std::stable_sort(by_time.begin(), by_time.end(), [](const LayoutRow* a, const LayoutRow* b) {
+    return a->layout->step_time < b->layout->step_time;
+  });
+  Bytes least{std::numeric_limits<std::int64_t>::max()};
+  for (LayoutRow* row : by_time) {
+    row->front = row->layout->needed < least;
+    least = std::min(least, row->layout->needed);
   }
   if (rows.empty() || !open || !open->scenario || !open->report ||
       !same_task(rows.front().layout->scenario, *open->scenario)) {
     return rows;
   }
   // Two layouts of one name differ in options that one of them does not use; their figures tell
-  // whether they are the same.
-  LayoutRow own{std::make_shared<const FoundLayout>(
-                    FoundLayout{*open->scenario, layout_figures(*open->report)}),
-                layout_name(*open->scenario), 0, true};
-  const LayoutFigures& figures = own.layout->figures;
+  // whether they are the same. An estimate becomes what its simulation says.
+  const LayoutFigures figures = layout_figures(*open->report);
+  const std::string name = layout_name(*open->scenario);
   for (LayoutRow& row : rows) {
-    const LayoutFigures& other = row.layout->figures;
-    if (row.name != own.name || other.step_time != figures.step_time ||
-        other.peak_memory != figures.peak_memory) {
+    const std::optional<LayoutFigures>& other = row.layout->simulated;
+    if (row.layout->name != name) continue;
+    if (other ? other->step_time != figures.step_time || other->peak_memory != figures.peak_memory
+              : row.layout->scenario.strategy != open->scenario->strategy) {
       continue;
     }
     row.open = true;
     return rows;
   }
+  JudgedLayout own{name,
+                   "the open scenario",
+                   *open->scenario,
+                   figures.step_time,
+                   fullest_rank(*open->report),
+                   figures.throughput,
+                   figures,
+                   std::nullopt};
   const auto slower = std::find_if(rows.begin(), rows.end(), [&](const LayoutRow& row) {
-    return row.layout->figures.throughput < figures.throughput;
+    return figures.step_time < row.layout->step_time;
   });
-  rows.insert(slower, std::move(own));
+  LayoutRow row;
+  row.layout = std::make_shared<const JudgedLayout>(std::move(own));
+  row.open = true;
+  rows.insert(slower, std::move(row));
   return rows;
 }
 
@@ -167,12 +235,12 @@ TableContent layout_content(std::vector<LayoutRow> rows, const std::string& trai
   const auto all = std::make_shared<const std::vector<LayoutRow>>(std::move(rows));
   const auto row = [all](std::size_t i) -> const LayoutRow& { return (*all)[i]; };
   const auto figure = [all](std::string title, auto value, auto text) {
-    const auto of = [all, value](std::size_t i) { return value((*all)[i].layout->figures); };
+    const auto of = [all, value](std::size_t i) { return value(*(*all)[i].layout); };
     return TableColumn{std::move(title), [of, text](std::size_t i) { return text(of(i)); },
                        [of](std::size_t i) { return static_cast<double>(of(i)); }};
   };
-  const auto time = [](double seconds) { return time_text({seconds}); };
-  using F = LayoutFigures;
+  const auto known = [](double fraction) { return fraction < 0 ? "" : percent_text(fraction); };
+  using L = JudgedLayout;
   TableContent content;
   content.rows = all->size();
   content.columns = {
@@ -182,21 +250,24 @@ TableContent layout_content(std::vector<LayoutRow> rows, const std::string& trai
          return (row(i).open ? "open: " : "") + std::to_string(row(i).rank);
        },
        [](std::size_t i) { return static_cast<double>(i); }},
-      {"Layout", [row](std::size_t i) { return row(i).name; }, {}, false},
+      {"Layout", [row](std::size_t i) { return row(i).layout->name; }, {}, false},
       figure(
-          trained_on + "/s", [](const F& f) { return f.throughput; }, count_text),
+          trained_on + "/s", [](const L& l) { return l.throughput; }, count_text),
       figure(
-          "MFU", [](const F& f) { return f.mfu; }, percent_text),
+          "MFU", [](const L& l) { return l.simulated ? l.simulated->mfu : -1; }, known),
       figure(
-          "Step time", [](const F& f) { return f.step_time.v; }, time),
+          "Step time", [](const L& l) { return l.step_time.v; },
+          [](double seconds) { return time_text({seconds}); }),
       figure(
-          "Bubble", [](const F& f) { return f.bubble_fraction; }, percent_text),
-      figure(
-          "Exposed comm", [](const F& f) { return f.exposed_comm.v / f.step_time.v; },
-          percent_text),
-      figure(
-          "Peak memory", [](const F& f) { return f.peak_memory.v; },
+          "Memory", [](const L& l) { return l.needed.v; },
           [](std::int64_t bytes) { return bytes_text(Bytes{bytes}); }),
+      {"Known by",
+       [row](std::size_t i) -> std::string {
+         return row(i).layout->simulated ? "simulation" : "estimate";
+       },
+       {},
+       false},
+      {"Slower because", [row](std::size_t i) { return row(i).because; }, {}, false},
   };
   return content;
 }

@@ -1,5 +1,5 @@
-// LayoutSearch: simulates the layouts of the scenario's cluster on other threads, and makes a table
-// of those that it has found so far.
+// LayoutSearch: searches the layouts of the scenario's cluster on other threads, and makes a table
+// and a cloud of points of those that it has judged so far.
 #pragma once
 
 #include <QTimer>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/search.hpp"
+#include "core/plan/best_first.hpp"
 #include "gui/model/form/document.hpp"
 #include "gui/model/run/latest.hpp"
 #include "gui/model/run/run_view.hpp"
@@ -17,16 +17,28 @@
 
 namespace lockstep::gui {
 
-using FoundLayoutPtr = std::shared_ptr<const FoundLayout>;
+/// A layout that a search has judged: by its estimate, and the best of them by their simulation.
+struct JudgedLayout {
+  std::string name, family;
+  Scenario scenario;
+  Seconds step_time;      // simulated if it was simulated, and else estimated
+  Bytes needed;           // likewise, of the rank that needs most
+  double throughput = 0;  // tokens/s, or images/s for a vision model
+  std::optional<LayoutFigures> simulated;
+  std::optional<EstimatedLayout> estimated;
+};
+using JudgedLayoutPtr = std::shared_ptr<const JudgedLayout>;
 
 /// What a search has found so far.
 struct LayoutsFound {
-  std::string task;                     // search_task(); empty until the scenario has been read
-  std::string trained_on = "tokens";    // or "images"
-  std::size_t families = 0, done = 0;   // all families, and those that were tried to the end
-  int asked = 0, too_large = 0;         // layouts that were simulated, and those that do not fit
-  std::vector<FoundLayoutPtr> layouts;  // fastest first
-  std::vector<Error> errors;            // those with which the search has ended, if any
+  std::string task;                   // search_task(); empty until the scenario has been read
+  std::string trained_on = "tokens";  // or "images"
+  SpaceCounts counts;
+  std::vector<JudgedLayoutPtr> layouts;  // that fit: those that were simulated first, then fastest
+  std::vector<LostFamily> lost;          // families without such a layout; when it has ended
+  Bytes capacity;                        // of a rank; 0: no limit
+  bool stopped = false;                  // before its end
+  std::vector<Error> errors;             // those with which the search has ended, if any
 };
 
 class LayoutSearch {
@@ -57,13 +69,15 @@ class LayoutSearch {
 };
 
 struct LayoutRow {
-  FoundLayoutPtr layout;
-  std::string name;
-  int rank = 0;       // 1 for the fastest; 0 if it was not found, but is the open scenario
-  bool open = false;  // whether it is the open scenario
+  JudgedLayoutPtr layout;
+  int rank = 0;        // 1 for the best; 0 if it was not found, but is the open scenario
+  bool open = false;   // whether it is the open scenario
+  bool front = false;  // whether no faster layout needs less memory
+  bool best_of_family = false;
+  std::string because;  // why it is slower than the best; empty if it is the best or not known
 };
 
-/// The rows of the table, fastest first. `open` is the simulation of the open scenario, or null; it
+/// The rows of the table, best first. `open` is the simulation of the open scenario, or null; it
 /// has a row if it has the model, the batch and the cluster that were searched.
 std::vector<LayoutRow> layout_rows(const LayoutsFound& found, const RunPtr& open);
 

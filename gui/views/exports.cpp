@@ -1,9 +1,10 @@
 #include "gui/views/exports.hpp"
 
 #include <QBuffer>
+#include <QImage>
 #include <QPainter>
-#include <QPixmap>
 #include <QSvgGenerator>
+#include <cmath>
 
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
@@ -13,6 +14,7 @@
 #include "gui/draw/animation.hpp"
 #include "gui/draw/painter.hpp"
 #include "gui/draw/play_drawing.hpp"
+#include "gui/views/legend.hpp"
 #include "gui/views/timeline_view.hpp"
 
 namespace lockstep::gui {
@@ -25,8 +27,43 @@ constexpr double kAnimationSeconds = 12;
 
 Error nothing(const char* why) { return Error{ErrorKind::InvalidSpec, why, {}}; }
 
-Result<Job> png(const Session&, TimelineView& timeline, const QString& path) {
-  return Job([image = timeline.grab().toImage(), path]() -> Result<void> {
+constexpr double kPixelsPerPoint = 2;  // of pictures, which are shown on slides and in print
+
+/// The timeline as it stands, with its legend below.
+class Sheet {
+ public:
+  Sheet(const Session& session, const TimelineView& timeline)
+      : timeline_(timeline), text_(text_size(timeline.font())) {
+    if (!session.run()) return;
+    legend_ =
+        draw_legend(looks_of(*session.run()), causes_of(*session.run()), timeline.width(), text_);
+  }
+  QSize size() const {
+    const double below = legend_.fills.empty() ? 0 : std::ceil(legend_.fills.front().height);
+    return {timeline_.width(), timeline_.height() + static_cast<int>(below)};
+  }
+  void paint_with(QPainter& painter) const {
+    paint(painter, timeline_.picture(), timeline_.theme(), timeline_.font());
+    painter.translate(0, timeline_.height());
+    paint(painter, legend_, timeline_.theme(), timeline_.font());
+  }
+
+ private:
+  const TimelineView& timeline_;
+  TextSize text_;
+  DisplayList legend_;
+};
+
+Result<Job> png(const Session& session, TimelineView& timeline, const QString& path) {
+  const Sheet sheet(session, timeline);
+  QImage image(sheet.size() * kPixelsPerPoint, QImage::Format_RGB32);
+  image.setDevicePixelRatio(kPixelsPerPoint);
+  image.fill(timeline.theme().color(Ink::Background));
+  {
+    QPainter painter(&image);
+    sheet.paint_with(painter);
+  }
+  return Job([image, path]() -> Result<void> {
     if (image.save(path, "PNG")) return {};
     return Error{ErrorKind::Device, path.toStdString() + " cannot be written", {}};
   });
@@ -36,11 +73,12 @@ Result<Job> svg(const Session& session, TimelineView& timeline, const QString& p
   QBuffer buffer;
   QSvgGenerator generator;
   generator.setOutputDevice(&buffer);
-  generator.setSize(timeline.size());
-  generator.setViewBox(timeline.rect());
+  const Sheet sheet(session, timeline);
+  generator.setSize(sheet.size());
+  generator.setViewBox(QRect(QPoint(), sheet.size()));
   if (session.run()) generator.setTitle(QString::fromStdString(session.run()->title));
   QPainter painter(&generator);
-  paint(painter, timeline.picture(), timeline.theme(), timeline.font());
+  sheet.paint_with(painter);
   painter.end();
   return Job(
       [text = buffer.data().toStdString(), path] { return write_file(path.toStdString(), text); });

@@ -103,12 +103,12 @@ void MainWindow::show_recent() {
 
 void MainWindow::choose_and_open(bool folder) {
   const QString path =
-      folder
-          ? QFileDialog::getExistingDirectory(this, "Open a run folder")
-          : QFileDialog::getOpenFileName(
-                this, "Open", QString(),
-                "Scenarios, traces, programs, schedules (*.toml *.json *.json.gz *.program *.csv);;"
-                "All files (*)");
+      folder ? QFileDialog::getExistingDirectory(this, "Open a run folder")
+             : QFileDialog::getOpenFileName(this, "Open", QString(),
+                                            "Scenarios, traces, programs, schedules (*.toml *.json "
+                                            "*.json.gz *.pickle *.pkl *.sqlite "
+                                            "*.program *.csv);;"
+                                            "All files (*)");
   if (!path.isEmpty()) open(path);
 }
 

@@ -3,9 +3,9 @@
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
-#include <QProgressBar>
 #include <QPushButton>
 #include <QScrollBar>
+#include <QSplitter>
 #include <QStyledItemDelegate>
 #include <QTableView>
 #include <QVBoxLayout>
@@ -41,6 +41,7 @@ class SearchView::OpenInBold final : public QStyledItemDelegate {
 SearchView::SearchView(Session& session, QWidget* parent)
     : QWidget(parent),
       session_(session),
+      canvas_(new LayoutsCanvas),
       table_(new QTableView),
       model_(new TableModel(this)),
       search_([this] { show_search(); }) {
@@ -50,7 +51,13 @@ SearchView::SearchView(Session& session, QWidget* parent)
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(4, 4, 4, 4);
   layout->addWidget(make_controls());
-  layout->addWidget(table_, 1);
+  auto* halves = new QSplitter(Qt::Vertical);
+  halves->addWidget(canvas_);
+  halves->addWidget(table_);
+  halves->setStretchFactor(0, 3);
+  halves->setStretchFactor(1, 2);
+  halves->setChildrenCollapsible(false);
+  layout->addWidget(halves, 1);
   connect(&session, &Session::documentChanged, this, [this] { show_state(); });
   connect(&session, &Session::runsChanged, this, [this] { show_rows(); });
   connect(&session, &Session::errorsChanged, this, [this] { show_rows(); });
@@ -69,15 +76,9 @@ QWidget* SearchView::make_controls() {
     line->addWidget(b);
     return b;
   };
-  start_ = button("Search", "Simulate every way to divide the open scenario among its cluster",
+  start_ = button("Search", "Judge every way to divide the open scenario among its cluster",
                   [this] { start(); });
   stop_ = button("Stop", "End the search; what it has found stays", [this] { search_.stop(); });
-  progress_ = new QProgressBar;
-  progress_->setAccessibleName("Progress of the search");
-  progress_->setToolTip("A family are layouts that differ in the size of a microbatch only");
-  progress_->setFormat("%v of %m families");
-  progress_->setFixedWidth(fontMetrics().horizontalAdvance("10000 of 10000 families") + 40);
-  line->addWidget(progress_);
   state_ = new QLabel;
   state_->setAccessibleName("State of the search");
   state_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -91,7 +92,17 @@ void SearchView::make_table() {
   set_up_rows(*table_, model_, "Layouts found");
   table_->setToolTip("Double click or Enter opens a layout as the scenario");
   table_->sortByColumn(0, Qt::AscendingOrder);
-  connect(table_, &QTableView::activated, this, [this](const QModelIndex& at) { open(at); });
+  const auto row_at = [this](const QModelIndex& at) { return model_->source(at.row()); };
+  connect(table_, &QTableView::activated, this,
+          [this, row_at](const QModelIndex& at) { open(rows_[row_at(at)]); });
+  connect(table_, &QTableView::clicked, this,
+          [this, row_at](const QModelIndex& at) { canvas_->choose(static_cast<int>(row_at(at))); });
+  canvas_->on_chosen = [this](int row) {
+    if (const int line = line_of(row); line >= 0) {
+      table_->setCurrentIndex(model_->index(line, kLayoutColumn));
+    }
+  };
+  canvas_->on_opened = [this](int row) { open(rows_[to_size(row)]); };
 }
 
 std::vector<Command> SearchView::commands() {
@@ -109,11 +120,17 @@ void SearchView::start() {
 }
 
 /// Opens a layout as a change of the document's text, which undo takes back.
-void SearchView::open(const QModelIndex& index) {
-  const LayoutRow& row = rows_[model_->source(index.row())];
+void SearchView::open(const LayoutRow& row) {
   if (row.open) return;
   if (const RunPtr simulation = session_.simulation()) session_.show(simulation);
   session_.edit({layout_file(row.layout->scenario), {}});
+}
+
+int SearchView::line_of(int row) const {
+  for (int line = 0; line < model_->rowCount(); ++line) {
+    if (model_->source(line) == to_size(row)) return line;
+  }
+  return -1;
 }
 
 // ---------------------------------------------------------------- what it shows
@@ -127,21 +144,21 @@ void SearchView::show_state() {
   const LayoutsFound& found = search_.found();
   start_->setEnabled(session_.has_document() && !search_.active());
   stop_->setEnabled(search_.active());
-  progress_->setVisible(search_.active());
-  progress_->setRange(0, static_cast<int>(found.families));
-  progress_->setValue(static_cast<int>(found.done));
   QString text;
   if (!found.errors.empty()) {
     text = "⚠ " + qt(to_string(found.errors.front()));
     if (found.errors.size() > 1) text += QString(" (and %1 more)").arg(found.errors.size() - 1);
   } else if (!found.task.empty()) {
-    text = qt(found.task) + ": " + number(found.asked) + " layouts simulated, " +
-           number(found.too_large) + " of them do not fit";
-    if (!search_.active() && found.done < found.families) {
-      text += QString("; stopped after %1 of %2 families").arg(found.done).arg(found.families);
-    }
+    const SpaceCounts& c = found.counts;
+    const auto counted = [](std::size_t count) { return number(static_cast<double>(count)); };
+    text = qt(found.task) + ": " + counted(c.layouts) + " layouts, of which " +
+           counted(c.too_large) + " cannot fit, " + counted(c.too_slow) + " cannot win, " +
+           counted(c.estimated) + " estimated, " + counted(c.simulated) + " simulated";
+    if (search_.active()) text = "Searching… " + text;
+    if (found.stopped) text += "; stopped before the end";
   } else if (!search_.active()) {
-    text = session_.has_document() ? "Every way to divide the scenario among its cluster, simulated"
+    text = session_.has_document() ? "Every way to divide the scenario among its cluster, by "
+                                     "bounds, estimates and simulation"
                                    : "Open a scenario to search its layouts: File ▸ Open.";
   }
   state_->setText(text);
@@ -151,17 +168,19 @@ void SearchView::show_state() {
 void SearchView::show_rows() {
   // The table is made anew, but the user stays at the same row.
   const QModelIndex current = table_->currentIndex();
-  const std::string chosen = current.isValid() ? rows_[model_->source(current.row())].name : "";
+  const std::string chosen =
+      current.isValid() ? rows_[model_->source(current.row())].layout->name : "";
   const int scrolled = table_->verticalScrollBar()->value();
   const bool first = rows_.empty();
   rows_ = layout_rows(search_.found(), session_.simulation());
   model_->set(layout_content(rows_, search_.found().trained_on));
+  canvas_->set(rows_, search_.found().lost, search_.found().capacity);
   QHeaderView& header = *table_->horizontalHeader();
   table_->sortByColumn(header.sortIndicatorSection(), header.sortIndicatorOrder());
   if (first && !rows_.empty()) table_->resizeColumnsToContents();
   table_->resizeColumnToContents(0);  // the column that marks the open scenario
   for (int row = 0; row < model_->rowCount() && current.isValid(); ++row) {
-    if (rows_[model_->source(row)].name != chosen) continue;
+    if (rows_[model_->source(row)].layout->name != chosen) continue;
     table_->setCurrentIndex(model_->index(row, current.column()));
     break;
   }

@@ -1,5 +1,5 @@
-// SearchView: searches the layouts of the open scenario's cluster, and lists them with the fastest
-// first; each can be opened.
+// SearchView: searches the layouts of the open scenario's cluster, and shows them as points of time
+// against memory and as a list with the best first; each can be opened.
 #pragma once
 
 #include <QWidget>
@@ -7,9 +7,9 @@
 #include "gui/model/layout_search.hpp"
 #include "gui/model/session.hpp"
 #include "gui/views/command.hpp"
+#include "gui/views/layouts_canvas.hpp"
 
 class QLabel;
-class QProgressBar;
 class QPushButton;
 class QTableView;
 
@@ -34,12 +34,14 @@ class SearchView final : public QWidget, public CommandSource {
   void show_search();
   void show_state();
   void show_rows();
-  void open(const QModelIndex& index);
+  void open(const LayoutRow& row);
+  /// The line of the table that shows a row of rows_; -1: none.
+  int line_of(int row) const;
 
   Session& session_;
   QPushButton *start_ = nullptr, *stop_ = nullptr;
-  QProgressBar* progress_ = nullptr;
   QLabel* state_ = nullptr;
+  LayoutsCanvas* canvas_;
   QTableView* table_;
   TableModel* model_;
   std::vector<LayoutRow> rows_;  // the rows of model_

@@ -136,6 +136,7 @@ StartPage::StartPage(Session& session, QWidget* parent)
 QListWidget* StartPage::add_list(QVBoxLayout& column, const char* title, const char* purpose,
                                  int room) {
   auto* heading = new QLabel(QString("<b>%1</b> — %2").arg(title, purpose));
+  heading->setTextFormat(Qt::RichText);
   heading->setWordWrap(true);
   heading->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
   auto* list = new QListWidget;

@@ -121,7 +121,7 @@ struct Estimator::Memory {
   /// Figures of a small program without a pipeline.
   struct StepFigures {
     double step = 0;
-    BytesByPart needed{};
+    ByMoment<double> needed{};
   };
 
   /// How the layers of a layout are divided into stages.
@@ -161,13 +161,13 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   const std::int64_t layers = layout.model.layers;
   const int microbatches = layout.num_microbatches();
   Corners time;
-  IndexArray<StepPart, Corners, kNumStepParts> needed;
+  ByMoment<Corners> needed;
   time.x0 = static_cast<double>(few - few % period + period + layers % period);
   time.x1 = time.x0 + 4 * period;
   if (time.x1 >= static_cast<double>(layers)) time.x0 = time.x1 = static_cast<double>(layers);
   time.y0 = std::min(3, microbatches);
   time.y1 = std::min(4, microbatches);
-  needed.fill(time);
+  for (ByPlace<Corners>& places : needed) places.fill(time);
   for (const bool x : {false, true}) {
     for (const bool y : {false, true}) {
       const Scenario small = reduced_step(layout, static_cast<std::int64_t>(x ? time.x1 : time.x0),
@@ -182,13 +182,18 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
       time.f[x][y] = (*figures)->step;
       for (int i = 0; i < kNumStepParts; ++i) {
         const auto part = static_cast<StepPart>(i);
-        needed[part].f[x][y] = (*figures)->needed[part];
+        for (int j = 0; j < kNumLayerPlaces; ++j) {
+          const auto place = static_cast<LayerPlace>(j);
+          needed[part][place].f[x][y] = (*figures)->needed[part][place];
+        }
       }
     }
   }
   const auto at = static_cast<double>(layers);
   double most = 0;
-  for (const Corners& part : needed) most = std::max(most, part.at(at, microbatches));
+  for (const ByPlace<Corners>& places : needed) {
+    for (const Corners& place : places) most = std::max(most, place.at(at, microbatches));
+  }
   return LayoutEstimate{
       Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most)}, {}};
 }
@@ -265,14 +270,14 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   for (int r = 0; r < p; ++r) {
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
-      const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].rest[part].fixed;
+      const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].most(part, 0);
       double bytes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
       int chunks = 0;
       for (int s = 0; s < n; ++s) {
         if (ranks[to_size(s)] != r) continue;
-        const ByBlocks& by = costs.memory[costs.kind(s, n)].rest[part];
         // What every stage has anew counts once; what an end of the model adds, for its stage.
-        bytes += by.fixed - (chunks++ > 0 ? common : 0) + by.per_block * blocks[to_size(s)];
+        bytes += costs.memory[costs.kind(s, n)].most(part, blocks[to_size(s)]) -
+                 (chunks++ > 0 ? common : 0);
         one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
         if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
       }

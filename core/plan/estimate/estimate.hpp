@@ -34,6 +34,8 @@ struct LayoutEstimate {
 struct EstimateClaim {
   static constexpr double kMedianTime = 0.01, kUsualTime = 0.03, kWorstTime = 0.25;
   static constexpr double kMemoryUnder = 0.30;
+  /// By how much the memory may be too high before a layout is given up for it.
+  static constexpr double kMemoryOver = 0.05, kMemoryOverUnclaimed = 0.15;
 };
 
 /// Why nothing is claimed of a layout's estimate; empty if the claim holds.

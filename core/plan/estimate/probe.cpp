@@ -38,6 +38,21 @@ std::vector<StepPart> parts_of(const Role& role) {
   return parts;
 }
 
+/// The place of every op. What belongs to no layer is in the place of the op before it.
+std::vector<LayerPlace> places_of(const Role& role, int last_layer) {
+  std::vector<LayerPlace> places;
+  LayerPlace place = LayerPlace::First;
+  for (const Op& op : role.ops) {
+    if (op.layer >= 0) {
+      place = op.layer == 0            ? LayerPlace::First
+              : op.layer == last_layer ? LayerPlace::Last
+                                       : LayerPlace::Block;
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
 }  // namespace
 
 RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& framework) {
@@ -49,7 +64,12 @@ RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& 
     change[to_size(b.last) + 1] -= static_cast<double>(b.bytes.v);
   }
   const std::vector<StepPart> parts = parts_of(role);
-  BytesByPart most{};
+  int last_layer = 0;
+  for (const Role& any : probe.program.roles) {
+    for (const Op& op : any.ops) last_layer = std::max<int>(last_layer, op.layer);
+  }
+  const std::vector<LayerPlace> places = places_of(role, last_layer);
+  ByMoment<double> most{};
   double alive = 0, peak = 0;
   // Bytes alive before the first computation of a pass: of microbatches 1 and 2, for F and for I.
   double before[2][2] = {{-1, -1}, {-1, -1}};
@@ -62,16 +82,20 @@ RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& 
       if (moment < 0) moment = alive;
     }
     alive += change[i];
-    most[parts[i]] = std::max(most[parts[i]], alive);
+    double& moment = most[parts[i]][places[i]];
+    moment = std::max(moment, alive);
     peak = std::max(peak, alive);
   }
   // What is lost between an allocator's blocks is a part of what is alive.
   const double factor = 1 + (framework.caching_allocator ? framework.fragments : 0);
   RoleMemory memory;
   for (int i = 0; i < kNumStepParts; ++i) {
-    const auto part = static_cast<StepPart>(i);
-    memory.needed[part] =
-        static_cast<double>(probe.needed[role_id].v) - factor * (peak - most[part]);
+    for (int j = 0; j < kNumLayerPlaces; ++j) {
+      const auto part = static_cast<StepPart>(i);
+      const auto place = static_cast<LayerPlace>(j);
+      memory.needed[part][place] =
+          static_cast<double>(probe.needed[role_id].v) - factor * (peak - most[part][place]);
+    }
   }
   if (before[0][1] >= 0) memory.kept = factor * (before[0][1] - before[0][0]);
   memory.pending = memory.kept;

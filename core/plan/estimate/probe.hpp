@@ -22,8 +22,15 @@ struct OpInterval {
 /// passes; the last one (B or W), when there are gradients of all layers; and the update.
 enum class StepPart { Forward, Backward, LastBackward, Update };
 inline constexpr int kNumStepParts = 4;
-/// Bytes by part of the step.
-using BytesByPart = IndexArray<StepPart, double, kNumStepParts>;
+/// What an op of a step works on: the first layer of the model, a block, or the last layer. The
+/// most that a rank keeps while it works on one of them is linear in the number of blocks. The most
+/// of all three is not.
+enum class LayerPlace { First, Block, Last };
+inline constexpr int kNumLayerPlaces = 3;
+template <class T>
+using ByPlace = IndexArray<LayerPlace, T, kNumLayerPlaces>;
+template <class T>
+using ByMoment = IndexArray<StepPart, ByPlace<T>, kNumStepParts>;
 
 /// A step of a scenario with every op's time and every role's memory.
 struct Probe {
@@ -35,8 +42,8 @@ struct Probe {
 
 /// What a role of the probe needs.
 struct RoleMemory {
-  /// MemoryFigures::needed if its fullest moment were in that part of the step.
-  BytesByPart needed{};
+  /// MemoryFigures::needed if its fullest moment were in that part of the step, and in that place.
+  ByMoment<double> needed{};
   double kept = 0;     // of one more microbatch in flight, from F on
   double pending = 0;  // the same from I to W
 };

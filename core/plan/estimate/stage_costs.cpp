@@ -118,6 +118,12 @@ int stages_of_probe(const Scenario& layout) { return std::min(3, layout.strategy
 
 }  // namespace
 
+double StageMemory::most(StepPart part, double blocks) const {
+  double bytes = 0;
+  for (const ByBlocks& place : rest[part]) bytes = std::max(bytes, place.at(blocks));
+  return bytes;
+}
+
 StageCost StageCosts::stage(int kind, int blocks) const {
   const StageCost &a = at_low.stages[kind], &b = at_high.stages[kind];
   const double t = static_cast<double>(blocks - low) / (high - low);
@@ -171,11 +177,14 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
       const int in_flight = part == StepPart::Update         ? 0
                             : part == StepPart::LastBackward ? 1
                                                              : kMicrobatches;
-      const auto rest = [&](const RoleMemory& m) {
-        const bool pending = split && part != StepPart::Forward;
-        return m.needed[part] - in_flight * (pending ? m.pending : m.kept);
-      };
-      memory.rest[part] = linear(rest(low), rest(high));
+      for (int j = 0; j < kNumLayerPlaces; ++j) {
+        const auto place = static_cast<LayerPlace>(j);
+        const auto rest = [&](const RoleMemory& m) {
+          const bool pending = split && part != StepPart::Forward;
+          return m.needed[part][place] - in_flight * (pending ? m.pending : m.kept);
+        };
+        memory.rest[part][place] = linear(rest(low), rest(high));
+      }
     }
     costs.memory.push_back(memory);
   }

@@ -20,9 +20,10 @@ struct ByBlocks {
 
 /// The memory of a kind of stage.
 struct StageMemory {
-  /// What a rank needs in each part of the step beside microbatches in flight.
-  IndexArray<StepPart, ByBlocks, kNumStepParts> rest;
-  ByBlocks kept, pending;  // of each microbatch in flight: from F, and from I
+  ByMoment<ByBlocks> rest;  // what a rank needs beside microbatches in flight
+  ByBlocks kept, pending;   // of each microbatch in flight: from F, and from I
+  /// The most of `rest` in a part of the step, of a stage with so many blocks.
+  double most(StepPart part, double blocks) const;
 };
 
 /// A pipeline has three kinds of stages: the first (0), those between (1), and the last (2). One of

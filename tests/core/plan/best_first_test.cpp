@@ -67,7 +67,9 @@ TEST_CASE("bounds are not above the simulation of any layout", "[core][plan]") {
       Bytes needed;
       for (const Bytes bytes : full->needed) needed = std::max(needed, bytes);
       const LayoutBound bound = bounds.of(points[i]);
-      INFO(layout_name(*layout) << ", " << to_string(points[i].recomputation));
+      INFO(layout_name(*layout) << ", " << to_string(points[i].recomputation) << ": bounds "
+                                << bound.time.v << " s, " << bound.needed.v << " B; simulated "
+                                << full->step.v << " s, " << needed.v << " B");
       CHECK(bound.time <= full->step);
       CHECK(bound.needed <= needed);
       ++simulated;

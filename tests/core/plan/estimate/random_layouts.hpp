@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/found_layout.hpp"
 #include "core/plan/layouts.hpp"
-#include "core/plan/search.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"

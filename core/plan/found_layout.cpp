@@ -1,0 +1,57 @@
+#include "core/plan/found_layout.hpp"
+
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep {
+
+std::string layout_name(const Scenario& layout) {
+  const StrategySpec& p = layout.strategy;
+  std::string name;
+  const auto add = [&](const std::string& part) { name += (name.empty() ? "" : " · ") + part; };
+  const auto degree = [](const char* axis, int d) {
+    return std::string(axis) + " " + std::to_string(d);
+  };
+  if (p.tensor_parallel_degree > 1) add(degree("tp", p.tensor_parallel_degree));
+  if (p.context_parallel_degree > 1) add(degree("cp", p.context_parallel_degree));
+  if (p.pipeline_parallel_degree > 1) {
+    std::string text = degree("pp", p.pipeline_parallel_degree) + " " +
+                       std::string(rules_of(p.pipeline_parallel_schedule).name);
+    const bool chunks = p.pipeline_parallel_schedule == PipelineSchedule::Interleaved1F1B;
+    if (chunks) text += degree(" v", p.pipeline_parallel_virtual_stages);
+    add(text);
+  }
+  if (p.gradient_ranks() > 1) {
+    const bool shards = p.state_shards() > 1;
+    add(degree("dp", p.data_parallel_degree()) +
+        (!shards             ? " DDP"
+         : p.zero_stage == 3 ? p.data_parallel_replicate_degree > 1 ? " HSDP" : " FSDP"
+                             : degree(" ZeRO", p.zero_stage)));
+  }
+  if (p.expert_parallel_degree > 1) {
+    add(degree("ep", p.expert_parallel_degree) + (p.expert_parallel_folding ? " folded" : ""));
+  }
+  add(std::to_string(layout.num_microbatches()) + " × " + std::to_string(layout.microbatch_size()));
+  if (layout.activation_checkpoint.mode == ActivationCheckpoint::Full) add("full recomputation");
+  if (layout.activation_checkpoint.mode == ActivationCheckpoint::Selective) {
+    add("recomputation " + layout.activation_checkpoint.selective_ac_option);
+  }
+  return name;
+}
+
+std::string layout_file(const Scenario& layout) {
+  return "# Found by lockstep search: " + layout_name(layout) + "\n" + print_scenario(layout);
+}
+
+std::string trained_on(const Scenario& scenario) {
+  return scenario.model.is_vision() ? "images" : "tokens";
+}
+
+std::string search_task(const Scenario& scenario) {
+  const std::string batch = std::to_string(scenario.global_batch_size());
+  return scenario.model.name + " on " + scenario.cluster.name + ", " + batch +
+         (scenario.model.is_vision()
+              ? " images a step"
+              : " sequences of " + std::to_string(scenario.training.seq_len) + " tokens a step");
+}
+
+}  // namespace lockstep
