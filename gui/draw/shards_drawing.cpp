@@ -123,7 +123,7 @@ void draw_moving(DisplayList& list, const QRectF& bar, const ShardsModel::Moving
   if (bar.height() < text.line_height - 4) return;
   const std::string words = text.elided(moving.words, bar.width() - 8);
   const double width = std::min(text.width_of(words) + 6, bar.width());
-  const QRectF plate(bar.x() + 2, bar.y(), width, bar.height());
+  const QRectF plate(bar.right() - width, bar.y(), width, bar.height());
   list.fill(plate, Ink::Background);
   list.texts.push_back({plate, words, Ink::Text, false, Align::Center, false, true});
 }

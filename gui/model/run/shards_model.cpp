@@ -132,9 +132,12 @@ std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank,
   const Role& role = run->program->role_of(span.rank);
   const Op& op = role.op(span.op);
   Moving moving{purpose_of(*run->program, op), 1, run->lanes.look(span)};
-  const auto of_layer = [&](const Unit& unit) { return role.buffer(unit.param).layer == op.layer; };
-  const auto unit = std::find_if(role.units.begin(), role.units.end(), of_layer);
-  if (op.layer >= 0 && unit != role.units.end()) moving.words += ": " + unit->name;
+  const Unit* largest = nullptr;  // of the layer
+  for (const Unit& unit : role.units) {
+    const bool of_layer = op.layer >= 0 && role.buffer(unit.param).layer == op.layer;
+    if (of_layer && (!largest || unit.elements > largest->elements)) largest = &unit;
+  }
+  if (largest) moving.words += ": " + largest->name;
   const auto seen = static_cast<double>(std::max(last->end - last->begin, linger).count());
   if (seen > 0) moving.done = std::min(static_cast<double>((t - last->begin).count()) / seen, 1.0);
   return moving;
