@@ -141,7 +141,6 @@ int main(int argc, char** argv) {
   options.animate = parser.value(animate);
   options.open = files;
   options.set = parser.values(set);
-  options.views = parser.values(view);
   options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
   options.find = parser.value(find).toStdString();
   options.critical_path = parser.isSet(path);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "core/analysis/in_flight.hpp"
-
 namespace lockstep {
 namespace {
 
@@ -127,15 +125,6 @@ GradientProgress DataFlow::gradients(int layer, SimTime t) const {
                         ? (progress.added == 1 ? 1.0 : 0.0)
                         : static_cast<double>(ended) / static_cast<double>(of.sums.size());
   return progress;
-}
-
-std::vector<SpanIndex> transfers_at(const StepGraph& step, Rank rank, SimTime t) {
-  std::vector<SpanIndex> found;
-  for (int stream = 0; stream < kNumStreams; ++stream) {
-    const SpanIndex at = running_at(step, rank, stream, t);
-    if (at >= 0 && step.span_class(at) == SpanClass::Transfer) found.push_back(at);
-  }
-  return found;
 }
 
 }  // namespace lockstep

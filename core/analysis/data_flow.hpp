@@ -54,7 +54,4 @@ class DataFlow {
   std::map<int, Layer> layers_;
 };
 
-/// The transfers that `rank` takes part in and that move data at t, in the order of streams.
-std::vector<SpanIndex> transfers_at(const StepGraph& step, Rank rank, SimTime t);
-
 }  // namespace lockstep

@@ -184,6 +184,12 @@ Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const Tex
   return stage;
 }
 
+SimTime linger_at(const StepGraph& step, SimTime t) {
+  if (t >= step.end()) return {};
+  return SimTime{
+      static_cast<std::int64_t>(static_cast<double>(step.makespan().count()) * kLeastFlight)};
+}
+
 DisplayList draw_play(const RunView& run, const StepView& step, const Stage& stage, SimTime t,
                       const TextSize& text) {
   DisplayList list;
@@ -207,11 +213,7 @@ DisplayList draw_play(const RunView& run, const StepView& step, const Stage& sta
   }
   // Draws what is under way. Tokens are boxes, too, and come after those of the ranks.
   std::vector<std::string> under_way;
-  const bool over = t >= step.graph.end();
-  const SimTime linger{
-      over ? 0
-           : static_cast<std::int64_t>(static_cast<double>(step.graph.makespan().count()) *
-                                       kLeastFlight)};
+  const SimTime linger = linger_at(step.graph, t);
   for (const Flight& flight : in_flight(step.graph, t, linger)) {
     std::vector<Rank> ranks;
     for (const Rank rank : flight.ranks) {

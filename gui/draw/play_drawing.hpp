@@ -34,6 +34,8 @@ std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to);
 /// Transfers that are shorter than this fraction of the step are shown for this long, because
 /// nobody would see them otherwise.
 inline constexpr double kLeastFlight = 1.0 / 60;
+/// That time at `t`; 0 when the step is over.
+SimTime linger_at(const StepGraph& step, SimTime t);
 
 /// Draws the moment `t`. A message is a token on its way from box to box; the tokens of a
 /// collective go round the ring of its ranks.

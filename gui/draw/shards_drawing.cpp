@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/format/format.hpp"
+#include "gui/draw/play_drawing.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -122,7 +123,7 @@ void draw_moving(DisplayList& list, const QRectF& bar, const ShardsModel::Moving
   if (bar.height() < text.line_height - 4) return;
   const std::string words = text.elided(moving.words, bar.width() - 8);
   const double width = std::min(text.width_of(words) + 6, bar.width());
-  const QRectF plate(bar.x() + 2, bar.y(), width, bar.height());
+  const QRectF plate(bar.right() - width, bar.y(), width, bar.height());
   list.fill(plate, Ink::Background);
   list.texts.push_back({plate, words, Ink::Text, false, Align::Center, false, true});
 }
@@ -183,6 +184,10 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
 DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimTime t,
                         const TextSize& text) {
   DisplayList list;
+  if (model.empty()) return list;
+  const StepGraph& step = model.run->steps.front().graph;
+  const SimTime linger = linger_at(step, t);
+  const std::vector<Flight> flights = in_flight(step, t, linger);
   for (std::size_t i = 0; i < frame.ranks.size(); ++i) {
     const ShardsFrame::Place& place = frame.ranks[i];
     const RankStates& states = model.ranks[i];
@@ -220,7 +225,8 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
     }
     draw_updates(list, place.bars[2], states, flow, t);
     write_letter(list, place.box, place.moving, "→", text);
-    if (const auto moving = model.moving(i, t)) draw_moving(list, place.moving, *moving, text);
+    const auto moving = model.moving(i, flights, t, linger);
+    if (moving) draw_moving(list, place.moving, *moving, text);
   }
   return list;
 }

@@ -12,6 +12,7 @@
 
 #include "backends/simulated_step.hpp"
 #include "gui/views/qt_text.hpp"
+#include "gui/views/signs.hpp"
 #include "gui/views/start_page.hpp"
 
 namespace lockstep::gui {
@@ -28,8 +29,8 @@ bool same_file(const std::string& a, const std::string& b) {
 LessonView::LessonView(Session& session, QWidget* parent)
     : QWidget(parent),
       session_(session),
-      before_(new QPushButton("◂")),
-      after_(new QPushButton("▸")),
+      before_(new QPushButton),
+      after_(new QPushButton),
       contents_(new QComboBox),
       page_(new QTextBrowser),
       filling_(*this) {
@@ -39,6 +40,8 @@ LessonView::LessonView(Session& session, QWidget* parent)
   if (Result<std::vector<Lesson>> course = read_course(StartPage::course().toStdString())) {
     course_ = std::move(*course);
   }
+  set_sign(*before_, Sign::StepBack);
+  set_sign(*after_, Sign::StepForward);
   before_->setAccessibleName("The lesson before");
   after_->setAccessibleName("The next lesson");
   contents_->setAccessibleName("Lessons");
@@ -88,7 +91,7 @@ void LessonView::find_lesson() {
   if (lesson()) fill();
   show_page();
   page_->verticalScrollBar()->setValue(0);
-  if (lesson() && show_) show_("lesson");
+  if (lesson() && begin_) begin_();
 }
 
 /// Has the figures of the page simulated.

@@ -31,7 +31,9 @@ class LessonView final : public QWidget {
   }
   QString words() const;  // what the page says now, without marks
 
-  /// Called with the name of a view that a link asks for, and with "lesson" when a lesson begins.
+  /// Called when a lesson begins.
+  void on_begin(std::function<void()> begin) { begin_ = std::move(begin); }
+  /// Called with the name of the view that a link asks for.
   void on_show(std::function<void(const std::string&)> show) { show_ = std::move(show); }
   /// Opens a path; by default the session does. The window sets it, which keeps recent files.
   void on_open(std::function<void(const QString&)> open) { open_ = std::move(open); }
@@ -49,6 +51,7 @@ class LessonView final : public QWidget {
   int at_ = -1;       // into course_; -1: no lesson is open
   std::string text_;  // of the lesson, with the figures as far as they are known
   std::set<std::size_t> revealed_;
+  std::function<void()> begin_;
   std::function<void(const std::string&)> show_;
   std::function<void(const QString&)> open_;
   QPushButton *before_, *after_;

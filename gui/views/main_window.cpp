@@ -70,6 +70,9 @@ MainWindow::MainWindow(Session& session)
   });
   auto* lesson = static_cast<LessonView*>(view("lesson"));
   lesson->on_open([this](const QString& path) { open(path); });
+  lesson->on_begin([this] {
+    if (!asked_for_views_) bring_up("lesson");
+  });
   lesson->on_show([this](const std::string& name) { bring_up(name); });
   reset_layout();
   show_state();

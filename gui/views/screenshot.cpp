@@ -54,7 +54,6 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
     if (!failure.isEmpty()) return Error{ErrorKind::InvalidSpec, failure.toStdString(), {}};
     if (!session.errors().empty()) return session.errors().front();
   }
-  for (const QString& name : options.views) window.show_view(name.toStdString());
   if (!options.at.empty()) {
     if (!session.run()) return Error{ErrorKind::InvalidSpec, "--at: nothing is open", {}};
     const Result<SimTime> time = parse_time(options.at, *session.run());

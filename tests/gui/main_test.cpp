@@ -75,6 +75,21 @@ TEST_CASE("several views come to the front, one on each side", "[gui]") {
   CHECK(both == picture({"table", "summary"}));
 }
 
+TEST_CASE("--animate writes a moving SVG and an animated PNG", "[gui]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"step.svg", "step.png"}) {
+    const std::string file = folder / name;
+    const Ended ended = lockstep_gui({kScenario, "--animate", QString::fromStdString(file)});
+    INFO(ended.err);
+    REQUIRE(ended.exit_code == 0);
+    const std::string written = read_bytes(file);
+    const bool svg = written.find("<animate ") != std::string::npos;
+    const bool png = written.find("acTL") != std::string::npos;
+    CHECK(svg == (std::string(name) == "step.svg"));
+    CHECK(png != svg);
+  }
+}
+
 TEST_CASE("an argument that cannot be used exits 2 and says why", "[gui]") {
   const TemporaryFolder folder;
   const QString shot = QString::fromStdString(folder / "shot.png");
@@ -94,6 +109,7 @@ TEST_CASE("an argument that cannot be used exits 2 and says why", "[gui]") {
       {{LOCKSTEP_SOURCE_DIR "/tests/data/kineto", "--screenshot", shot, "--search"},
        "--search: no scenario is opened"},
       {picture + QStringList{"--size", "huge"}, "WIDTHxHEIGHT"},
+      {picture + QStringList{"--animate", "step.gif"}, "end it with .svg or .png"},
       {picture + QStringList{"--theme", "blue"}, "light or dark"},
       {picture + QStringList{"--view", "nowhere"}, "one of timeline"},
       {picture + QStringList{"--at", "later"}, "'later'"},

@@ -116,23 +116,30 @@ std::vector<ShardsModel::Gathered> ShardsModel::gathered(std::size_t rank, SimTi
   return out;
 }
 
-std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank, SimTime t) const {
-  const RankStates& states = ranks[rank];
-  const StepGraph& step = run->steps.front().graph;
-  SpanIndex last = -1;
-  for (const SpanIndex i : transfers_at(step, states.acts_as, t)) {
-    if (last < 0 || step[i].end > step[last].end) last = i;
+std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank,
+                                                       const std::vector<Flight>& flights,
+                                                       SimTime t, SimTime linger) const {
+  const Flight* last = nullptr;
+  for (const Flight& flight : flights) {
+    if (std::find(flight.ranks.begin(), flight.ranks.end(), ranks[rank].rank) ==
+        flight.ranks.end()) {
+      continue;
+    }
+    if (!last || flight.begin >= last->begin) last = &flight;
   }
-  if (last < 0) return std::nullopt;
-  const Span& span = step[last];
-  const Role& role = run->program->role_of(states.acts_as);
+  if (!last) return std::nullopt;
+  const Span& span = run->steps.front().graph[last->span];
+  const Role& role = run->program->role_of(span.rank);
   const Op& op = role.op(span.op);
   Moving moving{purpose_of(*run->program, op), 1, run->lanes.look(span)};
-  const auto of_layer = [&](const Unit& unit) { return role.buffer(unit.param).layer == op.layer; };
-  const auto unit = std::find_if(role.units.begin(), role.units.end(), of_layer);
-  if (op.layer >= 0 && unit != role.units.end()) moving.words += ": " + unit->name;
-  const auto whole = static_cast<double>((span.end - span.active).count());
-  if (whole > 0) moving.done = static_cast<double>((t - span.active).count()) / whole;
+  const Unit* largest = nullptr;  // of the layer
+  for (const Unit& unit : role.units) {
+    const bool of_layer = op.layer >= 0 && role.buffer(unit.param).layer == op.layer;
+    if (of_layer && (!largest || unit.elements > largest->elements)) largest = &unit;
+  }
+  if (largest) moving.words += ": " + largest->name;
+  const auto seen = static_cast<double>(std::max(last->end - last->begin, linger).count());
+  if (seen > 0) moving.done = std::min(static_cast<double>((t - last->begin).count()) / seen, 1.0);
   return moving;
 }
 

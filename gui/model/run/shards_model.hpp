@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/analysis/data_flow.hpp"
+#include "core/analysis/in_flight.hpp"
 #include "core/analysis/shards.hpp"
 #include "core/base/index_vector.hpp"
 #include "gui/model/run/run_view.hpp"
@@ -60,14 +61,16 @@ struct ShardsModel {
   std::vector<Gathered> gathered(std::size_t rank, SimTime t) const;
   /// The flow of the data on the rank at position `rank` of `ranks`.
   const DataFlow& flow(std::size_t rank) const { return flows.at(ranks[rank].acts_as); }
-  /// What moves to and from that rank at `t`, in words: "partial sums of 4 ranks: blocks.3". `done`
-  /// is the part of the time that has passed. Of several transfers it is the one that ends last.
+  /// What moves to and from that rank, in words: "partial sums of 4 ranks: blocks.3". `done` is the
+  /// part of the time that has passed. Of several transfers it is the one that began last; none if
+  /// `flights` has none of that rank. Those that are over soon are seen for `linger`.
   struct Moving {
     std::string words;
     double done = 0;
     Look look = Look::OtherTransfer;
   };
-  std::optional<Moving> moving(std::size_t rank, SimTime t) const;
+  std::optional<Moving> moving(std::size_t rank, const std::vector<Flight>& flights, SimTime t,
+                               SimTime linger) const;
 };
 
 /// Stops when `cancelled` is set, because the result is then no longer wanted.

@@ -1,7 +1,5 @@
 #include "core/analysis/data_flow.hpp"
 
-#include <algorithm>
-
 #include "tests/catch.hpp"
 #include "tests/integration/simulated.hpp"
 
@@ -90,29 +88,6 @@ TEST_CASE("a microbatch goes backward on a rank only when it has gone forward th
       }
     }
   }
-}
-
-TEST_CASE("what moves on a rank are its transfers between active and end", "[core][analysis]") {
-  const test::Simulated s =
-      test::simulate_file(test::scenario_file("tensor-parallel/tiny-gpt2-tp2.toml")).front();
-  const StepGraph step(s.trace, 0, &s.program);
-  std::size_t found = 0;
-  for (const Rank rank : step.ranks()) {
-    for (int percent = 0; percent < 100; ++percent) {
-      const SimTime t = at(step, percent);
-      std::vector<SpanIndex> expected;
-      const StepGraph::Range range = step.of_rank(rank);
-      for (SpanIndex i = range.first; i < range.last; ++i) {
-        const bool now = step[i].active <= t && t < step[i].end;
-        if (now && step.span_class(i) == SpanClass::Transfer) expected.push_back(i);
-      }
-      std::vector<SpanIndex> given = transfers_at(step, rank, t);
-      found += given.size();
-      std::sort(given.begin(), given.end());
-      CHECK(given == expected);
-    }
-  }
-  CHECK(found > 0);
 }
 
 }  // namespace

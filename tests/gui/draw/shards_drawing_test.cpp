@@ -118,5 +118,90 @@ TEST_CASE("boxes of ranks do not overlap and stay inside", "[gui][draw]") {
   }
 }
 
+/// The width of what is filled with an ink inside a bar.
+double filled(const DisplayList& list, const QRectF& bar, Ink ink) {
+  double width = 0;
+  for (const Fill& fill : list.fills) {
+    const QPointF center(fill.x + fill.width / 2, fill.y + fill.height / 2);
+    if (fill.ink == ink && fill.height > 2 && bar.contains(center)) width += fill.width;
+  }
+  return width;
+}
+
+TEST_CASE("each rank's part of the batch is where it belongs, and is done as the program says",
+          "[gui][draw]") {
+  // Four replicas with two microbatches of one sequence each.
+  const ShardsModel model = model_of(
+      "tiny/gpt2-ddp2.toml", {"parallelism.data_parallel_replicate_degree=4",
+                              "training.local_batch_size=1", "training.global_batch_size=8"});
+  REQUIRE(model.ranks.size() == 4);
+  const ShardsFrame frame = shards_frame(model, QRectF(0, 0, 800, 600), {});
+  const StepGraph& step = model.run->steps.front().graph;
+  for (int percent = 0; percent <= 100; percent += 4) {
+    const SimTime t = step.begin() + step.makespan() * percent / 100;
+    const DisplayList list = draw_shards(model, frame, t, {});
+    for (std::size_t i = 0; i < model.ranks.size(); ++i) {
+      INFO(percent << " % rank " << i);
+      const QRectF& bar = frame.ranks[i].batch;
+      CHECK(model.ranks[i].batch.begin == Approx(static_cast<double>(i) / 4));
+      const QRectF own(bar.x() + bar.width() * static_cast<double>(i) / 4, bar.y(), bar.width() / 4,
+                       bar.height());
+      double forward = 0, backward = 0;
+      for (const MicrobatchProgress& m : model.flow(i).microbatches(t)) {
+        forward += m.forward / 2;
+        backward += m.backward / 2;
+      }
+      CHECK(model.flow(i).microbatches(t).size() == 2);
+      for (const auto& [look, part] :
+           {std::pair{Look::Forward, forward}, std::pair{Look::Backward, backward}}) {
+        CHECK(filled(list, own, ink_of(look)) == Approx(part * own.width()).margin(0.01));
+        CHECK(filled(list, bar, ink_of(look)) == Approx(part * own.width()).margin(0.01));
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients are whole where they are summed, and only a shard of them stays",
+          "[gui][draw]") {
+  const ShardsModel model = model_of("tiny/gpt2-fsdp3.toml");
+  const ShardsFrame frame = shards_frame(model, QRectF(0, 0, 800, 600), {});
+  const StepGraph& step = model.run->steps.front().graph;
+  const Ink ink = memory_ink(static_cast<int>(BufferKind::Grad));
+  for (std::size_t i = 0; i < model.ranks.size(); ++i) {
+    const QRectF& bar = frame.ranks[i].bars[1];
+    CHECK(filled(draw_shards(model, frame, step.begin(), {}), bar, ink) == 0);
+    const double end = filled(draw_shards(model, frame, step.end(), {}), bar, ink);
+    CHECK(end / bar.width() == Approx(1.0 / 3).margin(0.01));
+    double most = 0;
+    for (int percent = 0; percent < 100; ++percent) {
+      const SimTime t = step.begin() + step.makespan() * percent / 100;
+      most = std::max(most, filled(draw_shards(model, frame, t, {}), bar, ink));
+    }
+    CHECK(most > 1.2 * end);  // a block's whole gradient, before it is scattered
+  }
+}
+
+TEST_CASE("partial sums travel between the ranks that divide a layer", "[gui][draw]") {
+  const ShardsModel model = model_of("tensor-parallel/tiny-gpt2-tp2.toml");
+  const StepGraph& step = model.run->steps.front().graph;
+  int sums = 0;
+  for (SpanIndex i = 0; i < step.size(); ++i) {
+    const Op& op = step.program()->role_of(step[i].rank).op(step[i].op);
+    if (op.kind != OpKind::AllReduce || op.stream != Stream::Layer) continue;
+    const SimTime t = step[i].active + (step[i].end - step[i].active) / 2;
+    for (std::size_t r = 0; r < model.ranks.size(); ++r) {
+      const auto moving = model.moving(r, in_flight(step, t), t, {});
+      REQUIRE(moving);
+      CHECK_THAT(moving->words,
+                 ContainsSubstring("partial sums of 2 ranks") && !ContainsSubstring("replicated"));
+      CHECK(moving->done == Approx(0.5).epsilon(1e-3));
+      CHECK(moving->look == Look::AllReduce);
+      ++sums;
+    }
+  }
+  CHECK(sums > 0);
+  CHECK_FALSE(model.moving(0, {}, step.begin(), {}));
+}
+
 }  // namespace
 }  // namespace lockstep::gui
