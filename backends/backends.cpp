@@ -46,12 +46,13 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name,
                  std::nullopt};
   }
   if (name == "sim") return make_sim_backend(options.what_if);
-  if (name == "cpu") return make_cpu_backend({.process = process}, options.threads_per_rank);
-  if (name == "reference") return make_reference_backend({.process = process});
+  const ExecutorOptions executor{.process = process, .timeout = options.timeout};
+  if (name == "cpu") return make_cpu_backend(executor, options.threads_per_rank);
+  if (name == "reference") return make_reference_backend(executor);
   if (name == "cuda" && cuda::has_toolkit()) {
     CudaOptions cuda = options.cuda;
     cuda.host_threads = options.threads_per_rank;
-    return make_cuda_backend(cuda_platform(), std::move(cuda), {.process = process});
+    return make_cuda_backend(cuda_platform(), std::move(cuda), executor);
   }
   if (name == "cuda") {
     return Error{ErrorKind::Unsupported,

@@ -23,6 +23,7 @@ struct BackendOptions {
   Process* process = nullptr;
   /// Host threads that compute for a rank: all its work for "cpu", what is offloaded for "cuda".
   int threads_per_rank = 1;
+  double timeout = 0;       // ExecutorOptions::timeout
   WhatIfSpec what_if = {};  // for "sim"
   CudaOptions cuda = {};    // for "cuda"; host_threads is overwritten by threads_per_rank
 };

@@ -1,4 +1,4 @@
-// Measures the time from a slider's change to the redrawn picture, for scenarios of 64 ranks. The
+// Measures the time from a slider's change to the redrawn picture, for 64 and for 1,024 ranks. The
 // change goes through the session as a slider's does: the worker parses, lowers, simulates and
 // analyses, then the views take the run and paint in software. `timeline` is the timeline alone,
 // 1600 × 600; `window` is the whole window, 1600 × 900, with every view.
@@ -6,6 +6,7 @@
 
 #include <QCoreApplication>
 #include <functional>
+#include <string>
 
 #include "gui/model/session.hpp"
 #include "gui/views/main_window.hpp"
@@ -23,22 +24,31 @@ void wait_until_idle(const Session& session) {
 }
 
 /// The slider that is dragged. With Bandwidth, ranks that do the same are simulated once; with
-/// Straggler, each of the 64 ranks is.
-enum class Slider { Bandwidth, Straggler };
+/// Straggler, those that meet others than their neighbours do are told apart; with Microbatches,
+/// the program changes, so that it is lowered again.
+enum class Slider { Bandwidth, Straggler, Microbatches };
 
-void drag(benchmark::State& state, Session& session, QWidget& widget, Slider slider,
-          const std::function<void()>& wait) {
-  session.open(LOCKSTEP_SOURCE_DIR
-               "/scenarios/tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml");
+constexpr const char* k64 = "tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml";
+constexpr const char* k1024 = "tensor-parallel/gpt3-175b-1024xa100.toml";
+
+void drag(benchmark::State& state, Session& session, QWidget& widget, const char* scenario,
+          Slider slider, const std::function<void()>& wait) {
+  session.open(std::string(LOCKSTEP_SOURCE_DIR "/scenarios/") + scenario);
   wait_until_idle(session);
   if (!session.run()) return state.SkipWithError("the scenario does not simulate");
   const bool straggler = slider == Slider::Straggler;
   if (straggler) session.set_override("what_if.straggler_rank", "3");
   wait_until_idle(session);
   const char* key = straggler ? "what_if.straggler_slowdown" : "what_if.bandwidth_factor";
+  const int microbatches = session.run()->scenario->strategy.pipeline_parallel_microbatches;
   int moves = 0;
   for (auto _ : state) {
-    session.set_override(key, std::to_string(1.01 + 0.01 * (++moves % 50)));
+    if (slider == Slider::Microbatches) {
+      const int now = ++moves % 2 == 1 ? microbatches / 2 : microbatches;  // there and back
+      session.set_override("parallelism.pipeline_parallel_microbatches", std::to_string(now));
+    } else {
+      session.set_override(key, std::to_string(1.01 + 0.01 * (++moves % 50)));
+    }
     wait();
     benchmark::DoNotOptimize(widget.grab());
   }
@@ -46,22 +56,22 @@ void drag(benchmark::State& state, Session& session, QWidget& widget, Slider sli
   state.counters["spans"] = static_cast<double>(session.run()->lanes.spans());
 }
 
-void timeline(benchmark::State& state, Slider slider) {
+void timeline(benchmark::State& state, const char* scenario, Slider slider) {
   Session session;
   TimelineView view(session);
   view.resize(1600, 600);
   view.show();
-  drag(state, session, view, slider, [&] { wait_until_idle(session); });
+  drag(state, session, view, scenario, slider, [&] { wait_until_idle(session); });
 }
 
 /// Measures until the run is there. Panels that compute for longer (the form, the summary) follow
 /// later.
-void window(benchmark::State& state, Slider slider) {
+void window(benchmark::State& state, const char* scenario, Slider slider) {
   Session session;
   MainWindow window(session);
   window.resize(1600, 900);
   window.show();
-  drag(state, session, window, slider, [&] {
+  drag(state, session, window, scenario, slider, [&] {
     while (session.busy()) {
       QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
     }
@@ -75,7 +85,12 @@ void settings(benchmark::internal::Benchmark* b) {
 
 }  // namespace
 
-BENCHMARK_CAPTURE(timeline, bandwidth, Slider::Bandwidth)->Apply(settings);
-BENCHMARK_CAPTURE(timeline, straggler, Slider::Straggler)->Apply(settings);
-BENCHMARK_CAPTURE(window, bandwidth, Slider::Bandwidth)->Apply(settings);
-BENCHMARK_CAPTURE(window, straggler, Slider::Straggler)->Apply(settings);
+BENCHMARK_CAPTURE(timeline, bandwidth, k64, Slider::Bandwidth)->Apply(settings);
+BENCHMARK_CAPTURE(timeline, straggler, k64, Slider::Straggler)->Apply(settings);
+BENCHMARK_CAPTURE(timeline, microbatches, k64, Slider::Microbatches)->Apply(settings);
+BENCHMARK_CAPTURE(timeline, bandwidth_1024, k1024, Slider::Bandwidth)->Apply(settings);
+BENCHMARK_CAPTURE(timeline, straggler_1024, k1024, Slider::Straggler)->Apply(settings);
+BENCHMARK_CAPTURE(timeline, microbatches_1024, k1024, Slider::Microbatches)->Apply(settings);
+BENCHMARK_CAPTURE(window, bandwidth, k64, Slider::Bandwidth)->Apply(settings);
+BENCHMARK_CAPTURE(window, straggler, k64, Slider::Straggler)->Apply(settings);
+BENCHMARK_CAPTURE(window, bandwidth_1024, k1024, Slider::Bandwidth)->Apply(settings);

@@ -31,12 +31,16 @@ class Parser {
     add_compare();
     add_show();
     add_verify();
+    add_lesson();
     add_recommend();
     add_search();
     add_calibrate();
     add_validate();
     add_collective();
     add_fit();
+    add_sample();
+    add_import();
+    add_export();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
@@ -176,8 +180,12 @@ class Parser {
 
   void add_compare() {
     CLI::App* sub = app_.add_subcommand("compare", "lay two runs or traces side by side");
-    sub->add_option("A", compare_.a, "as report takes it")->required()->type_name("PATH");
-    sub->add_option("B", compare_.b, "as report takes it")->required()->type_name("PATH");
+    sub->add_option("A", compare_.a, "as report takes it, or a scenario (.toml) to simulate")
+        ->required()
+        ->type_name("PATH");
+    sub->add_option("B", compare_.b, "as report takes it, or a scenario (.toml) to simulate")
+        ->required()
+        ->type_name("PATH");
     sub->final_callback(
         [this] { command_ = [this] { return compare_command(compare_, console_); }; });
   }
@@ -202,6 +210,17 @@ class Parser {
         ->type_name("FILE");
     sub->final_callback(
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });
+  }
+
+  void add_lesson() {
+    CLI::App* sub = app_.add_subcommand("lesson", "a page of the course, its figures simulated");
+    sub->add_option("page", lesson_.page, "page, a file of scenarios/course")
+        ->required()
+        ->type_name("FILE");
+    sub->add_option("--picture", lesson_.picture, "the page's picture, as the page links to it")
+        ->type_name("PATH");
+    sub->final_callback(
+        [this] { command_ = [this] { return lesson_command(lesson_, console_); }; });
   }
 
   void add_search() {
@@ -372,6 +391,77 @@ class Parser {
     sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
   }
 
+  void add_sample() {
+    CLI::App* sub = app_.add_subcommand("sample", "continue a text with a trained model");
+    sub->add_option("model", sample_.model, "run folder, or folder of a Hugging Face model")
+        ->required()
+        ->type_name("FOLDER");
+    sub->add_option("--prompt", sample_.prompt, "the text to go on from")->type_name("TEXT");
+    sub->add_option("--ids", sample_.ids, "the prompt as tokens")->delimiter(',');
+    sub->add_option("--tokens", sample_.tokens, "how many tokens are made at most")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    sub->add_option("--temperature", sample_.sampling.temperature,
+                    "0: the most probable token; less than 1: more certain")
+        ->check(CLI::Range(0.0, 100.0))
+        ->capture_default_str();
+    sub->add_option("--top-k", sample_.sampling.top_k, "of the K most probable tokens; 0: of all")
+        ->check(CLI::Range(0, 10000000))
+        ->capture_default_str();
+    sub->add_option("--top-p", sample_.sampling.top_p,
+                    "of the fewest tokens that together have this probability")
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
+    sub->add_option("--seed", sample_.sampling.seed, "of the draws")->capture_default_str();
+    sub->add_option("--tokenizer", sample_.tokenizer, "tokenizer.json, or a folder that has one")
+        ->type_name("PATH");
+    sub->add_option("--backend", sample_.backend, "cpu, cuda or reference")->capture_default_str();
+    sub->add_option("--threads", sample_.threads, "threads that compute")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
+    sub->add_flag("--ignore-end", sample_.ignore_end, "go on behind the token that ends a text");
+    sub->add_flag("--json", sample_.json, "print JSON instead of the text");
+    sub->add_flag("--quiet", sample_.quiet, "only the text");
+    sub->final_callback(
+        [this] { command_ = [this] { return sample_command(sample_, console_); }; });
+  }
+
+  void add_import() {
+    CLI::App* sub =
+        app_.add_subcommand("import", "a run folder from weights of Hugging Face's transformers");
+    add_layout(sub);
+    sub->add_option("from", weights_.from, "folder with config.json and safetensors")
+        ->required()
+        ->type_name("FOLDER");
+    sub->add_option("--out", weights_.out, "run folder to make")->required()->type_name("RUN");
+    sub->final_callback(
+        [this] { command_ = [this] { return import_command(weights_, console_); }; });
+  }
+
+  void add_export() {
+    CLI::App* sub =
+        app_.add_subcommand("export", "weights for Hugging Face's transformers from a run folder");
+    add_layout(sub);
+    sub->add_option("from", weights_.from, "run folder with a checkpoint")
+        ->required()
+        ->type_name("RUN");
+    sub->add_option("--out", weights_.out, "folder to make")->required()->type_name("FOLDER");
+    sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
+        ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
+    sub->add_option("--shard-gb", weights_.shard_gb, "most of a file, in GB")
+        ->check(CLI::Range(0.000001, 1e6))
+        ->capture_default_str();
+    sub->final_callback(
+        [this] { command_ = [this] { return export_command(weights_, console_); }; });
+  }
+
+  /// The word that says whose layout it is.
+  void add_layout(CLI::App* sub) {
+    sub->add_option("layout", layout_, "whose layout: hf")
+        ->required()
+        ->check(CLI::IsMember({"hf"}));
+  }
+
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -382,12 +472,16 @@ class Parser {
   CompareArguments compare_;
   ShowArguments show_;
   VerifyArguments verify_;
+  LessonArguments lesson_;
   RecommendArguments recommend_;
   SearchArguments search_;
   CalibrateArguments calibrate_;
   ValidateArguments validate_;
   CollectiveArguments collective_;
   FitArguments fit_;
+  SampleArguments sample_;
+  WeightsArguments weights_;
+  std::string layout_;  // of these
   std::function<int()> command_;
 };
 

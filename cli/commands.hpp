@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "core/generate/sampling.hpp"
 
 namespace lockstep {
 
@@ -47,7 +48,7 @@ struct ReportArguments {
 int report_command(const ReportArguments& arguments, const Console& console);
 
 struct CompareArguments {
-  std::string a, b;  // paths as open_run() takes them
+  std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 
@@ -66,6 +67,12 @@ struct VerifyArguments {
   std::string program;  // text file
 };
 int verify_command(const VerifyArguments& arguments, const Console& console);
+
+struct LessonArguments {
+  std::string page;     // Markdown file
+  std::string picture;  // path of the page's picture; empty: none
+};
+int lesson_command(const LessonArguments& arguments, const Console& console);
 
 struct RecommendArguments {
   std::string params;  // "7B", "1.3e9": a decoder of that size on A100s
@@ -137,5 +144,26 @@ struct CalibrateArguments {
   bool quick = false;
 };
 int calibrate_command(const CalibrateArguments& arguments, const Console& console);
+
+struct SampleArguments {
+  std::string model;              // run folder, or folder of a Hugging Face model
+  std::string prompt;             // text to go on from
+  std::string tokenizer;          // file or folder; empty: the model's own
+  std::vector<std::int32_t> ids;  // the prompt as tokens; counts before `prompt`
+  int tokens = 100;               // at most as many are made
+  Sampling sampling;
+  std::string backend = "cpu";
+  int threads = 1;
+  bool ignore_end = false, json = false, quiet = false;
+};
+int sample_command(const SampleArguments& arguments, const Console& console);
+
+struct WeightsArguments {
+  std::string from, out;  // folders
+  std::string dtype;      // of exported tensors; empty: that of the checkpoint
+  double shard_gb = 5;    // most of a file, in GB of 10^9 bytes
+};
+int import_command(const WeightsArguments& arguments, const Console& console);
+int export_command(const WeightsArguments& arguments, const Console& console);
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -26,19 +27,34 @@ int width_of(int descriptor) {
   return kDefaultWidth;
 }
 
-/// The text without what a terminal would obey: names in a message may come from any file.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if ((code < 0x20 && c != '\n' && c != '\t') || code == 0x7f) c = '?';
-  }
-  return text;
+/// The character after `before` as a terminal may see it: those that it would obey (C0, DEL, and C1
+/// in UTF-8) become question marks.
+char shown(char before, char c) {
+  const auto code = static_cast<unsigned char>(c);
+  const bool c1 = static_cast<unsigned char>(before) == 0xc2 && code >= 0x80 && code < 0xa0;
+  return (code < 0x20 && c != '\n' && c != '\t') || code == 0x7f || c1 ? '?' : c;
 }
 
 }  // namespace
 
+PrintableBuffer::int_type PrintableBuffer::overflow(int_type c) {
+  if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+  const char own = traits_type::to_char_type(c);
+  return to_.sputc(shown(std::exchange(before_, own), own));
+}
+
+std::string printable(const std::string& text) {
+  std::string result;
+  char before = '\0';
+  for (const char c : text) result += shown(std::exchange(before, c), c);
+  return result;
+}
+
 Console standard_console() {
-  Console console{std::cout, std::cerr};
+  // A file or a pipe gets the bytes as they are.
+  static PrintableBuffer buffer(*std::cout.rdbuf());
+  static std::ostream terminal(&buffer);
+  Console console{isatty(STDOUT_FILENO) ? terminal : std::cout, std::cerr};
   console.width = width_of(STDOUT_FILENO);
   const char* term = std::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
@@ -61,6 +77,10 @@ void report_warnings(const Console& console, const std::vector<Error>& warnings)
     console.err << (console.color ? "\033[1;33mwarning:\033[0m " : "warning: ")
                 << printable(to_string(warning)) << "\n";
   }
+}
+
+void report_note(const Console& console, const std::string& text) {
+  console.err << "note: " << printable(text) << "\n";
 }
 
 int report_error(const Console& console, const Error& error) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <ostream>
+#include <streambuf>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,25 @@ struct Console {
   const std::atomic<bool>* cancel = nullptr;  // once it is true, a run stops after its step
 };
 
-/// The process's own streams. Width, live and color follow from what they are connected to, and
-/// from COLUMNS, NO_COLOR and TERM.
+/// The text without what a terminal would obey: names in it may come from any file.
+std::string printable(const std::string& text);
+
+/// Passes printable() of everything on to another buffer, which must outlive it.
+class PrintableBuffer final : public std::streambuf {
+ public:
+  explicit PrintableBuffer(std::streambuf& to) : to_(to) {}
+
+ protected:
+  int_type overflow(int_type c) override;
+  int sync() override { return to_.pubsync(); }
+
+ private:
+  std::streambuf& to_;
+  char before_ = '\0';
+};
+
+/// The process's own streams; results on a terminal are made printable. Width, live and color
+/// follow from what they are connected to, and from COLUMNS, NO_COLOR and TERM.
 Console standard_console();
 
 /// Prints "error: file:line:column: message" for each error, and returns the exit code of the
@@ -28,6 +46,8 @@ Console standard_console();
 int report_errors(const Console& console, const std::vector<Error>& errors);
 /// Prints "warning: file:line:column: message" for each warning.
 void report_warnings(const Console& console, const std::vector<Error>& warnings);
+/// Prints "note: text".
+void report_note(const Console& console, const std::string& text);
 int report_error(const Console& console, const Error& error);
 
 }  // namespace lockstep

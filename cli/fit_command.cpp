@@ -189,7 +189,7 @@ int fit_command(const FitArguments& arguments, const Console& console) {
     return report_error(console, written.error());
   }
   if (!arguments.quiet) {
-    for (const std::string& remark : inputs.remarks) console.err << "note: " << remark << "\n";
+    for (const std::string& remark : inputs.remarks) report_note(console, remark);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     console.err << fmt::format("{} simulations in {:.1f} s\n", fit->simulations, passed.count());
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <limits>
 #include <random>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run/agreement.hpp"
+#include "core/run/watch.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
 
@@ -52,6 +54,7 @@ Subject subject_of(const Scenario& scenario) {
           scenario.dataset_path(),
           scenario.checkpoint,
           scenario.training.on_nonfinite,
+          {scenario.training.skip_loss_zscore, scenario.training.skip_grad_zscore},
           print_scenario(scenario)};
 }
 
@@ -73,7 +76,7 @@ bool PointRun::saves_checkpoints() const {
 }
 
 void PointRun::note(const std::string& text) const {
-  if (leads()) console_.err << "note: " << text << "\n";
+  if (leads()) report_note(console_, text);
 }
 
 Result<PointOutcome> PointRun::run() {
@@ -101,6 +104,8 @@ Result<PointOutcome> PointRun::run() {
   say_ending(*ran, outcome);
   if (!leads()) return outcome;
   outcome.report = analyze(ran->trace, *program, subject_.cluster);
+  outcome.report->saves = saves_;
+  if (saves_ > 0) outcome.report->save_time = {saved_.v / saves_};
   if (const auto closed = close_folder(*ran, *outcome.report); !closed) return closed.error();
   if (arguments_.timeline) {
     (arguments_.json ? console_.err : console_.out)
@@ -113,6 +118,7 @@ BackendOptions PointRun::backend_options() const {
   BackendOptions options;
   options.process = &process_;
   options.threads_per_rank = arguments_.threads;
+  if (const auto timeout = watch_timeout(); timeout) options.timeout = *timeout;
   options.what_if = subject_.what_if;
   options.cuda.communicator = arguments_.communicator;
   options.cuda.graphs = arguments_.cuda_graphs;
@@ -243,6 +249,7 @@ Result<void> PointRun::plan_steps(int training_steps) {
   }
   options_.trace_steps = std::min(arguments_.trace_steps.value_or(simulated_ ? 1 : kTracedSteps),
                                   options_.steps - options_.trace_from);
+  options_.memory_samples = !out_.empty();  // for the trace that the folder gets
   options_.dataset = subject_.dataset;
   if (arguments_.cuda_graphs && arguments_.backend != "cuda") {
     return invalid("--cuda-graphs: only the backend 'cuda' has graphs");
@@ -253,6 +260,7 @@ Result<void> PointRun::plan_steps(int training_steps) {
   options_.resume = state_.get();
   options_.cancel = console_.cancel;
   options_.on_nonfinite = subject_.on_nonfinite;
+  options_.spikes = subject_.spikes;
   return {};
 }
 
@@ -284,7 +292,8 @@ Result<void> PointRun::write_subject(const Program& program) {
 
 void PointRun::log_step(const StepResult& step, std::int64_t tokens_per_step) {
   if (!metrics_) return;
-  const auto written = metrics_->append(step, tokens_per_step, saving_);
+  const auto written =
+      metrics_->append(step, tokens_per_step, {saving_, waits_.mean, waits_.straggler});
   saving_ = {};
   if (!written && !metrics_lost_) {
     note(written.error().message + ": steps from " + std::to_string(step.step + 1) +
@@ -300,7 +309,12 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
     log_step(step, program.tokens_per_step);
     if (!arguments_.quiet && !simulated_) progress.step(step);
   };
-  options_.on_save = [&](Seconds time) { saving_ = time; };
+  options_.on_save = [&](Seconds time) {
+    saving_ = time;
+    saved_ += time;
+    ++saves_;
+  };
+  options_.on_waits = [&](const Waits& waits) { waits_ = waits; };
   options_.on_note = [&](const std::string& text) { note(text); };
   if (saves_checkpoints()) {
     store_ = std::make_unique<CheckpointStore>(
@@ -310,15 +324,25 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
     options_.store = store_.get();
     options_.checkpoint_every = subject_.checkpoint.interval;
   }
+  // If an op hangs for ever, the watch ends this process, and nobody else says why.
+  process_.activity->set_last_words([&](const Error& error) {
+    write_flight(program);
+    std::cerr << "process " << process_.index() << ": error: " << printable(to_string(error))
+              << "\n"
+              << printable(waiting_text(process_.activity->flight, program, process_.now()))
+              << "\nwhat hangs does not end by itself, so this process is ended" << std::endl;
+  });
   auto ran = backend.run(program, subject_.cluster, options_);
-  if (!ran && !out_.empty() && ran.error().kind == ErrorKind::Device) {
-    const std::string name = "flight-" + std::to_string(process_.index()) + ".txt";
-    if (!process_.flight.entries().empty()) {
-      static_cast<void>(
-          write_file(path(name), flight_text(process_.flight, program, process_.now())));
-    }
-  }
+  process_.activity->set_last_words({});
+  if (!ran && ran.error().kind == ErrorKind::Device) write_flight(program);
   return ran;
+}
+
+void PointRun::write_flight(const Program& program) const {
+  const FlightRecord& flight = process_.activity->flight;
+  if (out_.empty() || flight.entries().empty()) return;
+  const std::string name = "flight-" + std::to_string(process_.index()) + ".txt";
+  static_cast<void>(write_file(path(name), flight_text(flight, program, process_.now())));
 }
 
 void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {

@@ -28,6 +28,7 @@ struct Subject {
   std::string dataset;
   CheckpointSpec checkpoint;
   NonFinite on_nonfinite = NonFinite::Stop;
+  SpikeLimits spikes;
   std::string scenario;  // resolved text; empty if there is none
 };
 
@@ -66,6 +67,7 @@ class PointRun {
   void advise(const Program& program);
   Result<void> write_subject(const Program& program);
   Result<RunResult> train(const Program& program, Backend& backend);
+  void write_flight(const Program& program) const;
   void log_step(const StepResult& step, std::int64_t tokens_per_step);
   Result<void> close_folder(const RunResult& ran, const Report& report);
   void say_ending(const RunResult& ran, PointOutcome& outcome) const;
@@ -89,6 +91,9 @@ class PointRun {
   bool metrics_lost_ = false;  // the last line could not be written
   int first_step_ = 0;
   Seconds saving_;  // of the step that is logged next
+  Waits waits_;     // likewise
+  Seconds saved_;   // by all saves so far
+  int saves_ = 0;
 };
 
 }  // namespace lockstep

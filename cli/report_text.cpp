@@ -304,20 +304,23 @@ std::string sweep_text(const std::vector<SweepRow>& rows) {
 
 std::string comparison_text(const std::string& name_a, const Report& a, const std::string& name_b,
                             const Report& b, const Comparison& c) {
-  std::string text = fmt::format("A  {}: {}\nB  {}: {}\n\n", a.backend, name_a, b.backend, name_b);
+  std::string text = fmt::format("A  {}: {}\nB  {}: {}\n", a.backend, name_a, b.backend, name_b);
+  if (!c.conclusion.empty()) text += "\n" + c.conclusion + "\n";
   Summary summary;
   const auto yes = [](bool same) { return same ? "equal" : "DIFFERENT"; };
-  summary.add("program", yes(c.same_program),
-              a.program_hash + (c.same_program ? "" : ", " + b.program_hash));
-  summary.add("op order", yes(c.same_order), "per rank and stream");
-  summary.add("peak memory", yes(c.same_memory), "every rank, to the byte");
+  if (!a.program_hash.empty() && !b.program_hash.empty()) {  // a trace from elsewhere has none
+    summary.add("program", yes(c.same_program),
+                a.program_hash + (c.same_program ? "" : ", " + b.program_hash));
+    summary.add("op order", yes(c.same_order), "per rank and stream");
+    summary.add("peak memory", yes(c.same_memory), "every rank, to the byte");
+  }
   if (c.losses.steps > 0) {
     summary.add("losses", fmt::format("{} steps", c.losses.steps),
                 fmt::format("largest difference {:.3g} (step {}), relative {:.3g}",
                             c.losses.largest, c.losses.worst_step + 1, c.losses.relative));
   }
 
-  text += summary.text();
+  if (const std::string same = summary.text(); !same.empty()) text += "\n" + same;
 
   TextTable totals({"", "A", "B", "B against A"});
   const auto total = [&](const std::string& name, const std::string& x, const std::string& y,
@@ -333,6 +336,16 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
   total("exposed comm", time_text(a.exposed_comm), time_text(b.exposed_comm), a.exposed_comm.v,
         b.exposed_comm.v);
   text += "\n" + totals.text();
+
+  TextTable parts({"of the step, mean over ranks", "A", "B", "difference"});
+  for (const StepCause part : StepCauses::ids()) {
+    if (c.parts_a[part].v == 0 && c.parts_b[part].v == 0) continue;
+    parts.add({std::string(to_string(part)), time_text(c.parts_a[part]), time_text(c.parts_b[part]),
+               time_text(c.parts_b[part] - c.parts_a[part])});
+  }
+  parts.add({"all", time_text(a.step_time), time_text(b.step_time),
+             time_text(b.step_time - a.step_time)});
+  text += "\n" + parts.text();
 
   TextTable kinds({"op kind", "count A", "count B", "time A", "time B", "B against A", "waiting A",
                    "waiting B"});
@@ -381,7 +394,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
   for (std::size_t i = 0; i < std::min(c.ops.size(), kWorstOffenders); ++i) {
     const OpDifference& op = c.ops[i];
     worst.add({op.name, time_text(op.a.time), time_text(op.b.time),
-               time_text(op.b.time - op.a.time), change_text(op.a.time.v, op.b.time.v)});
+               time_text(op.b.time - op.a.time), change_of(op.a, op.b)});
   }
   return text + "\n" + worst.text();
 }

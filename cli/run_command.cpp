@@ -17,6 +17,7 @@
 #include "core/analysis/expectations.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/plan/remedies.hpp"
+#include "core/run/watch.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
@@ -190,7 +191,8 @@ int run_together(const RunArguments& arguments, const Console& console, Process&
   if (leads) {
     report_errors(console, outcome.errors);
   } else if (first.kind == ErrorKind::Device) {
-    console.err << "process " << process.index() << ": error: " << to_string(first) << "\n";
+    console.err << "process " << process.index() << ": error: " << printable(to_string(first))
+                << "\n";
   }
   console.err.flush();
   const int code = leads ? exit_code(first.kind) : exit_code(ErrorKind::Device);
@@ -205,6 +207,7 @@ int run_command(const RunArguments& arguments, const Console& console) {
   // too.
   const Result<std::optional<TcpLaunch>> tcp = find_tcp_launch();
   if (!tcp) return report_error(console, tcp.error());
+  if (const auto timeout = watch_timeout(); !timeout) return report_error(console, timeout.error());
   const std::optional<Launch> mpi = *tcp ? std::nullopt : find_launch();
   if (arguments.processes > 0 && !*tcp && !mpi) return launch_locally(arguments, console);
   if (!*tcp && !mpi) {

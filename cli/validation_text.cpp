@@ -61,6 +61,32 @@ std::vector<std::string> remarks(const ValidationSummary& summary) {
   return lines;
 }
 
+const Cells kSweepHeading = {"sweep", "runs", "pairs", "in the wrong order", "tau"};
+
+/// Sweeps of at least ten pairs, a line each, and what all others have together.
+std::vector<Cells> sweep_cells(const std::vector<SweepOrder>& sweeps) {
+  constexpr std::size_t kMany = 10;
+  std::vector<Cells> lines;
+  SweepOrder others;
+  std::size_t count = 0;
+  const auto line = [](const SweepOrder& s) {
+    return Cells{s.name, std::to_string(s.runs), std::to_string(s.order.pairs),
+                 std::to_string(s.order.discordant), fmt::format("{:.2f}", s.order.tau())};
+  };
+  for (const SweepOrder& sweep : sweeps) {
+    if (sweep.order.pairs >= kMany) {
+      lines.push_back(line(sweep));
+      continue;
+    }
+    others.runs += sweep.runs;
+    others.order += sweep.order;
+    ++count;
+  }
+  others.name = fmt::format("{} sweeps of fewer than {} pairs", count, kMany);
+  if (count > 0) lines.push_back(line(others));
+  return lines;
+}
+
 std::string joined(const std::vector<std::string>& parts, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < std::min(most, parts.size()); ++i) {
@@ -161,6 +187,11 @@ std::string validation_text(const ValidationSummary& summary, const std::vector<
   table.add(cells(summary.all));
   text += table.text() + "\n";
   for (const std::string& line : remarks(summary)) text += line + "\n";
+  if (!summary.sweeps.empty()) {
+    TextTable sweeps(kSweepHeading);
+    for (const Cells& line : sweep_cells(summary.sweeps)) sweeps.add(line);
+    text += "\n" + sweeps.text();
+  }
   if (!summary.unexpressed.empty()) text += "\nNot expressed:\n";
   for (const UnexpressedRows& u : summary.unexpressed) {
     text += fmt::format("{:4}  {} ({})\n", u.ids.size(), to_string(u.reason), joined(u.details, 4));
@@ -174,6 +205,8 @@ std::string validation_markdown(const ValidationSummary& summary) {
   for (const ValidationFigures& source : summary.sources) text += markdown_row(cells(source));
   text += markdown_row(cells(summary.all)) + "\n";
   for (const std::string& line : remarks(summary)) text += "- " + line + "\n";
+  text += "\n" + markdown_row(kSweepHeading) + "|---|--:|--:|--:|--:|\n";
+  for (const Cells& line : sweep_cells(summary.sweeps)) text += markdown_row(line);
   text += "\nNot expressed:\n\n| reason | rows | of them |\n|---|--:|---|\n";
   for (const UnexpressedRows& u : summary.unexpressed) {
     text += markdown_row(

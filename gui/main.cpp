@@ -10,6 +10,7 @@
 #include "gui/views/main_window.hpp"
 #include "gui/views/screenshot.hpp"
 #include "gui/views/search_view.hpp"
+#include "gui/views/style.hpp"
 #include "gui/views/view_list.hpp"
 
 namespace {
@@ -22,9 +23,11 @@ int usage_error(const QString& message) {
   return exit_code(ErrorKind::InvalidSpec);
 }
 
+/// Whether a file is asked for instead of a window.
 bool is_screenshot(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]).starts_with("--screenshot")) return true;
+    const std::string_view argument = argv[i];
+    if (argument.starts_with("--screenshot") || argument.starts_with("--animate")) return true;
   }
   return false;
 }
@@ -48,13 +51,13 @@ int main(int argc, char** argv) {
   if (is_screenshot(argc, argv)) {
     qputenv("QT_QPA_PLATFORM", "offscreen");
   } else if (headless) {
-    return usage_error("no display: set DISPLAY, or use --screenshot OUT.png");
+    return usage_error("no display: set DISPLAY, or use --screenshot OUT.png or --animate OUT.svg");
   }
   QApplication application(argc, argv);
   QApplication::setApplicationName("lockstep");
   QApplication::setOrganizationName("lockstep");
   QApplication::setApplicationVersion(kBuildFacts.version);
-  QApplication::setStyle("fusion");
+  QApplication::setStyle(new Style);
 
   QCommandLineParser parser;
   parser.setApplicationDescription("Shows what distributed training does, simulated and real.");
@@ -67,6 +70,8 @@ int main(int argc, char** argv) {
   QStringList names;
   for (const ViewEntry& view : view_list()) names << view.name;
   const QCommandLineOption screenshot("screenshot", "render into a PNG file and exit", "OUT.png");
+  const QCommandLineOption animate(
+      "animate", "write the step as an animation (.svg, or an animated .png) and exit", "OUT");
   const QCommandLineOption size("size", "size of the window", "WxH");
   const QCommandLineOption theme("theme", "light or dark", "NAME");
   const QCommandLineOption view("view", "bring a view to the front: " + names.join(", "), "NAME");
@@ -77,7 +82,7 @@ int main(int argc, char** argv) {
   const QCommandLineOption path("critical-path", "mark the critical path");
   const QCommandLineOption set("set", "put section.key=value over the scenario", "KEY=VALUE");
   const QCommandLineOption search("search", "search the layouts of the scenario's cluster");
-  parser.addOptions({screenshot, size, theme, view, alone, at, find, path, set, search});
+  parser.addOptions({screenshot, animate, size, theme, view, alone, at, find, path, set, search});
   parser.process(application);
   if (parser.isSet(version)) {
     std::printf("%s\n", version_text("lockstep-gui").c_str());
@@ -104,11 +109,12 @@ int main(int argc, char** argv) {
   }
   if (parser.isSet(search) && !scenario) return usage_error("--search: no scenario is opened");
 
+  const bool writes = parser.isSet(screenshot) || parser.isSet(animate);
   Session session;
   MainWindow window(session);
-  if (sized || parser.isSet(screenshot)) window.resize(*window_size);
+  if (sized || writes) window.resize(*window_size);
   QSettings settings;
-  if (parser.isSet(screenshot)) {
+  if (writes) {
     window.set_theme(false);  // independent of what the last session left
     window.reset_layout();
   } else {
@@ -120,7 +126,8 @@ int main(int argc, char** argv) {
     if (window.show_view(name.toStdString())) continue;
     return usage_error("--view " + name + ": one of " + names.join(", "));
   }
-  if (!parser.isSet(screenshot)) {
+  if (parser.isSet(view)) window.keep_views_in_front();
+  if (!writes) {
     window.show();
     for (const QString& file : files) {
       window.open(file);
@@ -131,8 +138,10 @@ int main(int argc, char** argv) {
   }
   ScreenshotOptions options;
   options.file = parser.value(screenshot);
+  options.animate = parser.value(animate);
   options.open = files;
   options.set = parser.values(set);
+  options.views = parser.values(view);
   options.view = parser.isSet(alone) ? parser.value(view).toStdString() : "";
   options.find = parser.value(find).toStdString();
   options.critical_path = parser.isSet(path);

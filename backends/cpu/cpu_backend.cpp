@@ -31,12 +31,27 @@ class CpuBackend final : public Backend {
                          : run_all_ranks(program, options, batches);
   }
 
+  Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) override {
+    struct Own final : OwnDevice {
+      Device& device() override { return *made; }
+      local::Fabric fabric;
+      std::unique_ptr<cpu::CpuDevice> made;
+    };
+    auto own = std::make_unique<Own>();
+    auto made = cpu::CpuDevice::create(program, 0, threads_, own->fabric);
+    if (!made) return made.error();
+    own->made = std::move(*made);
+    return std::unique_ptr<OwnDevice>(std::move(own));
+  }
+
  private:
   bool distributed() const { return options_.process != nullptr && options_.process->size() > 1; }
 
   Result<RunResult> run_all_ranks(const Program& program, const RunOptions& options,
                                   const BatchSource& batches) {
-    local::Fabric fabric;
+    const SoleProcess sole;
+    const RunContext* const process = options_.process;
+    local::Fabric fabric(process != nullptr ? *process : sole);
     std::vector<std::unique_ptr<cpu::CpuDevice>> devices;
     std::vector<std::unique_ptr<cpu::CpuCommunicator>> communicators;
     std::vector<RankPort> ports;

@@ -1,5 +1,7 @@
 #include "backends/cpu/cpu_device.hpp"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -25,6 +27,30 @@ void advise_huge_pages([[maybe_unused]] void* arena, [[maybe_unused]] std::int64
   if (bytes >= static_cast<std::int64_t>(kArenaAlignment)) {
     static_cast<void>(::madvise(arena, static_cast<std::size_t>(bytes), MADV_HUGEPAGE));
   }
+#endif
+}
+
+/// Keeps the threads of a rank on one core where the ranks fill the cores that this process may
+/// use, equally many on each. Otherwise Linux puts the threads of two ranks that wake each other on
+/// one core and leaves another idle: steps of context parallelism on two cores took 75 ms instead
+/// of 49.
+void keep_on_one_core([[maybe_unused]] std::thread& thread, [[maybe_unused]] Rank rank,
+                      [[maybe_unused]] int ranks) {
+#ifdef __linux__
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  const int cores = CPU_COUNT(&allowed);
+  const bool fill = ranks > cores ? ranks % cores == 0 : 2 * ranks > cores;
+  if (ranks < 2 || !fill) return;
+  int core = 0;
+  for (int left = rank % cores; left > 0 || !CPU_ISSET(core, &allowed); ++core) {
+    if (CPU_ISSET(core, &allowed)) --left;
+  }
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(core, &own);
+  // Without it everything works all the same.
+  static_cast<void>(pthread_setaffinity_np(thread.native_handle(), sizeof own, &own));
 #endif
 }
 
@@ -73,7 +99,9 @@ CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext&
     }
   }
   for (std::unique_ptr<Queue>& queue : queues_) {
-    if (queue != nullptr) queue->thread = std::thread([this, q = queue.get()] { work(*q); });
+    if (queue == nullptr) continue;
+    queue->thread = std::thread([this, q = queue.get()] { work(*q); });
+    if (threads <= 1) keep_on_one_core(queue->thread, rank, program.mesh.world_size());
   }
 }
 
@@ -173,19 +201,22 @@ Result<std::vector<OpTime>> CpuDevice::synchronize() {
 OpTime CpuDevice::run(const Item& item) {
   OpTime time{item.op, run_context_.now(), {}, {}};
   time.active = time.begin;
-  const std::uint64_t number = run_context_.flight.begin(rank_, item.op, context_.step, time.begin);
-  if (!run_context_.failure().is_set()) {
-    try {
-      time.active = std::max(time.begin, item.task(time.begin));
-    } catch (const std::exception& exception) {
-      run_context_.fail(Error{ErrorKind::Device,
-                              "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
-                              std::nullopt});
-    }
+  if (run_context_.failure().is_set()) {  // the op is left out
+    time.end = time.begin;
+    return time;
+  }
+  FlightRecord& flight = run_context_.activity->flight;
+  const std::uint64_t number = flight.begin(rank_, item.op, context_.step, time.begin);
+  try {
+    time.active = std::max(time.begin, item.task(time.begin));
+  } catch (const std::exception& exception) {
+    run_context_.fail(Error{ErrorKind::Device,
+                            "%" + std::to_string(item.op.v) + " failed: " + exception.what(),
+                            std::nullopt});
   }
   time.end = run_context_.now();
   // What a failure has cut off stays in the record as it was.
-  if (!run_context_.failure().is_set()) run_context_.flight.end(number, time.end);
+  if (!run_context_.failure().is_set()) flight.end(number, time.end);
   return time;
 }
 

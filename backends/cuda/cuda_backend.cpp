@@ -61,6 +61,17 @@ class CudaBackend final : public Backend {
     return execute(program, options, "cuda", crew.ports, batches, executor_);
   }
 
+  Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) override {
+    struct Own final : OwnDevice {
+      Device& device() override { return *crew.devices.front(); }
+      SoleProcess process;
+      Crew crew;
+    };
+    auto own = std::make_unique<Own>();
+    if (auto ready = assemble(program, own->process, own->crew); !ready) return ready.error();
+    return std::unique_ptr<OwnDevice>(std::move(own));
+  }
+
  private:
   Result<void> assemble(const Program& program, Process& process, Crew& crew) const {
     const std::string& communicator = options_.communicator;

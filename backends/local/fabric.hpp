@@ -70,6 +70,8 @@ class Meeting {
 class Fabric final : public RunContext {
  public:
   Fabric() = default;
+  /// Its ranks run in `process`, with whose clock and activity, and which must outlive it.
+  explicit Fabric(const RunContext& process) : RunContext(process.activity), clock_(process) {}
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
@@ -82,12 +84,13 @@ class Fabric final : public RunContext {
 
   void fail(const Error& error) override;
   const FirstError& failure() const override { return process_.failure(); }
-  SimTime now() const override { return process_.now(); }
+  SimTime now() const override { return clock_.now(); }
 
  private:
   Meeting& meeting(std::tuple<int, int, int> key, int size);
 
   SoleProcess process_;
+  const RunContext& clock_ = process_;
   std::mutex mutex_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Meeting>> meetings_;
 };

@@ -39,6 +39,19 @@ class ReferenceBackend final : public Backend {
     return execute(program, options, "reference", ports, batches, options_);
   }
 
+  Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) override {
+    struct Own final : OwnDevice {
+      Device& device() override { return *made; }
+      local::Fabric fabric;
+      std::unique_ptr<reference::ReferenceDevice> made;
+    };
+    auto own = std::make_unique<Own>();
+    auto made = reference::ReferenceDevice::create(program, 0, own->fabric);
+    if (!made) return made.error();
+    own->made = std::move(*made);
+    return std::unique_ptr<OwnDevice>(std::move(own));
+  }
+
  private:
   ExecutorOptions options_;
 };

@@ -1,21 +1,26 @@
 #include "backends/sim/engine.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <map>
 #include <string>
 #include <utility>
 
-#include "backends/sim/collective_durations.hpp"
 #include "backends/sim/engine_state.hpp"
 #include "backends/sim/event_heap.hpp"
-#include "backends/sim/jitter.hpp"
+#include "backends/sim/op_durations.hpp"
 #include "backends/sim/plan.hpp"
 #include "backends/sim/port_shares.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::sim {
 namespace {
+
+/// Calls visit(i) for every bit i that is set, from the lowest on.
+template <class Visit>
+void for_each_bit(std::uint32_t bits, Visit&& visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
 
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
@@ -25,7 +30,6 @@ class Engine {
          const Plan& plan, Timeline& timeline)
       : program_(program),
         cluster_(cluster),
-        what_if_(what_if),
         plan_(plan),
         meetings_(plan.instances.size()),
         num_pp_(to_size(program.mesh.size_of("pp"))),
@@ -33,7 +37,7 @@ class Engine {
         fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
         shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
                 plan.shared_ports ? plan.folding.representatives.size() * kNumStreams : 0),
-        durations_(cluster, plan.instances) {
+        durations_(program, cluster, what_if, plan) {
     set_up(timeline);
   }
 
@@ -127,24 +131,22 @@ class Engine {
     for (const OpId dependency : r.role->after_of(op)) {
       if (r.times[dependency.v].end.count() < 0) {
         r.waits_for[stream_of(c)] = dependency.v;
+        r.waiting |= 1u << stream_of(c);
         cell.waited = true;
         return;
       }
     }
     const std::int64_t woken = std::exchange(cell.waited, false) ? plan_.hand_over : 0;
     if (op.kind == OpKind::Call) {
-      const std::int64_t duration =
-          op.stream == Stream::Host ? plan_.host_duration[op.function()] : r.duration[op.target];
       const std::uint32_t id = cell.order[cell.front];
-      const std::int64_t time =
-          woken + (what_if_.jitter > 0 ? jittered(duration, r.rank, id) : duration);
+      const std::int64_t time = woken + durations_.of_call(op, r.duration, r.rank, id);
       start(c, op.stream == Stream::Host ? time : std::max(time, until_launched(r, op, id)));
     } else if (is_p2p(op.kind)) {
       reach_peer(c, op);
     } else if (is_collective(op.kind)) {
       reach_group(c, op);
     } else {
-      start(c, copy_duration(r, op));
+      start(c, durations_.of_copy(*r.role, op));
     }
   }
 
@@ -159,16 +161,6 @@ class Engine {
       r.host_late = std::max(r.host_late, r.times[dependency.v].end.count() - before);
     }
     return launched[id] + r.host_late - now_;
-  }
-
-  std::int64_t jittered(std::int64_t duration, Rank rank, std::uint32_t op) const {
-    return std::llround(static_cast<double>(duration) * jitter_factor(what_if_, rank, op));
-  }
-
-  std::int64_t copy_duration(const SimRank& r, const Op& op) const {
-    if (!(cluster_.device.host_bandwidth.v > 0)) return 0;
-    return to_sim_time(payload_bytes(program_, *r.role, op) / cluster_.device.host_bandwidth)
-        .count();
   }
 
   void reach_group(std::uint32_t c, const Op& op) {
@@ -187,22 +179,9 @@ class Engine {
     *meeting = open.back();
     open.pop_back();
     // Threads wait before it, for the last that arrives, and for the last that leaves.
+    const SimRank& r = ranks_[cell.rank];
     start(c, 3 * plan_.hand_over +
-                 collective_duration(ranks_[cell.rank], op, cell.order[cell.front], instance));
-  }
-
-  std::int64_t collective_duration(const SimRank& r, const Op& op, std::uint32_t id,
-                                   std::uint32_t instance) {
-    if (what_if_.ideal_network) return 0;
-    const Bytes full = payload_bytes(program_, *r.role, op);
-    const auto& alone = r.plan->parameters;
-    if (!alone.empty() && !alone[id].empty()) {
-      return durations_.one_by_one(instance, op.kind, alone[id]);
-    }
-    if (r.plan->beside.empty()) return durations_.of(instance, op.kind, full);
-    const BesideProduct& beside = r.plan->beside[id];
-    const Bytes moved{full.v / beside.size_divisor};
-    return beside.exposed(durations_.of(instance, op.kind, moved), plan_.instances[instance].size);
+                 durations_.of_collective(*r.role, *r.plan, op, cell.order[cell.front], instance));
   }
 
   /// A message starts when the other end of it is at the front of the peer's opposite stream.
@@ -221,32 +200,14 @@ class Engine {
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;
     // Both threads waited.
-    start(sender, 2 * plan_.hand_over + message_time(cells_[sender]).second);
+    start(sender, 2 * plan_.hand_over + message_time(cells_[sender]).transfer);
   }
 
-  /// Latency and time of transfer of the message at the front of a sender, in ps.
-  std::pair<std::int64_t, std::int64_t> message_time(const Cell& sender) {
-    if (what_if_.ideal_network) return {0, 0};
-    if (program_.p2p_latency.v >= 0) return {to_sim_time(program_.p2p_latency).count(), 0};
+  /// Of the message at the front of a sender.
+  OpDurations::Message message_time(const Cell& sender) {
     const SimRank& from = ranks_[sender.rank];
     const SimRank& to = ranks_[cells_[sender.next].rank];
-    const Bytes whole = payload_bytes(program_, *from.role, front_op(sender));
-    const Bytes part{whole.v / plan_.message_parts};
-    const TransferTime t = p2p_time(part, link_between(cluster_, from.rank, to.rank));
-    return {to_sim_time(t.latency).count() + gather_time(whole), to_sim_time(t.transfer).count()};
-  }
-
-  /// What the tensor-parallel ranks take to gather a message of which each received a part, in ps.
-  std::int64_t gather_time(Bytes whole) {
-    if (plan_.message_parts == 1) return 0;
-    auto known = gather_times_.find(whole.v);
-    if (known == gather_times_.end()) {
-      const Seconds time = collective_time(OpKind::AllGather, whole, plan_.message_parts,
-                                           plan_.message_links, cluster_)
-                               .time.total();
-      known = gather_times_.emplace(whole.v, to_sim_time(time).count()).first;
-    }
-    return known->second;
+    return durations_.of_message(*from.role, front_op(sender), from.rank, to.rank);
   }
 
   /// The front op of `leader`, and of the cells linked behind it, is active from now on.
@@ -256,6 +217,7 @@ class Engine {
       cell.state = Cell::Active;
       cell.leader = leader;
       front_times(cell).active = SimTime{now_};
+      if (fluid_) mark_active(c, true);
     }
     if (!fluid_) {
       if (duration == 0) {
@@ -277,7 +239,10 @@ class Engine {
   }
 
   void complete(std::uint32_t leader) {
-    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) cells_[c].state = Cell::Blocked;
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      cells_[c].state = Cell::Blocked;
+      if (fluid_) mark_active(c, false);
+    }
     if (fluid_) {
       activities_[leader].rate = 0;
       ++activities_[leader].version;
@@ -290,7 +255,7 @@ class Engine {
       ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
     }
     if (kind == OpKind::Send) {
-      const std::int64_t latency = message_time(cells_[leader]).first;
+      const std::int64_t latency = message_time(cells_[leader]).latency;
       const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
       finish(leader);
       leave(receiver, latency);
@@ -341,12 +306,12 @@ class Engine {
     makespan_ = now_;
     --unfinished_;
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
-    for (std::uint32_t s = 0; s < kNumStreams; ++s) {
-      if (r.waits_for[s] == op) {
-        r.waits_for[s] = -1;
-        ready_.push_back(first + s);
-      }
-    }
+    for_each_bit(r.waiting, [&](std::uint32_t s) {
+      if (r.waits_for[s] != op) return;
+      r.waits_for[s] = -1;
+      r.waiting &= ~(1u << s);
+      ready_.push_back(first + s);
+    });
   }
 
   // ------------------------------------------------ rates: shared devices and overlap
@@ -416,20 +381,20 @@ class Engine {
     }
   }
 
-  void retime_calls(const SimRank& r) {
-    retime_if(r, [](OpKind kind) { return kind == OpKind::Call; });
+  /// Notes that the front op of a cell is active, or is not any more.
+  void mark_active(std::uint32_t c, bool active) {
+    SimRank& r = ranks_[cells_[c].rank];
+    const OpKind kind = front_op(cells_[c]).kind;
+    if (is_copy(kind)) return;
+    std::uint32_t& streams = kind == OpKind::Call ? r.calling : r.transferring;
+    const std::uint32_t bit = 1u << stream_of(c);
+    streams = active ? streams | bit : streams & ~bit;
   }
-  void retime_transfers(const SimRank& r) {
-    retime_if(r, [](OpKind kind) { return is_collective(kind) || is_p2p(kind); });
-  }
-  template <class Predicate>
-  void retime_if(const SimRank& r, Predicate wanted) {
+  void retime_calls(const SimRank& r) { retime_streams(r, r.calling); }
+  void retime_transfers(const SimRank& r) { retime_streams(r, r.transferring); }
+  void retime_streams(const SimRank& r, std::uint32_t streams) {
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
-    for (std::uint32_t c = first; c < first + kNumStreams; ++c) {
-      if (cells_[c].state == Cell::Active && wanted(front_op(cells_[c]).kind)) {
-        retime(cells_[c].leader);
-      }
-    }
+    for_each_bit(streams, [&](std::uint32_t s) { retime(cells_[first + s].leader); });
   }
 
   double rate(std::uint32_t leader) const {
@@ -494,7 +459,6 @@ class Engine {
 
   const Program& program_;
   const ClusterSpec& cluster_;
-  const WhatIfSpec& what_if_;
   const Plan& plan_;
   std::vector<SimRank> ranks_;
   std::vector<Cell> cells_;  // [simulated rank][stream]
@@ -508,8 +472,7 @@ class Engine {
   double overlap_;
   bool fluid_;
   PortShares shares_;  // by leader
-  CollectiveDurations durations_;
-  std::map<std::int64_t, std::int64_t> gather_times_;  // by bytes
+  OpDurations durations_;
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
   std::int64_t unfinished_ = 0;

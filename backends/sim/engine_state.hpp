@@ -39,6 +39,10 @@ struct SimRank {
   const std::int64_t* duration = nullptr;  // by function
   OpTiming* times = nullptr;               // by op; end < 0 while the op has not ended
   std::int32_t waits_for[16];              // by stream: the op of this rank its front op waits for
+  // Sets of streams, as bits:
+  std::uint32_t waiting = 0;       // whose waits_for is an op
+  std::uint32_t calling = 0;       // that have an active call
+  std::uint32_t transferring = 0;  // that have an active collective or message
   Rank rank = 0;
   std::uint32_t device = 0;
   std::int64_t host_late = 0;  // ps by which the host launches later than RolePlan::launched

@@ -29,16 +29,19 @@ void add_spans(Trace& trace, Rank rank, const Role& role,
 }  // namespace
 
 Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& cluster,
-                                  const RunOptions&) {
-  const Result<sim::Timeline> timeline = sim::simulate(program, cluster, what_if_);
+                                  const RunOptions& options) {
+  Result<sim::Timeline> timeline = sim::simulate(program, cluster, what_if_);
   if (!timeline) return timeline.error();
   RunResult result;
   Trace& trace = result.trace;
   trace = make_trace_skeleton(program, std::string(name()));
   trace.same_as = timeline->same_as;
+  trace.spans.reserve(to_size(timeline->num_ops));
   for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
     const Rank rank = timeline->ranks[i];
-    add_spans(trace, rank, program.role_of(rank), timeline->times[i]);
+    // The times of a rank go once its spans are there: of many ranks, both need gigabytes.
+    const auto times = std::exchange(timeline->times[i], {});
+    add_spans(trace, rank, program.role_of(rank), times);
   }
   for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
     if (timeline->slowed[i] > SimTime{}) trace.slowed.resize(trace.same_as.size());
@@ -49,7 +52,7 @@ Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& clu
     trace.slowed[r] =
         timeline->slowed[static_cast<std::size_t>(at - timeline->ranks.begin())].count();
   }
-  add_memory_samples(trace, program);
+  if (options.memory_samples) add_memory_samples(trace, program);
   return result;
 }
 

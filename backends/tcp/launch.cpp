@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/result.hpp"
+#include "core/run/watch.hpp"
 
 namespace lockstep {
 namespace {
@@ -87,11 +88,9 @@ Result<std::optional<TcpLaunch>> find_tcp_launch() {
     if (!seconds) return seconds.error();
     launch.seconds = *seconds;
   }
-  if (std::getenv("LOCKSTEP_TIMEOUT_SECONDS") != nullptr) {
-    const auto seconds = number("LOCKSTEP_TIMEOUT_SECONDS", 0, 1'000'000);
-    if (!seconds) return seconds.error();
-    launch.timeout = *seconds;
-  }
+  const auto timeout = watch_timeout();
+  if (!timeout) return timeout.error();
+  launch.timeout = *timeout;
   if (std::getenv("LOCKSTEP_LISTENER") != nullptr && launch.rank == 0) {
     const auto descriptor = number("LOCKSTEP_LISTENER", 3, 1'000'000);
     if (!descriptor) return descriptor.error();

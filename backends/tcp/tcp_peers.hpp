@@ -1,5 +1,5 @@
-// TcpPeers: TcpProcess as its own sources see it. tcp_process.cpp sends and ends, tcp_reader.cpp
-// receives, and tcp_watch.cpp looks whether the other processes are alive.
+// TcpPeers: TcpProcess as its own sources see it: tcp_process.cpp sends and ends, tcp_reader.cpp
+// receives.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,7 @@
 #include "backends/tcp/socket.hpp"
 #include "backends/tcp/wire.hpp"
 #include "core/run/process.hpp"
+#include "core/run/watch.hpp"
 
 namespace lockstep::tcp {
 
@@ -41,28 +42,22 @@ struct Posted {
 bool ready(int fd, short event);
 /// After a call that gave -1: whether it only has to be tried again.
 bool would_block();
-steady_clock::rep ticks();
 
 /// The connection to another process.
 struct Peer {
+  int index = 0;
   Socket socket;
   std::string name;     // "process 2 (10.0.0.3:40112)"
   std::thread reader;   // the only thread that receives
   std::mutex writing;   // held while a message is sent
   bool broken = false;  // guarded by `writing`: a message was cut off, so nothing can follow it
-  std::mutex mutex;     // guards what follows
+  std::vector<std::byte> rest;  // guarded by `writing`: of a beat, sent before what follows
+  std::mutex mutex;             // guards what follows
   std::condition_variable changed;
   std::map<std::int32_t, std::deque<Posted*>> posted;  // by tag
   std::map<std::int32_t, std::deque<std::vector<std::byte>>> arrived;
   bool bye = false, gone = false;
-  Pulse pulse;                              // the last one
-  steady_clock::time_point quiet_since;     // since when its pulses show no sign of progress
-  std::atomic<steady_clock::rep> heard{0};  // when anything has come last
-  std::atomic<bool> silent{false};          // nothing has come for too long
 };
-
-/// Whether a process whose last pulses are these has done nothing in between, though it should.
-bool is_quiet(const Pulse& before, const Pulse& now);
 
 class TcpProcess final : public Process {
  public:
@@ -110,13 +105,8 @@ class TcpProcess final : public Process {
   void hear(const Peer& peer, const std::string& text);
 
   // On the watching thread.
-  void watch();
-  Pulse own_pulse(bool idle) const;
+  void beat(const Pulse& pulse);
   void beat(Peer& peer, const Pulse& pulse);
-  void look_for_silent(steady_clock::duration longest);
-  void look_for_standstill();
-  void stop_watching();
-  std::string timeout_text() const;
 
   int index_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;  // by index; this process's own is not connected
@@ -126,12 +116,7 @@ class TcpProcess final : public Process {
   std::atomic_flag told_;  // this process has failed, or heard of another's failure
   std::atomic<bool> closing_ = false;
   std::atomic<int> end_code_ = -1;
-  const steady_clock::duration timeout_;
-  std::atomic<int> waiting_ = 0;  // threads in an exchange
-  std::thread watch_;
-  std::mutex watch_mutex_;
-  std::condition_variable watch_changed_;
-  bool stop_watching_ = false;
+  Watch watch_;
 };
 
 }  // namespace lockstep::tcp

@@ -21,29 +21,27 @@ bool ready(int fd, short event) {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-steady_clock::rep ticks() { return steady_clock::now().time_since_epoch().count(); }
-
 TcpProcess::TcpProcess(const TcpLaunch& launch, std::vector<Socket> sockets)
     : index_(launch.rank),
-      timeout_(std::chrono::duration_cast<steady_clock::duration>(
-          std::chrono::duration<double>(launch.timeout))) {
+      watch_(*this, launch.timeout,
+             {index_, static_cast<int>(sockets.size()), [this](int i) { return peers_[i]->name; },
+              [this](const Pulse& pulse) { beat(pulse); }}) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
+    peer.index = static_cast<int>(i);
     peer.socket = std::move(sockets[i]);
     if (!peer.socket.open()) continue;
     peer.name = "process " + std::to_string(i) + " (" + peer.socket.peer().text() + ")";
-    peer.heard = ticks();
-    peer.quiet_since = steady_clock::now();
   }
   for (auto& peer : peers_) {
     if (peer->socket.open()) peer->reader = std::thread([this, p = peer.get()] { read(*p); });
   }
-  if (timeout_.count() > 0) watch_ = std::thread([this] { watch(); });
+  watch_.start();
 }
 
 TcpProcess::~TcpProcess() {
   closing_ = true;
-  stop_watching();
+  watch_.stop();
   for (auto& peer : peers_) {
     if (peer->socket.open()) ::shutdown(peer->socket.fd(), SHUT_RDWR);
     if (peer->reader.joinable()) peer->reader.join();
@@ -66,9 +64,8 @@ bool TcpProcess::exchange(int tag, std::span<const Outgoing> out, std::span<cons
     send(peer(message.to), {Kind::Data, tag, message.bytes}, message.data);
   }
   bool all = true;
-  ++waiting_;
+  const Counted waiting(activity->waiting);
   for (std::size_t i = 0; i < in.size(); ++i) all &= wait(peer(in[i].from), posted[i], tag);
-  --waiting_;
   return all && !failure_.is_set();
 }
 
@@ -85,6 +82,7 @@ Result<void> TcpProcess::finish() {
   const auto all = all_gather(*this, {});
   if (!all) return all.error();
   closing_ = true;
+  watch_.end_looking();
   tell_all({Kind::Bye, 0, 0}, "");
   const auto until = steady_clock::now() + kFarewell;
   for (auto& peer : peers_) {
@@ -102,6 +100,7 @@ Result<void> TcpProcess::finish() {
 
 void TcpProcess::end_all(int exit_code) {
   if (size() == 1) return;
+  watch_.end_looking();
   if (index_ == 0) {
     closing_ = true;
     tell_all({Kind::End, exit_code, 0}, "");
@@ -115,7 +114,9 @@ void TcpProcess::end_all(int exit_code) {
   for (auto& peer : peers_) {
     if (!peer->socket.open() || (index_ != 0 && peer != peers_.front())) continue;
     std::unique_lock lock(peer->mutex);
-    const auto left = [&] { return peer->gone || end_code_ >= 0 || peer->silent; };
+    const auto left = [&] {
+      return peer->gone || end_code_ >= 0 || watch_.lookout().silent(peer->index);
+    };
     while (!left() && steady_clock::now() < until) peer->changed.wait_for(lock, kLook);
   }
   std::_Exit(end_code_ >= 0 ? end_code_.load() : exit_code);
@@ -141,7 +142,7 @@ bool TcpProcess::send_bytes(Peer& peer, const void* from, std::int64_t bytes, bo
     if (sent > 0) {
       at += sent;
       bytes -= sent;
-    } else if ((sent < 0 && !would_block()) || peer.silent ||
+    } else if ((sent < 0 && !would_block()) || watch_.lookout().silent(peer.index) ||
                (data ? failure_.is_set() : steady_clock::now() > until)) {
       return false;
     } else {
@@ -158,9 +159,11 @@ void TcpProcess::send(Peer& peer, const Header& header, const std::byte* payload
   {
     const std::lock_guard lock(peer.writing);
     if (peer.broken || (data && failure_.is_set())) return;
-    sent = send_bytes(peer, &header, sizeof header, data) &&
+    sent = send_bytes(peer, peer.rest.data(), std::ssize(peer.rest), data) &&
+           send_bytes(peer, &header, sizeof header, data) &&
            send_bytes(peer, payload, header.bytes, data);
     why = std::strerror(errno);
+    peer.rest.clear();
     peer.broken = !sent;
   }
   if (!sent && data && !failure_.is_set()) lost(peer, why);
@@ -170,6 +173,31 @@ void TcpProcess::tell_all(const Header& header, const std::string& text) {
   for (auto& peer : peers_) {
     if (peer->socket.open()) send(*peer, header, std::as_bytes(std::span(text)).data());
   }
+}
+
+void TcpProcess::beat(const Pulse& pulse) {
+  for (auto& peer : peers_) {
+    if (peer->socket.open()) beat(*peer, pulse);
+  }
+}
+
+/// A message that waits in the way shows as well that this process lives.
+void TcpProcess::beat(Peer& peer, const Pulse& pulse) {
+  const std::unique_lock lock(peer.writing, std::try_to_lock);
+  if (!lock.owns_lock() || peer.broken) return;
+  if (peer.rest.empty()) {
+    const Header header{Kind::Beat, 0, sizeof pulse};
+    const auto add = [&](const auto& part) {
+      const auto bytes = std::as_bytes(std::span(&part, 1));
+      peer.rest.insert(peer.rest.end(), bytes.begin(), bytes.end());
+    };
+    add(header);
+    add(pulse);
+  }
+  const ssize_t sent =
+      ::send(peer.socket.fd(), peer.rest.data(), peer.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) peer.rest.erase(peer.rest.begin(), peer.rest.begin() + sent);
+  if (sent <= 0 && peer.rest.size() == sizeof(Header) + sizeof pulse) peer.rest.clear();
 }
 
 }  // namespace tcp

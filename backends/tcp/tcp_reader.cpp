@@ -66,7 +66,7 @@ bool TcpProcess::read_bytes(Peer& peer, void* to, std::int64_t bytes, std::strin
     const ssize_t got = ::recv(peer.socket.fd(), at, block, MSG_DONTWAIT);
     if (!count(got, why)) return false;
     if (got < 0) continue;
-    peer.heard = ticks();
+    watch_.lookout().heard(peer.index);
     at += got;
     bytes -= got;
   }
@@ -83,6 +83,7 @@ void TcpProcess::read(Peer& peer) {
   {
     const std::lock_guard lock(peer.mutex);
     peer.gone = true;
+    watch_.lookout().left(peer.index);
     expected |= peer.bye;
     peer.changed.notify_all();
   }
@@ -96,6 +97,7 @@ bool TcpProcess::read_payload(Peer& peer, const Header& header, std::string& why
     case Kind::Bye: {
       const std::lock_guard lock(peer.mutex);
       peer.bye = true;
+      watch_.lookout().left(peer.index);
       return true;
     }
     case Kind::End:
@@ -105,9 +107,7 @@ bool TcpProcess::read_payload(Peer& peer, const Header& header, std::string& why
     case Kind::Beat: {
       Pulse pulse;
       if (!read_bytes(peer, &pulse, sizeof pulse, why)) return false;
-      const std::lock_guard lock(peer.mutex);
-      if (!is_quiet(peer.pulse, pulse)) peer.quiet_since = steady_clock::now();
-      peer.pulse = pulse;
+      watch_.lookout().heard(peer.index, pulse);
       return true;
     }
     case Kind::Failure:
@@ -192,7 +192,7 @@ bool TcpProcess::read_posted(Peer& peer, std::int64_t bytes, Posted& posted, std
     const ssize_t got = ::recv(peer.socket.fd(), posted.data + at, block, MSG_DONTWAIT);
     well = count(got, why);
     if (got > 0) at += got;
-    if (got > 0) peer.heard = ticks();
+    if (got > 0) watch_.lookout().heard(peer.index);
   }
   {
     const std::lock_guard lock(peer.mutex);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backends/tcp/hmac.hpp"
+#include "core/run/watch.hpp"
 
 namespace lockstep::tcp {
 
@@ -29,16 +30,6 @@ struct Header {
 
 inline constexpr std::int64_t kMostPayload = std::int64_t{1} << 40;
 inline constexpr std::int64_t kLongestFailure = 1 << 16;
-
-/// How a process is doing.
-struct Pulse {
-  std::uint64_t progress = 0;  // ops that have ended
-  std::uint8_t running = 0;    // an op has begun and not ended
-  std::uint8_t waiting = 0;    // a thread waits for another process
-  std::uint8_t idle = 0;       // it has used next to no processor time since the last beat
-  std::uint8_t occupied = 0;   // it may wait for a disk
-  std::array<std::uint8_t, 4> unused{};
-};
 
 /// What is wrong with a header; empty if nothing is.
 std::string check(const Header& header);

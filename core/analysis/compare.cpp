@@ -9,6 +9,7 @@
 
 #include "core/analysis/step_graph.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/format/format.hpp"
 
 namespace lockstep {
 namespace {
@@ -36,9 +37,13 @@ std::map<std::string, KindTime> times_by(const Trace& trace, const std::vector<s
   const IndexVector<Rank, int> stands_for = lockstep::stands_for(trace);
   IndexVector<std::int32_t, KindTime> by_name(names.size());
   std::set<std::int32_t> steps;
+  IndexVector<std::int32_t, bool> is_host;  // by name of a kind
+  for (const std::string& name : trace.names) is_host.push_back(op_class(name) == OpClass::Host);
+  const bool devices_work = StepIntervals(trace).devices_work();
   for (const Span& s : trace.spans) {
-    steps.insert(s.step);
     const TraceRole& role = trace.roles[trace.role_of_rank[s.rank]];
+    if (devices_work && is_host[role.ops[s.op].kind]) continue;
+    steps.insert(s.step);
     KindTime& time = by_name[label(role.ops[s.op])];
     const int ranks = stands_for[s.rank];
     time.time += ranks * to_seconds(s.end - s.active);
@@ -49,7 +54,7 @@ std::map<std::string, KindTime> times_by(const Trace& trace, const std::vector<s
   for (KindTime& time : by_name) {
     time.time = (1.0 / static_cast<double>(count)) * time.time;
     time.waiting = (1.0 / static_cast<double>(count)) * time.waiting;
-    time.count /= count;
+    time.count = (time.count + count - 1) / count;  // what runs in some steps only is not lost
   }
   std::map<std::string, KindTime> result;
   for (std::size_t i = 0; i < by_name.size(); ++i) {
@@ -191,6 +196,12 @@ Seconds RankDifference::largest() const {
       {distance(compute_a, compute_b), distance(exposed_a, exposed_b), distance(idle_a, idle_b)});
 }
 
+std::string change_of(const KindTime& a, const KindTime& b) {
+  if (a.count == 0 && b.count > 0) return "new";
+  if (b.count == 0 && a.count > 0) return "gone";
+  return change_text(a.time.v, b.time.v);
+}
+
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b) {
   Comparison result;
   result.same_program = a.program_hash == b.program_hash && !a.program_hash.empty();
@@ -208,6 +219,9 @@ Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const
   result.memory = compare_memory(trace_a, trace_b);
   result.steps = compare_steps(trace_a, trace_b);
   result.losses = compare_losses(a.losses, b.losses);
+  result.parts_a = step_causes(a);
+  result.parts_b = step_causes(b);
+  result.conclusion = conclusion(a, b);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/analysis/report.hpp"
+#include "core/analysis/step_causes.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -14,12 +15,16 @@ struct KindDifference {
   KindTime a, b;
 };
 
-/// The time of all ops of one name ("block.F", "all_reduce dp") in a step, summed over ranks and
-/// spans; mean over the traced steps.
+/// The time of all ops of one name ("block.F", "all_reduce dp", a kernel's) in a step, summed over
+/// ranks and spans; mean over the traced steps. What hosts do is left out where devices work,
+/// because it nests. An op that one run lacks has a count of 0 there.
 struct OpDifference {
   std::string name;
   KindTime a, b;
 };
+
+/// "new" for what only B has, "gone" for what only A has, otherwise b relative to a: "+3.2 %".
+std::string change_of(const KindTime& a, const KindTime& b);
 
 /// The same for all ops of one stream ("compute", "gather").
 struct StreamDifference {
@@ -65,6 +70,8 @@ struct Comparison {
   std::vector<MemoryDifference> memory;   // sorted by |bytes a - bytes b|, descending
   std::vector<StepDifference> steps;      // in order, up to the end of the shorter run
   LossDifference losses;
+  StepCauses parts_a{}, parts_b{};  // each adds up to the run's step time
+  std::string conclusion;           // conclusion() of step_causes.hpp
 };
 
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b);

@@ -123,4 +123,10 @@ std::vector<Error> check_expectations(const Report& report,
   return errors;
 }
 
+Result<double> report_figure(const Report& report, const std::string& key) {
+  const Lookup found = look_up(json::parse(report_json(report)), key);
+  if (!found.value) return invalid(found.problem);
+  return *found.value;
+}
+
 }  // namespace lockstep

@@ -19,4 +19,7 @@ namespace lockstep {
 std::vector<Error> check_expectations(const Report& report,
                                       const std::vector<Expectation>& expectations);
 
+/// The number at such a path. Error InvalidSpec, with the nearest name, if the report has none.
+Result<double> report_figure(const Report& report, const std::string& key);
+
 }  // namespace lockstep

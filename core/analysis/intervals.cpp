@@ -5,8 +5,10 @@
 namespace lockstep {
 
 IntervalSet union_of(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  const auto earlier = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier)) {
+    std::sort(intervals.begin(), intervals.end(), earlier);
+  }
   IntervalSet result;
   for (const Interval& i : intervals) {
     if (i.end <= i.begin) continue;

@@ -4,13 +4,13 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/cost/kernel_time.hpp"
+#include "core/ir/lifetimes.hpp"
 #include "core/ir/ring.hpp"
 
 namespace lockstep {
@@ -26,54 +26,67 @@ struct RoleFacts {
 };
 
 Bytes bytes_sent(const Program& program, const Role& role) {
+  IndexVector<GroupId, int> size_of_group;
+  for (const Group& group : program.groups) {
+    size_of_group.push_back(group_size(program.mesh, group));
+  }
   Bytes total;
   for (const Op& op : role.ops) {
     if (op.kind == OpKind::Send) {
       total += payload_bytes(program, role, op);
     } else if (is_collective(op.kind)) {
-      const int n = group_size(program.mesh, program.group(op.group()));
-      total += ring_bytes(op.kind, payload_bytes(program, role, op), n);
+      total += ring_bytes(op.kind, payload_bytes(program, role, op), size_of_group[op.group()]);
     }
   }
   return total;
 }
 
 /// The stages that all pipeline ranks share, because they divide the vocabulary.
-std::set<int> shared_stages(const Program& program) {
-  std::map<int, std::set<int>> places;  // of a stage: coordinates along "pp"
+std::vector<bool> shared_stages(const Program& program) {
   const int pp = program.mesh.index_of("pp");
-  if (pp < 0) return {};
+  constexpr int kNone = -1, kSeveral = -2;
+  IndexVector<Stage, int> place_of;  // its coordinate along "pp"
+  std::vector<bool> shared;
   for (const Role& role : program.roles) {
-    const int place = program.mesh.coordinate(role.ranks.front(), pp);
+    const int place = pp < 0 ? 0 : program.mesh.coordinate(role.ranks.front(), pp);
     for (const Op& op : role.ops) {
-      if (op.kind == OpKind::Call && op.stage >= 0) places[op.stage].insert(place);
+      if (op.kind != OpKind::Call || op.stage < 0) continue;
+      if (op.stage >= place_of.next()) place_of.resize(to_size(op.stage) + 1, kNone);
+      int& known = place_of[op.stage];
+      if (known != place) known = known == kNone ? place : kSeveral;
     }
   }
-  std::set<int> shared;
-  for (const auto& [stage, those] : places) {
-    if (those.size() > 1) shared.insert(stage);
-  }
+  for (const int place : place_of) shared.push_back(place == kSeveral);
   return shared;
 }
 
 /// The most (stage, microbatch) pairs that are alive at once, except of stages that all ranks
 /// share. A pair lives from its first compute op to its last. The compute stream runs in list
 /// order, so this does not depend on times.
-int peak_in_flight(const Role& role, const std::set<int>& shared) {
-  std::map<std::pair<int, int>, std::pair<std::size_t, std::size_t>> lifetime;
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    const Op& op = role.ops[i];
+int peak_in_flight(const Role& role, const std::vector<bool>& shared) {
+  struct Life {
+    OpId first, last;
+  };
+  IndexVector<Stage, IndexVector<Microbatch, Life>> lives(shared.size());
+  for (const OpId id : role.ops.ids()) {
+    const Op& op = role.op(id);
     const bool counts = op.kind == OpKind::Call && op.stage >= 0 && op.microbatch >= 0 &&
                         (op.phase == Phase::F || op.phase == Phase::B || op.phase == Phase::I ||
                          op.phase == Phase::W);
-    if (!counts || shared.contains(op.stage)) continue;
-    const auto inserted = lifetime.try_emplace({op.stage, op.microbatch}, i, i);
-    inserted.first->second.second = i;
+    if (!counts || shared[to_size(op.stage)]) continue;
+    auto& of_stage = lives[op.stage];
+    if (op.microbatch >= of_stage.next()) of_stage.resize(to_size(op.microbatch) + 1);
+    Life& life = of_stage[op.microbatch];
+    if (!life.first.valid()) life.first = id;
+    life.last = id;
   }
   std::vector<int> change(role.ops.size() + 1, 0);
-  for (const auto& [pair, life] : lifetime) {
-    ++change[life.first];
-    --change[life.second + 1];
+  for (const auto& of_stage : lives) {
+    for (const Life& life : of_stage) {
+      if (!life.first.valid()) continue;
+      ++change[to_size(life.first)];
+      --change[to_size(life.last) + 1];
+    }
   }
   int live = 0, peak = 0;
   for (const int c : change) peak = std::max(peak, live += c);
@@ -81,36 +94,30 @@ int peak_in_flight(const Role& role, const std::set<int>& shared) {
 }
 
 std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
-  struct Change {
-    std::size_t op;  // the change takes effect before this op
-    BufferKind kind;
-    std::int64_t bytes;
-  };
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
-  std::vector<Change> changes;
-  for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.on_host) continue;
-    if (b.persistent()) {
-      live[b.kind] += b.bytes.v;
-    } else {
-      changes.push_back({to_size(b.first), b.kind, b.bytes.v});
-      changes.push_back({to_size(b.last) + 1, b.kind, -b.bytes.v});
-    }
-  }
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return a.op < b.op; });
-  IndexArray<BufferKind, std::int64_t, kNumBufferKinds> best = live;
   std::int64_t total = 0;
-  for (const std::int64_t bytes : live) total += bytes;
+  const auto add = [&](const Buffer& b, int sign) {
+    if (b.on_host) return;
+    live[b.kind] += sign * b.bytes.v;
+    total += sign * b.bytes.v;
+  };
+  for (const Buffer& b : role.buffers) {
+    if (b.persistent()) add(b, 1);
+  }
+  IndexArray<BufferKind, std::int64_t, kNumBufferKinds> best = live;
   std::int64_t best_total = total;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    live[changes[i].kind] += changes[i].bytes;
-    total += changes[i].bytes;
-    const bool complete = i + 1 == changes.size() || changes[i + 1].op != changes[i].op;
-    if (complete && total > best_total) {
-      best_total = total;
-      best = live;
+  const std::vector<BufferId> begins = temporaries_by(&Buffer::first, role);
+  const std::vector<BufferId> ends = temporaries_by(&Buffer::last, role);
+  auto end = ends.begin();
+  for (auto begin = begins.begin(); begin != begins.end();) {
+    const OpId op = role.buffer(*begin).first;  // before it, those are free that ended earlier
+    for (; end != ends.end() && role.buffer(*end).last < op; ++end) add(role.buffer(*end), -1);
+    for (; begin != begins.end() && role.buffer(*begin).first == op; ++begin) {
+      add(role.buffer(*begin), 1);
     }
+    if (total <= best_total) continue;
+    best_total = total;
+    best = live;
   }
   std::map<std::string, std::int64_t> result;
   for (const BufferKind kind : best.ids()) {
@@ -160,7 +167,10 @@ struct RankTimes {
 class Analyzer {
  public:
   Analyzer(const Trace& trace, const Program& program, const ClusterSpec& cluster)
-      : trace_(trace), program_(program), cluster_(cluster) {}
+      : trace_(trace),
+        program_(program),
+        cluster_(cluster),
+        kind_of_name_(trace.names.size(), nullptr) {}
 
   Report analyze() {
     report_.backend = trace_.backend;
@@ -182,7 +192,12 @@ class Analyzer {
 
  private:
   void measure_steps() {
-    for (const Span& s : trace_.spans) windows_[s.step].add(s.begin, s.end);
+    for (auto s = trace_.spans.begin(); s != trace_.spans.end();) {
+      Window& window = windows_[s->step];
+      for (const std::int32_t step = s->step; s != trace_.spans.end() && s->step == step; ++s) {
+        window.add(s->begin, s->end);
+      }
+    }
     Seconds total;
     for (const auto& [step, window] : windows_) total += to_seconds(window.length());
     std::size_t count = windows_.size();
@@ -249,7 +264,9 @@ class Analyzer {
                  int ranks) {
     const TraceRole& role = trace_.roles[trace_.role_of_rank[begin->rank]];
     for (auto s = begin; s != end; ++s) {
-      KindTime& kind = report_.kinds[trace_.names[role.ops[s->op].kind]];
+      KindTime*& known = kind_of_name_[role.ops[s->op].kind];
+      if (known == nullptr) known = &report_.kinds[trace_.names[role.ops[s->op].kind]];
+      KindTime& kind = *known;
       kind.time += ranks * to_seconds(s->end - s->active);
       kind.waiting += ranks * to_seconds(s->active - s->begin);
       kind.count += ranks;
@@ -278,7 +295,7 @@ class Analyzer {
       kind.count /= steps;
     }
     IndexVector<RoleId, RoleFacts> facts;
-    const std::set<int> shared = shared_stages(program_);
+    const std::vector<bool> shared = shared_stages(program_);
     for (const Role& role : program_.roles) {
       facts.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
                        weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
@@ -314,7 +331,8 @@ class Analyzer {
   const Program& program_;
   const ClusterSpec& cluster_;
   Report report_;
-  std::map<std::int32_t, Window> windows_;  // by traced step
+  IndexVector<std::int32_t, KindTime*> kind_of_name_;  // in Report::kinds; null: not met so far
+  std::map<std::int32_t, Window> windows_;             // by traced step
 };
 
 }  // namespace

@@ -69,6 +69,8 @@ struct Report {
   IndexVector<Rank, RankReport> ranks;
   std::map<std::string, KindTime> kinds;  // by TraceOp::kind
   Causes causes;
+  int saves = 0;                    // checkpoints saved on the way
+  Seconds save_time;                // what each took of the training's time, on average
   IndexVector<int, double> losses;  // by step; real backends only
   IndexVector<int, double> grad_norms;
 };

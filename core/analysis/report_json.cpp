@@ -133,6 +133,8 @@ Report from_json(const ordered_json& j) {
   r.bubble_over_ideal = real(j.at("bubble_over_ideal"));
   r.exposed_comm.v = real(j.at("exposed_comm_s"));
   r.slowed_compute.v = later("slowed_compute_s", 0.0);
+  r.saves = static_cast<int>(later("saves", 0.0));
+  r.save_time.v = later("save_time_s", 0.0);
   const std::size_t ranks = j.at("compute_s").size();
   for (std::size_t i = 0; i < ranks; ++i) {
     RankReport rank;
@@ -183,6 +185,10 @@ std::string report_json(const Report& r) {
   j["bubble_over_ideal"] = r.bubble_over_ideal;
   j["exposed_comm_s"] = r.exposed_comm.v;
   if (r.slowed_compute.v > 0) j["slowed_compute_s"] = r.slowed_compute.v;
+  if (r.saves > 0) {
+    j["saves"] = r.saves;
+    j["save_time_s"] = r.save_time.v;
+  }
   const bool some_absent = std::any_of(r.ranks.begin(), r.ranks.end(),
                                        [](const RankReport& x) { return x.number != x.rank; });
   if (some_absent) j["ranks"] = by_rank(r, [](const RankReport& x) { return x.number; });

@@ -6,25 +6,34 @@
 
 namespace lockstep {
 
-void FreeList::insert(std::int64_t offset, std::int64_t bytes) {
-  by_offset_.emplace(offset, bytes);
-  by_bytes_.emplace(bytes, offset);
+FreeList::Ranges::Place FreeList::find_fit(Range range) const {
+  return by_bytes_.find([range](const Range& r) {
+    return r.bytes < range.bytes || (r.bytes == range.bytes && r.offset < range.offset);
+  });
 }
 
-void FreeList::erase(std::map<std::int64_t, std::int64_t>::iterator range) {
-  by_bytes_.erase({range->second, range->first});
-  by_offset_.erase(range);
+FreeList::Ranges::Place FreeList::find_end(std::int64_t offset) const {
+  return by_offset_.find([offset](const Range& r) { return r.offset + r.bytes < offset; });
+}
+
+void FreeList::change(Ranges::Place by_offset, Range range) {
+  by_bytes_.remove(find_fit(by_offset_[by_offset]));
+  if (range.bytes == 0) {
+    by_offset_.remove(by_offset);
+  } else {
+    by_offset_[by_offset] = range;
+    by_bytes_.insert(find_fit(range), range);
+  }
 }
 
 std::int64_t FreeList::allocate(std::int64_t bytes) {
   if (bytes <= 0) return 0;
   bytes = round_up(bytes, kAlignment);
-  const auto fit = by_bytes_.lower_bound({bytes, 0});
-  if (fit != by_bytes_.end()) {
-    const auto [free_bytes, offset] = *fit;
-    erase(by_offset_.find(offset));
-    if (free_bytes > bytes) insert(offset + bytes, free_bytes - bytes);
-    return offset;
+  const Ranges::Place fit = find_fit({0, bytes});
+  if (by_bytes_.valid(fit)) {
+    const Range range = by_bytes_[fit];
+    change(find_end(range.offset + range.bytes), {range.offset + bytes, range.bytes - bytes});
+    return range.offset;
   }
   const std::int64_t offset = end_;
   end_ += bytes;
@@ -34,25 +43,30 @@ std::int64_t FreeList::allocate(std::int64_t bytes) {
 
 void FreeList::release(std::int64_t offset, std::int64_t bytes) {
   if (bytes <= 0) return;
-  bytes = round_up(bytes, kAlignment);
-  auto next = by_offset_.lower_bound(offset);
-  if (next != by_offset_.end() && next->first == offset + bytes) {
-    bytes += next->second;
-    erase(next);
-  }
-  auto previous = by_offset_.lower_bound(offset);
-  if (previous != by_offset_.begin()) {
-    --previous;
-    if (previous->first + previous->second == offset) {
-      offset = previous->first;
-      bytes += previous->second;
-      erase(previous);
+  Range range{offset, round_up(bytes, kAlignment)};
+  Ranges::Place at = find_end(offset);
+  const auto touches = [&] {
+    return by_offset_.valid(at) && by_offset_[at].offset <= range.offset + range.bytes;
+  };
+  bool joined = false;  // with the range before it, or else with the one behind
+  if (touches()) {
+    joined = true;
+    const Range other = by_offset_[at];
+    range = {std::min(offset, other.offset), range.bytes + other.bytes};
+    const Ranges::Place behind = by_offset_.next(at);
+    if (by_offset_.valid(behind) && by_offset_[behind].offset == range.offset + range.bytes) {
+      range.bytes += by_offset_[behind].bytes;
+      change(behind, {});
     }
   }
-  if (offset + bytes == end_) {
-    end_ = offset;
-  } else {
-    insert(offset, bytes);
+  const bool last = range.offset + range.bytes == end_;
+  if (last) end_ = range.offset;
+  at = find_end(offset);
+  if (joined) {
+    change(at, last ? Range{} : range);
+  } else if (!last) {
+    by_offset_.insert(at, range);
+    by_bytes_.insert(find_fit(range), range);
   }
 }
 

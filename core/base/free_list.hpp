@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <set>
-#include <utility>
+
+#include "core/base/sorted_chunks.hpp"
 
 namespace lockstep {
 
@@ -20,12 +19,20 @@ class FreeList {
   std::int64_t high_water() const { return high_water_; }
 
  private:
-  void insert(std::int64_t offset, std::int64_t bytes);
-  void erase(std::map<std::int64_t, std::int64_t>::iterator range);
+  struct Range {
+    std::int64_t offset = 0, bytes = 0;
+  };
+  using Ranges = SortedChunks<Range>;
+  /// The first range of at least so many bytes, and of those the first at the offset or above it.
+  Ranges::Place find_fit(Range range) const;
+  /// The first free range that ends at the offset or above it.
+  Ranges::Place find_end(std::int64_t offset) const;
+  /// Changes a free range; without bytes it is not free any more.
+  void change(Ranges::Place by_offset, Range range);
 
-  std::map<std::int64_t, std::int64_t> by_offset_;            // free ranges: offset -> bytes
-  std::set<std::pair<std::int64_t, std::int64_t>> by_bytes_;  // free ranges: (bytes, offset)
-  std::int64_t end_ = 0;                                      // above it everything is free
+  Ranges by_offset_;      // free ranges, of which no two touch
+  Ranges by_bytes_;       // the same by size, then by offset
+  std::int64_t end_ = 0;  // above it everything is free
   std::int64_t high_water_ = 0;
 };
 

@@ -45,7 +45,9 @@ struct FrameworkSpec {
                                  // does, with dropout and its mask
   bool fused_norm = true;        // false: a root mean square norm is seven kernels, in float32
   bool fused_activation = true;  // false: bias, and both halves of SwiGLU, in kernels of their own
+  bool channels_last = true;     // false: images lie with channels first, and cuDNN reorders them
   int float32_logits = 0;        // copies of the logits in float32 that live until backward
+  int kept_logits = 0;           // copies in the parameters' type that the engine keeps beside them
   bool fused_gradient_accumulation = true;  // false: products write gradients that are then added
   bool fused_optimizer = true;              // false: an elementwise kernel for every operation
   bool overlaps_weight_gradients = true;    // tensor parallelism sums up the input's gradient while
@@ -73,6 +75,7 @@ struct FrameworkSpec {
                                    // arena, planned before it
   double fragments = 0;            // the part of what is not persistent that is lost between blocks
   double cached = 0;  // the part of it that the allocator holds free, and gives back in need
+  double optimizer_bytes = 12;         // of a parameter with a float32 master: that and two moments
   bool gradient_copies = false;        // gradients in the parameters' type beside float32 sums
   bool gradient_placeholders = false;  // an unused gradient for every shape of weight
   bool fp8_parameters = false;         // weights are kept in 8 bits alone
@@ -107,6 +110,8 @@ struct FrameworkSpec {
   int bytes_of_score(int size) const {
     return !stores_scores() ? 0 : attention_dropout ? 2 * size + 1 : size;
   }
+  /// The bytes that stay of every logit until its backward pass, beside the logit itself.
+  int bytes_of_logit(int size) const { return 4 * float32_logits + size * kept_logits; }
   bool operator==(const FrameworkSpec&) const = default;
 };
 

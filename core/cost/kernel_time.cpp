@@ -80,6 +80,19 @@ Seconds roofline(const Kernel& kernel, const DeviceSpec& device) {
 /// The elements of the main tensor of an elementwise kernel.
 double elements(const Kernel& kernel) { return static_cast<double>(output_elements(kernel, 0)); }
 
+/// Bytes that reorder a convolution's two images, each of which is read and written: matrix units
+/// compute with channels last, so cuDNN converts what lies otherwise before and after (NVIDIA,
+/// Convolutional Layers User's Guide, tensor layouts).
+double reordered_bytes(const Kernel& kernel, double size) {
+  const bool matrix_units = kernel.tf32 || size_of(kernel.dtype) == 2;
+  if (!matrix_units) return 0;
+  const auto& d = kernel.dims;  // batch height width in out kernel stride
+  const auto halved = [&](std::int64_t side) { return (side + d[6] - 1) / d[6]; };
+  const std::int64_t wide = d[0] * d[1] * d[2] * d[3];
+  const std::int64_t narrow = d[0] * halved(d[1]) * halved(d[2]) * d[4];
+  return 2 * size * static_cast<double>(wide + narrow);
+}
+
 /// Bytes that the framework's kernels move and the program's do not. Each case is a term of
 /// docs/cost-model.md, "What is not fused".
 double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
@@ -125,6 +138,10 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
     case KernelKind::CrossEntropyParallel:
       // Per logit: the quotient moves 8 bytes, the gradient 8, and the copy back 4 + 2.
       return f.float32_logits > 0 ? elements(kernel) * (22 - 2 * size) : 0;
+    case KernelKind::Conv2dForward:
+    case KernelKind::Conv2dBackwardInput:
+    case KernelKind::Conv2dBackwardWeight:
+      return f.channels_last ? 0 : reordered_bytes(kernel, size);
     case KernelKind::AdamW:
       // The two moments, the root, the quotient and the update are operations of their own, each of
       // which reads and writes float32.

@@ -30,6 +30,8 @@ constexpr std::int64_t kConnection = 12 * kMebibyte;
 /// and 688 MB (NVIDIA/nccl, issue 964).
 double connections(int ranks) { return ranks > 2 ? 2.5 : 2; }
 
+/// The program's own states of AdamW where masters are float32: the master and two moments.
+constexpr double kOptimizerBytes = 12;
 std::int64_t workspace(const DeviceSpec& device) {
   return device.compute_capability >= 9 ? kWorkspace : kWorkspaceBeforeHopper;
 }
@@ -56,7 +58,9 @@ class Terms {
 
   std::vector<MemoryTerm> all() {
     gaps();
+    one_by_one();
     workspaces();
+    optimizer_states();
     gradient_copies();
     gradient_placeholders();
     narrow_weights();
@@ -82,6 +86,49 @@ class Terms {
     const Bytes alive = most_alive(role_, false);
     add("gaps of the arena", static_cast<double>(alive.v - role_.arena.v),
         bytes_text(alive) + " alive at once - arena", MemoryPlace::Tensors);
+  }
+
+  bool is_of_block(const Buffer& b) const {
+    return b.name >= 0 && program_.names[to_size(b.name)].starts_with("blocks.");
+  }
+
+  /// Where parameters move one by one, no more than one of a block's is gathered, and no more than
+  /// one gradient is whole; the program has all of a unit.
+  void one_by_one() {
+    if (!(framework_.parameter_part.v > 0)) return;
+    std::int64_t largest = 0;
+    each_block_weight([&](const Parameter&, std::int64_t held, const Unit& unit) {
+      if (unit.shard_group.valid() && !unit.whole_param) largest = std::max(largest, held);
+    });
+    if (largest == 0) return;
+    const OpId at = fullest_op(role_, false);
+    for (const BufferKind kind : {BufferKind::ParamFull, BufferKind::Grad}) {
+      std::int64_t units = 0, one = 0;
+      for (const Buffer& b : role_.buffers) {
+        if (b.kind != kind || b.on_host || b.parent.valid() || b.persistent()) continue;
+        if (!is_alive(b, at) || !is_of_block(b)) continue;
+        units += b.bytes.v;
+        one = largest * size_of(b.dtype);
+      }
+      one_by_one_ += std::min<std::int64_t>(0, one - units);
+    }
+    add("parameters and gradients one by one", static_cast<double>(one_by_one_),
+        "largest parameter, " + count(largest) + " elements, instead of whole blocks",
+        MemoryPlace::Tensors);
+  }
+
+  /// What optimizers keep less of a parameter than a float32 master and two float32 moments.
+  void optimizer_states() {
+    std::int64_t elements = 0;
+    for (const Unit& unit : role_.units) {
+      const bool whole = unit.master.valid() && unit.adam_v.valid();
+      if (whole && !role_.buffer(unit.adam_v).on_host) elements += unit.shard_elements;
+    }
+    const double fewer = framework_.optimizer_bytes - kOptimizerBytes;
+    add("optimizer's states", fewer * static_cast<double>(elements),
+        "(" + plain(framework_.optimizer_bytes) + " - " + plain(kOptimizerBytes) + ") B x " +
+            count(elements) + " parameters",
+        MemoryPlace::Tensors);
   }
 
   void workspaces() {
@@ -241,7 +288,7 @@ class Terms {
 
   void blocks() {
     if (!framework_.caching_allocator) return;
-    std::int64_t transient = most_alive(role_, false).v;
+    std::int64_t transient = most_alive(role_, false).v + one_by_one_;
     for (const Buffer& b : role_.buffers) {
       if (b.persistent() && !b.on_host) transient -= b.bytes.v;
     }
@@ -259,6 +306,7 @@ class Terms {
   const ClusterSpec& cluster_;
   const FrameworkSpec& framework_;
   const std::optional<NarrowProducts> narrow_;
+  std::int64_t one_by_one_ = 0;  // bytes of that term, which are not lost between blocks either
   std::vector<MemoryTerm> terms_;
 };
 

@@ -98,9 +98,10 @@ void Attention::regroup(Part part, std::int64_t rows, std::int64_t parts, const 
 void Attention::rope(Part part, TensorId qkv, bool inverse) {
   if (spec_.architecture == Architecture::Gpt2) return;
   const std::vector<std::int64_t> d = dims();
+  const RopeScaling& rope = spec_.rope_scaling;
   f_.emit(part, KernelKind::Rope,
           {{d[0], d[1], d[2] + d[3], d[4], d[2] + 2 * d[3], inverse},
-           {spec_.rope_theta},
+           {spec_.rope_theta, rope.slowing(), rope.longest(), rope.shortest()},
            {qkv, starts_},
            {qkv}});
 }

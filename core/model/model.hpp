@@ -34,10 +34,11 @@ struct LayerShape {
   int expert_parallel = 1;         // ranks that divide the experts
   bool experts_over_tp = false;    // those of tensor_parallel are among them
   int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
-  int float32_logits = 0;  // copies of the logits that another framework's loss keeps
+  int logit_bytes = 0;  // that another framework keeps of every logit beside the logit itself
   bool overlaps_weight_gradients = true;  // as in FrameworkSpec, and so is the next one
   bool recomputes_all = false;
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
+  bool ends_with_logits = false;  // the output layer has forward alone, with the tensor "logits"
   std::int64_t rows() const { return batch * seq; }
   int vocabulary_parts() const { return vocabulary_stages * tensor_parallel; }
   /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.

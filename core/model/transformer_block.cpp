@@ -64,6 +64,7 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
   } else {
     declare_norm(layer, spec, "norm1");
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
+    if (spec.qkv_bias) layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
     layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
     declare_norm(layer, spec, "norm2");
   }

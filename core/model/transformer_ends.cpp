@@ -126,6 +126,12 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const std::string output = spec.tied_embeddings ? "embed.wte" : "lm_head";
   ColumnLinear linear(f, tp, "logits", c, vocab, {p.w(output), {}, p.g(output), {}});
   const TensorId x = f.formal("x", own * c);
+  if (shape.ends_with_logits) {
+    const TensorId h = f.tensor(own * c);
+    Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
+    linear.forward(h, f.formal("logits", n * vocab));
+    return {std::move(f), true, false};
+  }
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const bool over_stages = shape.vocabulary_stages > 1;
@@ -139,7 +145,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
-  f.keep(n * vocab * size_of(DType::F32) * shape.float32_logits, logits);
+  f.keep(n * vocab * shape.logit_bytes, logits);
   if (tp.active()) {
     // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
     // logit of the target if that is there.

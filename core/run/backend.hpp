@@ -15,6 +15,7 @@
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
 #include "core/ir/state.hpp"
+#include "core/run/stragglers.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -23,6 +24,8 @@ struct RunOptions {
   int steps = 1;
   int trace_from = 0;  // spans are kept of steps [trace_from, trace_from + trace_steps)
   int trace_steps = 1;
+  /// Whether the simulator fills Trace::memory, which is large: a report does not read it.
+  bool memory_samples = true;
   /// Path of the data, for open_dataset; empty: synthetic data. The simulator reads none.
   std::string dataset;
   /// If given, weights (and moments, if it holds them) come from here instead of from the seed, and
@@ -35,8 +38,10 @@ struct RunOptions {
   StateStore* store = nullptr;
   int checkpoint_every = 0;
   NonFinite on_nonfinite = NonFinite::GoOn;
+  SpikeLimits spikes;
   /// What saving took of the training's time; called before on_step of the step that was saved.
   std::function<void(Seconds)> on_save;
+  std::function<void(const Waits&)> on_waits;       // of a step; before its on_step
   std::function<void(const StepResult&)> on_step;   // called from the caller's thread
   std::function<void(const std::string&)> on_note;  // what a user should know of; likewise
   const std::atomic<bool>* cancel = nullptr;        // once it is true, the run stops after its step
@@ -57,6 +62,14 @@ struct RunResult {
   std::optional<int> saved_step = {};  // of the last state that was saved
 };
 
+struct Device;
+
+/// The device of a program's only rank, for who runs its ops by himself.
+struct OwnDevice {
+  virtual ~OwnDevice() = default;
+  virtual Device& device() = 0;
+};
+
 struct Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "sim", "cpu", "cuda" or "reference"
@@ -64,6 +77,14 @@ struct Backend {
   /// that compute take the time that they need on this machine and ignore it.
   virtual Result<RunResult> run(const Program& program, const ClusterSpec& cluster,
                                 const RunOptions& options) = 0;
+  /// Opens the device of a program of one rank, which must outlive it. Error Unsupported if the
+  /// backend computes nothing.
+  virtual Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) {
+    static_cast<void>(program);
+    return Error{ErrorKind::Unsupported,
+                 "backend '" + std::string(name()) + "' computes nothing: use cpu or cuda",
+                 std::nullopt};
+  }
 };
 
 }  // namespace lockstep

@@ -18,8 +18,11 @@
 #include "core/run/process.hpp"
 #include "core/run/rank_runner.hpp"
 #include "core/run/saver.hpp"
+#include "core/run/spikes.hpp"
 #include "core/run/state_transfer.hpp"
+#include "core/run/stragglers.hpp"
 #include "core/run/trace_builder.hpp"
+#include "core/run/watch.hpp"
 
 namespace lockstep {
 namespace {
@@ -48,6 +51,7 @@ Result<void> check_supported(const Program& program, std::span<const RankPort> p
   return {};
 }
 
+constexpr int kMostSkipped = 20;  // steps in a row, before a run counts as diverged
 class Execution {
  public:
   Execution(const Program& program, const RunOptions& options, const std::string& backend,
@@ -58,8 +62,13 @@ class Execution {
         executor_options_(executor_options),
         process_(executor_options.process != nullptr ? *executor_options.process : sole_),
         ports_(ports),
+        spikes_(options.spikes),
         crew_(static_cast<int>(ports.size())) {
     for (const RankPort& port : ports) runners_.emplace_back(program, port, batches);
+    if (process_.size() == 1 && executor_options.context != nullptr) {
+      watch_.emplace(*executor_options.context, executor_options.timeout, Watch::Ways{});
+      watch_->start();
+    }
     result_.trace = make_trace_skeleton(program, backend);
     result_.trace.clock_uncertainty = process_.clock_uncertainty();
   }
@@ -71,7 +80,7 @@ class Execution {
     if (saver_) process_.fail(done.error());  // so that a save that is under way ends, too
     Error error = done.error();
     if (const RunContext* const context = executor_options_.context) {
-      const std::string waits = waiting_text(context->flight, program_, context->now());
+      const std::string waits = waiting_text(context->activity->flight, program_, context->now());
       if (!waits.empty()) error.message += "\n" + waits;
     }
     return error;
@@ -103,12 +112,19 @@ class Execution {
       if (*stop) break;
       const bool traced =
           step_ >= trace_from && step_ < trace_from + options_.trace_steps && !gone_back_;
+      if (undoes()) {
+        const auto kept = on_all_ranks([&](std::size_t i) { return runners_[i].keep(); });
+        if (!kept) return kept;
+      }
       if (auto done = run_step(step_, traced); !done) return done;
       ++step_;
       sample_ += per_step;
       StepResult& step = result_.trace.steps.back();
       // A loss scale expects gradients that are not finite, and skips their update.
-      const bool finite = std::isfinite(step.loss) && (scale_ || std::isfinite(step.grad_norm));
+      bool finite = std::isfinite(step.loss) && (scale_ || std::isfinite(step.grad_norm));
+      const auto skipped = skip_if_wrong(finite, step);
+      if (!skipped) return skipped.error();
+      finite |= *skipped;
       const auto saved = finite ? save_if_due() : Result<void>{};
       if (leads() && options_.on_step) options_.on_step(step);
       if (!saved) return saved;
@@ -117,6 +133,33 @@ class Execution {
       }
     }
     return {};
+  }
+
+  /// Whether the state before a step is kept, because the step may be undone.
+  bool undoes() const { return options_.on_nonfinite == NonFinite::Skip || options_.spikes.any(); }
+
+  /// Undoes the step if its numbers are wrong and the options say so: every process comes to the
+  /// same answer, because all have the same numbers.
+  Result<bool> skip_if_wrong(bool finite, const StepResult& step) {
+    std::string why;
+    if (!finite && options_.on_nonfinite == NonFinite::Skip) {
+      why = "its " + not_finite(step) + " is not finite";
+    }
+    const std::string spike = spikes_.look(step);
+    if (why.empty()) why = spike;
+    if (why.empty()) {
+      skipped_ = 0;
+      return false;
+    }
+    if (++skipped_ > kMostSkipped) return false;
+    const auto back = on_all_ranks([&](std::size_t i) { return runners_[i].restore(); });
+    if (!back) return back.error();
+    note("step " + std::to_string(step_) + " is skipped: " + why);
+    return true;
+  }
+
+  static std::string not_finite(const StepResult& step) {
+    return std::isfinite(step.loss) ? "gradient norm" : "loss";
   }
 
   /// Takes up the loss scale where the state left it.
@@ -195,7 +238,9 @@ class Execution {
                   {"checkpoint.interval", number(options_.checkpoint_every)},
                   {"saving", options_.store != nullptr ? "yes" : "no"},
                   {"returning the state", options_.return_state ? "yes" : "no"},
-                  {"training.on_nonfinite", number(static_cast<int>(options_.on_nonfinite))}});
+                  {"training.on_nonfinite", number(static_cast<int>(options_.on_nonfinite))},
+                  {"training.skip_loss_zscore", std::to_string(options_.spikes.loss)},
+                  {"training.skip_grad_zscore", std::to_string(options_.spikes.grad_norm)}});
   }
 
   Result<void> save_if_due() {
@@ -212,16 +257,17 @@ class Execution {
 
   Result<void> save() {
     last_asked_ = step_;
-    return saver_->save(step_, sample_, notes_of(scale_));
+    auto notes = notes_of(scale_);
+    spikes_.add_notes(notes);
+    return saver_->save(step_, sample_, notes);
   }
 
   /// What follows a step: false if the run ends here.
   Result<bool> judge(bool finite, const StepResult& step) {
     if (finite) return true;
     diverging_ = true;
-    const std::string what = "the " +
-                             std::string(std::isfinite(step.loss) ? "gradient norm" : "loss") +
-                             " of step " + std::to_string(step_) + " is not finite";
+    const std::string what =
+        "the " + not_finite(step) + " of step " + std::to_string(step_) + " is not finite";
     if (options_.on_nonfinite == NonFinite::GoOn) return true;
     if (options_.on_nonfinite == NonFinite::Rollback) {
       const auto back = go_back(what);
@@ -286,7 +332,9 @@ class Execution {
   Result<void> prepare() {
     const auto prepared =
         on_all_ranks([&](std::size_t i) { return runners_[i].prepare(state_, executor_options_); });
-    return prepared ? take_loss_scale() : prepared;
+    if (!prepared) return prepared;
+    if (auto taken = spikes_.take(state_); !taken) return taken;
+    return take_loss_scale();
   }
 
   Result<void> run_step(int step, bool traced) {
@@ -313,6 +361,7 @@ class Execution {
                       first_of(*metrics, 1), context.lr, Seconds{time.count()}};
     if (scale_) adapt_scale(result);
     result_.trace.steps.push_back(result);
+    count_waits(result.time, *metrics);
     if (traced) add_spans(step, ranks);
     return {};
   }
@@ -332,14 +381,25 @@ class Execution {
   static Metric metric(const std::optional<double>& value) {
     return {value.value_or(0), value.has_value()};
   }
+  using Metrics = std::array<Metric, 3>;  // loss, gradient norm, time waiting
 
-  /// Loss and gradient norm of every rank of all processes, by rank.
-  Result<std::vector<std::array<Metric, 2>>> gather_metrics(const std::vector<RankStep>& ranks) {
-    std::vector<std::array<Metric, 2>> own;
-    for (const RankStep& rank : ranks) own.push_back({metric(rank.loss), metric(rank.grad_norm)});
+  void count_waits(Seconds time, const std::vector<Metrics>& ranks) {
+    std::vector<Seconds> waiting;
+    for (const Metrics& rank : ranks) waiting.push_back({rank[2].value});
+    const std::string said = stragglers_.add(time, waiting);
+    if (!said.empty()) note(said);
+    if (leads() && options_.on_waits) options_.on_waits(stragglers_.waits());
+  }
+
+  /// Loss, gradient norm and time waiting of every rank of all processes, by rank.
+  Result<std::vector<Metrics>> gather_metrics(const std::vector<RankStep>& ranks) {
+    std::vector<Metrics> own;
+    for (const RankStep& rank : ranks) {
+      own.push_back({metric(rank.loss), metric(rank.grad_norm), metric(rank.waiting.v)});
+    }
     return all_gather_values(process_, own);
   }
-  static double first_of(const std::vector<std::array<Metric, 2>>& ranks, std::size_t which) {
+  static double first_of(const std::vector<Metrics>& ranks, std::size_t which) {
     for (const auto& rank : ranks) {
       if (rank[which].present) return rank[which].value;
     }
@@ -391,7 +451,11 @@ class Execution {
   int last_asked_ = -1;                 // the step of the last save
   int returned_to_ = -1, returns_ = 0;
   bool diverging_ = false, gone_back_ = false;
-  ThreadTeam crew_;  // a member for each rank of this process
+  Spikes spikes_;
+  int skipped_ = 0;  // steps in a row
+  Stragglers stragglers_;
+  ThreadTeam crew_;             // a member for each rank of this process
+  std::optional<Watch> watch_;  // of the ranks of this process, if there is no other
   std::optional<Saver> saver_;
 };
 

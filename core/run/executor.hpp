@@ -34,8 +34,14 @@ struct ExecutorOptions {
   /// its persistent buffers before every step, so that a value that is read before it is written
   /// shows in the loss.
   bool poison = false;
-  Process* process = nullptr;           // null if this process runs all ranks
-  const RunContext* context = nullptr;  // whose FlightRecord the devices write; null: nobody's
+  Process* process = nullptr;  // null if this process runs all ranks
+  /// What the devices of this process share, with whose activity the process itself is known to
+  /// others; null: nothing is recorded of what they do.
+  RunContext* context = nullptr;
+  /// If this process runs all ranks: for how long no op may end, although some have begun and
+  /// nothing computes, before the run fails; seconds, 0: for ever. Among several processes, each
+  /// has a Watch of its own.
+  double timeout = 0;
 };
 
 /// Runs options.steps steps, beginning with the step of the initial state, or 0 without one.

@@ -53,9 +53,9 @@ std::string waiting_text(const FlightRecord& record, const Program& program, Sim
   for (const FlightRecord::Entry& entry : record.entries()) {
     if (entry.ended) continue;
     const std::string peers = peers_text(program, entry);
-    if (peers.empty()) continue;
-    text += (text.empty() ? "" : "\n") + ("rank " + std::to_string(entry.rank)) + " waits since " +
-            seconds(now - entry.begin) + " in " + op_text(program, entry) + peers;
+    text += (text.empty() ? "rank " : "\nrank ") + std::to_string(entry.rank) +
+            (peers.empty() ? " runs since " : " waits since ") + seconds(now - entry.begin) +
+            " in " + op_text(program, entry) + peers;
   }
   return text;
 }

@@ -58,8 +58,9 @@ class FlightRecord {
   std::uint64_t next_ = 0, ended_ = 0;
 };
 
-/// One line for every transfer that has not ended: "rank 1 waits since 10.0 s in step 4 in %12
-/// all_reduce over dp_shard for ranks 0 2". Empty if there is none.
+/// One line for every op that has not ended: "rank 1 waits since 10.0 s in step 4 in %12 all_reduce
+/// for ranks 0 2" of a transfer, "rank 0 runs since 10.0 s in step 4 in %9 call F" of others. Empty
+/// if there is none.
 std::string waiting_text(const FlightRecord& record, const Program& program, SimTime now);
 /// The whole record, one op per line.
 std::string flight_text(const FlightRecord& record, const Program& program, SimTime now);

@@ -10,6 +10,7 @@
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/run/state_transfer.hpp"
+#include "core/run/stragglers.hpp"
 
 namespace lockstep {
 namespace {
@@ -126,7 +127,39 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t s
   }
   auto times = port_.device->synchronize();
   if (!times) return times.error();
-  return RankStep{std::move(*times), metric(HostData::Loss), metric(HostData::GradNorm)};
+  const Seconds waiting = time_waiting(*times);
+  return RankStep{std::move(*times), metric(HostData::Loss), metric(HostData::GradNorm), waiting};
+}
+
+template <class Move>
+Result<void> RankRunner::move_persistent(const Move& move) {
+  std::int64_t begin = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i <= transient_.size(); ++i) {
+    const std::int64_t end = i < transient_.size() ? transient_[i].first : role_.arena.v;
+    const auto bytes = to_size(end - begin);
+    if (kept_.size() < at + bytes) kept_.resize(at + bytes);
+    const std::span<std::byte> kept(kept_.data() + at, bytes);
+    if (bytes > 0) {
+      if (auto moved = move(begin, kept); !moved) return moved;
+    }
+    at += bytes;
+    if (i < transient_.size()) begin = transient_[i].second;
+  }
+  return {};
+}
+
+Result<void> RankRunner::keep() {
+  const std::byte* const host = port_.device->host_arena();
+  if (role_.host_arena.v > 0) kept_on_host_.assign(host, host + role_.host_arena.v);
+  return move_persistent(
+      [&](std::int64_t at, std::span<std::byte> to) { return port_.device->read(at, to); });
+}
+
+Result<void> RankRunner::restore() {
+  std::copy(kept_on_host_.begin(), kept_on_host_.end(), port_.device->host_arena());
+  return move_persistent(
+      [&](std::int64_t at, std::span<std::byte> from) { return port_.device->write(at, from); });
 }
 
 Result<void> RankRunner::enqueue_all() {

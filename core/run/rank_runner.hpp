@@ -16,6 +16,7 @@ namespace lockstep {
 struct RankStep {
   std::vector<OpTime> times;              // by ascending op
   std::optional<double> loss, grad_norm;  // set if the rank copies them to the host
+  Seconds waiting;                        // time_waiting() of the step
 };
 
 /// Used from one thread at a time. `program`, `batches` and what `port` points to must outlive it.
@@ -26,6 +27,9 @@ class RankRunner {
   /// Clears (or poisons) the arena, then writes the initial values of parameters and moments: those
   /// of `state`, or those of the seed if it is null.
   Result<void> prepare(const StateReader* state, const ExecutorOptions& options);
+  /// Copies parameters and moments to the host, and writes what was copied last back to the device.
+  Result<void> keep();
+  Result<void> restore();
   /// Blocks until the device has run the step, which reads the samples from `sample` on. After an
   /// error nothing of the step goes on running.
   Result<RankStep> run_step(const StepContext& context, std::int64_t sample,
@@ -41,6 +45,9 @@ class RankRunner {
   /// The list of this rank in the table of that kind; null if the program has no such table.
   const IndexList* list(TableKind kind) const;
   Result<void> poison_transient();
+  /// Calls move(offset, bytes of kept_) for each range of the arena with persistent buffers.
+  template <class Move>
+  Result<void> move_persistent(const Move& move);
   std::optional<double> metric(HostData data) const;
 
   const Program& program_;
@@ -58,6 +65,7 @@ class RankRunner {
   std::vector<OpId> copies_;                     // parallel to staging_
   std::size_t next_copy_ = 0;                    // index into staging_ while a step is enqueued
   std::vector<std::pair<std::int64_t, std::int64_t>> transient_;  // arena ranges [begin, end)
+  std::vector<std::byte> kept_, kept_on_host_;  // the other ranges, and the arena in host memory
 };
 
 }  // namespace lockstep

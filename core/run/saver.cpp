@@ -9,18 +9,6 @@ namespace {
 // The first byte of what processes say to each other; else it is the kind of an error.
 constexpr std::byte kFine{0xff}, kRefuses{0xfe};
 
-/// While it exists, nobody takes this process for one that hangs.
-class Occupied {
- public:
-  explicit Occupied(RunContext& context) : context_(context) { ++context_.occupied; }
-  ~Occupied() { --context_.occupied; }
-  Occupied(const Occupied&) = delete;
-  Occupied& operator=(const Occupied&) = delete;
-
- private:
-  RunContext& context_;
-};
-
 }  // namespace
 
 Saver::~Saver() {
@@ -70,7 +58,7 @@ std::optional<std::string> Saver::refused() const {
 }
 
 Result<void> Saver::write(const StateHead& head) {
-  const Occupied occupied(process_);
+  const Counted occupied(process_.activity->occupied);  // nobody takes it for one that hangs
   const bool leads = process_.index() == 0;
   const std::vector<std::byte> nothing;
   const auto done = [&](const Result<void>& result) {

@@ -67,26 +67,54 @@ std::int32_t message_channel(const Op& op, int pp, int num_pp) {
   return kFirstMessageChannel + ((is_backward(op.stream) ? num_pp : 0) + from) * num_pp + to;
 }
 
-TraceRole trace_role(const Program& program, const Role& role, NameTable& names) {
+/// Gives ops the numbers of their names and kinds in Trace::names. They are looked up by what makes
+/// them, so that no string is built for each op.
+class OpNames {
+ public:
+  OpNames(const Program& program, NameTable& names) : program_(program), names_(names) {}
+
+  std::int32_t name(const Op& op) {
+    // A message's name tells its direction and not its peer.
+    const std::int32_t target = is_p2p(op.kind) ? (is_backward(op.stream) ? 1 : 0) : op.target;
+    IndexVector<std::int32_t, std::int32_t>& of_kind = by_target_[op.kind];
+    if (target >= of_kind.next()) of_kind.resize(to_size(target) + 1, -1);
+    std::int32_t& name = of_kind[target];
+    if (name < 0) name = names_.id(name_of(program_, op));
+    return name;
+  }
+  std::int32_t kind(const Op& op) {
+    std::int32_t& kind = by_phase_[op.kind][op.kind == OpKind::Call ? op.phase : Phase::None];
+    if (kind < 0) kind = names_.id(kind_of(op));
+    return kind;
+  }
+
+ private:
+  static constexpr int kNumPhases = static_cast<int>(Phase::None) + 1;
+  using ByPhase = IndexArray<Phase, std::int32_t, kNumPhases>;
+  static IndexArray<OpKind, ByPhase, kNumOpKinds> no_kinds() {
+    IndexArray<OpKind, ByPhase, kNumOpKinds> none;
+    for (ByPhase& of_kind : none) of_kind.fill(-1);
+    return none;
+  }
+  const Program& program_;
+  NameTable& names_;
+  IndexArray<OpKind, IndexVector<std::int32_t, std::int32_t>, kNumOpKinds> by_target_;
+  IndexArray<OpKind, ByPhase, kNumOpKinds> by_phase_ = no_kinds();
+};
+
+TraceRole trace_role(const Program& program, const Role& role, OpNames& names) {
   const int pp_dim = program.mesh.index_of("pp");
   const int num_pp = program.mesh.size_of("pp");
   const int pp =
       pp_dim < 0 || role.ranks.empty() ? 0 : program.mesh.coordinate(role.ranks.front(), pp_dim);
   std::unordered_map<std::int32_t, std::int32_t> next_seq;  // by channel
-  IndexVector<FunctionId, std::int32_t> function_names(program.functions.size(), -1);
   TraceRole result;
   result.ops.reserve(role.ops.size());
   for (const Op& op : role.ops) {
     TraceOp t;
-    if (op.kind == OpKind::Call) {  // looked up by function, so that no string is built for each op
-      std::int32_t& name = function_names[op.function()];
-      if (name < 0) name = names.id(name_of(program, op));
-      t.name = name;
-    } else {
-      t.name = names.id(name_of(program, op));
-      t.bytes = payload_bytes(program, role, op).v;
-    }
-    t.kind = names.id(kind_of(op));
+    t.name = names.name(op);
+    if (op.kind != OpKind::Call) t.bytes = payload_bytes(program, role, op).v;
+    t.kind = names.kind(op);
     t.stream = static_cast<std::uint16_t>(op.stream);
     t.phase = static_cast<std::uint8_t>(op.phase);
     t.stage = op.stage;
@@ -158,7 +186,8 @@ Trace make_trace_skeleton(const Program& program, std::string backend) {
   Trace trace;
   trace.backend = std::move(backend);
   trace.program_hash = program_hash(program);
-  NameTable names(trace.names);
+  NameTable table(trace.names);
+  OpNames names(program, table);
   for (const Role& role : program.roles) trace.roles.push_back(trace_role(program, role, names));
   for (int s = 0; s < kNumStreams; ++s) {
     trace.streams.emplace_back(to_string(static_cast<Stream>(s)));

@@ -104,7 +104,7 @@ Result<Run> read_run(const std::string& directory) {
   if (!report) return report.error();
   Result<Trace> trace = read_chrome_trace((path / "trace.json.gz").string());
   if (!trace) return trace.error();
-  return Run{std::move(*report), std::move(*trace), {}};
+  return Run{std::move(*report), std::move(*trace), {}, {}};
 }
 
 Result<Run> open_run(const std::string& path, const ImportOptions& options) {
@@ -116,7 +116,8 @@ Result<Run> open_run(const std::string& path, const ImportOptions& options) {
   Result<ImportedTrace> imported = read_any_trace(path, options);
   if (!imported) return imported.error();
   Report report = analyze(imported->trace);
-  return Run{std::move(report), std::move(imported->trace), std::move(imported->remarks)};
+  return Run{std::move(report), std::move(imported->trace), std::move(imported->remarks),
+             std::move(imported->sources)};
 }
 
 Result<std::string> find_checkpoints(const std::string& directory,
@@ -153,7 +154,7 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
 }
 
 Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_step,
-                                Seconds saving) {
+                                const StepLosses& losses) {
   if (step.step < last_) {  // the run has gone back
     auto again = open(path_, step.step);
     if (!again) return again.error();
@@ -173,7 +174,9 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
     line["good_steps"] = step.good_steps;
     line["skipped_steps"] = step.skipped_steps;
   }
-  if (saving.v > 0) line["save_time"] = saving.v;
+  if (losses.waiting.v > 0) line["wait_time"] = losses.waiting.v;
+  if (losses.straggler) line["straggler"] = *losses.straggler;
+  if (losses.saving.v > 0) line["save_time"] = losses.saving.v;
   const std::string text = line.dump() + "\n";
   if (!(file_ << text << std::flush)) {
     const Error error = cannot_write(path_);

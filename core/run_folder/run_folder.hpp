@@ -8,6 +8,7 @@
 #pragma once
 
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Run {
   Report report;
   Trace trace;
   std::vector<std::string> remarks;  // those of ImportedTrace, for a trace from elsewhere
+  SpanSources sources;               // likewise
 };
 Result<Run> read_run(const std::string& directory);
 
@@ -46,6 +48,13 @@ Result<Run> open_run(const std::string& path, const ImportOptions& options = {})
 Result<std::string> find_checkpoints(const std::string& directory,
                                      const std::string& checkpoint_folder);
 
+/// What a step took beside computing and transfers.
+struct StepLosses {
+  Seconds saving = {};                // of the training's time; 0: no checkpoint was saved after it
+  Seconds waiting = {};               // of ranks for each other, mean over them
+  std::optional<int> straggler = {};  // the rank for which the others wait
+};
+
 /// Writes metrics.jsonl. Steps count from 1, as in checkpoint names and on the screen; the names of
 /// the values are torchtitan's.
 class MetricsLog {
@@ -53,10 +62,10 @@ class MetricsLog {
   /// Opens `path` and keeps its lines for the steps before `first_step`, the first step (0-based)
   /// that will be logged.
   static Result<MetricsLog> open(const std::string& path, int first_step);
-  /// Writes a line whole or not at all; `saving` is what a checkpoint after the step took. A step
-  /// that comes again takes away the lines from it on. Error Device, for example if the disk is
-  /// full; later lines may be written again.
-  Result<void> append(const StepResult& step, std::int64_t tokens_per_step, Seconds saving = {});
+  /// Writes a line whole or not at all. A step that comes again takes away the lines from it on.
+  /// Error Device, for example if the disk is full; later lines may be written again.
+  Result<void> append(const StepResult& step, std::int64_t tokens_per_step,
+                      const StepLosses& losses = {});
 
  private:
   std::string path_;

@@ -50,8 +50,10 @@ constexpr auto choices(OptimizerKind) {
   return Choices<OptimizerKind, 2>{{{"AdamW", OptimizerKind::AdamW}, {"SGD", OptimizerKind::Sgd}}};
 }
 constexpr auto choices(NonFinite) {
-  return Choices<NonFinite, 3>{
-      {{"stop", NonFinite::Stop}, {"rollback", NonFinite::Rollback}, {"go_on", NonFinite::GoOn}}};
+  return Choices<NonFinite, 4>{{{"stop", NonFinite::Stop},
+                                {"skip", NonFinite::Skip},
+                                {"rollback", NonFinite::Rollback},
+                                {"go_on", NonFinite::GoOn}}};
 }
 constexpr auto choices(ActivationCheckpoint) {
   return Choices<ActivationCheckpoint, 3>{{{"none", ActivationCheckpoint::None},

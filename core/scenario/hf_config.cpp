@@ -1,6 +1,12 @@
+// Every key of a config.json that changes numbers is either used or named in a warning or an error.
+// The meaning of keys, and what is assumed where one is missing, are those of transformers'
+// configuration classes.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/scenario/presets.hpp"
@@ -10,53 +16,160 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads the members of one JSON object and remembers the first fault.
+/// Keys that change no number of a training step.
+constexpr std::array<std::string_view, 42> kHarmless = {"_attn_implementation",
+                                                        "_name_or_path",
+                                                        "architectures",
+                                                        "attn_implementation",
+                                                        "auto_map",
+                                                        "bad_words_ids",
+                                                        "bos_token_id",
+                                                        "chunk_size_feed_forward",
+                                                        "decoder_start_token_id",
+                                                        "dtype",
+                                                        "eos_token_id",
+                                                        "finetuning_task",
+                                                        "id2label",
+                                                        "initializer_range",
+                                                        "is_decoder",
+                                                        "keys_to_ignore_at_inference",
+                                                        "label2id",
+                                                        "max_length",
+                                                        "model_type",
+                                                        "n_ctx",
+                                                        "output_attentions",
+                                                        "output_hidden_states",
+                                                        "pad_token_id",
+                                                        "pretraining_tp",
+                                                        "problem_type",
+                                                        "reorder_and_upcast_attn",
+                                                        "return_dict",
+                                                        "sep_token_id",
+                                                        "summary_activation",
+                                                        "summary_first_dropout",
+                                                        "summary_proj_to_labels",
+                                                        "summary_type",
+                                                        "summary_use_proj",
+                                                        "task_specific_params",
+                                                        "tokenizer_class",
+                                                        "torch_dtype",
+                                                        "torchscript",
+                                                        "transformers_version",
+                                                        "use_cache",
+                                                        "vocab_file",
+                                                        "gradient_checkpointing",
+                                                        "num_labels"};
+
+/// Reads the members of one JSON object. It remembers the first fault, and which members were asked
+/// for.
 class Members {
  public:
   Members(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
   std::int64_t integer(const char* key) {
-    const auto it = object_.find(key);
-    if (it == object_.end() || it->is_null()) return fail(std::string("'") + key + "' is missing");
-    return read_integer(key, *it);
+    const Json* value = find(key);
+    return value == nullptr ? fail(std::string("'") + key + "' is missing")
+                            : read_integer(key, *value);
   }
   std::int64_t integer(const char* key, std::int64_t otherwise) {
-    const auto it = object_.find(key);
-    return it == object_.end() || it->is_null() ? otherwise : read_integer(key, *it);
+    const Json* value = find(key);
+    return value == nullptr ? otherwise : read_integer(key, *value);
   }
   double number(const char* key, double otherwise) {
-    const auto it = object_.find(key);
-    if (it == object_.end() || it->is_null()) return otherwise;
-    if (!it->is_number()) fail(std::string("'") + key + "' is not a number");
-    return it->is_number() ? it->get<double>() : otherwise;
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_number()) fail(std::string("'") + key + "' is not a number");
+    return value->is_number() ? value->get<double>() : otherwise;
   }
   bool boolean(const char* key, bool otherwise) {
-    const auto it = object_.find(key);
-    if (it == object_.end() || it->is_null()) return otherwise;
-    if (!it->is_boolean()) fail(std::string("'") + key + "' is not true or false");
-    return it->is_boolean() ? it->get<bool>() : otherwise;
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) fail(std::string("'") + key + "' is not true or false");
+    return value->is_boolean() ? value->get<bool>() : otherwise;
   }
   std::string text(const char* key, const char* otherwise) {
-    const auto it = object_.find(key);
-    return it != object_.end() && it->is_string() ? it->get<std::string>() : otherwise;
+    const Json* value = find(key);
+    return value != nullptr && value->is_string() ? value->get<std::string>() : otherwise;
+  }
+  /// Null if there is no such object.
+  const Json* object(const char* key) {
+    const Json* value = find(key);
+    if (value != nullptr && !value->is_object()) fail(std::string("'") + key + "' is no object");
+    return value != nullptr && value->is_object() ? value : nullptr;
   }
   std::int64_t fail(const std::string& why, ErrorKind kind = ErrorKind::Parse) {
     if (!error_) error_ = Error{kind, path_ + ": " + why, std::nullopt};
     return 0;
   }
+  void refuse(const std::string& why) { fail(why, ErrorKind::Unsupported); }
+  /// Refuses the value of a key that only works as `needed`.
+  void only(const char* key, bool needed, bool otherwise) {
+    if (boolean(key, otherwise) != needed) {
+      refuse(std::string(key) + " = " + (needed ? "false" : "true") + " is not supported");
+    }
+  }
+  void warn(const std::string& what) { warnings_.push_back(path_ + ": " + what); }
+  /// Warns of a dropout, which is never applied.
+  void dropout(const char* key, double otherwise) {
+    const double p = number(key, otherwise);
+    if (p == 0) return;
+    warn(std::string(key) + " = " + Json(p).dump() + " is not applied: there is no dropout");
+  }
+  /// Warns of every member that nobody asked for and that may change numbers.
+  void warn_of_rest() {
+    for (const auto& [key, value] : object_.items()) {
+      const bool harmless = std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
+      if (harmless || asked_.contains(key) || value.is_null() || value == false) continue;
+      warn("'" + key + "' is not used, and may change what the model computes");
+    }
+  }
   const std::optional<Error>& error() const { return error_; }
+  std::vector<std::string> take_warnings() { return std::move(warnings_); }
 
  private:
+  const Json* find(const char* key) {
+    asked_.insert(key);
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
   std::int64_t read_integer(const char* key, const Json& value) {
     if (!value.is_number_integer()) return fail(std::string("'") + key + "' is not an integer");
     return value.get<std::int64_t>();
   }
   const Json& object_;
   std::string path_;
+  std::set<std::string, std::less<>> asked_;
   std::optional<Error> error_;
+  std::vector<std::string> warnings_;
 };
 
-void read_llama(Members& in, const Json& config, ModelSpec& m) {
+/// Rotary positions. transformers 5 keeps their base in "rope_parameters", with what scales them;
+/// transformers 4 has the latter in "rope_scaling".
+void read_rope(Members& in, ModelSpec& m) {
+  m.rope_theta = in.number("rope_theta", 10000.0);
+  const Json* const parameters = in.object("rope_parameters");
+  const Json* const scaling = in.object("rope_scaling");
+  const Json* const given = parameters != nullptr ? parameters : scaling;
+  if (given == nullptr) return;
+  Members rope(*given, "rope");
+  m.rope_theta = rope.number("rope_theta", m.rope_theta);
+  std::string type = rope.text("rope_type", "");
+  if (type.empty()) type = rope.text("type", "default");
+  if (type == "linear" || type == "llama3") {
+    m.rope_scaling.factor = rope.number("factor", 1);
+    if (type == "llama3") {
+      m.rope_scaling.original_length = rope.integer("original_max_position_embeddings", 8192);
+      m.rope_scaling.low_freq_factor = rope.number("low_freq_factor", 1);
+      m.rope_scaling.high_freq_factor = rope.number("high_freq_factor", 4);
+    }
+  } else if (type != "default") {
+    in.refuse("rope scaling of type '" + type + "' is not supported, only linear and llama3");
+  }
+  if (rope.error()) in.fail(rope.error()->message);
+}
+
+/// What Llama, Mistral, Qwen2 and Mixtral have in common.
+void read_llama(Members& in, ModelSpec& m) {
   m.architecture = Architecture::Llama;
   m.layers = in.integer("num_hidden_layers");
   m.hidden = in.integer("hidden_size");
@@ -68,17 +181,36 @@ void read_llama(Members& in, const Json& config, ModelSpec& m) {
   m.max_seq_len = in.integer("max_position_embeddings", 0);
   m.tied_embeddings = in.boolean("tie_word_embeddings", false);
   m.norm_eps = in.number("rms_norm_eps", 1e-6);
-  m.rope_theta = in.number("rope_theta", 10000.0);
-  if (const auto rope = config.find("rope_parameters");
-      rope != config.end() && rope->is_object()) {  // as transformers 5 writes it
-    m.rope_theta = Members(*rope, "rope_parameters").number("rope_theta", m.rope_theta);
-  }
+  read_rope(in, m);
   if (const std::string act = in.text("hidden_act", "silu"); act != "silu") {
-    in.fail("hidden_act '" + act + "' is not supported, only silu", ErrorKind::Unsupported);
+    in.refuse("hidden_act '" + act + "' is not supported, only silu");
   }
   if (in.boolean("attention_bias", false) || in.boolean("mlp_bias", false)) {
-    in.fail("biases in attention or MLP are not supported", ErrorKind::Unsupported);
+    in.refuse("biases of the attention's output or of the MLP are not supported");
   }
+  in.dropout("attention_dropout", 0);
+}
+
+void read_mixtral(Members& in, ModelSpec& m) {
+  m.experts = in.integer("num_local_experts");
+  m.experts_per_token = in.integer("num_experts_per_tok", 2);
+  const double balance = in.number("router_aux_loss_coef", 0);
+  if (in.boolean("output_router_logits", false)) {
+    m.router_aux_loss_coef = balance;
+    if (balance > 0) {
+      in.warn(
+          "router_aux_loss_coef is applied to every layer by itself, where transformers takes "
+          "all layers together");
+    }
+  } else if (balance > 0) {
+    in.warn("router_aux_loss_coef = " + Json(balance).dump() +
+            " has no effect without output_router_logits, as in transformers; set "
+            "model.router_aux_loss_coef to balance the experts");
+  }
+  if (in.number("router_jitter_noise", 0) != 0) in.warn("router_jitter_noise is not applied");
+  in.warn(
+      "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
+      "1.25 times its even share: 0 makes room for all");
 }
 
 void read_gpt2(Members& in, ModelSpec& m) {
@@ -94,9 +226,12 @@ void read_gpt2(Members& in, ModelSpec& m) {
   m.norm_eps = in.number("layer_norm_epsilon", 1e-5);
   const std::string act = in.text("activation_function", "gelu_new");
   if (act != "gelu_new" && act != "gelu_pytorch_tanh") {
-    in.fail("activation_function '" + act + "' is not supported, only gelu_new",
-            ErrorKind::Unsupported);
+    in.refuse("activation_function '" + act + "' is not supported, only gelu_new");
   }
+  in.only("scale_attn_weights", true, true);
+  in.only("scale_attn_by_inverse_layer_idx", false, false);
+  in.only("add_cross_attention", false, false);
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) in.dropout(key, 0.1);
 }
 
 }  // namespace
@@ -109,21 +244,28 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
   HfModel read;
   Members in(config, path);
   const std::string type = in.text("model_type", "");
-  if (type == "llama" || type == "mistral" || type == "mixtral") {
-    read_llama(in, config, read.model);
-    if (type == "mixtral") {
-      read.model.experts = in.integer("num_local_experts");
-      read.model.experts_per_token = in.integer("num_experts_per_tok", 2);
-      read.model.router_aux_loss_coef = in.number("router_aux_loss_coef", 0);
+  if (type == "llama" || type == "mistral" || type == "mixtral" || type == "qwen2") {
+    read_llama(in, read.model);
+    if (type == "mixtral") read_mixtral(in, read.model);
+    const std::int64_t window = type == "llama" ? 0 : in.integer("sliding_window", 0);
+    if (type != "qwen2" || in.boolean("use_sliding_window", false)) read.sliding_window = window;
+    if (type == "qwen2") {
+      read.model.qkv_bias = true;
+      in.integer("max_window_layers", 0);  // means something only with the window
+      in.number("layer_types", 0);
     }
-    if (type != "llama") read.sliding_window = in.integer("sliding_window", 0);
   } else if (type == "gpt2") {
     read_gpt2(in, read.model);
   } else {
-    in.fail("model_type '" + type + "' is not supported; valid: llama, mistral, mixtral, gpt2",
-            ErrorKind::Unsupported);
+    in.refuse("model_type '" + type +
+              "' is not supported; valid: llama, mistral, mixtral, qwen2, gpt2");
+  }
+  if (in.object("quantization_config") != nullptr) {
+    in.refuse("quantized weights are not supported: give the configuration of the full model");
   }
   if (in.error()) return *in.error();
+  in.warn_of_rest();
+  read.warnings = in.take_warnings();
   const std::filesystem::path file(path);
   read.model.name = in.text("_name_or_path", "");
   if (read.model.name.empty()) {

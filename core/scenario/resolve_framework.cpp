@@ -18,6 +18,8 @@ void check_figures(const FrameworkSpec& f, const Reader& in, Diagnostics& diagno
   not_negative("layer_us", f.layer.v);
   not_negative("step_us", f.step.v);
   not_negative("float32_logits", f.float32_logits);
+  not_negative("kept_logits", f.kept_logits);
+  not_negative("optimizer_bytes", f.optimizer_bytes);
   not_negative("context_mb", static_cast<double>(f.context.v));
   not_negative("workspaces", f.workspaces);
   not_negative("communicators", f.communicators);

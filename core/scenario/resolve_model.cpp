@@ -72,6 +72,7 @@ bool resolve_model(const Node* section, const std::string& directory, const Loca
     const Result<HfModel> read = read_hf_config(path.string());
     if (read) {
       out = *read;
+      for (const std::string& warning : read->warnings) diagnostics.warn(at->at, warning);
     } else {
       known = false;
       diagnostics.add(at->at, read.error().message, read.error().kind);

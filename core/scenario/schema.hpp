@@ -25,6 +25,11 @@ void describe(V& v, ModelSpec& m) {
   v.field("tied_embeddings", m.tied_embeddings);
   v.field("norm_eps", m.norm_eps);
   v.field("rope_theta", m.rope_theta);
+  v.field("rope_factor", m.rope_scaling.factor);
+  v.field("rope_original_length", m.rope_scaling.original_length);
+  v.field("rope_low_freq_factor", m.rope_scaling.low_freq_factor);
+  v.field("rope_high_freq_factor", m.rope_scaling.high_freq_factor);
+  v.field("qkv_bias", m.qkv_bias);
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);
@@ -58,6 +63,8 @@ void describe(V& v, TrainingSpec& t) {
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
   v.field("on_nonfinite", t.on_nonfinite);
+  v.field("skip_loss_zscore", t.skip_loss_zscore);
+  v.field("skip_grad_zscore", t.skip_grad_zscore);
 }
 
 template <class V>
@@ -216,7 +223,9 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("fused_residual", f.fused_residual);
   v.field("fused_norm", f.fused_norm);
   v.field("fused_activation", f.fused_activation);
+  v.field("channels_last", f.channels_last);
   v.field("float32_logits", f.float32_logits);
+  v.field("kept_logits", f.kept_logits);
   v.field("fused_gradient_accumulation", f.fused_gradient_accumulation);
   v.field("fused_optimizer", f.fused_optimizer);
   v.field("overlaps_weight_gradients", f.overlaps_weight_gradients);
@@ -235,6 +244,7 @@ void describe(V& v, FrameworkSpec& f) {
   v.field("caching_allocator", f.caching_allocator);
   v.field("fragments", f.fragments);
   v.field("cached", f.cached);
+  v.field("optimizer_bytes", f.optimizer_bytes);
   v.field("gradient_copies", f.gradient_copies);
   v.field("gradient_placeholders", f.gradient_placeholders);
   v.field("fp8_parameters", f.fp8_parameters);

@@ -15,6 +15,20 @@ enum class Architecture {
   Synthetic,  // no arithmetic: every virtual stage has given times ([costs])
 };
 
+/// How rotary positions are slowed down for long texts (core/base/rope.hpp).
+struct RopeScaling {
+  double factor = 1;  // 1: not at all
+  /// Tokens of a text in the first training. With 0 all frequencies are divided by the factor
+  /// (Hugging Face's rope_type "linear"), otherwise the low ones ("llama3"): those of which
+  /// low_freq_factor periods or fewer fit into such a text; of high_freq_factor or more, none.
+  std::int64_t original_length = 0;
+  double low_freq_factor = 1, high_freq_factor = 4;
+  double slowing() const { return factor == 1 ? 0 : factor; }
+  double longest() const { return static_cast<double>(original_length) / low_freq_factor; }
+  double shortest() const { return static_cast<double>(original_length) / high_freq_factor; }
+  bool operator==(const RopeScaling&) const = default;
+};
+
 struct ModelSpec {
   std::string name;
   Architecture architecture = Architecture::Gpt2;
@@ -28,7 +42,9 @@ struct ModelSpec {
   std::int64_t max_seq_len = 0;  // rows of the position table (GPT-2 kind)
   bool tied_embeddings = false;  // the output layer shares the token embedding
   double norm_eps = 1e-5;
-  double rope_theta = 10000.0;  // Llama kind
+  double rope_theta = 10000.0;  // Llama kind, as the next two
+  RopeScaling rope_scaling;
+  bool qkv_bias = false;  // of queries, keys and values (Qwen2); the GPT-2 kind has all biases
 
   // Mixtures of experts, which take the place of feed-forward networks.
   std::int64_t experts = 0;            // of a block; 0 for a dense model

@@ -54,6 +54,8 @@ struct TrainingSpec {
   bool reshuffle = true;    // every epoch has another order of samples
   double total_tokens = 0;  // tokens (or images) of the whole training; 0: not known
   NonFinite on_nonfinite = NonFinite::Stop;
+  double skip_loss_zscore = 0;  // SpikeLimits::loss
+  double skip_grad_zscore = 0;  // SpikeLimits::grad_norm
 
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
   DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }

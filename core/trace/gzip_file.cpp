@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 namespace lockstep {
@@ -120,6 +121,11 @@ std::size_t GzipReader::read(char* to, std::size_t size) {
     return 0;
   }
   return static_cast<std::size_t>(count);
+}
+
+void GzipReader::skip(std::uint64_t size) {
+  if (file_ == nullptr || gzseek(gz(file_), static_cast<z_off_t>(size), SEEK_CUR) >= 0) return;
+  failure_ = "it ends before character " + std::to_string(size);
 }
 
 double GzipReader::fraction_read() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -75,6 +76,8 @@ class GzipReader {
   /// Reads up to `size` characters, fewer only at the end of the text. For use instead of the
   /// iterator.
   std::size_t read(char* to, std::size_t size);
+  /// Passes over `size` characters; at once if the file is not compressed. For use before read().
+  void skip(std::uint64_t size);
   /// How much of the file on disk has been read, 0 to 1.
   double fraction_read() const;
 

@@ -25,15 +25,19 @@ std::size_t escape_length(const char* at, const char* end) {
 
 }  // namespace
 
-JsonText::JsonText(const std::string& path, std::function<bool(double)> on_chunk)
+JsonText::JsonText(const std::string& path, std::function<bool(double)> on_chunk,
+                   std::uint64_t from)
     : file_(path),
       on_chunk_(std::move(on_chunk)),
       buffer_(std::make_unique<char[]>(kChunk + 1)),
       at_(buffer_.get()),
-      end_(buffer_.get()) {
+      end_(buffer_.get()),
+      consumed_(from),
+      value_begin_(from) {
+  if (from > 0) file_.skip(from);
   refill();
   const std::string_view text(at_, static_cast<std::size_t>(end_ - at_));
-  if (text.starts_with("\xEF\xBB\xBF") && text.size() > 3) at_ += 3;
+  if (from == 0 && text.starts_with("\xEF\xBB\xBF") && text.size() > 3) at_ += 3;
 }
 
 /// Reads the next chunk. Requires at_ == end_. Afterwards at_ == end_ only at the end of the text,

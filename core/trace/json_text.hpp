@@ -23,8 +23,9 @@ class JsonText {
   static constexpr std::size_t kChunk = 1 << 18;
   static constexpr std::uint64_t kLongestValue = std::uint64_t{64} << 20;
 
-  /// `on_chunk` is called before each chunk with the fraction of the file that has been read.
-  JsonText(const std::string& path, std::function<bool(double)> on_chunk);
+  /// `on_chunk` is called before each chunk with the fraction of the file that has been read. The
+  /// text begins at character `from` of the file.
+  JsonText(const std::string& path, std::function<bool(double)> on_chunk, std::uint64_t from = 0);
 
   // NOLINTBEGIN(readability-identifier-naming): the names that RapidJSON calls
   char Peek() const { return *at_; }

@@ -278,6 +278,16 @@ const char* fp8_recipe(std::string_view precision) {
   return says({"cs", "current"}) ? "current" : "delayed";
 }
 
+/// What the optimizer keeps of a parameter where the source's configuration says so. NVIDIA's for
+/// Nemotron 340B until NeMo 2 (dgxc-benchmarking, nemotron/nemotron4-340b-synth.yaml; NeMo's
+/// Launcher, nemotron_340b.yaml) has `optim.dtype: bf16`: two moments of 2 bytes and no master;
+/// one of 2 bytes with fp8_params (NeMo, megatron_gpt_model.py, setup_optimization).
+std::optional<double> optimizer_bytes(const TrainingRow& row) {
+  const bool nemo_1 = contains(row.source, "24.07") || contains(row.source, "README_340b");
+  if (!nemo_1 || !contains(lower_case(row.model), "340b")) return std::nullopt;
+  return contains(lower_case(row.precision), "fp8") ? 6 : 4;
+}
+
 /// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
 std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& row) {
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
@@ -378,6 +388,7 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   const std::string precision = lower_case(row.precision);
   if (contains(precision, "fp8")) out.key("fp8", fp8_recipe(precision));
   if (contains(precision, "fp4")) out.key("fp4", contains(precision, "mx") ? "mxfp4" : "nvfp4");
+  if (const auto bytes = optimizer_bytes(row)) out.number("optimizer_bytes", *bytes);
   // XLA drops what nobody reads.
   if (contains(lower_case(row.source), "maxtext")) out.flag("recomputes_all", false);
   // Notes such as SimuMax's "no TP/PP overlap".

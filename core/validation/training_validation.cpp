@@ -51,16 +51,35 @@ std::string layout_of(const TrainingRow& row) {
          joined({row.tp, row.pp, row.vpp, row.dp, row.micro_batch});
 }
 
-RankAgreement order_inside_sweeps(const std::vector<const ValidatedRow*>& rows) {
-  std::map<std::string, std::vector<RankedRun>> sweeps;
+/// What people call the sweep of a row.
+std::string sweep_name(const TrainingRow& row) {
+  std::string name = row.group() + ", " + row.model;
+  if (row.gpus) name += ", " + std::to_string(*row.gpus) + " GPUs";
+  if (row.global_batch_seqs) name += ", batch " + std::to_string(*row.global_batch_seqs);
+  const std::string day = row.noted("date ");
+  return day.empty() ? name : name + ", " + day;
+}
+
+/// The sweeps that have pairs, in the order of the rows.
+std::vector<SweepOrder> sweeps_of(const std::vector<const ValidatedRow*>& rows) {
+  std::map<std::string, std::size_t> index;
+  std::vector<SweepOrder> sweeps;
+  std::vector<std::vector<RankedRun>> runs;
   for (const ValidatedRow* r : rows) {
     if (!r->time_error()) continue;
-    sweeps[sweep_of(r->row)].push_back(
-        {*r->measured, r->predicted->step_time.v, layout_of(r->row)});
+    const auto [at, added] = index.emplace(sweep_of(r->row), sweeps.size());
+    if (added) {
+      sweeps.push_back({sweep_name(r->row), 0, {}});
+      runs.emplace_back();
+    }
+    runs[at->second].push_back({*r->measured, r->predicted->step_time.v, layout_of(r->row)});
   }
-  RankAgreement total;
-  for (const auto& [key, runs] : sweeps) total += rank_agreement(runs);
-  return total;
+  for (std::size_t i = 0; i < sweeps.size(); ++i) {
+    sweeps[i].runs = runs[i].size();
+    sweeps[i].order = rank_agreement(runs[i]);
+  }
+  std::erase_if(sweeps, [](const SweepOrder& sweep) { return sweep.order.pairs == 0; });
+  return sweeps;
 }
 
 }  // namespace
@@ -142,7 +161,7 @@ ValidationFigures figures_of(const std::string& source,
   figures.time = figures_of(times);
   figures.memory = figures_of(memory);
   figures.memory_allocated = figures_of(allocated);
-  figures.order = order_inside_sweeps(rows);
+  for (const SweepOrder& sweep : sweeps_of(rows)) figures.order += sweep.order;
   return figures;
 }
 
@@ -168,6 +187,7 @@ ValidationSummary summarize(const std::vector<ValidatedRow>& rows) {
     }
   }
   summary.all = figures_of("all", all);
+  summary.sweeps = sweeps_of(all);
   for (const auto& [name, list] : sources) summary.sources.push_back(figures_of(name, list));
   for (auto& [reason, list] : unexpressed) summary.unexpressed.push_back(std::move(list));
   return summary;

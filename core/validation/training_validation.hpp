@@ -70,6 +70,13 @@ struct ValidationFigures {
 ValidationFigures figures_of(const std::string& source,
                              const std::vector<const ValidatedRow*>& rows);
 
+/// The order of the runs of one sweep.
+struct SweepOrder {
+  std::string name;  // source, model, GPUs, batch and day
+  std::size_t runs = 0;
+  RankAgreement order;
+};
+
 struct UnexpressedRows {
   Unexpressed reason;
   std::vector<std::string> details;  // each once
@@ -79,6 +86,7 @@ struct UnexpressedRows {
 struct ValidationSummary {
   ValidationFigures all;
   std::vector<ValidationFigures> sources;    // in the order of the file
+  std::vector<SweepOrder> sweeps;            // those with pairs, in the order of the file
   std::vector<UnexpressedRows> unexpressed;  // by reason
 };
 ValidationSummary summarize(const std::vector<ValidatedRow>& rows);

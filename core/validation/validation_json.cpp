@@ -65,6 +65,13 @@ std::string validation_json(const ValidationSummary& summary, const std::vector<
   for (const ValidationFigures& source : summary.sources) {
     json["sources"].push_back(figures_json(source));
   }
+  json["sweeps"] = Json::array();
+  for (const SweepOrder& sweep : summary.sweeps) {
+    json["sweeps"].push_back({{"name", sweep.name},
+                              {"runs", sweep.runs},
+                              {"pairs", sweep.order.pairs},
+                              {"tau", sweep.order.tau()}});
+  }
   json["unexpressed"] = Json::array();
   for (const UnexpressedRows& u : summary.unexpressed) {
     json["unexpressed"].push_back({{"reason", to_string(u.reason)},

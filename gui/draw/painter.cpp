@@ -31,13 +31,6 @@ Qt::BrushStyle brush_style(Hatch hatch) {
   return Qt::NoBrush;
 }
 
-QColor hatch_color(const Fill& f, const Theme& theme) {
-  return f.ink == Ink::Idle ? theme.color(f.ink) : theme.color(f.ink).darker(125);
-}
-bool shows_hatch(const Fill& f) { return f.hatch != Hatch::None && f.width >= kNarrowestHatch; }
-/// The hatch of a bubble is drawn on what is below it, any other hatch on its own ink.
-bool shows_ink(const Fill& f) { return f.ink != Ink::Idle || f.hatch == Hatch::None; }
-
 QRgb mixed(QRgb a, QRgb b, int part_of_b) {
   const auto mix = [part_of_b](int x, int y) {
     return (x * (255 - part_of_b) + y * part_of_b) / 255;
@@ -45,7 +38,14 @@ QRgb mixed(QRgb a, QRgb b, int part_of_b) {
   return qRgb(mix(qRed(a), qRed(b)), mix(qGreen(a), qGreen(b)), mix(qBlue(a), qBlue(b)));
 }
 
-/// The colour of a box: its ink, with what is blended into it.
+}  // namespace
+
+QColor hatch_color(const Fill& f, const Theme& theme) {
+  return f.ink == Ink::Idle ? theme.color(f.ink) : theme.color(f.ink).darker(125);
+}
+bool shows_hatch(const Fill& f) { return f.hatch != Hatch::None && f.width >= kNarrowestHatch; }
+bool shows_ink(const Fill& f) { return f.ink != Ink::Idle || f.hatch == Hatch::None; }
+
 QRgb color_of(const Fill& f, const Theme& theme) {
   QRgb color = theme.color(f.ink).rgba();
   if (f.blend.of_other > 0)
@@ -54,6 +54,16 @@ QRgb color_of(const Fill& f, const Theme& theme) {
   return color;
 }
 
+std::array<QPointF, 3> arrow_head(const Line& line) {
+  const double angle = std::atan2(line.to.y() - line.from.y(), line.to.x() - line.from.x());
+  const auto corner = [&](double turn) {
+    return line.to - 7 * QPointF(std::cos(angle + turn), std::sin(angle + turn));
+  };
+  return {line.to, corner(0.45), corner(-0.45)};
+}
+
+namespace {
+
 void paint_line(QPainter& painter, const Line& line, const Theme& theme) {
   QPen pen(theme.color(line.ink), line.width, line.dashed ? Qt::DashLine : Qt::SolidLine);
   painter.setPen(pen);
@@ -61,14 +71,11 @@ void paint_line(QPainter& painter, const Line& line, const Theme& theme) {
   painter.setRenderHint(QPainter::Antialiasing, !level);
   painter.drawLine(line.from, line.to);
   if (!line.arrow) return;
-  const double angle = std::atan2(line.to.y() - line.from.y(), line.to.x() - line.from.x());
-  const auto corner = [&](double turn) {
-    return line.to - 7 * QPointF(std::cos(angle + turn), std::sin(angle + turn));
-  };
   painter.setRenderHint(QPainter::Antialiasing, true);
   painter.setPen(Qt::NoPen);
   painter.setBrush(theme.color(line.ink));
-  painter.drawPolygon(QPolygonF({line.to, corner(0.45), corner(-0.45)}));
+  const auto corners = arrow_head(line);
+  painter.drawPolygon(QPolygonF(QList<QPointF>(corners.begin(), corners.end())));
 }
 
 void paint_polyline(QPainter& painter, const Polyline& p, const Theme& theme) {

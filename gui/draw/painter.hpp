@@ -19,6 +19,15 @@ void paint(QPainter& painter, const DisplayList& list, const Theme& theme, const
 /// than QPainter.
 void rasterize(QImage& image, const DisplayList& list, const Theme& theme, const QFont& font);
 
+/// The colour of a box: its ink, with what is blended into it; and that of its pattern.
+QRgb color_of(const Fill& fill, const Theme& theme);
+QColor hatch_color(const Fill& fill, const Theme& theme);
+bool shows_hatch(const Fill& fill);  // false for a box that is too narrow for a pattern
+/// The hatch of a bubble is drawn on what is below it, any other hatch on its own ink.
+bool shows_ink(const Fill& fill);
+/// The corners of the head of an arrow.
+std::array<QPointF, 3> arrow_head(const Line& line);
+
 /// The sizes of `font`, for drawings that ask whether a text fits.
 TextSize text_size(const QFont& font);
 

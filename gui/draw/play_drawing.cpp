@@ -99,6 +99,13 @@ void draw_box(DisplayList& list, const RunView& run, const StepView& step, Rank 
 
 }  // namespace
 
+const StepView* step_at(const RunView& run, SimTime t) {
+  for (const StepView& step : run.steps) {
+    if (t <= step.graph.end()) return &step;
+  }
+  return run.steps.empty() ? nullptr : &run.steps.back();
+}
+
 const QRectF* Stage::box_of(Rank rank) const {
   const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
   if (found == ranks.end() || *found != rank) return nullptr;

@@ -11,6 +11,9 @@
 
 namespace lockstep::gui {
 
+/// The step that is played at `t`; null if the run has none.
+const StepView* step_at(const RunView& run, SimTime t);
+
 /// Where the boxes of the ranks are. With a pipeline, each stage has a column, in which its ranks
 /// are below each other. Without one, ranks are side by side in lines of eight, every other line
 /// from right to left, so that a ring of ranks closes. Of more than sixteen ranks only those with

@@ -46,8 +46,9 @@ DisplayList draw_schedule(const ScheduleGrid& grid, QSizeF size, const TextSize&
   DisplayList list;
   list.fill({0, 0, size.width(), size.height()}, Ink::Background);
   if (grid.cells.empty()) {
-    list.text({0, 0, size.width(), size.height()}, "This run has no pipeline schedule", Ink::Faint,
-              Align::Center);
+    list.text({0, 0, size.width(), size.height()},
+              "A pipeline's schedule comes here, an action a cell; this run has no pipeline",
+              Ink::Faint, Align::Center);
     return list;
   }
   const GridFrame frame = GridFrame::fitting(grid, size, text);

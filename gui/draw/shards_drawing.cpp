@@ -8,10 +8,10 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kRoomOfRank = 52;  // preferred height of a rank, in pixels
+constexpr double kRoomOfRank = 64;  // preferred height of a rank, in pixels
+constexpr int kBars = kNumStateKinds + 2;
 constexpr std::array<const char*, kNumStateKinds> kLetters = {"P", "G", "O"};
-constexpr std::array<const char*, kNumStateKinds> kNames = {"parameters", "gradients",
-                                                            "optimizer states"};
+constexpr std::array<const char*, kNumStateKinds> kNames = {"parameters", "gradients", "optimizer"};
 
 QRectF part_of(const QRectF& bar, const Stretch& stretch) {
   return {bar.x() + stretch.begin * bar.width(), bar.y(), stretch.size() * bar.width(),
@@ -19,6 +19,113 @@ QRectF part_of(const QRectF& bar, const Stretch& stretch) {
 }
 
 Ink ink_of(StateKind kind) { return memory_ink(static_cast<int>(buffer_kind(kind))); }
+
+void write_letter(DisplayList& list, const QRectF& box, const QRectF& bar, const char* words,
+                  const TextSize& text) {
+  if (bar.height() < text.line_height - 6) return;
+  list.texts.push_back({{box.x() + 2, bar.y(), bar.x() - box.x() - 2, bar.height()},
+                        words,
+                        Ink::Faint,
+                        false,
+                        Align::Center,
+                        false,
+                        true});
+}
+
+void write_label(DisplayList& list, const QRectF& rect, const std::string& words, Ink on,
+                 const TextSize& text) {
+  if (text.width_of(words) + 4 >= rect.width() || rect.height() < text.line_height - 4) return;
+  list.texts.push_back({rect, words, on, true, Align::Center, false, true});
+}
+
+/// The rank's microbatches, in its stretch of the batch.
+void draw_batch(DisplayList& list, const QRectF& bar, const RankStates& states,
+                const DataFlow& flow, SimTime t, const TextSize& text) {
+  list.fill(bar, Ink::Background);
+  const std::vector<MicrobatchProgress> microbatches = flow.microbatches(t);
+  const auto count = static_cast<double>(std::max<std::size_t>(microbatches.size(), 1));
+  QRectF own = part_of(bar, states.batch);
+  own.setTop(bar.y() + states.tokens.begin * bar.height());
+  own.setHeight(states.tokens.size() * bar.height());
+  list.fill(own, memory_ink(static_cast<int>(BufferKind::Input)));
+  for (std::size_t i = 0; i < microbatches.size(); ++i) {
+    const MicrobatchProgress& m = microbatches[i];
+    const QRectF cell(own.x() + own.width() * static_cast<double>(i) / count, own.y(),
+                      own.width() / count, own.height());
+    if (m.forward > 0) {
+      list.fill({cell.x(), cell.y(), cell.width() * m.forward, cell.height()},
+                ink_of(Look::Forward));
+    }
+    if (m.backward > 0) {
+      const double width = cell.width() * m.backward;
+      list.fill({cell.right() - width, cell.y(), width, cell.height()}, ink_of(Look::Backward));
+    }
+    if (i > 0) list.line(cell.topLeft(), cell.bottomLeft(), Ink::Background);
+    const Look look = m.backward > 0 ? Look::Backward : Look::Forward;
+    if (m.forward == 1) {
+      write_label(list, cell, std::to_string(m.microbatch), ink_of(look), text);
+    }
+  }
+}
+
+/// The parameters that a rank keeps, and those that it has gathered.
+void draw_parameters(DisplayList& list, const QRectF& bar, const RankStates& states,
+                     const std::vector<ShardsModel::Gathered>& gathered, const TextSize& text) {
+  const Ink full = memory_ink(static_cast<int>(BufferKind::ParamFull));
+  for (const ShardsModel::Gathered& unit : gathered) {
+    const QRectF rect = part_of(bar, unit.stretch);
+    list.fill(rect, full, unit.arriving ? Hatch::Rising : Hatch::None);
+    write_label(list, rect, unit.unit, full, text);
+  }
+  for (const Stretch& stretch : states.owned[StateKind::Parameters]) {
+    QRectF rect = part_of(bar, stretch);
+    rect.setTop(rect.center().y());  // what is owned stays visible below what is gathered
+    list.fill(rect, ink_of(StateKind::Parameters));
+  }
+}
+
+/// The gradients of a rank: where it keeps them in the end, and as far as they are.
+void draw_gradients(DisplayList& list, const QRectF& bar, const RankStates& states,
+                    const DataFlow& flow, SimTime t) {
+  const Ink ink = ink_of(StateKind::Gradients);
+  for (const Stretch& stretch : states.owned[StateKind::Gradients]) {
+    const QRectF rect = part_of(bar, stretch);
+    list.fill({rect.x(), rect.bottom() - 2, rect.width(), 2}, ink);
+  }
+  for (const Stretch& unit : states.units) {
+    const GradientProgress progress = flow.gradients(unit.layer, t);
+    if (progress.added == 0 || progress.summed == 1) continue;
+    QRectF rect = part_of(bar, unit);
+    rect.setTop(rect.bottom() - rect.height() * progress.added);
+    list.fill(rect, ink, progress.moving ? Hatch::Cross : Hatch::Rising);
+  }
+  for (const Stretch& stretch : states.owned[StateKind::Gradients]) {
+    if (flow.gradients(stretch.layer, t).summed == 1) list.fill(part_of(bar, stretch), ink);
+  }
+}
+
+/// A line above what is updated.
+void draw_updates(DisplayList& list, const QRectF& bar, const RankStates& states,
+                  const DataFlow& flow, SimTime t) {
+  for (const Stretch& stretch : states.owned[StateKind::Optimizer]) {
+    if (!flow.gradients(stretch.layer, t).updated) continue;
+    const QRectF rect = part_of(bar, stretch);
+    list.fill({rect.x(), rect.y(), rect.width(), std::min(3.0, rect.height() / 2)}, Ink::Ok);
+  }
+}
+
+/// What moves, and how far it has come.
+void draw_moving(DisplayList& list, const QRectF& bar, const ShardsModel::Moving& moving,
+                 const TextSize& text) {
+  list.fill({bar.x(), bar.y(), bar.width() * moving.done, bar.height()}, ink_of(moving.look),
+            hatch_of(moving.look));
+  if (bar.height() < text.line_height - 4) return;
+  const std::string words = text.elided(moving.words, bar.width() - 8);
+  const double width = std::min(text.width_of(words) + 6, bar.width());
+  const QRectF plate(bar.x() + 2, bar.y(), width, bar.height());
+  list.fill(plate, Ink::Background);
+  list.texts.push_back({plate, words, Ink::Text, false, Align::Center, false, true});
+}
 
 }  // namespace
 
@@ -46,7 +153,7 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
   for (const auto& [pp, members] : columns) deepest = std::max(deepest, members.size());
   const double width = rect.width() / static_cast<double>(columns.size());
   const double height =
-      std::min(rect.height() / static_cast<double>(deepest), 4 * (text.line_height + 4) + 12);
+      std::min(rect.height() / static_cast<double>(deepest), 6 * (text.line_height + 4) + 12);
   const double label = height > 3 * text.line_height ? text.line_height : 0;
   // Beside the bars are their letters; or the number of the rank, if there is no room for its name.
   const double letter =
@@ -58,12 +165,15 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
       ShardsFrame::Place& place = frame.ranks[members[r]];
       place.box = QRectF(rect.x() + static_cast<double>(c) * width + 4,
                          rect.y() + static_cast<double>(r) * height + 2, width - 8, height - 4);
-      const double bar = (place.box.height() - label - 6) / kNumStateKinds;
-      for (std::size_t k = 0; k < kNumStateKinds; ++k) {
-        place.bars[k] =
-            QRectF(place.box.x() + letter, place.box.y() + label + 2 + static_cast<double>(k) * bar,
-                   std::max(place.box.width() - letter - 4, 1.0), std::max(bar - 2, 1.0));
-      }
+      const double bar = (place.box.height() - label - 6) / kBars;
+      const auto at = [&](std::size_t row) {
+        return QRectF(place.box.x() + letter,
+                      place.box.y() + label + 2 + static_cast<double>(row) * bar,
+                      std::max(place.box.width() - letter - 4, 1.0), std::max(bar - 2, 1.0));
+      };
+      place.batch = at(0);
+      for (std::size_t k = 0; k < kNumStateKinds; ++k) place.bars[k] = at(k + 1);
+      place.moving = at(kNumStateKinds + 1);
     }
     ++c;
   }
@@ -77,7 +187,7 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
     const ShardsFrame::Place& place = frame.ranks[i];
     const RankStates& states = model.ranks[i];
     list.fill(place.box, Ink::Band);
-    if (place.bars[0].y() > place.box.y() + text.line_height) {
+    if (place.batch.y() > place.box.y() + text.line_height) {
       list.texts.push_back(
           {{place.box.x() + 4, place.box.y() + 1, place.box.width() - 8, text.line_height},
            model.run->trace.rank_labels[states.rank],
@@ -96,40 +206,21 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
                             false,
                             true});
     }
+    const DataFlow& flow = model.flow(i);
+    write_letter(list, place.box, place.batch, "B", text);
+    draw_batch(list, place.batch, states, flow, t, text);
     for (std::size_t k = 0; k < kNumStateKinds; ++k) {
-      const QRectF& bar = place.bars[k];
-      list.fill(bar, Ink::Background);
-      if (bar.height() >= text.line_height - 6) {
-        list.texts.push_back(
-            {{place.box.x() + 2, bar.y(), bar.x() - place.box.x() - 2, bar.height()},
-             kLetters[k],
-             Ink::Faint,
-             false,
-             Align::Center,
-             false,
-             true});
-      }
-      if (k == 0) {
-        for (const ShardsModel::Gathered& unit : model.gathered(i, t)) {
-          const QRectF rect = part_of(bar, unit.stretch);
-          list.fill(rect, memory_ink(static_cast<int>(BufferKind::ParamFull)),
-                    unit.arriving ? Hatch::Rising : Hatch::None);
-          if (text.width_of(unit.unit) + 4 < rect.width() &&
-              rect.height() >= text.line_height - 4) {
-            list.texts.push_back({rect, unit.unit,
-                                  memory_ink(static_cast<int>(BufferKind::ParamFull)), true,
-                                  Align::Center, false, true});
-          }
-        }
-      }
-      const Ink ink = ink_of(static_cast<StateKind>(k));
-      for (const Stretch& stretch : states.owned[k]) {
-        QRectF rect = part_of(bar, stretch);
-        // What is gathered takes the lower half of the bar, so that what is owned stays visible.
-        if (k == 0) rect.setTop(rect.center().y());
-        list.fill(rect, ink);
-      }
+      list.fill(place.bars[k], Ink::Background);
+      write_letter(list, place.box, place.bars[k], kLetters[k], text);
     }
+    draw_parameters(list, place.bars[0], states, model.gathered(i, t), text);
+    draw_gradients(list, place.bars[1], states, flow, t);
+    for (const Stretch& stretch : states.owned[StateKind::Optimizer]) {
+      list.fill(part_of(place.bars[2], stretch), ink_of(StateKind::Optimizer));
+    }
+    draw_updates(list, place.bars[2], states, flow, t);
+    write_letter(list, place.box, place.moving, "→", text);
+    if (const auto moving = model.moving(i, t)) draw_moving(list, place.moving, *moving, text);
   }
   return list;
 }
@@ -143,6 +234,8 @@ DisplayList draw_shards_legend(const ShardsModel& model, QRectF rect, const Text
     list.text({x + 16, rect.y(), width, text.line_height}, words);
     x += width;
   };
+  entry(ink_of(Look::Forward), "B forward");
+  entry(ink_of(Look::Backward), "backward");
   for (std::size_t k = 0; k < kNumStateKinds; ++k) {
     double most = 0;
     for (const RankStates& states : model.ranks) {
@@ -151,9 +244,10 @@ DisplayList draw_shards_legend(const ShardsModel& model, QRectF rect, const Text
       most = std::max(most, sum);
     }
     entry(ink_of(static_cast<StateKind>(k)),
-          std::string(kLetters[k]) + " " + kNames[k] + ": at most " + percent_text(most));
+          std::string(kLetters[k]) + " " + kNames[k] + " ≤ " + percent_text(most));
   }
-  entry(memory_ink(static_cast<int>(BufferKind::ParamFull)), "gathered now");
+  entry(memory_ink(static_cast<int>(BufferKind::ParamFull)), "gathered");
+  entry(Ink::Ok, "updated");
   return list;
 }
 

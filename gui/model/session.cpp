@@ -63,7 +63,9 @@ void Session::load_next() {
 void Session::add(RunPtr run) {
   runs_.add(run);
   emit runsChanged();
+  const bool profile = run->from_elsewhere();
   set_run(std::move(run));
+  if (profile) emit profileOpened();
 }
 
 void Session::show(RunPtr run) {

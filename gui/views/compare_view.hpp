@@ -1,4 +1,4 @@
-// CompareView: two runs side by side, beginning with what differs most.
+// CompareView: two runs side by side: their timelines on one scale, and what they differ in.
 #pragma once
 
 #include <QWidget>
@@ -10,6 +10,7 @@
 
 class QComboBox;
 class QLabel;
+class QPushButton;
 class QTabBar;
 class QTableView;
 
@@ -20,6 +21,8 @@ class CompareView final : public QWidget {
   explicit CompareView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {800, 320}; }
   ComparisonPtr model() const { return model_; }  // null if there are not two runs
+  /// Simulates a scenario, and compares with it (A) the trace from elsewhere that is shown (B).
+  void simulate_beside(const std::string& scenario);
 
  private:
   class Picture;
@@ -27,15 +30,20 @@ class CompareView final : public QWidget {
   QComboBox* add_choice(Slot slot);
   void fill_choice(QComboBox& choice, Slot slot, const RunPtr& compared);
   void on_runs();
+  void choose_scenario();
   void show_model(ComparisonPtr model);
   void show_table();
   void follow(int row);
+  void show_step(int step);
+  void go_to(const RunPtr& run, const Place& place);
 
   Session& session_;
   ComparisonPtr model_;
   std::pair<RunPtr, RunPtr> wanted_;
   QComboBox *choose_a_, *choose_b_;
-  QLabel* verdict_;
+  QComboBox* choose_step_;
+  QPushButton* simulate_;
+  QLabel *conclusion_, *verdict_;
   Picture* picture_;
   QTabBar* tabs_;
   QTableView* table_;

@@ -15,7 +15,7 @@ constexpr int kSpanRole = Qt::UserRole;
 }  // namespace
 
 DetailsView::DetailsView(Session& session, QWidget* parent)
-    : QTreeWidget(parent), session_(session) {
+    : QTreeWidget(parent), session_(session), reading_(*this) {
   setAccessibleName("Details of the selection");
   setColumnCount(2);
   setHeaderHidden(true);
@@ -35,7 +35,24 @@ DetailsView::DetailsView(Session& session, QWidget* parent)
   show_selection();
 }
 
+/// Shows what is known at once, then the arguments as soon as they are read from the trace's file.
 void DetailsView::show_selection() {
+  arguments_.clear();
+  fill();
+  const RunPtr run = session_.run();
+  const auto span = session_.selection().span;
+  if (!run || !span || run->sources.empty()) return reading_.cancel();
+  reading_.submit([this, run, span = *span](const Cancelled&) -> Latest::Apply {
+    Result<SpanArguments> read = read_arguments(run->sources, run->trace, span);
+    SpanArguments arguments = read ? std::move(*read) : SpanArguments{{"", read.error().message}};
+    return [this, arguments = std::move(arguments)] {
+      arguments_ = arguments;
+      fill();
+    };
+  });
+}
+
+void DetailsView::fill() {
   clear();
   const RunPtr run = session_.run();
   const Selection& selection = session_.selection();
@@ -49,7 +66,11 @@ void DetailsView::show_selection() {
     item->setFirstColumnSpanned(true);
     return;
   }
-  for (const auto& [name, value] : facts_of(*run, *selection.span)) {
+  int group_size = 0;
+  for (const auto& [name, value] : arguments_) {
+    if (name == "Group size") group_size = qt(value).toInt();
+  }
+  for (const auto& [name, value] : facts_of(*run, *selection.span, group_size)) {
     new QTreeWidgetItem(this, {qt(name), qt(value)});
   }
   const auto section = [&](const char* title, bool backward, auto wanted) {
@@ -78,7 +99,22 @@ void DetailsView::show_selection() {
   section("Waited for by", false,
           [&](const Link& l) { return l.kind != Kind::Collective && l.from == span; });
   section("Together with", true, [&](const Link& l) { return l.kind == Kind::Collective; });
+  add_section("Arguments in the file", arguments_);
   resizeColumnToContents(0);
+}
+
+void DetailsView::add_section(const char* title, const SpanArguments& rows) {
+  if (rows.empty()) return;
+  auto* parent = new QTreeWidgetItem(this, {title});
+  parent->setFirstColumnSpanned(true);
+  QFont bold = font();
+  bold.setBold(true);
+  parent->setFont(0, bold);
+  for (const auto& [name, value] : rows) {
+    auto* item = new QTreeWidgetItem(parent, {qt(name), qt(value)});
+    item->setToolTip(1, qt(value));
+  }
+  parent->setExpanded(true);
 }
 
 }  // namespace lockstep::gui

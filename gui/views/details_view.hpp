@@ -13,7 +13,12 @@ class DetailsView final : public QTreeWidget {
 
  private:
   void show_selection();
+  void fill();
+  void add_section(const char* title, const SpanArguments& rows);
+
   Session& session_;
+  SpanArguments arguments_;  // of the selected span, once they are read
+  Latest reading_;           // the last member, so that it stops before the others are destroyed
 };
 
 }  // namespace lockstep::gui

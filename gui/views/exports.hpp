@@ -25,5 +25,8 @@ struct Export {
 };
 
 const std::vector<Export>& export_list();
+/// The export that makes an animation for the ending of a path: .svg, .png or .apng; null for
+/// another one.
+const Export* animation_export(const QString& path);
 
 }  // namespace lockstep::gui

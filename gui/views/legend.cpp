@@ -47,7 +47,7 @@ std::vector<Look> looks_of(const RunView& run) {
   const Trace& trace = run.trace;
   for (const TraceRole& role : trace.roles) {
     for (const TraceOp& op : role.ops) {
-      occurs[look_of_kind(trace.names[op.kind])] = true;
+      occurs[run.lanes.look_of(op)] = true;
     }
   }
   std::vector<Look> looks;

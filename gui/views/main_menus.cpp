@@ -68,6 +68,8 @@ void MainWindow::make_menus() {
     TimelineView& timeline = static_cast<TimelinePanel*>(centralWidget())->timeline();
     CommandPalette({{"Row", timeline.row_commands(), {}}}, this, "row").exec();
   });
+  add(view, "F&ull screen", QKeySequence(Qt::Key_F11),
+      [this] { isFullScreen() ? showNormal() : showFullScreen(); });
   add(view, "&Light", {}, [this] { set_theme(false); });
   add(view, "&Dark", {}, [this] { set_theme(true); });
   add(view, "Reset &panels", {}, [this] { reset_layout(); });
@@ -101,12 +103,12 @@ void MainWindow::show_recent() {
 
 void MainWindow::choose_and_open(bool folder) {
   const QString path =
-      folder
-          ? QFileDialog::getExistingDirectory(this, "Open a run folder")
-          : QFileDialog::getOpenFileName(
-                this, "Open", QString(),
-                "Scenarios, traces, programs, schedules (*.toml *.json *.json.gz *.program *.csv);;"
-                "All files (*)");
+      folder ? QFileDialog::getExistingDirectory(this, "Open a run folder")
+             : QFileDialog::getOpenFileName(this, "Open", QString(),
+                                            "Scenarios, traces, programs, schedules (*.toml *.json "
+                                            "*.json.gz *.pickle *.pkl *.sqlite "
+                                            "*.program *.csv);;"
+                                            "All files (*)");
   if (!path.isEmpty()) open(path);
 }
 

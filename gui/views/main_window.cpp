@@ -19,6 +19,8 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
+#include "gui/views/lesson_view.hpp"
+#include "gui/views/plain_labels.hpp"
 #include "gui/views/start_page.hpp"
 #include "gui/views/timeline_panel.hpp"
 #include "gui/views/unsaved.hpp"
@@ -49,6 +51,7 @@ MainWindow::MainWindow(Session& session)
       cancel_(new QPushButton("Cancel")),
       busy_soon_(new QTimer(this)),
       writing_(*this) {
+  make_labels_plain();
   setObjectName("main");
   setAcceptDrops(true);
   setDockNestingEnabled(true);
@@ -60,10 +63,14 @@ MainWindow::MainWindow(Session& session)
     connect(&session, signal, this, [this] { show_state(); });
   }
   connect(&session, &Session::marksChanged, this, [this] { keep_views(); });
+  connect(&session, &Session::profileOpened, this, [this] { show_profile(); });
   connect(&session, &Session::failed, this, [this](const QString& message) { tell(message); });
   static_cast<TimelinePanel*>(centralWidget())->start().on_open([this](const QString& path) {
     open(path);
   });
+  auto* lesson = static_cast<LessonView*>(view("lesson"));
+  lesson->on_open([this](const QString& path) { open(path); });
+  lesson->on_show([this](const std::string& name) { bring_up(name); });
   reset_layout();
   show_state();
 }
@@ -182,12 +189,22 @@ QWidget* MainWindow::view(const std::string& name) const {
 bool MainWindow::show_view(const std::string& name) {
   QWidget* widget = view(name);
   if (!widget) return false;
-  if (const auto dock = docks_.find(name); dock != docks_.end()) {
-    dock->second->show();
-    dock->second->raise();
-  }
+  bring_up(name);
   widget->setFocus();
   return true;
+}
+
+/// Brings to the front what says most of a trace from elsewhere, unless the user asked for views.
+void MainWindow::show_profile() {
+  if (asked_for_views_) return;
+  bring_up(session_.run()->trace.spans.empty() ? "memory" : "summary");
+}
+
+void MainWindow::bring_up(const std::string& name) {
+  const auto dock = docks_.find(name);
+  if (dock == docks_.end()) return;
+  dock->second->show();
+  dock->second->raise();
 }
 
 void MainWindow::set_theme(bool dark) {
@@ -283,7 +300,7 @@ void MainWindow::show_state() {
   } else if (run) {
     text = counted(run->world_size(), "rank") + " · " +
            counted(static_cast<qlonglong>(run->lanes.spans()), "span");
-    if (run->report) {
+    if (run->report && run->report->step_time.v > 0) {
       text += QString(" · step %1 · bubble %2")
                   .arg(QString::fromStdString(time_text(run->report->step_time)),
                        QString::fromStdString(percent_text(run->report->bubble_fraction)));

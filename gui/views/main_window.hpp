@@ -23,6 +23,9 @@ class MainWindow final : public QMainWindow {
   explicit MainWindow(Session& session);
   /// Brings a view to the front and gives it the keyboard; false if there is no view of that name.
   bool show_view(const std::string& name);
+  void bring_up(const std::string& name);  // the same, and leaves the keyboard where it is
+  /// Says that the views in front were asked for, so that an opened file does not bring others.
+  void keep_views_in_front() { asked_for_views_ = true; }
   QWidget* view(const std::string& name) const;  // null if there is no view of that name
   void set_theme(bool dark);
   void reset_layout();  // arranges the docks as they were at first
@@ -52,6 +55,7 @@ class MainWindow final : public QMainWindow {
   void make_status();
   void make_menus();
   void show_state();
+  void show_profile();
   void show_recent();
   void choose_and_open(bool folder);
   void choose_and_save(bool other_name);
@@ -62,6 +66,7 @@ class MainWindow final : public QMainWindow {
   QSettings* settings_ = nullptr;
   bool dark_ = false;
   bool docks_restored_ = false;
+  bool asked_for_views_ = false;  // on the command line
   std::map<std::string, QDockWidget*> docks_;
   std::map<std::string, QWidget*> views_;  // those in docks
   QMenu* recent_ = nullptr;

@@ -16,6 +16,7 @@
 #include "gui/model/run/lesson.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/notice.hpp"
+#include "gui/views/signs.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -24,13 +25,6 @@ constexpr int kFrameMs = 33;
 constexpr int kScrubSteps = 10'000;
 constexpr int kCaptionLines = 3;
 constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // to play a whole run
-
-const StepView* step_at(const RunView& run, SimTime t) {
-  for (const StepView& step : run.steps) {
-    if (t <= step.graph.end()) return &step;
-  }
-  return run.steps.empty() ? nullptr : &run.steps.back();
-}
 
 /// The words below the picture. Before a step is played, they are the scenario's own comment; after
 /// it, the sum of the step; between, what happens and why.
@@ -100,24 +94,25 @@ PlayView::PlayView(Session& session, QWidget* parent)
       picture_(new Picture(session)) {
   setAccessibleName("Play");
   auto* line = new QHBoxLayout;
-  const auto button = [&](const char* label, const char* name, const char* tip, auto&& action) {
-    auto* b = new QPushButton(label);
+  const auto button = [&](Sign sign, const char* name, const char* tip, auto&& action) {
+    auto* b = new QPushButton;
+    set_sign(*b, sign);
     b->setAccessibleName(name);
     b->setToolTip(tip);
     b->setFixedWidth(fontMetrics().horizontalAdvance("MM") + 16);
     connect(b, &QPushButton::clicked, this, action);
     line->addWidget(b);
   };
-  button("|◂", "To the start", "To the start", [this] {
+  button(Sign::ToStart, "To the start", "To the start", [this] {
     if (session_.run()) session_.set_cursor(session_.run()->lanes.begin());
   });
-  button("◂", "Step back", "To the moment before", [this] { step(-1); });
+  button(Sign::StepBack, "Step back", "To the moment before", [this] { step(-1); });
   play_->setAccessibleName("Play");
   play_->setToolTip("Play or pause (Space)");
-  play_->setFixedWidth(fontMetrics().horizontalAdvance("Pause") + 28);
+  play_->setFixedWidth(fontMetrics().horizontalAdvance("Pause") + 52);
   connect(play_, &QPushButton::clicked, this, [this] { toggle(); });
   line->addWidget(play_);
-  button("▸", "Step forward", "To the next moment", [this] { step(1); });
+  button(Sign::StepForward, "Step forward", "To the next moment", [this] { step(1); });
   scrub_->setAccessibleName("Time");
   scrub_->setRange(0, kScrubSteps);
   connect(scrub_, &QSlider::valueChanged, this, [this](int at) {
@@ -157,6 +152,7 @@ PlayView::PlayView(Session& session, QWidget* parent)
 void PlayView::show_play() {
   const bool playing = session_.playing();
   play_->setText(playing ? "Pause" : "Play");
+  set_sign(*play_, playing ? Sign::Pause : Sign::Play);
   const int at = speed_->findData(static_cast<int>(session_.play_seconds()));
   if (at >= 0) speed_->setCurrentIndex(at);
   if (playing && !timer_.isActive()) {

@@ -105,7 +105,9 @@ QWidget* RunsView::make_buttons() {
   steps_ = new QSpinBox;
   steps_->setAccessibleName("Steps");
   steps_->setRange(1, 1'000'000);
-  steps_->setSuffix(" steps");
+  const auto name_unit = [this](int steps) { steps_->setSuffix(steps == 1 ? " step" : " steps"); };
+  connect(steps_, &QSpinBox::valueChanged, this, name_unit);
+  name_unit(steps_->value());
   lines->addWidget(steps_, 0, 1, 1, 2);
   start_ =
       button("Train", "Train the scenario for real, as a process of its own", [this] { start(); });

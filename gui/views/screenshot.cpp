@@ -54,6 +54,7 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
     if (!failure.isEmpty()) return Error{ErrorKind::InvalidSpec, failure.toStdString(), {}};
     if (!session.errors().empty()) return session.errors().front();
   }
+  for (const QString& name : options.views) window.show_view(name.toStdString());
   if (!options.at.empty()) {
     if (!session.run()) return Error{ErrorKind::InvalidSpec, "--at: nothing is open", {}};
     const Result<SimTime> time = parse_time(options.at, *session.run());
@@ -67,6 +68,16 @@ Result<void> take_screenshot(MainWindow& window, Session& session,
   }
   if (options.search) static_cast<SearchView*>(window.view("search"))->start();
   wait_until_idle(session);
+  if (!options.animate.isEmpty()) {
+    const Export* kind = animation_export(options.animate);
+    if (!kind) {
+      return Error{ErrorKind::InvalidSpec,
+                   "--animate " + options.animate.toStdString() + ": end it with .svg or .png",
+                   {}};
+    }
+    Result<Export::Job> job = kind->prepare(session, timeline, options.animate);
+    return job ? (*job)() : job.error();
+  }
   QWidget* widget = &window;
   if (!options.view.empty()) widget = window.view(options.view);
   if (!widget->grab().save(options.file)) {

@@ -11,11 +11,13 @@
 namespace lockstep::gui {
 
 struct ScreenshotOptions {
-  QString file;      // PNG, or the format that the ending says
-  QStringList set;   // overrides of the scenario, "section.key=value"
-  QStringList open;  // files to open one after the other, each when the one before is loaded
-  std::string view;  // the only view to show; empty: the whole window
-  std::string find;  // selects the first span that a search for these words finds
+  QString file;       // PNG, or the format that the ending says
+  QString animate;    // instead: the step as an animation, .svg or .png
+  QStringList set;    // overrides of the scenario, "section.key=value"
+  QStringList open;   // files to open one after the other, each when the one before is loaded
+  QStringList views;  // to bring to the front, behind what opening a file brings there
+  std::string view;   // the only view to show; empty: the whole window
+  std::string find;   // selects the first span that a search for these words finds
   bool critical_path = false;
   bool search = false;  // search the layouts of the scenario's cluster
   /// The cursor: seconds from the begin of the run, or "NN%" of it; empty: the begin.

@@ -12,6 +12,7 @@
 #include <QScrollArea>
 #include <QVBoxLayout>
 
+#include "core/lesson/lesson.hpp"
 #include "gui/model/run/lesson.hpp"
 #include "gui/views/qt_text.hpp"
 
@@ -20,10 +21,6 @@ namespace {
 
 constexpr int kMostWords = 150;  // letters of what a file says of itself
 
-// The lessons that are made to be played, in the order in which they build on each other.
-constexpr const char* kLessons[] = {
-    "ddp",        "pipeline",          "fsdp", "accumulation", "interleaving-memory",
-    "stragglers", "tp-by-interconnect"};
 constexpr const char* kExamples[] = {
     "schedules/1f1b-p4-m8.toml", "schedules/zero-bubble-p4-m8.toml",
     "clusters/llama2-7b-fsdp-8xh100.toml", "tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml",
@@ -45,6 +42,10 @@ QString StartPage::scenarios() {
     } while (folder.cdUp());
   }
   return {};
+}
+
+QString StartPage::course() {
+  return scenarios().isEmpty() ? QString() : QDir(scenarios()).filePath("course");
 }
 
 std::string StartPage::text_for_config(const std::string& path) {
@@ -88,13 +89,12 @@ StartPage::StartPage(Session& session, QWidget* parent)
   columns->addLayout(right, 1);
 
   const QDir folder(scenarios());
-  QListWidget* lessons = add_list(*left, "Lessons", "Each plays a step and says what it shows.");
+  QListWidget* lessons =
+      add_list(*left, "Lessons", "A course: look, try, answer. Each is a step to play.", 3);
   QListWidget* examples =
       add_list(*right, "Examples", "Scenarios of real sizes, to change by sliders.");
   if (!scenarios().isEmpty()) {
-    for (const char* name : kLessons) {
-      add_file(*lessons, folder.filePath(QString("lessons/%1.toml").arg(name)));
-    }
+    add_lessons(*lessons);
     for (const char* name : kExamples) add_file(*examples, folder.filePath(name));
   }
   recent_ = add_list(*left, "Recent files", "What was open before.");
@@ -133,8 +133,10 @@ StartPage::StartPage(Session& session, QWidget* parent)
   right->addWidget(drop);
 }
 
-QListWidget* StartPage::add_list(QVBoxLayout& column, const char* title, const char* purpose) {
+QListWidget* StartPage::add_list(QVBoxLayout& column, const char* title, const char* purpose,
+                                 int room) {
   auto* heading = new QLabel(QString("<b>%1</b> — %2").arg(title, purpose));
+  heading->setTextFormat(Qt::RichText);
   heading->setWordWrap(true);
   heading->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
   auto* list = new QListWidget;
@@ -144,13 +146,24 @@ QListWidget* StartPage::add_list(QVBoxLayout& column, const char* title, const c
   list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   list->setMinimumHeight(60);
   column.addWidget(heading);
-  column.addWidget(list, 1);
+  column.addWidget(list, room);
   const auto open = [this](QListWidgetItem* item) { open_(item->data(Qt::UserRole).toString()); };
   connect(list, &QListWidget::itemClicked, this, open);
   connect(list, &QListWidget::itemActivated, this, [this, open](QListWidgetItem* item) {
     if (!session_.has_document()) open(item);  // by Enter; a click has opened it already
   });
   return list;
+}
+
+void StartPage::add_lessons(QListWidget& list) {
+  const Result<std::vector<Lesson>> course = read_course(StartPage::course().toStdString());
+  if (!course) return list.addItem(qt(to_string(course.error())));
+  for (const Lesson& lesson : *course) {
+    auto* item =
+        new QListWidgetItem(QString("%1. %2").arg(list.count() + 1).arg(qt(lesson.title)), &list);
+    item->setToolTip(first_words(qt(lesson.scenario)));
+    item->setData(Qt::UserRole, qt(lesson.scenario));
+  }
 }
 
 void StartPage::add_file(QListWidget& list, const QString& path) {

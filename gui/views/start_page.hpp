@@ -22,11 +22,14 @@ class StartPage final : public QWidget {
   /// The folder of the scenarios that come with Lockstep: above the program or the working
   /// directory; empty if there is none.
   static QString scenarios();
+  static QString course();  // the folder of the lessons' pages; empty if there is none
   /// A scenario of the model of a Hugging Face config.json, on eight H100s.
   static std::string text_for_config(const std::string& path);
 
  private:
-  QListWidget* add_list(QVBoxLayout& column, const char* title, const char* purpose);
+  /// `room` is the list's part of the column, beside those of other lists.
+  QListWidget* add_list(QVBoxLayout& column, const char* title, const char* purpose, int room = 1);
+  void add_lessons(QListWidget& list);
   void add_file(QListWidget& list, const QString& path);
   void open_config();
 

@@ -87,6 +87,7 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
       ranks_(new TableModel(this)),
       reading_(*this) {
   setAccessibleName("Summary");
+  title_->setTextFormat(Qt::RichText);
   title_->setWordWrap(true);
   straggler_->setWordWrap(true);
   staleness_->setWordWrap(true);
@@ -98,6 +99,7 @@ SummaryView::SummaryView(Session& session, QWidget* parent)
     card->setBackgroundRole(QPalette::Base);
     card->setAutoFillBackground(true);
     card->setMargin(4);
+    card->setTextFormat(Qt::RichText);
     card->setWordWrap(true);
     card->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     card->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -153,13 +155,15 @@ void SummaryView::on_run() {
 
 void SummaryView::show_model(SummaryPtr model) {
   model_ = std::move(model);
-  title_->setText(model_
-                      ? "<b>" + QString::fromStdString(model_->run->title).toHtmlEscaped() + "</b>"
-                      : QString("Open a scenario, a run or a trace."));
+  title_->setText(
+      model_ ? "<b>" + QString::fromStdString(model_->run->title).toHtmlEscaped() + "</b>"
+             : QString("The figures by which a run is judged come here: open a scenario, a "
+                       "run or a trace."));
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     QLabel& label = *cards_[i];
-    label.setVisible(model_ != nullptr);
-    if (!model_) continue;
+    const bool shown = model_ && i < model_->cards.size();
+    label.setVisible(shown);
+    if (!shown) continue;
     const Card& card = model_->cards[i];
     const QString title = QString::fromStdString(card.title);
     const QString value = QString::fromStdString(card.value);
@@ -171,6 +175,7 @@ void SummaryView::show_model(SummaryPtr model) {
     label.setAccessibleName(title + ": " + (card.known ? value + ", " : "not known, ") + note);
   }
   picture_->refresh();
+  table_->setVisible(model_ != nullptr && !model_->run->trace.spans.empty());
   straggler_->setText(model_ ? QString::fromStdString(straggler_text(*model_)) : QString());
   staleness_->setText(model_ ? QString::fromStdString(staleness_text(*model_)) : QString());
   staleness_->setVisible(!staleness_->text().isEmpty());

@@ -26,6 +26,7 @@ TablesView::TablesView(Session& session, QWidget* parent)
   add_page("Spans", "Table of spans", &span_table);
   add_page("Bubbles", "Table of bubbles", &bubble_table);
   add_page("Statistics", "Statistics of the selected area", &statistics_table);
+  add_page("By name", "Statistics of kernels and operations by name", &name_table);
   add_page("Critical path", "Table of the critical path",
            [](const RunPtr& run, const Selection&) { return path_table(run); });
   add_page("Marks", "Table of marks", [&session](const RunPtr& run, const Selection&) {
@@ -102,6 +103,7 @@ void TablesView::show_page() {
   if (page.model->rowCount() > static_cast<int>(TableModel::kMostSorted)) {
     scope += "; select an area of the timeline to sort them";
   }
+  if (!run) scope = "What the timeline draws comes here in rows, to sort and to save.";
   scope_->setText(scope);
 }
 

@@ -1,5 +1,6 @@
 #include "gui/views/timeline_panel.hpp"
 
+#include <QApplication>
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
@@ -91,10 +92,12 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
 
 void TimelinePanel::show_start() {
   const bool nothing = !session_.run() && !session_.has_document();
+  const bool chosen = !nothing && start_->isAncestorOf(QApplication::focusWidget());
   start_->setVisible(nothing);
   for (QWidget* widget : {bar_, static_cast<QWidget*>(timeline_), static_cast<QWidget*>(hover_)}) {
     widget->setVisible(!nothing);
   }
+  if (chosen) timeline_->setFocus();  // so that Space plays, and is not typed into the filter
 }
 
 QString TimelinePanel::commands_title() const { return timeline_->commands_title(); }

@@ -215,8 +215,15 @@ void TimelineView::resizeEvent(QResizeEvent* event) {
 }
 
 DisplayList TimelineView::draw() const {
-  if (run_) return draw_timeline(*run_, layout_, frame_, text());
   DisplayList list;
+  if (run_) {
+    list = draw_timeline(*run_, layout_, frame_, text());
+    if (run_->trace.spans.empty()) {
+      list.text(QRectF(rect()), "There are no spans here: the trace tells of memory only (Memory)",
+                Ink::Faint, Align::Center);
+    }
+    return list;
+  }
   list.fill(QRectF(rect()), Ink::Background);
   list.text(QRectF(rect()), "Open a scenario, a run folder or a trace: Ctrl+O, or drop it here",
             Ink::Faint, Align::Center);

@@ -2,6 +2,7 @@
 
 #include "gui/views/compare_view.hpp"
 #include "gui/views/details_view.hpp"
+#include "gui/views/lesson_view.hpp"
 #include "gui/views/memory_view.hpp"
 #include "gui/views/play_view.hpp"
 #include "gui/views/runs_view.hpp"
@@ -37,6 +38,7 @@ const std::vector<ViewEntry>& view_list() {
       {"compare", "Compare", Qt::BottomDockWidgetArea, true, make<CompareView>},
       {"search", "Search", Qt::BottomDockWidgetArea, true, make<SearchView>},
       {"table", "Table", Qt::BottomDockWidgetArea, true, make<TablesView>},
+      {"lesson", "Lesson", Qt::RightDockWidgetArea, true, make<LessonView>},
   };
   return list;
 }

@@ -60,7 +60,7 @@ void ConformanceCases::rope(std::int64_t batch, std::int64_t seq, std::int64_t h
     if (seq % 2 != 0) continue;
     add({.kind = K::Rope,  // two pieces, from elsewhere in the sequence
          .dims = {batch, seq, heads, dim, row_heads, inverse},
-         .scalars = {10000.0},
+         .scalars = {10000.0, 8, 60, 10},  // slowed, of wavelengths on either side
          .in = {random(batch * seq * row_heads * dim), {static_cast<double>(seq), 3.0 * seq}},
          .aliases = {0}});
   }

@@ -28,7 +28,7 @@ struct Outcome {
 
 Outcome shell(const TemporaryFolder& folder, const std::string& command) {
   const std::string log = folder / "log.txt";
-  const int status = std::system((command + " >" + log + " 2>&1").c_str());
+  const int status = std::system(("(" + command + ") >" + log + " 2>&1").c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
 }
 
@@ -180,6 +180,63 @@ TEST_CASE("an error of any process ends all of them, and the leader says which",
   const Outcome killed = mpirun(
       folder, "-np 1" + run + endless + " : -np 1 sh -c 'timeout -s KILL 1" + run + endless + "'");
   CHECK(killed.exit_code != 0);
+}
+
+TEST_CASE("a stopped process under mpirun is named by all the others within the timeout", "[mpi]") {
+  for (const int victim : {1, 0}) {
+    const TemporaryFolder folder;
+    const std::string run = kLockstep + " run " +
+                            scenario(folder, "data_parallel_shard_degree = 3\n") +
+                            " --backend cpu --quiet --steps 1000000 --out " + folder / "run";
+    // Each process leaves its number before it becomes lockstep.
+    write_bytes(folder / "rank.sh", "echo $$ >" + folder / "pid-" +
+                                        "${OMPI_COMM_WORLD_RANK-$PMI_RANK}\nexec " + run + "\n");
+    const std::string metrics_file = folder / "run/metrics.jsonl";
+    write_bytes(folder / "stop.sh", "until grep -qs '\"step\":5,' " + metrics_file +
+                                        "; do sleep 0.02; done\nkill -STOP $(cat " +
+                                        folder / "pid-" + std::to_string(victim) + ")\n");
+    const Outcome o =
+        mpirun(folder, "-np 3 env LOCKSTEP_TIMEOUT_SECONDS=3 sh " + folder / "rank.sh" + " & sh " +
+                           folder / "stop.sh" + " >/dev/null 2>&1; wait $!");
+    INFO(o.output);
+    CHECK(o.exit_code == exit_code(ErrorKind::Device));
+    const std::string named = "process " + std::to_string(victim) + " is silent";
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == victim) continue;
+      const std::string said =
+          rank == 0 ? "error: " : "process " + std::to_string(rank) + ": error: ";
+      CHECK_THAT(o.output, ContainsSubstring(said));
+      CHECK(fs::exists(folder / ("run/flight-" + std::to_string(rank) + ".txt")));
+    }
+    CHECK_THAT(o.output, ContainsSubstring(named));
+  }
+}
+
+TEST_CASE("a process under mpirun that is killed ends all, and the next run goes on", "[mpi]") {
+  const TemporaryFolder folder;
+  const std::string run = kLockstep + " run " +
+                          scenario(folder, "data_parallel_shard_degree = 2\n") +
+                          " --backend cpu --quiet --set training.steps=400"
+                          " --set checkpoint.interval=20 --resume auto --out ";
+  REQUIRE(shell(folder, run + folder / "whole").exit_code == 0);
+  write_bytes(folder / "rank.sh", "echo $$ >" + folder / "pid-" +
+                                      "${OMPI_COMM_WORLD_RANK-$PMI_RANK}\nexec " + run +
+                                      folder / "run" + "\n");
+  const std::string start = "-np 2 sh " + folder / "rank.sh";
+  write_bytes(folder / "kill.sh", "until test -e " + folder / "run/checkpoints/latest" +
+                                      "; do sleep 0.02; done\nkill -KILL $(cat " +
+                                      folder / "pid-1" + ")\n");
+  const Outcome killed =
+      mpirun(folder, start + " & sh " + folder / "kill.sh" + " >/dev/null 2>&1; wait $!");
+  CHECK(killed.exit_code != 0);
+  const Outcome again = mpirun(folder, start);
+  INFO(again.output);
+  CHECK(again.exit_code == 0);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    CHECK(read_bytes(folder / ("run/checkpoints/step-400/" + std::string(name))) ==
+          read_bytes(folder / ("whole/checkpoints/step-400/" + std::string(name))));
+  }
+  CHECK(metrics(folder / "run") == metrics(folder / "whole"));
 }
 
 }  // namespace lockstep

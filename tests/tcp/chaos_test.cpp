@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -36,8 +37,11 @@ int number_of(const char* variable, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-/// How a run is started: its ranks as threads, or as processes of the launcher or of torchrun.
-enum class Way { Threads, Launcher, Processes };
+/// How a run is started: its ranks as threads, or as processes of the launcher, of torchrun or of
+/// mpirun.
+enum class Way { Threads, Launcher, Processes, Mpi };
+constexpr std::array<const char*, 4> kWays = {"threads", "--nproc", "torchrun", "mpirun"};
+const bool kHaveMpi = std::string(LOCKSTEP_MPIEXEC) != "";
 
 class Disturbed {
  public:
@@ -47,7 +51,8 @@ class Disturbed {
         "tensor_parallel_degree = 2\n",
         "pipeline_parallel_degree = 2\npipeline_parallel_microbatches = 2\n"};
     path_ = scenario(folder_, layouts[random_() % layouts.size()]);
-    way_ = static_cast<Way>(random_() % 3);
+    way_ = static_cast<Way>(random_() % (kHaveMpi ? 4 : 3));
+    told_ = std::string(kWays[static_cast<std::size_t>(way_)]) + ": ";
     command_ = std::string(LOCKSTEP_BINARY) + " run " + path_ +
                " --backend cpu --quiet --set training.steps=" + std::to_string(kSteps) +
                " --set checkpoint.interval=" + std::to_string(1 + random_() % 5) +
@@ -70,7 +75,9 @@ class Disturbed {
         return wrong.empty() ? "" : told_ + wrong;
       }
       if (code == 2) return refused_ ? "" : told_ + "refused: " + log_;
-      if (code != 4 && code != 75) return told_ + "exit code " + std::to_string(code) + ": " + log_;
+      const bool killed = way_ == Way::Mpi && code == 128 + SIGKILL;  // as mpirun says it
+      if (code != 4 && code != 75 && !killed)
+        return told_ + "exit code " + std::to_string(code) + ": " + log_;
     }
     return told_ + "it never ended";
   }
@@ -82,30 +89,53 @@ class Disturbed {
     const std::string& command = command_ + run();
     if (way_ == Way::Threads) return Group(folder_, command);
     if (way_ == Way::Launcher) return Group(folder_, command + " --nproc 2");
+    if (way_ == Way::Mpi) return start_mpi();
     return Group(folder_, 2, command, "LOCKSTEP_TIMEOUT_SECONDS=3");
+  }
+
+  /// mpirun and its two processes, which leave their numbers in files.
+  Group start_mpi() const {
+    for (int rank = 0; rank < 2; ++rank) fs::remove(pid_file(rank));
+    write_bytes(folder_ / "rank.sh", "echo $$ >" + folder_ / "pid-" +
+                                         "${OMPI_COMM_WORLD_RANK-$PMI_RANK}\nexec " + command_ +
+                                         run() + "\n");
+    return Group(folder_,
+                 "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                 "OMPI_MCA_rmaps_base_oversubscribe=1 LOCKSTEP_TIMEOUT_SECONDS=3 " LOCKSTEP_MPIEXEC
+                 " -np 2 sh " +
+                     folder_ / "rank.sh");
+  }
+  std::string pid_file(int rank) const { return folder_ / ("pid-" + std::to_string(rank)); }
+
+  void send(Group& group, int victim, int signal) const {
+    if (way_ != Way::Mpi) return send(group, victim, signal);
+    const int process = std::atoi(read_bytes(pid_file(victim)).c_str());
+    if (process > 0 && group.runs(0)) ::kill(process, signal);
   }
 
   /// Lets a run go on for a moment, and does something to it or to its folder.
   std::string disturb() {
-    const unsigned what = random_() % 7;
+    const unsigned what = random_() % 8;
+    const std::vector<const char*> names = {"kill",       "term",    "stop", "second start",
+                                            "flip a bit", "cut off", "int",  "full disk"};
+    told_ += std::string(names[what]) + ", ";
+    if (what == 7) return fill_disk();
     Group group = start();
     std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 1500));
-    const int victim = way_ == Way::Processes ? static_cast<int>(random_() % 2) : 0;
-    const std::vector<const char*> names = {"kill",       "term",    "stop", "second start",
-                                            "flip a bit", "cut off", "int"};
-    told_ += std::string(names[what]) + ", ";
+    const bool two = way_ == Way::Processes || way_ == Way::Mpi;
+    const int victim = two ? static_cast<int>(random_() % 2) : 0;
     switch (what) {
       case 0:
-        group.send(victim, SIGKILL);
+        send(group, victim, SIGKILL);
         break;
       case 1:
-        group.send(victim, SIGTERM);
+        send(group, victim, SIGTERM);
         break;
       case 2:
-        if (way_ == Way::Processes) {
-          group.send(victim, SIGSTOP);
+        if (two) {
+          send(group, victim, SIGSTOP);
           std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 4000));
-          group.send(victim, SIGCONT);
+          send(group, victim, SIGCONT);
         }
         break;
       case 3: {
@@ -115,16 +145,25 @@ class Disturbed {
         break;
       }
       case 6:
-        group.send(victim, SIGINT);
+        send(group, victim, SIGINT);
         break;
       default:
-        group.send(victim, SIGKILL);  // and the disk, too
+        send(group, victim, SIGKILL);  // and the disk, too
         for (int i = 0; i < group.size(); ++i) group.wait(i);
         if (group.size() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
         return damage(what == 4);
     }
     for (int i = 0; i < group.size(); ++i) group.wait(i);
     return "";
+  }
+
+  /// A limit on the size of files stands for a full disk: writing fails in the same places.
+  std::string fill_disk() {
+    const std::string limit = std::to_string(1 + random_() % 60);
+    const Outcome full =
+        shell(folder_ / "log.txt", "ulimit -f " + limit + "; trap '' XFSZ; " + command_ + run());
+    const bool well = full.exit_code == 4 || full.exit_code == 0 || full.exit_code == 2;
+    return well ? "" : "with a full disk it ended with " + std::to_string(full.exit_code);
   }
 
   /// Changes one bit of a file of a checkpoint, or cuts its end off.

@@ -86,6 +86,9 @@ class Group {
 
   int size() const { return static_cast<int>(processes_.size()); }
 
+  /// Whether it has not been waited for yet.
+  bool runs(int i) const { return codes_[static_cast<std::size_t>(i)] == kRuns; }
+
   void send(int i, int signal) { ::kill(processes_[static_cast<std::size_t>(i)], signal); }
 
   /// The exit code; -1 for one that a signal has ended, or that has to be killed after 60 s.

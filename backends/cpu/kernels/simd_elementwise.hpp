@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/simd_math.hpp"
+#include "core/base/rope.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -116,8 +117,8 @@ void run_rope(const KernelArgs& args) {
     T* const sine = cosine + half;
     double* const frequency = reinterpret_cast<double*>(cosine) + 2 * half;
     for (int64_t i = 0; i < half; ++i) {
-      frequency[i] = __builtin_pow(args.scalars[0],
-                                   -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+      frequency[i] = rope_frequency(i, half, args.scalars[0], args.scalars[1], args.scalars[2],
+                                    args.scalars[3]);
     }
     for (int64_t s = begin; s < end; ++s) {
       const int64_t position = starts ? starts[s / (seq / 2)] + s % (seq / 2) : s;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/rope.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
@@ -194,13 +195,14 @@ struct Fill {
 /// the first of the sequence.
 template <class A>
 __global__ void rope_angles(A* turns, const std::int32_t* starts, int64_t seq, int64_t half,
-                            double theta, double sign) {
+                            double theta, double slowing, double longest, double shortest,
+                            double sign) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= seq * half) return;
   const int64_t s = at / half, i = at % half;
   const int64_t position = starts == nullptr ? s : starts[s / (seq / 2)] + s % (seq / 2);
-  const double angle = static_cast<double>(position) *
-                       pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+  const double angle =
+      static_cast<double>(position) * rope_frequency(i, half, theta, slowing, longest, shortest);
   turns[at] = static_cast<A>(cos(angle));
   turns[seq * half + at] = static_cast<A>(sign * sin(angle));
 }
@@ -325,11 +327,12 @@ void rotate(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const auto& d = call.kernel->dims;
+    const auto& scalars = call.kernel->scalars;
     const int64_t half = d[3] / 2;
     auto* const turns = reinterpret_cast<Acc<T>*>(call.scratch);
     queue.launch({blocks_of(d[1] * half, kThreads)}, {kThreads}, 0, rope_angles<Acc<T>>, turns,
-                 input<std::int32_t>(call, 1), d[1], half, call.kernel->scalars[0],
-                 d[5] != 0 ? -1.0 : 1.0);
+                 input<std::int32_t>(call, 1), d[1], half, scalars[0], scalars[1], scalars[2],
+                 scalars[3], d[5] != 0 ? -1.0 : 1.0);
     const Rope<T> f{output<T>(call, 0), turns, d[1], d[2], half, d[4]};
     for_width<T>(half, {f.x},
                  [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * d[1] * d[2] * half); });

@@ -1,7 +1,9 @@
 // Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over the keys that are not later than
 // the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
@@ -129,6 +131,23 @@ void attention_backward(Operands& k) {
   }
 }
 
+namespace {
+
+/// How far pair i of `half` turns from one position to the next: theta^(-i / half), slowed down
+/// wholly above one wavelength, not at all below another, and in between by shares that go with how
+/// many of a third wavelength fit (the scalars of the kernel; Llama 3.1).
+double turn(const Operands& k, Index i, Index half) {
+  const double plain = std::pow(k.scalar(0), -static_cast<double>(i) / static_cast<double>(half));
+  const double slowing = k.scalar(1), longest = k.scalar(2), shortest = k.scalar(3);
+  if (slowing == 0) return plain;
+  const double waves = plain / (2 * std::numbers::pi);  // per position
+  const double share = longest == shortest ? 0 : (waves * longest - 1) / (longest / shortest - 1);
+  const double kept = std::clamp(share, 0.0, 1.0);
+  return plain * (kept + (1 - kept) / slowing);
+}
+
+}  // namespace
+
 void rope(Operands& k) {
   const Index batch = k.dim(0), seq = k.dim(1), heads = k.dim(2), dim = k.dim(3);
   const double sign = k.dim(5) != 0 ? -1 : 1;
@@ -138,8 +157,7 @@ void rope(Operands& k) {
   for (Index row = 0; row < batch * seq; ++row) {
     for (Index h = 0; h < heads; ++h) {
       for (Index i = 0; i < dim / 2; ++i) {
-        const double turns = -2.0 * static_cast<double>(i) / static_cast<double>(dim);
-        const double angle = sign * at(row % seq) * std::pow(k.scalar(0), turns);
+        const double angle = sign * at(row % seq) * turn(k, i, dim / 2);
         const Index left = h * dim + i, right = left + dim / 2;
         y(row, left) = x(row, left) * std::cos(angle) - x(row, right) * std::sin(angle);
         y(row, right) = x(row, right) * std::cos(angle) + x(row, left) * std::sin(angle);

@@ -78,13 +78,13 @@ std::vector<KernelRow> rows::attention() {
        .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
-      // position's angles, whose base is theta. Elements i and i + head_dim / 2 are a pair, as in
+      // position's angles (core/base/rope.hpp). Elements i and i + head_dim / 2 are a pair, as in
       // Hugging Face's models. If inverse is 1, the angles are negative. starts has the positions
       // at which the two halves of seq begin; if absent, these are 0 and seq / 2.
       {.kind = K::Rope,
        .name = "rope",
        .dims = words("batch seq heads head_dim row_heads inverse"),
-       .scalars = words("theta"),
+       .scalars = words("theta slowing longest shortest"),
        .in = {{.name = "x",
                .extent = "batch seq row_heads head_dim",
                .moved = "batch seq heads head_dim"},

@@ -8,6 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+namespace lockstep {
+struct Program;
+}
+
 namespace lockstep::text {
 
 inline constexpr std::string_view kMagic = "lockstep_program";
@@ -30,6 +34,9 @@ inline std::string hexadecimal(std::uint64_t number) {
 
 /// The names of all kinds of kernels, in their order.
 std::vector<std::string> kernel_names();
+
+/// The text of a program without its lists of buffers and ops.
+std::string print_without_lists(const Program& program);
 
 /// The names of one table, with the index of each. A name that occurs twice is ambiguous, and its
 /// rows are referred to by their indices ("@3").

@@ -1,7 +1,6 @@
 #include <array>
 #include <charconv>
 
-#include "core/base/hash.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/ir/text/names.hpp"
 #include "core/ir/text/text.hpp"
@@ -66,6 +65,25 @@ class Printer {
   std::string take() { return std::move(out_); }
 
   void all() {
+    preamble();
+    for (std::size_t i = 0; i < program_.roles.size(); ++i) put_role(i);
+  }
+
+  /// All but the lists of buffers and ops.
+  void without_lists() {
+    preamble();
+    for (std::size_t i = 0; i < program_.roles.size(); ++i) put_role_head(i);
+  }
+
+  void put_role(std::size_t index) {
+    put_role_head(index);
+    const Role& role = program_.roles[index];
+    for (std::size_t i = 0; i < role.buffers.size(); ++i) put_buffer(i, role.buffers[i]);
+    for (std::size_t i = 0; i < role.ops.size(); ++i) put_op(role, i);
+  }
+
+ private:
+  void preamble() {
     head();
     if (program_.input.samples.kind != SampleKind::None) put_samples(program_.input.samples);
     for (const IndexTable& table : program_.input.tables) put_table(table);
@@ -75,10 +93,9 @@ class Printer {
     if (!program_.names.empty()) put("\n");
     for (const Parameter& parameter : program_.parameters) put_parameter(parameter);
     for (const Function& function : program_.functions) put_function(function);
-    for (std::size_t i = 0; i < program_.roles.size(); ++i) put_role(i);
   }
 
-  void put_role(std::size_t index) {
+  void put_role_head(std::size_t index) {
     const Role& role = program_.roles[index];
     put("role ", index, " ranks=");
     put_ranks(role.ranks);
@@ -86,11 +103,8 @@ class Printer {
     if (role.host_arena.v != 0) put(" host_arena=", role.host_arena.v);
     put("\n");
     for (const Unit& unit : role.units) put_unit(unit);
-    for (std::size_t i = 0; i < role.buffers.size(); ++i) put_buffer(i, role.buffers[i]);
-    for (std::size_t i = 0; i < role.ops.size(); ++i) put_op(role, i);
   }
 
- private:
   void one(std::string_view s) { out_ += s; }
   void one(const char* s) { out_ += s; }
   void one(const std::string& s) { out_ += s; }
@@ -395,8 +409,10 @@ std::string print(const Program& program) {
   return printer.take();
 }
 
-std::string program_hash(const Program& program) {
-  return text::hexadecimal(fnv1a(print(program)));
+std::string text::print_without_lists(const Program& program) {
+  Printer printer(program);
+  printer.without_lists();
+  return printer.take();
 }
 
 std::string print_role(const Program& program, RoleId role) {

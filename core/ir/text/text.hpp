@@ -15,7 +15,9 @@ std::string print_role(const Program& program, RoleId role);
 /// Parses a program; `file` names the text in errors.
 Result<Program> parse_program(std::string_view text, std::string_view file = "program.txt");
 
-/// The identity of a program: the 64-bit FNV-1a of print(program), as 16 hex digits.
+/// The identity of a program, as 16 hex digits: a 64-bit hash of all that print(program) says,
+/// which is the same on any machine. The lists of buffers and ops are hashed as numbers, without
+/// printing them, because every run reports the hash.
 std::string program_hash(const Program& program);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@ namespace lockstep::verification {
 /// been sent yet.
 bool Values::receive(RoleRun& run, const Touch& touch) {
   std::vector<std::int32_t> waiting;
-  const auto& held = run.held[touch.root];
+  const auto& held = run.held(touch.root);
   held.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
     if (c.meaning.what == Means::Message) waiting.push_back(c.meaning.id);
   });
@@ -22,7 +22,7 @@ bool Values::receive(RoleRun& run, const Touch& touch) {
 bool Values::holds(RoleRun& run, const Touch& touch, std::vector<Held>& out) {
   out.clear();
   if (!receive(run, touch)) return false;
-  const auto& held = run.held[touch.root];
+  const auto& held = run.held(touch.root);
   std::int64_t at = 0;
   held.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, Content c) {
     c.origin -= touch.begin;
@@ -56,7 +56,7 @@ bool Values::holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& ou
 /// Finds one content for the whole range. If it has several parts, their patterns become one; their
 /// meaning is known only if it is the same for all, apart from zeros.
 bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
-  const auto& map = run.held[touch.root];
+  const auto& map = run.held(touch.root);
   bool one = false, message = false;
   map.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, const Content& c) {
     one = begin <= touch.begin && touch.end <= end;
@@ -130,12 +130,17 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
 }
 
 void Values::put(RoleRun& run, const Touch& touch, const std::vector<Held>& held) {
-  auto& map = run.held[touch.root];
+  auto& map = run.held(touch.root);
   for (const Held& part : held) {
     Content c = part.content;
     c.origin += touch.begin;
     map.assign(touch.begin + part.begin, touch.begin + part.end, c);
   }
+}
+
+void Values::put(RoleRun& run, const Touch& touch, Content content) {
+  content.origin += touch.begin;
+  run.held(touch.root).assign(touch.begin, touch.end, content);
 }
 
 void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held) {
@@ -146,7 +151,7 @@ void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>
   std::optional<Content> piece = unite(held);
   if (piece) piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of));
   if (!piece || piece->pattern == 0) piece.emplace();  // there is no whole with such pieces
-  put(run, touch, {{0, touch.end - touch.begin, *piece}});
+  put(run, touch, *piece);
 }
 
 /// The pattern after `change` of its placements along the group's axes; 0 if `change` refuses one,

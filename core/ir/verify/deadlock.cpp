@@ -18,12 +18,13 @@ enum class Mode {
 /// run still can after any other has run.
 class BlockingRun {
  public:
-  BlockingRun(const Program& program, const Folding& folding, Mode mode)
-      : program_(program), folding_(folding), mode_(mode), pp_(program.mesh.index_of("pp")) {
-    for (const Role& role : program.roles) {
-      traffic_.push_back(traffic_of(role));
-      lanes_.push_back(lanes_of(role));
-    }
+  BlockingRun(const Program& program, const Folding& folding, const Traffic& traffic, Mode mode)
+      : program_(program),
+        folding_(folding),
+        mode_(mode),
+        pp_(program.mesh.index_of("pp")),
+        traffic_(traffic) {
+    for (const Role& role : program.roles) lanes_.push_back(lanes_of(role));
     index_of_.assign(folding.representative_of.size(), -1);
     for (const Rank rank : folding.representatives) {
       index_of_[rank] = actors_.next();
@@ -224,7 +225,7 @@ class BlockingRun {
   const Folding& folding_;
   Mode mode_;
   int pp_;
-  IndexVector<RoleId, RoleTraffic> traffic_;
+  const Traffic& traffic_;
   IndexVector<RoleId, Lanes> lanes_;
   IndexVector<Rank, int> index_of_;  // its place in actors_; -1: not a representative
   IndexVector<int, Actor> actors_;
@@ -235,9 +236,10 @@ class BlockingRun {
 
 }  // namespace
 
-void check_deadlock(const Program& program, const Folding& folding, Faults& faults) {
+void check_deadlock(const Program& program, const Folding& folding, const Traffic& traffic,
+                    Faults& faults) {
   for (const Mode mode : {Mode::Streams, Mode::Collectives}) {
-    BlockingRun run(program, folding, mode);
+    BlockingRun run(program, folding, traffic, mode);
     run.run();
     const std::string stuck = run.stuck();
     if (stuck.empty()) continue;

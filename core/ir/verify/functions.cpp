@@ -2,8 +2,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/interval_map.hpp"
 #include "core/ir/verify/internal.hpp"
-#include "core/ir/verify/interval_map.hpp"
 
 namespace lockstep::verification {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/interval_map.hpp"
 #include "core/ir/verify/internal.hpp"
-#include "core/ir/verify/interval_map.hpp"
 
 namespace lockstep::verification {
 namespace {
@@ -16,11 +16,11 @@ bool updates_weights(const Kernel& kernel) {
 /// place, so that it changes nothing here.
 class Gradients {
  public:
-  Gradients(const Program& program, const Role& role, Faults& faults)
+  Gradients(const Program& program, const Role& role, const Ranges& ranges, Faults& faults)
       : program_(program),
         role_(role),
         faults_(faults),
-        ranges_(program, role),
+        ranges_(ranges),
         updates_(role.units.size()),
         updater_(role.units.size()),
         writer_(role.units.size()),
@@ -38,6 +38,7 @@ class Gradients {
     find_wanted();
     for (const OpId id : role_.ops.ids()) {
       const Op& op = role_.op(id);
+      if (!matters(op)) continue;
       if (op.kind == OpKind::Call) {
         compute(op);
         update(op, id);
@@ -75,15 +76,27 @@ class Gradients {
            op.kind == OpKind::AllToAll || op.moves_memory();
   }
 
+  /// Whether an op touches a gradient that is followed, or parameters. Few ops do.
+  bool matters(const Op& op) const {
+    const auto args = role_.args_of(op);
+    return std::any_of(args.begin(), args.end(), [&](BufferId b) { return matters_[b]; });
+  }
+
   /// Finds the buffers that are followed: those that an optimizer reads as gradients, and those
   /// that are reduced into these. It would cost time to follow every activation, and find nothing.
   void find_wanted() {
+    for (const Function& function : program_.functions) {
+      const auto& kernels = function.kernels;
+      updater_functions_.push_back(std::any_of(kernels.begin(), kernels.end(), updates_weights));
+    }
     wanted_.assign(role_.buffers.size(), false);
+    matters_.assign(role_.buffers.size(), false);
     const auto want = [this](BufferId buffer) { wanted_[whole(buffer).root] = true; };
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
       const Op& op = role_.ops[i];
       const auto args = role_.args_of(op);
       if (op.kind == OpKind::Call) {
+        if (!updater_functions_[op.function()]) continue;
         for (const Kernel& kernel : program_.function(op.function()).kernels) {
           if (!updates_weights(kernel)) continue;
           want(args[to_size(kernel.in[0].formal)]);
@@ -92,10 +105,17 @@ class Gradients {
         want(args[0]);
       }
     }
+    for (const auto& [root, units] : params_) matters_[root] = true;
+    for (const BufferId id : matters_.ids()) {
+      const BufferId root = whole(id).root;
+      matters_[id] = wanted_[root] || matters_[root];
+    }
   }
   bool wanted(BufferId buffer) const { return wanted_[whole(buffer).root]; }
 
   void compute(const Op& op) {
+    const auto args = role_.args_of(op);
+    if (std::none_of(args.begin(), args.end(), [this](BufferId b) { return wanted(b); })) return;
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (kernel.kind == KernelKind::Fill) continue;
       for (std::size_t k = 0; k < kernel.out.size(); ++k) {
@@ -136,6 +156,7 @@ class Gradients {
   }
 
   void update(const Op& op, OpId id) {
+    if (!updater_functions_[op.function()]) return;
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       if (!updates_weights(kernel)) continue;
       const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
@@ -226,21 +247,24 @@ class Gradients {
   const Program& program_;
   const Role& role_;
   Faults& faults_;
-  Ranges ranges_;
+  const Ranges& ranges_;
   std::map<BufferId, std::vector<int>> by_root_;    // units by root of what is updated
   std::map<BufferId, std::vector<int>> params_;     // units by root of their parameters
   std::map<BufferId, IntervalMap<char>> computed_;  // by root
   IndexVector<BufferId, bool> wanted_;              // by root
-  IndexVector<int, IntervalMap<char>> updates_;     // by unit: bytes of its root
-  IndexVector<int, OpId> updater_;                  // by unit: the last op that updated it
-  IndexVector<int, OpId> writer_;                   // by unit: last writer of parameters
-  IndexVector<int, OpId> gatherer_;                 // by unit: their last all-gather
+  IndexVector<BufferId, bool> matters_;  // whether its root is followed or has parameters
+  IndexVector<FunctionId, bool> updater_functions_;  // whether a kernel of it updates weights
+  IndexVector<int, IntervalMap<char>> updates_;      // by unit: bytes of its root
+  IndexVector<int, OpId> updater_;                   // by unit: the last op that updated it
+  IndexVector<int, OpId> writer_;                    // by unit: last writer of parameters
+  IndexVector<int, OpId> gatherer_;                  // by unit: their last all-gather
 };
 
 }  // namespace
 
-void check_gradients(const Program& program, const Role& role, Faults& faults) {
-  Gradients(program, role, faults).check();
+void check_gradients(const Program& program, const Role& role, const Ranges& ranges,
+                     Faults& faults) {
+  Gradients(program, role, ranges, faults).check();
 }
 
 }  // namespace lockstep::verification

@@ -7,6 +7,7 @@
 
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
+#include "core/ir/verify/traffic.hpp"
 
 namespace lockstep::verification {
 
@@ -41,34 +42,6 @@ std::string op_at(const Program& program, const Role& role, OpId id);
 /// A buffer in words: "%b9 (param_full w L3)".
 std::string buffer_name(const Program& program, const Role& role, BufferId id);
 
-/// Checks the mesh, the groups, the parameters and which rank has which role, then all functions
-/// and roles.
-void check_structure(const Program& program, Faults& faults);
-/// Checks that the kernels of all functions have sound dimensions, that their operands lie within
-/// the formals, and that they access these as declared.
-void check_functions(const Program& program, Faults& faults);
-/// Checks that the indices of a role lie in their tables, that its buffers fit the arena, their
-/// parents and the formals, that its ranks belong to the groups that it names, and that `after`
-/// lists ops of lower id only.
-void check_role(const Program& program, const Role& role, Faults& faults);
-/// Checks that samples and tables fit the mesh, and, in a program that has samples, that the copies
-/// from the host fit them.
-void check_input(const Program& program, Faults& faults);
-/// Checks that the members of each group issue the same collectives in one order, that each send
-/// has its receive, and that replicas run equally many microbatches.
-void check_matching(const Program& program, const Folding& folding, Faults& faults);
-/// Checks that all streams come to their end if communication blocks, and that all collectives do
-/// if each rank issues its own in list order.
-void check_deadlock(const Program& program, const Folding& folding, Faults& faults);
-/// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
-/// race, and that bytes of the arena are used again only after their last users have ended.
-void check_memory(const Program& program, const Role& role, Faults& faults);
-/// Checks that every unit with optimizer state is updated with a gradient that was computed.
-void check_gradients(const Program& program, const Role& role, Faults& faults);
-
-/// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
-void check_meaning(const Program& program, Faults& faults);
-
 /// A byte range of a root buffer, and what an op does to it.
 struct Touch {
   BufferId root;
@@ -91,13 +64,46 @@ class Ranges {
  private:
   struct Place {
     BufferId root;
+    bool piece = false;
     std::int64_t offset = 0;
+    std::int64_t bytes = 0;  // that the role's ranks touch together
   };
   const Program& program_;
   const Role& role_;
   IndexVector<BufferId, Place> places_;
-  /// By group: the positions in it of the role's ranks, ascending.
+  /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };
+
+/// Checks the mesh, the groups, the parameters and which rank has which role, then all functions
+/// and roles.
+void check_structure(const Program& program, Faults& faults);
+/// Checks that the kernels of all functions have sound dimensions, that their operands lie within
+/// the formals, and that they access these as declared.
+void check_functions(const Program& program, Faults& faults);
+/// Checks that the indices of a role lie in their tables, that its buffers fit the arena, their
+/// parents and the formals, that its ranks belong to the groups that it names, and that `after`
+/// lists ops of lower id only.
+void check_role(const Program& program, const Role& role, Faults& faults);
+/// Checks that samples and tables fit the mesh, and, in a program that has samples, that the copies
+/// from the host fit them.
+void check_input(const Program& program, Faults& faults);
+/// Checks that the members of each group issue the same collectives in one order, that each send
+/// has its receive, and that replicas run equally many microbatches.
+void check_matching(const Program& program, const Folding& folding, const Traffic& traffic,
+                    Faults& faults);
+/// Checks that all streams come to their end if communication blocks, and that all collectives do
+/// if each rank issues its own in list order.
+void check_deadlock(const Program& program, const Folding& folding, const Traffic& traffic,
+                    Faults& faults);
+/// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
+/// race, and that bytes of the arena are used again only after their last users have ended.
+void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults);
+/// Checks that every unit with optimizer state is updated with a gradient that was computed.
+void check_gradients(const Program& program, const Role& role, const Ranges& ranges,
+                     Faults& faults);
+
+/// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
+void check_meaning(const Program& program, Faults& faults);
 
 }  // namespace lockstep::verification

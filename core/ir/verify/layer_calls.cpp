@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/ir/verify/values.hpp"
 
 namespace lockstep::verification {
@@ -10,7 +12,12 @@ std::string at(int layer, Microbatch mb) {
 }  // namespace
 
 int& Values::bound_unit(int layer, std::int32_t suffix) {
-  return bound_units_.try_emplace({layer, suffix}, -1).first->second;
+  const int place = std::max(layer, -1) + 1;  // a function of the user's may name no layer
+  if (place >= bound_units_.next()) bound_units_.resize(to_size(place) + 1);
+  auto& of_layer = bound_units_[place];
+  const auto known = std::find_if(of_layer.begin(), of_layer.end(),
+                                  [&](const auto& bound) { return bound.first == suffix; });
+  return known != of_layer.end() ? known->second : of_layer.emplace_back(suffix, -1).second;
 }
 
 /// What a function of layer `layer` must find where it reads the formal. Another layer may have
@@ -52,10 +59,7 @@ bool Values::in_order(RoleRun& run, OpId id, const FunctionRole& function) {
                      ", but the function is one of another kind");
   }
   auto& done = run.segments[run.cell(op.layer, op.microbatch)];
-  const auto ended = [&](Phase phase) {
-    const auto found = segment_counts_.find({kind, phase});
-    return found == segment_counts_.end() || done[phase] == found->second;
-  };
+  const auto ended = [&](Phase phase) { return done[phase] == segment_counts_[kind][phase]; };
   std::uint8_t& next = done[op.phase];
   if (next != function.segment) {
     return fault(run, id,
@@ -197,8 +201,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
         expected({FormalRole::Tensor, function.formals[f].name, -1, {}}, op.layer, op.microbatch);
     made.meaning.own = function.own || (found_[f] > 0 && contents_[f].meaning.own);
     made.pattern = summary.after[f];
-    const Touch& touch = touches_[f];
-    put(run, touch, {{0, touch.end - touch.begin, made}});
+    put(run, touches_[f], made);
   }
   if (!summary.terms.empty()) add_terms(run, id, function, summary);
   return true;

@@ -20,6 +20,8 @@ Direction direction(const Op& op) {
   }
 }
 
+namespace {
+
 RoleTraffic traffic_of(const Role& role) {
   RoleTraffic traffic;
   traffic.sequence.assign(role.ops.size(), -1);
@@ -31,6 +33,14 @@ RoleTraffic traffic_of(const Role& role) {
     traffic.sequence[id] = list.next();
     list.push_back(id);
   }
+  return traffic;
+}
+
+}  // namespace
+
+Traffic traffic_of(const Program& program) {
+  Traffic traffic;
+  for (const Role& role : program.roles) traffic.push_back(traffic_of(role));
   return traffic;
 }
 
@@ -49,10 +59,8 @@ std::string size_and_type(const Program& program, const Role& role, OpId id) {
 
 class Matching {
  public:
-  Matching(const Program& program, const Folding& folding, Faults& faults)
-      : program_(program), folding_(folding), faults_(faults) {
-    for (const Role& role : program.roles) traffic_.push_back(traffic_of(role));
-  }
+  Matching(const Program& program, const Folding& folding, const Traffic& traffic, Faults& faults)
+      : program_(program), folding_(folding), traffic_(traffic), faults_(faults) {}
 
   void check() {
     for (const Rank rank : folding_.representatives) {
@@ -223,15 +231,16 @@ class Matching {
 
   const Program& program_;
   const Folding& folding_;
+  const Traffic& traffic_;
   Faults& faults_;
-  IndexVector<RoleId, RoleTraffic> traffic_;
   std::set<std::tuple<RoleId, RoleId, GroupId>> compared_;  // two roles, group
 };
 
 }  // namespace
 
-void check_matching(const Program& program, const Folding& folding, Faults& faults) {
-  Matching(program, folding, faults).check();
+void check_matching(const Program& program, const Folding& folding, const Traffic& traffic,
+                    Faults& faults) {
+  Matching(program, folding, traffic, faults).check();
 }
 
 }  // namespace lockstep::verification

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <utility>
 
+#include "core/base/interval_map.hpp"
+#include "core/ir/lifetimes.hpp"
 #include "core/ir/verify/internal.hpp"
-#include "core/ir/verify/interval_map.hpp"
 
 namespace lockstep::verification {
 namespace {
@@ -58,11 +59,11 @@ class HappensBefore {
   OpId op_at(Stream stream, std::int32_t sequence) const {
     return by_stream_[stream][sequence - 1];
   }
-  bool ended(OpId id, const Clock& clock) const {
-    return sequence(id) <= clock[role_.op(id).stream];
-  }
   /// An op that has ended by `needed`, but not by `clock`; invalid if there is none.
   OpId first_unordered(const Clock& needed, const Clock& clock) const {
+    int later = 0;  // first all streams at once, without a branch for each
+    for (std::size_t s = 0; s < needed.size(); ++s) later |= needed[s] > clock[s] ? 1 : 0;
+    if (later == 0) return {};
     for (const Stream s : Clock::ids()) {
       if (needed[s] > clock[s]) return op_at(s, needed[s]);
     }
@@ -80,24 +81,27 @@ class HappensBefore {
 
 /// What happened last to a byte range of a root buffer.
 struct History {
-  OpId write;     // the last one; invalid if there was none in this step
-  Clock reads{};  // those since that write
+  OpId write;  // the last one; invalid if there was none in this step
+  Stream stream = Stream::Compute;
+  std::int32_t sequence = 0;  // of the write on its stream
+  Clock reads{};              // those since that write
+  bool written_before(const Clock& clock) const { return sequence <= clock[stream]; }
 };
 
 class Memory {
  public:
-  Memory(const Program& program, const Role& role, Faults& faults)
+  Memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults)
       : program_(program),
         role_(role),
         faults_(faults),
-        ranges_(program, role),
+        ranges_(ranges),
         order_(role),
-        histories_(role.buffers.size()),
-        ends_(role.buffers.size()) {}
+        life_of_(role.buffers.size(), -1),
+        begins_(temporaries_by(&Buffer::first, role)),
+        finishes_(temporaries_by(&Buffer::last, role)) {}
 
   void check() {
     place_persistent();
-    sort_lifetimes();
     for (const OpId id : role_.ops.ids()) {
       if (faults_.full()) return;
       const Clock& clock = order_.advance(id);
@@ -114,33 +118,24 @@ class Memory {
  private:
   void place_persistent() {
     for (const BufferId id : role_.buffers.ids()) {
-      if (role_.buffer(id).persistent()) occupy(id);
+      Clock none{};
+      if (role_.buffer(id).persistent()) occupy(id, none);
     }
   }
 
-  void sort_lifetimes() {
-    for (const BufferId id : role_.buffers.ids()) {
-      const Buffer& buffer = role_.buffer(id);
-      if (!buffer.parent.valid() && !buffer.persistent()) begins_.push_back(id);
-    }
-    finishes_ = begins_;
-    std::stable_sort(begins_.begin(), begins_.end(), [this](BufferId a, BufferId b) {
-      return role_.buffer(a).first < role_.buffer(b).first;
-    });
-    std::stable_sort(finishes_.begin(), finishes_.end(), [this](BufferId a, BufferId b) {
-      return role_.buffer(a).last < role_.buffer(b).last;
-    });
-  }
-
-  /// Gives a buffer its bytes of the arena. If another living buffer holds some of them, adds a
-  /// fault and returns false.
-  bool occupy(BufferId id) {
+  /// Gives a buffer its bytes of the arena, and notes which ops have used them. If another living
+  /// buffer holds some of them, adds a fault and returns false.
+  bool occupy(BufferId id, Clock& used) {
     const Buffer& buffer = role_.buffer(id);
+    auto& arena = arena_[buffer.on_host];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     BufferId other;
-    living_[buffer.on_host].visit(
-        buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId holder) { other = holder; });
-    if (other.valid() && buffer.bytes.v > 0) {
+    arena.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, const Tenancy& tenancy) {
+      if (tenancy.holder.valid()) other = tenancy.holder;
+      merge(used, tenancy.used);
+    });
+    if (other.valid()) {
+      used = {};
       const std::string when =
           buffer.persistent() ? " for the whole step" : " at %" + std::to_string(buffer.first.v);
       std::string message = "rank " + std::to_string(role_.ranks.front()) + ": buffers " +
@@ -153,34 +148,36 @@ class Memory {
       faults_.add(std::move(message));
       return false;
     }
-    living_[buffer.on_host].assign(buffer.offset, end, id);
+    arena.update(buffer.offset, end, [id](Tenancy& tenancy) { tenancy.holder = id; });
     return true;
   }
 
   void begin_life(BufferId id) {
-    const Buffer& buffer = role_.buffer(id);
-    if (!occupy(id)) return;
-    Clock& needed = ends_[id].needed;
-    arena_[buffer.on_host].visit(
-        buffer.offset, buffer.offset + buffer.bytes.v,
-        [&](std::int64_t, std::int64_t, const Clock& used) { merge(needed, used); });
+    Life& life = life_of(id);
+    life.placed = occupy(id, life.needed);
   }
 
   void end_life(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
+    auto& arena = arena_[buffer.on_host];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
-    const End& life = ends_[id];
-    // If no op touched the buffer, those who used its bytes before it are still the last.
-    if (life.used != Clock{}) {
-      Clock used = life.needed;
-      merge(used, life.used);
-      arena_[buffer.on_host].assign(buffer.offset, end, used);
+    Life& life = life_of(id);
+    Clock used = life.needed;
+    merge(used, life.used);
+    const bool touched = life.used != Clock{};
+    if (life.placed && touched) {
+      arena.assign(buffer.offset, end, {BufferId{}, used});
+    } else {  // if no op touched the buffer, those who used its bytes before it are still the last
+      arena.update(buffer.offset, end, [&](Tenancy& tenancy) {
+        if (touched) tenancy.used = used;
+        if (tenancy.holder == id) tenancy.holder = {};
+      });
     }
-    BufferId holder;
-    auto& living = living_[buffer.on_host];
-    living.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, BufferId h) { holder = h; });
-    if (holder == id) living.erase(buffer.offset);
-    histories_[id].clear();
+    life.history.clear();
+    life.needed = life.used = {};
+    life.placed = false;
+    life.waited = 0;
+    unused_.push_back(std::exchange(life_of_[id], -1));
   }
 
   void touch_all(OpId id, const Clock& clock) {
@@ -199,37 +196,42 @@ class Memory {
   // Checks that the op uses a buffer within its lifetime, and after every op that used the same
   // bytes of the arena before it.
   void enter(OpId id, const Touch& touch, const Clock& clock) {
-    const Buffer& root = role_.buffer(touch.root);
-    if (root.persistent()) return;
-    if (id < root.first || root.last < id) {
+    Life& life = life_of(touch.root);
+    if (life.persistent()) return;
+    if (id < life.first || life.last < id) {
       faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
-                  (id < root.first ? " before it is allocated, at %" + std::to_string(root.first.v)
+                  (id < life.first ? " before it is allocated, at %" + std::to_string(life.first.v)
                                    : " after it is freed: use after free; its last op is %" +
-                                         std::to_string(root.last.v) + " " +
-                                         describe(program_, role_, root.last)));
+                                         std::to_string(life.last.v) + " " +
+                                         describe(program_, role_, life.last)));
       return;
     }
-    End& life = ends_[touch.root];
-    const OpId earlier = order_.first_unordered(life.needed, clock);
-    if (earlier.valid()) {
+    const Stream s = role_.op(id).stream;
+    // What one op of a stream has waited for, those behind it need not be asked about.
+    const auto bit = 1u << static_cast<unsigned>(s);
+    const bool known = (life.waited & bit) != 0;
+    const OpId earlier = known ? OpId{} : order_.first_unordered(life.needed, clock);
+    if (!earlier.valid()) {
+      life.waited |= bit;
+    } else {
       faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
                   ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
                   " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
     }
-    const Stream s = role_.op(id).stream;
     life.used[s] = std::max(life.used[s], order_.sequence(id));
   }
 
   void read(OpId id, const Touch& touch, const Clock& clock) {
-    auto& history = histories_[touch.root];
+    Life& life = life_of(touch.root);
+    auto& history = life.history;
     const Stream s = role_.op(id).stream;
-    const bool persistent = role_.buffer(touch.root).persistent();
+    const bool persistent = life.persistent();
     bool unwritten = false;
     OpId unordered;
     history.update(touch.begin, touch.end, [&](History& piece) {
       if (!piece.write.valid()) {
         unwritten = !persistent;
-      } else if (!order_.ended(piece.write, clock)) {
+      } else if (!piece.written_before(clock)) {
         unordered = piece.write;
       }
       piece.reads[s] = order_.sequence(id);
@@ -243,16 +245,16 @@ class Memory {
   }
 
   void write(OpId id, const Touch& touch, const Clock& clock) {
-    auto& history = histories_[touch.root];
+    auto& history = life_of(touch.root).history;
     OpId reader, writer;
     history.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const History& piece) {
-      if (piece.write.valid() && !order_.ended(piece.write, clock)) writer = piece.write;
+      if (!piece.written_before(clock)) writer = piece.write;
       const OpId read = order_.first_unordered(piece.reads, clock);
       if (read.valid()) reader = read;
     });
     if (writer.valid()) add_race(id, "writes", touch, writer, "writes");
     if (reader.valid()) add_race(id, "writes", touch, reader, "reads");
-    history.assign(touch.begin, touch.end, {id, {}});
+    history.assign(touch.begin, touch.end, {id, role_.op(id).stream, order_.sequence(id), {}});
   }
 
   static std::string bytes_of(const Touch& touch) {
@@ -269,30 +271,54 @@ class Memory {
                 std::string(other_does) + " it: a race");
   }
 
-  struct End {
-    Clock needed{};  // the ops that used its bytes of the arena before it
-    Clock used{};    // the ops that used it
+  /// What is known of a root buffer, from its first op to its last.
+  struct Life {
+    Clock needed{};                // the ops that used its bytes of the arena before it
+    Clock used{};                  // the ops that used it
+    bool placed = false;           // it has its bytes of the arena for itself
+    std::uint32_t waited = 0;      // the streams that have waited for the ops in `needed`, as bits
+    OpId first, last;              // of the buffer, which is at hand here
+    IntervalMap<History> history;  // from its first byte
+    bool persistent() const { return !first.valid(); }
+  };
+  Life& life_of(BufferId root) {
+    std::int32_t& life = life_of_[root];
+    if (life < 0 && unused_.empty()) {
+      unused_.push_back(lives_.next());
+      lives_.emplace_back();
+    }
+    if (life < 0) {
+      life = unused_.back();
+      unused_.pop_back();
+      lives_[life].first = role_.buffer(root).first;
+      lives_[life].last = role_.buffer(root).last;
+    }
+    return lives_[life];
+  }
+  /// Who has bytes of an arena.
+  struct Tenancy {
+    BufferId holder;  // the buffer that lives there; invalid if none does
+    Clock used{};     // the ops that have used them before
   };
 
   const Program& program_;
   const Role& role_;
   Faults& faults_;
-  Ranges ranges_;
+  const Ranges& ranges_;
   HappensBefore order_;
-  IndexVector<BufferId, IntervalMap<History>> histories_;  // by root, from its first byte
-  IndexVector<BufferId, End> ends_;                        // by root
-  // These two are of the device's arena and of the host's.
-  std::array<IntervalMap<BufferId>, 2> living_;  // which buffer lives there
-  std::array<IntervalMap<Clock>, 2> arena_;      // which ops have used it
-  std::vector<BufferId> begins_, finishes_;      // temporary roots, sorted by first and by last op
+  IndexVector<std::int32_t, Life> lives_;  // of few buffers at a time, so that they stay in a cache
+  IndexVector<BufferId, std::int32_t> life_of_;    // by root; -1: it does not live
+  std::vector<std::int32_t> unused_;               // lives that are over
+  std::array<IntervalMap<Tenancy>, 2> arena_;      // of the device, and of the host
+  const std::vector<BufferId> begins_, finishes_;  // temporary roots by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
   std::vector<Touch> touches_;
 };
 
 }  // namespace
 
-void check_memory(const Program& program, const Role& role, Faults& faults) {
-  Memory(program, role, faults).check();
+void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults) {
+  Memory(program, role, ranges, faults).check();
 }
 
 }  // namespace lockstep::verification

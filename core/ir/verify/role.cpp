@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <span>
 
 #include "core/ir/verify/internal.hpp"
@@ -24,43 +25,43 @@ class RoleCheck {
     const auto ops = static_cast<std::int64_t>(role_.ops.size());
     for (const BufferId id : buffers.ids()) {
       const Buffer& buffer = buffers[id];
-      const std::string name = rank_name() + "%b" + number(id.v);
-      if (buffer.bytes.v < 0) faults_.add(name + " has a negative size");
+      const auto name = [&] { return rank_name() + "%b" + number(id.v); };
+      if (buffer.bytes.v < 0) faults_.add(name() + " has a negative size");
       if (buffer.name != -1 && !in_table(buffer.name, program_.names)) {
-        faults_.add(name + " has a name that does not exist");
+        faults_.add(name() + " has a name that does not exist");
       }
       std::int64_t limit = buffer.on_host ? role_.host_arena.v : role_.arena.v;
       if (buffer.parent.valid()) {
         if (!in_table(buffer.parent.v, buffers)) {
-          faults_.add(name + " is a view of %b" + number(buffer.parent.v) +
+          faults_.add(name() + " is a view of %b" + number(buffer.parent.v) +
                       ", which does not exist");
           continue;
         }
         const Buffer& parent = role_.buffer(buffer.parent);
         limit = parent.bytes.v;
         if (buffer.on_host != parent.on_host) {
-          faults_.add(name + " is not in the memory of its parent");
+          faults_.add(name() + " is not in the memory of its parent");
         }
-        if (parent.piece_of.valid()) faults_.add(name + " is a view of a piece");
+        if (parent.piece_of.valid()) faults_.add(name() + " is a view of a piece");
       } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
                  buffer.last.v >= ops) {
-        faults_.add(name + " has the lifetime %" + number(buffer.first.v) + "..%" +
+        faults_.add(name() + " has the lifetime %" + number(buffer.first.v) + "..%" +
                     number(buffer.last.v) + " in a list of " + number(ops) + " ops");
       }
       std::int64_t bytes = buffer.bytes.v;  // of all pieces together
       if (buffer.piece_of.v != -1) {
         if (!buffer.parent.valid() || !in_table(buffer.piece_of.v, program_.groups)) {
-          faults_.add(name + " is a piece of " +
+          faults_.add(name() + " is a piece of " +
                       (buffer.parent.valid() ? "a group that does not exist" : "no buffer"));
           continue;
         }
-        check_membership(name, buffer.piece_of);
+        check_membership(id, buffer.piece_of);
         const std::int64_t n = group_size(program_.mesh, program_.group(buffer.piece_of));
         if (__builtin_mul_overflow(bytes, n, &bytes)) bytes = limit + 1;
       }
       std::int64_t end = 0;
       if (buffer.offset < 0 || __builtin_add_overflow(buffer.offset, bytes, &end) || end > limit) {
-        faults_.add(name + " (" + number(bytes) + " bytes at " + number(buffer.offset) +
+        faults_.add(name() + " (" + number(bytes) + " bytes at " + number(buffer.offset) +
                     ") lies outside its " + (buffer.parent.valid() ? "parent of " : "arena of ") +
                     number(limit) + " bytes");
       }
@@ -68,12 +69,24 @@ class RoleCheck {
     if (faults_.none()) check_view_cycles();
   }
 
-  void check_membership(const std::string& name, GroupId group) {
-    for (const Rank rank : role_.ranks) {
-      if (position(program_.mesh, program_.group(group), rank) >= 0) continue;
-      return faults_.add(name + ": rank " + number(rank) + " has no piece, being outside group " +
-                         program_.group(group).name);
-    }
+  void check_membership(BufferId id, GroupId group) {
+    const Rank rank = outside(group);
+    if (rank < 0) return;
+    faults_.add(rank_name() + "%b" + number(id.v) + ": rank " + number(rank) +
+                " has no piece, being outside group " + program_.group(group).name);
+  }
+
+  /// The first rank of the role that is outside its own group; -1 if there is none. It is found
+  /// once for each group, because pieces times ranks are many.
+  Rank outside(GroupId group) {
+    constexpr Rank kUnknown = -2;
+    if (outside_.empty()) outside_.assign(program_.groups.size(), kUnknown);
+    Rank& known = outside_[group];
+    if (known != kUnknown) return known;
+    const auto first = std::find_if(role_.ranks.begin(), role_.ranks.end(), [&](Rank rank) {
+      return position(program_.mesh, program_.group(group), rank) < 0;
+    });
+    return known = first == role_.ranks.end() ? -1 : *first;
   }
 
   // Follows each chain of parents once. A chain that meets itself is a cycle.
@@ -222,13 +235,10 @@ class RoleCheck {
       const Op& op = role_.op(id);
       if (!is_collective(op.kind) || seen[op.group()]) continue;
       seen[op.group()] = true;
-      const Group& group = program_.group(op.group());
-      for (const Rank rank : role_.ranks) {
-        if (position(program_.mesh, group, rank) < 0) {
-          faults_.add(op_at(program_, rank, id) + ": the rank is outside its group " + group.name);
-          break;
-        }
-      }
+      const Rank rank = outside(op.group());
+      if (rank < 0) continue;
+      faults_.add(op_at(program_, rank, id) + ": the rank is outside its group " +
+                  program_.group(op.group()).name);
     }
   }
 
@@ -311,6 +321,7 @@ class RoleCheck {
   const Program& program_;
   const Role& role_;
   Faults& faults_;
+  IndexVector<GroupId, Rank> outside_;    // what outside() has found
   IndexVector<int, Rank> rank_of_stage_;  // by coordinate along "pp": a rank of the role, or -1
 };
 

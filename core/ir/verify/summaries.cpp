@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/ir/verify/interval_map.hpp"
+#include "core/base/interval_map.hpp"
 #include "core/ir/verify/meaning.hpp"
 
 namespace lockstep::verification {

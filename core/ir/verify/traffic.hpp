@@ -33,7 +33,8 @@ struct RoleTraffic {
   std::map<ChannelEnd, IndexVector<Sequence, OpId>> by_channel;
   IndexVector<OpId, Sequence> sequence;  // of each op in its list; -1: a call or a copy
 };
-RoleTraffic traffic_of(const Role& role);
+using Traffic = IndexVector<RoleId, RoleTraffic>;
+Traffic traffic_of(const Program& program);
 
 inline ChannelEnd channel_end(const Op& op) { return {op.kind, op.peer(), direction(op)}; }
 

@@ -347,7 +347,7 @@ void Values::receive_later(RoleRun& run, OpId id, const Channel& channel, Sequen
   message.meaning.what = Means::Message;
   message.meaning.id = receipts_.next();
   receipts_.push_back({channel, index, touch});
-  put(run, touch, {{0, touch.end - touch.begin, message}});
+  put(run, touch, message);
 }
 
 /// The placement of the host's data, as the program's samples and tables say. Ranks have other

@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
+
+#include "core/ir/lifetimes.hpp"
 
 namespace lockstep::verification {
 
 RoleRun::RoleRun(const Program& program, const Role& r)
-    : role(r), rank(r.ranks.front()), ranges(program, r), held(r.buffers.size()) {
+    : role(r),
+      rank(r.ranks.front()),
+      ranges(program, r),
+      content_of_(r.buffers.size(), nullptr),
+      finishes_(temporaries_by(&Buffer::last, r)) {
   for (const Op& op : r.ops) {
     layers = std::max(layers, op.layer + 1);
     microbatches = std::max(microbatches, op.microbatch + 1);
@@ -18,6 +25,27 @@ RoleRun::RoleRun(const Program& program, const Role& r)
   exchanges.resize(layers);
   own_layers.assign(layers, false);
   meets_others.assign(program.groups.size(), -1);
+}
+
+IntervalMap<Content>& RoleRun::held(BufferId root) {
+  IntervalMap<Content>*& content = content_of_[root];
+  if (content == nullptr && unused_.empty()) {
+    content = &contents_.emplace_back();
+  } else if (content == nullptr) {
+    content = unused_.back();
+    unused_.pop_back();
+  }
+  return *content;
+}
+
+void RoleRun::end_lives(OpId op) {
+  for (; next_finish_ < finishes_.size(); ++next_finish_) {
+    const BufferId root = finishes_[next_finish_];
+    if (role.buffer(root).last != op) return;
+    if (content_of_[root] == nullptr) continue;
+    content_of_[root]->clear();
+    unused_.push_back(std::exchange(content_of_[root], nullptr));
+  }
 }
 
 /// Finds out from the functions of a role's layers whether they are the user's, and how the layers
@@ -76,9 +104,10 @@ void Values::read_names() {
   name("dx");
   for (const Function& function : program_.functions) functions_.push_back(role_of(function));
   for (const std::string& label : program_.names) labels_.push_back(name(label));
+  segment_counts_.assign(names_.size(), ByPhase{});
   for (const FunctionRole& f : functions_) {
     if (f.kind < 0) continue;
-    int& count = segment_counts_[{f.kind, f.phase}];
+    int& count = segment_counts_[f.kind][f.phase];
     count = std::max(count, f.segment + 1);
   }
 }
@@ -292,7 +321,7 @@ void Values::place_units(RoleRun& run) {
       }
       const Touch touch =
           run.ranges.part(buffer, 0, run.role.buffer(buffer).bytes.v, Access::Write);
-      put(run, touch, {{0, touch.end - touch.begin, c}});
+      put(run, touch, c);
     };
     // Running statistics, which forward updates, have no optimizer state and are never in shards.
     const bool weights = unit.adam_m.valid() || unit.shard_group.valid();
@@ -323,6 +352,7 @@ void Values::run_roles() {
     moved = false;
     for (RoleRun& run : runs_) {
       while (!failed_ && run.next < run.role.ops.next() && step(run)) {
+        run.end_lives(run.next);
         ++run.next.v;
         moved = true;
       }
@@ -386,10 +416,7 @@ void Values::finish(RoleRun& run) {
   for (int l = 0; l < run.layers; ++l) {
     const std::int32_t kind = run.kind_of_layer[l];
     if (kind < 0 || run.own_layers[l]) continue;
-    const auto wanted = [&](Phase phase) {
-      const auto found = segment_counts_.find({kind, phase});
-      return found == segment_counts_.end() ? 0 : found->second;
-    };
+    const auto wanted = [&](Phase phase) { return segment_counts_[kind][phase]; };
     for (Microbatch mb = 0; mb < run.microbatches; ++mb) {
       const auto& done = run.segments[run.cell(l, mb)];
       const auto ended = [&](Phase phase) {
@@ -408,8 +435,8 @@ void Values::finish(RoleRun& run) {
   for (const Unit& unit : run.role.units) {
     const Touch touch =
         run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
-    run.held[touch.root].visit(
-        touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
+    run.held(touch.root)
+        .visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
           if (!unit.adam_m.valid()) return;
           const bool updated = c.meaning.what == Means::Weights &&
                                c.meaning.id == unit_ids_.at(unit.name) &&

@@ -3,6 +3,7 @@
 // collective with other roles.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/interval_map.hpp"
 #include "core/ir/verify/internal.hpp"
-#include "core/ir/verify/interval_map.hpp"
 #include "core/ir/verify/meaning.hpp"
 #include "core/ir/verify/traffic.hpp"
 
@@ -25,8 +26,7 @@ struct RoleRun {
   const Role& role;
   Rank rank;
   Ranges ranges;
-  IndexVector<BufferId, IntervalMap<Content>> held;  // by root
-  OpId next{0};                                      // the op that comes next
+  OpId next{0};  // the op that comes next
   Stage stages = 0;
   Microbatch microbatches = 0;
   int layers = 0;
@@ -42,8 +42,20 @@ struct RoleRun {
   OpId loss, norm;  // the ops that make them; their results must leave the rank
   bool loss_copied = false, norm_copied = false;
 
+  /// What a root buffer holds.
+  IntervalMap<Content>& held(BufferId root);
+  /// Forgets what those buffers held of which the op is the last.
+  void end_lives(OpId op);
+
   /// The place of a layer's microbatch in `segments`, or of a stage's in `versions`.
   std::int64_t cell(int row, Microbatch mb) const { return std::int64_t{row} * microbatches + mb; }
+
+ private:
+  std::deque<IntervalMap<Content>> contents_;  // of the buffers that live, and of none
+  std::vector<IntervalMap<Content>*> unused_;  // those of none
+  IndexVector<BufferId, IntervalMap<Content>*> content_of_;  // by root; null: it holds nothing
+  std::vector<BufferId> finishes_;                           // temporary roots by their last op
+  std::size_t next_finish_ = 0;
 };
 
 class Values {
@@ -81,6 +93,8 @@ class Values {
   std::optional<Content> unite(const std::vector<Held>& held) const;
   void put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held);
   void put(RoleRun& run, const Touch& touch, const std::vector<Held>& held);
+  /// Puts one content into the whole range.
+  void put(RoleRun& run, const Touch& touch, Content content);
   PatternId with_zeros_filled(PatternId pattern, std::int64_t bytes);
   /// The pattern of each rank's own piece of a buffer with the pattern `whole`, and the reverse; 0
   /// if there is none.
@@ -143,9 +157,11 @@ class Values {
   std::map<std::string, std::int32_t, std::less<>> name_ids_;
   std::map<std::string, UnitNumber> unit_ids_;
   IndexVector<FunctionId, FunctionRole> functions_;
-  IndexVector<std::int32_t, std::int32_t> labels_;                // numbers of Program::names
-  std::map<std::pair<std::int32_t, Phase>, int> segment_counts_;  // by kind of layer, phase
-  std::map<std::pair<int, std::int32_t>, int> bound_units_;       // unit by layer and suffix
+  IndexVector<std::int32_t, std::int32_t> labels_;  // numbers of Program::names
+  using ByPhase = IndexArray<Phase, int, 7>;
+  IndexVector<std::int32_t, ByPhase> segment_counts_;  // by kind of layer
+  /// By layer + 1: its suffixes, with the unit that its functions read by each; -1: none so far.
+  IndexVector<int, std::vector<std::pair<std::int32_t, int>>> bound_units_;
   IndexVector<UnitNumber, PatternId> whole_units_;  // of their parameters, as a function reads them
   // These three are of the call at hand, by formal.
   IndexVector<int, Touch> touches_;

@@ -42,11 +42,17 @@ Ranges::Ranges(const Program& program, const Role& role)
     for (; !chain.empty(); chain.pop_back()) {
       const Place parent = places_[at];
       at = chain.back();
-      places_[at] = {parent.root, parent.offset + role.buffer(at).offset};
+      places_[at].root = parent.root;
+      places_[at].offset = parent.offset + role.buffer(at).offset;
     }
+    places_[id].piece = role.buffer(id).piece_of.valid();
+    places_[id].bytes = span_of(program, role.buffer(id)).v;
   }
-  for (const Group& group : program.groups) {
-    std::vector<int>& positions = positions_.emplace_back();
+  positions_.resize(program.groups.size());
+  for (const Op& op : role.ops) {
+    if (op.kind != OpKind::Broadcast || !positions_[op.group()].empty()) continue;
+    std::vector<int>& positions = positions_[op.group()];
+    const Group& group = program.group(op.group());
     for (const Rank rank : role.ranks) positions.push_back(position(program.mesh, group, rank));
     std::sort(positions.begin(), positions.end());
     positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
@@ -56,8 +62,8 @@ Ranges::Ranges(const Program& program, const Role& role)
 Touch Ranges::touch(const Op& op, std::size_t index) const {
   const BufferId buffer = role_.args_of(op)[index];
   Access what = access(program_, op, index);
-  std::int64_t bytes = span_of(program_, role_.buffer(buffer)).v;
-  if (role_.buffer(buffer).piece_of.valid()) return part(buffer, 0, bytes, what);
+  std::int64_t bytes = places_[buffer].bytes;
+  if (places_[buffer].piece) return part(buffer, 0, bytes, what);
   if (op.kind == OpKind::Call) {
     bytes = program_.function(op.function()).formals[index].bytes.v;
   } else if (op.kind == OpKind::Broadcast) {
@@ -80,11 +86,13 @@ std::vector<Error> verify(const Program& program) {
   if (faults.none()) verification::check_input(program, faults);
   if (!faults.none()) return faults.take();
   const Folding folding = fold(program);
-  verification::check_matching(program, folding, faults);
-  if (faults.none()) verification::check_deadlock(program, folding, faults);
+  const verification::Traffic traffic = verification::traffic_of(program);
+  verification::check_matching(program, folding, traffic, faults);
+  if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
   for (const Role& role : program.roles) {
-    verification::check_memory(program, role, faults);
-    verification::check_gradients(program, role, faults);
+    const verification::Ranges ranges(program, role);
+    verification::check_memory(program, role, ranges, faults);
+    verification::check_gradients(program, role, ranges, faults);
   }
   if (faults.none()) verification::check_meaning(program, faults);
   return faults.take();

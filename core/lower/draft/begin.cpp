@@ -56,7 +56,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
   const FrameworkSpec& framework = s.cluster.framework;
   shape.score_bytes = framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)));
-  shape.float32_logits = framework.float32_logits;
+  shape.logit_bytes = framework.bytes_of_logit(static_cast<int>(size_of(shape.dtype)));
   shape.overlaps_weight_gradients = framework.overlaps_weight_gradients;
   shape.recomputes_all = framework.recomputes_all;
   LayerShape whole = shape;  // the shape that a single rank would compute

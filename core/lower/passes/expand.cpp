@@ -4,8 +4,10 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/lower/passes/arguments.hpp"
 #include "core/lower/passes/declare.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/schedule/inputs.hpp"
@@ -24,7 +26,7 @@ class RoleExpander {
         messages_(messages) {
     const std::size_t cells = model_.layers.size() * to_size(microbatches_);
     for (auto* table : {&x_, &dy_}) table->assign(cells, BufferId{});
-    for (auto& [formal, table] : kept_) table.assign(cells, BufferId{});
+    for (const BufferKind kind : type_of_kind_.ids()) type_of_kind_[kind] = draft.dtype_of(kind);
     unit_of_layout_ = declare_units(draft, out_, coordinate);
     grad_written_.assign(out_.units.size(), false);
     statistics_ = declare_statistics(draft, out_, coordinate);
@@ -80,6 +82,18 @@ class RoleExpander {
   BufferId add(BufferKind buffer_kind, std::string_view name, std::int64_t bytes, int layer = -1,
                Microbatch mb = -1) {
     return declare_buffer(draft_, out_.role, buffer_kind, name, bytes, layer, mb);
+  }
+  /// Adds a buffer that an argument of a layer's step is given.
+  BufferId add(Argument& argument, BufferKind buffer_kind, int layer, Microbatch mb) {
+    if (argument.label < 0) argument.label = draft_.name(argument.name);
+    Buffer buffer;
+    buffer.bytes = argument.bytes;
+    buffer.kind = buffer_kind;
+    buffer.dtype = type_of_kind_[buffer_kind];
+    buffer.layer = static_cast<std::int16_t>(layer);
+    buffer.microbatch = mb;
+    buffer.name = argument.label;
+    return add_buffer(out_.role, buffer);
   }
 
   /// Gives a buffer another type than its kind has.
@@ -264,9 +278,9 @@ class RoleExpander {
     OpKind kind = OpKind::Call;
     Stream stream = Stream::Compute;
     std::int32_t target = -1;  // Op::target
-    std::vector<Formal> formals;
+    std::vector<Argument> arguments;
   };
-  const std::vector<Cached>& steps(int l, Phase phase, unsigned accumulate) {
+  std::vector<Cached>& steps(int l, Phase phase, unsigned accumulate) {
     const std::array<int, 3> key = {layer(l).kind, static_cast<int>(phase),
                                     static_cast<int>(accumulate)};
     const auto [entry, fresh] = steps_.try_emplace(key);
@@ -275,18 +289,26 @@ class RoleExpander {
     for (std::size_t i = 0; i < layer(l).units.size(); ++i) {
       if (accumulate >> i & 1) added.push_back("gw" + layer(l).units[i].suffix);
     }
+    const auto arguments = [&](const auto& formals) {
+      std::vector<Argument> result;
+      for (const Formal& formal : formals) {
+        result.push_back(argument_of(formal, layer(l), kind(l).functions, table_of_));
+      }
+      tables_.resize(table_of_.size());
+      return result;
+    };
     const std::vector<LayerStep> built = draft_.steps(layer(l).kind, phase, added);
     for (std::size_t i = 0; i < built.size(); ++i) {
       if (const auto* f = std::get_if<Function>(&built[i])) {
         const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
-        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, f->formals});
+        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, arguments(f->formals)});
       } else {
         const auto& c = std::get<Communication>(built[i]);
         std::vector<Formal> formals = {c.in};
         if (c.out.name != c.in.name) formals.push_back(c.out);
         const bool stages = c.axis == "pp" || c.axis == "vocabulary";
         entry->second.push_back({c.kind, stages ? Stream::Stages : Stream::Layer,
-                                 draft_.axis_group(c.axis).v, std::move(formals)});
+                                 draft_.axis_group(c.axis).v, arguments(formals)});
       }
     }
     return entry->second;
@@ -294,12 +316,12 @@ class RoleExpander {
 
   /// Adds the steps of layer `l` in an action.
   void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
-    Bindings bindings{y, dx, {}, {}};
-    for (const Cached& step : steps(l, action.phase, accumulate)) {
+    Bindings bindings{y, dx, {}, ++runs_};
+    for (Cached& step : steps(l, action.phase, accumulate)) {
       if (step.kind == OpKind::Broadcast) continue;  // it was posted before
       args_.clear();
-      for (const Formal& formal : step.formals) {
-        args_.push_back(actual(formal, l, action.microbatch, bindings));
+      for (Argument& argument : step.arguments) {
+        args_.push_back(actual(argument, l, action.microbatch, bindings));
       }
       op(step.kind, step.stream, step.target, action, l, args_, begin_after_);
       begin_after_ = {};
@@ -309,78 +331,81 @@ class RoleExpander {
   /// The buffers of one run of a layer's steps.
   struct Bindings {
     BufferId y, dx, ws;
-    std::vector<std::string> communicated;  // names of those that this run has touched so far
+    int number = 0;  // of the run, counted from 1
   };
-  BufferId actual(const Formal& formal, int l, Microbatch mb, Bindings& run) {
-    const std::string& name = formal.name;
-    if (const int unit = unit_of(name, "w", l); unit >= 0) {
-      return out_.role.units[unit].param;
+  BufferId actual(Argument& argument, int l, Microbatch mb, Bindings& run) {
+    switch (argument.what) {
+      case Argument::Parameters:
+        return out_.role.units[unit_index(layer(l).units[to_size(argument.index)].unit)].param;
+      case Argument::Gradient:
+        return out_.units[unit_index(layer(l).units[to_size(argument.index)].unit)].grad;
+      case Argument::Samples:
+        return tokens_[mb];
+      case Argument::Statistics:
+        return statistics_[l];
+      case Argument::Targets:
+        return targets_[mb];
+      case Argument::Positions:
+        return once(positions_, argument, HostData::Positions);
+      case Argument::Starts:
+        return once(starts_, argument, HostData::Starts);
+      case Argument::Columns:
+        return once(columns_, argument, HostData::Columns);
+      case Argument::LossScale:
+        return out_.loss_scale;
+      case Argument::X:
+        return x_[cell(l, mb)];
+      case Argument::Dy:
+        return dy_[cell(l, mb)];
+      case Argument::Y:
+        return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // backward: what is kept
+      case Argument::Dx:
+        return run.dx;
+      case Argument::Workspace:  // all segments share it
+        if (!run.ws.valid()) run.ws = add(argument, BufferKind::Workspace, l, mb);
+        return run.ws;
+      case Argument::Loss:
+        return add_view(out_.role, out_.losses, loss_of_[mb] * element(BufferKind::Metric),
+                        argument.bytes);
+      case Argument::Kept: {
+        BufferId& kept = table(argument.index).buffers[cell(l, mb)];
+        if (!kept.valid()) kept = add(argument, BufferKind::Activation, l, mb);
+        return kept;
+      }
+      case Argument::Communicated:
+        break;
     }
-    if (const int unit = unit_of(name, "gw", l); unit >= 0) {
-      return out_.units[unit].grad;
-    }
-    if (name == "tokens" || name == "images") return tokens_[mb];
-    if (name == "statistics") return statistics_[l];
-    if (name == "targets") return targets_[mb];
-    if (name == "positions") return once(positions_, formal, HostData::Positions);
-    if (name == "starts") return once(starts_, formal, HostData::Starts);
-    if (name == "columns") return once(columns_, formal, HostData::Columns);
-    if (name == "loss_scale") return out_.loss_scale;
-    if (name == "x") return x_[cell(l, mb)];
-    if (name == "dy") return dy_[cell(l, mb)];
-    if (name == "y") return run.y.valid() ? run.y : x_[cell(l + 1, mb)];  // backward: what is kept
-    if (name == "dx") return run.dx;
-    if (name == "ws") {  // all segments share it
-      if (!run.ws.valid()) run.ws = add(BufferKind::Workspace, "ws", formal.bytes.v, l, mb);
-      return run.ws;
-    }
-    if (name == "loss") {
-      return add_view(out_.role, out_.losses, loss_of_[mb] * element(BufferKind::Metric),
-                      formal.bytes);
-    }
-    if (const auto table = kept_.find(name); table != kept_.end()) {
-      BufferId& kept = table->second[cell(l, mb)];
-      if (!kept.valid()) kept = add(BufferKind::Activation, name, formal.bytes.v, l, mb);
-      return kept;
-    }
-    return communicated(formal, l, mb, run);
+    return communicated(argument, l, mb, run);
   }
 
   /// A buffer that the host fills once for all microbatches.
-  BufferId once(BufferId& buffer, const Formal& formal, HostData data) {
+  BufferId once(BufferId& buffer, Argument& argument, HostData data) {
     if (buffer.valid()) return buffer;
-    buffer = add(BufferKind::Input, formal.name, formal.bytes.v);
+    buffer = add(argument, BufferKind::Input, -1, -1);
     op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), {}, -1, {buffer});
     return buffer;
   }
 
   /// The buffer of a communicated tensor, written anew in this run or kept from an earlier one.
-  BufferId communicated(const Formal& formal, int l, Microbatch mb, Bindings& run) {
-    auto& touched = run.communicated;
-    const bool first = std::find(touched.begin(), touched.end(), formal.name) == touched.end();
-    if (first) touched.push_back(formal.name);
-    auto& known = communicated_[cell(l, mb)];
-    auto at = std::find_if(known.begin(), known.end(),
-                           [&](const auto& entry) { return entry.first == formal.name; });
-    if (at == known.end()) at = known.insert(known.end(), {formal.name, BufferId{}});
-    if (first && formal.access == Access::Write) {
-      const bool kept = kind(l).functions.outlives_part(formal.name);
-      at->second = typed(
-          add(kept ? BufferKind::Activation : BufferKind::Comm, formal.name, formal.bytes.v, l, mb),
-          kind(l).functions.dtype_of(formal.name));
+  BufferId communicated(Argument& argument, int l, Microbatch mb, const Bindings& run) {
+    Table& known = table(argument.index);
+    const bool first = std::exchange(known.last_run, run.number) != run.number;
+    BufferId& buffer = known.buffers[cell(l, mb)];
+    if (first && argument.written) {
+      buffer = typed(add(argument, argument.kind, l, mb), argument.dtype);
     }
-    return at->second;
+    return buffer;
   }
 
-  /// The role's unit for which layer `l` has the name `prefix` with the unit's suffix; -1 if none.
-  int unit_of(const std::string& name, std::string_view prefix, int l) const {
-    if (!name.starts_with(prefix)) return -1;
-    for (const LayerUnit& used : layer(l).units) {
-      if (name.compare(prefix.size(), std::string::npos, used.suffix) == 0) {
-        return static_cast<int>(unit_index(used.unit));
-      }
-    }
-    return -1;
+  /// The buffers of one tensor that layers keep or communicate.
+  struct Table {
+    std::vector<BufferId> buffers;  // by cell(layer, microbatch)
+    int last_run = 0;               // the last one that touched such a buffer
+  };
+  Table& table(int index) {
+    Table& table = tables_[index];
+    if (table.buffers.empty()) table.buffers.assign(x_.size(), BufferId{});
+    return table;
   }
 
   Draft& draft_;
@@ -394,13 +419,10 @@ class RoleExpander {
   IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
   std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
-  /// What lives from one part of a layer to another, by formal, then by cell.
-  std::map<std::string, std::vector<BufferId>> kept_ = {{"saved", {}},
-                                                        {"saved_input", {}},
-                                                        {"recomputed", {}},
-                                                        {"recomputed_input", {}},
-                                                        {"stash", {}}};
-  std::map<std::size_t, std::vector<std::pair<std::string, BufferId>>> communicated_;  // by cell
+  TensorTables table_of_;
+  IndexVector<int, Table> tables_;
+  int runs_ = 0;                                                   // of layers' steps so far
+  IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   BufferId positions_, starts_, columns_;               // the same for all microbatches
   IndexVector<int, BufferId> statistics_;          // by layer; invalid if the layer has none here

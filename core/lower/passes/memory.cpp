@@ -9,10 +9,13 @@
 // its receives may wait for one of its sends.
 #include <algorithm>
 #include <array>
-#include <map>
+#include <span>
+#include <utility>
 
 #include "core/base/free_list.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/interval_map.hpp"
+#include "core/ir/lifetimes.hpp"
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/draft/exchange.hpp"
 #include "core/lower/passes/passes.hpp"
@@ -22,35 +25,36 @@ namespace {
 
 using ByStream = IndexArray<Stream, std::int32_t, kNumStreams>;  // the newest op; -1: none
 
-/// Bytes of a freed buffer that no buffer has taken over yet, with the last op of each stream that
-/// used them.
-struct Freed {
-  std::int64_t end = 0;
-  ByStream last{};
-};
+constexpr ByStream no_ops() {
+  ByStream none{};
+  none.fill(-1);
+  return none;
+}
+
+void join(ByStream& newest, const ByStream& others) {
+  for (std::size_t s = 0; s < newest.size(); ++s) newest[s] = std::max(newest[s], others[s]);
+}
 
 class ArenaPlanner {
  public:
-  ArenaPlanner(Role& role, P2pPosting posting) : role_(role), posting_(posting) {}
+  ArenaPlanner(Role& role, P2pPosting posting)
+      : role_(role), posting_(posting), stay_of_(role.buffers.size(), -1) {}
 
   void run() {
-    lifetimes();
+    find_roots();
+    find_lifetimes();
     for (Buffer& buffer : role_.buffers) {
       if (buffer.persistent()) buffer.offset = arena(buffer).allocate(buffer.bytes.v);
     }
     Dependencies dependencies(role_);
-    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-      const OpId id{static_cast<std::int32_t>(i)};
+    for (const OpId id : role_.ops.ids()) {
       dependencies.begin(id);
-      each_root(role_.ops[i], [&](BufferId root) {
-        Buffer& buffer = role_.buffers[root];
-        if (placed_[root]) return wait_for_old_tenants(id, root, dependencies);
-        if (buffer.first != id) return;
-        placed_[root] = true;
-        buffer.offset = arena(buffer).allocate(buffer.bytes.v);
-        take_over(root);
-        wait_for_old_tenants(id, root, dependencies);
-      });
+      for (const BufferId root : roots_of(role_.op(id))) {
+        if (role_.buffer(root).persistent()) continue;
+        Stay& stay = stay_of(root);
+        stay.users[role_.op(id).stream] = id.v;
+        wait_for_old_tenants(id, stay, dependencies);
+      }
       for (; next_expiry_ < expiries_.size() && role_.buffer(expiries_[next_expiry_]).last == id;
            ++next_expiry_) {
         give_back(expiries_[next_expiry_]);
@@ -63,37 +67,41 @@ class ArenaPlanner {
   }
 
  private:
+  /// What a buffer does in the arena, from its first op to its last.
+  struct Stay {
+    ByStream users = no_ops();    // the ops that have used it
+    ByStream tenants = no_ops();  // the last ops that used its bytes before it
+    std::uint32_t waited = 0;     // the streams that wait for those, as bits
+  };
+
   FreeList& arena(const Buffer& buffer) { return arenas_[buffer.on_host]; }
-  template <class Visit>
-  void each_root(const Op& op, Visit&& visit) {
-    for (BufferId arg : role_.args_of(op)) visit(role_.root(arg));
+  std::span<const BufferId> roots_of(const Op& op) const {
+    return {roots_.data() + op.args_begin, op.args_count};
   }
 
-  void lifetimes() {
-    ByStream none;
-    none.fill(-1);
-    last_users_.assign(role_.buffers.size(), none);
-    old_tenants_.assign(role_.buffers.size(), none);
-    waited_.assign(role_.buffers.size(), 0);
-    placed_.assign(role_.buffers.size(), false);
+  void find_roots() {
+    IndexVector<BufferId, BufferId> root_of(role_.buffers.size());
+    for (const BufferId id : root_of.ids()) root_of[id] = role_.root(id);
+    roots_.reserve(role_.args.size());
+    for (const BufferId argument : role_.args) roots_.push_back(root_of[argument]);
+  }
+
+  void find_lifetimes() {
     IndexVector<BufferId, bool> persistent(role_.buffers.size(), false);
     for (const Unit& unit : role_.units) {
       for (BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
         if (id.valid()) persistent[id] = true;
       }
     }
-    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-      const OpId id{static_cast<std::int32_t>(i)};
-      each_root(role_.ops[i], [&](BufferId root) {
+    for (const OpId id : role_.ops.ids()) {
+      for (const BufferId root : roots_of(role_.op(id))) {
+        if (persistent[root]) continue;
         Buffer& buffer = role_.buffers[root];
-        last_users_[root][role_.ops[i].stream] = id.v;
-        if (persistent[root]) return;
         if (!buffer.first.valid()) buffer.first = id;
         buffer.last = id;
-      });
+      }
     }
-    ByStream next;  // by stream, the next op after the present one
-    next.fill(-1);
+    ByStream next = no_ops();  // by stream, the next op after the present one
     IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
       std::int32_t& following = next[role_.ops[i].stream];
@@ -101,8 +109,8 @@ class ArenaPlanner {
       following = static_cast<std::int32_t>(i);
     }
     const IndexVector<OpId, OpId> receives = last_receives(role_, posting_);
-    for (std::size_t b = 0; b < role_.buffers.size(); ++b) {
-      Buffer& buffer = role_.buffers[b];
+    for (const BufferId id : role_.buffers.ids()) {
+      Buffer& buffer = role_.buffers[id];
       if (!buffer.last.valid()) continue;
       const Stream last = role_.op(buffer.last).stream;
       const OpId receive = receives[buffer.last];
@@ -111,68 +119,64 @@ class ArenaPlanner {
         if (later.valid()) buffer.last = later;
       }
       buffer.last = std::max(buffer.last, receive);
-      expiries_.push_back({static_cast<std::int32_t>(b)});
     }
-    std::sort(expiries_.begin(), expiries_.end(), [&](BufferId a, BufferId b) {
-      const OpId x = role_.buffer(a).last;
-      const OpId y = role_.buffer(b).last;
-      return x != y ? x < y : a < b;
-    });
+    expiries_ = temporaries_by(&Buffer::last, role_);
   }
 
-  /// Notes who used the bytes that a buffer has been given.
-  void take_over(BufferId root) {
-    const Buffer& buffer = role_.buffer(root);
-    auto& tenants = old_tenants_[root];
-    const std::int64_t begin = buffer.offset;
-    const std::int64_t end = begin + round_up(buffer.bytes.v, FreeList::kAlignment);
-    if (begin == end) return;
-    auto& freed_bytes = freed_bytes_[buffer.on_host];
-    auto it = freed_bytes.lower_bound(begin);
-    if (it != freed_bytes.begin() && std::prev(it)->second.end > begin) --it;
-    while (it != freed_bytes.end() && it->first < end) {
-      for (std::size_t s = 0; s < tenants.size(); ++s) {
-        tenants[s] = std::max(tenants[s], it->second.last[s]);
-      }
-      const std::int64_t old_begin = it->first;
-      const Freed old = it->second;
-      it = freed_bytes.erase(it);
-      if (old_begin < begin) freed_bytes.emplace(old_begin, Freed{begin, old.last});
-      if (old.end > end) it = freed_bytes.emplace(end, old).first;
+  /// The stay of a buffer, which begins here if this is its first op.
+  Stay& stay_of(BufferId root) {
+    std::int32_t& stay = stay_of_[root];
+    if (stay >= 0) return stays_[stay];
+    if (unused_.empty()) {
+      unused_.push_back(stays_.next());
+      stays_.emplace_back();
     }
+    stay = unused_.back();
+    unused_.pop_back();
+    stays_[stay] = {};
+    Buffer& buffer = role_.buffers[root];
+    buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+    freed_[buffer.on_host].visit(buffer.offset, end_of(buffer),
+                                 [&](std::int64_t, std::int64_t, const ByStream& users) {
+                                   join(stays_[stay].tenants, users);
+                                 });
+    return stays_[stay];
   }
 
   /// Makes the first op of each stream wait; later ops of the stream come after it.
-  void wait_for_old_tenants(OpId id, BufferId root, Dependencies& dependencies) {
+  void wait_for_old_tenants(OpId id, Stay& stay, Dependencies& dependencies) {
     const auto stream = 1u << static_cast<unsigned>(role_.op(id).stream);
-    if ((waited_[root] & stream) != 0) return;
-    waited_[root] |= stream;
-    for (const std::int32_t op : old_tenants_[root]) {
+    if ((stay.waited & stream) != 0) return;
+    stay.waited |= stream;
+    for (const std::int32_t op : stay.tenants) {
       if (op >= 0) dependencies.add({op});
     }
   }
 
   void give_back(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
-    if (buffer.bytes.v == 0) return;
-    const auto& users = last_users_[id];
+    const std::int32_t stay = std::exchange(stay_of_[id], -1);
+    unused_.push_back(stay);
     arena(buffer).release(buffer.offset, buffer.bytes.v);
-    const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
-    freed_bytes_[buffer.on_host].emplace(buffer.offset, Freed{end, users});
+    freed_[buffer.on_host].assign(buffer.offset, end_of(buffer), stays_[stay].users);
+  }
+
+  static std::int64_t end_of(const Buffer& buffer) {
+    return buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
   }
 
   Role& role_;
   const P2pPosting posting_;
-  std::array<FreeList, 2> arenas_;              // the device's, and the host's
-  IndexVector<BufferId, ByStream> last_users_;  // by root buffer
-  /// By root buffer and stream: the op that last used its bytes before it.
-  IndexVector<BufferId, ByStream> old_tenants_;
-  IndexVector<BufferId, std::uint32_t>
-      waited_;  // by root buffer: the streams that wait for those, as bits
-  IndexVector<BufferId, bool> placed_;
-  std::vector<BufferId> expiries_;  // buffers with a lifetime, sorted by its end
+  std::array<FreeList, 2> arenas_;         // the device's, and the host's
+  std::vector<BufferId> roots_;            // of Role::args
+  IndexVector<std::int32_t, Stay> stays_;  // of few buffers at a time, so that they stay in a cache
+  IndexVector<BufferId, std::int32_t> stay_of_;  // by root buffer; -1: it is not in the arena
+  std::vector<std::int32_t> unused_;             // stays that are over
+  std::vector<BufferId> expiries_;               // buffers with a lifetime, sorted by its end
   std::size_t next_expiry_ = 0;
-  std::array<std::map<std::int64_t, Freed>, 2> freed_bytes_;  // by begin; disjoint
+  /// The last users of freed bytes, in each arena. Where a buffer has taken them over, they stand
+  /// until it is given back, and nobody asks.
+  std::array<IntervalMap<ByStream>, 2> freed_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // stream: finds what each op must wait for on other streams, from what it reads and writes.
-#include <algorithm>
+#include <utility>
 
 #include "core/base/index_vector.hpp"
 #include "core/lower/draft/dependencies.hpp"
@@ -13,40 +13,69 @@ struct Touch {
   std::int64_t begin = 0, end = 0;
   OpId op;
   bool write = false;
+  std::int32_t next =
+      -1;  // the touch of the same buffer that came before it, or is not used either
+};
+
+/// The touches of all buffers, as lists in one vector: most buffers have very few at a time.
+class Touches {
+ public:
+  explicit Touches(std::size_t buffers) : first_(buffers, -1) {}
+
+  void add(BufferId root, Touch touch) {
+    touch.next = first_[root];
+    if (unused_ < 0) {
+      first_[root] = touches_.next();
+      touches_.push_back(touch);
+    } else {
+      first_[root] = unused_;
+      unused_ = std::exchange(touches_[unused_], touch).next;
+    }
+  }
+  /// Calls visit(touch) for each touch of a buffer, and forgets those for which it returns true.
+  template <class Visit>
+  void remove_if(BufferId root, Visit&& visit) {
+    for (std::int32_t* at = &first_[root]; *at >= 0;) {
+      Touch& touch = touches_[*at];
+      if (visit(touch)) {
+        const std::int32_t removed = std::exchange(*at, touch.next);
+        touch.next = std::exchange(unused_, removed);
+      } else {
+        at = &touch.next;
+      }
+    }
+  }
+
+ private:
+  IndexVector<BufferId, std::int32_t> first_;  // by root: its newest touch; -1: none
+  IndexVector<std::int32_t, Touch> touches_;
+  std::int32_t unused_ = -1;  // the first of those that are forgotten
 };
 
 void order(const Program& program, Role& role) {
   Dependencies dependencies(role);
-  IndexVector<BufferId, std::vector<Touch>> touched(role.buffers.size());
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
-    const OpId id{static_cast<std::int32_t>(i)};
-    const Op& op = role.ops[i];
+  Touches touches(role.buffers.size());
+  for (const OpId id : role.ops.ids()) {
+    const Op& op = role.op(id);
     dependencies.begin(id);
     const auto args = role.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
-      const Access how = access(program, op, a);
-      const bool writes = how != Access::Read;
-      const BufferId root = role.root(args[a]);
-      const std::int64_t begin = role.arena_offset(args[a]) - role.arena_offset(root);
+      const bool writes = access(program, op, a) != Access::Read;
+      BufferId root = args[a];
+      std::int64_t begin = 0;
+      for (; role.buffer(root).parent.valid(); root = role.buffer(root).parent) {
+        begin += role.buffer(root).offset;
+      }
       const std::int64_t end = begin + span_of(program, role.buffer(args[a])).v;
-      std::vector<Touch>& history = touched[root];
-      // A range without bytes still orders its users, because synthetic programs move no data.
-      const auto overlaps = [&](const Touch& t) {
-        return begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
-      };
-      for (const Touch& t : history) {
-        if (overlaps(t) && (writes || t.write)) dependencies.add(t.op);
-      }
-      if (writes) {
-        std::erase_if(history, [&](const Touch& t) { return t.begin >= begin && t.end <= end; });
-      } else {
+      touches.remove_if(root, [&](const Touch& t) {
+        // A range without bytes still orders its users, because synthetic programs move no data.
+        const bool overlaps = begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
+        if (overlaps && (writes || t.write)) dependencies.add(t.op);
+        if (t.begin < begin || t.end > end) return false;
         // Reads of one stream are in order, so the newest stands for those whose ranges it covers.
-        std::erase_if(history, [&](const Touch& t) {
-          return !t.write && t.begin >= begin && t.end <= end && t.op != id &&
-                 role.op(t.op).stream == op.stream;
-        });
-      }
-      history.push_back({begin, end, id, writes});
+        return writes || (!t.write && t.op != id && role.op(t.op).stream == op.stream);
+      });
+      touches.add(root, {begin, end, id, writes});
     }
     dependencies.end();
   }

@@ -51,6 +51,9 @@ void validate_context_parallel(const Scenario& scenario, Faults& faults);
 /// The vocabulary divided over the ranks of a pipeline: models, schedules and stages that allow it.
 void validate_vocabulary(const Scenario& scenario, Faults& faults);
 
+/// Sizes of a transformer, and its rotary positions.
+void validate_transformer(const Scenario& scenario, Faults& faults);
+
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 

@@ -13,7 +13,6 @@ constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kMostSequences = 1 << 30;
 // Limits of what is lowered: the ops of a rank grow with the product of layers and microbatches.
 // They are numbered by 32 bits, and 10^7 of them take a gigabyte.
-constexpr std::int64_t kMostLayers = 1 << 14;
 constexpr std::int64_t kMostMicrobatches = 1 << 16;
 constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;
 // Of costs and latencies, in seconds: a day. A step of a virtual clock has at most 106 days.
@@ -43,28 +42,7 @@ void validate_model(const Scenario& s, Faults& faults) {
                "[costs] gives times to the synthetic model only; model is '" + m.name + "'");
   }
   if (m.is_vision()) return validate_resnet(s, faults);
-  bool sizes = faults.positive("model.layers", m.layers, kMostLayers);
-  sizes &= faults.positive("model.hidden", m.hidden);
-  sizes &= faults.positive("model.heads", m.heads);
-  sizes &= faults.positive("model.kv_heads", m.kv_heads);
-  sizes &= faults.positive("model.head_dim", m.head_dim);
-  sizes &= faults.positive("model.ffn_hidden", m.ffn_hidden);
-  sizes &= faults.positive("model.vocab", m.vocab);
-  if (!sizes) return;
-  validate_experts(s, faults);
-  if (m.heads % m.kv_heads != 0) {
-    faults.add("model.kv_heads", "kv_heads=" + std::to_string(m.kv_heads) +
-                                     " does not divide heads=" + std::to_string(m.heads));
-  }
-  if (m.architecture == Architecture::Llama && m.head_dim % 2 != 0) {
-    faults.add("model.head_dim",
-               "rotary positions need an even head_dim, got " + std::to_string(m.head_dim));
-  }
-  if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {
-    faults.add("training.seq_len",
-               "seq_len=" + std::to_string(s.training.seq_len) +
-                   " exceeds the model's max_seq_len=" + std::to_string(m.max_seq_len));
-  }
+  validate_transformer(s, faults);
 }
 
 void validate_costs(const Scenario& s, Faults& faults) {
@@ -130,6 +108,10 @@ void validate_batch(const Scenario& s, Faults& faults) {
                    std::to_string(kMostPasses));
   }
   if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
+  for (const auto& [key, limit] : {std::pair{"training.skip_loss_zscore", t.skip_loss_zscore},
+                                   std::pair{"training.skip_grad_zscore", t.skip_grad_zscore}}) {
+    if (!(limit >= 0)) faults.add(key, "a limit on deviations from the mean is not negative");
+  }
   faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
 }
 

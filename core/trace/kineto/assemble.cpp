@@ -140,8 +140,8 @@ Phase phase_of(Kind kind) {
 
 class Assembler {
  public:
-  Assembler(const Files& files, Trace& trace, NameTable& names)
-      : files_(files), trace_(trace), names_(names) {}
+  Assembler(const Files& files, ImportedTrace& imported, NameTable& names)
+      : files_(files), trace_(imported.trace), sources_(imported.sources), names_(names) {}
 
   Result<void> assemble(const Clocks& clocks) {
     starts_ = clocks.starts;
@@ -155,6 +155,7 @@ class Assembler {
     op_ids_.resize(files_.size());
     for (std::size_t f = 0; f < files_.size(); ++f) sort_events(f);
     add_spans();
+    add_memory();
     std::sort(trace_.flows.begin(), trace_.flows.end(), [](const Flow& a, const Flow& b) {
       return std::tie(a.from, a.to, a.kind) < std::tie(b.from, b.to, b.kind);
     });
@@ -258,15 +259,19 @@ class Assembler {
     return {known->second};
   }
 
+  SimTime time_of(std::size_t f, Nanoseconds t) const {
+    return SimTime{(t + starts_[f] - origin_) * 1000};
+  }
+
   void add_span(std::size_t f, const Event& e) {
     Nanoseconds active = e.begin;
     if (e.transfer >= 0) {
       const Nanoseconds shortest = files_[f].transfers[e.transfer].shortest;
       if (shortest >= 0) active = e.end - shortest;
     }
-    const auto time = [&](Nanoseconds t) { return SimTime{(t + starts_[f] - origin_) * 1000}; };
-    trace_.spans.push_back(
-        {static_cast<Rank>(f), op(f, e), e.step, time(e.begin), time(active), time(e.end)});
+    trace_.spans.push_back({static_cast<Rank>(f), op(f, e), e.step, time_of(f, e.begin),
+                            time_of(f, active), time_of(f, e.end)});
+    if (files_[f].has_text) sources_.offsets.push_back(e.at);
   }
 
   /// Adds the spans step by step, within a step rank by rank, then the flows between them.
@@ -274,6 +279,10 @@ class Assembler {
     std::size_t count = 0;
     for (const File& file : files_) count += file.events.size();
     trace_.spans.reserve(count);
+    for (const File& file : files_) {
+      sources_.files.push_back(file.path);
+      if (file.has_text) sources_.offsets.reserve(count);
+    }
     std::vector<std::size_t> next(files_.size(), 0);
     std::vector<std::vector<std::uint32_t>> position(files_.size());
     for (std::size_t f = 0; f < files_.size(); ++f) position[f].resize(files_[f].events.size());
@@ -300,8 +309,39 @@ class Assembler {
     }
   }
 
+  /// Adds what each rank's allocator said: that of its GPU that is heard of first, or of the host
+  /// where no GPU is.
+  void add_memory() {
+    for (std::size_t f = 0; f < files_.size(); ++f) {
+      const std::vector<MemoryEvent>& events = files_[f].memory;
+      const auto gpu = std::find_if(events.begin(), events.end(),
+                                    [](const MemoryEvent& m) { return m.device_type != 0; });
+      const MemoryEvent chosen = gpu != events.end() ? *gpu : MemoryEvent{};
+      std::int64_t peak = 0;
+      const std::size_t first = trace_.memory.size();
+      for (const MemoryEvent& m : events) {
+        const bool other = m.device_type != chosen.device_type ||
+                           (gpu != events.end() && m.device != chosen.device);
+        if (other) continue;
+        const std::int64_t cached = std::max<std::int64_t>(m.reserved - m.allocated, 0);
+        trace_.memory.push_back({static_cast<Rank>(f), time_of(f, m.time), {m.allocated, cached}});
+        peak = std::max(peak, m.allocated + cached);
+      }
+      std::stable_sort(
+          trace_.memory.begin() + static_cast<std::ptrdiff_t>(first), trace_.memory.end(),
+          [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
+      trace_.peak_memory.push_back(peak);
+    }
+    if (trace_.memory.empty()) {
+      trace_.peak_memory.clear();
+    } else {
+      trace_.memory_kinds = {"allocated", "cached"};
+    }
+  }
+
   const Files& files_;
   Trace& trace_;
+  SpanSources& sources_;
   NameTable& names_;
   IndexVector<std::int32_t, Nanoseconds> starts_;
   Nanoseconds origin_ = 0;
@@ -318,8 +358,9 @@ Error bad_file(const std::string& path, const std::string& what) {
   return Error{ErrorKind::Parse, what, SourceSpan{path, 0, 0}};
 }
 
-Result<void> assemble(const Files& files, const Clocks& clocks, NameTable& names, Trace& trace) {
-  return Assembler(files, trace, names).assemble(clocks);
+Result<void> assemble(const Files& files, const Clocks& clocks, NameTable& names,
+                      ImportedTrace& imported) {
+  return Assembler(files, imported, names).assemble(clocks);
 }
 
 }  // namespace lockstep::kineto

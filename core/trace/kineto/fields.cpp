@@ -37,14 +37,22 @@ Field args_field(std::string_view key) {
       return key == "Src Rank" || key == "Dst Rank"
                  ? (key[0] == 'S' ? Field::Source : Field::Destination)
                  : Field::Other;
+    case 9:
+      return key == "Device Id" ? Field::DeviceId : Field::Other;
     case 11:
-      return key == "correlation" ? Field::Correlation : Field::Other;
+      return key == "correlation"   ? Field::Correlation
+             : key == "Device Type" ? Field::DeviceType
+                                    : Field::Other;
     case 13:
       return key == "In msg nelems" ? Field::InElements : Field::Other;
     case 14:
-      return key == "Out msg nelems" ? Field::OutElements : Field::Other;
+      return key == "Out msg nelems"   ? Field::OutElements
+             : key == "Total Reserved" ? Field::TotalReserved
+                                       : Field::Other;
     case 15:
-      return key == "Collective name" ? Field::Collective : Field::Other;
+      return key == "Collective name"   ? Field::Collective
+             : key == "Total Allocated" ? Field::TotalAllocated
+                                        : Field::Other;
     case 18:
       return key == "Process Group Name" ? Field::GroupName : Field::Other;
     case 19:

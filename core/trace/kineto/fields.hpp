@@ -33,7 +33,11 @@ enum class Field : std::uint8_t {
   GroupRanks,
   Seq,
   Source,
-  Destination
+  Destination,
+  DeviceType,
+  DeviceId,
+  TotalAllocated,
+  TotalReserved
 };
 
 Field event_field(std::string_view key);

@@ -29,6 +29,14 @@ struct Event {
   Kind kind = Kind::Host;
   std::uint8_t marks = 0;  // bit set of Mark
   std::uint16_t lane = 0;  // within its track; above 0 where it overlaps others
+  std::uint64_t at = 0;    // where it begins in the file's text
+};
+
+/// What an allocator said after an event (profile_memory=True).
+struct MemoryEvent {
+  Nanoseconds time = 0;
+  int device_type = 0, device = 0;  // type 0: the host's memory, 1: a GPU's
+  std::int64_t allocated = 0, reserved = 0;
 };
 
 /// What an event's name says about the ops that it calls.
@@ -81,6 +89,7 @@ struct Link {
 struct File {
   std::string path;
   bool has_events = false;  // it has a list of events, perhaps empty; otherwise it is no trace
+  bool has_text = true;     // Event::at is known
   int rank = -1, world_size = -1;  // from distributedInfo
   Nanoseconds start = 0;           // of the first event
   bool wall_clock = false;         // `start` counts from 1970
@@ -91,9 +100,19 @@ struct File {
   IndexVector<std::int32_t, ProcessGroup> groups;
   std::vector<FlowEnd> flow_ends;  // after arrange: no longer of use
   std::vector<Link> links;         // filled by arrange
+  std::vector<MemoryEvent> memory;
   ImportCounts counts;
   std::optional<SourceSpan> cut_off;  // where the file ends, if that is in the middle
 };
+
+/// A "B" or an "E" event, of which two make one event.
+struct HalfEvent {
+  Event event;
+  bool begins = false;
+};
+/// Adds the events that the halves make, in order of time on each track. One that does not end ends
+/// with its track; an end without a begin is left out; both are counted.
+void pair_halves(File& file, std::vector<HalfEvent> halves);
 
 using Files = IndexVector<std::int32_t, File>;
 
@@ -136,8 +155,10 @@ struct Clocks {
 };
 Clocks align_clocks(const Files& files, const Matches& matches);
 
-/// Fills the streams, roles, spans and flows of `trace`. Files are given by rank of the trace.
-/// Error: Parse if times exceed SimTime, or streams the range of their index.
-Result<void> assemble(const Files& files, const Clocks& clocks, NameTable& names, Trace& trace);
+/// Fills the streams, roles, spans, flows and memory of the trace, and where its spans came from.
+/// Files are given by rank of the trace. Error: Parse if times exceed SimTime, or streams the range
+/// of their index.
+Result<void> assemble(const Files& files, const Clocks& clocks, NameTable& names,
+                      ImportedTrace& imported);
 
 }  // namespace lockstep::kineto

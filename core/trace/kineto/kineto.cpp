@@ -10,6 +10,8 @@
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/gzip_file.hpp"
 #include "core/trace/kineto/file.hpp"
+#include "core/trace/kineto/memory_snapshot.hpp"
+#include "core/trace/kineto/nsight.hpp"
 
 namespace lockstep {
 namespace {
@@ -117,7 +119,7 @@ Result<void> join(Files& files, ImportedTrace& imported, NameTable& names) {
   const Clocks clocks = align_clocks(files, matches);
   trace.clock_uncertainty = SimTime{clocks.uncertainty * 1000};
   imported.remarks.insert(imported.remarks.end(), clocks.remarks.begin(), clocks.remarks.end());
-  if (const Result<void> ok = assemble(files, clocks, names, trace); !ok) return ok.error();
+  if (const Result<void> ok = assemble(files, clocks, names, imported); !ok) return ok.error();
   imported.counts.spans = static_cast<std::int64_t>(trace.spans.size());
   remark_counts(imported.counts, imported.remarks);
   return {};
@@ -185,6 +187,28 @@ Result<ImportedTrace> read_files(const std::vector<std::string>& paths, bool str
   return imported;
 }
 
+/// The first bytes of a file, decompressed.
+std::string first_bytes(const std::string& path) {
+  std::string bytes(16, '\0');
+  GzipReader file(path);
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  return bytes;
+}
+
+Result<ImportedTrace> read_nsight(const std::string& path, const ImportOptions& options) {
+  ImportedTrace imported;
+  NameTable names(imported.trace.names);
+  Result<Files> files = parse_nsight(path, names, options);
+  if (!files) return files.error();
+  if (files->empty()) return bad_file(path, "the export has no kernels, CUDA calls or ranges");
+  for (File& file : *files) {
+    if (const Result<void> ok = arrange(file, names); !ok) return ok.error();
+  }
+  if (const Result<void> ok = join(*files, imported, names); !ok) return ok.error();
+  imported.trace.backend = "nsys";
+  return imported;
+}
+
 }  // namespace
 
 Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
@@ -195,6 +219,14 @@ Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
 Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOptions& options) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
+    if (path.ends_with(".nsys-rep") || path.ends_with(".qdrep")) {
+      return bad_file(
+          path, "a report of Nsight Systems: export it with `nsys export --type sqlite " + path +
+                    "` and open that");
+    }
+    const std::string begin = first_bytes(path);
+    if (begin.starts_with("SQLite format 3")) return read_nsight(path, options);
+    if (begin.starts_with('\x80')) return read_memory_snapshot(path, options);
     if (!is_ours(path)) return read_kineto({path}, options);
     Result<Trace> trace = read_chrome_trace(path);
     if (!trace) return trace.error();

@@ -1,4 +1,5 @@
-// Traces from elsewhere: reads Kineto JSON, which PyTorch's profiler writes, as a Trace.
+// Traces from elsewhere: reads Kineto JSON, which PyTorch's profiler writes, and other formats as a
+// Trace.
 // docs/traces.md says what becomes of each kind of event.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/trace/kineto/span_source.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
@@ -39,6 +41,7 @@ struct ImportedTrace {
   Trace trace;
   ImportCounts counts;
   std::vector<std::string> remarks;  // what a user should know, one sentence each
+  SpanSources sources;               // empty for a format that has no text
 };
 
 /// Reads one file (.json or .json.gz) per rank, in any order. A file's rank is taken from
@@ -55,9 +58,10 @@ struct ImportedTrace {
 Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
                                   const ImportOptions& options = {});
 
-/// Reads a trace file of ours, a Kineto file, or a folder of Kineto files (its .json and .json.gz;
-/// those without events are skipped with a remark). Errors are those of read_kineto and
-/// read_chrome_trace.
+/// Reads a trace file of ours, a Kineto file, a SQLite export of Nsight Systems (nsight.hpp), a
+/// memory snapshot of PyTorch (memory_snapshot.hpp), which the content tells apart, or a folder of
+/// Kineto files (its .json and .json.gz; those without events are skipped with a remark). Errors
+/// are those of the readers.
 Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOptions& options = {});
 
 }  // namespace lockstep

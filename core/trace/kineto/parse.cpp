@@ -98,7 +98,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   /// Pairs B and E events, and makes times relative to the first event. False: the events span too
   /// long a time.
   bool finish() {
-    pair_begins_and_ends();
+    pair_halves(file_, std::move(halves_));
     Nanoseconds first = kLatest, last = -kLatest;
     for (const Event& e : file_.events) {
       first = std::min(first, e.begin);
@@ -108,6 +108,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     if (last - first > kLongest) return fail("it is longer than a hundred days");
     for (Event& e : file_.events) e.begin -= first, e.end -= first;
     for (FlowEnd& f : file_.flow_ends) f.time -= first;
+    for (MemoryEvent& m : file_.memory) m.time -= first;
     constexpr Nanoseconds kYear2001 = 1'000'000'000'000'000'000;
     file_.start = first + base_time_;
     file_.wall_clock = file_.start >= kYear2001;
@@ -127,12 +128,10 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     std::int32_t correlation = -1;
     std::int64_t bytes = 0, in = 0, out = 0, dtype_bytes = 0, seq = -1;
     int source = -1, destination = -1;
+    std::uint64_t at = 0;
+    MemoryEvent memory;
+    bool tells_memory = false;
   };
-  struct HalfEvent {
-    Event event;
-    bool begins = false;
-  };
-
   bool fail(std::string message) {
     fault = std::move(message);
     return false;
@@ -255,6 +254,19 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
       case Field::Destination:
         c.destination = parse_integer<int>(text, -1);
         break;
+      case Field::DeviceType:
+        c.memory.device_type = parse_integer<int>(text, -1);
+        break;
+      case Field::DeviceId:
+        c.memory.device = parse_integer<int>(text, -1);
+        break;
+      case Field::TotalAllocated:
+        c.memory.allocated = parse_integer<std::int64_t>(text, 0);
+        c.tells_memory = true;
+        break;
+      case Field::TotalReserved:
+        c.memory.reserved = parse_integer<std::int64_t>(text, 0);
+        break;
       default:
         break;
     }
@@ -296,6 +308,9 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     c.dur.reset();
     c.bytes = c.in = c.out = c.dtype_bytes = 0;
     c.seq = c.correlation = c.source = c.destination = -1;
+    c.at = text_.Tell() - 1;  // the brace has been taken
+    c.memory = {};
+    c.tells_memory = false;
     field_ = Field::Other;
   }
 
@@ -314,6 +329,14 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
         return true;
       case 0:  // Kineto closes its list with an empty object
         return true;
+      case 'i':
+        if (!current_.tells_memory || !current_.ts) {
+          ++file_.counts.not_spans;
+          return true;
+        }
+        current_.memory.time = *current_.ts;
+        file_.memory.push_back(current_.memory);
+        return true;
       default:
         ++file_.counts.not_spans;
         return true;
@@ -330,6 +353,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
     e.track = track(category.family);
     e.correlation = c.correlation;
     e.kind = category.kind;
+    e.at = c.at;
     if (category.family == Family::Host) e.marks = marks_of(c.name);
     if (category.family == Family::Device) describe(e);
     if (c.ph != 'X') {
@@ -399,42 +423,6 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
       file_.tracks.push_back({static_cast<std::int32_t>(p), family});
     }
     return track;
-  }
-
-  void pair_begins_and_ends() {
-    if (halves_.empty()) return;
-    std::stable_sort(halves_.begin(), halves_.end(), [](const HalfEvent& a, const HalfEvent& b) {
-      return std::pair(a.event.track, a.event.begin) < std::pair(b.event.track, b.event.begin);
-    });
-    IndexVector<std::int32_t, Nanoseconds> last(file_.tracks.size(),
-                                                std::numeric_limits<Nanoseconds>::min());
-    const auto extend = [&](const Event& e) {
-      Nanoseconds& end = last[e.track];
-      end = std::max(end, e.end);
-    };
-    for (const Event& e : file_.events) extend(e);
-    for (const HalfEvent& h : halves_) extend(h.event);
-    std::vector<Event> open;
-    const auto close = [&](Nanoseconds end) {
-      open.back().end = end;
-      file_.events.push_back(open.back());
-      open.pop_back();
-    };
-    const auto close_all = [&] {
-      file_.counts.unfinished += static_cast<std::int64_t>(open.size());
-      while (!open.empty()) close(last[open.back().track]);
-    };
-    for (const HalfEvent& h : halves_) {
-      if (!open.empty() && open.back().track != h.event.track) close_all();
-      if (h.begins) {
-        open.push_back(h.event);
-      } else if (open.empty()) {
-        ++file_.counts.unbegun;
-      } else {
-        close(h.event.begin);
-      }
-    }
-    close_all();
   }
 
   File& file_;

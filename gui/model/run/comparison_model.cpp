@@ -57,6 +57,18 @@ class Finder {
     if (!longest) return std::nullopt;
     return Place{{{}, TimeRange{longest->begin, longest->end}, {rank}}, {}};
   }
+  /// The longest bubble of a cause.
+  std::optional<Place> bubble(BubbleCause cause) const {
+    const Bubble* longest = nullptr;
+    for (const StepView& step : run_.steps) {
+      for (const Bubble& bubble : step.bubbles.list) {
+        if (bubble.cause != cause) continue;
+        if (!longest || bubble.length() > longest->length()) longest = &bubble;
+      }
+    }
+    if (!longest) return std::nullopt;
+    return Place{{{}, TimeRange{longest->begin, longest->end}, {longest->rank}}, {}};
+  }
   /// The first moment at which most bytes of a kind are in use.
   std::optional<Place> memory(const std::string& kind) const {
     const Trace& trace = run_.trace;
@@ -135,6 +147,27 @@ std::vector<DifferenceRow> time_rows(const std::vector<Difference>& differences,
   return rows;
 }
 
+std::vector<DifferenceRow> cause_rows(const Comparison& c, const Finder& a, const Finder& b) {
+  std::vector<DifferenceRow> rows;
+  for (const StepCause part : StepCauses::ids()) {
+    const Seconds x = c.parts_a[part], y = c.parts_b[part];
+    if (x.v == 0 && y.v == 0) continue;
+    DifferenceRow row{std::string(to_string(part)), x.v, y.v, -1, -1, {}, {}};
+    if (const auto cause = cause_of(part)) {
+      row.place_a = a.bubble(*cause);
+      row.place_b = b.bubble(*cause);
+    } else if (part == StepCause::Recompute) {
+      row.place_a = a.kind("recompute");
+      row.place_b = b.kind("recompute");
+    } else {
+      row.place_a = a.computes(0);
+      row.place_b = b.computes(0);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::vector<DifferenceRow> rank_rows(const Comparison& c, const Finder& a, const Finder& b) {
   std::vector<DifferenceRow> rows;
   for (const RankDifference& d : c.ranks) {
@@ -198,6 +231,13 @@ std::pair<RunPtr, RunPtr> runs_to_compare(const std::vector<RunPtr>& runs, const
         }
       }
     }
+    for (const RunPtr& simulated : runs) {
+      for (const RunPtr& trace : runs) {
+        if (simulated->simulated() && trace->from_elsewhere() && trace != simulated) {
+          return {simulated, trace};
+        }
+      }
+    }
     if (!runs.empty()) a = runs.front();
   }
   if (a && !b) b = partner(a);
@@ -212,39 +252,44 @@ ComparisonPtr make_comparison(const RunPtr& a, const RunPtr& b) {
   const Report report_a = report_of(*a), report_b = report_of(*b);
   model->step_a = report_a.step_time;
   model->step_b = report_b.step_time;
-  model->parts_a = mean_parts(report_a);
-  model->parts_b = mean_parts(report_b);
   const Comparison c = compare(report_a, a->trace, report_b, b->trace);
+  model->parts_a = c.parts_a;
+  model->parts_b = c.parts_b;
+  model->conclusion = c.conclusion;
   model->verdict = verdict_of(c, !report_a.program_hash.empty() || !report_b.program_hash.empty());
 
   const Finder in_a(*a), in_b(*b);
-  model->tables = {
-      {"Kinds", "Kind", false,
-       time_rows(c.kinds, &KindDifference::kind, in_a, in_b, &Finder::kind)},
-      {"Operations", "Operation", false,
-       time_rows(c.ops, &OpDifference::name, in_a, in_b, &Finder::operation)},
-      {"Streams", "Stream", false,
-       time_rows(c.streams, &StreamDifference::name, in_a, in_b, &Finder::stream)},
-      {"Ranks", "Rank", false, rank_rows(c, in_a, in_b)},
-      {"Memory", "Most bytes of", true, {}},
-      {"Steps", "Step", false, {}},
-  };
+  const bool kernels = a->from_elsewhere() && b->from_elsewhere();
+  DifferenceTable causes{"Causes", "Cause", false, cause_rows(c, in_a, in_b)};
+  DifferenceTable operations{kernels ? "Kernels" : "Operations", kernels ? "Kernel" : "Operation",
+                             false,
+                             time_rows(c.ops, &OpDifference::name, in_a, in_b, &Finder::operation)};
+  DifferenceTable kinds{"Kinds", "Kind", false,
+                        time_rows(c.kinds, &KindDifference::kind, in_a, in_b, &Finder::kind)};
+  DifferenceTable streams{
+      "Streams", "Stream", false,
+      time_rows(c.streams, &StreamDifference::name, in_a, in_b, &Finder::stream)};
+  DifferenceTable ranks{"Ranks", "Rank", false, rank_rows(c, in_a, in_b)};
+  DifferenceTable memory{"Memory", "Most bytes of", true, {}};
   for (const MemoryDifference& d : c.memory) {
-    model->tables[4].rows.push_back({d.kind, static_cast<double>(d.a.v), static_cast<double>(d.b.v),
-                                     -1, -1, in_a.memory(d.kind), in_b.memory(d.kind)});
+    memory.rows.push_back({d.kind, static_cast<double>(d.a.v), static_cast<double>(d.b.v), -1, -1,
+                           in_a.memory(d.kind), in_b.memory(d.kind)});
   }
-  for (DifferenceTable& table : model->tables) {
-    std::stable_sort(table.rows.begin(), table.rows.end(),
+  for (DifferenceTable* table : {&operations, &kinds, &streams, &ranks, &memory}) {
+    std::stable_sort(table->rows.begin(), table->rows.end(),
                      [](const DifferenceRow& x, const DifferenceRow& y) {
                        return std::abs(x.a - x.b) > std::abs(y.a - y.b);
                      });
   }
+  DifferenceTable steps{"Steps", "Step", false, {}};
   for (const StepDifference& d : c.steps) {
     std::string name = std::to_string(d.step_a);
     if (d.step_b != d.step_a) name += " and " + std::to_string(d.step_b);
-    model->tables[5].rows.push_back(
-        {name, d.a.v, d.b.v, -1, -1, in_a.step(d.step_a), in_b.step(d.step_b)});
+    steps.rows.push_back({name, d.a.v, d.b.v, -1, -1, in_a.step(d.step_a), in_b.step(d.step_b)});
   }
+  if (kernels) std::swap(operations, kinds);  // kernels say more than kinds
+  model->tables = {std::move(causes), std::move(kinds),  std::move(operations), std::move(streams),
+                   std::move(ranks),  std::move(memory), std::move(steps)};
   return model;
 }
 
@@ -273,7 +318,12 @@ TableContent difference_content(const ComparisonPtr& model, std::size_t table) {
          return d == 0 ? std::string("0") : (d > 0 ? "+" : "-") + text(std::abs(d));
        },
        [row](std::size_t i) { return std::abs(row(i).b - row(i).a); }},
-      {"Change", [row](std::size_t i) { return change_text(row(i).a, row(i).b); },
+      {"Change",
+       [row](std::size_t i) {
+         const DifferenceRow& r = row(i);
+         return change_of({{r.a}, {}, r.count_a < 0 ? 1 : r.count_a},
+                          {{r.b}, {}, r.count_b < 0 ? 1 : r.count_b});
+       },
        [row](std::size_t i) {
          return row(i).a > 0 ? std::abs(row(i).b / row(i).a - 1) : row(i).b > 0 ? 1e300 : 0;
        }},

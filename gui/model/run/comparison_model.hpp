@@ -2,6 +2,7 @@
 // the runs.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,21 +30,27 @@ struct DifferenceRow {
 struct DifferenceTable {
   std::string title, column;        // "Kinds", "Kind"
   bool bytes = false;               // the values are bytes, otherwise seconds
-  std::vector<DifferenceRow> rows;  // largest difference first; rows of steps are in their order
+  std::vector<DifferenceRow> rows;  // largest difference first; causes and steps in their order
 };
 
 struct ComparisonModel {
   RunPtr a, b;
   Seconds step_a, step_b;
-  TimeParts parts_a{}, parts_b{};       // means over ranks
-  std::string verdict;                  // "the same program; the same order of operations; …"
-  std::vector<DifferenceTable> tables;  // kinds, operations, streams, ranks, memory, steps
+  StepCauses parts_a{}, parts_b{};  // each adds up to its step
+  std::string conclusion;           // "B is 57 ms shorter (-12.0 %): 41 ms less warm-up and …"
+  std::string verdict;              // "the same program; the same order of operations; …"
+  /// Causes, kinds, operations, streams, ranks, memory, steps. Of traces from elsewhere the
+  /// operations are called kernels, and stand behind the causes.
+  std::vector<DifferenceTable> tables;
+  /// How many steps of the two runs stand beside each other: the i-th of A and the i-th of B.
+  std::size_t steps() const { return std::min(a->steps.size(), b->steps.size()); }
 };
 using ComparisonPtr = std::shared_ptr<const ComparisonModel>;
 
 /// Completes a choice of two runs; `a` or `b` is null where the user has not chosen. Preferred are
-/// a simulation and a real run of its program, if both are open; else a run of the same program,
-/// the run that is shown, or any other. Both are null if there are not two runs.
+/// a simulation and a real run of its program, if both are open; else a simulation and a trace from
+/// elsewhere; else a run of the same program, the run that is shown, or any other. Both are null if
+/// there are not two runs.
 std::pair<RunPtr, RunPtr> runs_to_compare(const std::vector<RunPtr>& runs, const RunPtr& shown,
                                           RunPtr a, RunPtr b);
 

@@ -13,6 +13,25 @@ std::string weights_text(const WeightsRead& weights) {
          (weights.missed == 1 ? " earlier update" : " earlier updates");
 }
 
+/// The share of a collective's size that crosses each member's link, as nccl-tests has it
+/// (doc/PERFORMANCE.md); 0: not known of this kind.
+double bus_factor(const std::string& kind, int ranks) {
+  const double n = ranks;
+  if (kind == "all_reduce") return 2 * (n - 1) / n;
+  if (kind == "all_gather" || kind == "reduce_scatter" || kind == "all_to_all") return (n - 1) / n;
+  if (kind == "broadcast" || kind == "reduce") return 1;
+  return 0;
+}
+
+std::string rate_text(double bytes, double seconds) {
+  return bytes_text({static_cast<std::int64_t>(bytes / seconds)}) + "/s";
+}
+
+int ranks_that_meet(const RunView& run, SpanId id) {
+  const StepView* step = run.step_of(id);
+  return step ? static_cast<int>(step->graph.meeting(step->index(id)).size()) : 0;
+}
+
 /// A time as text, counted from the begin of the run.
 std::string moment(const RunView& run, SimTime t) { return text_of(t - run.lanes.begin()); }
 
@@ -20,7 +39,7 @@ std::string moment(const RunView& run, SimTime t) { return text_of(t - run.lanes
 
 std::string text_of(SimTime t) { return time_text(to_seconds(t)); }
 
-Facts facts_of(const RunView& run, SpanId id) {
+Facts facts_of(const RunView& run, SpanId id, int group_size) {
   const Span& span = run.trace.spans[id];
   const TraceOp& op = run.lanes.op(span);
   Facts facts;
@@ -29,6 +48,9 @@ Facts facts_of(const RunView& run, SpanId id) {
   };
   add("Operation", run.trace.names[op.name]);
   add("Kind", std::string(long_name(run.lanes.look(span))));
+  const std::string& kind = run.trace.names[op.kind];
+  const Look of_kind = look_of_kind(kind), look = run.lanes.look(span);
+  if (look != of_kind && of_kind < Look::OtherCompute) add("Part of", kind);
   add("Rank", run.trace.rank_labels[span.rank]);
   add("Stream", run.trace.streams[op.stream]);
   if (op.stage >= 0) add("Stage", std::to_string(op.stage));
@@ -44,10 +66,17 @@ Facts facts_of(const RunView& run, SpanId id) {
   if (op.bytes > 0) {
     add("Size", bytes_text({op.bytes}));
     const double seconds = to_seconds(span.end - span.active).v;
-    if (seconds > 0) {
-      const auto rate = static_cast<std::int64_t>(static_cast<double>(op.bytes) / seconds);
-      add("Rate", bytes_text({rate}) + "/s");
+    const auto bytes = static_cast<double>(op.bytes);
+    if (seconds > 0) add("Rate", rate_text(bytes, seconds));
+    const int ranks = group_size > 0 ? group_size : ranks_that_meet(run, id);
+    const double factor = bus_factor(run.trace.names[op.kind], ranks);
+    if (factor > 0 && ranks > 1) {
+      add("Group", std::to_string(ranks) + " ranks");
+      if (seconds > 0) add("Bus bandwidth", rate_text(factor * bytes, seconds));
     }
+  }
+  if (!run.self.empty() && run.self[id] != span.end - span.active) {
+    add("Of it itself", text_of(run.self[id]));
   }
   return facts;
 }

@@ -13,7 +13,10 @@ namespace lockstep::gui {
 /// Pairs of a name and a value: "Duration", "12.5 ms".
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-Facts facts_of(const RunView& run, SpanId span);
+/// `group_size` is how many ranks the span's collective has, if the trace's file says so; 0: those
+/// that the trace has count. The bus bandwidth is that of nccl-tests: a collective's size over its
+/// time, times the factor by which the links carry more or less than the size.
+Facts facts_of(const RunView& run, SpanId span, int group_size = 0);
 Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble);
 
 /// The bubble of `rank` at `time`, and its step; both are null if the rank computes then, or no

@@ -125,6 +125,10 @@ std::size_t Lane::count() const {
 
 Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
   for (const std::string& name : trace.names) look_of_name_.push_back(look_of_kind(name));
+  // Our own programs say what an op is for, a trace from elsewhere its kernel's name.
+  if (trace.program_hash.empty() && trace.backend != "sim") {
+    for (const std::string& name : trace.names) look_of_kernel_.push_back(look_of_kernel(name));
+  }
   const std::size_t world = trace.role_of_rank.size();
   const std::size_t streams = trace.streams.size();
   std::vector<std::vector<LaneSegment>> segments(world * streams);
@@ -151,6 +155,15 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
   for (const StepWindow& step : steps_) {
     begin_ = &step == steps_.data() ? step.begin : std::min(begin_, step.begin);
     end_ = &step == steps_.data() ? step.end : std::max(end_, step.end);
+  }
+  if (trace.spans.empty() && !trace.memory.empty()) {  // a trace that tells of memory only
+    const auto earlier = [](const MemorySample& a, const MemorySample& b) {
+      return a.time < b.time;
+    };
+    const auto [first, last] =
+        std::minmax_element(trace.memory.begin(), trace.memory.end(), earlier);
+    begin_ = first->time;
+    end_ = last->time;
   }
   for (std::size_t rank = 0; rank < world; ++rank) {
     first_of_rank_.push_back(lanes_.size());
@@ -192,7 +205,13 @@ const Lane* Lanes::main_of_rank(Rank rank) const {
   return best;
 }
 
-Look Lanes::look(const Span& span) const { return look_of_name_[op(span).kind]; }
+Look Lanes::look(const Span& span) const { return look_of(op(span)); }
+
+Look Lanes::look_of(const TraceOp& op) const {
+  const Look look = look_of_name_[to_size(op.kind)];
+  if (look_of_kernel_.empty() || look > Look::OtherCompute) return look;
+  return look_of_kernel_[to_size(op.name)];
+}
 
 const TraceOp& Lanes::op(const Span& span) const {
   return trace_->roles[trace_->role_of_rank[span.rank]].ops[span.op];

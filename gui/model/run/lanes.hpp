@@ -77,18 +77,21 @@ class Lanes {
   /// stream, the lane that computes longest; if none computes, the one with the most spans that are
   /// not the host's. Null if the rank has no lane.
   const Lane* main_of_rank(Rank rank) const;
-  SimTime begin() const { return begin_; }  // of the first span
-  SimTime end() const { return end_; }      // of the last
+  /// Of the first span; without spans, of the first sample of memory.
+  SimTime begin() const { return begin_; }
+  SimTime end() const { return end_; }  // likewise of the last
   const std::vector<StepWindow>& steps() const { return steps_; }
   std::size_t spans() const { return spans_; }
   Look look(const Span& span) const;
   const TraceOp& op(const Span& span) const;
+  Look look_of(const TraceOp& op) const;  // kernels of a trace from elsewhere: by their family
 
  private:
   const Trace* trace_ = nullptr;
   std::vector<Lane> lanes_;                 // by (rank, stream)
   std::vector<std::size_t> first_of_rank_;  // world size + 1 entries into lanes_
-  std::vector<Look> look_of_name_;
+  std::vector<Look> look_of_name_;          // by name of a kind
+  std::vector<Look> look_of_kernel_;        // by name of an op, in a trace from elsewhere; or empty
   std::vector<StepWindow> steps_;
   SimTime begin_{}, end_{};
   std::size_t spans_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/trace/kernel_family.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -19,6 +20,13 @@ constexpr std::array<Names, kNumLooks> kNames = {{
     {"backward_weight", "W", "backward for weight"},
     {"recompute", "R", "recompute"},
     {"optimizer", "O", "optimizer"},
+    {"product", "M", "matrix product"},
+    {"attention", "A", "attention"},
+    {"convolution", "K", "convolution"},
+    {"normalization", "N", "normalization"},
+    {"reduction", "Σ", "reduction"},
+    {"indexing", "[]", "indexing"},
+    {"elementwise", "E", "elementwise"},
     {"other", "+", "other compute"},
     {"all_reduce", "AR", "all-reduce"},
     {"all_gather", "AG", "all-gather"},
@@ -57,6 +65,13 @@ Look look_of_kind(std::string_view kind) {
     if (name == kind) return look;
   }
   return Look::OtherCompute;
+}
+
+Look look_of_kernel(std::string_view name) {
+  constexpr IndexArray<KernelFamily, Look, kNumKernelFamilies> kLooks = {
+      Look::Product,  Look::Attention,   Look::Convolution, Look::Normalization, Look::Reduction,
+      Look::Indexing, Look::Elementwise, Look::Optimizer,   Look::OtherCompute};
+  return kLooks[family_of_kernel(name)];
 }
 
 std::string_view letters(Look look) { return names(look).letters; }

@@ -16,6 +16,13 @@ enum class Look : std::uint8_t {
   BackwardWeight,
   Recompute,
   Optimizer,
+  Product,  // this and the following: families of kernels in traces from elsewhere
+  Attention,
+  Convolution,
+  Normalization,
+  Reduction,
+  Indexing,
+  Elementwise,
   OtherCompute,
   AllReduce,
   AllGather,
@@ -32,6 +39,9 @@ inline constexpr int kNumLooks = static_cast<int>(Look::Host) + 1;
 
 /// The look of a name of TraceOp::kind; OtherCompute for one that is not known.
 Look look_of_kind(std::string_view kind);
+
+/// The look of a kernel in a trace from elsewhere, by its name.
+Look look_of_kernel(std::string_view name);
 
 /// The letters in a box: "F", "B", "I", "W", "R", "O", "AG", "RS", ….
 std::string_view letters(Look look);

@@ -4,9 +4,11 @@
 #include <cctype>
 #include <filesystem>
 #include <future>
+#include <iterator>
 
 #include "backends/backends.hpp"
 #include "core/analysis/expectations.hpp"
+#include "core/analysis/self_time.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
@@ -23,7 +25,7 @@ std::string stem(const std::string& path) {
   fs::path p(path);
   if (!p.has_filename()) p = p.parent_path();
   std::string name = p.filename().string();
-  for (const char* ending : {".gz", ".json", ".toml", ".program"}) {
+  for (const char* ending : {".gz", ".json", ".toml", ".program", ".pickle", ".pkl", ".sqlite"}) {
     if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
   }
   return name;
@@ -66,6 +68,7 @@ Result<RunResult> simulated(const Program& program, const ClusterSpec& cluster,
 /// Adds what follows from the trace and the program. It comes last, when neither is moved any more.
 RunPtr finish(std::shared_ptr<RunView> run) {
   run->lanes = Lanes(run->trace);
+  run->self = self_times(run->trace);
   const Program* program = run->program ? &*run->program : nullptr;
   if (program && program->updates_per_step > 1) {
     for (const Role& role : program->roles) run->weights.push_back(weights_read(*program, role));
@@ -198,6 +201,7 @@ Outcome load(const std::string& path, const Cancelled& cancelled,
   run->trace = std::move(read->trace);
   run->report = std::move(read->report);
   run->notes = std::move(read->remarks);
+  run->sources = std::move(read->sources);
   if (fs::exists(fs::path(path) / "scenario.toml")) add_program(*run, path);
   bool restarted = false;
   run->metrics = MetricsTail((fs::path(path) / "metrics.jsonl").string()).poll(restarted);
@@ -208,7 +212,11 @@ FileKind kind_of_path(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return FileKind::Folder;
   if (path.ends_with(".program")) return FileKind::Program;
-  return path.ends_with(".json") || path.ends_with(".gz") ? FileKind::Trace : FileKind::Scenario;
+  constexpr std::string_view kTraces[] = {".json",   ".gz",       ".pickle", ".pkl",
+                                          ".sqlite", ".nsys-rep", ".qdrep"};
+  const bool trace = std::any_of(std::begin(kTraces), std::end(kTraces),
+                                 [&](std::string_view ending) { return path.ends_with(ending); });
+  return trace ? FileKind::Trace : FileKind::Scenario;
 }
 
 std::vector<Coordinate> coordinates(const std::string& rank_label) {

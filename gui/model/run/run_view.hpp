@@ -19,6 +19,7 @@
 #include "core/ir/program.hpp"
 #include "core/run_folder/metrics_tail.hpp"
 #include "core/spec/scenario.hpp"
+#include "core/trace/kineto/span_source.hpp"
 #include "core/trace/trace.hpp"
 #include "gui/model/run/lanes.hpp"
 
@@ -50,6 +51,8 @@ struct RunView {
   std::vector<StepView> steps;  // in time order
   /// By role and op, if weights change within a step (PipeDream); otherwise empty.
   IndexVector<std::int32_t, IndexVector<OpId, WeightsRead>> weights;
+  std::vector<SimTime> self;         // by span, what self_times() returned
+  SpanSources sources;               // where a trace from elsewhere has its spans' arguments
   std::vector<StepMetrics> metrics;  // of all steps trained, if a run folder has them
   std::vector<std::string> notes;    // what the user should know, such as an [expect] that failed
   /// What is too little, if it was simulated although it does not fit (see check_capacity()).
@@ -59,6 +62,8 @@ struct RunView {
   RunView(const RunView&) = delete;  // because lanes point into the trace
   RunView& operator=(const RunView&) = delete;
   bool simulated() const { return trace.backend == "sim"; }
+  /// Whether another program's profiler wrote the trace.
+  bool from_elsewhere() const { return trace.program_hash.empty() && trace.backend != "sim"; }
   const StepView* step_of(SpanId span) const;
   WeightsRead weights_of(const Span& span) const;
   /// The cluster that it ran on; null for a trace from elsewhere.

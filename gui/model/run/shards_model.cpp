@@ -18,6 +18,35 @@ std::vector<std::int64_t> starts_of(const Program& program) {
   return starts;
 }
 
+/// Which samples and tokens a rank reads.
+void place_data(const Program& program, RankStates& states) {
+  const std::vector<int>& over = program.input.samples.over;
+  const auto parts = static_cast<double>(size_over(program.mesh, over));
+  const double at = position_over(program.mesh, over, states.rank);
+  states.batch = {at / parts, (at + 1) / parts};
+  const int context = program.mesh.index_of("cp");
+  if (context < 0) return;
+  const double rows = program.mesh.dims[context].size;
+  const double row = program.mesh.coordinate(states.rank, context);
+  states.tokens = {row / rows, (row + 1) / rows};
+}
+
+/// What a transfer is for, by its stream and by what it does to whom.
+std::string purpose_of(const Program& program, const Op& op) {
+  if (is_p2p(op.kind)) {
+    return op.phase == Phase::F ? "activations between stages" : "gradients between stages";
+  }
+  const std::string ranks = std::to_string(group_size(program.mesh, program.group(op.group())));
+  const bool sum = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
+  if (op.stream == Stream::Layer || op.stream == Stream::Stages) {
+    if (sum) return "partial sums of " + ranks + " ranks";
+    return op.kind == OpKind::AllToAll ? "tokens exchanged by " + ranks + " ranks"
+                                       : "rows of " + ranks + " ranks";
+  }
+  if (op.phase == Phase::O) return sum ? "norms of " + ranks + " ranks" : "updated parameters";
+  return sum ? "gradients of " + ranks + " ranks" : "parameters";
+}
+
 }  // namespace
 
 ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
@@ -33,7 +62,11 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
   // Ranks that do the same at the same time still keep different parts of the states.
   const IndexVector<Rank, Rank>& same_as = model.run->trace.same_as;
   std::vector<Rank> ranks = step.ranks();
-  for (const Rank rank : ranks) model.lives[rank] = buffer_lives(step, rank);
+  for (const Rank rank : ranks) {
+    if (cancelled) return model;
+    model.lives[rank] = buffer_lives(step, rank);
+    model.flows.emplace(rank, DataFlow(step, rank));
+  }
   if (same_as.size() <= ShardsModel::kMostRanks) {
     ranks.resize(same_as.size());
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -43,6 +76,7 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
     RankStates states;
     states.rank = rank;
     states.acts_as = same_as[rank];
+    place_data(program, states);
     const Role& role = program.role_of(rank);
     IndexVector<ParameterId, std::int64_t> next = starts;  // behind what is drawn
     for (const UnitShard& shard : shards_of(program, rank).units) {
@@ -54,12 +88,13 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
       // split goes through every matrix, which a line cannot show.
       const double length = static_cast<double>(shard.whole) / whole / shard.parts;
       const double begin = start + length * shard.part;
-      states.units.push_back({begin, begin + length});
+      const int layer = role.buffer(unit.param).layer;
+      states.units.push_back({begin, begin + length, layer});
       const auto own = [&](StateKind kind, const ElementRange& range) {
         if (range.size() <= 0 || shard.elements == 0) return;
         const double scale = length / static_cast<double>(shard.elements);
         states.owned[kind].push_back({begin + static_cast<double>(range.begin) * scale,
-                                      begin + static_cast<double>(range.end) * scale});
+                                      begin + static_cast<double>(range.end) * scale, layer});
       };
       own(StateKind::Parameters, shard.parameters);
       own(StateKind::Gradients, shard.gradients);
@@ -79,6 +114,26 @@ std::vector<ShardsModel::Gathered> ShardsModel::gathered(std::size_t rank, SimTi
     out.push_back({states.units[unit.unit], t < unit.ready, role.units[unit.unit].name});
   }
   return out;
+}
+
+std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank, SimTime t) const {
+  const RankStates& states = ranks[rank];
+  const StepGraph& step = run->steps.front().graph;
+  SpanIndex last = -1;
+  for (const SpanIndex i : transfers_at(step, states.acts_as, t)) {
+    if (last < 0 || step[i].end > step[last].end) last = i;
+  }
+  if (last < 0) return std::nullopt;
+  const Span& span = step[last];
+  const Role& role = run->program->role_of(states.acts_as);
+  const Op& op = role.op(span.op);
+  Moving moving{purpose_of(*run->program, op), 1, run->lanes.look(span)};
+  const auto of_layer = [&](const Unit& unit) { return role.buffer(unit.param).layer == op.layer; };
+  const auto unit = std::find_if(role.units.begin(), role.units.end(), of_layer);
+  if (op.layer >= 0 && unit != role.units.end()) moving.words += ": " + unit->name;
+  const auto whole = static_cast<double>((span.end - span.active).count());
+  if (whole > 0) moving.done = static_cast<double>((t - span.active).count()) / whole;
+  return moving;
 }
 
 }  // namespace lockstep::gui

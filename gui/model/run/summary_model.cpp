@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "core/analysis/name_statistics.hpp"
 #include "core/analysis/stragglers.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
@@ -65,6 +66,43 @@ Card cost(const Report& r, const Scenario* scenario) {
                           : "the price of the devices is not known");
 }
 
+/// The begin and the end of a name that is too long for a card.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t kEnds = 7;
+  if (name.size() <= 2 * kEnds + 1) return name;
+  return name.substr(0, kEnds) + "…" + name.substr(name.size() - kEnds);
+}
+
+/// Of a trace from elsewhere: what a model or a price would have to tell is left out, and what
+/// profiles are asked for is put in.
+std::vector<Card> cards_of_profile(std::vector<Card> cards, const RunView& run,
+                                   const Report& report) {
+  std::erase_if(cards, [](const Card& card) { return !card.known; });
+  if (run.trace.spans.empty()) {  // a trace that tells of memory only
+    std::erase_if(cards, [](const Card& card) { return card.title != "Peak memory"; });
+    return cards;
+  }
+  const TimeParts parts = mean_parts(report);
+  const double step = sum(parts).v, hidden = parts[1].v, moving = hidden + parts[2].v;
+  if (step > 0) {
+    cards.push_back({"Computation", percent_text((parts[0].v + hidden) / step),
+                     "of the step, mean over ranks"});
+  }
+  if (moving > 0) {
+    cards.push_back({"Hidden communication", percent_text(hidden / moving),
+                     "of " + time_text({moving}) + " that transfers run"});
+  }
+  const auto names = statistics_by_name(run.trace, run.self);
+  const auto kernels =
+      std::count_if(names.begin(), names.end(), [](const NameStatistics& n) { return !n.host; });
+  if (kernels > 0) {
+    cards.push_back({"Kernels", count_text(static_cast<double>(kernels)) + " names",
+                     percent_text(names.front().share) +
+                         " of the time: " + shortened(run.trace.names[names.front().name])});
+  }
+  return cards;
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- numbers
@@ -122,6 +160,7 @@ SummaryPtr make_summary(const RunPtr& run) {
   model->run = run;
   model->report = report_of(*run);
   model->cards = cards_of(model->report, run->scenario ? &*run->scenario : nullptr);
+  if (run->from_elsewhere()) model->cards = cards_of_profile(model->cards, *run, model->report);
 
   std::map<TimeParts, std::size_t> row_of;
   const std::vector<RankCauses>& ranks = model->report.causes.ranks;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/analysis/name_statistics.hpp"
 #include "core/analysis/selection.hpp"
 #include "core/format/format.hpp"
 #include "gui/model/run/describe.hpp"
@@ -207,9 +208,13 @@ TimelineTable statistics_table(const RunPtr& run, const Selection& selection) {
       selection.range.value_or(TimeRange{run->lanes.begin(), run->lanes.end() + SimTime{1}});
   for (const StepView& step : run->steps) {
     if (step.graph.end() < range.begin || step.graph.begin() >= range.end) continue;
-    const lockstep::Selection found = select(step.graph, range.begin, range.end, [&](SpanIndex i) {
-      return has_rank(selection, step.graph[i].rank);
-    });
+    const std::span<const SimTime> self =
+        run->self.empty()
+            ? std::span<const SimTime>()
+            : std::span(run->self).subspan(step.first_span, step.graph.spans().size());
+    const lockstep::Selection found = select(
+        step.graph, range.begin, range.end,
+        [&](SpanIndex i) { return has_rank(selection, step.graph[i].rank); }, self);
     const std::string prefix =
         run->steps.size() > 1 ? "step " + std::to_string(step.graph[0].step) + ": " : "";
     lines->push_back({prefix + "all", found.all, selection.ranks});
@@ -230,6 +235,7 @@ TimelineTable statistics_table(const RunPtr& run, const Selection& selection) {
       text_column("Of", [lines](std::size_t row) { return (*lines)[row].name; }),
       number_column("Count", [lines](std::size_t row) { return (*lines)[row].statistics.count; }),
       column("Total", &SpanStatistics::total),
+      column("Self", &SpanStatistics::self),
       column("Inside", &SpanStatistics::inside),
       time_column(
           "Average",
@@ -243,6 +249,63 @@ TimelineTable statistics_table(const RunPtr& run, const Selection& selection) {
   };
   table.target = [lines, range](std::size_t row) {
     return Selection{std::nullopt, range, (*lines)[row].ranks};
+  };
+  return table;
+}
+
+TimelineTable name_table(const RunPtr& run, const Selection& selection) {
+  const auto wanted = [&](std::size_t i) {
+    const Span& s = run->trace.spans[i];
+    const bool inside =
+        !selection.range || (s.end > selection.range->begin && s.begin < selection.range->end);
+    return inside && has_rank(selection, s.rank);
+  };
+  const auto lines = std::make_shared<const std::vector<NameStatistics>>(
+      statistics_by_name(run->trace, run->self, wanted));
+  const auto line = [lines](std::size_t row) -> const NameStatistics& { return (*lines)[row]; };
+  const auto column = [line](const char* title, SimTime SpanStatistics::*member) {
+    return time_column(title, [line, member](std::size_t row) { return line(row).times.*member; });
+  };
+  const auto what = [run, line](std::size_t row) {
+    TraceOp op;
+    op.name = line(row).name;
+    op.kind = line(row).kind;
+    return std::string(long_name(run->lanes.look_of(op)));
+  };
+  TimelineTable table;
+  table.content.rows = lines->size();
+  table.content.columns = {
+      text_column("Name",
+                  [run, line](std::size_t row) { return run->trace.names[line(row).name]; }),
+      text_column("Kind", what),
+      number_column("Count", [line](std::size_t row) { return line(row).times.count; }),
+      column("Total", &SpanStatistics::total),
+      column("Self", &SpanStatistics::self),
+      {"Share", [line](std::size_t row) { return percent_text(line(row).share); },
+       [line](std::size_t row) { return line(row).share; }},
+      time_column("Average",
+                  [line](std::size_t row) { return to_sim_time(line(row).times.mean()); }),
+      column("Least", &SpanStatistics::least),
+      column("Median", &SpanStatistics::p50),
+      column("90 %", &SpanStatistics::p90),
+      column("99 %", &SpanStatistics::p99),
+      column("Most", &SpanStatistics::most),
+  };
+  const TimeRange range = selection.range.value_or(TimeRange{SimTime::min(), SimTime::max()});
+  const std::vector<Rank> ranks = selection.ranks;
+  table.target = [run, line, range, ranks](std::size_t row) {
+    Selection longest;
+    SimTime most{-1};
+    for (SpanId i = 0; i < run->trace.spans.size(); ++i) {
+      const Span& s = run->trace.spans[i];
+      const TraceOp& op = run->lanes.op(s);
+      if (op.name != line(row).name || op.kind != line(row).kind) continue;
+      if (s.end <= range.begin || s.begin >= range.end || s.end - s.active <= most) continue;
+      if (!ranks.empty() && !std::binary_search(ranks.begin(), ranks.end(), s.rank)) continue;
+      most = s.end - s.active;
+      longest.span = i;
+    }
+    return longest;
   };
   return table;
 }

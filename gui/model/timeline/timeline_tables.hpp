@@ -25,5 +25,8 @@ TimelineTable mark_table(const RunPtr& run, std::vector<Mark> marks);
 /// Count, total, average and percentiles of the spans in the selected area, or in the run: per
 /// kind, then per rank.
 TimelineTable statistics_table(const RunPtr& run, const Selection& selection);
+/// The same by name: of a kernel, of what the host calls, of an op of ours. A row points to the
+/// longest span of its name.
+TimelineTable name_table(const RunPtr& run, const Selection& selection);
 
 }  // namespace lockstep::gui

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/local/fabric.hpp"
+#include "core/run/watch.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/tiny_program.hpp"
 
@@ -80,6 +81,26 @@ TEST_CASE("a stream runs its ops in order and a wait holds it until the op has e
       }
     }
   }
+}
+
+TEST_CASE("a rank that waits for one that never comes ends within the timeout", "[backends][cpu]") {
+  const Program program = idle_program(1, {Stream::Reduce});
+  local::Fabric fabric;
+  const auto device = make_device(program, fabric);
+  Watch watch(fabric, 1, {});
+  watch.start();
+  device->begin_step({});
+  local::Meeting& meeting = fabric.group({0}, 0, 2);  // with another rank
+  REQUIRE(device
+              ->enqueue_task({0}, Stream::Reduce,
+                             [&](SimTime begin) {
+                               static_cast<void>(meeting.arrive(0, 0, Party{}));
+                               return begin;
+                             })
+              .ok());
+  const auto times = device->synchronize();
+  REQUIRE_FALSE(times.ok());
+  CHECK_THAT(times.error().message, ContainsSubstring("no rank has ended an op for 0.8 s"));
 }
 
 TEST_CASE("streams run at the same time", "[backends][cpu]") {

@@ -207,6 +207,19 @@ TEST_CASE("what is not fused is paid by the byte", "[core][cost]") {
   f = {};
   f.fused_activation = false;
   CHECK(extra(kernel(KernelKind::GeluForward, {1000}, 1, 1), f) == Approx(4000.0));
+  f = {};
+  f.channels_last = false;
+  // 2 images of 9 x 7 with 3 channels become 5 x 4 with 16, each read and written.
+  const double images = 2.0 * (9 * 7 * 3 + 5 * 4 * 16);
+  for (const KernelKind pass : {KernelKind::Conv2dForward, KernelKind::Conv2dBackwardInput,
+                                KernelKind::Conv2dBackwardWeight}) {
+    Kernel convolution = kernel(pass, {2, 9, 7, 3, 16, 3, 2}, 2, 1);
+    CHECK(extra(convolution, f) == Approx(images * 2 * 2));
+    convolution.dtype = DType::F32;
+    CHECK(extra(convolution, f) == Approx(0).margin(1e-9));
+    convolution.tf32 = true;
+    CHECK(extra(convolution, f) == Approx(images * 2 * 4));
+  }
 }
 
 TEST_CASE("a block and a step wait for the framework, and kernels for the host", "[core][cost]") {

@@ -118,6 +118,56 @@ TEST_CASE("copies of gradients stand beside float32 sums only", "[core][memory]"
   CHECK(term(memory_of(on + "gradients_as_parameters = true\n"), "gradients in 16 bits") == 0);
 }
 
+TEST_CASE("an optimizer may keep fewer bytes of a parameter than a master and two moments",
+          "[core][memory]") {
+  const Program program = program_of(scenario(""));
+  std::int64_t elements = 0;
+  for (const Unit& unit : program.roles[0].units) elements += unit.shard_elements;
+  const std::string four = "[framework]\noptimizer_bytes = 4.0\n";
+  CHECK(term(memory_of(four), "optimizer's states") == -8 * elements);
+  CHECK(term(memory_of(""), "optimizer's states") == 0);
+  // Two ranks that share the states save half each.
+  const std::string zero = "[parallelism]\ndata_parallel_shard_degree = 2\nzero_stage = 1\n";
+  CHECK(term(memory_of(four + zero), "optimizer's states") == -8 * elements / 2);
+}
+
+TEST_CASE("parameters that move one by one are whole one at a time", "[core][memory]") {
+  const char* const name = "parameters and gradients one by one";
+  const std::string zero = "[parallelism]\ndata_parallel_shard_degree = 2\nzero_stage = 3\n";
+  const std::string one = zero + "[framework]\nparameter_part_us = 20.0\n";
+  const Program program = program_of(scenario(zero));
+  const Role& role = program.roles[0];
+  std::int64_t units = 0;
+  int kinds = 0;
+  for (const BufferKind kind : {BufferKind::ParamFull, BufferKind::Grad}) {
+    std::int64_t whole = 0;
+    for (const Buffer& b : role.buffers) {
+      const bool block = b.name >= 0 && program.names[to_size(b.name)].starts_with("blocks.");
+      if (b.kind == kind && block && !b.persistent() && is_alive(b, fullest_op(role, false))) {
+        whole += b.bytes.v;
+      }
+    }
+    units += whole;
+    kinds += whole > 0 ? 1 : 0;
+  }
+  REQUIRE(kinds > 0);
+  // A block's largest weight has 4 x 64² elements of two bytes.
+  CHECK(term(memory_of(one), name) == kinds * 4 * 64 * 64 * 2 - units);
+  CHECK(term(memory_of(zero), name) == 0);
+  CHECK(term(memory_of("[framework]\nparameter_part_us = 20.0\n"), name) == 0);
+}
+
+TEST_CASE("what an engine keeps of the logits lies in the arena", "[core][memory]") {
+  // 64 x 32 rows and a vocabulary of 256, where the head is fullest.
+  const auto alive = [](const std::string& keys) {
+    return most_alive(program_of(scenario(keys)).roles[0], false).v;
+  };
+  const std::int64_t logits = 64 * 32 * 256;
+  const std::int64_t with = alive("[framework]\nfloat32_logits = 40\n");
+  CHECK(alive("[framework]\nfloat32_logits = 41\n") - with == 4 * logits);
+  CHECK(alive("[framework]\nfloat32_logits = 40\nkept_logits = 1\n") - with == 2 * logits);
+}
+
 TEST_CASE("blocks lose and hold a part of what is not persistent", "[core][memory]") {
   const Program program = program_of(scenario(""));
   const std::int64_t alive = most_alive(program.roles[0], false).v;

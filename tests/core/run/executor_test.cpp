@@ -338,6 +338,32 @@ TEST_CASE("a loss that is not finite ends a run, and what it left is not saved",
     CHECK(result->trace.steps.size() == 6);
     CHECK(disk.saved.size() == 1);
   }
+  SECTION("skip") {
+    f.options.on_nonfinite = NonFinite::Skip;
+    f.options.on_note = [&](const std::string& note) {
+      CHECK(note == "step 4 is skipped: its loss is not finite");
+      heals = true;
+      f.ranks[0].metric = 3.5;
+    };
+    const auto result = f.run();
+    REQUIRE(result.ok());
+    CHECK(result->ending == Ending::Done);
+    CHECK(heals);
+    CHECK(result->trace.steps.size() == 6);  // the step counts, and so do its samples
+    REQUIRE(disk.saved.size() == 3);
+    CHECK(disk.saved[1].step == 4);  // with the values of step 3
+    CHECK(disk.saved[1].samples == 4 * 8);
+  }
+  SECTION("skip again and again") {
+    f.options.on_nonfinite = NonFinite::Skip;
+    f.options.steps = 100;
+    int skips = 0;
+    f.options.on_note = [&](const std::string&) { ++skips; };
+    const auto result = f.run();
+    REQUIRE(result.ok());
+    CHECK(result->ending == Ending::Diverged);
+    CHECK(skips == 20);
+  }
   SECTION("roll back, past the samples that were read") {
     f.options.on_nonfinite = NonFinite::Rollback;
     std::vector<std::string> notes;

@@ -39,7 +39,7 @@ TEST_CASE("metrics that cannot be written leave whole lines, and are written aga
   const std::string path = folder / "metrics.jsonl";
   auto log = MetricsLog::open(path, 0);
   REQUIRE(log.ok());
-  REQUIRE(log->append(step(0), 8, Seconds{0.25}).ok());
+  REQUIRE(log->append(step(0), 8, {Seconds{0.25}}).ok());
   REQUIRE(log->append(step(1), 8).ok());
   REQUIRE(log->append(step(2), 8).ok());
   // A run that goes back to step 1 takes the lines of later steps with it.

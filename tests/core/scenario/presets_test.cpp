@@ -155,12 +155,71 @@ TEST_CASE("a Hugging Face mixtral config gives the preset's shape", "[core][scen
     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
     "vocab_size": 32000, "max_position_embeddings": 32768, "rms_norm_eps": 1e-05,
     "rope_theta": 1000000.0, "sliding_window": null, "num_local_experts": 8,
-    "num_experts_per_tok": 2, "router_aux_loss_coef": 0.02})";
-  const Result<HfModel> read = parse_hf_config(text, "mixtral-8x7b/config.json");
+    "num_experts_per_tok": 2, "router_aux_loss_coef": 0.02)";
+  const auto read = parse_hf_config(std::string(text) + ", \"output_router_logits\": true}",
+                                    "mixtral-8x7b/config.json");
   REQUIRE(read);
   ModelSpec expected = *find_model_preset("mixtral-8x7b");
   expected.router_aux_loss_coef = 0.02;
   CHECK(read->model == expected);
+  // Without the logits transformers adds no loss for balance.
+  const auto silent = parse_hf_config(std::string(text) + "}", "mixtral-8x7b/config.json");
+  REQUIRE(silent);
+  CHECK(silent->model == *find_model_preset("mixtral-8x7b"));
+  CHECK(silent->warnings.at(0) ==
+        "mixtral-8x7b/config.json: router_aux_loss_coef = 0.02 has no effect without "
+        "output_router_logits, as in transformers; set model.router_aux_loss_coef to balance the "
+        "experts");
+}
+
+TEST_CASE("rotary positions of Llama 3.1 and biases of Qwen2 are read", "[core][scenario]") {
+  const std::string sizes = R"("hidden_size": 64, "intermediate_size": 160,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256)";
+  const auto llama = parse_hf_config(
+      "{\"model_type\": \"llama\", " + sizes +
+          R"(, "rope_theta": 500000.0, "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0,
+           "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+           "rope_type": "llama3"}})",
+      "c.json");
+  REQUIRE(llama);
+  CHECK(llama->model.rope_scaling == RopeScaling{8, 8192, 1, 4});
+  CHECK(llama->warnings.empty());
+  const auto linear = parse_hf_config("{\"model_type\": \"llama\", " + sizes +
+                                          R"(, "rope_scaling": {"type": "linear", "factor": 2}})",
+                                      "c.json");
+  REQUIRE(linear);
+  CHECK(linear->model.rope_scaling == RopeScaling{2, 0, 1, 4});
+  const auto qwen = parse_hf_config("{\"model_type\": \"qwen2\", " + sizes +
+                                        R"(, "use_sliding_window": false, "sliding_window": 32,
+                                         "max_window_layers": 28})",
+                                    "c.json");
+  REQUIRE(qwen);
+  CHECK(qwen->model.qkv_bias);
+  CHECK(qwen->sliding_window == 0);
+  CHECK(qwen->warnings.empty());
+}
+
+TEST_CASE("a key of a Hugging Face config that changes numbers is used or named",
+          "[core][scenario]") {
+  const std::string gpt2 = R"("model_type": "gpt2", "n_embd": 64, "n_layer": 1, "n_head": 4,
+    "n_positions": 32, "vocab_size": 256)";
+  const auto read =
+      parse_hf_config("{" + gpt2 + R"(, "attn_pdrop": 0.1, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+                       "use_cache": true, "torch_dtype": "float32", "swish_gain": 2})",
+                      "c.json");
+  REQUIRE(read);
+  CHECK(read->warnings ==
+        std::vector<std::string>{"c.json: attn_pdrop = 0.1 is not applied: there is no dropout",
+                                 "c.json: 'swish_gain' is not used, and may change what the model "
+                                 "computes"});
+  const auto refused = [&](const std::string& more) {
+    const auto other = parse_hf_config("{" + gpt2 + ", " + more + "}", "c.json");
+    return other ? std::string() : other.error().message;
+  };
+  CHECK(refused(R"("scale_attn_by_inverse_layer_idx": true)") ==
+        "c.json: scale_attn_by_inverse_layer_idx = true is not supported");
+  CHECK(refused(R"("quantization_config": {"bits": 4})") ==
+        "c.json: quantized weights are not supported: give the configuration of the full model");
 }
 
 TEST_CASE("a Hugging Face gpt2 config gives the preset's shape", "[core][scenario]") {
@@ -181,9 +240,9 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
   };
   CHECK(message("[1, 2") == "c.json is not a JSON object");
   CHECK(message("{}") ==
-        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, gpt2");
+        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, gpt2");
   CHECK(message(R"({"model_type": "mamba"})") ==
-        "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, gpt2");
+        "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, gpt2");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==
         "c.json: 'n_layer' is not an integer");

@@ -43,6 +43,19 @@ TEST_CASE("sizes, batch and cards of a row are those of its scenario", "[validat
   CHECK(s.training.reduce_dtype() == DType::F32);
 }
 
+TEST_CASE("Nemotron 340B of NeMo 1 has an optimizer in 16 bits", "[validation]") {
+  const auto bytes = [](const char* source, const char* model, const char* precision) {
+    return mapped({{"source", source}, {"model", model}, {"precision", precision}})
+        .cluster.framework.optimizer_bytes;
+  };
+  const char* const recipe = "NVIDIA/dgxc-benchmarking nemotron/README_340b.md @ v25.03";
+  CHECK(bytes(recipe, "nemotron4 340b", "bf16") == 4);
+  CHECK(bytes(recipe, "nemotron4 340b", "fp8") == 6);
+  CHECK(bytes("NVIDIA/dgxc-benchmarking nemotron/README.md @ v25.05", "nemotron4 340b", "bf16") ==
+        12);
+  CHECK(bytes(recipe, "nemotron4 15b", "bf16") == 12);
+}
+
 TEST_CASE("models by name: Llama's have their own architecture and an output layer",
           "[validation]") {
   const Scenario s = mapped({{"model", "llama3.1 8b"}});

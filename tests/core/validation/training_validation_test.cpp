@@ -97,10 +97,15 @@ TEST_CASE("order is compared inside a sweep only", "[validation]") {
        training_row({{"id", "a-4"}, {"micro_batch", "2"}, {"iter_time_s", "9"}}),
        training_row({{"id", "a-5"}, {"micro_batch", "1"}, {"iter_time_s", "1"}, {"seq", "1024"}})},
       by_pass, {});
-  const ValidationFigures all = summarize(rows).all;
+  const ValidationSummary summary = summarize(rows);
+  const ValidationFigures& all = summary.all;
   // 1-2 +, 1-3 +, 1-4 +, 2-3 -, 2-4 +; 3-4 repeat a layout; 5 has another length
   CHECK(all.order.pairs == 5);
   CHECK(all.order.tau() == Approx((4.0 - 1) / 5));
+  REQUIRE(summary.sweeps.size() == 1);  // a sweep of one run has no pairs
+  CHECK(summary.sweeps[0].name == "a, GPT 1B, 8 GPUs, batch 64");
+  CHECK(summary.sweeps[0].runs == 4);
+  CHECK(summary.sweeps[0].order.discordant == 1);
 }
 
 TEST_CASE("JSON holds the figures, and rows where asked", "[validation]") {

@@ -31,7 +31,8 @@ TEST_CASE("the pipeline lesson says what it shows, plays on Space, and explains 
   REQUIRE(QTest::qWaitForWindowActive(&window));
   window.open(QString::fromStdString(test::scenario_path("lessons/pipeline.toml")));
   test::wait_until_idle(session);
-  CHECK_THAT(said(window), ContainsSubstring("Lesson 2") && ContainsSubstring("Space plays it"));
+  CHECK_THAT(said(window),
+             ContainsSubstring("Pipeline parallel") && ContainsSubstring("Space plays it"));
 
   // Space plays, wherever the keyboard focus is at first.
   REQUIRE(window.focusWidget() != nullptr);

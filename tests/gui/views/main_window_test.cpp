@@ -162,5 +162,22 @@ TEST_CASE("a first start fits the screen, and a small window still shows every p
   CHECK(window.minimumSizeHint().height() <= 668);  // 1000 × 700, less the title bar
 }
 
+TEST_CASE("a trace from elsewhere brings its summary to the front, unless views were asked for",
+          "[gui][views]") {
+  test::application();
+  const QString profile = QString(LOCKSTEP_SOURCE_DIR) + "/tests/data/kineto";
+  for (const bool asked : {false, true}) {
+    Session session;
+    MainWindow window(session);
+    window.resize(1366, 768);
+    window.show();
+    window.show_view("what-if");
+    if (asked) window.keep_views_in_front();
+    window.open(profile);
+    test::wait_until_idle(session);
+    CHECK(window.view("summary")->visibleRegion().isEmpty() == asked);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::gui

@@ -1,7 +1,9 @@
 #include "gui/model/run/comparison_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "tests/catch.hpp"
@@ -19,6 +21,13 @@ RunPtr simulated(const std::vector<std::string>& overrides = {}) {
   const Outcome outcome = simulate(text.str(), file, overrides, never);
   REQUIRE(outcome.run);
   return outcome.run;
+}
+
+const DifferenceTable& table_of(const ComparisonPtr& model, const std::string& title) {
+  const auto found = std::find_if(model->tables.begin(), model->tables.end(),
+                                  [&](const DifferenceTable& t) { return t.title == title; });
+  REQUIRE(found != model->tables.end());
+  return *found;
 }
 
 RunPtr hand_made(const std::string& backend, const std::string& hash) {
@@ -41,6 +50,8 @@ TEST_CASE("a simulation and a real run of its program are compared unless others
   CHECK(runs_to_compare({sim, other, real}, other, sim, nullptr) == Pair{sim, real});
   CHECK(runs_to_compare({sim, other}, other, nullptr, sim) == Pair{other, sim});
   CHECK(runs_to_compare({sim, other, real}, sim, other, sim) == Pair{other, sim});
+  const RunPtr trace = hand_made("kineto", "");
+  CHECK(runs_to_compare({trace, other, sim}, sim, nullptr, nullptr) == Pair{other, trace});
 }
 
 TEST_CASE("a run does not differ from itself", "[gui][model]") {
@@ -48,7 +59,8 @@ TEST_CASE("a run does not differ from itself", "[gui][model]") {
   const ComparisonPtr model = make_comparison(run, run);
   CHECK(model->verdict.starts_with(
       "the same program; the same order of operations; equal peak memory"));
-  REQUIRE(model->tables.size() == 6);
+  REQUIRE(model->tables.size() == 7);
+  CHECK(model->conclusion == "A and B take equally long.");
   for (const DifferenceTable& table : model->tables) {
     INFO(table.title);
     CHECK_FALSE(table.rows.empty());
@@ -63,7 +75,7 @@ TEST_CASE("rows stand worst first, and a row of a kind points at its first span"
   const RunPtr a = simulated();
   const RunPtr b = simulated({"what_if.straggler_rank=1", "what_if.straggler_slowdown=2.0"});
   const ComparisonPtr model = make_comparison(a, b);
-  const auto& kinds = model->tables[0].rows;
+  const auto& kinds = table_of(model, "Kinds").rows;
   for (std::size_t i = 1; i < kinds.size(); ++i) {
     CHECK(std::abs(kinds[i - 1].a - kinds[i - 1].b) >= std::abs(kinds[i].a - kinds[i].b));
   }
@@ -79,7 +91,7 @@ TEST_CASE("rows stand worst first, and a row of a kind points at its first span"
     CHECK(b->trace.spans[first].begin <= span.begin);
   }
   // Rank 1 computes longer, and each rank's rows are the reports' times.
-  for (const DifferenceRow& row : model->tables[3].rows) {
+  for (const DifferenceRow& row : table_of(model, "Ranks").rows) {
     if (!row.name.ends_with(" computes")) continue;
     INFO(row.name);
     const auto rank = static_cast<std::size_t>(std::stoi(row.name.substr(5)));
@@ -88,11 +100,54 @@ TEST_CASE("rows stand worst first, and a row of a kind points at its first span"
     CHECK((rank != 1 || row.b > 1.2 * row.a));
   }
 
-  const TableContent content = difference_content(model, 0);
+  const TableContent content = difference_content(model, 1);
   REQUIRE(content.rows == kinds.size());
   CHECK(content.columns.size() == 7);  // with counts
   CHECK(content.columns[3].key(0) == std::abs(kinds[0].b - kinds[0].a));
-  CHECK(difference_content(model, 4).columns.size() == 5);
+  CHECK(difference_content(model, 5).columns.size() == 5);
+}
+
+TEST_CASE("the causes that are shown add up to both steps", "[gui][model]") {
+  const ComparisonPtr model =
+      make_comparison(simulated(), simulated({"parallelism.pipeline_parallel_schedule=GPipe"}));
+  Seconds a, b;
+  for (const DifferenceRow& row : table_of(model, "Causes").rows) {
+    a += Seconds{row.a};
+    b += Seconds{row.b};
+  }
+  CHECK(a.v == Approx(model->step_a.v).epsilon(1e-12));
+  CHECK(b.v == Approx(model->step_b.v).epsilon(1e-12));
+}
+
+TEST_CASE("of two profiles, kernels that only one has are new or gone", "[gui][model]") {
+  const auto profile = [](const std::vector<std::string>& kernels) {
+    Trace trace = test::empty_trace(1);
+    trace.backend = "kineto";
+    trace.names = {"compute"};
+    trace.streams = {"stream 7"};
+    SimTime at{};
+    trace.roles[0].ops.clear();
+    for (const std::string& kernel : kernels) {
+      trace.names.push_back(kernel);
+      TraceOp op;
+      op.name = static_cast<std::int32_t>(trace.names.size()) - 1;
+      trace.roles[0].ops.push_back(op);
+      trace.spans.push_back(
+          test::span(0, static_cast<int>(trace.spans.size()), at, at + test::kMs));
+      at += test::kMs;
+    }
+    return make_run("profile", std::move(trace));
+  };
+  const ComparisonPtr model =
+      make_comparison(profile({"gemm", "softmax"}), profile({"gemm", "flash", "flash"}));
+  CHECK(model->tables[1].title == "Kernels");
+  const TableContent content = difference_content(model, 1);
+  std::map<std::string, std::string> change;
+  for (std::size_t row = 0; row < content.rows; ++row) {
+    change[content.columns[0].text(row)] = content.columns[4].text(row);
+  }
+  CHECK(change == std::map<std::string, std::string>{
+                      {"gemm", "+0.0 %"}, {"softmax", "gone"}, {"flash", "new"}});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/format/format.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::gui {
@@ -109,6 +110,35 @@ TEST_CASE("ranks are named by ranges, and many of them by their number", "[gui][
   CHECK(label_of({0, 1, 2, 3}) == "ranks 0–3");
   CHECK(label_of({0, 2, 5, 6}) == "ranks 0, 2, 5–6");
   CHECK(label_of({0, 4, 8, 12, 16, 20}) == "0, 4, 8, 12… (6)");
+}
+
+TEST_CASE("a profile's summary has no empty cards, and tells what profiles are asked for",
+          "[gui][model]") {
+  const Cancelled never{false};
+  const RunPtr run = load(std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/kineto-fsdp8", never).run;
+  REQUIRE(run);
+  const SummaryPtr model = make_summary(run);
+  for (const Card& c : model->cards) CHECK(c.known);
+  CHECK(card(model->cards, "Kernels").note.find(" of the time: ") != std::string::npos);
+  const TimeParts parts = mean_parts(model->report);
+  CHECK(card(model->cards, "Computation").value ==
+        percent_text((parts[0] + parts[1]).v / model->report.step_time.v));
+  CHECK(card(model->cards, "Hidden communication").value ==
+        percent_text(parts[1].v / (parts[1] + parts[2]).v));
+}
+
+TEST_CASE("of a memory snapshot the peak alone is told, and memory has a time to be drawn over",
+          "[gui][model]") {
+  const Cancelled never{false};
+  const RunPtr run = load(std::string(LOCKSTEP_SOURCE_DIR) +
+                              "/tests/data/memory-snapshot/snapshot-protocol4.pickle",
+                          never)
+                         .run;
+  REQUIRE(run);
+  const SummaryPtr model = make_summary(run);
+  REQUIRE(model->cards.size() == 1);
+  CHECK(model->cards[0].value == "60 MiB");
+  CHECK(to_seconds(run->lanes.end() - run->lanes.begin()).v == Approx(3.00001));
 }
 
 }  // namespace

@@ -1,0 +1,158 @@
+// lockstep import, lockstep export: weights from and for other tools.
+#include <algorithm>
+#include <filesystem>
+
+#include "backends/version.hpp"
+#include "cli/commands.hpp"
+#include "cli/model_source.hpp"
+#include "cli/resume.hpp"
+#include "core/checkpoint/checkpoint.hpp"
+#include "core/checkpoint/checkpoint_store.hpp"
+#include "core/format/format.hpp"
+#include "core/run_folder/run_folder.hpp"
+#include "core/run_folder/run_lock.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/weights/weight_files.hpp"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Shows how much has been done, on a terminal.
+class Share {
+ public:
+  explicit Share(const Console& console) : console_(console) {}
+  ~Share() {
+    if (percent_ >= 0) console_.err << "\n";
+  }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  void show(double share) {
+    const int percent = static_cast<int>(share * 100);
+    if (!console_.live || percent == percent_) return;
+    percent_ = percent;
+    console_.err << "\r" << percent << " %" << std::flush;
+  }
+
+ private:
+  const Console& console_;
+  int percent_ = -1;
+};
+
+/// A scenario that trains the model on this machine: a beginning, to be edited.
+Result<std::string> scenario_of(const std::string& folder) {
+  const std::string text = "[model]\nhf_config = \"" +
+                           fs::absolute(fs::path(folder) / "config.json").string() +
+                           "\"\n[cluster]\npreset = \"cpu\"\n[training]\ndtype = \"float32\"\n";
+  LoadedScenario loaded = parse_scenario(text, folder + "/config.json", {});
+  if (!loaded.ok()) return loaded.errors.front();
+  Scenario& scenario = loaded.points.front().scenario;
+  if (scenario.model.experts > 0) scenario.model.capacity_factor = 0;  // no token is dropped
+  const std::int64_t longest = scenario.model.max_seq_len;
+  scenario.training.seq_len = longest > 0 ? std::min<std::int64_t>(longest, 1024) : 1024;
+  return print_scenario(scenario);
+}
+
+/// Copies all tensors, a block at a time.
+Result<void> copy_state(const StateReader& from, StateStore& to, Share& share) {
+  constexpr std::int64_t kBlock = 1 << 24;
+  std::int64_t all = 0, done = 0;
+  for (const auto& [name, info] : from.head().tensors) all += info.bytes();
+  if (auto begun = to.begin(from.head()); !begun) return begun;
+  for (const auto& [name, info] : from.head().tensors) {
+    for (std::int64_t at = 0; at < info.bytes(); at += kBlock) {
+      std::vector<std::byte> block(to_size(std::min(kBlock, info.bytes() - at)));
+      if (auto got = from.read(name, at, block); !got) return got;
+      if (auto wrote = to.write(from.head(), name, at, block); !wrote) return wrote;
+      done += static_cast<std::int64_t>(block.size());
+      share.show(static_cast<double>(done) / static_cast<double>(all));
+    }
+  }
+  auto written = to.finish_writing();
+  if (!written) return written.error();
+  if (!to.refusal().empty()) return invalid(to.refusal());
+  return to.commit(from.head(), {*written});
+}
+
+Result<void> import_model(const WeightsArguments& arguments, const Console& console) {
+  auto source = open_model(arguments.from);
+  if (!source) return source.error();
+  for (const std::string& warning : source->warnings) console.err << "warning: " << warning << "\n";
+  const auto scenario = scenario_of(arguments.from);
+  if (!scenario) return scenario.error();
+  if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
+  const auto lock = RunLock::take(arguments.out, "import");
+  if (!lock) return lock.error();
+  CheckpointRules rules;
+  rules.run = "import";
+  rules.version = kBuildFacts.version;
+  for (auto& setting : keys_of(*scenario)) {
+    if (setting.first.starts_with("model.")) rules.settings.push_back(std::move(setting));
+  }
+  const fs::path out(arguments.out);
+  CheckpointStore store((out / "checkpoints").string(), std::move(rules));
+  {
+    Share share(console);
+    if (auto copied = copy_state(*source->weights, store, share); !copied) return copied;
+  }
+  for (const char* name :
+       {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"}) {
+    const fs::path from = fs::path(arguments.from) / name;
+    if (!fs::exists(from)) continue;
+    const auto text = read_file(from.string());
+    if (!text) return text.error();
+    if (auto wrote = write_file((out / name).string(), *text); !wrote) return wrote;
+  }
+  if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
+  console.out << arguments.out << ": " << source->model.name << ", "
+              << source->weights->head().tensors.size() << " parameters\n"
+              << "  lockstep sample " << arguments.out << " --prompt \"Once\"\n"
+              << "  lockstep run " << arguments.out << "/scenario.toml --backend cpu --resume "
+              << arguments.out << " --out RUN --set training.dataset=TEXT\n";
+  return {};
+}
+
+Result<void> export_model(const WeightsArguments& arguments, const Console& console) {
+  auto source = open_model(arguments.from);
+  if (!source) return source.error();
+  for (const std::string& warning : source->warnings) console.err << "warning: " << warning << "\n";
+  HfExport options;
+  options.dtype = source->dtype;
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    if (arguments.dtype == to_string(dtype)) options.dtype = dtype;
+  }
+  options.shard_bytes = static_cast<std::int64_t>(arguments.shard_gb * 1e9);
+  Share share(console);
+  options.on_progress = [&](double part) { share.show(part); };
+  if (auto wrote = write_hf_weights(*source->weights, source->model, arguments.out, options);
+      !wrote) {
+    return wrote;
+  }
+  const fs::path from(arguments.from);
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
+    if (!fs::exists(from / name)) continue;
+    const auto text = read_file((from / name).string());
+    if (!text) return text.error();
+    if (auto wrote = write_file((fs::path(arguments.out) / name).string(), *text); !wrote) {
+      return wrote;
+    }
+  }
+  console.out << arguments.out << ": " << source->model.name << " in " << to_string(options.dtype)
+              << ", for AutoModelForCausalLM.from_pretrained\n";
+  return {};
+}
+
+}  // namespace
+
+int import_command(const WeightsArguments& arguments, const Console& console) {
+  const auto done = import_model(arguments, console);
+  return done ? 0 : report_error(console, done.error());
+}
+
+int export_command(const WeightsArguments& arguments, const Console& console) {
+  const auto done = export_model(arguments, console);
+  return done ? 0 : report_error(console, done.error());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+// IntervalMap: a value for every byte range of [0, 2^63). A new range replaces the ranges that it
+// covers, and splits those of which it covers a part.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/base/sorted_chunks.hpp"
+
+namespace lockstep {
+
+template <class T>
+class IntervalMap {
+ public:
+  /// Calls visit(begin, end, value) for every piece that touches [begin, end), in order. The first
+  /// and the last piece may extend beyond the range.
+  template <class Visit>
+  void visit(std::int64_t begin, std::int64_t end, Visit&& visit) const {
+    if (begin >= end) return;
+    for (Place at = first_touching(begin); starts_before(at, end); at = pieces_.next(at)) {
+      const Piece& piece = pieces_[at];
+      visit(piece.begin, piece.end, piece.value);
+    }
+  }
+
+  /// Splits pieces at the ends of [begin, end), fills its gaps with T{}, then calls change(value)
+  /// for every piece inside.
+  template <class Change>
+  void update(std::int64_t begin, std::int64_t end, Change&& change) {
+    if (begin >= end) return;
+    Place at = first_touching(begin);
+    if (starts_before(at, begin)) {
+      Piece right = pieces_[at];
+      pieces_[at].end = right.begin = begin;
+      at = pieces_.insert(pieces_.next(at), std::move(right));
+    }
+    for (std::int64_t from = begin; from < end; at = pieces_.next(at)) {
+      if (!starts_before(at, from + 1)) {
+        const std::int64_t gap_end = starts_before(at, end) ? pieces_[at].begin : end;
+        at = pieces_.insert(at, {from, gap_end, T{}});
+      } else if (pieces_[at].end > end) {
+        Piece left = pieces_[at];
+        left.end = pieces_[at].begin = end;
+        at = pieces_.insert(at, std::move(left));
+      }
+      change(pieces_[at].value);
+      from = pieces_[at].end;
+    }
+  }
+
+  /// Makes [begin, end) one piece with `value`.
+  void assign(std::int64_t begin, std::int64_t end, T value) {
+    if (begin >= end) return;
+    Place at = first_touching(begin);
+    if (starts_before(at, begin)) {
+      Piece right = pieces_[at];
+      pieces_[at].end = begin;
+      at = pieces_.next(at);
+      if (right.end > end) {
+        right.begin = end;
+        at = pieces_.insert(at, std::move(right));
+      }
+    }
+    if (starts_before(at, end) && pieces_[at].end <= end) {
+      pieces_[at] = {begin, end, std::move(value)};  // in the common case, it had these ends
+      at = pieces_.next(at);
+      while (starts_before(at, end) && pieces_[at].end <= end) at = pieces_.remove(at);
+      if (starts_before(at, end)) pieces_[at].begin = end;
+    } else {
+      if (starts_before(at, end)) pieces_[at].begin = end;
+      pieces_.insert(at, {begin, end, std::move(value)});
+    }
+  }
+
+  /// Removes the piece that begins at `begin`.
+  void erase(std::int64_t begin) {
+    const Place at = first_touching(begin);
+    if (pieces_.valid(at) && pieces_[at].begin == begin) pieces_.remove(at);
+  }
+  /// Keeps some of its memory for new pieces.
+  void clear() { pieces_.clear(); }
+
+  /// Whether pieces cover all of [begin, end).
+  bool covers(std::int64_t begin, std::int64_t end) const {
+    std::int64_t at = begin;
+    visit(begin, end, [&](std::int64_t piece_begin, std::int64_t piece_end, const T&) {
+      if (piece_begin <= at) at = std::max(at, piece_end);
+    });
+    return at >= end;
+  }
+
+ private:
+  struct Piece {
+    std::int64_t begin = 0, end = 0;
+    T value{};
+  };
+  using Place = typename SortedChunks<Piece>::Place;
+
+  /// The first piece that ends after `begin`.
+  Place first_touching(std::int64_t begin) const {
+    return pieces_.find([begin](const Piece& piece) { return piece.end <= begin; });
+  }
+  bool starts_before(Place at, std::int64_t end) const {
+    return pieces_.valid(at) && pieces_[at].begin < end;
+  }
+
+  SortedChunks<Piece> pieces_;  // disjoint
+};
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+#include "core/lower/passes/arguments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using Named = std::pair<std::string_view, Argument::What>;
+constexpr std::array kNamed = {Named{"tokens", Argument::Samples},
+                               Named{"images", Argument::Samples},
+                               Named{"statistics", Argument::Statistics},
+                               Named{"targets", Argument::Targets},
+                               Named{"positions", Argument::Positions},
+                               Named{"starts", Argument::Starts},
+                               Named{"columns", Argument::Columns},
+                               Named{"loss_scale", Argument::LossScale},
+                               Named{"x", Argument::X},
+                               Named{"dy", Argument::Dy},
+                               Named{"y", Argument::Y},
+                               Named{"dx", Argument::Dx},
+                               Named{"ws", Argument::Workspace},
+                               Named{"loss", Argument::Loss},
+                               Named{"saved", Argument::Kept},
+                               Named{"saved_input", Argument::Kept},
+                               Named{"recomputed", Argument::Kept},
+                               Named{"recomputed_input", Argument::Kept},
+                               Named{"stash", Argument::Kept}};
+
+/// The layer's unit for which it has the name `prefix` with the unit's suffix; -1 if there is none.
+int unit_of(std::string_view name, std::string_view prefix, const Layer& layer) {
+  if (!name.starts_with(prefix)) return -1;
+  const auto used = std::find_if(
+      layer.units.begin(), layer.units.end(),
+      [&](const LayerUnit& unit) { return name.substr(prefix.size()) == unit.suffix; });
+  return used == layer.units.end() ? -1 : static_cast<int>(used - layer.units.begin());
+}
+
+}  // namespace
+
+Argument argument_of(const Formal& formal, const Layer& layer, const FunctionBuilder& functions,
+                     TensorTables& tables) {
+  Argument argument;
+  argument.bytes = formal.bytes;
+  argument.name = formal.name;
+  argument.written = formal.access == Access::Write;
+  for (const auto& [prefix, what] :
+       {Named{"w", Argument::Parameters}, Named{"gw", Argument::Gradient}}) {
+    argument.what = what;
+    argument.index = unit_of(formal.name, prefix, layer);
+    if (argument.index >= 0) return argument;
+  }
+  const auto named = std::find_if(kNamed.begin(), kNamed.end(),
+                                  [&](const Named& row) { return row.first == formal.name; });
+  argument.what = named == kNamed.end() ? Argument::Communicated : named->second;
+  if (argument.what == Argument::Kept || argument.what == Argument::Communicated) {
+    argument.index = tables.try_emplace(formal.name, static_cast<int>(tables.size())).first->second;
+  }
+  if (argument.what == Argument::Communicated) {
+    const bool kept = functions.outlives_part(formal.name);
+    argument.kind = kept ? BufferKind::Activation : BufferKind::Comm;
+    argument.dtype = functions.dtype_of(formal.name);
+  }
+  return argument;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,292 @@
+#include "core/trace/kineto/nsight.hpp"
+
+#ifdef LOCKSTEP_HAVE_SQLITE
+#include <sqlite3.h>
+#endif
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace lockstep::kineto {
+
+#ifndef LOCKSTEP_HAVE_SQLITE
+
+bool has_sqlite() { return false; }
+
+Result<Files> parse_nsight(const std::string& path, NameTable&, const ImportOptions&) {
+  return Error{ErrorKind::Unsupported,
+               "an export of Nsight Systems, which this build cannot read: it was built without "
+               "SQLite (install libsqlite3-dev and build again)",
+               SourceSpan{path, 0, 0}};
+}
+
+#else
+
+bool has_sqlite() { return true; }
+
+namespace {
+
+struct CloseDatabase {
+  void operator()(sqlite3* db) const { sqlite3_close(db); }
+};
+struct FinishStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+using Statement = std::unique_ptr<sqlite3_stmt, FinishStatement>;
+
+/// A row of a table, by column.
+class NsightRow {
+ public:
+  explicit NsightRow(sqlite3_stmt* statement) : statement_(statement) {}
+  std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  std::string text(int column) const {
+    const unsigned char* chars = sqlite3_column_text(statement_, column);
+    return chars != nullptr ? reinterpret_cast<const char*>(chars) : "";
+  }
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+constexpr std::int64_t kProcessMask = ~std::int64_t{0xffffff};  // of a global thread id
+constexpr Nanoseconds kSomeTime = 1'600'000'000'000'000'000;    // of an export without its time
+
+class NsightReader {
+ public:
+  NsightReader(sqlite3* db, const std::string& path, NameTable& names, const ImportOptions& options)
+      : db_(db), path_(path), names_(names), options_(options) {}
+
+  Result<Files> read() {
+    find_tables();
+    const bool ours =
+        tables_.contains("StringIds") &&
+        (tables_.contains("CUPTI_ACTIVITY_KIND_KERNEL") ||
+         tables_.contains("CUPTI_ACTIVITY_KIND_RUNTIME") || tables_.contains("NVTX_EVENTS"));
+    if (!ours) {
+      return bad_file(path_,
+                      "a SQLite database, but not an export of Nsight Systems: it has no "
+                      "tables of kernels, CUDA calls or NVTX ranges");
+    }
+    Nanoseconds epoch = kSomeTime;
+    query("TARGET_INFO_SESSION_START_TIME", "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME",
+          [&](const NsightRow& row) { epoch = row.integer(0); });
+    read_devices();
+    read_hosts();
+    name_threads();
+    if (!fault_.empty()) return bad_file(path_, fault_);
+    return files(epoch);
+  }
+
+ private:
+  /// A process while it is being read; its times count from the begin of the session.
+  struct Process {
+    File file;
+    std::map<std::pair<std::string, std::string>, std::size_t> places;
+  };
+
+  void find_tables() {
+    query("", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')",
+          [&](const NsightRow& row) { tables_.insert(row.text(0)); });
+  }
+
+  /// Calls visit for each row, unless the export lacks the table.
+  template <class Visit>
+  void query(const std::string& table, const std::string& sql, Visit visit) {
+    if (!fault_.empty() || (!table.empty() && !tables_.contains(table))) return;
+    sqlite3_stmt* raw = nullptr;
+    if (sqlite3_prepare_v2(db_, sql.c_str(), -1, &raw, nullptr) != SQLITE_OK) {
+      fault_ = "its table " + table + " is not as nsys writes it: " + sqlite3_errmsg(db_);
+      return;
+    }
+    const Statement statement(raw);
+    int state = SQLITE_ROW;
+    for (std::int64_t n = 1; (state = sqlite3_step(raw)) == SQLITE_ROW; ++n) {
+      visit(NsightRow(raw));
+      if (n % 4096 == 0 && options_.cancel != nullptr && options_.cancel->load()) {
+        fault_ = "cancelled";
+        return;
+      }
+    }
+    if (state != SQLITE_DONE) fault_ = std::string("cannot be read: ") + sqlite3_errmsg(db_);
+  }
+
+  void read_devices() {
+    const std::string columns = "start, end, deviceId, streamId, correlationId, globalPid, ";
+    query("CUPTI_ACTIVITY_KIND_KERNEL",
+          "SELECT " + columns +
+              "s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = "
+              "k.demangledName",
+          [&](const NsightRow& row) { add_device(row, Kind::Compute, row.text(6), 0); });
+    query("CUPTI_ACTIVITY_KIND_MEMCPY",
+          "SELECT " + columns + "copyKind, bytes FROM CUPTI_ACTIVITY_KIND_MEMCPY",
+          [&](const NsightRow& row) {
+            add_device(row, Kind::Memcpy, copy_name(row.integer(6)), row.integer(7));
+          });
+    query("CUPTI_ACTIVITY_KIND_MEMSET",
+          "SELECT " + columns + "bytes FROM CUPTI_ACTIVITY_KIND_MEMSET",
+          [&](const NsightRow& row) { add_device(row, Kind::Memset, "Memset", row.integer(6)); });
+  }
+
+  /// CUPTI's kinds of copies.
+  static std::string copy_name(std::int64_t kind) {
+    switch (kind) {
+      case 1:
+        return "Memcpy HtoD";
+      case 2:
+        return "Memcpy DtoH";
+      case 8:
+        return "Memcpy DtoD";
+      case 10:
+        return "Memcpy PtoP";
+      default:
+        return "Memcpy";
+    }
+  }
+
+  void add_device(const NsightRow& row, Kind kind, const std::string& name, std::int64_t bytes) {
+    Process& process = processes_[row.integer(5) & kProcessMask];
+    File& file = process.file;
+    Event e = event(process, row, name, std::to_string(row.integer(2)),
+                    std::to_string(row.integer(3)), Family::Device);
+    e.correlation = correlation(row, 4);
+    e.kind = kind;
+    const bool collective = kind == Kind::Compute && is_collective_kernel(name);
+    if (collective) e.kind = kind_of_collective(name);
+    if (bytes > 0) {
+      e.transfer = static_cast<std::int32_t>(file.transfers.size());
+      Transfer t;
+      t.bytes = bytes;
+      file.transfers.push_back(t);
+    }
+    file.events.push_back(e);
+  }
+
+  void read_hosts() {
+    query(
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        "SELECT start, end, globalTid, correlationId, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME r "
+        "LEFT JOIN StringIds s ON s.id = r.nameId",
+        [&](const NsightRow& row) { add_host(row, Kind::Host, row.text(4), correlation(row, 3)); });
+    query("NVTX_EVENTS",  // a range has an end; marks have none
+          "SELECT start, end, globalTid, coalesce(text, s.value) FROM NVTX_EVENTS n LEFT JOIN "
+          "StringIds s ON s.id = n.textId WHERE end IS NOT NULL AND end > start AND globalTid IS "
+          "NOT NULL",
+          [&](const NsightRow& row) { add_host(row, Kind::Annotation, row.text(3), -1); });
+  }
+
+  void add_host(const NsightRow& row, Kind kind, const std::string& name,
+                std::int32_t correlation) {
+    const std::int64_t thread = row.integer(2);
+    Process& process = processes_[thread & kProcessMask];
+    Event e =
+        event(process, row, name, "host", std::to_string(thread & ~kProcessMask), Family::Host);
+    e.correlation = correlation;
+    e.kind = kind;
+    process.file.events.push_back(e);
+  }
+
+  Event event(Process& process, const NsightRow& row, const std::string& name,
+              const std::string& pid, const std::string& tid, Family family) {
+    Event e;
+    e.begin = std::clamp<Nanoseconds>(row.integer(0), 0, kLongestSession);
+    e.end = std::clamp<Nanoseconds>(row.integer(1), e.begin, kLongestSession);
+    if (row.integer(1) < row.integer(0)) ++process.file.counts.without_duration;
+    e.name = names_.id(name);
+    e.track = track(process, pid, tid, family);
+    return e;
+  }
+
+  static std::int32_t correlation(const NsightRow& row, int column) {
+    const std::int64_t id = row.integer(column);
+    return id > 0 && id <= std::numeric_limits<std::int32_t>::max() ? static_cast<std::int32_t>(id)
+                                                                    : -1;
+  }
+
+  static std::int32_t track(Process& process, const std::string& pid, const std::string& tid,
+                            Family family) {
+    File& file = process.file;
+    const auto [known, fresh] = process.places.try_emplace({pid, tid}, file.places.size());
+    if (fresh) file.places.push_back({pid, tid, "", {-1, -1, -1, -1}});
+    std::int32_t& track = file.places[known->second].tracks[family];
+    if (track < 0) {
+      track = static_cast<std::int32_t>(file.tracks.size());
+      file.tracks.push_back({static_cast<std::int32_t>(known->second), family});
+    }
+    return track;
+  }
+
+  void name_threads() {
+    query(
+        "ThreadNames",
+        "SELECT globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId",
+        [&](const NsightRow& row) {
+          const auto process = processes_.find(row.integer(0) & kProcessMask);
+          if (process == processes_.end()) return;
+          const auto place =
+              process->second.places.find({"host", std::to_string(row.integer(0) & ~kProcessMask)});
+          if (place == process->second.places.end()) return;
+          process->second.file.places[place->second].label = "(" + row.text(1) + ")";  // as Kineto
+        });
+  }
+
+  /// The processes that drove a device, or all if none did; each counts from its first event.
+  Files files(Nanoseconds epoch) {
+    const auto drives = [](const Process& p) {
+      return std::any_of(p.file.tracks.begin(), p.file.tracks.end(),
+                         [](const Track& t) { return t.family == Family::Device; });
+    };
+    const bool devices = std::any_of(processes_.begin(), processes_.end(),
+                                     [&](const auto& entry) { return drives(entry.second); });
+    Files files;
+    for (auto& [id, process] : processes_) {
+      if (process.file.events.empty() || (devices && !drives(process))) continue;
+      File& file = process.file;
+      Nanoseconds first = kLongestSession;
+      for (const Event& e : file.events) first = std::min(first, e.begin);
+      for (Event& e : file.events) e.begin -= first, e.end -= first;
+      file.path = path_;
+      file.has_events = true;
+      file.has_text = false;
+      file.start = epoch + first;
+      file.wall_clock = true;
+      files.push_back(std::move(file));
+    }
+    if (files.size() > 1) {
+      for (std::size_t f = 0; f < files.size(); ++f) files[f].rank = static_cast<int>(f);
+    }
+    return files;
+  }
+
+  static constexpr Nanoseconds kLongestSession = std::numeric_limits<Nanoseconds>::max() / 4000;
+
+  sqlite3* db_;
+  const std::string& path_;
+  NameTable& names_;
+  const ImportOptions& options_;
+  std::set<std::string> tables_;
+  std::map<std::int64_t, Process> processes_;  // by global process id
+  std::string fault_;
+};
+
+}  // namespace
+
+Result<Files> parse_nsight(const std::string& path, NameTable& names,
+                           const ImportOptions& options) {
+  sqlite3* raw = nullptr;
+  const int state = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
+  const Database db(raw);
+  if (state != SQLITE_OK) {
+    return bad_file(path, std::string("cannot be opened as a SQLite database: ") +
+                              (raw != nullptr ? sqlite3_errmsg(raw) : "no memory"));
+  }
+  return NsightReader(raw, path, names, options).read();
+}
+
+#endif
+
+}  // namespace lockstep::kineto

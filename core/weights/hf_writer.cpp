@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/index_vector.hpp"
+#include "core/checkpoint/disk_file.hpp"
+#include "core/checkpoint/safetensors.hpp"
+#include "core/weights/convert.hpp"
+#include "core/weights/hugging_face.hpp"
+#include "core/weights/weight_files.hpp"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A tensor to write, and the parameter that it is a part of.
+struct Source {
+  std::string parameter;
+  HfTensor tensor;
+  TensorInfo info;  // as it is written
+};
+
+class HfWriter {
+ public:
+  HfWriter(const StateReader& state, std::string folder, const HfExport& options)
+      : state_(state), folder_(std::move(folder)), options_(options) {}
+
+  Result<void> collect(const ModelSpec& spec) {
+    for (const Parameter& parameter : parameters_of(spec)) {
+      const auto found = state_.head().tensors.find(parameter.name);
+      if (found == state_.head().tensors.end()) {
+        return invalid("the checkpoint lacks parameter '" + parameter.name + "'");
+      }
+      if (found->second.shape != parameter.shape) {
+        return invalid("parameter '" + parameter.name +
+                       "' of the checkpoint has another shape than the model's");
+      }
+      const auto tensors = hf_tensors(spec, parameter);
+      if (!tensors) return tensors.error();
+      for (const HfTensor& tensor : *tensors) {
+        sources_.push_back({parameter.name, tensor, {options_.dtype, tensor.shape}});
+        bytes_ += sources_.back().info.bytes();
+      }
+    }
+    return {};
+  }
+
+  Result<void> write() {
+    std::vector<std::vector<const Source*>> shards;
+    std::int64_t held = options_.shard_bytes;
+    for (const Source& source : sources_) {
+      const std::int64_t bytes = source.info.bytes();
+      if (shards.empty() || held + bytes > options_.shard_bytes) {
+        shards.emplace_back();
+        held = 0;
+      }
+      held += bytes;
+      shards.back().push_back(&source);
+    }
+    nlohmann::ordered_json index;
+    index["metadata"]["total_size"] = bytes_;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      char name[64] = "model.safetensors";
+      if (shards.size() > 1) {
+        std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
+      }
+      if (auto wrote = write_shard(name, shards[i]); !wrote) return wrote;
+      for (const Source* source : shards[i]) index["weight_map"][source->tensor.name] = name;
+    }
+    const std::string path = (fs::path(folder_) / "model.safetensors.index.json").string();
+    if (shards.size() > 1) return replace_file(path, index.dump(2) + "\n");
+    return {};
+  }
+
+ private:
+  Result<void> write_shard(const std::string& name, const std::vector<const Source*>& sources) {
+    std::map<std::string, TensorInfo> infos;
+    for (const Source* source : sources) infos.emplace(source->tensor.name, source->info);
+    const auto layout = lay_out(infos, {{"format", "pt"}});
+    if (!layout) return layout.error();
+    const std::string path = (fs::path(folder_) / name).string(), temporary = path + ".new";
+    auto file = DiskFile::create(temporary);
+    if (!file) return file.error();
+    const auto write_all = [&]() -> Result<void> {
+      if (auto room = file->reserve(layout->file_bytes); !room) return room;
+      if (auto wrote = file->write(0, layout->head.data(), layout->head.size()); !wrote)
+        return wrote;
+      for (const Source* source : sources) {
+        const std::int64_t begin = layout->tensors.at(source->tensor.name).begin;
+        if (auto wrote = write_tensor(*source, *file, begin); !wrote) return wrote;
+      }
+      return file->sync();
+    };
+    std::error_code code;
+    if (auto wrote = write_all(); !wrote) {
+      fs::remove(temporary, code);
+      return wrote;
+    }
+    fs::rename(temporary, path, code);
+    if (code) return Error{ErrorKind::Device, path + ": " + code.message(), std::nullopt};
+    return sync_folder(folder_);
+  }
+
+  Result<void> write_tensor(const Source& source, DiskFile& file, std::int64_t begin) {
+    constexpr std::int64_t kBlock = 1 << 20;  // elements at a time
+    const TensorInfo& info = source.info;
+    const DType from = state_.head().tensors.at(source.parameter).dtype;
+    const std::int64_t all = info.elements(), block = source.tensor.transposed ? all : kBlock;
+    for (std::int64_t at = 0; at < all; at += block) {
+      const std::int64_t count = std::min(block, all - at);
+      std::vector<std::byte> own(to_size(count * size_of(from)));
+      std::vector<std::byte> made(to_size(count * size_of(info.dtype)));
+      if (auto got = state_.read(source.parameter, (source.tensor.begin + at) * size_of(from), own);
+          !got) {
+        return got;
+      }
+      convert(own, from, made, info.dtype);
+      if (source.tensor.transposed) {
+        own.resize(made.size());
+        transpose(made, info.shape[1], info.shape[0], size_of(info.dtype), own);
+        made.swap(own);
+      }
+      if (auto wrote = file.write(begin + at * size_of(info.dtype), made.data(), made.size());
+          !wrote) {
+        return wrote;
+      }
+      done_ += static_cast<std::int64_t>(made.size());
+      if (options_.on_progress) {
+        options_.on_progress(static_cast<double>(done_) / static_cast<double>(bytes_));
+      }
+    }
+    return {};
+  }
+
+  const StateReader& state_;
+  std::string folder_;
+  const HfExport& options_;
+  std::vector<Source> sources_;
+  std::int64_t bytes_ = 0, done_ = 0;
+};
+
+}  // namespace
+
+Result<void> write_hf_weights(const StateReader& state, const ModelSpec& spec,
+                              const std::string& folder, const HfExport& options) {
+  HfWriter writer(state, folder, options);
+  if (auto collected = writer.collect(spec); !collected) return collected;
+  const auto config = print_hf_config(spec, std::string(to_string(options.dtype)));
+  if (!config) return config.error();
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code) return Error{ErrorKind::Device, folder + ": " + code.message(), std::nullopt};
+  if (auto wrote = writer.write(); !wrote) return wrote;
+  return replace_file((fs::path(folder) / "config.json").string(), *config);
+}
+
+}  // namespace lockstep

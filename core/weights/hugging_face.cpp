@@ -1,0 +1,189 @@
+#include "core/weights/hugging_face.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+/// A tensor there by its name and its rows of a parameter here.
+struct Rows {
+  std::string name;
+  std::int64_t rows = 0;  // of the parameter; 0: all
+};
+
+/// Tensors of rows that follow one another, each as wide as the parameter.
+std::vector<HfTensor> stacked(const Parameter& parameter, const std::vector<Rows>& parts,
+                              bool transposed = false) {
+  const std::int64_t inner = parameter.elements() / parameter.shape[0];
+  std::vector<HfTensor> tensors;
+  std::int64_t begin = 0;
+  for (const Rows& part : parts) {
+    std::vector<std::int64_t> shape = parameter.shape;
+    if (part.rows > 0) shape[0] = part.rows;
+    if (transposed) std::swap(shape[0], shape[1]);
+    tensors.push_back({part.name, std::move(shape), begin, transposed});
+    begin += part.rows * inner;
+  }
+  return tensors;
+}
+
+/// Splits "blocks.7.attn.wo" into the number and the rest; -1 and the whole for another layer.
+std::pair<std::int64_t, std::string> place_of(const std::string& name) {
+  const std::string prefix = "blocks.";
+  if (!name.starts_with(prefix)) return {-1, name};
+  const std::size_t dot = name.find('.', prefix.size());
+  return {std::stoll(name.substr(prefix.size())), name.substr(dot + 1)};
+}
+
+struct Gpt2Name {
+  const char* name;
+  bool transposed = false;
+};
+
+std::vector<HfTensor> gpt2_tensors(const Parameter& parameter) {
+  static const std::map<std::string, Gpt2Name> kNames = {
+      {"embed.wte", {"wte.weight"}},         {"embed.wpe", {"wpe.weight"}},
+      {"head.norm.weight", {"ln_f.weight"}}, {"head.norm.bias", {"ln_f.bias"}},
+      {"head.lm_head", {"lm_head.weight"}},  {"ln1.weight", {"ln_1.weight"}},
+      {"ln1.bias", {"ln_1.bias"}},           {"attn.wqkv", {"attn.c_attn.weight", true}},
+      {"attn.bqkv", {"attn.c_attn.bias"}},   {"attn.wo", {"attn.c_proj.weight", true}},
+      {"attn.bo", {"attn.c_proj.bias"}},     {"ln2.weight", {"ln_2.weight"}},
+      {"ln2.bias", {"ln_2.bias"}},           {"mlp.wfc", {"mlp.c_fc.weight", true}},
+      {"mlp.bfc", {"mlp.c_fc.bias"}},        {"mlp.wproj", {"mlp.c_proj.weight", true}},
+      {"mlp.bproj", {"mlp.c_proj.bias"}},
+  };
+  const auto [block, rest] = place_of(parameter.name);
+  const auto found = kNames.find(rest);
+  if (found == kNames.end()) return {};
+  const std::string layer = block < 0 ? "" : "h." + std::to_string(block) + ".";
+  const std::string head = rest == "head.lm_head" ? "" : "transformer.";
+  return stacked(parameter, {{head + layer + found->second.name, 0}}, found->second.transposed);
+}
+
+std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& parameter) {
+  static const std::map<std::string, const char*> kNames = {
+      {"embed.wte", "model.embed_tokens.weight"},
+      {"head.norm.weight", "model.norm.weight"},
+      {"head.lm_head", "lm_head.weight"},
+      {"norm1.weight", "input_layernorm.weight"},
+      {"norm2.weight", "post_attention_layernorm.weight"},
+      {"attn.wo", "self_attn.o_proj.weight"},
+      {"mlp.w2", "mlp.down_proj.weight"},
+      {"moe.router", "block_sparse_moe.gate.weight"},
+  };
+  const auto [block, rest] = place_of(parameter.name);
+  const std::string layer = block < 0 ? "" : "model.layers." + std::to_string(block) + ".";
+  if (const auto found = kNames.find(rest); found != kNames.end()) {
+    return stacked(parameter, {{layer + found->second, 0}});
+  }
+  if (rest == "attn.wqkv" || rest == "attn.bqkv") {
+    const std::string kind = rest == "attn.wqkv" ? "weight" : "bias";
+    const std::int64_t keys = spec.kv_heads * spec.head_dim;
+    return stacked(parameter, {{layer + "self_attn.q_proj." + kind, spec.heads * spec.head_dim},
+                               {layer + "self_attn.k_proj." + kind, keys},
+                               {layer + "self_attn.v_proj." + kind, keys}});
+  }
+  if (rest == "mlp.w13") {
+    return stacked(parameter, {{layer + "mlp.gate_proj.weight", spec.ffn_hidden},
+                               {layer + "mlp.up_proj.weight", spec.ffn_hidden}});
+  }
+  // The experts of a block are one tensor [experts, rows, cols] here.
+  std::vector<HfTensor> tensors;
+  const bool up = rest == "moe.experts.w13";
+  if (!up && rest != "moe.experts.w2") return {};
+  const std::int64_t rows = up ? spec.ffn_hidden : spec.hidden;
+  const std::int64_t cols = up ? spec.hidden : spec.ffn_hidden;
+  for (std::int64_t e = 0; e < spec.experts; ++e) {
+    const std::string expert = layer + "block_sparse_moe.experts." + std::to_string(e) + ".";
+    for (const char* name : up ? std::vector{"w1", "w3"} : std::vector{"w2"}) {
+      const auto begin = static_cast<std::int64_t>(tensors.size()) * rows * cols;
+      tensors.push_back({expert + name + ".weight", {rows, cols}, begin, false});
+    }
+  }
+  return tensors;
+}
+
+Error no_layout(const ModelSpec& spec) {
+  return {
+      ErrorKind::Unsupported,
+      "model '" + spec.name + "' has no layout in Hugging Face's transformers that is known here",
+      std::nullopt};
+}
+
+/// Experts are Mixtral's: of a Llama, in every block.
+bool has_layout(const ModelSpec& spec) {
+  if (spec.architecture == Architecture::Gpt2) return spec.experts == 0;
+  if (spec.architecture != Architecture::Llama) return false;
+  return spec.experts == 0 || (spec.expert_period == 1 && !spec.qkv_bias);
+}
+
+}  // namespace
+
+Result<std::vector<HfTensor>> hf_tensors(const ModelSpec& spec, const Parameter& parameter) {
+  if (!has_layout(spec)) return no_layout(spec);
+  auto tensors = spec.architecture == Architecture::Gpt2 ? gpt2_tensors(parameter)
+                                                         : llama_tensors(spec, parameter);
+  if (tensors.empty()) return no_layout(spec);
+  return tensors;
+}
+
+bool is_hf_leftover(const ModelSpec& spec, const std::string& name) {
+  if (name == "lm_head.weight") return spec.tied_embeddings;
+  if (name.ends_with("rotary_emb.inv_freq")) return true;
+  return spec.architecture == Architecture::Gpt2 &&
+         (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+}
+
+Result<std::string> print_hf_config(const ModelSpec& spec, const std::string& dtype) {
+  if (!has_layout(spec)) return no_layout(spec);
+  nlohmann::ordered_json config;
+  if (spec.architecture == Architecture::Gpt2) {
+    config = {{"architectures", {"GPT2LMHeadModel"}},
+              {"model_type", "gpt2"},
+              {"n_layer", spec.layers},
+              {"n_embd", spec.hidden},
+              {"n_head", spec.heads},
+              {"n_inner", spec.ffn_hidden},
+              {"n_positions", spec.max_seq_len},
+              {"vocab_size", spec.vocab},
+              {"layer_norm_epsilon", spec.norm_eps},
+              {"activation_function", "gelu_new"}};
+    for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) config[key] = 0.0;
+  } else {
+    const bool mixtral = spec.experts > 0;
+    const char* const type = mixtral ? "mixtral" : spec.qkv_bias ? "qwen2" : "llama";
+    const char* const name = mixtral         ? "MixtralForCausalLM"
+                             : spec.qkv_bias ? "Qwen2ForCausalLM"
+                                             : "LlamaForCausalLM";
+    config = {{"architectures", {name}},           {"model_type", type},
+              {"num_hidden_layers", spec.layers},  {"hidden_size", spec.hidden},
+              {"num_attention_heads", spec.heads}, {"num_key_value_heads", spec.kv_heads},
+              {"head_dim", spec.head_dim},         {"intermediate_size", spec.ffn_hidden},
+              {"vocab_size", spec.vocab},          {"rms_norm_eps", spec.norm_eps},
+              {"rope_theta", spec.rope_theta},     {"hidden_act", "silu"},
+              {"attention_dropout", 0.0}};
+    if (spec.max_seq_len > 0) config["max_position_embeddings"] = spec.max_seq_len;
+    if (const RopeScaling& rope = spec.rope_scaling; rope.factor != 1) {
+      config["rope_scaling"] = {{"rope_type", rope.original_length > 0 ? "llama3" : "linear"},
+                                {"factor", rope.factor}};
+      if (rope.original_length > 0) {
+        config["rope_scaling"]["original_max_position_embeddings"] = rope.original_length;
+        config["rope_scaling"]["low_freq_factor"] = rope.low_freq_factor;
+        config["rope_scaling"]["high_freq_factor"] = rope.high_freq_factor;
+      }
+    }
+    if (mixtral) {
+      config["num_local_experts"] = spec.experts;
+      config["num_experts_per_tok"] = spec.experts_per_token;
+      config["router_aux_loss_coef"] = spec.router_aux_loss_coef;
+      config["output_router_logits"] = spec.router_aux_loss_coef > 0;
+    }
+  }
+  config["tie_word_embeddings"] = spec.tied_embeddings;
+  config["torch_dtype"] = dtype;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace lockstep

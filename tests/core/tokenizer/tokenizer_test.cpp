@@ -1,0 +1,211 @@
+#include "core/tokenizer/tokenizer.hpp"
+
+#include <fstream>
+
+#include "core/tokenizer/byte_pairs.hpp"
+#include "core/tokenizer/splitter.hpp"
+#include "core/tokenizer/utf8.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep {
+namespace {
+
+std::vector<std::string> pieces_of(const Splitter& splitter, std::string_view text) {
+  std::vector<std::string> pieces;
+  splitter.split(text, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  return pieces;
+}
+
+std::vector<std::string> split(const std::string& pattern, Splitter::Behavior behavior,
+                               std::string_view text, bool inverted = false) {
+  const auto made = Splitter::make(pattern, false, behavior, inverted);
+  if (!made) FAIL(made.error().message);
+  return pieces_of(*made, text);
+}
+
+using Words = std::vector<std::string>;
+using Ids = std::vector<std::int32_t>;
+
+/// GPT-2's alphabet in the order of bytes is tokens 0 … 255; then come these merges.
+std::string small_gpt2(const Words& merges, const std::string& rest = "") {
+  std::string vocab, list;
+  int id = 0;
+  for (unsigned b = 0; b < 256; ++b) {
+    std::string symbol;
+    const bool printable =
+        (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
+    static unsigned next = 0;
+    if (b == 0) next = 256;
+    append_utf8(symbol, printable ? b : next++);
+    if (symbol == "\"" || symbol == "\\") symbol = "\\" + symbol;
+    vocab += (id > 0 ? ",\"" : "\"") + symbol + "\":" + std::to_string(id);
+    ++id;
+  }
+  for (const std::string& merge : merges) {
+    std::string made = merge;
+    made.erase(made.find(' '), 1);
+    vocab += ",\"" + made + "\":" + std::to_string(id++);
+    list += (list.empty() ? "\"" : ",\"") + merge + "\"";
+  }
+  return "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+         "\"model\":{\"type\":\"BPE\",\"vocab\":{" +
+         vocab + "},\"merges\":[" + list + "]}" + rest + "}";
+}
+
+std::unique_ptr<Tokenizer> opened(const std::string& json) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "tokenizer.json") << json;
+  auto made = open_tokenizer(folder.path);
+  if (!made) FAIL(made.error().message);
+  return std::move(*made);
+}
+
+std::string error_of(const std::string& json) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "tokenizer.json") << json;
+  const auto made = open_tokenizer(folder / "tokenizer.json");
+  REQUIRE(!made.ok());
+  return made.error().message.substr(made.error().message.find("json: ") + 6);
+}
+
+}  // namespace
+
+TEST_CASE("pairs are joined in the order in which they were learned, not from left to right",
+          "[core][tokenizer]") {
+  BytePairs pairs;
+  int id = 0;
+  for (const char* symbol : {"a", "b", "c", "bc", "ab", "abc"}) pairs.add(symbol, id++);
+  REQUIRE(pairs.join("b", "c"));
+  REQUIRE(pairs.join("a", "b"));
+  REQUIRE(pairs.join("a", "bc"));
+  Ids ids = {0, 1, 2};  // "bc" first, then "abc"; "ab" never gets its turn
+  pairs.merge(ids);
+  CHECK(ids == Ids{5});
+  ids = {0, 1, 1, 2, 0};
+  pairs.merge(ids);
+  CHECK(ids == Ids{4, 3, 0});
+  CHECK(!pairs.join("c", "a"));
+}
+
+TEST_CASE("of overlapping pairs of one symbol the left one is joined first", "[core][tokenizer]") {
+  BytePairs pairs;
+  pairs.add("a", 0);
+  pairs.add("aa", 1);
+  pairs.add("aaaa", 2);
+  pairs.join("a", "a");
+  pairs.join("aa", "aa");
+  Ids ids(7, 0);
+  pairs.merge(ids);
+  CHECK(ids == Ids{2, 1, 0});
+}
+
+TEST_CASE("GPT-2's expression keeps a space with the word that follows it", "[core][tokenizer]") {
+  CHECK(split(gpt2_pattern(), Splitter::Behavior::Isolated, "Don't  stop,\tit's 2½ o'clock \n ") ==
+        Words{"Don", "'t", " ", " stop", ",", "\t", "it", "'s", " 2½", " o", "'", "clock", " \n "});
+  // A no-break space is a space, the Mongolian vowel separator is none.
+  CHECK(split(gpt2_pattern(), Splitter::Behavior::Isolated, "a\u00a0b\u180ec\u0085d") ==
+        Words{"a", "\u00a0", "b", "\u180e", "c", "\u0085", "d"});
+}
+
+TEST_CASE("a split does with its matches what it says", "[core][tokenizer]") {
+  using B = Splitter::Behavior;
+  const std::string text = "the-final--countdown";
+  // The examples of the documentation of Hugging Face's tokenizers.
+  CHECK(split("-", B::Removed, text) == Words{"the", "final", "countdown"});
+  CHECK(split("-", B::Isolated, text) == Words{"the", "-", "final", "-", "-", "countdown"});
+  CHECK(split("-", B::MergedWithPrevious, text) == Words{"the-", "final-", "-", "countdown"});
+  CHECK(split("-", B::MergedWithNext, text) == Words{"the", "-final", "-", "-countdown"});
+  CHECK(split("-", B::Contiguous, text) == Words{"the", "-", "final", "--", "countdown"});
+  CHECK(split("[a-z]+", B::Removed, text, true) == Words{"the", "final", "countdown"});
+  const auto bad = Splitter::make("(a", false, B::Isolated, false);
+  REQUIRE(!bad.ok());
+  CHECK(bad.error().message.starts_with("the expression '(a' is not understood: "));
+}
+
+TEST_CASE("text that is no UTF-8 becomes replacement characters, as Unicode recommends",
+          "[core][tokenizer]") {
+  const std::string fffd = "\xef\xbf\xbd";
+  CHECK(valid_utf8("grüße 🙂") == "grüße 🙂");
+  CHECK(valid_utf8("a\xf0\x9f\x99"
+                   "b") == "a" + fffd + "b");                          // a beginning, cut off
+  CHECK(valid_utf8("\xc0\xaf") == fffd + fffd);                        // overlong
+  CHECK(valid_utf8("\xed\xa0\x80") == fffd + fffd + fffd);             // a surrogate
+  CHECK(valid_utf8("\xf4\x90\x80\x80") == fffd + fffd + fffd + fffd);  // above U+10FFFF
+}
+
+TEST_CASE("every text comes back from its tokens", "[core][tokenizer]") {
+  const auto tokenizer = opened(small_gpt2({"h e", "l l", "he ll", "hell o", "Ġ hello"}));
+  CHECK(tokenizer->encode("hello hello") == Ids{259, 260});
+  CHECK(tokenizer->vocabulary() == 261);
+  for (const char* text :
+       {"hello hello", "naïve 漢字 🙂🏽 \t\r\n", "", "   x  ", "<|endoftext|>"}) {
+    CAPTURE(text);
+    CHECK(tokenizer->decode(tokenizer->encode(text)) == text);
+  }
+}
+
+TEST_CASE("added tokens are found before anything else, the longest first", "[core][tokenizer]") {
+  const auto tokenizer =
+      opened(small_gpt2({"h e"}, R"(,"added_tokens":[{"content":"<a>","id":300,"special":true},
+                   {"content":"<a><b>","id":301,"special":false},
+                   {"content":"<m>","id":302,"special":true,"lstrip":true}])"));
+  CHECK(tokenizer->encode("he<a>he<a><b>h  <m>") == Ids{256, 300, 256, 301, 104, 302});
+  CHECK(tokenizer->decode({256, 300, 301}) == "he<a><b>");
+  CHECK(tokenizer->vocabulary() == 303);
+}
+
+TEST_CASE("a template puts its special tokens around a text where they are asked for",
+          "[core][tokenizer]") {
+  const auto tokenizer = opened(
+      small_gpt2({}, R"(,"added_tokens":[{"content":"<s>","id":256},{"content":"</s>","id":257}],
+           "post_processor":{"type":"TemplateProcessing",
+             "single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A"}}],
+             "special_tokens":{"<s>":{"ids":[256]}}})"));
+  CHECK(tokenizer->encode("a", true) == Ids{256, 97});
+  CHECK(tokenizer->encode("a") == Ids{97});
+  CHECK(tokenizer->end() == 257);
+}
+
+TEST_CASE("a tokenizer in SentencePiece's manner marks spaces, and falls back to bytes",
+          "[core][tokenizer]") {
+  std::string vocab = R"("▁":256,"a":257,"▁a":258,"b":259)";
+  for (int b = 0; b < 256; ++b) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", b);
+    vocab += std::string(",\"") + name + "\":" + std::to_string(b);
+  }
+  const auto tokenizer = opened(
+      R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},
+          {"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
+         "model":{"type":"BPE","byte_fallback":true,"vocab":{)" +
+      vocab + R"(},"merges":[["▁","a"]]}})");
+  CHECK(tokenizer->encode("a ab é") == Ids{258, 258, 259, 256, 0xc3, 0xa9});
+  CHECK(tokenizer->decode({258, 258, 259, 256, 0xc3, 0xa9}) == "a ab é");
+}
+
+TEST_CASE("a tokenizer that is damaged or of another kind is refused with its reason",
+          "[core][tokenizer]") {
+  CHECK(error_of("[]") == "there is no 'model'");
+  CHECK(error_of(R"({"model":{"type":"Unigram"}})") ==
+        "a tokenizer of type Unigram is not known here");
+  CHECK(error_of(R"({"model":{"type":"BPE","vocab":{}}})") ==
+        "the model has no 'vocab' and 'merges', as byte pairs have");
+  CHECK(error_of(R"({"model":{"vocab":{"a":0,"b":1},"merges":["a b"]}})") ==
+        "merge 0 is not of two symbols that make a third");
+  CHECK(error_of(R"({"normalizer":{"type":"Lowercase"},"model":{}})") ==
+        "the normalizer Lowercase is not known here");
+  CHECK(!error_of(R"({"model":{"vocab":{"a":"x"},"merges":[]}})").empty());
+  CHECK(!error_of("{").empty());
+  const TemporaryFolder empty;
+  CHECK(!open_tokenizer(empty.path).ok());
+  CHECK(!has_tokenizer(empty.path));
+}
+
+TEST_CASE("without a file, tokens are bytes", "[core][tokenizer]") {
+  const auto tokenizer = byte_tokenizer();
+  CHECK(tokenizer->encode("é\xff") == Ids{0xc3, 0xa9, 0xff});
+  CHECK(tokenizer->decode({0xc3, 0xa9, 300, -1}) == "é");
+}
+
+}  // namespace lockstep

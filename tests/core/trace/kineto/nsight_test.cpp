@@ -1,0 +1,129 @@
+#include "core/trace/kineto/nsight.hpp"
+
+#ifdef LOCKSTEP_HAVE_SQLITE
+#include <sqlite3.h>
+#endif
+
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep {
+namespace {
+
+#ifdef LOCKSTEP_HAVE_SQLITE
+
+/// Makes a database with the tables of `nsys export --type sqlite` (2024.5), as far as they are
+/// read, and the given rows.
+std::string export_with(const TemporaryFolder& folder, const std::string& rows) {
+  const std::string path = folder / "report.sqlite";
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
+  const std::string tables = R"(
+    CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER,
+      contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER,
+      demangledName INTEGER, shortName INTEGER, gridX INTEGER);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER,
+      streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER,
+      correlationId INTEGER, nameId INTEGER);
+    CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER,
+      text TEXT, textId INTEGER);
+    CREATE TABLE ThreadNames (nameId INTEGER, priority INTEGER, globalTid INTEGER);)";
+  char* fault = nullptr;
+  const int state = sqlite3_exec(db, (tables + rows).c_str(), nullptr, nullptr, &fault);
+  INFO((fault != nullptr ? fault : ""));
+  REQUIRE(state == SQLITE_OK);
+  sqlite3_close(db);
+  return path;
+}
+
+// Process 1 is globalPid 0x01000000: its thread 5 launches a kernel, and a copy, within a range.
+const std::string kOneProcess = R"(
+  INSERT INTO StringIds VALUES (1,'gemm'),(2,'cudaLaunchKernel'),(3,'cudaMemcpyAsync'),(4,'train'),
+    (5,'python'),(6,'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)');
+  INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000,5000,0,1,7,11,16777216,1,1,64),
+    (5000,9000,0,1,20,13,16777216,6,6,24);
+  INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (6000,7000,0,7,12,16777216,4096,1);
+  INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000,1200,16777221,11,2),
+    (1300,1400,16777221,12,3),(1500,1600,16777221,13,2);
+  INSERT INTO NVTX_EVENTS VALUES (900,8000,59,16777221,NULL,4),(950,NULL,34,16777221,'mark',NULL);
+  INSERT INTO ThreadNames VALUES (5,0,16777221);)";
+
+TEST_CASE("kernels, copies, calls and ranges of an export of Nsight Systems are spans",
+          "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const Result<ImportedTrace> read = read_any_trace(export_with(folder, kOneProcess));
+  INFO((read ? "" : to_string(read.error())));
+  REQUIRE(read.ok());
+  const Trace& t = read->trace;
+  CHECK(t.backend == "nsys");
+  CHECK(t.streams ==
+        std::vector<std::string>{"stream 7", "stream 20", "host python", "host python (2)"});
+  std::vector<std::string> spans;
+  for (const Span& s : t.spans) {
+    const TraceOp& op = t.roles[0].ops[s.op];
+    spans.push_back(t.streams[op.stream] + " " + t.names[op.kind] + " " +
+                    t.names[op.name].substr(0, 16) + " " +
+                    std::to_string(s.begin.count() / 1000 + 900) + " " +
+                    std::to_string(s.end.count() / 1000 + 900));
+  }
+  CHECK(spans == std::vector<std::string>{"stream 7 compute gemm 2000 5000",
+                                          "stream 7 memcpy Memcpy HtoD 6000 7000",
+                                          "stream 20 all_reduce ncclDevKernel_Al 5000 9000",
+                                          "host python annotation train 900 8000",
+                                          "host python (2) host cudaLaunchKernel 1000 1200",
+                                          "host python (2) host cudaMemcpyAsync 1300 1400",
+                                          "host python (2) host cudaLaunchKernel 1500 1600"});
+  REQUIRE(t.flows.size() == 3);  // launches, by correlation
+  CHECK(t.names[t.roles[0].ops[t.spans[t.flows[0].to].op].name] == "gemm");
+  CHECK(t.roles[0].ops[t.spans[1].op].bytes == 4096);
+}
+
+TEST_CASE("two processes of one export are two ranks on one clock", "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const Result<ImportedTrace> read = read_any_trace(export_with(
+      folder,
+      kOneProcess +
+          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (4000,6000,1,1,7,1,33554432,1,1,64);"));
+  REQUIRE(read.ok());
+  CHECK(read->trace.rank_labels == std::vector<std::string>{"rank 0", "rank 1"});
+  const Span& second = read->trace.spans.back();
+  CHECK(second.rank == 1);
+  CHECK((second.begin - read->trace.spans.front().begin).count() == 2000 * 1000);
+}
+
+TEST_CASE("a database that is no export, and a report that is not exported, say what to do",
+          "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "other.sqlite";
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
+  sqlite3_exec(db, "CREATE TABLE t (a);", nullptr, nullptr, nullptr);
+  sqlite3_close(db);
+  CHECK_THAT(to_string(read_any_trace(path).error()),
+             ContainsSubstring("not an export of Nsight Systems"));
+  write_bytes(folder / "cut.sqlite", std::string("SQLite format 3\0garbage", 23));
+  CHECK_FALSE(read_any_trace(folder / "cut.sqlite").ok());
+}
+
+#else
+
+TEST_CASE("without SQLite an export says what is missing", "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.sqlite", std::string("SQLite format 3\0", 16));
+  CHECK_THAT(to_string(read_any_trace(folder / "a.sqlite").error()),
+             ContainsSubstring("libsqlite3-dev"));
+}
+
+#endif
+
+TEST_CASE("a report of Nsight Systems says how it is exported", "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.nsys-rep", "x");
+  CHECK_THAT(to_string(read_any_trace(folder / "a.nsys-rep").error()),
+             ContainsSubstring("nsys export --type sqlite"));
+}
+
+}  // namespace
+}  // namespace lockstep

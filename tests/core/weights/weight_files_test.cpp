@@ -1,0 +1,188 @@
+#include "core/weights/weight_files.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/bfloat16.hpp"
+#include "core/checkpoint/safetensors.hpp"
+#include "core/scenario/presets.hpp"
+#include "core/weights/convert.hpp"
+#include "core/weights/hugging_face.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace lockstep {
+namespace {
+
+ModelSpec tiny(const std::string& kind) {
+  ModelSpec m = *find_model_preset(kind == "gpt2"      ? "gpt2-tiny"
+                                   : kind == "mixtral" ? "mixtral-tiny"
+                                                       : "llama-tiny");
+  if (kind == "qwen2") m.qkv_bias = true;
+  if (kind == "llama3") m.rope_scaling = {8, 32, 1, 4};
+  return m;
+}
+
+/// Values that name their place: a hash of the parameter's name and the element.
+TrainingState numbered(const ModelSpec& model) {
+  TrainingState state;
+  for (const Parameter& parameter : parameters_of(model)) {
+    Tensor tensor{DType::F32, parameter.shape, {}};
+    std::vector<float> values(to_size(parameter.elements()));
+    const auto seed = static_cast<float>(std::hash<std::string>()(parameter.name) % 1000);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = seed + static_cast<float>(i) / 65536;
+    tensor.data.resize(values.size() * sizeof(float));
+    std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
+    state.tensors.emplace(parameter.name, std::move(tensor));
+  }
+  return state;
+}
+
+TrainingState read_all(const StateReader& reader) {
+  TrainingState state;
+  for (const auto& [name, info] : reader.head().tensors) {
+    Tensor tensor{info.dtype, info.shape, std::vector<std::byte>(to_size(info.bytes()))};
+    // In uneven pieces, because a reader is asked for shards.
+    const std::size_t half = tensor.data.size() / 3 / 8 * 8;
+    REQUIRE(reader.read(name, 0, std::span(tensor.data).first(half)).ok());
+    REQUIRE(reader.read(name, static_cast<std::int64_t>(half), std::span(tensor.data).subspan(half))
+                .ok());
+    state.tensors.emplace(name, std::move(tensor));
+  }
+  return state;
+}
+
+std::vector<float> floats(const Tensor& tensor) {
+  std::vector<float> values(tensor.data.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("weights come back to the bit from Hugging Face's layout, of any kind and in any files",
+          "[core][weights]") {
+  const std::string kind = GENERATE("gpt2", "llama", "llama3", "qwen2", "mixtral");
+  const std::int64_t shard = GENERATE(5'000'000'000, 20'000);
+  CAPTURE(kind, shard);
+  const ModelSpec model = tiny(kind);
+  const TrainingState state = numbered(model);
+  const TemporaryFolder folder;
+  const auto wrote = write_hf_weights(HeldState(state), model, folder.path, {DType::F32, shard});
+  if (!wrote) FAIL(to_string(wrote.error()));
+  auto config = read_hf_config(folder / "config.json");
+  if (!config) FAIL(to_string(config.error()));
+  ModelSpec again = config->model;
+  again.name = model.name;
+  again.capacity_factor = model.capacity_factor;
+  CHECK(again == model);
+  const auto reader = open_hf_weights(folder.path, again, DType::F32);
+  if (!reader) FAIL(to_string(reader.error()));
+  CHECK(read_all(**reader).tensors == state.tensors);
+}
+
+TEST_CASE("tensors have the names and shapes that transformers gives them", "[core][weights]") {
+  const TemporaryFolder folder;
+  const ModelSpec gpt2 = tiny("gpt2");
+  const TrainingState state = numbered(gpt2);
+  REQUIRE(write_hf_weights(HeldState(state), gpt2, folder.path, {}).ok());
+  const auto file = read_safetensors(folder / "model.safetensors");
+  REQUIRE(file.ok());
+  CHECK(file->metadata.at("format") == "pt");
+  // A Conv1D of transformers is [in, out]: queries, keys and values beside each other.
+  const Tensor& there = file->tensors.at("transformer.h.2.attn.c_attn.weight");
+  CHECK(there.shape == std::vector<std::int64_t>{64, 192});
+  const std::vector<float> x = floats(there), y = floats(state.tensors.at("blocks.2.attn.wqkv"));
+  CHECK(x[5 * 192 + 70] == y[70 * 64 + 5]);
+  CHECK(file->tensors.count("lm_head.weight") == 0);  // tied
+
+  const TemporaryFolder other;
+  const ModelSpec mixtral = tiny("mixtral");
+  REQUIRE(write_hf_weights(HeldState(numbered(mixtral)), mixtral, other.path, {}).ok());
+  const auto index = read_safetensors_index(other / "model.safetensors");
+  REQUIRE(index.ok());
+  const auto shape = [&](const std::string& name) { return index->tensors.at(name).info.shape; };
+  using Shape = std::vector<std::int64_t>;
+  CHECK(shape("model.layers.3.self_attn.k_proj.weight") == Shape{32, 64});
+  CHECK(shape("model.layers.0.block_sparse_moe.experts.2.w2.weight") == Shape{64, 96});
+  CHECK(shape("model.layers.0.block_sparse_moe.experts.3.w3.weight") == Shape{96, 64});
+  CHECK(shape("lm_head.weight") == Shape{256, 64});
+}
+
+TEST_CASE("weights in other types are converted, and those of the bare GPT-2 are found",
+          "[core][weights]") {
+  const ModelSpec model = tiny("gpt2");
+  const TrainingState state = numbered(model);
+  const TemporaryFolder folder;
+  REQUIRE(write_hf_weights(HeldState(state), model, folder.path, {DType::BF16}).ok());
+  auto file = read_safetensors(folder / "model.safetensors");
+  REQUIRE(file.ok());
+  std::vector<NamedTensor> named;
+  std::map<std::string, Tensor> bare;
+  for (auto& [name, tensor] : file->tensors) {
+    bare.emplace(name.substr(name.find('.') + 1), std::move(tensor));
+  }
+  Tensor mask{DType::U8, {1, 1, 2, 2}, std::vector<std::byte>(4)};
+  bare.emplace("h.0.attn.bias", std::move(mask));
+  for (const auto& [name, tensor] : bare) named.push_back({name, &tensor});
+  REQUIRE(write_safetensors(folder / "model.safetensors", named, {}).ok());
+  const auto reader = open_hf_weights(folder.path, model, DType::F64);
+  if (!reader) FAIL(to_string(reader.error()));
+  const Tensor table = read_all(**reader).tensors.at("embed.wte");
+  const std::vector<float> own = floats(state.tensors.at("embed.wte"));
+  std::vector<double> got(own.size());
+  std::memcpy(got.data(), table.data.data(), table.data.size());
+  for (std::size_t i = 0; i < own.size(); i += 97) {
+    CHECK(got[i] == static_cast<float>(bfloat16(own[i])));
+  }
+}
+
+TEST_CASE("weights that are not those of the model are refused by name", "[core][weights]") {
+  const ModelSpec model = tiny("llama");
+  const TemporaryFolder folder;
+  CHECK(open_hf_weights(folder.path, model, DType::F32)
+            .error()
+            .message.find("there is neither model.safetensors nor model.safetensors.index.json") !=
+        std::string::npos);
+  REQUIRE(write_hf_weights(HeldState(numbered(model)), model, folder.path, {}).ok());
+  const auto message = [&](const ModelSpec& other) {
+    const auto opened = open_hf_weights(folder.path, other, DType::F32);
+    return opened ? std::string() : opened.error().message.substr(folder.path.string().size());
+  };
+  CHECK(message(model).empty());
+  ModelSpec other = model;
+  other.layers = 5;
+  CHECK(message(other) == ": tensor 'model.layers.4.input_layernorm.weight' is missing");
+  other = model;
+  other.layers = 3;
+  CHECK(message(other) ==
+        ": the model of config.json has no use for tensor "
+        "'model.layers.3.input_layernorm.weight' and 8 others");
+  other = model;
+  other.ffn_hidden = 200;
+  CHECK(message(other) ==
+        ": tensor 'model.layers.0.mlp.gate_proj.weight' has shape [192, 64], config.json says "
+        "[200, 64]");
+}
+
+TEST_CASE("an index of files is damaged if it leads out of the folder or nowhere",
+          "[core][weights]") {
+  const ModelSpec model = tiny("llama");
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& index) {
+    write_bytes(folder / "model.safetensors.index.json", index);
+    const auto opened = open_hf_weights(folder.path, model, DType::F32);
+    REQUIRE(!opened.ok());
+    return opened.error().message;
+  };
+  CHECK(message("{}").find("there is no object 'weight_map'") != std::string::npos);
+  CHECK(
+      message(R"({"weight_map":{"a":"../b"}})").find("the file of 'a' is no name in this folder") !=
+      std::string::npos);
+  CHECK(message(R"({"weight_map":{"a":"gone.safetensors"}})").find("gone.safetensors") !=
+        std::string::npos);
+}
+
+}  // namespace lockstep
