@@ -22,7 +22,7 @@ namespace {
 ///
 /// Proof that no run takes less: functions of a rank run one after the other in list order, each
 /// for its function_time or longer. A function that reads what a collective writes begins after
-/// it, and a collective over "tp" or "cp" begins after the function before it that writes its
+/// it, and a collective over "tp", "cp" or "ep" begins after the function before it that writes its
 /// input, and takes its collective_time or longer. What is beside a collective, and collectives
 /// before the first and after the last function, are not counted.
 double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool collectives) {
@@ -31,9 +31,19 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
   bool begun = false;
   const auto group = [&](const std::string& axis) {
     std::vector<Rank> ranks;
-    const int tensor = s.strategy.tensor_parallel_degree;
-    const int n = axis == "tp" ? tensor : axis == "cp" ? s.strategy.context_parallel_degree : 1;
-    for (int i = 0; i < n; ++i) ranks.push_back(axis == "tp" ? i : i * tensor);
+    const StrategySpec& p = s.strategy;
+    const int tensor = p.tensor_parallel_degree;
+    int n = 1, stride = 1;
+    if (axis == "tp") n = tensor;
+    if (axis == "cp") {
+      n = p.context_parallel_degree;
+      stride = tensor;
+    }
+    if (axis == "ep" && (!p.expert_parallel_folding || p.expert_parallel_degree % tensor == 0)) {
+      n = p.expert_parallel_degree;
+      stride = p.expert_parallel_folding ? 1 : tensor * p.context_parallel_degree;
+    }
+    for (int i = 0; i < n; ++i) ranks.push_back(i * stride);
     return ranks;
   };
   for (const LayerStep& step : steps) {

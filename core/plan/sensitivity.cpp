@@ -15,7 +15,7 @@ constexpr int kBisections = 5;
 constexpr int kMostRanks = 1024;  // of which one may be slower in a simulation
 constexpr double kSlower = 1.1;
 
-using Change = std::function<bool(Scenario&)>;  // false if it cannot be made
+using Variation = std::function<bool(Scenario&)>;  // false if it cannot be made
 
 class Candidates {
  public:
@@ -33,7 +33,7 @@ class Candidates {
     bool any = false;
     Seconds step, of_winner;  // 0 for a winner that cannot be changed so, or does not fit
   };
-  Result<Best> after(const Change& change, double memory) {
+  Result<Best> after(const Variation& change, double memory) {
     Estimator estimator(prober_);
     Best best;
     for (std::size_t i = 0; i < layouts_.size(); ++i) {
@@ -59,7 +59,7 @@ class Candidates {
   Bytes capacity_;
 };
 
-Change bandwidth(bool between, double factor) {
+Variation bandwidth(bool between, double factor) {
   return [between, factor](Scenario& s) {
     LinkSpec& link = between ? s.cluster.inter_node : s.cluster.intra_node;
     link.bandwidth = BytesPerSecond{link.bandwidth.v * factor};
@@ -67,7 +67,7 @@ Change bandwidth(bool between, double factor) {
   };
 }
 
-Change batch(bool doubled) {
+Variation batch(bool doubled) {
   return [doubled](Scenario& s) {
     const int all = s.global_batch_size();
     if (!doubled && all % 2 != 0) return false;
@@ -105,7 +105,7 @@ Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& p
   Candidates candidates(result, prober);
   SensitivityReport report;
   const bool several = candidates.winner().cluster.nodes > 1;
-  const auto try_change = [&](const char* name, const Change& change, double memory,
+  const auto try_change = [&](const char* name, const Variation& change, double memory,
                               double work) -> Result<void> {
     const Result<Candidates::Best> best = candidates.after(change, memory);
     if (!best) return best.error();
@@ -123,11 +123,11 @@ Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& p
   };
   struct Case {
     const char* name;
-    Change change;
+    Variation change;
     double memory, work;  // of a device, and of a step, as parts of what they were
     bool makes_sense;
   };
-  const Change nothing = [](Scenario&) { return true; };
+  const Variation nothing = [](Scenario&) { return true; };
   const Case cases[] = {
       {"half the bandwidth between nodes", bandwidth(true, 0.5), 1, 1, several},
       {"twice the bandwidth between nodes", bandwidth(true, 2), 1, 1, several},
