@@ -187,12 +187,9 @@ void TcpProcess::beat(Peer& peer, const Pulse& pulse) {
   if (!lock.owns_lock() || peer.broken) return;
   if (peer.rest.empty()) {
     const Header header{Kind::Beat, 0, sizeof pulse};
-    const auto add = [&](const auto& part) {
-      const auto bytes = std::as_bytes(std::span(&part, 1));
-      peer.rest.insert(peer.rest.end(), bytes.begin(), bytes.end());
-    };
-    add(header);
-    add(pulse);
+    peer.rest.resize(sizeof header + sizeof pulse);
+    std::memcpy(peer.rest.data(), &header, sizeof header);
+    std::memcpy(peer.rest.data() + sizeof header, &pulse, sizeof pulse);
   }
   const ssize_t sent =
       ::send(peer.socket.fd(), peer.rest.data(), peer.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -20,7 +20,7 @@
 #include "core/run/saver.hpp"
 #include "core/run/spikes.hpp"
 #include "core/run/state_transfer.hpp"
-#include "core/run/stragglers.hpp"
+#include "core/run/straggler_watch.hpp"
 #include "core/run/trace_builder.hpp"
 #include "core/run/watch.hpp"
 
@@ -453,7 +453,7 @@ class Execution {
   bool diverging_ = false, gone_back_ = false;
   Spikes spikes_;
   int skipped_ = 0;  // steps in a row
-  Stragglers stragglers_;
+  StragglerWatch stragglers_;
   ThreadTeam crew_;             // a member for each rank of this process
   std::optional<Watch> watch_;  // of the ranks of this process, if there is no other
   std::optional<Saver> saver_;

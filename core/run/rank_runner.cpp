@@ -10,7 +10,7 @@
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/run/state_transfer.hpp"
-#include "core/run/stragglers.hpp"
+#include "core/run/straggler_watch.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/run/stragglers.hpp"
+#include "core/run/straggler_watch.hpp"
 
 #include "tests/catch.hpp"
 
@@ -26,10 +26,10 @@ TEST_CASE("a rank waits while nothing works and some transfer's peers are not th
 }
 
 TEST_CASE("the rank for which the others wait is named once, and taken back", "[core][run]") {
-  Stragglers stragglers;
+  StragglerWatch stragglers;
   const auto window = [&](const std::vector<double>& waiting) {
     std::string said;
-    for (int i = 0; i < Stragglers::kWindow; ++i) {
+    for (int i = 0; i < StragglerWatch::kWindow; ++i) {
       std::vector<Seconds> seconds;
       for (const double w : waiting) seconds.push_back({w});
       said += stragglers.add({1}, seconds);
@@ -47,7 +47,7 @@ TEST_CASE("the rank for which the others wait is named once, and taken back", "[
   CHECK_THAT(window({0.02, 0.30, 0.32, 0.28}), ContainsSubstring("rank 0 is a straggler"));
   CHECK(window({0.1, 0.1, 0.1, 0.1}) == "no rank is a straggler any more");
   CHECK_FALSE(stragglers.waits().straggler);
-  Stragglers alone;  // a single rank waits for nobody
+  StragglerWatch alone;  // a single rank waits for nobody
   for (int i = 0; i < 100; ++i) CHECK(alone.add({1}, {{0.5}}).empty());
 }
 

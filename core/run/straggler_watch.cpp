@@ -1,4 +1,4 @@
-#include "core/run/stragglers.hpp"
+#include "core/run/straggler_watch.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,7 @@ Seconds time_waiting(std::span<const OpTime> times) {
   return to_seconds(total);
 }
 
-std::string Stragglers::add(Seconds step, const std::vector<Seconds>& waiting) {
+std::string StragglerWatch::add(Seconds step, const std::vector<Seconds>& waiting) {
   const auto ranks = static_cast<double>(waiting.size());
   waiting_.resize(waiting.size());
   waits_.mean = {};

@@ -1,4 +1,4 @@
-// Stragglers: how long each rank waits for others, and which one they all wait for.
+// StragglerWatch: how long each rank waits for others, and which one they all wait for.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct Waits {
 /// Finds the rank for which the others wait. Over kWindow steps, a rank is late by what the others
 /// wait (their median) and it does not; the latest one is a straggler if that is more than kLate of
 /// the time.
-class Stragglers {
+class StragglerWatch {
  public:
   static constexpr int kWindow = 16;
   static constexpr double kLate = 0.15;
