@@ -86,6 +86,18 @@ double kept_bytes(const std::vector<LayerStep>& forward) {
   return bytes;
 }
 
+/// Over how many ranks the states of a rank's experts are sharded.
+double expert_shards(const LayoutPoint& point) {
+  StrategySpec s;
+  s.tensor_parallel_degree = point.tensor;
+  s.context_parallel_degree = point.context;
+  s.data_parallel_shard_degree = point.shard;
+  s.expert_parallel_degree = point.expert;
+  s.expert_parallel_folding = point.folding;
+  s.zero_stage = 1;
+  return s.expert_shards();
+}
+
 /// Whether every rank runs its passes as 1F1B does: some forward passes, then one of each in turn.
 bool in_turn(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::OneFOneB || schedule == PipelineSchedule::Interleaved1F1B;
@@ -250,7 +262,7 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };
   const double shards = point.zero >= 1 ? point.shard * point.context : 1;
-  return bytes(elements, shards) + bytes(experts, std::max(1.0, shards / point.expert));
+  return bytes(elements, shards) + bytes(experts, point.zero >= 1 ? expert_shards(point) : 1);
 }
 
 /// Gradients of a rank, in bytes, divided into as many parts as shards if `sharded`.
@@ -259,7 +271,7 @@ double LayoutBounds::gradients(double elements, double experts, const LayoutPoin
   if (base_.strategy.offload != Offload::None) return 0;
   const double shards = sharded ? point.shard * point.context : 1;
   return static_cast<double>(size_of(base_.training.reduce_dtype())) *
-         (elements / shards + experts / std::max(1.0, shards / point.expert));
+         (elements / shards + experts / (sharded ? expert_shards(point) : 1));
 }
 
 /// Parameters that stay gathered while microbatches are in flight, in bytes.
@@ -271,7 +283,7 @@ double LayoutBounds::gathered(double elements, double experts, const LayoutPoint
     return 0;
   }
   return static_cast<double>(size_of(base_.training.param_dtype())) *
-         (elements + (shards > point.expert ? experts : 0));
+         (elements + (expert_shards(point) > 1 ? experts : 0));
 }
 
 /// What a process keeps beside its tensors, in bytes.
