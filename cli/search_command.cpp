@@ -102,7 +102,7 @@ std::string sensitivity_text(const SensitivityReport& report) {
   for (const Sensitivity& s : report.changes) {
     const std::string more = (s.slower < 0 ? "" : "+") + percent_text(s.slower);
     table.add({s.change, more,
-               s.winner.empty() ? "none: nothing fits"
+               s.winner.empty() ? "none: no layout can be so"
                : s.other        ? fmt::format("{} ({} faster)", s.winner, percent_text(s.by))
                                 : "the same"});
   }
