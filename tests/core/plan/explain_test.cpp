@@ -98,7 +98,7 @@ TEST_CASE("what the choice depends on is as an estimate of the changed cluster s
   int bandwidths = 0;
   for (const Sensitivity& s : report->changes) {
     INFO(s.change);
-    CHECK(s.by >= 0);  // the winner of before is no faster than the winner
+    CHECK(s.by >= 0);                // the winner of before is no faster than the winner
     if (s.winner.empty()) continue;  // none of the layouts can have half the batch
     CHECK(s.other == (s.winner != layout_name(result.families.front().scenario)));
     const bool half = s.change.find("half the bandwidth") == 0;
