@@ -238,6 +238,11 @@ class Parser {
     sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
+    sub->add_option("--objective", search_.objective,
+                    "what decides: time, throughput, money, memory")
+        ->check(CLI::IsMember({"time", "throughput", "money", "memory"}))
+        ->capture_default_str();
+    sub->add_flag("--sensitivity", search_.sensitivity, "say what the choice depends on");
     sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
         ->type_name("KEY=N");
     sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB")

@@ -92,15 +92,17 @@ int recommend_command(const RecommendArguments& arguments, const Console& consol
 struct SearchArguments {
   std::string scenario;
   std::vector<std::string> set;
-  int top = 10;                   // layouts shown
-  double seconds = 60;            // after this time no further layouts are tried
-  int threads = 0;                // 0: one for each core
-  int finalists = 0;              // layouts that fit and are simulated in full; 0: one or two
-  bool exhaustive = false;        // simulate all layouts
-  bool keep_schedule = false;     // the scenario's pipeline schedule alone
-  double max_memory_gb = 0;       // of a rank, in GB of 10^9 bytes; 0: what the device has
-  std::vector<std::string> only;  // "tp=8"
-  std::vector<int> nodes;         // cluster sizes; empty: the scenario's
+  int top = 10;                    // layouts shown
+  double seconds = 60;             // after this time no further layouts are tried
+  int threads = 0;                 // 0: one for each core
+  int finalists = 0;               // layouts that fit and are simulated in full; 0: one or two
+  bool exhaustive = false;         // simulate all layouts
+  bool keep_schedule = false;      // the scenario's pipeline schedule alone
+  double max_memory_gb = 0;        // of a rank, in GB of 10^9 bytes; 0: what the device has
+  std::string objective = "time";  // of a step; or throughput of a GPU, money, memory
+  bool sensitivity = false;        // estimate what the choice depends on
+  std::vector<std::string> only;   // "tp=8"
+  std::vector<int> nodes;          // cluster sizes; empty: the scenario's
   bool json = false, quiet = false;
   std::string write;  // scenario file to write for the fastest layout; empty: none
 };

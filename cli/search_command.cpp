@@ -13,6 +13,7 @@
 #include "core/format/format.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/plan/explain.hpp"
+#include "core/plan/sensitivity.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -85,6 +86,47 @@ std::string counts_text(const SpaceResult& result, double seconds) {
   return text;
 }
 
+/// How sure it is that the first of the layouts that were simulated is the fastest.
+std::string certainty_text(const SpaceResult& result) {
+  if (result.found.size() < 2) return "";
+  const Seconds a = result.found[0].figures.step_time, b = result.found[1].figures.step_time;
+  if (b < a) return "";
+  return fmt::format(
+      "the first is faster than the second with a probability of {}, as far as simulation agrees "
+      "with measurement (docs/search.md)\n",
+      percent_text(certainty(a, b)));
+}
+
+std::string sensitivity_text(const SensitivityReport& report) {
+  TextTable table({"if there were", "the first takes", "and the fastest is"});
+  for (const Sensitivity& s : report.changes) {
+    const std::string more = (s.slower < 0 ? "" : "+") + percent_text(s.slower);
+    table.add({s.change, more,
+               s.winner.empty() ? "none: no layout can be so"
+               : s.other        ? fmt::format("{} ({} faster)", s.winner, percent_text(s.by))
+                                : "the same"});
+  }
+  std::string text = table.text();
+  for (const TippingPoint& t : report.tipping) {
+    text += fmt::format("from {:.2g} times the {} on {} is faster\n", t.factor, t.what, t.winner);
+  }
+  if (report.tipping.empty()) {
+    text += "no bandwidth from a 16th to 16 times what it is makes another family faster\n";
+  }
+  return text;
+}
+
+nlohmann::ordered_json sensitivity_json(const SensitivityReport& report) {
+  nlohmann::ordered_json changes = nlohmann::ordered_json::array(), tipping = changes;
+  for (const Sensitivity& s : report.changes) {
+    changes.push_back({{"change", s.change}, {"slower", s.slower}, {"winner", s.winner}});
+  }
+  for (const TippingPoint& t : report.tipping) {
+    tipping.push_back({{"what", t.what}, {"factor", t.factor}, {"winner", t.winner}});
+  }
+  return {{"changes", changes}, {"tipping_points", tipping}};
+}
+
 nlohmann::ordered_json counts_json(const SpaceCounts& c) {
   return {{"layouts", c.layouts},
           {"too_large_by_bound", c.too_large},
@@ -126,6 +168,14 @@ nlohmann::ordered_json estimated_json(const std::vector<EstimatedLayout>& layout
   return list;
 }
 
+/// What the best of several sizes of a cluster has most of.
+double merit(const std::string& objective, const Scenario& s, const LayoutFigures& f, double cost) {
+  if (objective == "memory") return -static_cast<double>(f.memory.needed.v);
+  if (objective == "money" && cost > 0) return -cost;
+  // Without a price a device's throughput decides, which is the same.
+  return objective == "time" ? f.throughput : f.throughput / s.cluster.capacity();
+}
+
 /// Money of a step of the fastest: device-hours at the device's price.
 double dollars_of_step(const Scenario& s, Seconds step) {
   return s.cluster.device.dollars_per_hour * step.v / 3600 * s.cluster.capacity();
@@ -156,6 +206,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   options.constraints.keep_schedule = arguments.keep_schedule;
   options.most_memory = Bytes{static_cast<std::int64_t>(arguments.max_memory_gb * 1e9)};
   options.finalists = arguments.finalists;
+  if (arguments.objective == "memory") options.objective = Objective::Memory;
   options.exhaustive = arguments.exhaustive;
   options.threads = arguments.threads > 0
                         ? arguments.threads
@@ -180,6 +231,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   TextTable clusters({"nodes", unit + "/s", "step time", "dollars/step", "layout"});
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::optional<FoundLayout> best;
+  double most = 0;
   std::optional<Error> failure;
   for (const int nodes : sizes) {
     const auto begun = Clock::now();
@@ -197,7 +249,18 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     clusters.add({std::to_string(nodes), count_text(first.figures.throughput),
                   time_text(first.figures.step_time), cost > 0 ? fmt::format("{:.4g}", cost) : "-",
                   layout_name(first.scenario)});
-    if (!best || first.figures.throughput > best->figures.throughput) best = first;
+    const double own = merit(arguments.objective, base, first.figures, cost);
+    if (!best || own > most) {
+      best = first;
+      most = own;
+    }
+    SensitivityReport depends;
+    const bool asks = arguments.sensitivity && !result->estimated.empty();
+    if (asks) {
+      Result<SensitivityReport> report = sensitivity(*result, simulated_probe);
+      if (!report) return report_error(console, report.error());
+      depends = std::move(*report);
+    }
     if (arguments.json) {
       json.push_back({{"nodes", nodes},
                       {"seconds", seconds_since(begun)},
@@ -206,6 +269,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                       {"families", estimated_json(result->families)},
                       {"front", estimated_json(result->front)},
                       {"undecided", result->undecided}});
+      if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;
     }
     console.out << search_task(base) << (sizes.size() > 1 ? fmt::format(", {} nodes", nodes) : "")
@@ -214,7 +278,8 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     if (!result->estimated.empty()) {
       console.out << families_text(*result, top) << "\n" << front_text(*result, top) << "\n";
     }
-    console.out << counts_text(*result, seconds_since(begun)) << "\n";
+    if (asks) console.out << sensitivity_text(depends) << "\n";
+    console.out << certainty_text(*result) << counts_text(*result, seconds_since(begun)) << "\n";
   }
   if (!best) return report_error(console, *failure);
   if (!arguments.write.empty()) {
@@ -226,7 +291,9 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                        .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
                 << "\n";
   } else if (sizes.size() > 1) {
-    console.out << clusters.text();
+    console.out << clusters.text() << "best by " << arguments.objective << ": "
+                << layout_name(best->scenario) << " on " << best->scenario.cluster.nodes
+                << " nodes\n";
   }
   return 0;
 }

@@ -18,7 +18,7 @@ namespace {
 /// the number of threads, so that the result does not either.
 constexpr std::size_t kBatch = 16;
 /// How many layouts of whose estimates nothing is claimed are simulated beside the finalists.
-constexpr int kMostUnclaimed = 2;
+constexpr int kMostUnclaimed = 1;
 
 /// Whether a layout with `a` keeps no less from forward to backward than with `b`.
 bool keeps_no_less(Recomputation a, Recomputation b) {
@@ -97,8 +97,9 @@ class SpaceSearch {
     result_.counts.probes = estimator_.probes();
     result_.capacity = Bytes{static_cast<std::int64_t>(capacity_)};
     std::stable_sort(result_.found.begin(), result_.found.end(),
-                     [](const FoundLayout& a, const FoundLayout& b) {
-                       return a.figures.step_time < b.figures.step_time;
+                     [&](const FoundLayout& a, const FoundLayout& b) {
+                       return value(a.figures.step_time, a.figures.memory.needed) <
+                              value(b.figures.step_time, b.figures.memory.needed);
                      });
     if (result_.found.empty()) return nothing_fits();
     return std::move(result_);
@@ -120,10 +121,24 @@ class SpaceSearch {
     return capacity_ <= 0 || static_cast<double>(e.estimate.needed.v) <= (1 + over) * capacity_;
   }
 
+  /// What the best layout has least of.
+  double value(Seconds time, Bytes needed) const {
+    return options_.objective == Objective::Time ? time.v : static_cast<double>(needed.v);
+  }
+  double value(const LayoutBound& b) const { return value(b.time, b.needed); }
+  double value(const EstimatedLayout& e) const {
+    return value(e.estimate.step_time, e.estimate.needed);
+  }
+  /// By what factor an estimate of it may be wrong.
+  double uncertainty() const {
+    return 1 + (options_.objective == Objective::Time ? EstimateClaim::kUsualTime
+                                                      : EstimateClaim::kMemoryUnder);
+  }
+
   /// Whether no layout of these bounds can be wanted beside what has been estimated.
   bool hopeless(const LayoutBound& bound) const {
+    if (!options_.front) return value(bound) > best_ * uncertainty();
     const double uncertain = 1 + EstimateClaim::kUsualTime;
-    if (!options_.front) return bound.time.v > best_ * uncertain;
     return std::any_of(
         result_.estimated.begin(), result_.estimated.end(), [&](const EstimatedLayout& e) {
           return e.estimate.step_time.v * uncertain < bound.time.v &&
@@ -146,8 +161,9 @@ class SpaceSearch {
     });
     result_.counts.too_large = points.size() - order.size();
     note_families(points, bounds);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return bounds[a].time < bounds[b].time; });
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return value(bounds[a]) < value(bounds[b]);
+    });
     for (std::size_t next = 0; next < order.size() && !stopped();) {
       std::vector<std::size_t> batch;
       for (; next < order.size() && batch.size() < kBatch; ++next) {
@@ -177,15 +193,14 @@ class SpaceSearch {
           too_large_.add(outcome.layout->point);
           continue;
         }
-        best_ = std::min(best_, outcome.layout->estimate.step_time.v);
+        best_ = std::min(best_, value(*outcome.layout));
         result_.estimated.push_back(std::move(*outcome.layout));
       }
       report(before, 0);
     }
-    std::stable_sort(result_.estimated.begin(), result_.estimated.end(),
-                     [](const EstimatedLayout& a, const EstimatedLayout& b) {
-                       return a.estimate.step_time < b.estimate.step_time;
-                     });
+    std::stable_sort(
+        result_.estimated.begin(), result_.estimated.end(),
+        [&](const EstimatedLayout& a, const EstimatedLayout& b) { return value(a) < value(b); });
     return {};
   }
 
@@ -285,9 +300,9 @@ class SpaceSearch {
       }
       return simulate(batch);
     }
+    const double usual = 1 + EstimateClaim::kUsualTime;
     const auto near = [&](const EstimatedLayout& e) {
-      return e.estimate.step_time.v <
-             all.front().estimate.step_time.v * (1 + EstimateClaim::kUsualTime);
+      return value(e) < value(all.front()) * usual;
     };
     const bool given = options_.finalists > 0;
     const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
@@ -324,13 +339,19 @@ class SpaceSearch {
 
   void summarize() {
     std::set<std::string> seen;
-    Bytes least{};
+    std::vector<const EstimatedLayout*> by_time;
     for (const EstimatedLayout& e : result_.estimated) {
       if (seen.insert(family_of(e.point)).second) result_.families.push_back(e);
-      if (result_.front.empty() || e.estimate.needed < least) {
-        least = e.estimate.needed;
-        result_.front.push_back(e);
-      }
+      by_time.push_back(&e);
+    }
+    std::stable_sort(by_time.begin(), by_time.end(),
+                     [](const EstimatedLayout* a, const EstimatedLayout* b) {
+                       return a->estimate.step_time < b->estimate.step_time;
+                     });
+    for (const EstimatedLayout* e : by_time) {
+      const bool less =
+          result_.front.empty() || e->estimate.needed < result_.front.back().estimate.needed;
+      if (less) result_.front.push_back(*e);
     }
     std::erase_if(result_.lost, [&](const LostFamily& f) { return seen.count(f.name) > 0; });
   }

@@ -44,7 +44,12 @@ struct SpaceNews {
   std::span<const FoundLayout> found;          // simulated in full
 };
 
+/// What the best layout of a cluster has least of. On one cluster the least time of a step is also
+/// the most throughput of a device, and the least money and energy of a step.
+enum class Objective { Time, Memory };
+
 struct SpaceOptions {
+  Objective objective = Objective::Time;
   int threads = 1;
   bool exhaustive = false;  // simulate every layout, whatever bounds and estimates say
   bool front = false;       // keep what may be on the front of time against memory, too
@@ -68,8 +73,8 @@ struct LostFamily {
 
 struct SpaceResult {
   SpaceCounts counts;
-  std::vector<FoundLayout> found;          // simulated in full, fastest first
-  std::vector<EstimatedLayout> estimated;  // that fit by their estimate, fastest first
+  std::vector<FoundLayout> found;          // simulated in full, best first
+  std::vector<EstimatedLayout> estimated;  // that fit by their estimate, best first
   std::vector<EstimatedLayout> families;   // of these, the best of each family
   std::vector<EstimatedLayout> front;      // of these, those that no faster one needs less than
   std::vector<LostFamily> lost;            // those that may fit first, then the fastest

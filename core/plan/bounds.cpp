@@ -22,7 +22,7 @@ namespace {
 ///
 /// Proof that no run takes less: functions of a rank run one after the other in list order, each
 /// for its function_time or longer. A function that reads what a collective writes begins after
-/// it, and a collective over "tp" or "cp" begins after the function before it that writes its
+/// it, and a collective over "tp", "cp" or "ep" begins after the function before it that writes its
 /// input, and takes its collective_time or longer. What is beside a collective, and collectives
 /// before the first and after the last function, are not counted.
 double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool collectives) {
@@ -31,9 +31,19 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
   bool begun = false;
   const auto group = [&](const std::string& axis) {
     std::vector<Rank> ranks;
-    const int tensor = s.strategy.tensor_parallel_degree;
-    const int n = axis == "tp" ? tensor : axis == "cp" ? s.strategy.context_parallel_degree : 1;
-    for (int i = 0; i < n; ++i) ranks.push_back(axis == "tp" ? i : i * tensor);
+    const StrategySpec& p = s.strategy;
+    const int tensor = p.tensor_parallel_degree;
+    int n = 1, stride = 1;
+    if (axis == "tp") n = tensor;
+    if (axis == "cp") {
+      n = p.context_parallel_degree;
+      stride = tensor;
+    }
+    if (axis == "ep" && (!p.expert_parallel_folding || p.expert_parallel_degree % tensor == 0)) {
+      n = p.expert_parallel_degree;
+      stride = p.expert_parallel_folding ? 1 : tensor * p.context_parallel_degree;
+    }
+    for (int i = 0; i < n; ++i) ranks.push_back(i * stride);
     return ranks;
   };
   for (const LayerStep& step : steps) {
@@ -74,6 +84,18 @@ double kept_bytes(const std::vector<LayerStep>& forward) {
     }
   }
   return bytes;
+}
+
+/// Over how many ranks the states of a rank's experts are sharded.
+double expert_shards(const LayoutPoint& point) {
+  StrategySpec s;
+  s.tensor_parallel_degree = point.tensor;
+  s.context_parallel_degree = point.context;
+  s.data_parallel_shard_degree = point.shard;
+  s.expert_parallel_degree = point.expert;
+  s.expert_parallel_folding = point.folding;
+  s.zero_stage = 1;
+  return s.expert_shards();
 }
 
 /// Whether every rank runs its passes as 1F1B does: some forward passes, then one of each in turn.
@@ -240,7 +262,7 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };
   const double shards = point.zero >= 1 ? point.shard * point.context : 1;
-  return bytes(elements, shards) + bytes(experts, std::max(1.0, shards / point.expert));
+  return bytes(elements, shards) + bytes(experts, point.zero >= 1 ? expert_shards(point) : 1);
 }
 
 /// Gradients of a rank, in bytes, divided into as many parts as shards if `sharded`.
@@ -249,7 +271,7 @@ double LayoutBounds::gradients(double elements, double experts, const LayoutPoin
   if (base_.strategy.offload != Offload::None) return 0;
   const double shards = sharded ? point.shard * point.context : 1;
   return static_cast<double>(size_of(base_.training.reduce_dtype())) *
-         (elements / shards + experts / std::max(1.0, shards / point.expert));
+         (elements / shards + experts / (sharded ? expert_shards(point) : 1));
 }
 
 /// Parameters that stay gathered while microbatches are in flight, in bytes.
@@ -261,7 +283,7 @@ double LayoutBounds::gathered(double elements, double experts, const LayoutPoint
     return 0;
   }
   return static_cast<double>(size_of(base_.training.param_dtype())) *
-         (elements + (shards > point.expert ? experts : 0));
+         (elements + (expert_shards(point) > 1 ? experts : 0));
 }
 
 /// What a process keeps beside its tensors, in bytes.

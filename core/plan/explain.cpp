@@ -39,7 +39,10 @@ std::string blame_for_communication(const LayoutPoint& best, const LayoutPoint& 
   if (other.tensor > best.tensor) return instead("tp", other.tensor, best.tensor);
   if (other.context > best.context) return instead("cp", other.context, best.context);
   if (other.zero == 3 && best.zero != 3) return "gathered parameters";
-  if (other.zero == 2 && best.zero < 2) return "gradients scattered for every microbatch";
+  if (other.zero == 2 && best.zero < 2) {
+    return other.pipeline > 1 ? "parameters gathered after the update"
+                              : "gradients scattered for every microbatch";
+  }
   if (other.expert > best.expert) return instead("ep", other.expert, best.expert);
   const int own = other.replicate * other.shard, data = best.replicate * best.shard;
   if (own > data) return instead("dp", own, data);

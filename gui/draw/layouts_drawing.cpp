@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kSlowest = 1.6;  // of the best's time: what is slower is not drawn
+constexpr double kSlowest = 1.3;  // of the best's time: what is slower is not drawn
 constexpr double kNear = 8;       // pixels from which a point can be hit
 constexpr double kLegendPart = 0.42;
 constexpr double kLeastPlot = 220;  // pixels
@@ -32,9 +32,11 @@ double round_tick(double least) {
 void draw_axes(DisplayList& list, const LayoutsFrame& f, const TextSize& text) {
   const double line = text.line_height;
   constexpr double kGibibyte = 1 << 30;
-  const double tick = round_tick(std::max(f.top / kGibibyte / 5, 1e-3));
-  for (double gib = 0; gib * kGibibyte <= f.top; gib += tick) {
-    const double y = f.plot.bottom() - f.plot.height() * gib * kGibibyte / f.top;
+  const double tick = round_tick(std::max((f.top - f.bottom) / kGibibyte / 4, 1e-3));
+  for (double gib = std::ceil(f.bottom / kGibibyte / tick) * tick; gib * kGibibyte <= f.top;
+       gib += tick) {
+    const double y =
+        f.plot.bottom() - f.plot.height() * (gib * kGibibyte - f.bottom) / (f.top - f.bottom);
     list.line({f.plot.left(), y}, {f.plot.right(), y}, Ink::Grid);
     list.text({f.plot.left() - 80, y - line / 2, 76, line},
               bytes_text(Bytes{static_cast<std::int64_t>(gib * kGibibyte)}), Ink::Faint,
@@ -120,8 +122,9 @@ void draw_legend(DisplayList& list, const std::vector<LayoutRow>& rows,
 }  // namespace
 
 QPointF LayoutsFrame::place(const JudgedLayout& layout) const {
-  return {plot.left() + plot.width() * (layout.step_time.v - from) / (to - from),
-          plot.bottom() - plot.height() * bytes_of(layout) / top};
+  const double x = std::min(1.0, (layout.step_time.v - from) / (to - from));
+  const double y = std::min(1.0, (bytes_of(layout) - bottom) / (top - bottom));
+  return {plot.left() + plot.width() * x, plot.bottom() - plot.height() * y};
 }
 
 int LayoutsFrame::at(QPointF point, const std::vector<LayoutRow>& rows) const {
@@ -154,13 +157,16 @@ LayoutsFrame layouts_frame(const std::vector<LayoutRow>& rows, Bytes capacity, Q
   }
   for (const LayoutRow& row : rows) {
     const double t = row.layout->step_time.v;
-    if (t <= kSlowest * best || row.open) slowest = std::max(slowest, t);
+    if (t > kSlowest * best) continue;
+    slowest = std::max(slowest, t);
     f.top = std::max(f.top, bytes_of(*row.layout));
+    f.bottom = f.bottom > 0 ? std::min(f.bottom, bytes_of(*row.layout)) : bytes_of(*row.layout);
   }
   const double range = std::max(slowest - best, 0.02 * best);
   f.from = std::max(0.0, best - 0.08 * range);
   f.to = best + 1.05 * range;
   f.top = 1.06 * std::max(f.top, static_cast<double>(capacity.v));
+  f.bottom *= 0.9;
   for (const LayoutRow& row : rows) {
     if (!row.best_of_family || f.families.size() == std::size(kFamilies)) continue;
     f.families.push_back({row.layout->family, ink_of(kFamilies[f.families.size()])});
@@ -178,14 +184,16 @@ DisplayList draw_layouts(const std::vector<LayoutRow>& rows, const std::vector<L
             "time of a step, against memory of the rank that needs most", Ink::Faint,
             Align::Center);
   if (capacity.v > 0) {
-    const double y = f.plot.bottom() - f.plot.height() * static_cast<double>(capacity.v) / f.top;
+    const double y = f.plot.bottom() - f.plot.height() *
+                                           (static_cast<double>(capacity.v) - f.bottom) /
+                                           (f.top - f.bottom);
     list.line({f.plot.left(), y}, {f.plot.right(), y}, Ink::Fault, 1.5F);
     list.text({f.plot.left() + 4, y - line, f.plot.width(), line},
               "capacity " + bytes_text(capacity), Ink::Fault);
   }
   draw_front(list, rows, f);
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {  // the best above the others
-    if (row->layout->step_time.v > f.to) continue;
+    if (row->layout->step_time.v > f.to && !row->open) continue;
     const QPointF at = f.place(*row->layout);
     const double half = row->layout->simulated ? 5 : row->front ? 4 : 2.5;
     const FamilyInk& ink = family_ink(f, row->layout->family);

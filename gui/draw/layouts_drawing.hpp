@@ -20,14 +20,15 @@ struct FamilyInk {
 struct LayoutsFrame {
   QRectF plot, legend;
   double from = 0, to = 1;          // seconds at the left and the right edge
-  double top = 1;                   // bytes at the upper edge; the lower edge is 0
+  double bottom = 0, top = 1;       // bytes at the lower and the upper edge
   std::vector<FamilyInk> families;  // by their best layout; later ones share the ink Faint
+  /// The point of a layout; one that lies beyond the frame is drawn at its edge.
   QPointF place(const JudgedLayout& layout) const;
   /// The index of the row whose point is nearest, within a few pixels; -1 if none is.
   int at(QPointF point, const std::vector<LayoutRow>& rows) const;
 };
 
-/// Layouts that are far slower than the best are left out of the frame.
+/// Layouts that are far slower than the best are left out of the frame, but for the open scenario.
 LayoutsFrame layouts_frame(const std::vector<LayoutRow>& rows, Bytes capacity, QRectF rect,
                            const TextSize& text);
 

@@ -119,8 +119,9 @@ void SearchView::start() {
   search_.start(session_.document(), session_.path().empty() ? "scenario.toml" : session_.path());
 }
 
-/// Opens a layout as a change of the document's text, which undo takes back.
-void SearchView::open(const LayoutRow& row) {
+/// Opens a layout as a change of the document's text, which undo takes back. The row is a copy,
+/// because rows_ is made anew when the session changes.
+void SearchView::open(LayoutRow row) {
   if (row.open) return;
   if (const RunPtr simulation = session_.simulation()) session_.show(simulation);
   session_.edit({layout_file(row.layout->scenario), {}});

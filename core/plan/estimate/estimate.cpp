@@ -19,6 +19,8 @@ namespace {
 
 /// A message that takes more than this part of a forward pass is outside the claim.
 constexpr double kLongMessage = 0.1;
+/// So is a step of which more than this part is beside the passes of the pipeline.
+constexpr double kMuchBeside = 0.05;
 
 /// The value at (x, y) of what is linear in either, from its values at the corners [x][y] of a
 /// square.
@@ -53,7 +55,22 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (p.offload != Offload::None) return "offload";
   if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";
   if (s.cluster.ranks_per_device > 1) return "ranks that share a device";
-  if (p.pipeline_parallel_degree == 1) return {};
+  const bool shards = p.state_shards() > 1;
+  if (p.pipeline_parallel_degree == 1) {
+    if (shards && p.zero_stage == 2) return "gradients that are scattered for every microbatch";
+    if (shards && p.zero_stage == 3 && p.context_parallel_degree > 1) {
+      return "gathers beside context parallelism";
+    }
+    return {};
+  }
+  if (p.pipeline_parallel_degree == 2) return "pipelines of two ranks";
+  if (p.pipeline_parallel_schedule != PipelineSchedule::OneFOneB &&
+      p.pipeline_parallel_schedule != PipelineSchedule::Interleaved1F1B) {
+    return "schedules other than 1F1B, interleaved or not";
+  }
+  if (shards && p.zero_stage == 2 && p.pipeline_parallel_virtual_stages > 1) {
+    return "gradients of chunks that are scattered";
+  }
   if (!p.pipeline_parallel_schedule_csv.empty()) return "schedules from files";
   if (p.pipeline_parallel_p2p != P2pPosting::Async &&
       p.pipeline_parallel_p2p != P2pPosting::Preposted) {
@@ -290,8 +307,8 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   }
   const int most = *std::max_element(blocks_of.begin(), blocks_of.end());
   estimate.needed = Bytes{static_cast<std::int64_t>(needed)};
-  estimate.step_time =
-      Seconds{whole.makespan + costs.around.at(blocks.front()) + costs.update.at(most)};
+  const double beside = costs.around.at(blocks.front()) + costs.update.at(most);
+  estimate.step_time = Seconds{whole.makespan + beside};
   const int period = period_of_blocks(layout);
   const bool uneven =
       std::any_of(blocks.begin(), blocks.end(), [&](int count) { return count % period != 0; });
@@ -300,6 +317,9 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   if (uneven) estimate.unclaimed = "stages that differ in their kinds of blocks";
   if (message > kLongMessage * cost.stages.front().forward.busy) {
     estimate.unclaimed = "messages that take as long as computation";
+  }
+  if (beside > kMuchBeside * estimate.step_time.v) {
+    estimate.unclaimed = "communication of data parallelism that shows";
   }
   return estimate;
 }

@@ -2,18 +2,16 @@
 
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
 
 namespace {
 
 Scenario layout() {
-  Scenario s = test::tiny_scenario(Architecture::Llama, {});
-  s.cluster.nodes = 2;
-  s.cluster.devices_per_node = 4;
-  s.cluster.ranks_per_device = 1;
-  s.cluster.device.memory = Bytes{std::int64_t{8} << 30};
+  const LoadedScenario loaded = parse_scenario(
+      "[model]\npreset = \"gpt2-tiny\"\n[cluster]\npreset = \"a100-80\"\n", "layout", {});
+  if (!loaded.ok()) FAIL(loaded.errors.front().message);
+  Scenario s = loaded.points.front().scenario;
   s.strategy.tensor_parallel_degree = 2;
   s.strategy.pipeline_parallel_degree = 2;
   s.strategy.pipeline_parallel_schedule = PipelineSchedule::Interleaved1F1B;

@@ -19,7 +19,8 @@ using namespace lockstep;
 namespace {
 
 struct Distances {
-  std::vector<double> time;  // |estimate / simulated - 1|
+  std::vector<double> time;  // |estimate / simulated - 1| of those within the claim
+  std::vector<double> all;   // of all that the search has in its space
   double memory_under = 0, memory_over = 0;
   double estimate_seconds = 0, simulate_seconds = 0;
   int probes = 0, unclaimed = 0;
@@ -43,10 +44,9 @@ Distances distances(int layouts, unsigned seed, bool print) {
       const Result<LayoutEstimate> estimate = estimator.estimate(*layout);
       found.estimate_seconds += seconds(start);
       if (!estimate) FAIL(to_string(estimate.error()));
-      if (!estimate->unclaimed.empty()) {
-        ++found.unclaimed;
-        continue;
-      }
+      const bool claimed = estimate->unclaimed.empty();
+      found.unclaimed += !claimed;
+      if (!claimed && !test::searched(*layout)) continue;
       start = Clock::now();
       const Result<Probe> full = simulated_probe(*layout);
       found.simulate_seconds += seconds(start);
@@ -56,18 +56,21 @@ Distances distances(int layouts, unsigned seed, bool print) {
       const double time = estimate->step_time.v / full->step.v - 1;
       const double memory =
           static_cast<double>(estimate->needed.v) / static_cast<double>(needed.v) - 1;
-      found.time.push_back(std::abs(time));
+      found.all.push_back(std::abs(time));
+      if (claimed) found.time.push_back(std::abs(time));
       found.memory_under = std::max(found.memory_under, -memory);
       found.memory_over = std::max(found.memory_over, memory);
       if (print) {
-        std::cout << time * 100 << " %  memory " << memory * 100 << " %  " << full->step.v << " s  "
-                  << base.model.name << " on " << base.cluster.name << " x " << base.cluster.nodes
-                  << ", " << base.model.layers << " blocks: " << test::whole_name(*layout) << "\n";
+        std::cout << (claimed ? "" : "? ") << time * 100 << " %  memory " << memory * 100 << " %  "
+                  << full->step.v << " s  " << base.model.name << " on " << base.cluster.name
+                  << " x " << base.cluster.nodes << ", " << base.model.layers
+                  << " blocks: " << test::whole_name(*layout) << "\n";
       }
     }
     found.probes += estimator.probes();
   }
   std::sort(found.time.begin(), found.time.end());
+  std::sort(found.all.begin(), found.all.end());
   return found;
 }
 
@@ -76,9 +79,9 @@ Distances distances(int layouts, unsigned seed, bool print) {
 TEST_CASE("an estimate is as near to the full simulation as it claims", "[core][plan]") {
   const Distances found = distances(120, 7, false);
   CHECK(found.time[found.time.size() / 2] <= EstimateClaim::kMedianTime);
-  CHECK(found.time[found.time.size() * 19 / 20] <= EstimateClaim::kUsualTime);
   CHECK(found.time.back() <= EstimateClaim::kWorstTime);
   CHECK(found.memory_under <= EstimateClaim::kMemoryUnder);
+  CHECK(found.all[found.all.size() * 19 / 20] <= EstimateClaim::kUsualTime);
 }
 
 // LOCKSTEP_LAYOUTS=3000 test_core_plan_estimate "[.distance]" prints every layout and the sums.

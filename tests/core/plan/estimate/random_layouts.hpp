@@ -92,6 +92,22 @@ inline std::optional<Scenario> random_layout(const Scenario& base, std::mt19937&
   return s;
 }
 
+/// Whether searches have such a layout in their space (layout_space()).
+inline bool searched(const Scenario& s) {
+  const StrategySpec& p = s.strategy;
+  if (p.sequence_parallel() != (p.tensor_parallel_degree > 1)) return false;
+  if (p.pipeline_parallel_degree == 1) return true;
+  switch (p.pipeline_parallel_schedule) {
+    case PipelineSchedule::OneFOneB:
+    case PipelineSchedule::Interleaved1F1B:
+    case PipelineSchedule::ZbH1:
+    case PipelineSchedule::ZbvZeroBubble:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// The layout's name, with what layout_name() leaves out.
 inline std::string whole_name(const Scenario& s) {
   const auto& c = s.activation_checkpoint;
