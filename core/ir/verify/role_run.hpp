@@ -1,0 +1,55 @@
+// RoleRun: how far the ops of one role have been followed, and what its buffers hold there.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "core/base/interval_map.hpp"
+#include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/meaning.hpp"
+#include "core/ir/verify/traffic.hpp"
+
+namespace lockstep::verification {
+
+using UnitNumber = std::int32_t;  // of the units of all roles, by their names
+
+/// What is known of one role while its ops are followed.
+struct RoleRun {
+  RoleRun(const Program& program, const Role& r);
+  const Role& role;
+  Rank rank;
+  Ranges ranges;
+  OpId next{0};  // the op that comes next
+  Stage stages = 0;
+  Microbatch microbatches = 0;
+  int layers = 0;
+  IndexVector<std::int64_t, IndexArray<Phase, std::uint8_t, 5>> segments;  // functions done
+  IndexVector<std::int64_t, std::int32_t> versions;        // of weights, by stage; -1: none
+  IndexVector<int, std::int32_t> kind_of_layer;            // as FunctionRole::kind
+  IndexVector<int, std::vector<NamedExchange>> exchanges;  // by layer
+  IndexVector<int, bool> own_layers;                       // whether a function is the user's
+  std::map<GroupId, int> met;                              // collectives with other roles done
+  std::map<ChannelEnd, Sequence> received;                 // messages
+  IndexVector<GroupId, std::int8_t> meets_others;  // whether members have other roles; -1: unknown
+  IndexVector<UnitNumber, int> units;              // index among the role's; -1: it has none such
+  OpId loss, norm;  // the ops that make them; their results must leave the rank
+  bool loss_copied = false, norm_copied = false;
+
+  /// What a root buffer holds.
+  IntervalMap<Content>& held(BufferId root);
+  /// Forgets what those buffers held of which the op is the last.
+  void end_lives(OpId op);
+
+  /// The place of a layer's microbatch in `segments`, or of a stage's in `versions`.
+  std::int64_t cell(int row, Microbatch mb) const { return std::int64_t{row} * microbatches + mb; }
+
+ private:
+  std::deque<IntervalMap<Content>> contents_;  // of the buffers that live, and of none
+  std::vector<IntervalMap<Content>*> unused_;  // those of none
+  IndexVector<BufferId, IntervalMap<Content>*> content_of_;  // by root; null: it holds nothing
+  std::vector<BufferId> finishes_;                           // temporary roots by their last op
+  std::size_t next_finish_ = 0;
+};
+
+}  // namespace lockstep::verification
