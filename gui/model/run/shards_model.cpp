@@ -137,7 +137,9 @@ std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank,
     const bool of_layer = op.layer >= 0 && role.buffer(unit.param).layer == op.layer;
     if (of_layer && (!largest || unit.elements > largest->elements)) largest = &unit;
   }
-  if (largest) moving.words += ": " + largest->name;
+  if (largest) {  // by its layer: how the unit lies on the ranks is another matter
+    moving.words += ": " + largest->name.substr(0, largest->name.find(".replicated"));
+  }
   const auto seen = static_cast<double>(std::max(last->end - last->begin, linger).count());
   if (seen > 0) moving.done = std::min(static_cast<double>((t - last->begin).count()) / seen, 1.0);
   return moving;
