@@ -22,7 +22,7 @@ Result<void> open_run_folder(const fs::path& folder, ModelSource& source) {
   if (!place) return place.error();
   const auto found = find_checkpoint(*place);
   if (!found) return found.error();
-  for (const std::string& damaged : found->damaged) source.warnings.push_back(damaged);
+  for (const std::string& damaged : found->damaged) source.warnings.push_back(invalid(damaged));
   auto state = open_checkpoint(*found);
   if (!state) return state.error();
   source.weights = std::move(*state);
@@ -44,7 +44,7 @@ Result<ModelSource> open_model(const std::string& path, const std::string& token
     auto config = read_hf_config((folder / "config.json").string());
     if (!config) return config.error();
     source.model = std::move(config->model);
-    source.warnings = std::move(config->warnings);
+    for (const std::string& warning : config->warnings) source.warnings.push_back(invalid(warning));
     auto weights = open_hf_weights(path, source.model, source.dtype);
     if (!weights) return weights.error();
     source.weights = std::move(*weights);
