@@ -108,9 +108,11 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
     Share share(console);
     if (auto copied = copy_state(*source->weights, store, share); !copied) return copied;
   }
-  const std::initializer_list<const char*> kAll = {"tokenizer.json", "vocab.json", "merges.txt",
-                                                   "encoder.json", "vocab.bpe"};
-  if (auto copied = copy_files(arguments.from, out, kAll); !copied) return copied;
+  if (auto copied =
+          copy_files(arguments.from, out,
+                     {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"});
+      !copied)
+    return copied;
   if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
   console.out << arguments.out << ": " << source->model.name << ", "
               << source->weights->head().tensors.size() << " parameters\n"
@@ -136,9 +138,11 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
       !wrote) {
     return wrote;
   }
-  const std::initializer_list<const char*> kKnown = {"tokenizer.json", "vocab.json",
-                                                     "merges.txt"};  // to transformers
-  if (auto copied = copy_files(arguments.from, arguments.out, kKnown); !copied) return copied;
+  // Those that transformers knows.
+  if (auto copied =
+          copy_files(arguments.from, arguments.out, {"tokenizer.json", "vocab.json", "merges.txt"});
+      !copied)
+    return copied;
   console.out << arguments.out << ": " << source->model.name << " in " << to_string(options.dtype)
               << ", for AutoModelForCausalLM.from_pretrained\n";
   return {};
