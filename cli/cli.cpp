@@ -8,6 +8,8 @@
 #include "backends/backends.hpp"
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
+#include "cli/man_page.hpp"
 #include "core/base/nearest.hpp"
 #include "core/fit/constants.hpp"
 #include "core/format/format.hpp"
@@ -16,6 +18,10 @@ namespace lockstep {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr const char* kExamples = R"(Try:
+  lockstep run scenarios/schedules/1f1b-p4-m8.toml --timeline   simulate a pipeline, draw its bubble
+  lockstep recommend --model llama2-7b --cluster a100-80        how to train a 7B on eight A100s
+  lockstep run scenarios/quickstart.toml --backend cpu --out out/first   train a small GPT here)";
 constexpr int kOurBug = 70;
 
 /// Parses the subcommands of `lockstep` and their arguments, and remembers what to do.
@@ -26,6 +32,7 @@ class Parser {
     app_.set_help_all_flag("--help-all", "help of every command");
     app_.set_version_flag("--version", version_text("lockstep"));
     app_.get_formatter()->column_width(34);
+    app_.footer(kExamples);
     add_run();
     add_report();
     add_compare();
@@ -38,6 +45,8 @@ class Parser {
     add_validate();
     add_collective();
     add_fit();
+    add_list();
+    add_for_shells();
     add_sample();
     add_import();
     add_export();
@@ -46,6 +55,10 @@ class Parser {
   int parse_and_run(std::vector<std::string> arguments) {
     const std::vector<std::string> given = arguments;
     run_.command = given;
+    if (given.empty()) {
+      console_.out << app_.help();
+      return kUsageError;
+    }
     const std::string unknown = unknown_command(given);
     if (!unknown.empty()) {
       console_.err << "error: " << unknown << "\n";
@@ -465,6 +478,32 @@ class Parser {
         ->check(CLI::IsMember({"hf"}));
   }
 
+  void add_list() {
+    CLI::App* sub = app_.add_subcommand("list", "the names that scenarios and commands take");
+    sub->add_option("what", list_.what, joined(kLists))->required()->check(CLI::IsMember(kLists));
+    sub->add_flag("--json", list_.json, "print JSON instead of a table");
+    sub->final_callback([this] { command_ = [this] { return list_command(list_, console_); }; });
+  }
+
+  void add_for_shells() {
+    CLI::App* script = app_.add_subcommand("completion", "what a shell reads to complete commands");
+    script->add_option("shell", shell_, joined(kShells))->required()->check(CLI::IsMember(kShells));
+    script->final_callback(
+        [this] { command_ = [this] { return print(completion_script(shell_)); }; });
+    CLI::App* page = app_.add_subcommand("man", "this program's manual page, for man -l -");
+    page->final_callback([this] { command_ = [this] { return print(man_page(app_)); }; });
+    CLI::App* words = app_.add_subcommand("complete", "")->group("");  // what the scripts ask
+    words->add_option("words", words_)->allow_extra_args();
+    words->final_callback([this] {
+      command_ = [this] { return print(joined(completions(app_, words_), "\n") + "\n"); };
+    });
+  }
+
+  int print(const std::string& text) {
+    console_.out << text;
+    return 0;
+  }
+
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -482,6 +521,9 @@ class Parser {
   ValidateArguments validate_;
   CollectiveArguments collective_;
   FitArguments fit_;
+  ListArguments list_;
+  std::string shell_;
+  std::vector<std::string> words_;
   SampleArguments sample_;
   WeightsArguments weights_;
   std::string layout_;  // of these

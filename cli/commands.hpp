@@ -48,6 +48,14 @@ struct ReportArguments {
 };
 int report_command(const ReportArguments& arguments, const Console& console);
 
+inline const std::vector<std::string> kLists = {"models",     "clusters", "schedules", "scenarios",
+                                                "frameworks", "backends", "keys"};
+struct ListArguments {
+  std::string what;  // of kLists
+  bool json = false;
+};
+int list_command(const ListArguments& arguments, const Console& console);
+
 struct CompareArguments {
   std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
 };
