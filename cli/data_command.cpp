@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "core/base/index_vector.hpp"
 #include "core/data/token_files.hpp"
 #include "core/data/token_shards.hpp"
 #include "core/tokenizer/tokenizer.hpp"
@@ -18,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBlock = 1 << 20;  // bytes of text that are encoded together, at least
+constexpr std::size_t kTextBlock = 1 << 20;  // bytes of text that are encoded together, at least
 
 /// Whether the tokens of a text are those of its parts before and behind `cut`, as far as its
 /// surroundings tell: a tokenizer that joins nothing across words gives the same there.
@@ -128,8 +130,8 @@ class DataCommand {
     for (bool more = true; more || !text.empty();) {
       if (more) {
         const std::size_t held = text.size();
-        text.resize(held + kBlock);
-        file.read(text.data() + held, kBlock);
+        text.resize(held + kTextBlock);
+        file.read(text.data() + held, static_cast<std::streamsize>(kTextBlock));
         text.resize(held + to_size(file.gcount()));
         more = file.good();
         if (file.bad()) return invalid("cannot read '" + path.string() + "'");
@@ -173,7 +175,7 @@ class DataCommand {
                                    {"bytes", bytes_},
                                    {"vocabulary", tokenizer_->vocabulary()},
                                    {"dtype", dtype_},
-                                   {"shards", nlohmann::json::array()}};
+                                   {"shards", nlohmann::ordered_json::array()}};
     for (std::size_t i = 0; i < shards_.size(); ++i) {
       if (auto finished = shards_[i].finish(); !finished) return finished;
       json["shards"].push_back({{"path", paths_[i]}, {"tokens", shards_[i].size()}});

@@ -38,6 +38,13 @@ Result<ShardWriter> ShardWriter::create(const std::string& path, std::size_t tok
   return writer;
 }
 
+ShardWriter::ShardWriter(ShardWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      partial_(std::exchange(other.partial_, {})),
+      format_(other.format_),
+      file_(std::move(other.file_)),
+      size_(other.size_) {}
+
 ShardWriter::~ShardWriter() {
   if (partial_.empty()) return;
   file_.close();

@@ -25,7 +25,7 @@ class ShardWriter {
  public:
   /// `token_bytes` is 2 or 4. Error Device if the file cannot be made.
   static Result<ShardWriter> create(const std::string& path, std::size_t token_bytes);
-  ShardWriter(ShardWriter&&) = default;
+  ShardWriter(ShardWriter&& other) noexcept;
   ShardWriter& operator=(ShardWriter&&) = delete;
   ~ShardWriter();  // removes what was not finished
 
