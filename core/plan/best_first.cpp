@@ -77,7 +77,7 @@ class SpaceSearch {
         estimator_(prober),
         bounds_(base),
         team_(std::max(1, options.threads)) {
-    capacity_ = static_cast<double>(memory_per_rank(base.cluster, base.cluster.capacity()).v);
+    capacity_ = static_cast<double>(memory_per_rank(base.cluster, ranks_to_divide(base)).v);
     if (options.most_memory.v > 0) {
       const auto most = static_cast<double>(options.most_memory.v);
       capacity_ = capacity_ > 0 ? std::min(capacity_, most) : most;

@@ -292,8 +292,7 @@ double LayoutBounds::beside(const LayoutPoint& point) const {
   if (point.tensor > 1) groups.push_back(point.tensor);
   if (point.pipeline > 1) groups.push_back(point.pipeline);
   if (point.replicate * point.shard * point.context > 1) groups.push_back(2);
-  return static_cast<double>(
-      least_beside_tensors(base_.cluster, base_.cluster.capacity(), groups).v);
+  return static_cast<double>(least_beside_tensors(base_.cluster, ranks_to_divide(base_), groups).v);
 }
 
 std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& point,

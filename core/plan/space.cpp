@@ -85,6 +85,11 @@ std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int 
 
 }  // namespace
 
+int ranks_to_divide(const Scenario& base) {
+  const int own = base.strategy.world_size();
+  return base.cluster.ranks_per_device > 1 && own > 1 ? own : base.cluster.capacity();
+}
+
 DegreeLimits degree_limits(const Scenario& base) {
   constexpr std::int64_t kShortestPiece = 4096;
   const auto pieces = std::max<std::int64_t>(1, base.training.seq_len / kShortestPiece);
@@ -197,7 +202,7 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
       }
     }
   };
-  for (const RankDegrees& d : divide_ranks(base.cluster.capacity(), degree_limits(base))) {
+  for (const RankDegrees& d : divide_ranks(ranks_to_divide(base), degree_limits(base))) {
     if (batch % d.data != 0) continue;
     for (const auto& [schedule, chunks] :
          pipelines(d.pipeline, layers, base, constraints.keep_schedule)) {

@@ -16,6 +16,10 @@ namespace lockstep {
 
 inline constexpr int kLargestMicrobatch = 16;  // in sequences
 
+/// Among how many ranks a layout divides the model: all that the cluster has room for. Where ranks
+/// share a device, more of them make nothing faster, so there it is as many as `base` has, unless
+/// that is one.
+int ranks_to_divide(const Scenario& base);
 /// Tensor parallelism inside a node, context parallelism in pieces of 4,096 tokens or more, at
 /// least a block for each rank of a pipeline.
 DegreeLimits degree_limits(const Scenario& base);

@@ -79,6 +79,11 @@ const FamilyInk& family_ink(const LayoutsFrame& frame, const std::string& family
 }
 
 /// Families as lines of text: the ink, the name, and why it lost.
+/// Families are compared by what is known of all of them, although the best ones were simulated.
+Seconds estimated_time(const JudgedLayout& layout) {
+  return layout.estimated ? layout.estimated->estimate.step_time : layout.step_time;
+}
+
 void draw_legend(DisplayList& list, const std::vector<LayoutRow>& rows,
                  const std::vector<LostFamily>& lost, Bytes capacity, const LayoutsFrame& f,
                  const TextSize& text) {
@@ -90,7 +95,7 @@ void draw_legend(DisplayList& list, const std::vector<LayoutRow>& rows,
     list.texts.push_back(
         {{x, y, width, line}, text.elided(words, width), ink, false, Align::Left, bold});
   };
-  row_text(f.legend.left(), "Best of each family", Ink::Faint, false);
+  row_text(f.legend.left(), "Best of each family, estimated", Ink::Faint, false);
   y += line;
   const LayoutRow* best = nullptr;
   for (const LayoutRow& row : rows) {
@@ -98,9 +103,9 @@ void draw_legend(DisplayList& list, const std::vector<LayoutRow>& rows,
     if (!best) best = &row;
     const FamilyInk& ink = family_ink(f, row.layout->family);
     list.fill({f.legend.left(), y + line / 2 - 4, 8, 8}, ink.ink, ink.hatch);
-    std::string words = row.layout->family + "  " + time_text(row.layout->step_time);
+    std::string words = row.layout->family + "  " + time_text(estimated_time(*row.layout));
     if (&row != best) {
-      words += ", +" + percent_text(row.layout->step_time.v / best->layout->step_time.v - 1);
+      words += ", " + change_text(estimated_time(*best->layout).v, estimated_time(*row.layout).v);
     }
     row_text(f.legend.left() + 14, words, Ink::Text, &row == best);
     y += line;
