@@ -22,7 +22,7 @@ Result<void> open_run_folder(const fs::path& folder, ModelSource& source) {
   if (!place) return place.error();
   const auto found = find_checkpoint(*place);
   if (!found) return found.error();
-  for (const std::string& damaged : found->damaged) source.warnings.push_back(damaged);
+  for (const std::string& damaged : found->damaged) source.warnings.push_back(invalid(damaged));
   auto state = open_checkpoint(*found);
   if (!state) return state.error();
   source.weights = std::move(*state);
@@ -37,9 +37,10 @@ Result<void> open_run_folder(const fs::path& folder, ModelSource& source) {
 void limit_to_window(std::int64_t window, ModelSource& source) {
   std::int64_t& longest = source.model.max_seq_len;
   if (window <= 0 || (longest > 0 && longest <= window)) return;
-  source.warnings.push_back("sequences may have at most sliding_window=" + std::to_string(window) +
-                            " tokens, not " + std::to_string(longest) +
-                            ": attention that sees only the last ones is not supported");
+  source.warnings.push_back(
+      invalid("sequences may have at most sliding_window=" + std::to_string(window) +
+              " tokens, not " + std::to_string(longest) +
+              ": attention that sees only the last ones is not supported"));
   longest = window;
 }
 
@@ -54,7 +55,7 @@ Result<ModelSource> open_model(const std::string& path, const std::string& token
     auto config = read_hf_config((folder / "config.json").string());
     if (!config) return config.error();
     source.model = std::move(config->model);
-    source.warnings = std::move(config->warnings);
+    for (const std::string& warning : config->warnings) source.warnings.push_back(invalid(warning));
     limit_to_window(config->sliding_window, source);
     auto weights = open_hf_weights(path, source.model, source.dtype);
     if (!weights) return weights.error();

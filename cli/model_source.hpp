@@ -16,7 +16,7 @@ struct ModelSource {
   std::unique_ptr<StateReader> weights;
   DType dtype = DType::F32;              // of the weights
   std::unique_ptr<Tokenizer> tokenizer;  // null if none was found and tokens are not bytes
-  std::vector<std::string> warnings;
+  std::vector<Error> warnings;
 };
 
 /// Opens a run folder, with its newest checkpoint, or a folder in the layout of Hugging Face's

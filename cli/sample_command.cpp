@@ -41,9 +41,7 @@ class SampleCommand {
     auto opened = open_model(arguments_.model, arguments_.tokenizer);
     if (!opened) return opened.error();
     source_ = std::move(*opened);
-    for (const std::string& warning : source_.warnings) {
-      console_.err << "warning: " << warning << "\n";
-    }
+    report_warnings(console_, source_.warnings);
     if (auto ready = read_prompt(); !ready) return ready;
     if (auto ready = open_decoder(); !ready) return ready;
     return generate();
@@ -112,7 +110,7 @@ class SampleCommand {
       if (ends && !arguments_.ignore_end) break;
       if (source_.tokenizer != nullptr) {
         text = source_.tokenizer->decode(made);
-        if (shows) console_.out << printable(whole_characters(text, shown)) << std::flush;
+        if (shows) console_.out << whole_characters(text, shown) << std::flush;
       } else if (shows) {
         console_.out << (i == 0 ? "" : ",") << made.back() << std::flush;
       }
@@ -136,21 +134,6 @@ class SampleCommand {
                    << fmt::format("{:.3g}", seconds(begin, read)) << " s\n";
     }
     return {};
-  }
-
-  /// What a model writes must not steer the terminal: control characters other than line ends and
-  /// tabs become U+FFFD.
-  static std::string printable(std::string_view text) {
-    std::string made;
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) {
-        made += "\xef\xbf\xbd";
-      } else {
-        made += c;
-      }
-    }
-    return made;
   }
 
   const SampleArguments& arguments_;

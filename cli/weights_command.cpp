@@ -77,10 +77,22 @@ Result<void> copy_state(const StateReader& from, StateStore& to, Share& share) {
   return to.commit(from.head(), {*written});
 }
 
+/// Copies those of these files that a folder has.
+Result<void> copy_files(const fs::path& from, const fs::path& to,
+                        std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (!fs::exists(from / name)) continue;
+    const auto text = read_file((from / name).string());
+    if (!text) return text.error();
+    if (auto wrote = write_file((to / name).string(), *text); !wrote) return wrote;
+  }
+  return {};
+}
+
 Result<void> import_model(const WeightsArguments& arguments, const Console& console) {
   auto source = open_model(arguments.from);
   if (!source) return source.error();
-  for (const std::string& warning : source->warnings) console.err << "warning: " << warning << "\n";
+  report_warnings(console, source->warnings);
   const auto scenario = scenario_of(arguments.from, source->model);
   if (!scenario) return scenario.error();
   if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
@@ -98,14 +110,11 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
     Share share(console);
     if (auto copied = copy_state(*source->weights, store, share); !copied) return copied;
   }
-  for (const char* name :
-       {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"}) {
-    const fs::path from = fs::path(arguments.from) / name;
-    if (!fs::exists(from)) continue;
-    const auto text = read_file(from.string());
-    if (!text) return text.error();
-    if (auto wrote = write_file((out / name).string(), *text); !wrote) return wrote;
-  }
+  if (auto copied =
+          copy_files(arguments.from, out,
+                     {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"});
+      !copied)
+    return copied;
   if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
   console.out << arguments.out << ": " << source->model.name << ", "
               << source->weights->head().tensors.size() << " parameters\n"
@@ -118,7 +127,7 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
 Result<void> export_model(const WeightsArguments& arguments, const Console& console) {
   auto source = open_model(arguments.from);
   if (!source) return source.error();
-  for (const std::string& warning : source->warnings) console.err << "warning: " << warning << "\n";
+  report_warnings(console, source->warnings);
   HfExport options;
   options.dtype = source->dtype;
   for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
@@ -131,15 +140,11 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
       !wrote) {
     return wrote;
   }
-  const fs::path from(arguments.from);
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
-    if (!fs::exists(from / name)) continue;
-    const auto text = read_file((from / name).string());
-    if (!text) return text.error();
-    if (auto wrote = write_file((fs::path(arguments.out) / name).string(), *text); !wrote) {
-      return wrote;
-    }
-  }
+  // Those that transformers knows.
+  if (auto copied =
+          copy_files(arguments.from, arguments.out, {"tokenizer.json", "vocab.json", "merges.txt"});
+      !copied)
+    return copied;
   console.out << arguments.out << ": " << source->model.name << " in " << to_string(options.dtype)
               << ", for AutoModelForCausalLM.from_pretrained\n";
   return {};

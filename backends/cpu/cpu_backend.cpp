@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu_device.hpp"
 #include "backends/cpu/remote_communicator.hpp"
 #include "backends/local/fabric.hpp"
+#include "backends/local/own_device.hpp"
 #include "core/data/dataset.hpp"
 
 namespace lockstep {
@@ -32,16 +33,9 @@ class CpuBackend final : public Backend {
   }
 
   Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) override {
-    struct Own final : OwnDevice {
-      Device& device() override { return *made; }
-      local::Fabric fabric;
-      std::unique_ptr<cpu::CpuDevice> made;
-    };
-    auto own = std::make_unique<Own>();
-    auto made = cpu::CpuDevice::create(program, 0, threads_, own->fabric);
-    if (!made) return made.error();
-    own->made = std::move(*made);
-    return std::unique_ptr<OwnDevice>(std::move(own));
+    return local::open_on_fabric<cpu::CpuDevice>([&](local::Fabric& fabric) {
+      return cpu::CpuDevice::create(program, 0, threads_, fabric);
+    });
   }
 
  private:

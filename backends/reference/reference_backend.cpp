@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/local/fabric.hpp"
+#include "backends/local/own_device.hpp"
 #include "backends/reference/reference_communicator.hpp"
 #include "backends/reference/reference_device.hpp"
 #include "core/data/dataset.hpp"
@@ -40,16 +41,9 @@ class ReferenceBackend final : public Backend {
   }
 
   Result<std::unique_ptr<OwnDevice>> open_device(const Program& program) override {
-    struct Own final : OwnDevice {
-      Device& device() override { return *made; }
-      local::Fabric fabric;
-      std::unique_ptr<reference::ReferenceDevice> made;
-    };
-    auto own = std::make_unique<Own>();
-    auto made = reference::ReferenceDevice::create(program, 0, own->fabric);
-    if (!made) return made.error();
-    own->made = std::move(*made);
-    return std::unique_ptr<OwnDevice>(std::move(own));
+    return local::open_on_fabric<reference::ReferenceDevice>([&](local::Fabric& fabric) {
+      return reference::ReferenceDevice::create(program, 0, fabric);
+    });
   }
 
  private:

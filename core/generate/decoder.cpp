@@ -4,29 +4,11 @@
 #include <array>
 #include <string>
 
-#include "core/base/bfloat16.hpp"
-#include "core/base/float16.hpp"
+#include "core/base/convert.hpp"
 #include "core/run/state_transfer.hpp"
 
 namespace lockstep {
 namespace {
-
-float as_float(const std::byte* at, DType dtype) {
-  const auto bits = [&](auto value) {
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  };
-  switch (dtype) {
-    case DType::F64:
-      return static_cast<float>(bits(double{}));
-    case DType::BF16:
-      return static_cast<float>(bits(bfloat16{}));
-    case DType::F16:
-      return static_cast<float>(bits(float16{}));
-    default:
-      return bits(float{});
-  }
-}
 
 /// Where pieces of `tokens` / 2 begin: those of the pass, then those of the cache.
 std::vector<std::int32_t> starts_of(std::int64_t position, std::int64_t tokens,
@@ -152,11 +134,10 @@ Result<void> Decoder::run(const DecodeProgram::Pass& pass, std::span<const std::
 
 void Decoder::append_logits(std::int64_t row, std::vector<float>& to) const {
   const DType dtype = made_.program.dtype;
-  const std::int64_t bytes = size_of(dtype);
-  const std::int64_t vocab = made_.vocab;
-  for (std::int64_t i = 0; i < vocab; ++i) {
-    to.push_back(as_float(logits_.data() + (row * vocab + i) * bytes, dtype));
-  }
+  const std::size_t vocab = to_size(made_.vocab), bytes = vocab * to_size(size_of(dtype));
+  to.resize(to.size() + vocab);
+  convert(std::span(logits_).subspan(to_size(row) * bytes, bytes), dtype,
+          std::as_writable_bytes(std::span(to).last(vocab)), DType::F32);
 }
 
 }  // namespace lockstep

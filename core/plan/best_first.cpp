@@ -283,7 +283,7 @@ class SpaceSearch {
         layouts.push_back(std::make_unique<const Scenario>(std::move(*layout)));
         batch.push_back({points[next], layouts.back().get()});
       }
-      if (const auto done = simulate(batch); !done) return done;
+      if (auto done = simulate(batch); !done) return done;
     }
     return {};
   }
@@ -314,7 +314,7 @@ class SpaceSearch {
         if (!given && !batch.empty() && !near(all[next])) break;
         batch.push_back({all[next].point, &all[next].scenario});
       }
-      if (const auto done = simulate(batch); !done) return done;
+      if (auto done = simulate(batch); !done) return done;
     }
     batch.clear();
     for (std::size_t i = next; i < all.size() && near(all[i]); ++i) {

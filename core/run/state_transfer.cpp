@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/convert.hpp"
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
@@ -101,11 +102,7 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   if (auto read = state.read(key, begin, std::as_writable_bytes(std::span(wide))); !read) {
     return read;
   }
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    const std::uint16_t rounded =
-        dtype == DType::F16 ? float16(wide[i]).bits : bfloat16(wide[i]).bits;
-    std::memcpy(to + i * sizeof rounded, &rounded, sizeof rounded);
-  }
+  convert(std::as_bytes(std::span(wide)), kept, {to, wide.size() * to_size(size_of(dtype))}, dtype);
   return {};
 }
 

@@ -7,11 +7,11 @@
 #include <set>
 #include <sstream>
 
+#include "core/base/convert.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
 #include "core/model/model.hpp"
-#include "core/weights/convert.hpp"
 #include "core/weights/hugging_face.hpp"
 #include "core/weights/weight_files.hpp"
 

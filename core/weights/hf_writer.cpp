@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/base/convert.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
-#include "core/weights/convert.hpp"
 #include "core/weights/hugging_face.hpp"
 #include "core/weights/weight_files.hpp"
 

@@ -71,7 +71,7 @@ void Session::add(RunPtr run) {
   emit runsChanged();
   const bool profile = run->from_elsewhere();
   set_run(std::move(run));
-  if (profile) emit profileOpened();
+  if (profile) emit profileChanged();
 }
 
 void Session::show(RunPtr run) {
@@ -80,6 +80,7 @@ void Session::show(RunPtr run) {
 }
 
 void Session::close(const RunPtr& run) {
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const RunPtr closed = run;  // a copy, because `run` may refer to an element of the list
   if (OpenDocument* document = document_of(closed)) close_document(*document);
   RunPtr next = runs_.close(closed);

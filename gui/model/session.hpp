@@ -147,7 +147,7 @@ class Session : public QObject {
  signals:
   void runChanged();       // another run is shown, or none
   void runsChanged();      // the list of runs has changed
-  void profileOpened();    // a trace from elsewhere is shown for the first time
+  void profileChanged();   // a trace from elsewhere is shown for the first time
   void documentChanged();  // the text or the overrides have changed
   void errorsChanged();
   void remediesChanged();

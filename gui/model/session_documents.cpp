@@ -111,7 +111,7 @@ std::string Session::outdated() const {
            to_string(document_->errors.front());
   }
   if (document_->id == simulating_id_) {
-    const std::string text = "Being simulated; shown is what was before.";
+    std::string text = "Being simulated; shown is what was before.";
     if (!estimate_) return text;
     return text + " Estimated: a step of " + time_text(estimate_->step_time) + ", " +
            bytes_text(estimate_->needed) + " on the fullest rank.";

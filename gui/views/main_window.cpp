@@ -63,7 +63,7 @@ MainWindow::MainWindow(Session& session)
     connect(&session, signal, this, [this] { show_state(); });
   }
   connect(&session, &Session::marksChanged, this, [this] { keep_views(); });
-  connect(&session, &Session::profileOpened, this, [this] { show_profile(); });
+  connect(&session, &Session::profileChanged, this, [this] { show_profile(); });
   connect(&session, &Session::failed, this, [this](const QString& message) { tell(message); });
   static_cast<TimelinePanel*>(centralWidget())->start().on_open([this](const QString& path) {
     open(path);

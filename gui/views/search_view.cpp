@@ -119,12 +119,13 @@ void SearchView::start() {
   search_.start(session_.document(), session_.path().empty() ? "scenario.toml" : session_.path());
 }
 
-/// Opens a layout as a change of the document's text, which undo takes back. The row is a copy,
-/// because rows_ is made anew when the session changes.
-void SearchView::open(LayoutRow row) {
+/// Opens a layout as a change of the document's text, which undo takes back. The text is made
+/// first, because rows_, of which the row is one, is made anew when the session changes.
+void SearchView::open(const LayoutRow& row) {
   if (row.open) return;
+  const std::string text = layout_file(row.layout->scenario);
   if (const RunPtr simulation = session_.simulation()) session_.show(simulation);
-  session_.edit({layout_file(row.layout->scenario), {}});
+  session_.edit({text, {}});
 }
 
 int SearchView::line_of(int row) const {

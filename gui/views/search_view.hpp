@@ -34,7 +34,7 @@ class SearchView final : public QWidget, public CommandSource {
   void show_search();
   void show_state();
   void show_rows();
-  void open(LayoutRow row);
+  void open(const LayoutRow& row);
   /// The line of the table that shows a row of rows_; -1: none.
   int line_of(int row) const;
 

@@ -160,7 +160,6 @@ int Style::pixelMetric(PixelMetric metric, const QStyleOption* option,
       return 2 * kGrid;
     case PM_DockWidgetSeparatorExtent:
     case PM_SplitterWidth:
-      return kGrid;
     case PM_DockWidgetTitleMargin:
       return kGrid;
     case PM_TabBarTabHSpace:

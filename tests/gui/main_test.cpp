@@ -8,6 +8,9 @@
 namespace lockstep::gui {
 namespace {
 
+const QString kTiny = LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml";
+const QString kProfile = LOCKSTEP_SOURCE_DIR "/tests/data/kineto";
+
 struct Ended {
   int exit_code = -1;
   std::string err;
@@ -47,10 +50,8 @@ TEST_CASE("--search fills the table of layouts", "[gui]") {
   const TemporaryFolder folder;
   const auto picture = [&](const QStringList& more) {
     const QString file = QString::fromStdString(folder / "shot.png");
-    const Ended ended =
-        lockstep_gui(QStringList{LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml",
-                                 "--screenshot", file, "--view", "search", "--alone"} +
-                     more);
+    const Ended ended = lockstep_gui(
+        QStringList{kTiny, "--screenshot", file, "--view", "search", "--alone"} + more);
     INFO(ended.err);
     REQUIRE(ended.exit_code == 0);
     return QImage(file);
@@ -104,10 +105,8 @@ TEST_CASE("an argument that cannot be used exits 2 and says why", "[gui]") {
       {picture + QStringList{"--set", "paralelism.zero_stage=1"}, "did you mean 'parallelism'?"},
       {picture + QStringList{"--set", "parallelism.zero_stage=high"}, "an integer"},
       {picture + QStringList{"--set", "nonsense"}, "expected section.key=value (--set nonsense)"},
-      {{LOCKSTEP_SOURCE_DIR "/tests/data/kineto", "--screenshot", shot, "--set", "a.b=1"},
-       "--set a.b=1: no scenario is opened"},
-      {{LOCKSTEP_SOURCE_DIR "/tests/data/kineto", "--screenshot", shot, "--search"},
-       "--search: no scenario is opened"},
+      {{kProfile, "--screenshot", shot, "--set", "a.b=1"}, "--set a.b=1: no scenario is opened"},
+      {{kProfile, "--screenshot", shot, "--search"}, "--search: no scenario is opened"},
       {picture + QStringList{"--size", "huge"}, "WIDTHxHEIGHT"},
       {picture + QStringList{"--animate", "step.gif"}, "end it with .svg or .png"},
       {picture + QStringList{"--theme", "blue"}, "light or dark"},

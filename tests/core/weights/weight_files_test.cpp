@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/convert.hpp"
 #include "core/checkpoint/safetensors.hpp"
 #include "core/scenario/presets.hpp"
-#include "core/weights/convert.hpp"
 #include "core/weights/hugging_face.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/gui/simulated.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -14,16 +13,7 @@ namespace {
 const QRectF kRect(0, 0, 700, 300);
 
 /// A tiny GPT-2, FSDP over two ranks under a pipeline of two, simulated.
-RunPtr simulated() {
-  const std::string file =
-      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml";
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  const Cancelled never{false};
-  Outcome outcome = simulate(text.str(), file, {}, never);
-  REQUIRE(outcome.run);
-  return outcome.run;
-}
+RunPtr simulated() { return test::simulated("tiny/gpt2-fsdp2-1f1b2.toml"); }
 
 TEST_CASE("each column of the curve is as high as its bytes, and the highest is the peak",
           "[gui][draw]") {

@@ -2,25 +2,16 @@
 
 #include <QLineF>
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/gui/simulated.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 const QRectF kRect(0, 0, 800, 400);
 
-RunPtr simulated(const std::string& name) {
-  const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  const Cancelled never{false};
-  Outcome outcome = simulate(text.str(), file, {}, never);
-  REQUIRE(outcome.run);
-  return outcome.run;
-}
+using test::simulated;
 
 TEST_CASE("stages of a pipeline stand side by side, their ranks below each other", "[gui][draw]") {
   const RunPtr run = simulated("tiny/gpt2-fsdp2-1f1b2.toml");

@@ -23,8 +23,8 @@ class Panel {
   explicit Panel(const std::string& text) : view(session) {
     view.resize(1000, 400);
     view.show();
-    write_bytes(folder / "s.toml", text);
-    session.open(folder / "s.toml");
+    write_bytes(folder_ / "s.toml", text);
+    session.open(folder_ / "s.toml");
     test::wait_until_idle(session);
   }
   QPushButton& button(const QString& label) {
@@ -58,7 +58,7 @@ class Panel {
   }
 
  private:
-  const TemporaryFolder folder;
+  const TemporaryFolder folder_;
 
  public:
   Session session;

@@ -2,25 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/gui/simulated.hpp"
 #include "tests/gui/traces.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 RunPtr simulated(const std::vector<std::string>& overrides = {}) {
-  const std::string file =
-      std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml";
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  const Cancelled never{false};
-  const Outcome outcome = simulate(text.str(), file, overrides, never);
-  REQUIRE(outcome.run);
-  return outcome.run;
+  return test::simulated("tiny/gpt2-fsdp2-1f1b2.toml", overrides);
 }
 
 const DifferenceTable& table_of(const ComparisonPtr& model, const std::string& title) {

@@ -1,22 +1,14 @@
 #include "gui/model/run/run_names.hpp"
 
-#include <fstream>
-#include <sstream>
-
 #include "tests/catch.hpp"
+#include "tests/gui/simulated.hpp"
 #include "tests/gui/traces.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 RunPtr simulated(const std::vector<std::string>& overrides) {
-  const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/lessons/pipeline.toml";
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  const Cancelled never{false};
-  const Outcome outcome = simulate(text.str(), file, overrides, never);
-  REQUIRE(outcome.run);
-  return outcome.run;
+  return test::simulated("lessons/pipeline.toml", overrides);
 }
 
 RunPtr loaded(const std::string& path) {

@@ -1,4 +1,4 @@
-#include "core/weights/convert.hpp"
+#include "core/base/convert.hpp"
 
 #include <cstring>
 
