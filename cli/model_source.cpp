@@ -37,10 +37,9 @@ Result<void> open_run_folder(const fs::path& folder, ModelSource& source) {
 void limit_to_window(std::int64_t window, ModelSource& source) {
   std::int64_t& longest = source.model.max_seq_len;
   if (window <= 0 || (longest > 0 && longest <= window)) return;
-  source.warnings.push_back(
-      invalid("sequences may have at most sliding_window=" + std::to_string(window) +
-              " tokens, not " + std::to_string(longest) +
-              ": attention that sees only the last ones is not supported"));
+  source.warnings.push_back(invalid(
+      "sequences may have at most sliding_window=" + std::to_string(window) + " tokens, not " +
+      std::to_string(longest) + ": attention that sees only the last ones is not supported"));
   longest = window;
 }
 
