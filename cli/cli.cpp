@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/completion.hpp"
 #include "cli/man_page.hpp"
+#include "cli/model_commands.hpp"
 #include "core/base/nearest.hpp"
 #include "core/fit/constants.hpp"
 #include "core/format/format.hpp"
@@ -45,11 +46,9 @@ class Parser {
     add_validate();
     add_collective();
     add_fit();
+    models_.add_to(app_, command_);
     add_list();
     add_for_shells();
-    add_sample();
-    add_import();
-    add_export();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
@@ -407,77 +406,6 @@ class Parser {
     sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
   }
 
-  void add_sample() {
-    CLI::App* sub = app_.add_subcommand("sample", "continue a text with a trained model");
-    sub->add_option("model", sample_.model, "run folder, or folder of a Hugging Face model")
-        ->required()
-        ->type_name("FOLDER");
-    sub->add_option("--prompt", sample_.prompt, "the text to go on from")->type_name("TEXT");
-    sub->add_option("--ids", sample_.ids, "the prompt as tokens")->delimiter(',');
-    sub->add_option("--tokens", sample_.tokens, "how many tokens are made at most")
-        ->check(CLI::Range(1, 1000000))
-        ->capture_default_str();
-    sub->add_option("--temperature", sample_.sampling.temperature,
-                    "0: the most probable token; less than 1: more certain")
-        ->check(CLI::Range(0.0, 100.0))
-        ->capture_default_str();
-    sub->add_option("--top-k", sample_.sampling.top_k, "of the K most probable tokens; 0: of all")
-        ->check(CLI::Range(0, 10000000))
-        ->capture_default_str();
-    sub->add_option("--top-p", sample_.sampling.top_p,
-                    "of the fewest tokens that together have this probability")
-        ->check(CLI::Range(0.0, 1.0))
-        ->capture_default_str();
-    sub->add_option("--seed", sample_.sampling.seed, "of the draws")->capture_default_str();
-    sub->add_option("--tokenizer", sample_.tokenizer, "tokenizer.json, or a folder that has one")
-        ->type_name("PATH");
-    sub->add_option("--backend", sample_.backend, "cpu, cuda or reference")->capture_default_str();
-    sub->add_option("--threads", sample_.threads, "threads that compute")
-        ->check(CLI::Range(1, 4096))
-        ->capture_default_str();
-    sub->add_flag("--ignore-end", sample_.ignore_end, "go on behind the token that ends a text");
-    sub->add_flag("--json", sample_.json, "print JSON instead of the text");
-    sub->add_flag("--quiet", sample_.quiet, "only the text");
-    sub->final_callback(
-        [this] { command_ = [this] { return sample_command(sample_, console_); }; });
-  }
-
-  void add_import() {
-    CLI::App* sub =
-        app_.add_subcommand("import", "a run folder from weights of Hugging Face's transformers");
-    add_layout(sub);
-    sub->add_option("from", weights_.from, "folder with config.json and safetensors")
-        ->required()
-        ->type_name("FOLDER");
-    sub->add_option("--out", weights_.out, "run folder to make")->required()->type_name("RUN");
-    sub->final_callback(
-        [this] { command_ = [this] { return import_command(weights_, console_); }; });
-  }
-
-  void add_export() {
-    CLI::App* sub =
-        app_.add_subcommand("export", "weights for Hugging Face's transformers from a run folder");
-    add_layout(sub);
-    sub->add_option("from", weights_.from, "run folder with a checkpoint")
-        ->required()
-        ->type_name("RUN");
-    sub->add_option("--out", weights_.out, "folder to make")->required()->type_name("FOLDER");
-    sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
-        ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
-    sub->add_option("--shard-gb", weights_.shard_gb, "most of a file, in GB")
-        ->check(CLI::Range(0.000001, 1e6))
-        ->capture_default_str();
-    sub->final_callback(
-        [this] { command_ = [this] { return export_command(weights_, console_); }; });
-  }
-
-  /// The word that says whose layout it is.
-  void add_layout(CLI::App* sub) {
-    sub->add_option("layout", layout_, "whose layout: hf")
-        ->required()
-        ->check(CLI::IsMember({"hf"}));
-  }
-
   void add_list() {
     CLI::App* sub = app_.add_subcommand("list", "the names that scenarios and commands take");
     sub->add_option("what", list_.what, joined(kLists))->required()->check(CLI::IsMember(kLists));
@@ -521,12 +449,10 @@ class Parser {
   ValidateArguments validate_;
   CollectiveArguments collective_;
   FitArguments fit_;
+  ModelCommands models_{console_};
   ListArguments list_;
   std::string shell_;
   std::vector<std::string> words_;
-  SampleArguments sample_;
-  WeightsArguments weights_;
-  std::string layout_;  // of these
   std::function<int()> command_;
 };
 

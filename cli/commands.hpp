@@ -175,4 +175,13 @@ struct WeightsArguments {
 int import_command(const WeightsArguments& arguments, const Console& console);
 int export_command(const WeightsArguments& arguments, const Console& console);
 
+struct DataArguments {
+  std::vector<std::string> texts;  // files and folders
+  std::string tokenizer, out;      // file or folder; the shard to make
+  std::string dtype;               // uint16 or uint32; empty: the narrower that holds all tokens
+  double validation = 0;           // share of the text, its end, that goes into a second shard
+  bool json = false;
+};
+int data_command(const DataArguments& arguments, const Console& console);
+
 }  // namespace lockstep
