@@ -174,6 +174,9 @@ class Parser {
         ->type_name("PATH");
     sub->add_flag("--json", report_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", report_.timeline, "draw the first step: ranks against time");
+    sub->add_option("--names", report_.names,
+                    "list so many kernels and calls with the most time of their own")
+        ->check(CLI::Range(1, 1000000));
     sub->final_callback(
         [this] { command_ = [this] { return report_command(report_, console_); }; });
   }

@@ -44,6 +44,7 @@ int launch_locally(const RunArguments& arguments, const Console& console);
 struct ReportArguments {
   std::string run;  // a path as open_run() takes it
   bool json = false, timeline = false;
+  int names = 0;  // so many kernels and calls by name
 };
 int report_command(const ReportArguments& arguments, const Console& console);
 
