@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/validation_text.hpp"
 #include "core/base/nearest.hpp"
+#include "core/base/read_file.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/collectives.hpp"

@@ -348,7 +348,9 @@ class Execution {
     std::vector<RankStep> ranks(ports_.size());
     const auto begin = std::chrono::steady_clock::now();
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
-      auto rank = runners_[i].run_step(context, sample_, executor_options_);
+      auto rank = runners_[i].run_step(context, sample_, executor_options_, [this] {
+        return saver_ ? saver_->finish_copy() : Result<void>{};
+      });
       if (!rank) return rank.error();
       ranks[i] = std::move(*rank);
       return {};

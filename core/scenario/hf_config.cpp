@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "core/base/read_file.hpp"
 #include "core/scenario/presets.hpp"
 
 namespace lockstep {
@@ -276,12 +275,9 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
 }
 
 Result<HfModel> read_hf_config(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!(file && text << file.rdbuf())) {
-    return Error{ErrorKind::Parse, "cannot read " + path, std::nullopt};
-  }
-  return parse_hf_config(text.str(), path);
+  const Result<std::string> text = read_file(path);
+  if (!text) return text.error();
+  return parse_hf_config(*text, path);
 }
 
 }  // namespace lockstep
