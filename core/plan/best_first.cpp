@@ -179,9 +179,18 @@ class SpaceSearch {
         }
       }
       const std::size_t before = result_.estimated.size();
+      std::vector<std::optional<Scenario>> layouts(batch.size());
+      team_.each(batch.size(),
+                 [&](std::size_t i) { layouts[i] = layout_of(base_, points[batch[i]]); });
+      std::vector<const Scenario*> valid;
+      for (const std::optional<Scenario>& layout : layouts) {
+        if (layout) valid.push_back(&*layout);
+      }
+      const std::vector<Estimator::Piece> pieces = estimator_.missing(valid);
+      team_.each(pieces.size(), [&](std::size_t i) { estimator_.make(pieces[i]); });
       std::vector<Outcome> outcomes(batch.size());
       team_.each(batch.size(), [&](std::size_t i) {
-        outcomes[i] = estimated(points[batch[i]], bounds[batch[i]]);
+        outcomes[i] = estimated(points[batch[i]], std::move(layouts[i]), bounds[batch[i]]);
       });
       for (Outcome& outcome : outcomes) {
         if (outcome.error) return *outcome.error;
@@ -231,9 +240,9 @@ class SpaceSearch {
         [&](const LostFamily& a, const LostFamily& b) { return better(a.bound, b.bound); });
   }
 
-  Outcome estimated(const LayoutPoint& point, const LayoutBound& bound) {
+  Outcome estimated(const LayoutPoint& point, std::optional<Scenario> scenario,
+                    const LayoutBound& bound) {
     Outcome outcome;
-    std::optional<Scenario> scenario = layout_of(base_, point);
     outcome.refused = !scenario;
     if (!scenario) return outcome;
     Result<LayoutEstimate> estimate = estimator_.estimate(*scenario);

@@ -15,6 +15,10 @@ constexpr Recomputation kRecomputations[] = {Recomputation::None, Recomputation:
                                              Recomputation::Attention, Recomputation::EveryOther,
                                              Recomputation::Blocks};
 
+/// The first and the last stage may have a block fewer than the others, because they have the
+/// embedding and the output layer beside them. The partition by cost takes it from them.
+constexpr int kFewerAtEnds = 2;
+
 int degree_of(const LayoutPoint& p, const std::string& what) {
   if (what == "tp") return p.tensor;
   if (what == "cp") return p.context;
@@ -42,11 +46,12 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
     if (degree * chunks <= layers) found.push_back({schedule, chunks});
   };
   add(PipelineSchedule::OneFOneB, 1);
-  for (const int chunks : divisors(layers / degree, kMostVirtualStages)) {
-    if (chunks > 1 && layers % degree == 0) add(PipelineSchedule::Interleaved1F1B, chunks);
-  }
-  if (layers % degree != 0) {
-    for (const int chunks : {2, 4}) add(PipelineSchedule::Interleaved1F1B, chunks);
+  for (int chunks = 2; chunks <= kMostVirtualStages && degree * chunks <= layers; ++chunks) {
+    const int last = layers % (degree * chunks);
+    const bool few = layers % degree != 0 && (chunks == 2 || chunks == 4);
+    if (last == 0 || last + kFewerAtEnds >= degree * chunks || few) {
+      add(PipelineSchedule::Interleaved1F1B, chunks);
+    }
   }
   add(PipelineSchedule::ZbH1, 1);
   add(PipelineSchedule::ZbvZeroBubble, 2);

@@ -67,8 +67,8 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// Every way to divide the ranks of the scenario's cluster:
 /// - tensor parallelism inside a node, with sequence parallelism;
 /// - context parallelism in pieces of 4,096 tokens or more;
-/// - pipelines as 1F1B, interleaved with every number of chunks that divides the blocks of a rank,
-///   ZB-H1 and ZBVZeroBubble;
+/// - pipelines as 1F1B, interleaved with every number of chunks that gives all stages equally many
+///   blocks, or the first and the last one fewer, ZB-H1 and ZBVZeroBubble;
 /// - data parallelism with states whole, sharded by ZeRO 1, 2 or 3, or sharded inside a node with
 ///   copies on others (HSDP); ZeRO 3 only with so many chunks as stay gathered
 ///   (fsdp_max_active_stages), because more are gathered again for every microbatch;
