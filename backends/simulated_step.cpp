@@ -16,7 +16,8 @@ namespace {
 Result<Report> simulated_step(const Scenario& scenario, const Program& program) {
   RunOptions options;
   options.memory_samples = false;
-  const Result<RunResult> ran = SimBackend(scenario.what_if).run(program, scenario.cluster, options);
+  const Result<RunResult> ran =
+      SimBackend(scenario.what_if).run(program, scenario.cluster, options);
   if (!ran) return ran.error();
   return analyze(ran->trace, program, scenario.cluster);
 }

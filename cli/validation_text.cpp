@@ -71,8 +71,7 @@ std::vector<std::string> remarks(const ValidationSummary& summary) {
   return lines;
 }
 
-const Cells kSweepHeading = {"sweep", "runs", "pairs", "in the wrong order", "tau",
-                              "first choice"};
+const Cells kSweepHeading = {"sweep", "runs", "pairs", "in the wrong order", "tau", "first choice"};
 
 /// Sweeps of at least ten pairs, a line each, and what all others have together.
 std::vector<Cells> sweep_cells(const std::vector<SweepOrder>& sweeps) {
@@ -103,8 +102,8 @@ std::vector<Cells> sweep_cells(const std::vector<SweepOrder>& sweeps) {
   return lines;
 }
 
-const Cells kLossHeading = {"sweep", "simulated first", "error", "measured first",
-                            "error", "lost",            "simulated to gain by"};
+const Cells kLossHeading = {"sweep", "simulated first",     "error", "measured first", "error",
+                            "lost",  "simulated to gain by"};
 
 /// The sweeps whose first choice is not as good as the aim.
 std::vector<Cells> loss_cells(const std::vector<SweepOrder>& sweeps) {

@@ -19,7 +19,7 @@ namespace lockstep {
 
 struct StepPrediction {
   Seconds step_time;
-  MemoryFigures memory;  // of the rank that needs most
+  MemoryFigures memory;       // of the rank that needs most
   Seconds exposed_comm = {};  // of a step, mean over ranks
   Seconds idle = {};          // neither this nor computation, likewise
 };
@@ -80,7 +80,7 @@ struct SweepOrder {
   RankAgreement order;
   /// What the layout loses that is simulated fastest, against the one that was measured fastest.
   double loss = 0;
-  std::string chosen, best;                  // the ids of these two rows
+  std::string chosen, best;                 // the ids of these two rows
   double chosen_error = 0, best_error = 0;  // time_error()
   /// "computation", "exposed communication" or "waiting": the part of the step in which the first
   /// choice is simulated to gain most over the other. Where it was not faster, that part is to

@@ -434,8 +434,8 @@ class RoleExpander {
   IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
   std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
-  IndexVector<int, Table> tables_;  // by TensorTables
-  int runs_ = 0;                                                   // of layers' steps so far
+  IndexVector<int, Table> tables_;        // by TensorTables
+  int runs_ = 0;                          // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   BufferId positions_, starts_, columns_;               // the same for all microbatches

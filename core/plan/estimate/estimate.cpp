@@ -259,8 +259,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   for (ByPlace<Corners>& places : needed) places.fill(time);
   for (const bool x : {false, true}) {
     for (const bool y : {false, true}) {
-      const auto figures =
-          step_figures(reduced_step(layout, grid.blocks[x], grid.microbatches[y]));
+      const auto figures = step_figures(reduced_step(layout, grid.blocks[x], grid.microbatches[y]));
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
       for (int i = 0; i < kNumStepParts; ++i) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backends/simulated_step.hpp"
+#include "core/lower/draft/draft.hpp"
+#include "core/lower/passes/passes.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
 
@@ -52,6 +54,23 @@ std::vector<FoundLayout> front_of(const SpaceResult& result) {
 }
 
 }  // namespace
+
+TEST_CASE("chunks may leave a block fewer to the first and the last stage", "[core][plan]") {
+  Scenario task = small_task("llama", 1024, 8, 16, 80);
+  task.model.layers = 14;  // as 126 blocks in 64 stages
+  LayoutConstraints constraints;
+  constraints.only = {{"pp", 4}, {"v", 2}, {"tp", 1}, {"microbatch", 1}};
+  const std::vector<LayoutPoint> points = layout_space(task, constraints);
+  REQUIRE(!points.empty());
+  const std::optional<Scenario> layout = layout_of(task, points.front());
+  REQUIRE(layout);
+  const Draft draft(*layout);
+  const std::vector<StageLayers> stages =
+      partition(draft.model, layout->model.architecture, layout->strategy);
+  REQUIRE(stages.size() == 8);
+  // Embedding and output layer are beside one block each.
+  for (const StageLayers& stage : stages) CHECK(stage.last - stage.first == 2);
+}
 
 TEST_CASE("bounds are not above the simulation of any layout", "[core][plan]") {
   int simulated = 0;
