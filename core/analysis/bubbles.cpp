@@ -84,8 +84,10 @@ class RankBubbles {
       if (s->end > s->active) (computes ? busy_ : transfers_).push_back({s->active, s->end, -1});
     }
     const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
-    std::stable_sort(busy_.begin(), busy_.end(), by_begin);
-    std::stable_sort(transfers_.begin(), transfers_.end(), by_begin);
+    for (std::vector<Busy>* times : {&busy_, &transfers_}) {  // those of one stream are sorted
+      if (std::is_sorted(times->begin(), times->end(), by_begin)) continue;
+      std::stable_sort(times->begin(), times->end(), by_begin);
+    }
     for (const Busy& w : busy_) {
       if (w.span >= 0) compute_.push_back(w.span);
     }
