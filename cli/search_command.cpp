@@ -214,6 +214,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     options.constraints.only.push_back(*only);
   }
   options.constraints.keep_schedule = arguments.keep_schedule;
+  options.constraints.offload = arguments.offload;
   options.most_memory = Bytes{static_cast<std::int64_t>(arguments.max_memory_gb * 1e9)};
   options.finalists = arguments.finalists;
   if (arguments.objective == "memory") options.objective = Objective::Memory;

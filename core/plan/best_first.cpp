@@ -43,16 +43,23 @@ class TooLarge {
   }
 
  private:
-  using Key = std::array<int, 10>;
+  using Key = std::array<int, 11>;
   struct Entry {
     int microbatch;
     Recomputation recomputation;
   };
   static Key key(const LayoutPoint& p) {
-    return {p.tensor,    p.context, p.pipeline,
-            p.replicate, p.shard,   p.expert,
-            p.folding,   p.zero,    static_cast<int>(p.schedule),
-            p.chunks};
+    return {p.tensor,
+            p.context,
+            p.pipeline,
+            p.replicate,
+            p.shard,
+            p.expert,
+            p.folding,
+            p.zero,
+            static_cast<int>(p.schedule),
+            p.chunks,
+            static_cast<int>(p.offload)};
   }
   bool covers(const LayoutPoint& p) const {
     const auto it = known_.find(key(p));
@@ -462,6 +469,7 @@ std::string family_of(const LayoutPoint& p) {
                                          : "ZeRO " + std::to_string(p.zero));
   }
   if (p.expert > 1) add("ep");
+  if (p.offload != Offload::None) add("offload");
   return name.empty() ? "one rank" : name;
 }
 

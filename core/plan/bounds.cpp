@@ -257,11 +257,10 @@ std::vector<int> LayoutBounds::ends_of_stages(const Shape& shape, int stages) {
 double LayoutBounds::states(double elements, double experts, const LayoutPoint& point) const {
   const TrainingSpec& t = base_.training;
   const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
-  const Offload offload = base_.strategy.offload;
-  if (offload == Offload::Parameters) return 0;
+  if (point.offload == Offload::Parameters) return 0;
   const double moments = base_.optimizer.name == OptimizerKind::AdamW ? 2 : 1;
   const double each =
-      offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
+      point.offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
   const auto bytes = [&](double count, double parts) {
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };
@@ -272,7 +271,7 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
 /// Gradients of a rank, in bytes, divided into as many parts as shards if `sharded`.
 double LayoutBounds::gradients(double elements, double experts, const LayoutPoint& point,
                                bool sharded) const {
-  if (base_.strategy.offload != Offload::None) return 0;
+  if (point.offload != Offload::None) return 0;
   const double shards = sharded ? point.shard * point.context : 1;
   return static_cast<double>(size_of(base_.training.reduce_dtype())) *
          (elements / shards + experts / (sharded ? expert_shards(point) : 1));
@@ -282,7 +281,7 @@ double LayoutBounds::gradients(double elements, double experts, const LayoutPoin
 double LayoutBounds::gathered(double elements, double experts, const LayoutPoint& point) const {
   const StrategySpec& s = base_.strategy;
   const double shards = point.shard * point.context;
-  if (point.zero < 3 || point.pipeline == 1 || shards == 1 || s.offload != Offload::None ||
+  if (point.zero < 3 || point.pipeline == 1 || shards == 1 || point.offload != Offload::None ||
       s.fsdp_reshard_after_forward == ReshardAfterForward::Always) {
     return 0;
   }

@@ -62,6 +62,14 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
   return found;
 }
 
+/// Where the states of a point may be.
+std::vector<Offload> offloads(const LayoutPoint& point, const Scenario& base, bool all) {
+  const Offload own = base.strategy.offload;
+  if (!all || own != Offload::None) return {own};
+  if (point.zero == 3) return {Offload::None, Offload::Optimizer, Offload::Parameters};
+  return {Offload::None, Offload::Optimizer};
+}
+
 /// The ways to share states among the data-parallel ranks of a point.
 std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int node,
                                        int most_gathered) {
@@ -203,7 +211,10 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
         if (base.model.is_vision() && what != Recomputation::None) break;
         if (what == Recomputation::EveryOther && layers / (p.pipeline * p.chunks) < 2) continue;
         p.recomputation = what;
-        if (constraints.allows(p, base)) space.push_back(p);
+        for (const Offload offload : offloads(p, base, constraints.offload)) {
+          p.offload = offload;
+          if (constraints.allows(p, base)) space.push_back(p);
+        }
       }
     }
   };
@@ -259,6 +270,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   p.expert_parallel_degree = point.expert;
   p.expert_parallel_folding = point.folding;
   s.activation_checkpoint = checkpoint_of(point.recomputation);
+  p.offload = point.offload;
   if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) return std::nullopt;
   if (!validate(s).empty()) return std::nullopt;
   return s;

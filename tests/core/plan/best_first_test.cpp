@@ -79,7 +79,9 @@ TEST_CASE("bounds are not above the simulation of any layout", "[core][plan]") {
   for (const Scenario& task :
        {small_task("gpt2", 1024, 8, 16, 80), small_task("llama", 2048, 4, 32, 80), experts}) {
     LayoutBounds bounds(task);
-    const std::vector<LayoutPoint> points = layout_space(task, {});
+    LayoutConstraints constraints;
+    constraints.offload = task.model.experts == 0;
+    const std::vector<LayoutPoint> points = layout_space(task, constraints);
     const std::size_t stride = task.model.experts > 0 ? 37 : 7;
     for (std::size_t i = 0; i < points.size(); i += stride) {
       const std::optional<Scenario> layout = layout_of(task, points[i]);
@@ -123,6 +125,18 @@ TEST_CASE("a pruned search finds the winner and the front of an exhaustive one",
     }
   }
   CHECK(problems >= 20);
+}
+
+TEST_CASE("with states in host memory a search finds a layout where none fits without",
+          "[core][plan]") {
+  const Scenario task = small_task("llama", 2048, 2, 8, 5);
+  SpaceOptions options;
+  CHECK(!search_space(task, simulated_layout, simulated_probe, options));
+  options.constraints.offload = true;
+  const Result<SpaceResult> found = search_space(task, simulated_layout, simulated_probe, options);
+  if (!found) FAIL(to_string(found.error()));
+  CHECK(found->found.front().point.offload != Offload::None);
+  CHECK_THAT(layout_name(found->found.front().scenario), ContainsSubstring("offload"));
 }
 
 TEST_CASE("constraints leave only the layouts that are wanted", "[core][plan]") {
