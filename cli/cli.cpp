@@ -253,20 +253,20 @@ class Parser {
     sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
-    sub->add_option("--objective", search_.objective,
-                    "what decides: time, throughput, money, memory")
-        ->check(CLI::IsMember({"time", "throughput", "money", "memory"}))
+    sub->add_option("--objective", search_.objective, "what decides")
+        ->check(CLI::IsMember({"time", "throughput", "money", "energy", "memory"}))
         ->capture_default_str();
     sub->add_flag("--sensitivity", search_.sensitivity, "say what the choice depends on");
     sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
         ->type_name("KEY=N");
-    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB")
-        ->type_name("GB");
-    sub->add_option("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 1 << 20))
-        ->type_name("N");
+    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB");
+    const auto several = [&](const char* name, std::vector<int>& list, const char* text) {
+      sub->add_option(name, list, text)->delimiter(',')->check(CLI::Range(1, 1 << 20));
+    };
+    several("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32");
+    several("--batch", search_.batches, "global batches to compare, such as 512,1024");
     sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
+    sub->add_flag("--offload", search_.offload, "also with states in host memory");
     sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");
     sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
     sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
