@@ -8,6 +8,8 @@
 #include "backends/backends.hpp"
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
+#include "cli/man_page.hpp"
 #include "cli/model_commands.hpp"
 #include "core/base/nearest.hpp"
 #include "core/fit/constants.hpp"
@@ -17,6 +19,10 @@ namespace lockstep {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr const char* kExamples = R"(Try:
+  lockstep run scenarios/schedules/1f1b-p4-m8.toml --timeline   simulate a pipeline, draw its bubble
+  lockstep recommend --model llama2-7b --cluster a100-80        how to train a 7B on eight A100s
+  lockstep run scenarios/quickstart.toml --backend cpu --out out/first   train a small GPT here)";
 constexpr int kOurBug = 70;
 
 /// Parses the subcommands of `lockstep` and their arguments, and remembers what to do.
@@ -27,6 +33,7 @@ class Parser {
     app_.set_help_all_flag("--help-all", "help of every command");
     app_.set_version_flag("--version", version_text("lockstep"));
     app_.get_formatter()->column_width(34);
+    app_.footer(kExamples);
     add_run();
     add_report();
     add_compare();
@@ -40,11 +47,17 @@ class Parser {
     add_collective();
     add_fit();
     models_.add_to(app_, command_);
+    add_list();
+    add_for_shells();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
     const std::vector<std::string> given = arguments;
     run_.command = given;
+    if (given.empty()) {
+      console_.out << app_.help();
+      return kUsageError;
+    }
     const std::string unknown = unknown_command(given);
     if (!unknown.empty()) {
       console_.err << "error: " << unknown << "\n";
@@ -173,6 +186,9 @@ class Parser {
         ->type_name("PATH");
     sub->add_flag("--json", report_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", report_.timeline, "draw the first step: ranks against time");
+    sub->add_option("--names", report_.names,
+                    "list so many kernels and calls with the most time of their own")
+        ->check(CLI::Range(1, 1000000));
     sub->final_callback(
         [this] { command_ = [this] { return report_command(report_, console_); }; });
   }
@@ -237,20 +253,20 @@ class Parser {
     sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
-    sub->add_option("--objective", search_.objective,
-                    "what decides: time, throughput, money, memory")
-        ->check(CLI::IsMember({"time", "throughput", "money", "memory"}))
+    sub->add_option("--objective", search_.objective, "what decides")
+        ->check(CLI::IsMember({"time", "throughput", "money", "energy", "memory"}))
         ->capture_default_str();
     sub->add_flag("--sensitivity", search_.sensitivity, "say what the choice depends on");
     sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
         ->type_name("KEY=N");
-    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB")
-        ->type_name("GB");
-    sub->add_option("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 1 << 20))
-        ->type_name("N");
+    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB");
+    const auto several = [&](const char* name, std::vector<int>& list, const char* text) {
+      sub->add_option(name, list, text)->delimiter(',')->check(CLI::Range(1, 1 << 20));
+    };
+    several("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32");
+    several("--batch", search_.batches, "global batches to compare, such as 512,1024");
     sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
+    sub->add_flag("--offload", search_.offload, "also with states in host memory");
     sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");
     sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
     sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
@@ -390,6 +406,32 @@ class Parser {
     sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
   }
 
+  void add_list() {
+    CLI::App* sub = app_.add_subcommand("list", "the names that scenarios and commands take");
+    sub->add_option("what", list_.what, joined(kLists))->required()->check(CLI::IsMember(kLists));
+    sub->add_flag("--json", list_.json, "print JSON instead of a table");
+    sub->final_callback([this] { command_ = [this] { return list_command(list_, console_); }; });
+  }
+
+  void add_for_shells() {
+    CLI::App* script = app_.add_subcommand("completion", "what a shell reads to complete commands");
+    script->add_option("shell", shell_, joined(kShells))->required()->check(CLI::IsMember(kShells));
+    script->final_callback(
+        [this] { command_ = [this] { return print(completion_script(shell_)); }; });
+    CLI::App* page = app_.add_subcommand("man", "this program's manual page, for man -l -");
+    page->final_callback([this] { command_ = [this] { return print(man_page(app_)); }; });
+    CLI::App* words = app_.add_subcommand("complete", "")->group("");  // what the scripts ask
+    words->add_option("words", words_)->allow_extra_args();
+    words->final_callback([this] {
+      command_ = [this] { return print(joined(completions(app_, words_), "\n") + "\n"); };
+    });
+  }
+
+  int print(const std::string& text) {
+    console_.out << text;
+    return 0;
+  }
+
   const Console& console_;
   CLI::App app_{
       "See a distributed training step before paying for it, run it for real, and lay "
@@ -408,6 +450,9 @@ class Parser {
   CollectiveArguments collective_;
   FitArguments fit_;
   ModelCommands models_{console_};
+  ListArguments list_;
+  std::string shell_;
+  std::vector<std::string> words_;
   std::function<int()> command_;
 };
 

@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/fit_text.hpp"
 #include "core/base/nearest.hpp"
+#include "core/base/read_file.hpp"
 #include "core/fit/fit.hpp"
 #include "core/fit/measurements.hpp"
 #include "core/fit/traced_kernels.hpp"

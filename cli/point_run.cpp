@@ -233,6 +233,8 @@ Result<void> PointRun::load_state() {
     if (here && !found->manifest.run.empty()) run_ = found->manifest.run;
     found_ = std::move(*found);
     state_ = std::move(*state);
+  } else if (std::error_code code; fs::exists(path("metrics.jsonl"), code)) {
+    note(out_ + " has metrics but no checkpoint: training begins again");
   }
   return agree(process_, facts);
 }

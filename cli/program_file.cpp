@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
@@ -25,13 +25,13 @@ bool is_program_file(const std::string& path) {
 
 LoadedProgram load_program(const std::string& path) {
   LoadedProgram loaded;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!(file && text << file.rdbuf())) {
-    loaded.errors.push_back({ErrorKind::Parse, "cannot read the program", SourceSpan{path, 0, 0}});
+  constexpr std::int64_t kLongestProgram = std::int64_t{4} << 30;
+  const Result<std::string> text = read_file(path, kLongestProgram);
+  if (!text) {
+    loaded.errors.push_back(text.error());
     return loaded;
   }
-  Result<Program> program = parse_program(text.str(), path);
+  Result<Program> program = parse_program(*text, path);
   if (!program) {
     loaded.errors.push_back(program.error());
     return loaded;

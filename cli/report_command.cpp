@@ -1,7 +1,9 @@
 // lockstep report: prints the report of a run or a trace.
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/names_text.hpp"
 #include "cli/open_run.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/timeline.hpp"
@@ -17,17 +19,26 @@ int report_command(const ReportArguments& arguments, const Console& console) {
         << draw_timeline(run->trace, {console.width, 64}) << "\n";
   }
   if (arguments.json) {
-    console.out << report_json(run->report);
+    if (arguments.names == 0) {
+      console.out << report_json(run->report);
+      return 0;
+    }
+    auto report = nlohmann::ordered_json::parse(report_json(run->report));
+    report["names"] = names_json(run->trace, arguments.names);
+    console.out << report.dump(2) << "\n";
     return 0;
   }
   const auto scenario = std::filesystem::path(arguments.run) / "scenario.toml";
-  if (!std::filesystem::exists(scenario)) {
+  if (std::filesystem::exists(scenario)) {
+    const LoadedScenario loaded = load_scenario(scenario.string(), {});
+    if (!loaded.ok()) return report_errors(console, loaded.errors);
+    console.out << report_text(run->report, loaded.points.front().scenario);
+  } else {
     console.out << report_text(run->report, arguments.run);
-    return 0;
   }
-  const LoadedScenario loaded = load_scenario(scenario.string(), {});
-  if (!loaded.ok()) return report_errors(console, loaded.errors);
-  console.out << report_text(run->report, loaded.points.front().scenario);
+  if (arguments.names > 0) {
+    console.out << "\n" << names_text(run->trace, arguments.names, console.width);
+  }
   return 0;
 }
 

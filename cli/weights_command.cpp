@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/model_source.hpp"
 #include "cli/resume.hpp"
+#include "core/base/read_file.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/checkpoint/checkpoint_store.hpp"
 #include "core/format/format.hpp"

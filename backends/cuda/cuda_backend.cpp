@@ -164,7 +164,7 @@ class CudaBackend final : public Backend {
     crew.world = std::move(*joined);
     for (std::size_t i = 0; i < members.size(); ++i) {
       crew.communicators.push_back(std::make_unique<cuda::NcclCommunicator>(
-          program, members[i].rank, *crew.devices[i], *crew.world));
+          program, members[i].rank, *crew.devices[i], *crew.world, executor_.timeout));
       crew.ports.push_back(
           {members[i].rank, crew.devices[i].get(), crew.communicators.back().get()});
     }

@@ -38,6 +38,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(const Program& program, R
 CudaDevice::CudaDevice(const Program& program, Rank rank, Driver& driver, Node& node,
                        std::unique_ptr<HostCompute> host)
     : program_(program),
+      rank_(rank),
       role_(program.role_of(rank)),
       driver_(driver),
       node_(node),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -75,8 +76,13 @@ class CudaDevice final : public Device {
   Result<void> issue_ready();
 
   /// Sets a function that is called while synchronize() waits for the GPU; its error ends the run.
-  /// Without one, synchronize() blocks in the driver.
-  void set_watch(std::function<Result<void>()> watch) { watch_ = std::move(watch); }
+  /// Without one, synchronize() blocks in the driver. A GPU does not say how far it has come, so a
+  /// step is taken to hang, which is an error, too, after `timeout` seconds and ten times the
+  /// longest step before; the first, in which much is made ready, after 60 timeouts. 0: never.
+  void set_watch(std::function<Result<void>()> watch, double timeout = 0) {
+    watch_ = std::move(watch);
+    timeout_ = timeout;
+  }
   /// Bytes of device memory beside the arena, for the scratch memory of kernels.
   std::int64_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -115,13 +121,20 @@ class CudaDevice final : public Device {
   Result<void> launch_graph();
   Result<void> wait_for_gpu();
   Result<void> wait_for(StreamHandle stream);
+  Result<void> check_for_hang();
   Result<std::vector<OpTime>> read_times();
 
   const Program& program_;
+  const Rank rank_;
   const Role& role_;
   Driver& driver_;
   Node& node_;
   std::function<Result<void>()> watch_;
+  using WaitTime = std::chrono::duration<double>;
+  double timeout_ = 0;       // s
+  WaitTime waited_{};        // for the GPU in this step, as far as this process ran meanwhile
+  WaitTime longest_wait_{};  // of the steps that have ended
+  std::chrono::steady_clock::time_point looked_;  // when waited_ was counted
   std::unique_ptr<HostCompute> host_;
   FirstError host_failure_;
   std::byte* arena_ = nullptr;

@@ -1,6 +1,7 @@
 // Gives a step to the GPU, op by op or as a graph, and waits for its end.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -13,6 +14,10 @@ namespace lockstep::cuda {
 namespace {
 
 constexpr std::chrono::microseconds kWatchInterval{50};
+// A wait counts between two looks at most so long: a process that was stopped blames nobody.
+constexpr std::chrono::seconds kMostBetweenLooks{1};
+constexpr double kFirstStep = 60;  // timeouts
+constexpr double kLongestSteps = 10;
 
 }  // namespace
 
@@ -260,9 +265,36 @@ Result<void> CudaDevice::wait_for(StreamHandle stream) {
     if (!idle) return idle.error();
     if (*idle) break;
     if (auto well = watch_(); !well) return well;
+    if (auto well = check_for_hang(); !well) return well;
     std::this_thread::sleep_for(kWatchInterval);
   }
   return driver_.synchronize(stream);
+}
+
+Result<void> CudaDevice::check_for_hang() {
+  const auto now = std::chrono::steady_clock::now();
+  waited_ += std::min<WaitTime>(now - std::exchange(looked_, now), kMostBetweenLooks);
+  const WaitTime most = longest_wait_ > WaitTime{}
+                            ? WaitTime(timeout_) + kLongestSteps * longest_wait_
+                            : WaitTime(kFirstStep * timeout_);
+  if (timeout_ <= 0 || waited_ <= most) return {};
+  std::string busy;
+  for (const Stream stream : decltype(queues_)::ids()) {
+    const StreamHandle handle = queue(stream).handle;
+    if (handle == nullptr) continue;
+    const auto idle = driver_.idle(handle);
+    if (!idle) return idle.error();
+    if (!*idle) busy += " " + std::string(to_string(stream));
+  }
+  char times[96];
+  std::snprintf(times, sizeof times, "for %.1f s (the longest before: %.1f s)", waited_.count(),
+                longest_wait_.count());
+  return Error{ErrorKind::Device,
+               "rank " + std::to_string(rank_) + ": its GPU has not ended step " +
+                   std::to_string(context_.global_step()) + " " + times +
+                   ", so it is taken to hang; its streams that are not idle:" + busy +
+                   " (LOCKSTEP_TIMEOUT_SECONDS)",
+               std::nullopt};
 }
 
 Result<std::vector<OpTime>> CudaDevice::synchronize() {
@@ -280,7 +312,10 @@ Result<std::vector<OpTime>> CudaDevice::synchronize() {
   if (graph_) {
     if (const auto launched = launch_graph(); !launched) node_.fail(launched.error());
   }
+  waited_ = {};
+  looked_ = std::chrono::steady_clock::now();
   if (const auto idle = wait_for_gpu(); !idle) node_.fail(idle.error());
+  longest_wait_ = std::max(longest_wait_, waited_);
   if (const auto well = host_failure_.result(); !well) node_.fail(well.error());
   if (const auto well = node_.failure().result(); !well) return well.error();
   for (auto& [op, staging] : staging_) {

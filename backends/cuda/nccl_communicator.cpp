@@ -257,7 +257,7 @@ void NcclWorld::abort() {
 }
 
 NcclCommunicator::NcclCommunicator(const Program& program, Rank rank, CudaDevice& device,
-                                   NcclWorld& world)
+                                   NcclWorld& world, double timeout)
     : rank_(rank), device_(device), world_(world) {
   for (const Op& op : program.role_of(rank).ops) {
     Route route = route_of(program, rank, op);
@@ -265,13 +265,14 @@ NcclCommunicator::NcclCommunicator(const Program& program, Rank rank, CudaDevice
     if (!route.members.empty()) comm = world.comm(rank, key_of(route, op));
     places_.push_back({std::move(route), comm});
   }
-  device.set_watch([this]() -> Result<void> {
+  const auto watch = [this]() -> Result<void> {
     if (auto well = device_.node().failure().result(); !well) {
       world_.abort();  // another rank or process has failed, and kernels would wait for it for ever
       return well;
     }
     return world_.check(rank_);
-  });
+  };
+  device.set_watch(watch, timeout);
 }
 
 Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byte* const> args,

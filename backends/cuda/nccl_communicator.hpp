@@ -80,7 +80,9 @@ class NcclWorld {
 class NcclCommunicator final : public Communicator {
  public:
   /// `program`, `device` and `world` must outlive the communicator; `device` is that of `rank`.
-  NcclCommunicator(const Program& program, Rank rank, CudaDevice& device, NcclWorld& world);
+  /// `timeout` is that of CudaDevice::set_watch().
+  NcclCommunicator(const Program& program, Rank rank, CudaDevice& device, NcclWorld& world,
+                   double timeout = 0);
 
   Result<void> enqueue(OpId id, const Op& op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype) override;

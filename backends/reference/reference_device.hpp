@@ -34,6 +34,7 @@ class ReferenceDevice final : public Device {
   Result<void> read(std::int64_t offset, std::span<std::byte> to) override;
   Result<void> fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) override;
 
+  bool reads_beside_step() const override { return true; }
   void begin_step(const StepContext& context) override;
   Result<void> enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) override;
   Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,

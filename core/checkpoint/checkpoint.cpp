@@ -201,10 +201,14 @@ Result<FoundCheckpoint> find_checkpoint(const std::string& directory, bool unver
     return check_folder(directory, unverified);
   }
   const Result<int> latest = named_by_latest(directory);
+  const auto all = candidates(directory, latest ? std::optional(*latest) : std::nullopt);
   std::vector<std::string> damaged;
+  if (latest && (all.empty() || std::get<0>(all.front()) != *latest)) {
+    damaged.push_back((fs::path(directory) / kLatestFile).string() + " names step-" +
+                      std::to_string(*latest) + ", which is not there");
+  }
   ErrorKind kind = ErrorKind::InvalidSpec;
-  for (const auto& [step, state, folder] :
-       candidates(directory, latest ? std::optional(*latest) : std::nullopt)) {
+  for (const auto& [step, state, folder] : all) {
     // What is not finished counts only if its manifest, which is written last, is there.
     if (state != 0 && !fs::exists(folder / kManifestFile, code)) continue;
     auto found = check_folder(folder, unverified);
@@ -219,10 +223,6 @@ Result<FoundCheckpoint> find_checkpoint(const std::string& directory, bool unver
   if (!latest && damaged.empty()) return latest.error();
   std::string why;
   for (const std::string& text : damaged) why += (why.empty() ? "" : "; ") + text;
-  if (damaged.empty()) {
-    why = (fs::path(directory) / kLatestFile).string() + " names step-" + std::to_string(*latest) +
-          ", which is not there";
-  }
   return Error{kind, why, std::nullopt};
 }
 

@@ -3,13 +3,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "core/base/hash.hpp"
 #include "core/base/mix.hpp"
+#include "core/base/read_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -149,17 +147,9 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
 }
 
 Result<Manifest> read_manifest(const std::string& path) {
-  constexpr std::uintmax_t kLongest = 256 << 20;
-  std::error_code code;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
-  std::ifstream in(path, std::ios::binary);
-  if (code || !in) return invalid(path + ": cannot be read");
-  if (bytes > kLongest) {
-    return Error{ErrorKind::Parse, path + ": is too long for what it should be", std::nullopt};
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_manifest(text.str(), path);
+  const Result<std::string> text = read_file(path);
+  if (!text) return text.error();
+  return parse_manifest(*text, path);
 }
 
 std::uint64_t checksum_of(std::span<const std::byte> values, DType dtype, std::int64_t first) {

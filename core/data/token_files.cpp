@@ -8,13 +8,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/data/token_shards.hpp"
 
@@ -76,12 +77,8 @@ bool is_text(std::string_view s) {
   return true;
 }
 
-Result<std::string> read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.good() && !in.eof()) return invalid("cannot read '" + path.string() + "'");
-  return text;
-}
+/// Training data may be as long as memory lasts.
+constexpr std::int64_t kLongestData = std::numeric_limits<std::int64_t>::max();
 
 // ---------------------------------------------------------------- llm.c shards
 
@@ -255,7 +252,7 @@ Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path) {
   if (!fs::exists(status)) return invalid("dataset '" + path + "' does not exist");
   if (!fs::is_directory(status)) {
     if (is_shard(path)) return ShardTokens::open({path});
-    auto text = read_file(path);
+    auto text = read_file(path, kLongestData);
     if (!text) return text.error();
     if (text->find('\0') != std::string::npos) {
       return invalid("dataset '" + path + "' is not text: it holds a NUL byte");
@@ -271,7 +268,7 @@ Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path) {
   if (!shards.empty()) return ShardTokens::open(shards);
   std::string all;
   for (const fs::path& file : *files) {
-    auto text = read_file(file);
+    auto text = read_file(file.string(), kLongestData);
     if (!text) return text.error();
     if (is_text(*text)) all += *text;
   }

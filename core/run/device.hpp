@@ -59,6 +59,8 @@ struct Device {
   virtual Result<void> write(std::int64_t offset, std::span<const std::byte> from) = 0;
   virtual Result<void> read(std::int64_t offset, std::span<std::byte> to) = 0;
   virtual Result<void> fill(std::int64_t offset, std::int64_t bytes, std::uint8_t value) = 0;
+  /// Whether read() may be called at any time and from any thread for bytes that no op writes.
+  virtual bool reads_beside_step() const { return false; }
 
   virtual void begin_step(const StepContext& context) = 0;
   /// Puts a call of a function on op.stream, behind what is there; never blocks. `args` are the

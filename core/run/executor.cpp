@@ -147,18 +147,14 @@ class Execution {
     context.lr = 0;
     double sum = 0;
     for (int k = 0; k < validation.steps; ++k) {
-      std::vector<RankStep> ranks(ports_.size());
       const std::int64_t first = k * program_.input.samples.per_step;
-      const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
-        auto rank = runners_[i].run_step(context, first, executor_options_, &validation.batches);
-        if (!rank) return rank.error();
-        ranks[i] = std::move(*rank);
-        return runners_[i].restore();
-      });
-      if (!done) return done;
-      const auto metrics = gather_metrics(ranks);
+      const auto ranks = run_ranks(context, first, &validation.batches);
+      if (!ranks) return ranks.error();
+      const auto metrics = gather_metrics(*ranks);
       if (!metrics) return metrics.error();
       sum += first_of(*metrics, 0) / program_.updates_per_step;
+      const auto back = on_all_ranks([&](std::size_t i) { return runners_[i].restore(); });
+      if (!back) return back;
     }
     if (leads() && options_.on_validation) options_.on_validation(sum / validation.steps);
     return {};
@@ -366,19 +362,29 @@ class Execution {
     return context;
   }
 
-  Result<void> run_step(int step, bool traced) {
-    StepContext context = context_of(step);
-    context.timed = traced;
+  /// Runs a step of every rank of this process on the samples from `sample` on, of the training's
+  /// data or of `others`.
+  Result<std::vector<RankStep>> run_ranks(const StepContext& context, std::int64_t sample,
+                                          const BatchSource* others = nullptr) {
     std::vector<RankStep> ranks(ports_.size());
-    const auto begin = std::chrono::steady_clock::now();
+    const auto before_update = [this] { return saver_ ? saver_->finish_copy() : Result<void>{}; };
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
-      auto rank = runners_[i].run_step(context, sample_, executor_options_);
+      auto rank = runners_[i].run_step(context, sample, executor_options_, before_update, others);
       if (!rank) return rank.error();
       ranks[i] = std::move(*rank);
       return {};
     });
     if (!done) return done.error();
-    const auto metrics = gather_metrics(ranks);
+    return ranks;
+  }
+
+  Result<void> run_step(int step, bool traced) {
+    StepContext context = context_of(step);
+    context.timed = traced;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto ranks = run_ranks(context, sample_);
+    if (!ranks) return ranks.error();
+    const auto metrics = gather_metrics(*ranks);
     if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     StepResult result{step, first_of(*metrics, 0) / program_.updates_per_step,
@@ -386,7 +392,7 @@ class Execution {
     if (scale_) adapt_scale(result);
     result_.trace.steps.push_back(result);
     count_waits(result.time, *metrics);
-    if (traced) add_spans(step, ranks);
+    if (traced) add_spans(step, *ranks);
     return {};
   }
 

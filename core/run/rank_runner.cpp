@@ -9,6 +9,7 @@
 #include "core/base/bfloat16.hpp"
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/run/snapshot.hpp"
 #include "core/run/state_transfer.hpp"
 #include "core/run/straggler_watch.hpp"
 
@@ -70,6 +71,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
       port_(port),
       training_batches_(batches),
       batches_(&batches),
+      first_update_(first_update(program, port.rank)),
       transient_(transient_ranges(role_)) {
   const Samples& samples = program.input.samples;
   const std::int64_t shares = size_over(program.mesh, samples.over);
@@ -113,7 +115,9 @@ Result<void> RankRunner::prepare(const StateReader* state, const ExecutorOptions
 }
 
 Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t sample,
-                                      const ExecutorOptions& options, const BatchSource* others) {
+                                      const ExecutorOptions& options,
+                                      const std::function<Result<void>()>& before_update,
+                                      const BatchSource* others) {
   batches_ = others != nullptr ? others : &training_batches_;
   step_sample_ = sample;
   step_loss_scale_ = context.loss_scale;
@@ -121,7 +125,7 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t s
     if (auto poisoned = poison_transient(); !poisoned) return poisoned.error();
   }
   port_.device->begin_step(context);
-  if (auto enqueued = enqueue_all(); !enqueued) {
+  if (auto enqueued = enqueue_all(before_update); !enqueued) {
     // What is already enqueued may wait for peers, and they for this rank; both must end.
     port_.communicator->abort(enqueued.error());
     static_cast<void>(port_.device->synchronize());
@@ -164,10 +168,14 @@ Result<void> RankRunner::restore() {
       [&](std::int64_t at, std::span<std::byte> from) { return port_.device->write(at, from); });
 }
 
-Result<void> RankRunner::enqueue_all() {
+Result<void> RankRunner::enqueue_all(const std::function<Result<void>()>& before_update) {
   next_copy_ = 0;
-  for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-    if (auto done = enqueue({static_cast<std::int32_t>(i)}); !done) return done.error();
+  for (OpId id{0}; id.v <= std::ssize(role_.ops); ++id.v) {
+    if (id == first_update_) {
+      if (auto ready = before_update(); !ready) return ready;
+    }
+    if (id.v == std::ssize(role_.ops)) break;
+    if (auto done = enqueue(id); !done) return done.error();
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -31,12 +32,15 @@ class RankRunner {
   Result<void> keep();
   Result<void> restore();
   /// Blocks until the device has run the step, which reads the samples from `sample` on, of the
-  /// training's data or of `others`. After an error nothing of the step goes on running.
+  /// training's data or of `others`. Calls before_update() before anything that is saved is
+  /// written. After an error nothing of the step goes on running.
   Result<RankStep> run_step(const StepContext& context, std::int64_t sample,
-                            const ExecutorOptions& options, const BatchSource* others = nullptr);
+                            const ExecutorOptions& options,
+                            const std::function<Result<void>()>& before_update,
+                            const BatchSource* others = nullptr);
 
  private:
-  Result<void> enqueue_all();
+  Result<void> enqueue_all(const std::function<Result<void>()>& before_update);
   Result<void> enqueue(OpId id);
   /// Fills the host side of a copy to the device with what its HostData names.
   void fill_input(const Op& op, std::vector<std::byte>& staging);
@@ -54,7 +58,8 @@ class RankRunner {
   const Role& role_;
   RankPort port_;
   const BatchSource& training_batches_;
-  const BatchSource* batches_;         // of the step that is enqueued
+  const BatchSource* batches_;  // of the step that is enqueued
+  const OpId first_update_;
   std::int64_t first_sample_ = 0;      // of the rank's share, counted from the step's first sample
   std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued
   double step_loss_scale_ = 1;         // and its loss scale

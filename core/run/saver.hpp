@@ -1,5 +1,5 @@
-// Saver: saves the state of a run in the background. Training waits only while each rank's part of
-// the state is copied to the host; a thread writes the copy.
+// Saver: saves the state of a run in the background. A thread copies each rank's part of the state
+// to the host while the next step computes with it, and writes the copy.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "core/ir/state.hpp"
 #include "core/run/executor.hpp"
 #include "core/run/process.hpp"
-#include "core/run/state_transfer.hpp"
+#include "core/run/snapshot.hpp"
 
 namespace lockstep {
 
@@ -27,17 +27,18 @@ class Saver {
  public:
   Saver(const Program& program, std::span<const RankPort> ports, Process& process,
         StateStore& store)
-      : program_(program), ports_(ports), process_(process), store_(store) {
-    reserve_snapshot(program, ports, snapshot_);
-  }
+      : program_(program), process_(process), store_(store), snapshot_(program, ports) {}
   ~Saver();  // blocks until the thread has ended, which it does soon once the run has failed
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// Blocks until an earlier save has ended and the state is copied. Errors: those of check().
-  /// `notes` are those of StateHead.
+  /// Blocks until an earlier save has ended. The state must not change before finish_copy().
+  /// Errors: those of check(). `notes` are those of StateHead.
   Result<void> save(int step, std::int64_t samples,
                     const std::map<std::string, std::string>& notes);
+  /// Blocks until the state of the last save is copied, and helps with that; any thread may call
+  /// it. Error: that of a device.
+  Result<void> finish_copy() { return snapshot_.copy(); }
   /// The error of a save that has failed, in any process. A state with a number that is not finite
   /// is left out without an error; see refused().
   Result<void> check() const;
@@ -61,10 +62,9 @@ class Saver {
   void refuse(const std::string& why);
 
   const Program& program_;
-  std::span<const RankPort> ports_;
   Process& process_;
   StateStore& store_;
-  StateSnapshot snapshot_;  // the thread's while it runs
+  StateSnapshot snapshot_;  // the thread reads it while it runs
   std::thread thread_;
   mutable std::mutex mutex_;  // guards what follows
   std::optional<Error> error_;

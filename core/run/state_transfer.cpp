@@ -16,6 +16,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
+#include "core/run/snapshot.hpp"
 
 namespace lockstep {
 namespace {
@@ -106,48 +107,14 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   return {};
 }
 
-/// The three tensors that an FSDP unit keeps of every parameter: the prefixes of their names in a
-/// TrainingState, and the buffers that hold them.
+// Of the tensors in kept_buffers(), in a TrainingState.
 constexpr std::array<const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
-std::array<BufferId, 3> kept_buffers(const Unit& unit) {
-  return {unit.updated(), unit.adam_m, unit.adam_v};
-}
 
 bool holds_moments(const StateReader& state) {
   const auto& tensors = state.head().tensors;
   const auto first = tensors.lower_bound("adam_");
   return first != tensors.end() &&
          (first->first.starts_with("adam_m.") || first->first.starts_with("adam_v."));
-}
-
-/// Calls visit(rank, name, buffer, pieces) for everything that `rank` saves, for each rank in turn:
-/// of every tensor, each element once, from the lowest rank that holds it.
-template <class Visit>
-Result<void> each_saved(const Program& program, Visit&& visit) {
-  // Slot, parameter and first element of each piece that a lower rank has.
-  std::set<std::tuple<std::size_t, ParameterId, std::int64_t>> done;
-  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
-    for (const Unit& unit : program.role_of(rank).units) {
-      if (unit.tied_copy) continue;
-      for (std::size_t slot = 0; slot < kPrefixes.size(); ++slot) {
-        const BufferId id = kept_buffers(unit)[slot];
-        if (!id.valid()) continue;
-        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
-        std::erase_if(pieces, [&](const ShardPiece& piece) {
-          return !done.emplace(slot, piece.parameter, piece.begin).second;
-        });
-        if (pieces.empty()) continue;
-        if (auto seen = visit(rank, kPrefixes[slot], id, pieces); !seen) return seen;
-      }
-    }
-  }
-  return {};
-}
-
-const RankPort* port_of(std::span<const RankPort> ports, Rank rank) {
-  const auto found =
-      std::find_if(ports.begin(), ports.end(), [&](const RankPort& p) { return p.rank == rank; });
-  return found == ports.end() ? nullptr : &*found;
 }
 
 /// Where bytes belong in the whole state; sent before them from one process to another.
@@ -223,6 +190,31 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   return pieces;
 }
 
+std::array<BufferId, 3> kept_buffers(const Unit& unit) {
+  return {unit.updated(), unit.adam_m, unit.adam_v};
+}
+
+std::vector<SavedBuffer> saved_buffers(const Program& program) {
+  std::vector<SavedBuffer> saved;
+  // Slot, parameter and first element of each piece that a lower rank has.
+  std::set<std::tuple<std::size_t, ParameterId, std::int64_t>> done;
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    for (const Unit& unit : program.role_of(rank).units) {
+      if (unit.tied_copy) continue;
+      for (std::size_t slot = 0; slot < kPrefixes.size(); ++slot) {
+        const BufferId id = kept_buffers(unit)[slot];
+        if (!id.valid()) continue;
+        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
+        std::erase_if(pieces, [&](const ShardPiece& piece) {
+          return !done.emplace(slot, piece.parameter, piece.begin).second;
+        });
+        if (!pieces.empty()) saved.push_back({rank, kPrefixes[slot], id, std::move(pieces)});
+      }
+    }
+  }
+  return saved;
+}
+
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
                         const StateReader* state) {
   const Role& role = program.role_of(rank);
@@ -264,65 +256,22 @@ StateHead state_head(const Program& program, int step, std::int64_t samples) {
   StateHead head;
   head.step = step;
   head.samples = samples;
-  const auto add = [&](Rank rank, const char* prefix, BufferId id,
-                       const std::vector<ShardPiece>& pieces) -> Result<void> {
-    for (const ShardPiece& piece : pieces) {
+  for (const SavedBuffer& saved : saved_buffers(program)) {
+    const DType dtype = program.role_of(saved.rank).buffer(saved.buffer).dtype;
+    for (const ShardPiece& piece : saved.pieces) {
       const Parameter& parameter = parameter_of(program, piece);
-      head.tensors[prefix + parameter.name] = {program.role_of(rank).buffer(id).dtype,
-                                               parameter.shape};
+      head.tensors[saved.prefix + parameter.name] = {dtype, parameter.shape};
     }
-    return {};
-  };
-  static_cast<void>(each_saved(program, add));
+  }
   return head;
-}
-
-void reserve_snapshot(const Program& program, std::span<const RankPort> ports,
-                      StateSnapshot& snapshot) {
-  std::int64_t bytes = 0;
-  const auto add = [&](Rank rank, const char*, BufferId id,
-                       const std::vector<ShardPiece>&) -> Result<void> {
-    if (port_of(ports, rank) != nullptr) bytes += program.role_of(rank).buffer(id).bytes.v;
-    return {};
-  };
-  static_cast<void>(each_saved(program, add));
-  snapshot.bytes.resize(to_size(bytes));
-}
-
-Result<void> take_snapshot(const Program& program, std::span<const RankPort> ports,
-                           StateSnapshot& snapshot) {
-  reserve_snapshot(program, ports, snapshot);
-  snapshot.pieces.clear();
-  std::size_t used = 0;
-  const auto copy = [&](Rank rank, const char* prefix, BufferId id,
-                        const std::vector<ShardPiece>& pieces) -> Result<void> {
-    const RankPort* const port = port_of(ports, rank);
-    if (port == nullptr) return {};
-    const Role& role = program.role_of(rank);
-    const Buffer& buffer = role.buffer(id);
-    const std::size_t at = used;
-    used += to_size(buffer.bytes.v);
-    const std::span<std::byte> to(snapshot.bytes.data() + at, to_size(buffer.bytes.v));
-    if (buffer.on_host) {
-      std::memcpy(to.data(), port->device->host_arena() + role.arena_offset(id), to.size());
-    } else if (auto read = port->device->read(role.arena_offset(id), to); !read) {
-      return read;
-    }
-    const std::int64_t size = size_of(buffer.dtype);
-    for (const ShardPiece& piece : pieces) {
-      snapshot.pieces.push_back({prefix + parameter_of(program, piece).name, piece.begin * size,
-                                 at + to_size(piece.at * size), to_size(piece.count * size)});
-    }
-    return {};
-  };
-  return each_saved(program, copy);
 }
 
 Result<TrainingState> gather_state(const Program& program, std::span<const RankPort> ports,
                                    Process& process, int step, std::int64_t samples) {
   const StateHead head = state_head(program, step, samples);
-  StateSnapshot snapshot;
-  if (auto taken = take_snapshot(program, ports, snapshot); !taken) return taken.error();
+  StateSnapshot snapshot(program, ports);
+  snapshot.begin();
+  if (auto copied = snapshot.copy(); !copied) return copied.error();
   TrainingState state;
   state.step = step;
   state.samples = samples;
@@ -333,7 +282,7 @@ Result<TrainingState> gather_state(const Program& program, std::span<const RankP
       state.tensors[name] = {info.dtype, info.shape, std::vector<std::byte>(to_size(info.bytes()))};
     }
   }
-  for (const StateSnapshot::Piece& piece : snapshot.pieces) {
+  for (const StateSnapshot::Piece& piece : snapshot.pieces()) {
     const std::span<const std::byte> values = snapshot.values(piece);
     if (leads) {
       std::copy(values.begin(), values.end(),

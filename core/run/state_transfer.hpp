@@ -2,6 +2,7 @@
 // TrainingState, which holds whole tensors by name.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,6 +29,10 @@ struct ShardPiece {
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
                                      BufferId buffer);
 
+/// The buffers of the three tensors that an FSDP unit keeps of every parameter: the parameter as it
+/// is updated, and its moments. Those that it lacks are not valid.
+std::array<BufferId, 3> kept_buffers(const Unit& unit);
+
 /// Writes the rank's shards into its arena. Parameters come from `state`, or from the seed if it is
 /// null, and are rounded where a master copy keeps them in full; moments come from `state` if it
 /// holds any, else they are zero; padding is zero. Errors: InvalidSpec naming the tensor that is
@@ -40,27 +45,16 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
 /// copies of a parameter are left out.
 StateHead state_head(const Program& program, int step, std::int64_t samples);
 
-/// What the ranks of this process save, copied to the host: the elements of which they are the
-/// lowest ranks that hold them. All processes together save every element once.
-struct StateSnapshot {
-  struct Piece {
-    std::string tensor;
-    std::int64_t begin = 0;         // byte within the whole tensor
-    std::size_t at = 0, count = 0;  // bytes within `bytes`
-  };
-  std::vector<std::byte> bytes;
-  std::vector<Piece> pieces;
-  std::span<const std::byte> values(const Piece& piece) const {
-    return {bytes.data() + piece.at, piece.count};
-  }
+/// A buffer of which `rank` saves `pieces`.
+struct SavedBuffer {
+  Rank rank = 0;
+  std::string prefix;  // of the tensors' names: "", "adam_m." or "adam_v."
+  BufferId buffer;
+  std::vector<ShardPiece> pieces;
 };
-/// Gets the memory that a snapshot of these ranks needs, so that the first one takes no longer than
-/// the others.
-void reserve_snapshot(const Program& program, std::span<const RankPort> ports,
-                      StateSnapshot& snapshot);
-/// Overwrites `snapshot`, whose memory is used again. Blocks until the devices have been read.
-Result<void> take_snapshot(const Program& program, std::span<const RankPort> ports,
-                           StateSnapshot& snapshot);
+/// Everything that is saved, rank by rank: of every tensor each element once, from the lowest rank
+/// that holds it.
+std::vector<SavedBuffer> saved_buffers(const Program& program);
 
 /// The training state as whole tensors, put together from the shards of all ranks. Only the leader
 /// gets the tensors; the state of the other processes has none. `ports` are those of this process's

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/trace/chrome_trace.hpp"
 
@@ -82,14 +82,6 @@ Result<void> write_file(const std::string& path, const std::string& text) {
   }
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return cannot_write(path);
   return {};
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return invalid(path + ": " + std::strerror(errno));
-  return text.str();
 }
 
 Result<Run> read_run(const std::string& directory) {

@@ -27,7 +27,6 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
 
 /// Writes a file so that it appears whole or not at all. Error Device.
 Result<void> write_file(const std::string& path, const std::string& text);
-Result<std::string> read_file(const std::string& path);  // Error InvalidSpec
 
 struct Run {
   Report report;

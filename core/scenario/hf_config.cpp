@@ -5,15 +5,14 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/read_file.hpp"
 #include "core/scenario/presets.hpp"
 
 namespace lockstep {
@@ -354,12 +353,9 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
 }
 
 Result<HfModel> read_hf_config(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!(file && text << file.rdbuf())) {
-    return Error{ErrorKind::Parse, "cannot read " + path, std::nullopt};
-  }
-  return parse_hf_config(text.str(), path);
+  const Result<std::string> text = read_file(path);
+  if (!text) return text.error();
+  return parse_hf_config(*text, path);
 }
 
 }  // namespace lockstep

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.hpp"
 #include "core/spec/validate/warnings.hpp"
 
 namespace lockstep {
@@ -124,14 +123,13 @@ class Resolver {
     const std::string& name = s_.strategy.pipeline_parallel_schedule_csv;
     if (name.empty()) return;
     const std::string path = (std::filesystem::path(s_.directory) / name).string();
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (!(file && text << file.rdbuf())) {
-      diagnostics_.add_for_key(key, locate(root_, key, start_), "cannot read schedule " + path,
+    const Result<std::string> text = read_file(path);
+    if (!text) {
+      diagnostics_.add_for_key(key, locate(root_, key, start_), text.error().message,
                                ErrorKind::Parse);
       return;
     }
-    Result<Schedule> schedule = parse_schedule_csv(text.str(), path);
+    Result<Schedule> schedule = parse_schedule_csv(*text, path);
     if (schedule) {
       schedule->copies = copies_of_model(*schedule, s_.strategy.num_stages());
       s_.strategy.pipeline_parallel_schedule_actions = std::move(*schedule);

@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/base/nearest.hpp"
+#include "core/base/read_file.hpp"
 #include "core/ir/text/names.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
@@ -45,6 +44,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     fault("device", "overlap_slowdown", "overlap_slowdown must be at least 1");
   }
   not_negative("device", "dollars_per_hour", c.device.dollars_per_hour);
+  not_negative("device", "watts", c.device.watts);
   if (c.device.peaks.empty()) fault("device", "peak_tflops", "peak_tflops needs a type's rate");
   for (const PeakRate& peak : c.device.peaks) {
     positive("device", "peak_tflops", peak.rate.v);
@@ -134,22 +134,21 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::vector<Error>& 
     errors = diagnostics.take();
     return cluster;
   }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!(file && text << file.rdbuf())) {
+  const Result<std::string> text = read_file(path.string());
+  if (!text) {
     errors = {{ErrorKind::InvalidSpec,
                "there is no cluster preset and no file '" + preset_or_file + "'" +
                    suggest_and_list(preset_or_file, cluster_preset_names()),
                std::nullopt}};
     return cluster;
   }
-  const Result<Node> root = parse_document(text.str(), preset_or_file);
+  const Result<Node> root = parse_document(*text, preset_or_file);
   const bool scenario = root && (root->find("cluster") || root->find("model"));
   if (scenario) {
     resolve_cluster(root->find("cluster"), path.parent_path().string(), profiles, diagnostics,
                     cluster);
   } else {
-    read_profile(text.str(), preset_or_file, path.stem().string(), profiles, diagnostics, cluster);
+    read_profile(*text, preset_or_file, path.stem().string(), profiles, diagnostics, cluster);
   }
   errors = diagnostics.take();
   return cluster;
@@ -167,14 +166,12 @@ bool resolve_cluster(const Node* section, const std::string& directory, ProfileC
     known = false;
   } else if (const Node* at = in.node("profile")) {
     const auto path = (std::filesystem::path(directory) / profile).lexically_normal();
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (file && text << file.rdbuf()) {
-      known =
-          read_profile(text.str(), path.string(), path.stem().string(), profiles, diagnostics, out);
+    const Result<std::string> text = read_file(path.string());
+    if (text) {
+      known = read_profile(*text, path.string(), path.stem().string(), profiles, diagnostics, out);
     } else {
       known = false;
-      diagnostics.add(at->at, "cannot read cluster profile " + path.string());
+      diagnostics.add(at->at, text.error().message + " (a cluster profile)");
     }
   } else if (const auto found = find_cluster_preset(preset)) {
     known = read_profile(found->text, "hardware/" + std::string(found->name) + ".toml",

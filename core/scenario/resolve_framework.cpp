@@ -1,9 +1,9 @@
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "core/base/read_file.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
+#include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -45,17 +45,16 @@ void read_figures(std::string_view text, const std::string& file, Diagnostics& d
 }
 
 void read_preset(const Reader& in, Diagnostics& diagnostics, FrameworkSpec& out) {
-  std::vector<std::string> names;
   for (const EmbeddedProfile& preset : embedded_frameworks()) {
     if (preset.name == out.preset) {
       read_figures(preset.text, "frameworks/" + std::string(preset.name) + ".toml", diagnostics,
                    out);
       return;
     }
-    names.emplace_back(preset.name);
   }
-  diagnostics.add(in.node("preset")->at, "unknown framework preset '" + out.preset + "'" +
-                                             suggest_and_list(out.preset, names));
+  diagnostics.add(in.node("preset")->at,
+                  "unknown framework preset '" + out.preset + "'" +
+                      suggest_and_list(out.preset, framework_preset_names()));
 }
 
 }  // namespace
@@ -68,14 +67,13 @@ void resolve_framework(const Node* section, const std::string& directory, Diagno
   in.field("profile", profile);
   if (const Node* at = in.node("profile")) {
     const auto path = (std::filesystem::path(directory) / profile).lexically_normal();
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
+    const Result<std::string> text = read_file(path.string());
     if (in.given("preset")) {
       diagnostics.add(at->at, "give framework.preset or framework.profile, not both");
-    } else if (file && text << file.rdbuf()) {
-      read_figures(text.str(), path.string(), diagnostics, out);
+    } else if (text) {
+      read_figures(*text, path.string(), diagnostics, out);
     } else {
-      diagnostics.add(at->at, "cannot read framework profile " + path.string());
+      diagnostics.add(at->at, text.error().message + " (a framework profile)");
     }
   } else {
     read_preset(in, diagnostics, out);

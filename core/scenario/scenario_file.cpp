@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
+#include "core/base/read_file.hpp"
 #include "core/scenario/resolve.hpp"
 
 namespace lockstep {
@@ -198,12 +197,9 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
 }
 
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!(file && text << file.rdbuf())) {
-    return {{}, {Error{ErrorKind::Parse, "cannot read the scenario", SourceSpan{path, 0, 0}}}, {}};
-  }
-  return parse_scenario(text.str(), path, overrides);
+  const Result<std::string> text = read_file(path);
+  if (!text) return {{}, {text.error()}, {}};
+  return parse_scenario(*text, path, overrides);
 }
 
 }  // namespace lockstep

@@ -75,6 +75,7 @@ MainWindow::MainWindow(Session& session)
   });
   lesson->on_show([this](const std::string& name) { bring_up(name); });
   reset_layout();
+  put_panels_away();
   show_state();
 }
 
@@ -143,6 +144,7 @@ void MainWindow::tell(const QString& message) {
 }
 
 void MainWindow::reset_layout() {
+  bring_panels_back();
   std::map<Qt::DockWidgetArea, QDockWidget*> first;
   for (const ViewEntry& entry : view_list()) {
     if (entry.area == Qt::NoDockWidgetArea) continue;
@@ -183,6 +185,21 @@ void MainWindow::showEvent(QShowEvent* event) {
   if (!docks_restored_) size_docks();
 }
 
+/// Panels have nothing to show while nothing is open: they leave their room to the start page.
+void MainWindow::put_panels_away() {
+  if (panels_away_) return;
+  arranged_ = saveState();
+  panels_away_ = true;
+  for (const auto& [name, dock] : docks_) dock->hide();
+}
+
+void MainWindow::bring_panels_back() {
+  if (!panels_away_) return;
+  panels_away_ = false;
+  restoreState(arranged_);
+  if (!docks_restored_ && isVisible()) size_docks();
+}
+
 QWidget* MainWindow::view(const std::string& name) const {
   if (centralWidget()->objectName().toStdString() == name) return centralWidget();
   const auto view = views_.find(name);
@@ -206,6 +223,7 @@ void MainWindow::show_profile() {
 void MainWindow::bring_up(const std::string& name) {
   const auto dock = docks_.find(name);
   if (dock == docks_.end()) return;
+  bring_panels_back();
   dock->second->show();
   dock->second->raise();
 }
@@ -223,7 +241,10 @@ void MainWindow::remember(QSettings& settings) {
   const bool system_dark = theme_for(QApplication::palette()).dark;
   set_theme(settings.value("dark", system_dark).toBool());
   if (!restoreGeometry(settings.value("geometry").toByteArray())) fit_screen();
+  const bool away = panels_away_;
+  bring_panels_back();
   docks_restored_ = restoreState(settings.value("docks").toByteArray());
+  if (away) put_panels_away();
   message_bar_->hide();
   show_recent();
   std::map<std::string, ViewState> views;
@@ -267,7 +288,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   if (!may_close_all(this, session_)) return event->ignore();
   if (settings_) {
     settings_->setValue("geometry", saveGeometry());
-    settings_->setValue("docks", saveState());
+    settings_->setValue("docks", panels_away_ ? arranged_ : saveState());
     keep_views();
   }
   event->accept();
@@ -278,7 +299,11 @@ void MainWindow::closeEvent(QCloseEvent* event) {
 void MainWindow::show_state() {
   const RunPtr run = session_.run();
   QString title = "Lockstep";
-  if (run || session_.has_document()) {
+  const bool something = run || session_.has_document();
+  if (something && !something_open_) bring_panels_back();
+  if (!something && something_open_) put_panels_away();
+  something_open_ = something;
+  if (something) {
     const std::string name = run ? run->title : session_.path();
     title = (name.empty() ? "New scenario" : QString::fromStdString(name)) +
             (session_.is_modified() ? " *" : "") + " — Lockstep";

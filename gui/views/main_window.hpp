@@ -51,6 +51,8 @@ class MainWindow final : public QMainWindow {
  private:
   void fit_screen();
   void size_docks();
+  void put_panels_away();
+  void bring_panels_back();  // as they were
   void make_views();
   void make_status();
   void make_menus();
@@ -66,6 +68,9 @@ class MainWindow final : public QMainWindow {
   QSettings* settings_ = nullptr;
   bool dark_ = false;
   bool docks_restored_ = false;
+  bool something_open_ = false;
+  bool panels_away_ = false;
+  QByteArray arranged_;           // how the panels are to come back
   bool asked_for_views_ = false;  // on the command line
   std::map<std::string, QDockWidget*> docks_;
   std::map<std::string, QWidget*> views_;  // those in docks

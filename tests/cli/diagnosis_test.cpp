@@ -39,7 +39,7 @@ TEST_CASE("a sound program verifies", "[cli]") {
   CHECK_THAT(sound.out, ContainsSubstring("4 ranks, 4 roles, "));
   const CommandOutcome missing = test::lockstep({"verify", "no/such/program.txt"});
   CHECK(missing.exit_code == 2);
-  CHECK_THAT(missing.err, ContainsSubstring("no/such/program.txt: cannot read the program"));
+  CHECK_THAT(missing.err, ContainsSubstring("cannot read no/such/program.txt: No such file"));
 }
 
 TEST_CASE("collectives that differ between ranks are named", "[cli]") {

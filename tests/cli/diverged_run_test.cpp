@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/read_file.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/trace/chrome_trace.hpp"

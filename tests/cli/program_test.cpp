@@ -121,7 +121,7 @@ TEST_CASE("what a program's text cannot do ends with 2 and says what to do", "[c
       {{files.scenario, "--checkpoint-every", "2"}, 2, "in a scenario it is checkpoint.interval"},
       {{files.program, "--cluster", "h10"}, 2, "did you mean 'h100'?"},
       {{files.program, "--backend", "cpu", "--data", "no-such-text"}, 2, "no-such-text"},
-      {{files.folder / "missing.program"}, 2, "missing.program: cannot read the program"},
+      {{files.folder / "missing.program"}, 2, "missing.program: No such file"},
       {{files.folder / "unsound.program"}, 2, "does not wait for"},
       {{files.folder / "large.program"}, 3, "GB, its device has"},
   };

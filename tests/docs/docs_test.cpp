@@ -126,6 +126,29 @@ TEST_CASE("a link to a missing file or heading is found", "[docs]") {
         std::vector<std::string>{"a.md: c.md", "a.md: b.md#nothing"});
 }
 
+TEST_CASE("the tests that the documents name are there", "[docs]") {
+  static const std::regex name(R"re(TEST_CASE\(\s*"([^"]*)")re"), cell(R"(`([^`]* [^`]*)`)");
+  std::set<std::string> tests;
+  for (const auto& entry : fs::recursive_directory_iterator(LOCKSTEP_SOURCE_DIR "/tests")) {
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string text = read_bytes(entry.path().string());
+    for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at) {
+      tests.insert((*at)[1]);
+    }
+  }
+  int named = 0;
+  bool within = false;
+  for (const std::string& line : prose(LOCKSTEP_SOURCE_DIR "/docs/overnight.md")) {
+    if (line.starts_with("#")) within = line.ends_with("the test that watches it");
+    if (!within || !line.starts_with("| ")) continue;
+    for (std::sregex_iterator at(line.begin(), line.end(), cell), end; at != end; ++at, ++named) {
+      INFO((*at)[1]);
+      CHECK(tests.contains((*at)[1]));
+    }
+  }
+  CHECK(named > 20);
+}
+
 TEST_CASE("the glossary is in alphabetical order, each term once", "[docs]") {
   std::vector<std::string> given;
   for (const std::string& term : terms()) given.push_back(lower(term));

@@ -1,14 +1,12 @@
 // Tests over a network of several machines: network namespaces of this machine, joined by a bridge,
 // whose links are delayed, lossy, slow and cut. Where this machine does not let them be made (not
 // root, or no ip), they are skipped.
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdlib>
 #include <string>
 
 #include "tests/catch.hpp"
 #include "tests/process_runs.hpp"
+#include "tests/tcp/network_namespace.hpp"
 #include "tests/tcp/process_group.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -19,13 +17,10 @@ using test::Group;
 using test::metrics;
 using test::scenario;
 using test::shell;
+using test::works;
 
 constexpr int kMachines = 3;
 const std::string kLockstep = LOCKSTEP_BINARY;
-
-bool works(const std::string& command) {
-  return std::system(("(" + command + ") >/dev/null 2>&1").c_str()) == 0;
-}
 
 /// Machines 10.77.0.1, 10.77.0.2, …, each a namespace with a link to a bridge in one more.
 class Machines {
@@ -72,7 +67,7 @@ class Machines {
   }
 
  private:
-  static std::string prefix() { return "lockstep-" + std::to_string(::getpid()) + "-"; }
+  static std::string prefix() { return test::namespace_name(""); }
   static std::string name(int i) { return prefix() + std::to_string(i); }
   static std::string bridge() { return prefix() + "b"; }
   bool well_ = false;

@@ -183,6 +183,11 @@ TEST_CASE("one command starts a training and goes on with it", "[tcp][overnight]
   const Outcome done = t.alone(again);
   CHECK(done.exit_code == 0);
   CHECK_THAT(done.output, ContainsSubstring("are done"));
+  std::filesystem::remove_all(t.folder / "run/checkpoints");
+  const Outcome lost = t.alone(again);
+  CHECK(lost.exit_code == 0);
+  CHECK_THAT(lost.output, ContainsSubstring("run has metrics but no checkpoint"));
+  CHECK(metrics(t.folder / "run") == metrics(t.folder / "whole"));
 }
 
 TEST_CASE("a signal saves and ends a run with an exit code of its own", "[tcp][overnight]") {

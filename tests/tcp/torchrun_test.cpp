@@ -91,7 +91,8 @@ TEST_CASE("an error of any process over TCP ends all of them with its exit code"
   INFO(unread[0].output);
   CHECK(unread[0].exit_code == invalid);
   CHECK(unread[1].exit_code == invalid);
-  CHECK_THAT(unread[0].output, ContainsSubstring("error: process 1: missing.toml: cannot read"));
+  CHECK_THAT(unread[0].output,
+             ContainsSubstring("error: process 1: cannot read missing.toml: No such file"));
 
   const auto differs = torchrun(folder, {run, run + " --set training.seq_len=4"});
   CHECK(differs[0].exit_code == invalid);

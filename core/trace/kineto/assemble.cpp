@@ -271,7 +271,7 @@ class Assembler {
     }
     trace_.spans.push_back({static_cast<Rank>(f), op(f, e), e.step, time_of(f, e.begin),
                             time_of(f, active), time_of(f, e.end)});
-    if (files_[f].has_text) sources_.offsets.push_back(e.at);
+    sources_.offsets.push_back(e.at);
   }
 
   /// Adds the spans step by step, within a step rank by rank, then the flows between them.
@@ -279,10 +279,8 @@ class Assembler {
     std::size_t count = 0;
     for (const File& file : files_) count += file.events.size();
     trace_.spans.reserve(count);
-    for (const File& file : files_) {
-      sources_.files.push_back(file.path);
-      if (file.has_text) sources_.offsets.reserve(count);
-    }
+    sources_.offsets.reserve(count);
+    for (const File& file : files_) sources_.files.push_back(file.path);
     std::vector<std::size_t> next(files_.size(), 0);
     std::vector<std::vector<std::uint32_t>> position(files_.size());
     for (std::size_t f = 0; f < files_.size(); ++f) position[f].resize(files_[f].events.size());

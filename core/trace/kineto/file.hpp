@@ -29,7 +29,7 @@ struct Event {
   Kind kind = Kind::Host;
   std::uint8_t marks = 0;  // bit set of Mark
   std::uint16_t lane = 0;  // within its track; above 0 where it overlaps others
-  std::uint64_t at = 0;    // where it begins in the file's text
+  std::uint64_t at = 0;    // where its arguments are: SpanSources::offsets
 };
 
 /// What an allocator said after an event (profile_memory=True).
@@ -89,7 +89,6 @@ struct Link {
 struct File {
   std::string path;
   bool has_events = false;  // it has a list of events, perhaps empty; otherwise it is no trace
-  bool has_text = true;     // Event::at is known
   int rank = -1, world_size = -1;  // from distributedInfo
   Nanoseconds start = 0;           // of the first event
   bool wall_clock = false;         // `start` counts from 1970

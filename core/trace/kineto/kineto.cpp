@@ -206,6 +206,7 @@ Result<ImportedTrace> read_nsight(const std::string& path, const ImportOptions& 
   }
   if (const Result<void> ok = join(*files, imported, names); !ok) return ok.error();
   imported.trace.backend = "nsys";
+  imported.sources.nsight = true;
   return imported;
 }
 

@@ -1,11 +1,9 @@
 #include "core/trace/kineto/memory_snapshot.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
+#include "core/base/read_file.hpp"
 #include "core/trace/kineto/file.hpp"
 #include "core/trace/pickle.hpp"
 
@@ -14,7 +12,7 @@ namespace {
 
 using kineto::bad_file;
 
-constexpr std::uint64_t kLargestSnapshot = std::uint64_t{4} << 30;
+constexpr std::int64_t kLargestSnapshot = std::int64_t{4} << 30;
 
 /// By how much an event changes what is allocated and what the allocator has.
 struct MemoryChange {
@@ -125,15 +123,9 @@ class SnapshotReader {
 }  // namespace
 
 Result<ImportedTrace> read_memory_snapshot(const std::string& path, const ImportOptions&) {
-  std::error_code error;
-  if (std::filesystem::file_size(path, error) > kLargestSnapshot) {
-    return bad_file(path, "a snapshot of more than 4 GiB is not read");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  const std::string text = std::move(bytes).str();
-  const Result<Pickle> pickle = Pickle::parse(text, path);
+  const Result<std::string> text = read_file(path, kLargestSnapshot);
+  if (!text) return text.error();
+  const Result<Pickle> pickle = Pickle::parse(*text, path);
   if (!pickle) return pickle.error();
   if (pickle->find(pickle->root(), "device_traces") == Pickle::kNothing) {
     return bad_file(path, "a pickle, but not a memory snapshot of PyTorch: no \"device_traces\"");

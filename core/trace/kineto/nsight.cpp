@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <memory>
@@ -17,11 +18,22 @@ namespace lockstep::kineto {
 
 bool has_sqlite() { return false; }
 
+namespace {
+Error no_sqlite(const std::string& path) {
+  return {ErrorKind::Unsupported,
+          "an export of Nsight Systems, which this build cannot read: it was built without SQLite "
+          "(install libsqlite3-dev and build again)",
+          SourceSpan{path, 0, 0}};
+}
+}  // namespace
+
 Result<Files> parse_nsight(const std::string& path, NameTable&, const ImportOptions&) {
-  return Error{ErrorKind::Unsupported,
-               "an export of Nsight Systems, which this build cannot read: it was built without "
-               "SQLite (install libsqlite3-dev and build again)",
-               SourceSpan{path, 0, 0}};
+  return no_sqlite(path);
+}
+
+Result<SpanArguments> read_nsight_arguments(const std::string& path, std::uint64_t,
+                                            const std::string&) {
+  return no_sqlite(path);
 }
 
 #else
@@ -38,6 +50,30 @@ struct FinishStatement {
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinishStatement>;
+
+/// Opens an export for reading. Error: Parse.
+Result<Database> open_database(const std::string& path) {
+  sqlite3* raw = nullptr;
+  const int state = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
+  Database db(raw);
+  if (state == SQLITE_OK) return db;
+  return bad_file(path, std::string("cannot be opened as a SQLite database: ") +
+                            (raw != nullptr ? sqlite3_errmsg(raw) : "no memory"));
+}
+
+// The tables whose rows become events. Event::at is the row's number, and above it the table's.
+constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
+constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
+constexpr const char* kFills = "CUPTI_ACTIVITY_KIND_MEMSET";
+constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
+constexpr const char* kRanges = "NVTX_EVENTS";
+constexpr std::array kTables = {kKernels, kCopies, kFills, kCalls, kRanges};
+constexpr int kRowBits = 56;
+
+std::uint64_t place_of(const char* table, std::int64_t row) {
+  const auto number = std::find(kTables.begin(), kTables.end(), table) - kTables.begin();
+  return static_cast<std::uint64_t>(number) << kRowBits | static_cast<std::uint64_t>(row);
+}
 
 /// A row of a table, by column.
 class NsightRow {
@@ -65,8 +101,7 @@ class NsightReader {
     find_tables();
     const bool ours =
         tables_.contains("StringIds") &&
-        (tables_.contains("CUPTI_ACTIVITY_KIND_KERNEL") ||
-         tables_.contains("CUPTI_ACTIVITY_KIND_RUNTIME") || tables_.contains("NVTX_EVENTS"));
+        (tables_.contains(kKernels) || tables_.contains(kCalls) || tables_.contains(kRanges));
     if (!ours) {
       return bad_file(path_,
                       "a SQLite database, but not an export of Nsight Systems: it has no "
@@ -117,19 +152,17 @@ class NsightReader {
 
   void read_devices() {
     const std::string columns = "start, end, deviceId, streamId, correlationId, globalPid, ";
-    query("CUPTI_ACTIVITY_KIND_KERNEL",
-          "SELECT " + columns +
-              "s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = "
-              "k.demangledName",
-          [&](const NsightRow& row) { add_device(row, Kind::Compute, row.text(6), 0); });
-    query("CUPTI_ACTIVITY_KIND_MEMCPY",
-          "SELECT " + columns + "copyKind, bytes FROM CUPTI_ACTIVITY_KIND_MEMCPY",
+    query(kKernels,
+          "SELECT " + columns + "k.rowid, s.value FROM " + kKernels +
+              " k LEFT JOIN StringIds s ON s.id = k.demangledName",
+          [&](const NsightRow& row) { add_device(row, kKernels, Kind::Compute, row.text(7), 0); });
+    query(kCopies, "SELECT " + columns + "rowid, copyKind, bytes FROM " + kCopies,
           [&](const NsightRow& row) {
-            add_device(row, Kind::Memcpy, copy_name(row.integer(6)), row.integer(7));
+            add_device(row, kCopies, Kind::Memcpy, copy_name(row.integer(7)), row.integer(8));
           });
-    query("CUPTI_ACTIVITY_KIND_MEMSET",
-          "SELECT " + columns + "bytes FROM CUPTI_ACTIVITY_KIND_MEMSET",
-          [&](const NsightRow& row) { add_device(row, Kind::Memset, "Memset", row.integer(6)); });
+    query(kFills, "SELECT " + columns + "rowid, bytes FROM " + kFills, [&](const NsightRow& row) {
+      add_device(row, kFills, Kind::Memset, "Memset", row.integer(7));
+    });
   }
 
   /// CUPTI's kinds of copies.
@@ -148,12 +181,14 @@ class NsightReader {
     }
   }
 
-  void add_device(const NsightRow& row, Kind kind, const std::string& name, std::int64_t bytes) {
+  void add_device(const NsightRow& row, const char* table, Kind kind, const std::string& name,
+                  std::int64_t bytes) {
     Process& process = processes_[row.integer(5) & kProcessMask];
     File& file = process.file;
     Event e = event(process, row, name, std::to_string(row.integer(2)),
                     std::to_string(row.integer(3)), Family::Device);
     e.correlation = correlation(row, 4);
+    e.at = place_of(table, row.integer(6));
     e.kind = kind;
     const bool collective = kind == Kind::Compute && is_collective_kernel(name);
     if (collective) e.kind = kind_of_collective(name);
@@ -167,25 +202,28 @@ class NsightReader {
   }
 
   void read_hosts() {
-    query(
-        "CUPTI_ACTIVITY_KIND_RUNTIME",
-        "SELECT start, end, globalTid, correlationId, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME r "
-        "LEFT JOIN StringIds s ON s.id = r.nameId",
-        [&](const NsightRow& row) { add_host(row, Kind::Host, row.text(4), correlation(row, 3)); });
-    query("NVTX_EVENTS",  // a range has an end; marks have none
-          "SELECT start, end, globalTid, coalesce(text, s.value) FROM NVTX_EVENTS n LEFT JOIN "
-          "StringIds s ON s.id = n.textId WHERE end IS NOT NULL AND end > start AND globalTid IS "
-          "NOT NULL",
-          [&](const NsightRow& row) { add_host(row, Kind::Annotation, row.text(3), -1); });
+    query(kCalls,
+          std::string("SELECT start, end, globalTid, r.rowid, correlationId, s.value FROM ") +
+              kCalls + " r LEFT JOIN StringIds s ON s.id = r.nameId",
+          [&](const NsightRow& row) {
+            add_host(row, kCalls, Kind::Host, row.text(5), correlation(row, 4));
+          });
+    query(kRanges,  // a range has an end; marks have none
+          std::string("SELECT start, end, globalTid, n.rowid, coalesce(text, s.value) FROM ") +
+              kRanges +
+              " n LEFT JOIN StringIds s ON s.id = n.textId WHERE end IS NOT NULL AND end > start "
+              "AND globalTid IS NOT NULL",
+          [&](const NsightRow& row) { add_host(row, kRanges, Kind::Annotation, row.text(4), -1); });
   }
 
-  void add_host(const NsightRow& row, Kind kind, const std::string& name,
+  void add_host(const NsightRow& row, const char* table, Kind kind, const std::string& name,
                 std::int32_t correlation) {
     const std::int64_t thread = row.integer(2);
     Process& process = processes_[thread & kProcessMask];
     Event e =
         event(process, row, name, "host", std::to_string(thread & ~kProcessMask), Family::Host);
     e.correlation = correlation;
+    e.at = place_of(table, row.integer(3));
     e.kind = kind;
     process.file.events.push_back(e);
   }
@@ -251,7 +289,6 @@ class NsightReader {
       for (Event& e : file.events) e.begin -= first, e.end -= first;
       file.path = path_;
       file.has_events = true;
-      file.has_text = false;
       file.start = epoch + first;
       file.wall_clock = true;
       files.push_back(std::move(file));
@@ -277,14 +314,47 @@ class NsightReader {
 
 Result<Files> parse_nsight(const std::string& path, NameTable& names,
                            const ImportOptions& options) {
-  sqlite3* raw = nullptr;
-  const int state = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
-  const Database db(raw);
-  if (state != SQLITE_OK) {
-    return bad_file(path, std::string("cannot be opened as a SQLite database: ") +
-                              (raw != nullptr ? sqlite3_errmsg(raw) : "no memory"));
+  const Result<Database> db = open_database(path);
+  if (!db) return db.error();
+  return NsightReader(db->get(), path, names, options).read();
+}
+
+Result<SpanArguments> read_nsight_arguments(const std::string& path, std::uint64_t at,
+                                            const std::string& name) {
+  const Result<Database> db = open_database(path);
+  if (!db) return db.error();
+  const std::string table = kTables.at(at >> kRowBits);
+  const std::string sql = "SELECT * FROM " + table + " WHERE rowid = " +
+                          std::to_string(at & ((std::uint64_t{1} << kRowBits) - 1));
+  const auto prepared = [&](const std::string& text) {
+    sqlite3_stmt* raw = nullptr;
+    sqlite3_prepare_v2(db->get(), text.c_str(), -1, &raw, nullptr);
+    return Statement(raw);
+  };
+  const Statement row = prepared(sql);
+  const Statement string = prepared("SELECT value FROM StringIds WHERE id = ?");
+  const bool named = table != kCopies && table != kFills;  // the others' names are ours
+  bool same = !named;
+  SpanArguments arguments = {{"Table", table}};
+  if (row && string && sqlite3_step(row.get()) == SQLITE_ROW) {
+    for (int c = 0; c < sqlite3_column_count(row.get()); ++c) {
+      if (sqlite3_column_type(row.get(), c) == SQLITE_NULL) continue;
+      const std::string column = sqlite3_column_name(row.get(), c);
+      if (column == "start" || column == "end") continue;  // as the span says, on its own clock
+      std::string value = NsightRow(row.get()).text(c);
+      if (column.ends_with("Name") || column == "nameId" || column == "textId") {
+        sqlite3_reset(string.get());
+        sqlite3_bind_int64(string.get(), 1, sqlite3_column_int64(row.get(), c));
+        if (sqlite3_step(string.get()) == SQLITE_ROW) value = NsightRow(string.get()).text(0);
+      }
+      same = same || value == name;
+      arguments.emplace_back(column, value);
+    }
   }
-  return NsightReader(raw, path, names, options).read();
+  if (!same || arguments.size() == 1) {
+    return bad_file(path, "the file has changed since it was opened: open it again");
+  }
+  return arguments;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/trace/kineto/file.hpp"
+#include "core/trace/kineto/span_source.hpp"
 
 namespace lockstep::kineto {
 
@@ -17,5 +18,11 @@ bool has_sqlite();
 /// are taken as empty. Errors: Parse: no SQLite database, not one of nsys, or cancelled;
 /// Unsupported: built without SQLite.
 Result<Files> parse_nsight(const std::string& path, NameTable& names, const ImportOptions& options);
+
+/// Reads the columns of the row that became a span: `at` is its Event::at, `name` its name. Columns
+/// that are empty are left out, numbers of strings are given as the strings. Errors: Parse if the
+/// row is no longer there or has another name; Unsupported: built without SQLite.
+Result<SpanArguments> read_nsight_arguments(const std::string& path, std::uint64_t at,
+                                            const std::string& name);
 
 }  // namespace lockstep::kineto

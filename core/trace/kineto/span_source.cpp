@@ -6,6 +6,7 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/trace/json_text.hpp"
+#include "core/trace/kineto/nsight.hpp"
 
 namespace lockstep {
 namespace {
@@ -37,6 +38,10 @@ Result<SpanArguments> read_arguments(const SpanSources& sources, const Trace& tr
   }
   const Span& s = trace.spans[span];
   const std::string& path = sources.files[to_size(s.rank)];
+  const TraceOp& op = trace.roles[trace.role_of_rank[s.rank]].ops[s.op];
+  if (sources.nsight) {
+    return kineto::read_nsight_arguments(path, sources.offsets[span], trace.names[op.name]);
+  }
   const auto changed = [&] {
     return Error{ErrorKind::Parse, "the file has changed since it was opened: open it again",
                  SourceSpan{path, 0, 0}};
@@ -51,7 +56,6 @@ Result<SpanArguments> read_arguments(const SpanSources& sources, const Trace& tr
                     rapidjson::kParseIterativeFlag>(text);
   if (event.HasParseError() || !event.IsObject()) return changed();
   const auto name = event.FindMember("name");
-  const TraceOp& op = trace.roles[trace.role_of_rank[s.rank]].ops[s.op];
   if (name == event.MemberEnd() || !name->value.IsString() ||
       trace.names[op.name] != name->value.GetString()) {
     return changed();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/read_file.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/edit_text.hpp"
 #include "gui/model/form/schedule_file.hpp"

@@ -9,6 +9,7 @@
 #include "backends/backends.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/analysis/self_time.hpp"
+#include "core/base/read_file.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"

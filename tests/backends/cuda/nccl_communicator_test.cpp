@@ -194,6 +194,46 @@ TEST_CASE("a communicator that fails ends the step and lets go of every other",
   for (const auto& comm : nccl.comms) CHECK((comm->aborted && !comm->destroyed));
 }
 
+TEST_CASE(
+    "a transfer for which no peer comes ends the run in time, and a step that takes long does not",
+    "[backends][cuda]") {
+  const Program program = pipeline_program();
+  FakeNccl nccl;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  SoleProcess process;
+  const auto world = NcclWorld::join(program, a_gpu_each(4, gpus), nccl, process);
+  REQUIRE(world.ok());
+  Node node(*gpus[0], process);
+  auto device = CudaDevice::create(program, 0, *gpus[0], node);
+  REQUIRE(device.ok());
+  constexpr double kTimeout = 0.1;
+  NcclCommunicator communicator(program, 0, **device, **world, kTimeout);
+  (*device)->begin_step({});
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(2 * kTimeout);
+  REQUIRE((*device)
+              ->enqueue_work({0}, Stream::SendForward,
+                             [&] {
+                               return gpus[0]->enqueue(
+                                   (*device)->handle(Stream::SendForward), "compute",
+                                   [&] { return std::chrono::steady_clock::now() > end; });
+                             })
+              .ok());
+  CHECK((*device)->synchronize().ok());
+  (*device)->begin_step({1});
+  const Op& send = program.roles[0].op({0});  // nobody receives
+  std::byte* const arg = (*device)->arena();
+  const std::int64_t bytes = 48;
+  REQUIRE(communicator.enqueue({0}, send, {&arg, 1}, {&bytes, 1}, DType::F32).ok());
+  const auto times = (*device)->synchronize();
+  REQUIRE_FALSE(times.ok());
+  CHECK(times.error().kind == ErrorKind::Device);
+  CHECK_THAT(times.error().message, ContainsSubstring("rank 0: its GPU has not ended step 1 for"));
+  CHECK_THAT(times.error().message,
+             ContainsSubstring(std::string(" ") + std::string(to_string(Stream::SendForward)) +
+                               " (LOCKSTEP_TIMEOUT_SECONDS)"));
+  communicator.abort(times.error());
+}
+
 TEST_CASE("neighbours that both send first do not wait for each other to connect",
           "[backends][cuda]") {
   Program program = testing::program_of("pp", 2);

@@ -229,6 +229,12 @@ TEST_CASE("the newest whole checkpoint is found when the latest is damaged", "[c
     CHECK(step_found() == 10);
     CHECK_THAT(find_checkpoint(directory)->damaged.at(0), ContainsSubstring("is not step-N"));
   }
+  SECTION("the newest is gone") {
+    std::filesystem::remove_all(folder / "step-4");
+    CHECK(step_found() == 10);
+    CHECK_THAT(find_checkpoint(directory)->damaged.at(0),
+               ContainsSubstring("latest names step-4, which is not there"));
+  }
   SECTION("a tensor is damaged") {
     std::string bytes = read_bytes(folder / "step-4/model.safetensors");
     bytes.back() = static_cast<char>(bytes.back() ^ 1);

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,8 +20,10 @@ struct FakeRank {
   std::vector<std::vector<std::int32_t>> copied;  // host data of each HostToDevice
   double metric = 0;                              // what DeviceToHost delivers
   std::optional<KernelKind> unsupported;
-  int fails_at_step = -1;  // enqueue_call of this step fails
-  bool hangs = false;      // synchronize() returns only after abort()
+  int fails_at_step = -1;              // enqueue_call of this step fails
+  bool hangs = false;                  // synchronize() returns only after abort()
+  std::function<void()> on_call = {};  // what a call computes
+  std::function<void()> on_read = {};  // called before read() copies
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -40,6 +43,7 @@ class FakeDevice final : public Device {
     return {};
   }
   Result<void> read(std::int64_t offset, std::span<std::byte> to) override {
+    if (rank_.on_read) rank_.on_read();
     std::memcpy(to.data(), rank_.arena.data() + offset, to.size());
     return {};
   }
@@ -47,6 +51,7 @@ class FakeDevice final : public Device {
     std::memset(rank_.arena.data() + offset, value, static_cast<std::size_t>(bytes));
     return {};
   }
+  bool reads_beside_step() const override { return true; }
   void begin_step(const StepContext& context) override {
     step_ = context.step;
     enqueued_.clear();
@@ -58,6 +63,7 @@ class FakeDevice final : public Device {
     }
     std::string line = "call %" + std::to_string(id.v) + " at";
     for (const std::byte* arg : args) line += " " + std::to_string(arg - rank_.arena.data());
+    if (rank_.on_call) rank_.on_call();
     return record(id, line);
   }
   Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,

@@ -9,6 +9,7 @@
 
 #include "core/base/bfloat16.hpp"
 #include "core/run/initial_values.hpp"
+#include "core/run/snapshot.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/run/fake_device.hpp"
 #include "tests/core/run/tiny_program.hpp"
@@ -377,10 +378,11 @@ TEST_CASE("each process copies what it alone saves, and all of them together cop
       std::size_t bytes = 0, largest = 0;
       for (const RankPort& port : machine.ports) {
         REQUIRE(load(program, port.rank, *port.device, 0, state).ok());
-        StateSnapshot snapshot;
-        REQUIRE(take_snapshot(program, {&port, 1}, snapshot).ok());
+        StateSnapshot snapshot(program, {&port, 1});
+        snapshot.begin();
+        REQUIRE(snapshot.copy().ok());
         std::size_t own = 0;
-        for (const StateSnapshot::Piece& piece : snapshot.pieces) {
+        for (const StateSnapshot::Piece& piece : snapshot.pieces()) {
           const auto values = snapshot.values(piece);
           std::copy(values.begin(), values.end(),
                     together.tensors.at(piece.tensor).data.begin() + piece.begin);

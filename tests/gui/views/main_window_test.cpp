@@ -1,5 +1,6 @@
 #include "gui/views/main_window.hpp"
 
+#include <QDockWidget>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QPushButton>
@@ -155,11 +156,51 @@ TEST_CASE("a first start fits the screen, and a small window still shows every p
   MainWindow window(session);
   window.remember(settings);
   window.show();
+  window.show_view("what-if");  // panels are away as long as nothing is open
   const QRect room = window.screen()->availableGeometry();
   CHECK(window.width() <= room.width());
   CHECK(window.height() <= room.height());
   CHECK(window.minimumSizeHint().width() <= 1000);
   CHECK(window.minimumSizeHint().height() <= 668);  // 1000 × 700, less the title bar
+}
+
+TEST_CASE("panels leave their room to the start page, and come back as they were arranged",
+          "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  QSettings settings(QString::fromStdString(folder / "kept.ini"), QSettings::IniFormat);
+  const auto shown = [](const MainWindow& window) {
+    QStringList names;
+    for (const QDockWidget* dock : window.findChildren<QDockWidget*>()) {
+      if (!dock->isHidden()) names << dock->objectName();
+    }
+    return names;
+  };
+  QStringList arranged;
+  for (const bool first : {true, false}) {
+    Session session;
+    MainWindow window(session);
+    window.remember(settings);
+    window.resize(1366, 768);
+    window.show();
+    CHECK(shown(window).isEmpty());
+    CHECK(window.centralWidget()->height() > 600);
+    window.open(QString::fromStdString(scenario_path("schedules/1f1b-p4-m8.toml")));
+    test::wait_until_idle(session);
+    if (first) {
+      CHECK(shown(window).contains("memory-dock"));
+      window.findChild<QDockWidget*>("memory-dock")->close();
+      arranged = shown(window);
+    }
+    CHECK_FALSE(shown(window).contains("memory-dock"));
+    CHECK(shown(window) == arranged);
+    window.close();
+    Session nothing;
+    MainWindow empty(nothing);
+    empty.remember(settings);
+    empty.show();
+    empty.close();  // with nothing open: the arrangement stays what it was
+  }
 }
 
 TEST_CASE("a trace from elsewhere brings its summary to the front, unless views were asked for",

@@ -1,9 +1,12 @@
 #include "core/trace/kineto/nsight.hpp"
 
+#include <filesystem>
+
 #ifdef LOCKSTEP_HAVE_SQLITE
 #include <sqlite3.h>
 #endif
 
+#include "core/trace/kineto/span_source.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -78,6 +81,42 @@ TEST_CASE("kernels, copies, calls and ranges of an export of Nsight Systems are 
   REQUIRE(t.flows.size() == 3);  // launches, by correlation
   CHECK(t.names[t.roles[0].ops[t.spans[t.flows[0].to].op].name] == "gemm");
   CHECK(t.roles[0].ops[t.spans[1].op].bytes == 4096);
+}
+
+TEST_CASE("the arguments of a span of an export are the columns of its row",
+          "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const std::string path = export_with(folder, kOneProcess);
+  const Result<ImportedTrace> read = read_any_trace(path);
+  REQUIRE(read.ok());
+  const auto of = [&](std::size_t span) {
+    return read_arguments(read->sources, read->trace, span);
+  };
+  REQUIRE(of(0).ok());
+  CHECK(*of(0) == SpanArguments{{"Table", "CUPTI_ACTIVITY_KIND_KERNEL"},
+                                {"deviceId", "0"},
+                                {"contextId", "1"},
+                                {"streamId", "7"},
+                                {"correlationId", "11"},
+                                {"globalPid", "16777216"},
+                                {"demangledName", "gemm"},
+                                {"shortName", "gemm"},
+                                {"gridX", "64"}});
+  REQUIRE(of(1).ok());
+  CHECK(of(1)->back() == std::pair<std::string, std::string>{"copyKind", "1"});
+  REQUIRE(of(3).ok());  // a range, whose empty text is left out
+  CHECK(*of(3) == SpanArguments{{"Table", "NVTX_EVENTS"},
+                                {"eventType", "59"},
+                                {"globalTid", "16777221"},
+                                {"textId", "train"}});
+  CHECK(of(4)->back() == std::pair<std::string, std::string>{"nameId", "cudaLaunchKernel"});
+
+  std::filesystem::remove(path);
+  export_with(folder,
+              "INSERT INTO StringIds VALUES (1,'other');"
+              "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1,2,0,1,7,1,1,1,1,1);");
+  CHECK_THAT(to_string(of(0).error()), ContainsSubstring("open it again"));
+  CHECK_FALSE(of(1).ok());
 }
 
 TEST_CASE("two processes of one export are two ranks on one clock", "[core][trace][kineto]") {

@@ -1,0 +1,87 @@
+#include "core/run/snapshot.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/index_vector.hpp"
+#include "core/run/state_transfer.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kBlockBytes = 1 << 20;
+
+}  // namespace
+
+StateSnapshot::StateSnapshot(const Program& program, std::span<const RankPort> ports) {
+  std::size_t used = 0;
+  for (const SavedBuffer& saved : saved_buffers(program)) {
+    const auto port = std::find_if(ports.begin(), ports.end(),
+                                   [&](const RankPort& p) { return p.rank == saved.rank; });
+    if (port == ports.end()) continue;
+    const Role& role = program.role_of(saved.rank);
+    const Buffer& buffer = role.buffer(saved.buffer);
+    const std::int64_t size = size_of(buffer.dtype);
+    for (const ShardPiece& piece : saved.pieces) {
+      pieces_.push_back({saved.prefix + program.parameters[piece.parameter].name,
+                         piece.begin * size, used + to_size(piece.at * size),
+                         to_size(piece.count * size)});
+    }
+    for (std::int64_t at = 0; at < buffer.bytes.v; at += kBlockBytes) {
+      const std::size_t count = to_size(std::min(kBlockBytes, buffer.bytes.v - at));
+      blocks_.push_back({port->device, buffer.on_host, role.arena_offset(saved.buffer) + at,
+                         used + to_size(at), count});
+    }
+    used += to_size(buffer.bytes.v);
+    beside_step_ = beside_step_ && port->device->reads_beside_step();
+  }
+  bytes_.resize(used);
+  next_ = done_ = blocks_.size();
+}
+
+void StateSnapshot::begin() { next_ = done_ = 0; }
+
+Result<void> StateSnapshot::copy() {
+  for (std::size_t i = next_++; i < blocks_.size(); i = next_++) {
+    if (const auto copied = copy(blocks_[i]); !copied) failure_.set(copied.error());
+    if (++done_ == blocks_.size()) done_.notify_all();
+  }
+  for (std::size_t done = done_; done < blocks_.size(); done = done_) done_.wait(done);
+  return failure_.result();
+}
+
+Result<void> StateSnapshot::copy(const Block& block) {
+  const std::span<std::byte> to(bytes_.data() + block.to, block.count);
+  if (!block.on_host) return block.device->read(block.from, to);
+  std::memcpy(to.data(), block.device->host_arena() + block.from, to.size());
+  return {};
+}
+
+OpId first_update(const Program& program, Rank rank) {
+  const Role& role = program.role_of(rank);
+  const auto is_saved = [&](std::int64_t begin, const Buffer& written) {
+    return std::any_of(role.units.begin(), role.units.end(), [&](const Unit& unit) {
+      const auto kept = kept_buffers(unit);
+      return std::any_of(kept.begin(), kept.end(), [&](BufferId id) {
+        if (!id.valid()) return false;
+        const Buffer& buffer = role.buffer(id);
+        const std::int64_t at = role.arena_offset(id);
+        return buffer.on_host == written.on_host && begin < at + buffer.bytes.v &&
+               at < begin + written.bytes.v;
+      });
+    });
+  };
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const Op& op = role.ops[i];
+    const auto args = role.args_of(op);
+    for (std::size_t a = 0; a < args.size(); ++a) {
+      if (access(program, op, a) == Access::Read) continue;
+      if (is_saved(arena_offset(program, rank, args[a]), role.buffer(args[a]))) {
+        return {static_cast<std::int32_t>(i)};
+      }
+    }
+  }
+  return {static_cast<std::int32_t>(role.ops.size())};
+}
+
+}  // namespace lockstep
