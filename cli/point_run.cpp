@@ -278,13 +278,13 @@ Result<void> PointRun::plan_steps(int training_steps) {
   return {};
 }
 
-/// Opens the data for validation, whose samples are always the same: the first, in their order.
+/// Opens the data for validation. Which samples are looked at depends on no seed.
 Result<void> PointRun::open_validation(const Program& program) {
   const ValidationSpec& validation = subject_.validation;
   if (simulated_ || validation.freq == 0) return {};
   Samples samples = program.input.samples;
   samples.shuffled = false;
-  auto batches = open_dataset(samples, program.training.seed, validation.dataset);
+  auto batches = open_dataset(samples, 0, validation.dataset);
   if (!batches) return batches.error();
   options_.validation = {validation.freq, validation.steps, std::move(*batches)};
   options_.on_validation = [&](double loss) { validated_ = loss; };
