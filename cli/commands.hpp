@@ -183,6 +183,7 @@ int handover_command(const WeightsArguments& arguments, const Console& console);
 struct DataArguments {
   std::vector<std::string> texts;  // files and folders
   std::string tokenizer, out;      // file or folder; the shard to make
+  std::string field = "text";      // of the objects in JSON lines
   std::string dtype;               // uint16 or uint32; empty: the narrower that holds all tokens
   double validation = 0;           // share of the text, its end, that goes into a second shard
   bool json = false;

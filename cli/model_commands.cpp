@@ -98,7 +98,7 @@ void ModelCommands::add_export(CLI::App* sub) {
 }
 
 void ModelCommands::add_data(CLI::App* sub) {
-  sub->add_option("texts", data_.texts, "text files, or folders of them")
+  sub->add_option("texts", data_.texts, "text files, JSON lines (.jsonl), or folders of them")
       ->required()
       ->type_name("PATH");
   sub->add_option("--tokenizer", data_.tokenizer, "tokenizer.json, or a folder that has one")
@@ -107,6 +107,8 @@ void ModelCommands::add_data(CLI::App* sub) {
   sub->add_option("--out", data_.out, "shard to make, for training.dataset")
       ->required()
       ->type_name("SHARD.bin");
+  sub->add_option("--field", data_.field, "key of the text in JSON lines (.jsonl)")
+      ->capture_default_str();
   sub->add_option("--dtype", data_.dtype, "of a token (default: the narrower that holds all)")
       ->check(CLI::IsMember({"uint16", "uint32"}));
   sub->add_option("--validation", data_.validation,

@@ -30,6 +30,7 @@ TEST_CASE("the commands of docs/models.md do what the page says", "[docs]") {
     INFO(command.front() << ": " << outcome.err);
     REQUIRE(outcome.exit_code == 0);
     if (command.front() == "sample") CHECK(outcome.out.starts_with("It was"));
+    if (command.front() == "run") CHECK(outcome.out.find("validation loss") != std::string::npos);
   }
   CHECK(fs::exists("data/novel-validation.bin"));
   CHECK(fs::exists("runs/novel/checkpoints/step-100"));
