@@ -14,7 +14,10 @@ namespace lockstep {
 namespace {
 
 Result<Report> simulated_step(const Scenario& scenario, const Program& program) {
-  const Result<RunResult> ran = SimBackend(scenario.what_if).run(program, scenario.cluster, {});
+  RunOptions options;
+  options.memory_samples = false;
+  const Result<RunResult> ran =
+      SimBackend(scenario.what_if).run(program, scenario.cluster, options);
   if (!ran) return ran.error();
   return analyze(ran->trace, program, scenario.cluster);
 }

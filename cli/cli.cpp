@@ -8,6 +8,9 @@
 #include "backends/backends.hpp"
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
+#include "cli/man_page.hpp"
+#include "cli/model_commands.hpp"
 #include "core/base/nearest.hpp"
 #include "core/fit/constants.hpp"
 #include "core/format/format.hpp"
@@ -16,6 +19,10 @@ namespace lockstep {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr const char* kExamples = R"(Try:
+  lockstep run scenarios/schedules/1f1b-p4-m8.toml --timeline   simulate a pipeline, draw its bubble
+  lockstep recommend --model llama2-7b --cluster a100-80        how to train a 7B on eight A100s
+  lockstep run scenarios/quickstart.toml --backend cpu --out out/first   train a small GPT here)";
 constexpr int kOurBug = 70;
 
 /// Parses the subcommands of `lockstep` and their arguments, and remembers what to do.
@@ -26,6 +33,7 @@ class Parser {
     app_.set_help_all_flag("--help-all", "help of every command");
     app_.set_version_flag("--version", version_text("lockstep"));
     app_.get_formatter()->column_width(34);
+    app_.footer(kExamples);
     add_run();
     add_report();
     add_compare();
@@ -38,14 +46,18 @@ class Parser {
     add_validate();
     add_collective();
     add_fit();
-    add_sample();
-    add_import();
-    add_export();
+    models_.add_to(app_, command_);
+    add_list();
+    add_for_shells();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
     const std::vector<std::string> given = arguments;
     run_.command = given;
+    if (given.empty()) {
+      console_.out << app_.help();
+      return kUsageError;
+    }
     const std::string unknown = unknown_command(given);
     if (!unknown.empty()) {
       console_.err << "error: " << unknown << "\n";
@@ -241,20 +253,20 @@ class Parser {
     sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
-    sub->add_option("--objective", search_.objective,
-                    "what decides: time, throughput, money, memory")
-        ->check(CLI::IsMember({"time", "throughput", "money", "memory"}))
+    sub->add_option("--objective", search_.objective, "what decides")
+        ->check(CLI::IsMember({"time", "throughput", "money", "energy", "memory"}))
         ->capture_default_str();
     sub->add_flag("--sensitivity", search_.sensitivity, "say what the choice depends on");
     sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
         ->type_name("KEY=N");
-    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB")
-        ->type_name("GB");
-    sub->add_option("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 1 << 20))
-        ->type_name("N");
+    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB");
+    const auto several = [&](const char* name, std::vector<int>& list, const char* text) {
+      sub->add_option(name, list, text)->delimiter(',')->check(CLI::Range(1, 1 << 20));
+    };
+    several("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32");
+    several("--batch", search_.batches, "global batches to compare, such as 512,1024");
     sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
+    sub->add_flag("--offload", search_.offload, "also with states in host memory");
     sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");
     sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
     sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
@@ -394,75 +406,30 @@ class Parser {
     sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
   }
 
-  void add_sample() {
-    CLI::App* sub = app_.add_subcommand("sample", "continue a text with a trained model");
-    sub->add_option("model", sample_.model, "run folder, or folder of a Hugging Face model")
-        ->required()
-        ->type_name("FOLDER");
-    sub->add_option("--prompt", sample_.prompt, "the text to go on from")->type_name("TEXT");
-    sub->add_option("--ids", sample_.ids, "the prompt as tokens")->delimiter(',');
-    sub->add_option("--tokens", sample_.tokens, "how many tokens are made at most")
-        ->check(CLI::Range(1, 1000000))
-        ->capture_default_str();
-    sub->add_option("--temperature", sample_.sampling.temperature,
-                    "0: the most probable token; less than 1: more certain")
-        ->check(CLI::Range(0.0, 100.0))
-        ->capture_default_str();
-    sub->add_option("--top-k", sample_.sampling.top_k, "of the K most probable tokens; 0: of all")
-        ->check(CLI::Range(0, 10000000))
-        ->capture_default_str();
-    sub->add_option("--top-p", sample_.sampling.top_p,
-                    "of the fewest tokens that together have this probability")
-        ->check(CLI::Range(0.0, 1.0))
-        ->capture_default_str();
-    sub->add_option("--seed", sample_.sampling.seed, "of the draws")->capture_default_str();
-    sub->add_option("--tokenizer", sample_.tokenizer, "tokenizer.json, or a folder that has one")
-        ->type_name("PATH");
-    sub->add_option("--backend", sample_.backend, "cpu, cuda or reference")->capture_default_str();
-    sub->add_option("--threads", sample_.threads, "threads that compute")
-        ->check(CLI::Range(1, 4096))
-        ->capture_default_str();
-    sub->add_flag("--ignore-end", sample_.ignore_end, "go on behind the token that ends a text");
-    sub->add_flag("--json", sample_.json, "print JSON instead of the text");
-    sub->add_flag("--quiet", sample_.quiet, "only the text");
-    sub->final_callback(
-        [this] { command_ = [this] { return sample_command(sample_, console_); }; });
+  void add_list() {
+    CLI::App* sub = app_.add_subcommand("list", "the names that scenarios and commands take");
+    sub->add_option("what", list_.what, joined(kLists))->required()->check(CLI::IsMember(kLists));
+    sub->add_flag("--json", list_.json, "print JSON instead of a table");
+    sub->final_callback([this] { command_ = [this] { return list_command(list_, console_); }; });
   }
 
-  void add_import() {
-    CLI::App* sub =
-        app_.add_subcommand("import", "a run folder from weights of Hugging Face's transformers");
-    add_layout(sub);
-    sub->add_option("from", weights_.from, "folder with config.json and safetensors")
-        ->required()
-        ->type_name("FOLDER");
-    sub->add_option("--out", weights_.out, "run folder to make")->required()->type_name("RUN");
-    sub->final_callback(
-        [this] { command_ = [this] { return import_command(weights_, console_); }; });
+  void add_for_shells() {
+    CLI::App* script = app_.add_subcommand("completion", "what a shell reads to complete commands");
+    script->add_option("shell", shell_, joined(kShells))->required()->check(CLI::IsMember(kShells));
+    script->final_callback(
+        [this] { command_ = [this] { return print(completion_script(shell_)); }; });
+    CLI::App* page = app_.add_subcommand("man", "this program's manual page, for man -l -");
+    page->final_callback([this] { command_ = [this] { return print(man_page(app_)); }; });
+    CLI::App* words = app_.add_subcommand("complete", "")->group("");  // what the scripts ask
+    words->add_option("words", words_)->allow_extra_args();
+    words->final_callback([this] {
+      command_ = [this] { return print(joined(completions(app_, words_), "\n") + "\n"); };
+    });
   }
 
-  void add_export() {
-    CLI::App* sub =
-        app_.add_subcommand("export", "weights for Hugging Face's transformers from a run folder");
-    add_layout(sub);
-    sub->add_option("from", weights_.from, "run folder with a checkpoint")
-        ->required()
-        ->type_name("RUN");
-    sub->add_option("--out", weights_.out, "folder to make")->required()->type_name("FOLDER");
-    sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
-        ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
-    sub->add_option("--shard-gb", weights_.shard_gb, "most of a file, in GB")
-        ->check(CLI::Range(0.000001, 1e6))
-        ->capture_default_str();
-    sub->final_callback(
-        [this] { command_ = [this] { return export_command(weights_, console_); }; });
-  }
-
-  /// The word that says whose layout it is.
-  void add_layout(CLI::App* sub) {
-    sub->add_option("layout", layout_, "whose layout: hf")
-        ->required()
-        ->check(CLI::IsMember({"hf"}));
+  int print(const std::string& text) {
+    console_.out << text;
+    return 0;
   }
 
   const Console& console_;
@@ -482,9 +449,10 @@ class Parser {
   ValidateArguments validate_;
   CollectiveArguments collective_;
   FitArguments fit_;
-  SampleArguments sample_;
-  WeightsArguments weights_;
-  std::string layout_;  // of these
+  ModelCommands models_{console_};
+  ListArguments list_;
+  std::string shell_;
+  std::vector<std::string> words_;
   std::function<int()> command_;
 };
 

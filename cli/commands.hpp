@@ -48,6 +48,14 @@ struct ReportArguments {
 };
 int report_command(const ReportArguments& arguments, const Console& console);
 
+inline const std::vector<std::string> kLists = {"models",     "clusters", "schedules", "scenarios",
+                                                "frameworks", "backends", "keys"};
+struct ListArguments {
+  std::string what;  // of kLists
+  bool json = false;
+};
+int list_command(const ListArguments& arguments, const Console& console);
+
 struct CompareArguments {
   std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
 };
@@ -99,11 +107,13 @@ struct SearchArguments {
   int finalists = 0;               // layouts that fit and are simulated in full; 0: one or two
   bool exhaustive = false;         // simulate all layouts
   bool keep_schedule = false;      // the scenario's pipeline schedule alone
+  bool offload = false;            // also layouts with states in host memory
   double max_memory_gb = 0;        // of a rank, in GB of 10^9 bytes; 0: what the device has
-  std::string objective = "time";  // of a step; or throughput of a GPU, money, memory
+  std::string objective = "time";  // of a step; or throughput of a GPU, money, energy, memory
   bool sensitivity = false;        // estimate what the choice depends on
   std::vector<std::string> only;   // "tp=8"
   std::vector<int> nodes;          // cluster sizes; empty: the scenario's
+  std::vector<int> batches;        // global batches, in sequences; empty: the scenario's
   bool json = false, quiet = false;
   std::string write;  // scenario file to write for the fastest layout; empty: none
 };
@@ -166,5 +176,14 @@ struct WeightsArguments {
 };
 int import_command(const WeightsArguments& arguments, const Console& console);
 int export_command(const WeightsArguments& arguments, const Console& console);
+
+struct DataArguments {
+  std::vector<std::string> texts;  // files and folders
+  std::string tokenizer, out;      // file or folder; the shard to make
+  std::string dtype;               // uint16 or uint32; empty: the narrower that holds all tokens
+  double validation = 0;           // share of the text, its end, that goes into a second shard
+  bool json = false;
+};
+int data_command(const DataArguments& arguments, const Console& console);
 
 }  // namespace lockstep

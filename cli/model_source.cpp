@@ -33,6 +33,16 @@ Result<void> open_run_folder(const fs::path& folder, ModelSource& source) {
   return {};
 }
 
+/// Up to the length of its window, a model computes what it would without one.
+void limit_to_window(std::int64_t window, ModelSource& source) {
+  std::int64_t& longest = source.model.max_seq_len;
+  if (window <= 0 || (longest > 0 && longest <= window)) return;
+  source.warnings.push_back(invalid(
+      "sequences may have at most sliding_window=" + std::to_string(window) + " tokens, not " +
+      std::to_string(longest) + ": attention that sees only the last ones is not supported"));
+  longest = window;
+}
+
 }  // namespace
 
 Result<ModelSource> open_model(const std::string& path, const std::string& tokenizer) {
@@ -45,6 +55,7 @@ Result<ModelSource> open_model(const std::string& path, const std::string& token
     if (!config) return config.error();
     source.model = std::move(config->model);
     for (const std::string& warning : config->warnings) source.warnings.push_back(invalid(warning));
+    limit_to_window(config->sliding_window, source);
     auto weights = open_hf_weights(path, source.model, source.dtype);
     if (!weights) return weights.error();
     source.weights = std::move(*weights);

@@ -109,7 +109,7 @@ class SampleCommand {
       const bool ends = source_.tokenizer != nullptr && made.back() == source_.tokenizer->end();
       if (ends && !arguments_.ignore_end) break;
       if (source_.tokenizer != nullptr) {
-        text = source_.tokenizer->decode(made);
+        text += source_.tokenizer->piece(made.back());
         if (shows) console_.out << whole_characters(text, shown) << std::flush;
       } else if (shows) {
         console_.out << (i == 0 ? "" : ",") << made.back() << std::flush;

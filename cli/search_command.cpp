@@ -168,17 +168,27 @@ nlohmann::ordered_json estimated_json(const std::vector<EstimatedLayout>& layout
   return list;
 }
 
-/// What the best of several sizes of a cluster has most of.
-double merit(const std::string& objective, const Scenario& s, const LayoutFigures& f, double cost) {
+/// What the best of several sizes of a cluster, and batches, has most of.
+double merit(const std::string& objective, const Scenario& s, const LayoutFigures& f, double cost,
+             double energy) {
   if (objective == "memory") return -static_cast<double>(f.memory.needed.v);
-  if (objective == "money" && cost > 0) return -cost;
-  // Without a price a device's throughput decides, which is the same.
+  if (objective == "money" && cost > 0) return -cost / s.global_batch_size();
+  if (objective == "energy" && energy > 0) return -energy / s.global_batch_size();
+  // Without a price, or the power of a device, its throughput decides, which is the same.
   return objective == "time" ? f.throughput : f.throughput / s.cluster.capacity();
 }
+
+/// A figure of a table, where 0 is unknown.
+std::string amount(double value) { return value > 0 ? fmt::format("{:.4g}", value) : "-"; }
 
 /// Money of a step of the fastest: device-hours at the device's price.
 double dollars_of_step(const Scenario& s, Seconds step) {
   return s.cluster.device.dollars_per_hour * step.v / 3600 * s.cluster.capacity();
+}
+
+/// Energy of a step in joules, if devices take their most all the time.
+double joules_of_step(const Scenario& s, Seconds step) {
+  return s.cluster.device.watts * step.v * s.cluster.capacity();
 }
 
 }  // namespace
@@ -204,6 +214,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     options.constraints.only.push_back(*only);
   }
   options.constraints.keep_schedule = arguments.keep_schedule;
+  options.constraints.offload = arguments.offload;
   options.most_memory = Bytes{static_cast<std::int64_t>(arguments.max_memory_gb * 1e9)};
   options.finalists = arguments.finalists;
   if (arguments.objective == "memory") options.objective = Objective::Memory;
@@ -224,32 +235,43 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                                c.estimated, c.simulated)
                 << std::flush;
   };
-  std::vector<int> sizes = arguments.nodes;
+  struct Task {
+    int nodes, batch;
+  };
+  std::vector<int> sizes = arguments.nodes, batches = arguments.batches;
   if (sizes.empty()) sizes.push_back(base.cluster.nodes);
-  base.training.global_batch_size = base.global_batch_size();  // the same for all sizes
+  if (batches.empty()) batches.push_back(base.global_batch_size());
+  std::vector<Task> tasks;
+  for (const int nodes : sizes) {
+    for (const int batch : batches) tasks.push_back({nodes, batch});
+  }
   const auto top = to_size(arguments.top);
-  TextTable clusters({"nodes", unit + "/s", "step time", "dollars/step", "layout"});
+  TextTable table(
+      {"nodes", "batch", unit + "/s", "step time", "dollars/step", "kJ/step", "layout"});
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::optional<FoundLayout> best;
   double most = 0;
   std::optional<Error> failure;
-  for (const int nodes : sizes) {
+  for (const auto [nodes, batch] : tasks) {
     const auto begun = Clock::now();
     base.cluster.nodes = nodes;
+    base.training.global_batch_size = batch;
     const Result<SpaceResult> result =
         search_space(base, simulated_layout, simulated_probe, options);
     if (live) console.err << "\r\x1b[K" << std::flush;
     if (!result) {
       failure = result.error();
-      clusters.add({std::to_string(nodes), result.error().message, "", "", ""});
+      table.add(
+          {std::to_string(nodes), std::to_string(batch), result.error().message, "", "", "", ""});
       continue;
     }
     const FoundLayout& first = result->found.front();
     const double cost = dollars_of_step(base, first.figures.step_time);
-    clusters.add({std::to_string(nodes), count_text(first.figures.throughput),
-                  time_text(first.figures.step_time), cost > 0 ? fmt::format("{:.4g}", cost) : "-",
-                  layout_name(first.scenario)});
-    const double own = merit(arguments.objective, base, first.figures, cost);
+    const double energy = joules_of_step(base, first.figures.step_time);
+    table.add({std::to_string(nodes), std::to_string(batch), count_text(first.figures.throughput),
+               time_text(first.figures.step_time), amount(cost), amount(energy / 1e3),
+               layout_name(first.scenario)});
+    const double own = merit(arguments.objective, base, first.figures, cost, energy);
     if (!best || own > most) {
       best = first;
       most = own;
@@ -263,7 +285,10 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     }
     if (arguments.json) {
       json.push_back({{"nodes", nodes},
+                      {"batch", batch},
                       {"seconds", seconds_since(begun)},
+                      {"dollars_per_step", cost},
+                      {"joules_per_step", energy},
                       {"counts", counts_json(result->counts)},
                       {"found", found_json(*result, unit)},
                       {"families", estimated_json(result->families)},
@@ -272,7 +297,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;
     }
-    console.out << search_task(base) << (sizes.size() > 1 ? fmt::format(", {} nodes", nodes) : "")
+    console.out << search_task(base) << (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "")
                 << "\n\n"
                 << found_text(*result, unit, top) << "\n";
     if (!result->estimated.empty()) {
@@ -287,13 +312,13 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     if (!written) return report_error(console, written.error());
   }
   if (arguments.json) {
-    console.out << (sizes.size() == 1 ? json.front() : json)
+    console.out << (tasks.size() == 1 ? json.front() : json)
                        .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
                 << "\n";
-  } else if (sizes.size() > 1) {
-    console.out << clusters.text() << "best by " << arguments.objective << ": "
+  } else if (tasks.size() > 1) {
+    console.out << table.text() << "best by " << arguments.objective << ": "
                 << layout_name(best->scenario) << " on " << best->scenario.cluster.nodes
-                << " nodes\n";
+                << " nodes, " << best->scenario.global_batch_size() << " sequences a step\n";
   }
   return 0;
 }

@@ -24,7 +24,8 @@ namespace {
 Result<StepPrediction> predicted_step(const Scenario& scenario) {
   const Result<LayoutFigures> figures = simulated_layout(scenario);
   if (!figures) return figures.error();
-  return StepPrediction{figures->step_time, figures->memory};
+  const Seconds idle = figures->bubble_fraction * figures->step_time - figures->exposed_comm;
+  return StepPrediction{figures->step_time, figures->memory, figures->exposed_comm, idle};
 }
 
 bool glob_matches(const std::string& pattern, const std::string& text) {

@@ -42,16 +42,18 @@ class Share {
 };
 
 /// A scenario that trains the model on this machine: a beginning, to be edited.
-Result<std::string> scenario_of(const std::string& folder) {
+Result<std::string> scenario_of(const std::string& folder, const ModelSpec& model) {
+  const std::int64_t longest = model.max_seq_len > 0 ? model.max_seq_len : 1024;
   const std::string text = "[model]\nhf_config = \"" +
                            fs::absolute(fs::path(folder) / "config.json").string() +
-                           "\"\n[cluster]\npreset = \"cpu\"\n[training]\ndtype = \"float32\"\n";
+                           "\"\n[cluster]\npreset = \"cpu\"\n[training]\ndtype = \"float32\"\n" +
+                           "seq_len = " + std::to_string(std::min<std::int64_t>(longest, 1024)) +
+                           "\n[checkpoint]\ninterval = 100\n";
   LoadedScenario loaded = parse_scenario(text, folder + "/config.json", {});
   if (!loaded.ok()) return loaded.errors.front();
   Scenario& scenario = loaded.points.front().scenario;
+  scenario.model.max_seq_len = model.max_seq_len;
   if (scenario.model.experts > 0) scenario.model.capacity_factor = 0;  // no token is dropped
-  const std::int64_t longest = scenario.model.max_seq_len;
-  scenario.training.seq_len = longest > 0 ? std::min<std::int64_t>(longest, 1024) : 1024;
   return print_scenario(scenario);
 }
 
@@ -92,7 +94,7 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
   auto source = open_model(arguments.from);
   if (!source) return source.error();
   report_warnings(console, source->warnings);
-  const auto scenario = scenario_of(arguments.from);
+  const auto scenario = scenario_of(arguments.from, source->model);
   if (!scenario) return scenario.error();
   if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
   const auto lock = RunLock::take(arguments.out, "import");

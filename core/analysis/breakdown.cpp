@@ -33,14 +33,19 @@ void attribute(const StepGraph& step, std::vector<const Span*> transfers,
                    [](const Span* a, const Span* b) { return a->active < b->active; });
   auto hole = exposed.begin();
   SimTime reached = SimTime::min();
+  const std::string* kind = nullptr;  // of the transfer before, whose time need not be looked up
+  SimTime* time = nullptr;
   for (const Span* transfer : transfers) {
     const SimTime begin = std::max(transfer->active, reached), end = transfer->end;
     if (end <= begin) continue;
     reached = end;
     while (hole != exposed.end() && hole->end <= begin) ++hole;
-    SimTime& time = by_kind[step.kind(*transfer)];
+    if (const std::string& own = step.kind(*transfer); kind != &own) {
+      kind = &own;
+      time = &by_kind[own];
+    }
     for (auto h = hole; h != exposed.end() && h->begin < end; ++h) {
-      time += ranks * (std::min(end, h->end) - std::max(begin, h->begin));
+      *time += ranks * (std::min(end, h->end) - std::max(begin, h->begin));
     }
   }
 }

@@ -37,7 +37,8 @@ struct Phases {
 
 class RankBubbles {
  public:
-  RankBubbles(const StepGraph& step, Rank rank, std::vector<Bubble>& out)
+  /// `out` gets the bubbles, unless it is null.
+  RankBubbles(const StepGraph& step, Rank rank, std::vector<Bubble>* out)
       : step_(step), rank_(rank), out_(out) {}
 
   TimeByCause find() {
@@ -83,8 +84,10 @@ class RankBubbles {
       if (s->end > s->active) (computes ? busy_ : transfers_).push_back({s->active, s->end, -1});
     }
     const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
-    std::stable_sort(busy_.begin(), busy_.end(), by_begin);
-    std::stable_sort(transfers_.begin(), transfers_.end(), by_begin);
+    for (std::vector<Busy>* times : {&busy_, &transfers_}) {  // those of one stream are sorted
+      if (std::is_sorted(times->begin(), times->end(), by_begin)) continue;
+      std::stable_sort(times->begin(), times->end(), by_begin);
+    }
     for (const Busy& w : busy_) {
       if (w.span >= 0) compute_.push_back(w.span);
     }
@@ -197,20 +200,21 @@ class RankBubbles {
   void add(const Bubble& bubble) {
     if (bubble.begin >= bubble.end) return;
     total_[bubble.cause] += bubble.length();
-    if (!out_.empty()) {
-      Bubble& last = out_.back();
+    if (out_ == nullptr) return;
+    if (!out_->empty()) {
+      Bubble& last = out_->back();
       if (last.rank == rank_ && last.end == bubble.begin && last.cause == bubble.cause &&
           last.next == bubble.next && last.blocker == bubble.blocker) {
         last.end = bubble.end;
         return;
       }
     }
-    out_.push_back(bubble);
+    out_->push_back(bubble);
   }
 
   const StepGraph& step_;
   const Rank rank_;
-  std::vector<Bubble>& out_;
+  std::vector<Bubble>* out_;
   std::vector<Busy> busy_, transfers_;  // sorted by begin
   std::vector<SpanIndex> compute_;      // those of busy_ that belong to this step
   std::size_t next_transfer_ = 0;       // into transfers_; those before it ended before the stretch
@@ -244,14 +248,16 @@ double Bubbles::fraction() const {
 
 double Bubbles::over_ideal() const { return ratio(least_idle, makespan - least_idle); }
 
-Bubbles find_bubbles(const StepGraph& step) {
+namespace {
+
+Bubbles bubbles_of(const StepGraph& step, bool list) {
   Bubbles result;
   const IndexVector<Rank, Rank>& same_as = step.trace().same_as;
   result.by_rank.resize(same_as.size());
   result.makespan = step.makespan();
   result.least_idle = result.makespan;
   for (const Rank rank : step.own_ranks()) {
-    result.by_rank[rank] = RankBubbles(step, rank, result.list).find();
+    result.by_rank[rank] = RankBubbles(step, rank, list ? &result.list : nullptr).find();
     result.least_idle = std::min(result.least_idle, sum(result.by_rank[rank]));
   }
   for (const Rank rank : same_as.ids()) {
@@ -262,6 +268,11 @@ Bubbles find_bubbles(const StepGraph& step) {
   }
   return result;
 }
+
+}  // namespace
+
+Bubbles find_bubbles(const StepGraph& step) { return bubbles_of(step, true); }
+Bubbles sum_bubbles(const StepGraph& step) { return bubbles_of(step, false); }
 
 const Bubble* bubble_at(const Bubbles& bubbles, const StepGraph& step, Rank rank, SimTime t) {
   const std::pair<Rank, SimTime> key{step.trace().same_as[rank], t};

@@ -15,8 +15,8 @@ class Adder {
 
   void add(const StepGraph& step) {
     add_breakdown(break_down(step));
-    add_bubbles(find_bubbles(step));
-    add_stragglers(find_stragglers(step));
+    add_bubbles(sum_bubbles(step));
+    add_stragglers(sum_stragglers(step));
     const PathSummary path = summarize(step, critical_path(step));
     for (const auto& [kind, share] : path.by_kind) {
       causes_.critical_path[kind] += to_seconds(share.time);

@@ -169,7 +169,7 @@ void StepGraph::index_ranks() {
   const std::size_t world = trace_->role_of_rank.size();
   range_of_.resize(world);
   op_offset_.resize(world, 0);
-  std::size_t ops = 0;
+  IndexVector<std::int32_t, Rank> first_of_role(trace_->roles.size(), -1);
   for (SpanIndex i = 0; i < size();) {
     const Rank rank = (*this)[i].rank;
     Range& range = range_of_[rank];
@@ -177,14 +177,25 @@ void StepGraph::index_ranks() {
     while (i < size() && (*this)[i].rank == rank) ++i;
     range.last = i;
     ranks_.push_back(rank);
-    op_offset_[rank] = ops;
-    ops += trace_->roles[trace_->role_of_rank[rank]].ops.size();
+    const std::int32_t role = trace_->role_of_rank[rank];
+    Rank& first = first_of_role[role];
+    if (first >= 0 && same_ops(range, range_of_[first])) {
+      op_offset_[rank] = op_offset_[first];
+      continue;
+    }
+    if (first < 0) first = rank;
+    op_offset_[rank] = by_op_.size();
+    by_op_.resize(by_op_.size() + trace_->roles[role].ops.size(), -1);
+    for (SpanIndex j = range.first; j < range.last; ++j) {
+      by_op_[op_offset_[rank] + to_size((*this)[j].op)] = j - range.first;
+    }
   }
-  by_op_.assign(ops, -1);
-  for (SpanIndex i = 0; i < size(); ++i) {
-    const Span& s = (*this)[i];
-    by_op_[op_offset_[s.rank] + to_size(s.op)] = i;
-  }
+}
+
+bool StepGraph::same_ops(Range a, Range b) const {
+  const auto begin = spans_.begin();
+  return std::equal(begin + a.first, begin + a.last, begin + b.first, begin + b.last,
+                    [](const Span& x, const Span& y) { return x.op == y.op; });
 }
 
 void StepGraph::measure() {
@@ -272,7 +283,8 @@ void StepGraph::index_ends() {
 StepGraph::Range StepGraph::of_rank(Rank rank) const { return range_of_[rank]; }
 
 SpanIndex StepGraph::find(Rank rank, OpId op) const {
-  return by_op_[op_offset_[rank] + to_size(op)];
+  const SpanIndex place = by_op_[op_offset_[rank] + to_size(op)];
+  return place < 0 ? -1 : range_of_[rank].first + place;
 }
 
 SpanIndex StepGraph::on_stream_before(SpanIndex i) const {

@@ -110,6 +110,7 @@ class StepGraph {
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
             const StepIntervals* intervals);
   void index_ranks();
+  bool same_ops(Range a, Range b) const;  // in the same order
   void measure();
   void take_interval(std::int32_t step, const StepIntervals& intervals);
   void index_meetings();
@@ -120,8 +121,10 @@ class StepGraph {
   std::span<const Span> spans_;
   SimTime begin_{}, end_{};
   std::vector<Rank> ranks_;
-  IndexVector<Rank, Range> range_of_;              // by rank
-  std::vector<SpanIndex> by_op_;                   // [op_offset_[rank] + op]
+  IndexVector<Rank, Range> range_of_;  // by rank
+  /// [op_offset_[rank] + op]: the place of the op's span among those of the rank; -1: it has none.
+  /// Ranks of one role whose spans are of the same ops in one order share it.
+  std::vector<SpanIndex> by_op_;
   IndexVector<Rank, std::size_t> op_offset_;       // by rank
   IndexVector<std::int32_t, OpClass> kind_class_;  // by index into Trace::names
   int compute_stream_ = -1;                        // -1: no stream of that name

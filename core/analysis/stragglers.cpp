@@ -39,9 +39,7 @@ struct Lateness {
 };
 using LatenessByChannel = std::map<std::int32_t, Lateness>;
 
-}  // namespace
-
-Stragglers find_stragglers(const StepGraph& step) {
+Stragglers stragglers_of(const StepGraph& step, bool list) {
   Stragglers result;
   const Trace& trace = step.trace();
   result.ranks.resize(trace.same_as.size());
@@ -74,7 +72,7 @@ Stragglers find_stragglers(const StepGraph& step) {
     Lateness& lateness = late[step[arrival.last].rank][channel];
     ++lateness.last;
     lateness.caused += arrival.waited;
-    result.list.push_back(arrival);
+    if (list) result.list.push_back(arrival);
   }
   std::stable_sort(result.list.begin(), result.list.end(),
                    [](const Arrival& a, const Arrival& b) { return a.waited > b.waited; });
@@ -93,5 +91,10 @@ Stragglers find_stragglers(const StepGraph& step) {
   }
   return result;
 }
+
+}  // namespace
+
+Stragglers find_stragglers(const StepGraph& step) { return stragglers_of(step, true); }
+Stragglers sum_stragglers(const StepGraph& step) { return stragglers_of(step, false); }
 
 }  // namespace lockstep

@@ -37,5 +37,7 @@ struct Stragglers {
 /// that one, since both come at the same time. `list` holds only the groups of ranks with spans of
 /// their own. Takes n log n time in the collectives.
 Stragglers find_stragglers(const StepGraph& step);
+/// The same without the list, in linear time.
+Stragglers sum_stragglers(const StepGraph& step);
 
 }  // namespace lockstep

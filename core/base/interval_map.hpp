@@ -50,8 +50,12 @@ class IntervalMap {
   }
 
   /// Makes [begin, end) one piece with `value`.
-  void assign(std::int64_t begin, std::int64_t end, T value) {
-    if (begin >= end) return;
+  void assign(std::int64_t begin, std::int64_t end, const T& value) {
+    if (begin < end) one_piece(begin, end) = value;
+  }
+
+  /// Makes [begin, end), which is not empty, one piece. Returns its value, for the caller to set.
+  T& one_piece(std::int64_t begin, std::int64_t end) {
     Place at = first_touching(begin);
     if (starts_before(at, begin)) {
       Piece right = pieces_[at];
@@ -62,15 +66,21 @@ class IntervalMap {
         at = pieces_.insert(at, std::move(right));
       }
     }
-    if (starts_before(at, end) && pieces_[at].end <= end) {
-      pieces_[at] = {begin, end, std::move(value)};  // in the common case, it had these ends
-      at = pieces_.next(at);
-      while (starts_before(at, end) && pieces_[at].end <= end) at = pieces_.remove(at);
-      if (starts_before(at, end)) pieces_[at].begin = end;
+    if (starts_before(at, end) && pieces_[at].end <= end) {  // in the common case, with these ends
+      pieces_[at].begin = begin;
+      pieces_[at].end = end;
+      for (Place next = pieces_.next(at); starts_before(next, end);) {
+        if (pieces_[next].end > end) {
+          pieces_[next].begin = end;
+        } else {
+          next = pieces_.remove(next);
+        }
+      }
     } else {
       if (starts_before(at, end)) pieces_[at].begin = end;
-      pieces_.insert(at, {begin, end, std::move(value)});
+      at = pieces_.insert(at, {begin, end, T{}});
     }
+    return pieces_[at].value;
   }
 
   /// Removes the piece that begins at `begin`.

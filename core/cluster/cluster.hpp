@@ -64,6 +64,7 @@ struct DeviceSpec {
   /// 0 if the device is the host.
   BytesPerSecond host_memory_bandwidth;
   double dollars_per_hour = 0;  // 0: unknown
+  double watts = 0;             // the most that it takes, its memory included; 0: unknown
   /// Whether the device computes in the memory of its host, as a CPU does.
   bool is_host() const { return host_memory_bandwidth.v <= 0; }
   bool operator==(const DeviceSpec&) const = default;

@@ -17,6 +17,7 @@
 
 #include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
+#include "core/data/token_shards.hpp"
 
 namespace lockstep {
 namespace {
@@ -35,6 +36,7 @@ class TextTokens final : public TokenFiles {
                                  })) {}
   std::int64_t size() const override { return static_cast<std::int64_t>(text_.size()); }
   int largest_token() const override { return byte(largest_); }
+  bool are_bytes() const override { return true; }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     std::transform(text_.begin() + begin,
                    text_.begin() + begin + static_cast<std::ptrdiff_t>(out.size()), out.begin(),
@@ -80,10 +82,6 @@ constexpr std::int64_t kLongestData = std::numeric_limits<std::int64_t>::max();
 
 // ---------------------------------------------------------------- llm.c shards
 
-constexpr std::int32_t kShardMagic = 20240520;
-constexpr std::int32_t kShardVersion = 1;
-constexpr std::size_t kShardHeaderBytes = 256 * sizeof(std::int32_t);
-
 constexpr std::size_t kBlock = 1 << 20;  // tokens that are read at a time
 
 /// The tokens of one shard. They are read as they are needed and not mapped into memory: a file
@@ -102,7 +100,8 @@ class Shard {
   Shard(Shard&& other) noexcept
       : path_(std::move(other.path_)),
         file_(std::exchange(other.file_, -1)),
-        bytes_(other.bytes_) {}
+        bytes_(other.bytes_),
+        token_bytes_(other.token_bytes_) {}
   Shard& operator=(Shard&&) = delete;
   ~Shard() {
     if (file_ >= 0) ::close(file_);
@@ -125,16 +124,20 @@ class Shard {
       bytes -= static_cast<std::size_t>(got);
     }
   }
-  void read_tokens(std::int64_t begin, std::span<std::uint16_t> to) const {
-    read(kShardHeaderBytes + static_cast<std::size_t>(begin) * sizeof(std::uint16_t), to.data(),
-         to.size_bytes());
+  void set_token_bytes(std::size_t bytes) { token_bytes_ = bytes; }
+  void read_tokens(std::int64_t begin, std::span<std::int32_t> to) const {
+    const std::size_t at = kShardHeaderBytes + static_cast<std::size_t>(begin) * token_bytes_;
+    if (token_bytes_ == sizeof(std::int32_t)) return read(at, to.data(), to.size_bytes());
+    std::vector<std::uint16_t> narrow(to.size());
+    read(at, narrow.data(), narrow.size() * sizeof(std::uint16_t));
+    std::copy(narrow.begin(), narrow.end(), to.begin());
   }
 
  private:
   Shard(std::string path, int file) : path_(std::move(path)), file_(file) {}
   std::string path_;
   int file_ = -1;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, token_bytes_ = sizeof(std::uint16_t);
 };
 
 class ShardTokens final : public TokenFiles {
@@ -152,17 +155,15 @@ class ShardTokens final : public TokenFiles {
   }
   std::int64_t size() const override { return begins_.back(); }
   int largest_token() const override { return largest_; }
+  bool are_bytes() const override { return false; }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     auto shard = static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), begin) -
                                           begins_.begin() - 1);
-    std::vector<std::uint16_t> tokens;
     for (std::size_t done = 0; done < out.size(); ++shard) {
       const std::int64_t from = begin + static_cast<std::int64_t>(done) - begins_[shard];
       const auto count = std::min(
           out.size() - done, static_cast<std::size_t>(begins_[shard + 1] - begins_[shard] - from));
-      tokens.resize(count);
-      shards_[shard].read_tokens(from, tokens);
-      std::copy(tokens.begin(), tokens.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
+      shards_[shard].read_tokens(from, out.subspan(done, count));
       done += count;
     }
   }
@@ -178,22 +179,32 @@ class ShardTokens final : public TokenFiles {
     }
     std::int32_t header[3];
     shard->read(0, header, sizeof header);
-    if (header[0] != kShardMagic || header[1] != kShardVersion) {
+    const auto format =
+        std::find_if(kShardFormats.begin(), kShardFormats.end(), [&](const ShardFormat& known) {
+          return known.magic == header[0] && known.version == header[1];
+        });
+    if (format == kShardFormats.end()) {
       return invalid("token shard '" + path.string() + "' has magic " + std::to_string(header[0]) +
-                     " and version " + std::to_string(header[1]) + ", expected " +
-                     std::to_string(kShardMagic) + " and " + std::to_string(kShardVersion));
+                     " and version " + std::to_string(header[1]) +
+                     ", expected 20240520 and 1 (uint16) or 20240801 and 7 (uint32)");
     }
-    const std::size_t held = (bytes - kShardHeaderBytes) / sizeof(std::uint16_t);
+    shard->set_token_bytes(format->token_bytes);
+    const std::size_t held = (bytes - kShardHeaderBytes) / format->token_bytes;
     if (header[2] < 0 || held != static_cast<std::size_t>(header[2]) ||
-        (bytes - kShardHeaderBytes) % sizeof(std::uint16_t) != 0) {
+        (bytes - kShardHeaderBytes) % format->token_bytes != 0) {
       return invalid("token shard '" + path.string() + "' announces " + std::to_string(header[2]) +
                      " tokens but holds " + std::to_string(held));
     }
-    std::vector<std::uint16_t> tokens;
+    std::vector<std::int32_t> tokens;
     for (std::size_t at = 0; at < held; at += tokens.size()) {
       tokens.resize(std::min(kBlock, held - at));
       shard->read_tokens(static_cast<std::int64_t>(at), tokens);
-      largest_ = std::max<int>(largest_, *std::max_element(tokens.begin(), tokens.end()));
+      const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
+      if (*least < 0) {
+        return invalid("token shard '" + path.string() + "' holds token " +
+                       std::to_string(static_cast<std::uint32_t>(*least)));
+      }
+      largest_ = std::max<int>(largest_, *most);
     }
     shards_.push_back(std::move(*shard));
     begins_.push_back(begins_.back() + header[2]);
@@ -212,7 +223,11 @@ bool is_build_output(const fs::path& path) {
   return path.filename() == "build" || path.filename() == "runs";
 }
 
-Result<std::vector<fs::path>> files_below(const fs::path& folder) {
+bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
+
+}  // namespace
+
+Result<std::vector<fs::path>> text_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   fs::recursive_directory_iterator it(folder, error), end;
@@ -231,10 +246,6 @@ Result<std::vector<fs::path>> files_below(const fs::path& folder) {
   return files;
 }
 
-bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
-
-}  // namespace
-
 Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -248,7 +259,7 @@ Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path) {
     }
     return std::unique_ptr<TokenFiles>(std::make_unique<TextTokens>(std::move(*text)));
   }
-  auto files = files_below(path);
+  auto files = text_files(path);
   if (!files) return files.error();
   std::vector<fs::path> shards;
   std::copy_if(files->begin(), files->end(), std::back_inserter(shards), [&](const fs::path& file) {

@@ -90,6 +90,13 @@ Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, 
                    " tokens, a sequence of seq_len=" + std::to_string(seq_len) + " needs " +
                    std::to_string(seq_len + 1));
   }
+  if ((*files)->are_bytes() && vocab > 256) {
+    return invalid("dataset '" + path +
+                   "' is text, of which each of 256 bytes is a token, and the " +
+                   "model's vocabulary has " + std::to_string(vocab) +
+                   " tokens: make tokens with `lockstep data " + path +
+                   " --tokenizer PATH --out tokens.bin`, or train on bytes with model.vocab=256");
+  }
   if ((*files)->largest_token() >= vocab) {
     return invalid("dataset '" + path + "' holds token " +
                    std::to_string((*files)->largest_token()) + ", the model's vocab is " +

@@ -25,7 +25,8 @@ struct TokenSource {
 /// Opens a text file or a folder of them (byte-level tokens), or llm.c .bin token shards. If `path`
 /// is empty, the source is a deterministic synthetic stream over `vocab` tokens that a model can
 /// learn. Errors: the path is not found or holds no text, a shard has a bad header, there are fewer
-/// than seq_len + 1 tokens, or a token is not below `vocab`.
+/// than seq_len + 1 tokens, a token is not below `vocab`, or bytes meet a vocabulary of more than
+/// 256.
 Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, int seq_len,
                                                        int vocab, std::uint64_t seed,
                                                        bool reshuffle = true);

@@ -36,11 +36,11 @@ void IndexList::fill(std::span<std::int32_t> to) const {
   }
 }
 
-void append(IndexList& list, std::int32_t value) {
-  if (!list.ranges.empty() && list.ranges.back().last + std::int64_t{1} == value) {
-    list.ranges.back().last = value;
+void append(IndexList& list, IndexRange range) {
+  if (!list.ranges.empty() && list.ranges.back().last + std::int64_t{1} == range.first) {
+    list.ranges.back().last = range.last;
   } else {
-    list.ranges.push_back({value, value});
+    list.ranges.push_back(range);
   }
 }
 

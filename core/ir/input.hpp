@@ -61,8 +61,8 @@ struct IndexList {
   void fill(std::span<std::int32_t> to) const;
   bool operator==(const IndexList&) const = default;
 };
-/// Adds one more integer at the end; the last range is extended if the integer follows it.
-void append(IndexList& list, std::int32_t value);
+/// Adds a range at the end; the last one is extended if the new one follows it.
+void append(IndexList& list, IndexRange range);
 
 /// What a table says, and what is assumed if there is none.
 enum class TableKind : std::uint8_t {

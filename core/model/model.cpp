@@ -1,5 +1,8 @@
 #include "core/model/model.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace lockstep {
 
 Flops Model::forward_flops() const {
@@ -38,6 +41,34 @@ std::vector<TensorId> with_loss_scale(FunctionBuilder& f, const LayerShape& shap
 
 Model build_layers(const ModelSpec& spec, const LayerShape& shape) {
   return spec.is_vision() ? build_resnet(spec, shape) : build_transformer(spec, shape);
+}
+
+Flops forward_flops(const ModelSpec& spec, const LayerShape& shape) {
+  if (spec.is_vision()) return build_layers(spec, shape).forward_flops();
+  // Blocks with and without experts and recomputation are of different kinds, of which one each is
+  // made.
+  std::array<std::int64_t, 4> first_of_kind;
+  first_of_kind.fill(-1);
+  std::vector<std::int64_t> like;  // by block: the first of its kind
+  ModelSpec few = spec;
+  few.layers = 0;
+  for (std::int64_t i = 0; i < spec.layers; ++i) {
+    const bool recomputes = shape.checkpoint.of_block(i).value_or(Recompute{}).any();
+    std::int64_t& first = first_of_kind[2 * std::size_t{spec.has_experts(i)} + recomputes];
+    if (first < 0) first = i;
+    like.push_back(first);
+    few.layers = std::max(few.layers, first + 1);
+  }
+  const Model made = build_layers(few, shape);
+  const auto begin = std::find_if(made.layers.begin(), made.layers.end(), [](const Layer& layer) {
+    return layer.name.starts_with("blocks.");
+  });
+  const auto end = begin + few.layers;
+  Flops total;  // in the order of the layers, so that it is rounded like theirs
+  for (auto layer = made.layers.begin(); layer != begin; ++layer) total += layer->forward_flops;
+  for (const std::int64_t block : like) total += begin[block].forward_flops;
+  for (auto layer = end; layer != made.layers.end(); ++layer) total += layer->forward_flops;
+  return total;
 }
 
 }  // namespace lockstep

@@ -111,6 +111,9 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape);
 /// Calls the one of the two that the model's architecture needs.
 Model build_layers(const ModelSpec& spec, const LayerShape& shape);
 
+/// What build_layers(spec, shape).forward_flops() returns, without making every block.
+Flops forward_flops(const ModelSpec& spec, const LayerShape& shape);
+
 /// The synthetic model: one layer with given times for each virtual stage.
 Model build_synthetic(const CostsSpec& costs, int num_stages);
 

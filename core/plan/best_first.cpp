@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/base/thread_team.hpp"
 
@@ -19,6 +20,8 @@ namespace {
 constexpr std::size_t kBatch = 16;
 /// How many layouts of whose estimates nothing is claimed are simulated beside the finalists.
 constexpr int kMostUnclaimed = 1;
+/// How many more are simulated where finalists are slower than the estimates of others.
+constexpr std::size_t kMostInstead = 4;
 
 /// Whether a layout with `a` keeps no less from forward to backward than with `b`.
 bool keeps_no_less(Recomputation a, Recomputation b) {
@@ -40,16 +43,23 @@ class TooLarge {
   }
 
  private:
-  using Key = std::array<int, 10>;
+  using Key = std::array<int, 11>;
   struct Entry {
     int microbatch;
     Recomputation recomputation;
   };
   static Key key(const LayoutPoint& p) {
-    return {p.tensor,    p.context, p.pipeline,
-            p.replicate, p.shard,   p.expert,
-            p.folding,   p.zero,    static_cast<int>(p.schedule),
-            p.chunks};
+    return {p.tensor,
+            p.context,
+            p.pipeline,
+            p.replicate,
+            p.shard,
+            p.expert,
+            p.folding,
+            p.zero,
+            static_cast<int>(p.schedule),
+            p.chunks,
+            static_cast<int>(p.offload)};
   }
   bool covers(const LayoutPoint& p) const {
     const auto it = known_.find(key(p));
@@ -90,8 +100,13 @@ class SpaceSearch {
     if (options_.exhaustive || base_.model.is_vision()) {
       if (const auto done = simulate_all(points); !done) return done.error();
     } else {
-      if (const auto done = estimate(points); !done) return done.error();
-      if (const auto done = simulate_finalists(); !done) return done.error();
+      find_bounds(points);
+      if (const auto done = estimate_and_simulate(points); !done) return done.error();
+      // What was thrown out for an estimate that no simulation confirms gets a second chance.
+      if (!options_.front && options_.finalists == 0 && best_found() > best_ * uncertainty()) {
+        best_ = best_found();
+        if (const auto done = estimate_and_simulate(points); !done) return done.error();
+      }
       summarize();
     }
     result_.counts.probes = estimator_.probes();
@@ -147,14 +162,32 @@ class SpaceSearch {
         });
   }
 
-  Result<void> estimate(const std::vector<LayoutPoint>& points) {
-    std::vector<LayoutBound> bounds(points.size());
+  /// Of what was simulated; infinite if nothing has fitted.
+  double best_found() const {
+    double best = std::numeric_limits<double>::infinity();
+    for (const FoundLayout& f : result_.found) {
+      best = std::min(best, value(f.figures.step_time, f.figures.memory.needed));
+    }
+    return best;
+  }
+
+  Result<void> estimate_and_simulate(const std::vector<LayoutPoint>& points) {
+    if (stopped() && !result_.found.empty()) return {};
+    if (auto done = estimate(points); !done) return done;
+    return simulate_finalists();
+  }
+
+  /// Bounds of all points, and those that may fit, the best first.
+  void find_bounds(const std::vector<LayoutPoint>& points) {
+    std::vector<LayoutBound>& bounds = bounds_of_points_;
+    std::vector<std::size_t>& order = order_;
+    bounds.resize(points.size());
     team_.each((points.size() + 255) / 256, [&](std::size_t part) {
       for (std::size_t i = 256 * part; i < std::min(points.size(), 256 * part + 256); ++i) {
         bounds[i] = bounds_.of(points[i]);
       }
     });
-    std::vector<std::size_t> order(points.size());
+    order.resize(points.size());
     std::iota(order.begin(), order.end(), 0);
     std::erase_if(order, [&](std::size_t i) {
       return capacity_ > 0 && static_cast<double>(bounds[i].needed.v) > capacity_;
@@ -164,13 +197,23 @@ class SpaceSearch {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return value(bounds[a]) < value(bounds[b]);
     });
-    for (std::size_t next = 0; next < order.size() && !stopped();) {
+  }
+
+  /// Estimates those that are not hopeless, and have not been looked at.
+  Result<void> estimate(const std::vector<LayoutPoint>& points) {
+    const std::vector<LayoutBound>& bounds = bounds_of_points_;
+    const std::vector<std::size_t>& order = order_;
+    std::size_t& next = next_;
+    result_.counts.too_slow -= std::exchange(left_, 0);
+    while (next < order.size() && left_ == 0 && !stopped()) {
       std::vector<std::size_t> batch;
       for (; next < order.size() && batch.size() < kBatch; ++next) {
         if (!options_.front && hopeless(bounds[order[next]])) {  // and so are all that follow
-          result_.counts.too_slow += order.size() - next;
-          next = order.size();
-        } else if (hopeless(bounds[order[next]])) {
+          left_ = order.size() - next;
+          result_.counts.too_slow += left_;
+          break;
+        }
+        if (hopeless(bounds[order[next]])) {
           ++result_.counts.too_slow;
         } else if (too_large_.implies(points[order[next]])) {
           ++result_.counts.implied_large;
@@ -179,9 +222,18 @@ class SpaceSearch {
         }
       }
       const std::size_t before = result_.estimated.size();
+      std::vector<std::optional<Scenario>> layouts(batch.size());
+      team_.each(batch.size(),
+                 [&](std::size_t i) { layouts[i] = layout_of(base_, points[batch[i]]); });
+      std::vector<const Scenario*> valid;
+      for (const std::optional<Scenario>& layout : layouts) {
+        if (layout) valid.push_back(&*layout);
+      }
+      const std::vector<Estimator::Piece> pieces = estimator_.missing(valid);
+      team_.each(pieces.size(), [&](std::size_t i) { estimator_.make(pieces[i]); });
       std::vector<Outcome> outcomes(batch.size());
       team_.each(batch.size(), [&](std::size_t i) {
-        outcomes[i] = estimated(points[batch[i]], bounds[batch[i]]);
+        outcomes[i] = estimated(points[batch[i]], std::move(layouts[i]), bounds[batch[i]]);
       });
       for (Outcome& outcome : outcomes) {
         if (outcome.error) return *outcome.error;
@@ -231,9 +283,9 @@ class SpaceSearch {
         [&](const LostFamily& a, const LostFamily& b) { return better(a.bound, b.bound); });
   }
 
-  Outcome estimated(const LayoutPoint& point, const LayoutBound& bound) {
+  Outcome estimated(const LayoutPoint& point, std::optional<Scenario> scenario,
+                    const LayoutBound& bound) {
     Outcome outcome;
-    std::optional<Scenario> scenario = layout_of(base_, point);
     outcome.refused = !scenario;
     if (!scenario) return outcome;
     Result<LayoutEstimate> estimate = estimator_.estimate(*scenario);
@@ -261,6 +313,7 @@ class SpaceSearch {
     team_.each(layouts.size(), [&](std::size_t i) { figures[i] = oracle_(*layouts[i].scenario); });
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       ++result_.counts.simulated;
+      simulated_.push_back(layouts[i].point);
       const Result<LayoutFigures>& f = *figures[i];
       const bool large = f ? capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_
                            : f.error().kind == ErrorKind::OutOfMemory;
@@ -306,11 +359,27 @@ class SpaceSearch {
     };
     const bool given = options_.finalists > 0;
     const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
-    while (next < all.size() && !(result_.stopped && !result_.found.empty())) {
-      const bool decided = !given && !result_.found.empty() && !near(all[next]);
-      if (result_.found.size() >= wanted || decided) break;
+    const auto done_before = [&](const EstimatedLayout& e) {
+      return std::find(simulated_.begin(), simulated_.end(), e.point) != simulated_.end();
+    };
+    result_.undecided = 0;
+    for (std::size_t instead = 0; next < all.size();) {
+      if (result_.stopped && !result_.found.empty()) break;
+      if (done_before(all[next])) {
+        ++next;
+        continue;
+      }
+      const std::size_t found = result_.found.size();
+      const bool decided = !given && found > 0 && !near(all[next]);
+      if (found >= wanted || decided) {
+        // Even so, another one is looked at if it should be faster than all that were simulated.
+        const bool faster = !given && value(all[next]) * usual < best_found();
+        if (!faster || instead++ == kMostInstead) break;
+      }
+      const std::size_t most = found < wanted ? wanted - found : 1;
       batch.clear();
-      for (; next < all.size() && batch.size() < wanted - result_.found.size(); ++next) {
+      for (; next < all.size() && batch.size() < most; ++next) {
+        if (done_before(all[next])) continue;
         if (!given && !batch.empty() && !near(all[next])) break;
         batch.push_back({all[next].point, &all[next].scenario});
       }
@@ -320,6 +389,7 @@ class SpaceSearch {
     for (std::size_t i = next; i < all.size() && near(all[i]); ++i) {
       const bool more =
           !given && !all[i].estimate.unclaimed.empty() && batch.size() < kMostUnclaimed;
+      if (done_before(all[i])) continue;
       if (more) batch.push_back({all[i].point, &all[i].scenario});
       result_.undecided += !more;
     }
@@ -374,8 +444,13 @@ class SpaceSearch {
   LayoutBounds bounds_;
   ThreadTeam team_;
   TooLarge too_large_;
-  double capacity_ = 0;  // bytes of a rank; 0: no limit
-  double best_ = std::numeric_limits<double>::infinity();
+  double capacity_ = 0;                                    // bytes of a rank; 0: no limit
+  double best_ = std::numeric_limits<double>::infinity();  // of what has been estimated
+  std::vector<LayoutBound> bounds_of_points_;
+  std::vector<std::size_t> order_;  // indices of points that may fit, by their bounds
+  std::size_t next_ = 0;            // into order_; those before it have been looked at
+  std::size_t left_ = 0;            // those that are hopeless for the best of what was estimated
+  std::vector<LayoutPoint> simulated_;
   SpaceResult result_;
 };
 
@@ -394,6 +469,7 @@ std::string family_of(const LayoutPoint& p) {
                                          : "ZeRO " + std::to_string(p.zero));
   }
   if (p.expert > 1) add("ep");
+  if (p.offload != Offload::None) add("offload");
   return name.empty() ? "one rank" : name;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/cost/collective.hpp"
@@ -12,6 +13,7 @@
 #include "core/lower/draft/draft.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/memory/device_memory.hpp"
+#include "core/plan/estimate/reduced.hpp"
 #include "core/schedule/schedules.hpp"
 
 namespace lockstep {
@@ -193,7 +195,9 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   s.training.local_batch_size = point.microbatch;
   s.training.global_batch_size = point.microbatch * point.expert;
   s.activation_checkpoint = checkpoint_of(point.recomputation);
-  Draft draft(s);
+  const Scenario small = one_period(s);
+  Draft draft(small);
+  repeat_blocks(draft.model, s);
   // Transfers of layers are not hidden, and take their whole time, except in frameworks that run
   // them beside products or in 8 bits.
   const FrameworkSpec& framework = s.cluster.framework;
@@ -212,7 +216,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   }
   Shape shape;
   shape.upto.emplace_back();
-  std::set<int> counted;  // units; the first and the last layer may share one
+  bool tied = false;  // the unit that the first and the last layer may share is counted
   std::int64_t input = 0;
   for (const Layer& layer : draft.model.layers) {
     LayerCost cost = kinds[to_size(layer.kind)];
@@ -220,7 +224,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
     if (cost.kept == 0) cost.kept = static_cast<double>(input);
     input = layer.output_bytes;
     for (const LayerUnit& used : layer.units) {
-      if (!counted.insert(used.unit).second) continue;
+      if (used.unit == draft.model.tied_unit && std::exchange(tied, true)) continue;
       const UnitLayout& unit = draft.model.units[used.unit];
       (unit.split_axis == "ep" ? cost.expert_elements : cost.elements) +=
           static_cast<double>(unit.elements);
@@ -253,11 +257,10 @@ std::vector<int> LayoutBounds::ends_of_stages(const Shape& shape, int stages) {
 double LayoutBounds::states(double elements, double experts, const LayoutPoint& point) const {
   const TrainingSpec& t = base_.training;
   const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
-  const Offload offload = base_.strategy.offload;
-  if (offload == Offload::Parameters) return 0;
+  if (point.offload == Offload::Parameters) return 0;
   const double moments = base_.optimizer.name == OptimizerKind::AdamW ? 2 : 1;
   const double each =
-      offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
+      point.offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
   const auto bytes = [&](double count, double parts) {
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };
@@ -268,7 +271,7 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
 /// Gradients of a rank, in bytes, divided into as many parts as shards if `sharded`.
 double LayoutBounds::gradients(double elements, double experts, const LayoutPoint& point,
                                bool sharded) const {
-  if (base_.strategy.offload != Offload::None) return 0;
+  if (point.offload != Offload::None) return 0;
   const double shards = sharded ? point.shard * point.context : 1;
   return static_cast<double>(size_of(base_.training.reduce_dtype())) *
          (elements / shards + experts / (sharded ? expert_shards(point) : 1));
@@ -278,7 +281,7 @@ double LayoutBounds::gradients(double elements, double experts, const LayoutPoin
 double LayoutBounds::gathered(double elements, double experts, const LayoutPoint& point) const {
   const StrategySpec& s = base_.strategy;
   const double shards = point.shard * point.context;
-  if (point.zero < 3 || point.pipeline == 1 || shards == 1 || s.offload != Offload::None ||
+  if (point.zero < 3 || point.pipeline == 1 || shards == 1 || point.offload != Offload::None ||
       s.fsdp_reshard_after_forward == ReshardAfterForward::Always) {
     return 0;
   }

@@ -38,6 +38,7 @@ std::string blame_for_bubble(const LayoutPoint& best, const LayoutPoint& other) 
 std::string blame_for_communication(const LayoutPoint& best, const LayoutPoint& other) {
   if (other.tensor > best.tensor) return instead("tp", other.tensor, best.tensor);
   if (other.context > best.context) return instead("cp", other.context, best.context);
+  if (other.offload != best.offload && other.offload != Offload::None) return "offload";
   if (other.zero == 3 && best.zero != 3) return "gathered parameters";
   if (other.zero == 2 && best.zero < 2) {
     return other.pipeline > 1 ? "parameters gathered after the update"

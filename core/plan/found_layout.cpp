@@ -35,6 +35,8 @@ std::string layout_name(const Scenario& layout) {
   if (layout.activation_checkpoint.mode == ActivationCheckpoint::Selective) {
     add("recomputation " + layout.activation_checkpoint.selective_ac_option);
   }
+  if (p.offload == Offload::Optimizer) add("offload");
+  if (p.offload == Offload::Parameters) add("offload of parameters");
   return name;
 }
 

@@ -15,6 +15,10 @@ constexpr Recomputation kRecomputations[] = {Recomputation::None, Recomputation:
                                              Recomputation::Attention, Recomputation::EveryOther,
                                              Recomputation::Blocks};
 
+/// The first and the last stage may have a block fewer than the others, because they have the
+/// embedding and the output layer beside them. The partition by cost takes it from them.
+constexpr int kFewerAtEnds = 2;
+
 int degree_of(const LayoutPoint& p, const std::string& what) {
   if (what == "tp") return p.tensor;
   if (what == "cp") return p.context;
@@ -42,11 +46,12 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
     if (degree * chunks <= layers) found.push_back({schedule, chunks});
   };
   add(PipelineSchedule::OneFOneB, 1);
-  for (const int chunks : divisors(layers / degree, kMostVirtualStages)) {
-    if (chunks > 1 && layers % degree == 0) add(PipelineSchedule::Interleaved1F1B, chunks);
-  }
-  if (layers % degree != 0) {
-    for (const int chunks : {2, 4}) add(PipelineSchedule::Interleaved1F1B, chunks);
+  for (int chunks = 2; chunks <= kMostVirtualStages && degree * chunks <= layers; ++chunks) {
+    const int last = layers % (degree * chunks);
+    const bool few = layers % degree != 0 && (chunks == 2 || chunks == 4);
+    if (last == 0 || last + kFewerAtEnds >= degree * chunks || few) {
+      add(PipelineSchedule::Interleaved1F1B, chunks);
+    }
   }
   add(PipelineSchedule::ZbH1, 1);
   add(PipelineSchedule::ZbvZeroBubble, 2);
@@ -55,6 +60,14 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
                                   [&](const auto& choice) { return choice.first == own; });
   if (keep && !listed) add(own, rules_of(own).least_virtual_stages);
   return found;
+}
+
+/// Where the states of a point may be.
+std::vector<Offload> offloads(const LayoutPoint& point, const Scenario& base, bool all) {
+  const Offload own = base.strategy.offload;
+  if (!all || own != Offload::None) return {own};
+  if (point.zero == 3) return {Offload::None, Offload::Optimizer, Offload::Parameters};
+  return {Offload::None, Offload::Optimizer};
 }
 
 /// The ways to share states among the data-parallel ranks of a point.
@@ -198,7 +211,10 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
         if (base.model.is_vision() && what != Recomputation::None) break;
         if (what == Recomputation::EveryOther && layers / (p.pipeline * p.chunks) < 2) continue;
         p.recomputation = what;
-        if (constraints.allows(p, base)) space.push_back(p);
+        for (const Offload offload : offloads(p, base, constraints.offload)) {
+          p.offload = offload;
+          if (constraints.allows(p, base)) space.push_back(p);
+        }
       }
     }
   };
@@ -254,6 +270,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   p.expert_parallel_degree = point.expert;
   p.expert_parallel_folding = point.folding;
   s.activation_checkpoint = checkpoint_of(point.recomputation);
+  p.offload = point.offload;
   if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) return std::nullopt;
   if (!validate(s).empty()) return std::nullopt;
   return s;

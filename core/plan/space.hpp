@@ -45,6 +45,7 @@ struct LayoutPoint {
   int chunks = 1;      // virtual stages of a rank
   int microbatch = 1;  // in sequences
   Recomputation recomputation = Recomputation::None;
+  Offload offload = Offload::None;
   bool operator==(const LayoutPoint&) const = default;
 };
 
@@ -58,6 +59,7 @@ struct LayoutConstraints {
   std::vector<Only> only;
   bool keep_schedule = false;  // the scenario's pipeline schedule alone
   bool keep_recomputation = false;
+  bool offload = false;  // also what may be in host memory: states, and parameters with ZeRO 3
   std::function<bool(const LayoutPoint&)> wanted;  // empty: any
   bool allows(const LayoutPoint& point, const Scenario& base) const;
 };
@@ -67,14 +69,15 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// Every way to divide the ranks of the scenario's cluster:
 /// - tensor parallelism inside a node, with sequence parallelism;
 /// - context parallelism in pieces of 4,096 tokens or more;
-/// - pipelines as 1F1B, interleaved with every number of chunks that divides the blocks of a rank,
-///   ZB-H1 and ZBVZeroBubble;
+/// - pipelines as 1F1B, interleaved with every number of chunks that gives all stages equally many
+///   blocks, or the first and the last one fewer, ZB-H1 and ZBVZeroBubble;
 /// - data parallelism with states whole, sharded by ZeRO 1, 2 or 3, or sharded inside a node with
 ///   copies on others (HSDP); ZeRO 3 only with so many chunks as stay gathered
 ///   (fsdp_max_active_stages), because more are gathered again for every microbatch;
 /// - experts divided over the shards, and over the ranks of tensor parallelism, too;
 /// - microbatches of 1, 2, 4, 8 and 16 sequences;
-/// - recomputation of nothing, norms and activations, attention, every other block, or all blocks.
+/// - recomputation of nothing, norms and activations, attention, every other block, or all blocks;
+/// - states where the scenario has them, and with LayoutConstraints::offload also in host memory.
 /// Points may still be refused by validate(layout_of(point)).
 std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints);
 

@@ -148,10 +148,18 @@ std::optional<EmbeddedProfile> find_cluster_preset(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<std::string> cluster_preset_names() {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<EmbeddedProfile>& profiles) {
   std::vector<std::string> names;
-  for (const EmbeddedProfile& profile : embedded_profiles()) names.emplace_back(profile.name);
+  for (const EmbeddedProfile& profile : profiles) names.emplace_back(profile.name);
   return names;
 }
+
+}  // namespace
+
+std::vector<std::string> cluster_preset_names() { return names_of(embedded_profiles()); }
+
+std::vector<std::string> framework_preset_names() { return names_of(embedded_frameworks()); }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <sstream>
 
 #include "core/scenario/document.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -147,6 +148,31 @@ std::string print_scenario(const Scenario& s) {
   }
   if (!s.expect.empty()) text += print_expectations(s.expect);
   return text;
+}
+
+std::vector<ScenarioKey> scenario_keys() {
+  // Keys that say where a section comes from; they are resolved before the others are read.
+  std::vector<ScenarioKey> keys = {{"model.preset", ""},     {"model.hf_config", ""},
+                                   {"cluster.preset", ""},   {"cluster.profile", ""},
+                                   {"framework.preset", ""}, {"framework.profile", ""}};
+  const Scenario s;
+  const std::string text =
+      print_section("model", s.model) + print_section("training", s.training) +
+      print_section("activation_checkpoint", s.activation_checkpoint) +
+      print_section("optimizer", s.optimizer) + print_section("lr_scheduler", s.lr_scheduler) +
+      print_section("loss_scale", s.loss_scale) + print_section("parallelism", s.strategy) +
+      print_section("checkpoint", s.checkpoint) + print_section("costs", CostsSpec{}) +
+      print_section("what_if", s.what_if) + print_section("cluster", s.cluster) +
+      print_section("framework", s.cluster.framework);
+  std::istringstream lines(text);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) section = line.substr(1, line.size() - 2);
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string::npos) continue;
+    keys.push_back({section + "." + line.substr(0, equals), line.substr(equals + 3)});
+  }
+  return keys;
 }
 
 std::string print_cluster_profile(const ClusterSpec& cluster) {

@@ -44,6 +44,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     fault("device", "overlap_slowdown", "overlap_slowdown must be at least 1");
   }
   not_negative("device", "dollars_per_hour", c.device.dollars_per_hour);
+  not_negative("device", "watts", c.device.watts);
   if (c.device.peaks.empty()) fault("device", "peak_tflops", "peak_tflops needs a type's rate");
   for (const PeakRate& peak : c.device.peaks) {
     positive("device", "peak_tflops", peak.rate.v);

@@ -3,6 +3,7 @@
 #include "core/base/read_file.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
+#include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -44,17 +45,16 @@ void read_figures(std::string_view text, const std::string& file, Diagnostics& d
 }
 
 void read_preset(const Reader& in, Diagnostics& diagnostics, FrameworkSpec& out) {
-  std::vector<std::string> names;
   for (const EmbeddedProfile& preset : embedded_frameworks()) {
     if (preset.name == out.preset) {
       read_figures(preset.text, "frameworks/" + std::string(preset.name) + ".toml", diagnostics,
                    out);
       return;
     }
-    names.emplace_back(preset.name);
   }
-  diagnostics.add(in.node("preset")->at, "unknown framework preset '" + out.preset + "'" +
-                                             suggest_and_list(out.preset, names));
+  diagnostics.add(in.node("preset")->at,
+                  "unknown framework preset '" + out.preset + "'" +
+                      suggest_and_list(out.preset, framework_preset_names()));
 }
 
 }  // namespace

@@ -211,6 +211,7 @@ void describe(V& v, DeviceSpec& d) {
   v.field("concurrent_ranks", d.concurrent_ranks);
   v.field("overlap_slowdown", d.overlap_slowdown);
   v.field("dollars_per_hour", d.dollars_per_hour);
+  v.field("watts", d.watts);
   v.field("peak_tflops", d.peaks);
 }
 

@@ -22,6 +22,9 @@ class Tokenizer {
   /// tokens are bytes. With `special`, tokens such as the one that begins a text are added as the
   /// tokenizer says.
   virtual std::vector<std::int32_t> encode(std::string_view text, bool special = false) const = 0;
+  /// The bytes for which a token stands behind others; none for an unknown id. They may be a part
+  /// of a character.
+  virtual std::string_view piece(std::int32_t id) const = 0;
   /// The bytes that ids stand for; unknown ids stand for none. The bytes of one character may be
   /// those of several tokens.
   virtual std::string decode(const std::vector<std::int32_t>& ids) const = 0;

@@ -64,4 +64,19 @@ RankAgreement rank_agreement(const std::vector<RankedRun>& runs) {
   return result;
 }
 
+FirstChoice first_choice(const std::vector<RankedRun>& runs) {
+  FirstChoice found;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].predicted < runs[found.chosen].predicted) found.chosen = i;
+    if (runs[i].measured < runs[found.best].measured) found.best = i;
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RankedRun& chosen = runs[found.chosen];
+    const bool again = runs[i].layout == chosen.layout && runs[i].predicted == chosen.predicted;
+    if (again && runs[i].measured < chosen.measured) found.chosen = i;
+  }
+  found.loss = runs[found.chosen].measured / runs[found.best].measured - 1;
+  return found;
+}
+
 }  // namespace lockstep

@@ -37,4 +37,12 @@ struct RankAgreement {
 };
 RankAgreement rank_agreement(const std::vector<RankedRun>& runs);
 
+/// What taking the layout that is predicted to be fastest loses. Of repetitions of a layout the one
+/// that was measured fastest counts.
+struct FirstChoice {
+  std::size_t chosen = 0, best = 0;  // the runs predicted and measured to be fastest
+  double loss = 0;                   // the measured time of the one over that of the other, - 1
+};
+FirstChoice first_choice(const std::vector<RankedRun>& runs);  // requires runs
+
 }  // namespace lockstep

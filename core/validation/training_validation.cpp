@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "core/base/thread_team.hpp"
 #include "core/validation/conventions.hpp"
@@ -60,23 +62,46 @@ std::string sweep_name(const TrainingRow& row) {
   return day.empty() ? name : name + ", " + day;
 }
 
+/// The part of a step in which `chosen` takes least beside `other`.
+std::string_view gained_by(const StepPrediction& chosen, const StepPrediction& other) {
+  const auto computation = [](const StepPrediction& p) {
+    return p.step_time.v - p.exposed_comm.v - p.idle.v;
+  };
+  const std::pair<double, std::string_view> gains[] = {
+      {computation(other) - computation(chosen), "computation"},
+      {other.exposed_comm.v - chosen.exposed_comm.v, "exposed communication"},
+      {other.idle.v - chosen.idle.v, "waiting"}};
+  return std::max_element(std::begin(gains), std::end(gains))->second;
+}
+
 /// The sweeps that have pairs, in the order of the rows.
 std::vector<SweepOrder> sweeps_of(const std::vector<const ValidatedRow*>& rows) {
   std::map<std::string, std::size_t> index;
   std::vector<SweepOrder> sweeps;
   std::vector<std::vector<RankedRun>> runs;
+  std::vector<std::vector<const ValidatedRow*>> rows_of;
   for (const ValidatedRow* r : rows) {
     if (!r->time_error()) continue;
     const auto [at, added] = index.emplace(sweep_of(r->row), sweeps.size());
     if (added) {
-      sweeps.push_back({sweep_name(r->row), 0, {}});
+      sweeps.emplace_back().name = sweep_name(r->row);
       runs.emplace_back();
+      rows_of.emplace_back();
     }
     runs[at->second].push_back({*r->measured, r->predicted->step_time.v, layout_of(r->row)});
+    rows_of[at->second].push_back(r);
   }
   for (std::size_t i = 0; i < sweeps.size(); ++i) {
     sweeps[i].runs = runs[i].size();
     sweeps[i].order = rank_agreement(runs[i]);
+    const FirstChoice choice = first_choice(runs[i]);
+    const ValidatedRow &chosen = *rows_of[i][choice.chosen], &best = *rows_of[i][choice.best];
+    sweeps[i].loss = choice.loss;
+    sweeps[i].chosen = chosen.row.id;
+    sweeps[i].best = best.row.id;
+    sweeps[i].chosen_error = *chosen.time_error();
+    sweeps[i].best_error = *best.time_error();
+    sweeps[i].gains_by = gained_by(*chosen.predicted, *best.predicted);
   }
   std::erase_if(sweeps, [](const SweepOrder& sweep) { return sweep.order.pairs == 0; });
   return sweeps;

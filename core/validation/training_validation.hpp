@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -18,7 +19,9 @@ namespace lockstep {
 
 struct StepPrediction {
   Seconds step_time;
-  MemoryFigures memory;  // of the rank that needs most
+  MemoryFigures memory;       // of the rank that needs most
+  Seconds exposed_comm = {};  // of a step, mean over ranks
+  Seconds idle = {};          // neither this nor computation, likewise
 };
 /// Predicts a step; in practice the simulator. Several threads call it at once.
 using StepOracle = std::function<Result<StepPrediction>(const Scenario&)>;
@@ -75,6 +78,14 @@ struct SweepOrder {
   std::string name;  // source, model, GPUs, batch and day
   std::size_t runs = 0;
   RankAgreement order;
+  /// What the layout loses that is simulated fastest, against the one that was measured fastest.
+  double loss = 0;
+  std::string chosen, best;                 // the ids of these two rows
+  double chosen_error = 0, best_error = 0;  // time_error()
+  /// "computation", "exposed communication" or "waiting": the part of the step in which the first
+  /// choice is simulated to gain most over the other. Where it was not faster, that part is to
+  /// blame.
+  std::string_view gains_by;
 };
 
 struct UnexpressedRows {

@@ -70,7 +70,12 @@ std::string validation_json(const ValidationSummary& summary, const std::vector<
     json["sweeps"].push_back({{"name", sweep.name},
                               {"runs", sweep.runs},
                               {"pairs", sweep.order.pairs},
-                              {"tau", sweep.order.tau()}});
+                              {"tau", sweep.order.tau()},
+                              {"first_choice",
+                               {{"loss", sweep.loss},
+                                {"simulated_first", sweep.chosen},
+                                {"measured_first", sweep.best},
+                                {"gains_by", sweep.gains_by}}}});
   }
   json["unexpressed"] = Json::array();
   for (const UnexpressedRows& u : summary.unexpressed) {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/ir/program.hpp"
+#include "core/scenario/shipped.hpp"
 #include "gui/draw/play_drawing.hpp"
 #include "gui/model/run/lesson.hpp"
 #include "gui/views/canvas.hpp"

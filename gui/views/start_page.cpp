@@ -1,6 +1,5 @@
 #include "gui/views/start_page.hpp"
 
-#include <QCoreApplication>
 #include <QDir>
 #include <QFile>
 #include <QFileDialog>
@@ -13,7 +12,7 @@
 #include <QVBoxLayout>
 
 #include "core/lesson/lesson.hpp"
-#include "gui/model/run/lesson.hpp"
+#include "core/scenario/shipped.hpp"
 #include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
@@ -34,15 +33,7 @@ QString first_words(const QString& path) {
 
 }  // namespace
 
-QString StartPage::scenarios() {
-  for (const QString& from : {QCoreApplication::applicationDirPath(), QDir::currentPath()}) {
-    QDir folder(from);
-    do {
-      if (folder.exists("scenarios/lessons")) return folder.filePath("scenarios");
-    } while (folder.cdUp());
-  }
-  return {};
-}
+QString StartPage::scenarios() { return qt(shipped_scenarios().string()); }
 
 QString StartPage::course() {
   return scenarios().isEmpty() ? QString() : QDir(scenarios()).filePath("course");

@@ -383,6 +383,52 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   CHECK(nlohmann::json::parse(best.out)["tokens_per_s"] == list[0]["tokens_per_s"]);
 }
 
+TEST_CASE("the objective energy takes the cluster whose devices draw least for a step", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"gpt2-tiny\"\n[training]\nglobal_batch_size = 16\n"
+              "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 2\n");
+  const CommandOutcome o = lockstep({"search", folder / "s.toml", "--json", "--nodes", "1,2",
+                                     "--objective", "energy", "--write", folder / "best.toml"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto sizes = nlohmann::json::parse(o.out);
+  REQUIRE(sizes.size() == 2);
+  double least = 1e300;
+  int best = 0;
+  for (const auto& size : sizes) {
+    // An A100 SXM takes 400 W at most.
+    const double joules =
+        400 * 2 * size["nodes"].get<int>() * size["found"][0]["step_time_s"].get<double>();
+    CHECK(size["joules_per_step"].get<double>() == Approx(joules));
+    if (joules < least) best = size["nodes"].get<int>();
+    least = std::min(least, joules);
+  }
+  const CommandOutcome run = lockstep({"run", folder / "best.toml", "--json"});
+  REQUIRE(run.exit_code == 0);
+  CHECK(nlohmann::json::parse(run.out)["world_size"] == 2 * best);
+}
+
+TEST_CASE("of several batches the search takes the one with most tokens a second", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"gpt2-tiny\"\n[training]\nglobal_batch_size = 4\n"
+              "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 2\n");
+  const std::string best = folder / "best.toml";
+  const CommandOutcome o =
+      lockstep({"search", folder / "s.toml", "--json", "--batch", "4,32", "--write", best});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto batches = nlohmann::json::parse(o.out);
+  REQUIRE(batches.size() == 2);
+  const auto rate = [&](int i) { return batches[i]["found"][0]["tokens_per_s"].get<double>(); };
+  CHECK(batches[0]["batch"] == 4);
+  CHECK(batches[1]["batch"] == 32);
+  CHECK(rate(1) > rate(0));  // of a small batch more is spent on the update
+  const CommandOutcome run = lockstep({"run", best, "--json"});
+  CHECK(nlohmann::json::parse(run.out)["tokens_per_s"] == rate(1));
+}
+
 TEST_CASE("search orders layouts of a vision model by images, and takes no [expect] over",
           "[cli]") {
   const TemporaryFolder folder;

@@ -58,6 +58,8 @@ class Ranges {
   /// function uses. A piece stands for all pieces, since every rank of the role has another one. A
   /// broadcast writes only, unless a rank of the role is the one that sends.
   Touch touch(const Op& op, std::size_t index) const;
+  /// The same for all arguments of `op`, in their order.
+  void touch_all(const Op& op, std::vector<Touch>& touches) const;
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
 

@@ -160,8 +160,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   const std::size_t count = body.formals.size();
   contents_.assign(count, {});
   found_.assign(count, 0);
-  touches_.clear();
-  for (std::size_t f = 0; f < count; ++f) touches_.push_back(run.ranges.touch(op, f));
+  run.ranges.touch_all(op, touches_);
   for (const BufferId arg : run.role.args_of(op)) {
     if (!run.role.buffer(arg).piece_of.valid()) continue;
     return fault(run, id,

@@ -44,13 +44,15 @@ class HappensBefore {
       merge(clock, clocks_[saved_[dependency]]);
     }
     by_stream_[s].push_back(id);
-    clock[s] = by_stream_[s].next();
+    const std::int32_t sequence = by_stream_[s].next();
     auto& slot = saved_[id];
     if (slot != -1) {
       slot = clocks_.next();
-      clocks_.push_back(clock);
+      clocks_.push_back(clock);  // before one place of it changes, for which the copy would wait
+      clocks_.back()[s] = sequence;
     }
-    sequence_[id] = clock[s];
+    clock[s] = sequence;
+    sequence_[id] = sequence;
     return clock;
   }
 
@@ -182,8 +184,7 @@ class Memory {
 
   void touch_all(OpId id, const Clock& clock) {
     const Op& op = role_.op(id);
-    touches_.clear();
-    for (std::size_t k = 0; k < op.args_count; ++k) touches_.push_back(ranges_.touch(op, k));
+    ranges_.touch_all(op, touches_);
     for (const Touch& touch : touches_) enter(id, touch, clock);
     for (const Touch& touch : touches_) {
       if (touch.access != Access::Write) read(id, touch, clock);
@@ -254,7 +255,12 @@ class Memory {
     });
     if (writer.valid()) add_race(id, "writes", touch, writer, "writes");
     if (reader.valid()) add_race(id, "writes", touch, reader, "reads");
-    history.assign(touch.begin, touch.end, {id, role_.op(id).stream, order_.sequence(id), {}});
+    if (touch.begin >= touch.end) return;
+    History& piece = history.one_piece(touch.begin, touch.end);
+    piece.write = id;
+    piece.stream = role_.op(id).stream;
+    piece.sequence = order_.sequence(id);
+    piece.reads = {};
   }
 
   static std::string bytes_of(const Touch& touch) {

@@ -73,6 +73,24 @@ Touch Ranges::touch(const Op& op, std::size_t index) const {
   return part(buffer, 0, bytes, what);
 }
 
+void Ranges::touch_all(const Op& op, std::vector<Touch>& touches) const {
+  touches.resize(op.args_count);
+  const auto args = role_.args_of(op);
+  if (op.kind != OpKind::Call) {
+    for (std::size_t k = 0; k < args.size(); ++k) touches[k] = touch(op, k);
+    return;
+  }
+  const auto& formals = program_.function(op.function()).formals;
+  for (std::size_t k = 0; k < args.size(); ++k) {
+    const Place& place = places_[args[k]];
+    Touch& touch = touches[k];  // set by its members: a copy would wait for them
+    touch.root = place.root;
+    touch.begin = place.offset;
+    touch.end = place.offset + (place.piece ? place.bytes : formals[k].bytes.v);
+    touch.access = formals[k].access;
+  }
+}
+
 Touch Ranges::part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const {
   const Place& place = places_[buffer];
   return {place.root, place.offset + offset, place.offset + offset + bytes, access};

@@ -83,8 +83,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   // MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
   const bool undivided = shape.vocabulary_parts() == 1 && shape.context_parallel == 1;
-  const Flops forward =
-      undivided ? model.forward_flops() : build_layers(s.model, whole).forward_flops();
+  const Flops forward = undivided ? model.forward_flops() : forward_flops(s.model, whole);
   program.model_flops_per_step = 3 * passes * forward;
 }
 

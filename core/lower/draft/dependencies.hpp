@@ -46,8 +46,8 @@ class Dependencies {
       for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], theirs[s]);
     }
     std::sort(after_.begin() + begins_.back(), after_.end());
-    clock[stream] = op_.v;
     clocks_[op_] = clock;
+    clocks_[op_][stream] = op_.v;
     last_on_stream_[stream] = op_.v;
   }
   void store() {

@@ -16,10 +16,25 @@
 namespace lockstep {
 namespace {
 
+/// A step of a layer, kept because it is put into the list many times, with other buffers.
+struct KnownStep {
+  OpKind kind = OpKind::Call;
+  Stream stream = Stream::Compute;
+  std::int32_t target = -1;  // Op::target
+  std::vector<Argument> arguments;
+};
+
+/// The steps of layers, which are the same on all roles.
+struct KnownSteps {
+  std::map<std::array<int, 3>, std::vector<KnownStep>> steps;  // by (kind, phase, accumulate)
+  TensorTables table_of;
+};
+
 class RoleExpander {
  public:
-  RoleExpander(Draft& draft, const Messages& messages, int coordinate)
+  RoleExpander(Draft& draft, KnownSteps& known, const Messages& messages, int coordinate)
       : draft_(draft),
+        known_(known),
         model_(draft.model),
         coordinate_(coordinate),
         microbatches_(draft.scenario.num_microbatches()),
@@ -280,17 +295,10 @@ class RoleExpander {
     return written;
   }
 
-  /// A step of a layer, kept because it is put into the list many times, with other buffers.
-  struct Cached {
-    OpKind kind = OpKind::Call;
-    Stream stream = Stream::Compute;
-    std::int32_t target = -1;  // Op::target
-    std::vector<Argument> arguments;
-  };
-  std::vector<Cached>& steps(int l, Phase phase, unsigned accumulate) {
+  std::vector<KnownStep>& steps(int l, Phase phase, unsigned accumulate) {
     const std::array<int, 3> key = {layer(l).kind, static_cast<int>(phase),
                                     static_cast<int>(accumulate)};
-    const auto [entry, fresh] = steps_.try_emplace(key);
+    const auto [entry, fresh] = known_.steps.try_emplace(key);
     if (!fresh) return entry->second;
     std::vector<std::string> added;
     for (std::size_t i = 0; i < layer(l).units.size(); ++i) {
@@ -299,9 +307,8 @@ class RoleExpander {
     const auto arguments = [&](const auto& formals) {
       std::vector<Argument> result;
       for (const Formal& formal : formals) {
-        result.push_back(argument_of(formal, layer(l), kind(l).functions, table_of_));
+        result.push_back(argument_of(formal, layer(l), kind(l).functions, known_.table_of));
       }
-      tables_.resize(table_of_.size());
       return result;
     };
     const std::vector<LayerStep> built = draft_.steps(layer(l).kind, phase, added);
@@ -324,7 +331,7 @@ class RoleExpander {
   /// Adds the steps of layer `l` in an action.
   void run(const Action& action, int l, unsigned accumulate, BufferId y, BufferId dx) {
     Bindings bindings{y, dx, {}, ++runs_};
-    for (Cached& step : steps(l, action.phase, accumulate)) {
+    for (KnownStep& step : steps(l, action.phase, accumulate)) {
       if (step.kind == OpKind::Broadcast) continue;  // it was posted before
       args_.clear();
       for (Argument& argument : step.arguments) {
@@ -410,25 +417,25 @@ class RoleExpander {
     int last_run = 0;               // the last one that touched such a buffer
   };
   Table& table(int index) {
+    if (tables_.next() <= index) tables_.resize(known_.table_of.size());
     Table& table = tables_[index];
     if (table.buffers.empty()) table.buffers.assign(x_.size(), BufferId{});
     return table;
   }
 
   Draft& draft_;
+  KnownSteps& known_;
   const Model& model_;
   const int coordinate_;
   const int microbatches_;
   const Messages& messages_;
   DraftRole out_;
-  std::map<std::array<int, 3>, std::vector<Cached>> steps_;  // by (kind, phase, accumulate)
-  std::vector<BufferId> args_;                               // those of the op being built
+  std::vector<BufferId> args_;            // those of the op being built
   IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
   std::vector<bool> grad_written_;        // by unit of the role
   std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
-  TensorTables table_of_;
-  IndexVector<int, Table> tables_;
-  int runs_ = 0;                                                   // of layers' steps so far
+  IndexVector<int, Table> tables_;        // by TensorTables
+  int runs_ = 0;                          // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   BufferId positions_, starts_, columns_;               // the same for all microbatches
@@ -466,8 +473,9 @@ void expand(Draft& draft) {
   const P2pPosting posting = draft.scenario.strategy.pipeline_parallel_p2p;
   const Messages messages(draft.schedule,
                           posting == P2pPosting::Async || posting == P2pPosting::Preposted);
+  KnownSteps known;
   for (int r = 0; r < draft.scenario.strategy.pipeline_parallel_degree; ++r) {
-    RoleExpander expander(draft, messages, r);
+    RoleExpander expander(draft, known, messages, r);
     if (r > 0) expander.reserve_as(draft.roles[r - 1].role);
     draft.roles.push_back(expander.run());
   }

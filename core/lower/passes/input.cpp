@@ -75,11 +75,11 @@ IndexTable tabulate(const Mesh& mesh, TableKind kind,
   return table;
 }
 
-IndexList single(std::int64_t value) {
-  IndexList list;
-  append(list, static_cast<std::int32_t>(value));
-  return list;
+IndexRange one(std::int64_t value) {
+  const auto integer = static_cast<std::int32_t>(value);
+  return {integer, integer};
 }
+IndexList single(std::int64_t value) { return {{one(value)}}; }
 
 /// The number of elements of the buffers that copies of `data` fill; nullopt if there is no such
 /// copy.
@@ -110,8 +110,12 @@ void input(Draft& draft) {
   /// counted one row after the other.
   const auto positions = [&](int cp, std::int64_t first, std::int64_t count) {
     IndexList list;
-    for (std::int64_t i = first; i < first + count; ++i) {
-      append(list, static_cast<std::int32_t>(s.position(cp, i % own)));
+    for (std::int64_t i = first, next = i; i < first + count; i = next) {
+      // Positions follow each other inside a half of a row.
+      const std::int64_t row = i - i % own, half = row + own / 2;
+      next = std::min(i < half ? half : row + own, first + count);
+      const auto begin = static_cast<std::int32_t>(s.position(cp, i % own));
+      append(list, {begin, begin + static_cast<std::int32_t>(next - i) - 1});
     }
     return list;
   };
@@ -141,7 +145,7 @@ void input(Draft& draft) {
       IndexList list;
       for (int p = -1; p < parts; ++p) {  // the rank's own pieces come first
         for (const int piece : {0, 1}) {
-          append(list, static_cast<std::int32_t>(s.position(p < 0 ? at.cp : p, piece * (own / 2))));
+          append(list, one(s.position(p < 0 ? at.cp : p, piece * (own / 2))));
         }
       }
       return list;

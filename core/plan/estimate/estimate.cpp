@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,9 @@ namespace {
 constexpr double kLongMessage = 0.1;
 /// So is a step of which more than this part is beside the passes of the pipeline.
 constexpr double kMuchBeside = 0.05;
+/// So is sequence parallelism over so many ranks. What is left of a block's functions is short, and
+/// which transfers they wait for differs from one microbatch to the next.
+constexpr int kManyOfSequence = 8;
 
 /// The value at (x, y) of what is linear in either, from its values at the corners [x][y] of a
 /// square.
@@ -55,12 +59,14 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (p.offload != Offload::None) return "offload";
   if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";
   if (s.cluster.ranks_per_device > 1) return "ranks that share a device";
+  if (p.sequence_parallel() && p.tensor_parallel_degree >= kManyOfSequence) {
+    return "sequence parallelism over eight ranks";
+  }
   const bool shards = p.state_shards() > 1;
   if (p.pipeline_parallel_degree == 1) {
     if (shards && p.zero_stage == 2) return "gradients that are scattered for every microbatch";
-    if (shards && p.zero_stage == 3 && p.context_parallel_degree > 1) {
-      return "gathers beside context parallelism";
-    }
+    // What is exposed of gathers differs from block to block.
+    if (shards && p.zero_stage == 3) return "parameters that are gathered for every microbatch";
     return {};
   }
   if (p.pipeline_parallel_degree == 2) return "pipelines of two ranks";
@@ -90,6 +96,32 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (ranks % node != 0 && p.world_size() > node) return "stages that share nodes";
   return {};
 }
+
+/// Figures of a small program without a pipeline.
+struct Estimator::StepFigures {
+  double step = 0;
+  ByMoment<double> needed{};
+};
+
+/// The numbers of blocks and of microbatches that small programs without a pipeline have.
+struct Estimator::StepGrid {
+  explicit StepGrid(const Scenario& layout) {
+    // A few blocks at either end are not typical: what is gathered ahead of the first has nothing
+    // to hide behind, and reductions of the output layer hold up those of blocks after it.
+    const int period = period_of_blocks(layout);
+    // Where blocks are gathered, what is exposed settles late.
+    const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
+    const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch);
+    const std::int64_t layers = layout.model.layers;
+    blocks[0] = few - few % period + period + layers % period;
+    blocks[1] = blocks[0] + 4 * period;
+    if (blocks[1] >= layers) blocks[0] = blocks[1] = layers;
+    microbatches[0] = std::min(3, layout.num_microbatches());
+    microbatches[1] = std::min(4, layout.num_microbatches());
+  }
+  std::int64_t blocks[2] = {};
+  int microbatches[2] = {};
+};
 
 struct Estimator::Memory {
   struct ScenarioHash {
@@ -129,16 +161,14 @@ struct Estimator::Memory {
       const std::lock_guard lock(mutex_);
       return known_.try_emplace(key, std::make_shared<const T>(std::move(*value))).first->second;
     }
+    bool knows(const Scenario& key) {
+      const std::lock_guard lock(mutex_);
+      return known_.contains(key);
+    }
 
    private:
     std::mutex mutex_;
     std::unordered_map<Scenario, std::shared_ptr<const T>, ScenarioHash> known_;
-  };
-
-  /// Figures of a small program without a pipeline.
-  struct StepFigures {
-    double step = 0;
-    ByMoment<double> needed{};
   };
 
   /// How the layers of a layout are divided into stages.
@@ -168,33 +198,68 @@ Result<LayoutEstimate> Estimator::estimate(const Scenario& layout) {
   return estimate;
 }
 
+Result<std::shared_ptr<const Estimator::StepFigures>> Estimator::step_figures(
+    const Scenario& small) {
+  return memory_->steps.get(small, [&]() -> Result<StepFigures> {
+    const Result<Probe> probe = prober_(small);
+    if (!probe) return probe.error();
+    return StepFigures{probe->step.v,
+                       role_memory(*probe, RoleId{0}, small.cluster.framework).needed};
+  });
+}
+
+Result<std::shared_ptr<const StageCosts>> Estimator::costs_of_stages(const Scenario& smallest,
+                                                                     const Scenario& layout) {
+  return memory_->stages.get(smallest, [&] { return stage_costs(layout, prober_); });
+}
+
+std::vector<Estimator::Piece> Estimator::missing(const std::vector<const Scenario*>& layouts) {
+  std::vector<Piece> pieces;
+  std::unordered_set<Scenario, Memory::ScenarioHash> listed;
+  const auto need = [&](Scenario key, const Scenario* layout, auto& table) {
+    if (table.knows(key) || !listed.insert(key).second) return;
+    pieces.push_back({std::move(key), layout});
+  };
+  for (const Scenario* layout : layouts) {
+    if (layout->strategy.pipeline_parallel_degree > 1) {
+      need(smallest_probe(*layout), layout, memory_->stages);
+      continue;
+    }
+    const StepGrid grid(*layout);
+    for (const std::int64_t blocks : grid.blocks) {
+      for (const int microbatches : grid.microbatches) {
+        need(reduced_step(*layout, blocks, microbatches), layout, memory_->steps);
+      }
+    }
+  }
+  const auto length = [](const Piece& piece) {
+    return piece.key.model.layers * piece.key.num_microbatches();
+  };
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [&](const Piece& a, const Piece& b) { return length(a) > length(b); });
+  return pieces;
+}
+
+void Estimator::make(const Piece& piece) {
+  if (piece.layout->strategy.pipeline_parallel_degree > 1) {
+    static_cast<void>(costs_of_stages(piece.key, *piece.layout));
+  } else {
+    static_cast<void>(step_figures(piece.key));
+  }
+}
+
 Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
-  // A few blocks at either end are not typical: what is gathered ahead of the first has nothing to
-  // hide behind, and reductions of the output layer hold up those of blocks after it.
-  const int period = period_of_blocks(layout);
-  // Where blocks are gathered, what is exposed settles late.
-  const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
-  const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch);
-  const std::int64_t layers = layout.model.layers;
-  const int microbatches = layout.num_microbatches();
+  const StepGrid grid(layout);
   Corners time;
   ByMoment<Corners> needed;
-  time.x0 = static_cast<double>(few - few % period + period + layers % period);
-  time.x1 = time.x0 + 4 * period;
-  if (time.x1 >= static_cast<double>(layers)) time.x0 = time.x1 = static_cast<double>(layers);
-  time.y0 = std::min(3, microbatches);
-  time.y1 = std::min(4, microbatches);
+  time.x0 = static_cast<double>(grid.blocks[0]);
+  time.x1 = static_cast<double>(grid.blocks[1]);
+  time.y0 = grid.microbatches[0];
+  time.y1 = grid.microbatches[1];
   for (ByPlace<Corners>& places : needed) places.fill(time);
   for (const bool x : {false, true}) {
     for (const bool y : {false, true}) {
-      const Scenario small = reduced_step(layout, static_cast<std::int64_t>(x ? time.x1 : time.x0),
-                                          static_cast<int>(y ? time.y1 : time.y0));
-      const auto figures = memory_->steps.get(small, [&]() -> Result<Memory::StepFigures> {
-        const Result<Probe> probe = prober_(small);
-        if (!probe) return probe.error();
-        return Memory::StepFigures{probe->step.v,
-                                   role_memory(*probe, RoleId{0}, layout.cluster.framework).needed};
-      });
+      const auto figures = step_figures(reduced_step(layout, grid.blocks[x], grid.microbatches[y]));
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
       for (int i = 0; i < kNumStepParts; ++i) {
@@ -206,7 +271,8 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
       }
     }
   }
-  const auto at = static_cast<double>(layers);
+  const auto at = static_cast<double>(layout.model.layers);
+  const int microbatches = layout.num_microbatches();
   double most = 0;
   for (const ByPlace<Corners>& places : needed) {
     for (const Corners& place : places) most = std::max(most, place.at(at, microbatches));
@@ -216,8 +282,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
 }
 
 Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
-  const auto known =
-      memory_->stages.get(smallest_probe(layout), [&] { return stage_costs(layout, prober_); });
+  const auto known = costs_of_stages(smallest_probe(layout), layout);
   if (!known) return known.error();
   const StageCosts& costs = **known;
 
@@ -228,8 +293,11 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   one.strategy.pipeline_parallel_microbatches = 1;
   one.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   const auto parts = memory_->parts.get(one, [&]() -> Result<Memory::Parts> {
-    const Draft draft(one);
-    return Memory::Parts{draft.model, partition(draft.model, one.model.architecture, one.strategy)};
+    const Scenario small = one_period(one);
+    Model model = std::move(Draft(small).model);
+    repeat_blocks(model, one);
+    std::vector<StageLayers> stages = partition(model, one.model.architecture, one.strategy);
+    return Memory::Parts{std::move(model), std::move(stages)};
   });
   if (!parts) return parts.error();
   const std::vector<StageLayers>& stages = (*parts)->stages;

@@ -14,12 +14,15 @@
 #include <atomic>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.hpp"
 #include "core/plan/estimate/probe.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
+
+struct StageCosts;
 
 struct LayoutEstimate {
   Seconds step_time;
@@ -33,7 +36,7 @@ struct LayoutEstimate {
 /// the memory needed is under at worst.
 struct EstimateClaim {
   static constexpr double kMedianTime = 0.01, kWorstTime = 0.03;
-  static constexpr double kMemoryUnder = 0.30;
+  static constexpr double kMemoryUnder = 0.40;
   /// What 19 in 20 of all layouts keep, the claim or not; searches take estimates to be so sure.
   static constexpr double kUsualTime = 0.035;
   /// By how much the memory may be too high before a layout is given up for it.
@@ -51,11 +54,27 @@ class Estimator {
   /// the prober. Several threads may call it at once; the result does not depend on what was asked
   /// before.
   Result<LayoutEstimate> estimate(const Scenario& layout);
+  /// A small program that estimates need, or two of them.
+  struct Piece {
+    Scenario key;
+    const Scenario* layout = nullptr;  // one that needs it
+  };
+  /// What the estimates of these layouts need and is not known yet, each once, the longest first.
+  /// The layouts must outlive it. Threads that share pieces out wait less for each other than those
+  /// that share layouts.
+  std::vector<Piece> missing(const std::vector<const Scenario*>& layouts);
+  /// Makes a piece. The estimate that needs it will tell its errors.
+  void make(const Piece& piece);
   /// How many small programs have been made so far.
   int probes() const { return probes_; }
 
  private:
   struct Memory;
+  struct StepFigures;
+  struct StepGrid;
+  Result<std::shared_ptr<const StepFigures>> step_figures(const Scenario& small);
+  Result<std::shared_ptr<const StageCosts>> costs_of_stages(const Scenario& smallest,
+                                                            const Scenario& layout);
   Result<LayoutEstimate> estimate_step(const Scenario& layout);
   Result<LayoutEstimate> estimate_pipeline(const Scenario& layout);
   std::atomic<int> probes_ = 0;

@@ -89,4 +89,27 @@ int period_of_blocks(const Scenario& layout) {
   return std::lcm(experts, std::max(1, every));
 }
 
+Scenario one_period(const Scenario& layout) {
+  Scenario s = layout;
+  if (s.model.is_vision()) return s;
+  s.model.layers = std::min<std::int64_t>(s.model.layers, period_of_blocks(layout));
+  return s;
+}
+
+void repeat_blocks(Model& model, const Scenario& layout) {
+  const int made = static_cast<int>(one_period(layout).model.layers);
+  const auto first = std::find_if(model.layers.begin(), model.layers.end(), [](const Layer& layer) {
+    return layer.name.starts_with("blocks.");
+  });
+  if (layout.model.is_vision() || first == model.layers.end()) return;
+  const auto begin = first - model.layers.begin();
+  const std::vector<Layer> period(first, first + made);
+  std::vector<Layer> more;
+  for (auto i = static_cast<std::size_t>(made); i < to_size(layout.model.layers); ++i) {
+    more.push_back(period[i % period.size()]);
+    more.back().name = "blocks." + std::to_string(i);
+  }
+  model.layers.insert(model.layers.begin() + begin + made, more.begin(), more.end());
+}
+
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/model/model.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
@@ -25,5 +26,10 @@ bool splits_backward(const Scenario& layout);
 /// After how many blocks the kinds of blocks repeat themselves: those with experts, and those that
 /// are recomputed.
 int period_of_blocks(const Scenario& layout);
+/// The layout with that many blocks, for its functions. One of a vision model stays as it is.
+Scenario one_period(const Scenario& layout);
+/// Makes of the model of one_period(layout) one with all layers of the layout. Blocks at the same
+/// place of a period share units: the names and numbers of all parameters take long to make.
+void repeat_blocks(Model& model, const Scenario& layout);
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 #include "gui/model/run/lesson.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -14,17 +13,6 @@ constexpr double kWorthSaying = 0.005;  // of the step
 constexpr double kMuch = 0.1;
 
 }  // namespace
-
-std::string opening_words(const std::string& scenario) {
-  std::istringstream lines(scenario);
-  std::string words;
-  for (std::string line; std::getline(lines, line) && line.starts_with('#');) {
-    const std::size_t begin = line.find_first_not_of("# ");
-    if (begin == std::string::npos) continue;
-    words += (words.empty() ? "" : " ") + line.substr(begin);
-  }
-  return words;
-}
 
 std::string closing_words(const StepView& step) {
   const Bubbles& bubbles = step.bubbles;

@@ -7,9 +7,6 @@
 
 namespace lockstep::gui {
 
-/// The comment at the head of a scenario's text, as one paragraph; empty if there is none.
-std::string opening_words(const std::string& scenario);
-
 /// Sums up a step that was played: how long it took, how much of it ranks were idle and why, with
 /// the largest cause first; for a pipeline that fills and drains long, also what would shorten
 /// that.

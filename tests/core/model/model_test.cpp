@@ -83,6 +83,20 @@ TEST_CASE("forward flops are 2 per matrix weight and token plus causal attention
   CHECK(model.forward_flops().v < 1.01 * expected);
 }
 
+TEST_CASE("forward flops without every block are those of all blocks", "[core][model]") {
+  ModelSpec experts = llama2_7b();
+  experts.experts = 8;
+  experts.expert_period = 3;
+  for (const ModelSpec& spec : {gpt2(12, 768, 12), llama2_7b(), experts}) {
+    for (const char* option : {"op", "2", "3"}) {
+      LayerShape s = shape(16, 2048);
+      s.checkpoint = {ActivationCheckpoint::Selective, option};
+      INFO(spec.layers << " blocks, recomputation " << option);
+      CHECK(forward_flops(spec, s).v == build_layers(spec, s).forward_flops().v);
+    }
+  }
+}
+
 TEST_CASE("B runs the kernels of I and of W, each once", "[core][model]") {
   for (const ModelSpec& spec : {gpt2(2, 64, 4), llama2_7b()}) {
     const Model model = build_transformer(spec, shape(2, 8));

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backends/simulated_step.hpp"
+#include "core/lower/draft/draft.hpp"
+#include "core/lower/passes/passes.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
 
@@ -53,6 +55,23 @@ std::vector<FoundLayout> front_of(const SpaceResult& result) {
 
 }  // namespace
 
+TEST_CASE("chunks may leave a block fewer to the first and the last stage", "[core][plan]") {
+  Scenario task = small_task("llama", 1024, 8, 16, 80);
+  task.model.layers = 14;  // as 126 blocks in 64 stages
+  LayoutConstraints constraints;
+  constraints.only = {{"pp", 4}, {"v", 2}, {"tp", 1}, {"microbatch", 1}};
+  const std::vector<LayoutPoint> points = layout_space(task, constraints);
+  REQUIRE(!points.empty());
+  const std::optional<Scenario> layout = layout_of(task, points.front());
+  REQUIRE(layout);
+  const Draft draft(*layout);
+  const std::vector<StageLayers> stages =
+      partition(draft.model, layout->model.architecture, layout->strategy);
+  REQUIRE(stages.size() == 8);
+  // Embedding and output layer are beside one block each.
+  for (const StageLayers& stage : stages) CHECK(stage.last - stage.first == 2);
+}
+
 TEST_CASE("bounds are not above the simulation of any layout", "[core][plan]") {
   int simulated = 0;
   Scenario experts = small_task("llama", 1024, 8, 16, 80);
@@ -60,7 +79,9 @@ TEST_CASE("bounds are not above the simulation of any layout", "[core][plan]") {
   for (const Scenario& task :
        {small_task("gpt2", 1024, 8, 16, 80), small_task("llama", 2048, 4, 32, 80), experts}) {
     LayoutBounds bounds(task);
-    const std::vector<LayoutPoint> points = layout_space(task, {});
+    LayoutConstraints constraints;
+    constraints.offload = task.model.experts == 0;
+    const std::vector<LayoutPoint> points = layout_space(task, constraints);
     const std::size_t stride = task.model.experts > 0 ? 37 : 7;
     for (std::size_t i = 0; i < points.size(); i += stride) {
       const std::optional<Scenario> layout = layout_of(task, points[i]);
@@ -104,6 +125,18 @@ TEST_CASE("a pruned search finds the winner and the front of an exhaustive one",
     }
   }
   CHECK(problems >= 20);
+}
+
+TEST_CASE("with states in host memory a search finds a layout where none fits without",
+          "[core][plan]") {
+  const Scenario task = small_task("llama", 2048, 2, 8, 5);
+  SpaceOptions options;
+  CHECK(!search_space(task, simulated_layout, simulated_probe, options));
+  options.constraints.offload = true;
+  const Result<SpaceResult> found = search_space(task, simulated_layout, simulated_probe, options);
+  if (!found) FAIL(to_string(found.error()));
+  CHECK(found->found.front().point.offload != Offload::None);
+  CHECK_THAT(layout_name(found->found.front().scenario), ContainsSubstring("offload"));
 }
 
 TEST_CASE("constraints leave only the layouts that are wanted", "[core][plan]") {

@@ -46,3 +46,14 @@ TEST_CASE("Kendall's tau counts pairs by definition", "[validation]") {
   sum += ties;
   CHECK(sum.tau() == Approx((5.0 - 1 + 3) / 10));
 }
+
+TEST_CASE("the loss of a first choice is what was measured of it beyond the best", "[validation]") {
+  // b is predicted to be fastest, and a was.
+  const FirstChoice wrong = first_choice({{10, 2, "a"}, {11, 1, "b"}, {30, 3, "c"}});
+  CHECK(wrong.chosen == 1);
+  CHECK(wrong.best == 0);
+  CHECK(wrong.loss == Approx(0.1));
+  CHECK(first_choice({{10, 1, "a"}, {11, 2, "b"}}).loss == 0);
+  // A repetition of the first choice was the fastest run.
+  CHECK(first_choice({{12, 1, "a"}, {11, 2, "b"}, {10, 1, "a"}}).loss == 0);
+}

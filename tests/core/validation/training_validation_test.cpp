@@ -106,6 +106,8 @@ TEST_CASE("order is compared inside a sweep only", "[validation]") {
   CHECK(summary.sweeps[0].name == "a, GPT 1B, 8 GPUs, batch 64");
   CHECK(summary.sweeps[0].runs == 4);
   CHECK(summary.sweeps[0].order.discordant == 1);
+  CHECK(summary.sweeps[0].loss == 0);
+  CHECK(summary.sweeps[0].chosen == "a-1");
 }
 
 TEST_CASE("JSON holds the figures, and rows where asked", "[validation]") {

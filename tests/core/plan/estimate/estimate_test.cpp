@@ -99,5 +99,6 @@ TEST_CASE("the distances of many layouts", "[.distance]") {
             << " % over at worst; " << found.unclaimed << " not claimed, " << found.probes
             << " probes, " << found.estimate_seconds << " s of estimates, "
             << found.simulate_seconds << " s of simulations\n";
-  CHECK(!found.time.empty());
+  CHECK(found.time.back() <= EstimateClaim::kWorstTime);
+  CHECK(found.memory_under <= EstimateClaim::kMemoryUnder);
 }

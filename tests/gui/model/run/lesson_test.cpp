@@ -6,13 +6,6 @@
 namespace lockstep::gui {
 namespace {
 
-TEST_CASE("a scenario's first comment introduces it", "[gui][model]") {
-  CHECK(opening_words("# Lesson 2: the model\n# is cut.\n\n# not this\n[model]\n") ==
-        "Lesson 2: the model is cut.");
-  CHECK(opening_words("[model]\n# too late\n").empty());
-  CHECK(opening_words("").empty());
-}
-
 TEST_CASE("a played step tells its bubbles, and what helps against them", "[gui][model]") {
   // Two stages, one microbatch: rank 1 waits 1 of 4 ms, rank 0 from 1 to 3; then rank 1 is done.
   using test::kMs;

@@ -1,0 +1,174 @@
+// lockstep list: the names that scenarios and commands take, with what stands behind each.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "backends/backends.hpp"
+#include "cli/commands.hpp"
+#include "core/format/format.hpp"
+#include "core/model/model.hpp"
+#include "core/scenario/choices.hpp"
+#include "core/scenario/presets.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/scenario/shipped.hpp"
+#include "core/schedule/schedules.hpp"
+
+namespace lockstep {
+namespace {
+
+using Row = nlohmann::ordered_json;  // an object: a name for each column
+using Rows = std::vector<Row>;
+
+Scenario scenario_of_preset(const std::string& name) {
+  const std::string stages = name == "synthetic" ? "[costs]\nforward = 1.0\nbackward_input = 1.0\n"
+                                                   "backward_weight = 1.0\n"
+                                                 : "";
+  return parse_scenario("[model]\npreset = \"" + name + "\"\n" + stages, name, {})
+      .points.at(0)
+      .scenario;
+}
+
+std::string_view name_of(Architecture architecture) {
+  for (const auto& [name, choice] : choices(Architecture{})) {
+    if (choice == architecture) return name;
+  }
+  return "";
+}
+
+Rows models() {
+  Rows rows;
+  for (const std::string& name : model_preset_names()) {
+    const ModelSpec& m = scenario_of_preset(name).model;
+    const Model built = build_layers(m, {});
+    Row row = {{"model", name},
+               {"architecture", name_of(m.architecture)},
+               {"parameters", built.parameter_count()}};
+    if (m.architecture != Architecture::Synthetic && !m.is_vision()) {
+      row["layers"] = m.layers;
+      row["hidden"] = m.hidden;
+      row["heads"] = m.heads;
+      row["vocab"] = m.vocab;
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Rows clusters() {
+  Rows rows;
+  for (const std::string& name : cluster_preset_names()) {
+    std::vector<Error> errors;
+    const ClusterSpec c = load_cluster(name, errors);
+    const auto peak = std::find_if(c.device.peaks.begin(), c.device.peaks.end(),
+                                   [](PeakRate p) { return p.dtype == DType::BF16; });
+    rows.push_back(
+        {{"cluster", name},
+         {"device", c.device.name},
+         {"per node", c.devices_per_node},
+         {"memory GB", static_cast<double>(c.device.memory.v) / 1e9},
+         {"bfloat16 TFLOP/s", peak == c.device.peaks.end() ? Row() : Row(peak->rate.v / 1e12)},
+         {"in node GB/s", c.intra_node.bandwidth.v / 1e9},
+         {"between GB/s", c.inter_node.bandwidth.v / 1e9}});
+  }
+  return rows;
+}
+
+Rows schedules() {
+  Rows rows;
+  for (const ScheduleRules& rules : kSchedules) {
+    const int least = rules.least_virtual_stages, most = rules.most_virtual_stages;
+    const auto per_rank = [&](int chunks) { return std::to_string(chunks); };
+    const std::string microbatches =
+        rules.least.per_rank == 0
+            ? std::to_string(rules.least.more)
+            : (rules.least.per_rank == 1 ? "" : std::to_string(rules.least.per_rank) + " ") + "p" +
+                  (rules.least.more == 0  ? ""
+                   : rules.least.more > 0 ? " + " + std::to_string(rules.least.more)
+                                          : " - " + std::to_string(-rules.least.more));
+    rows.push_back(
+        {{"schedule", rules.name},
+         {"chunks of a rank",
+          least == most ? per_rank(least) : per_rank(least) + " to " + per_rank(most)},
+         {"placed", rules.placement == Placement::V ? "V" : "loop"},
+         {"microbatches at least", microbatches},
+         {"weights", rules.versions == WeightVersions::One       ? "one version"
+                     : rules.versions == WeightVersions::Stashed ? "stashed by microbatch"
+                                                                 : "two versions"}});
+  }
+  return rows;
+}
+
+Rows scenarios() {
+  Rows rows;
+  const auto folder = shipped_scenarios();
+  for (const auto& file : scenario_files(folder)) {
+    std::ifstream stream(folder / file);
+    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    rows.push_back({{"scenario",
+                     (folder / file).lexically_proximate(std::filesystem::current_path()).string()},
+                    {"what it shows", opening_words(text)}});
+  }
+  return rows;
+}
+
+/// Texts are cut to what is left of the line, so that a row stays a line.
+std::string table_of(const Rows& rows, int width) {
+  std::vector<std::string> heading;
+  for (const auto& [name, value] : rows.front().items()) heading.push_back(name);
+  TextTable table(heading, 1);
+  std::size_t first = 0;
+  for (const Row& row : rows) first = std::max(first, row.front().get<std::string>().size());
+  const bool prose = heading.size() == 2;
+  const std::size_t room =
+      static_cast<std::size_t>(std::max<int>(width - static_cast<int>(first) - 2, 20));
+  for (const Row& row : rows) {
+    std::vector<std::string> cells;
+    for (const std::string& name : heading) {
+      const Row value = row.value(name, Row());
+      std::string cell = value.is_null()     ? ""
+                         : value.is_string() ? value.get<std::string>()
+                                             : count_text(value.get<double>());
+      if (prose && !cells.empty() && cell.size() > room) cell = cell.substr(0, room - 3) + "...";
+      cells.push_back(std::move(cell));
+    }
+    table.add(std::move(cells));
+  }
+  return table.text();
+}
+
+}  // namespace
+
+int list_command(const ListArguments& arguments, const Console& console) {
+  Rows rows;
+  if (arguments.what == "models") rows = models();
+  if (arguments.what == "clusters") rows = clusters();
+  if (arguments.what == "schedules") rows = schedules();
+  if (arguments.what == "scenarios") rows = scenarios();
+  if (arguments.what == "frameworks") {
+    for (const EmbeddedProfile& preset : embedded_frameworks()) {
+      rows.push_back({{"framework", preset.name}, {"what it is", opening_words(preset.text)}});
+    }
+  }
+  if (arguments.what == "backends") {
+    for (const std::string& name : backend_names()) rows.push_back({{"backend", name}});
+  }
+  if (arguments.what == "keys") {
+    for (const ScenarioKey& key : scenario_keys()) {
+      rows.push_back({{"key", key.name}, {"default", key.value}});
+    }
+  }
+  if (arguments.json) {
+    console.out << nlohmann::ordered_json(rows).dump(2) << "\n";
+  } else if (rows.empty()) {
+    console.err
+        << "error: no shipped scenarios beside this executable or above this folder: run it "
+           "in a clone of the repository, or install it\n";
+    return 2;
+  } else {
+    console.out << table_of(rows, console.width);
+  }
+  return 0;
+}
+
+}  // namespace lockstep

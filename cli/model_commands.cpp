@@ -1,0 +1,105 @@
+#include "cli/model_commands.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep {
+
+void ModelCommands::add_to(CLI::App& app, std::function<int()>& command) {
+  const auto add = [&](const char* name, const char* what) {
+    return app.add_subcommand(name, what);
+  };
+  const auto runs = [&](CLI::App* sub, auto run) {
+    sub->final_callback([&command, run] { command = run; });
+  };
+  CLI::App* sub = add("sample", "continue a text with a trained model");
+  add_sample(sub);
+  runs(sub, [this] { return sample_command(sample_, console_); });
+  sub = add("import", "a run folder from weights of Hugging Face's transformers");
+  add_import(sub);
+  runs(sub, [this] { return import_command(weights_, console_); });
+  sub = add("export", "weights for Hugging Face's transformers from a run folder");
+  add_export(sub);
+  runs(sub, [this] { return export_command(weights_, console_); });
+  sub = add("data", "token shards to train on, from texts");
+  add_data(sub);
+  runs(sub, [this] { return data_command(data_, console_); });
+}
+
+void ModelCommands::add_sample(CLI::App* sub) {
+  sub->add_option("model", sample_.model, "run folder, or folder of a Hugging Face model")
+      ->required()
+      ->type_name("FOLDER");
+  sub->add_option("--prompt", sample_.prompt, "the text to go on from")->type_name("TEXT");
+  sub->add_option("--ids", sample_.ids, "the prompt as tokens")->delimiter(',');
+  sub->add_option("--tokens", sample_.tokens, "how many tokens are made at most")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  sub->add_option("--temperature", sample_.sampling.temperature,
+                  "0: the most probable token; less than 1: more certain")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  sub->add_option("--top-k", sample_.sampling.top_k, "of the K most probable tokens; 0: of all")
+      ->check(CLI::Range(0, 10000000))
+      ->capture_default_str();
+  sub->add_option("--top-p", sample_.sampling.top_p,
+                  "of the fewest tokens that together have this probability")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  sub->add_option("--seed", sample_.sampling.seed, "of the draws")->capture_default_str();
+  sub->add_option("--tokenizer", sample_.tokenizer, "tokenizer.json, or a folder that has one")
+      ->type_name("PATH");
+  sub->add_option("--backend", sample_.backend, "cpu, cuda or reference")->capture_default_str();
+  sub->add_option("--threads", sample_.threads, "threads that compute")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  sub->add_flag("--ignore-end", sample_.ignore_end, "go on behind the token that ends a text");
+  sub->add_flag("--json", sample_.json, "print JSON instead of the text");
+  sub->add_flag("--quiet", sample_.quiet, "only the text");
+}
+
+void ModelCommands::add_import(CLI::App* sub) {
+  add_layout(sub);
+  sub->add_option("from", weights_.from, "folder with config.json and safetensors")
+      ->required()
+      ->type_name("FOLDER");
+  sub->add_option("--out", weights_.out, "run folder to make")->required()->type_name("RUN");
+}
+
+void ModelCommands::add_export(CLI::App* sub) {
+  add_layout(sub);
+  sub->add_option("from", weights_.from, "run folder with a checkpoint")
+      ->required()
+      ->type_name("RUN");
+  sub->add_option("--out", weights_.out, "folder to make")->required()->type_name("FOLDER");
+  sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
+      ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
+  sub->add_option("--shard-gb", weights_.shard_gb, "most of a file, in GB")
+      ->check(CLI::Range(0.000001, 1e6))
+      ->capture_default_str();
+}
+
+/// The word that says whose layout it is.
+void ModelCommands::add_layout(CLI::App* sub) {
+  sub->add_option("layout", layout_, "whose layout: hf")->required()->check(CLI::IsMember({"hf"}));
+}
+
+void ModelCommands::add_data(CLI::App* sub) {
+  sub->add_option("texts", data_.texts, "text files, or folders of them")
+      ->required()
+      ->type_name("PATH");
+  sub->add_option("--tokenizer", data_.tokenizer, "tokenizer.json, or a folder that has one")
+      ->required()
+      ->type_name("PATH");
+  sub->add_option("--out", data_.out, "shard to make, for training.dataset")
+      ->required()
+      ->type_name("SHARD.bin");
+  sub->add_option("--dtype", data_.dtype, "of a token (default: the narrower that holds all)")
+      ->check(CLI::IsMember({"uint16", "uint32"}));
+  sub->add_option("--validation", data_.validation,
+                  "share of the text, its end, that goes into SHARD-validation.bin")
+      ->check(CLI::Range(0.0, 0.99))
+      ->capture_default_str();
+  sub->add_flag("--json", data_.json, "print JSON instead of text");
+}
+
+}  // namespace lockstep

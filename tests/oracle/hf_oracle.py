@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Writes a tiny model in the layout of Hugging Face's transformers, and what it computes.
+
+Usage: hf_oracle.py KIND FOLDER, where KIND is gpt2, llama, linear, llama3, qwen2 or mixtral. FOLDER
+gets config.json, model.safetensors (of mixtral, two files and their index) with random float32
+weights, ids.bin (int32), and logits.bin (float64 [tokens, vocabulary]). The models are written from
+the definitions in transformers' modeling_*.py, in float64 and without any code of this repository.
+"""
+import json
+import math
+import os
+import struct
+import sys
+
+import torch
+
+VOCAB, HIDDEN, HEADS, KV_HEADS, LAYERS, FFN, LENGTH = 61, 48, 6, 2, 3, 112, 90
+HEAD_DIM = HIDDEN // HEADS
+EPS = 1e-5
+
+
+def save(path, tensors):
+    """A safetensors file: length of the header, header, values."""
+    header, values, at = {}, [], 0
+    for name, tensor in tensors.items():
+        data = tensor.to(torch.float32).contiguous().numpy().tobytes()
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + len(data)]}
+        values.append(data)
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(values))
+
+
+def causal_attention(q, k, v):
+    """q [heads, tokens, head_dim]; k and v may have fewer heads, each of which serves a group."""
+    groups = q.shape[0] // k.shape[0]
+    k, v = k.repeat_interleave(groups, 0), v.repeat_interleave(groups, 0)
+    scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
+    tokens = q.shape[1]
+    mask = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    mixed = scores.masked_fill(mask, -math.inf).softmax(-1) @ v
+    return mixed.transpose(0, 1).reshape(tokens, -1)
+
+
+def split_heads(x):
+    return x.view(x.shape[0], -1, HEAD_DIM).transpose(0, 1)
+
+
+class Gpt2:
+    config = {
+        "model_type": "gpt2", "n_layer": LAYERS, "n_embd": HIDDEN, "n_head": HEADS, "n_positions": 128,
+        "vocab_size": VOCAB, "layer_norm_epsilon": EPS, "activation_function": "gelu_new",
+        "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+    }
+
+    @staticmethod
+    def shapes():
+        shapes = {"wte.weight": (VOCAB, HIDDEN), "wpe.weight": (128, HIDDEN)}
+        for i in range(LAYERS):
+            for name, shape in {
+                "ln_1": (HIDDEN,), "attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN),
+                "ln_2": (HIDDEN,), "mlp.c_fc": (HIDDEN, 4 * HIDDEN), "mlp.c_proj": (4 * HIDDEN, HIDDEN),
+            }.items():
+                shapes[f"h.{i}.{name}.weight"] = shape
+                shapes[f"h.{i}.{name}.bias"] = (shape[-1],)
+        shapes["ln_f.weight"] = shapes["ln_f.bias"] = (HIDDEN,)
+        return {"transformer." + name: shape for name, shape in shapes.items()}
+
+    @staticmethod
+    def logits(w, ids):
+        def conv1d(x, name):  # a Conv1D keeps its weight as [in, out]
+            return x @ w[name + ".weight"] + w[name + ".bias"]
+
+        def norm(x, name):
+            return torch.nn.functional.layer_norm(x, (HIDDEN,), w[name + ".weight"], w[name + ".bias"], EPS)
+
+        def gelu_new(x):
+            return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+        x = w["transformer.wte.weight"][ids] + w["transformer.wpe.weight"][: len(ids)]
+        for i in range(LAYERS):
+            at = f"transformer.h.{i}."
+            q, k, v = conv1d(norm(x, at + "ln_1"), at + "attn.c_attn").split(HIDDEN, 1)
+            x = x + conv1d(causal_attention(split_heads(q), split_heads(k), split_heads(v)), at + "attn.c_proj")
+            x = x + conv1d(gelu_new(conv1d(norm(x, at + "ln_2"), at + "mlp.c_fc")), at + "mlp.c_proj")
+        return norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T
+
+
+class Llama:
+    """And what differs from it by a few keys: scaled positions, Qwen2's biases, Mixtral's experts."""
+
+    def __init__(self, kind):
+        self.experts = 4 if kind == "mixtral" else 0
+        self.biases = kind == "qwen2"
+        self.tied = kind == "qwen2"
+        self.theta = 10000.0 if kind in ("llama", "linear") else 500000.0
+        self.scaling = {
+            "linear": {"type": "linear", "factor": 3.0},
+            "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                       "original_max_position_embeddings": 32},
+        }.get(kind)
+        self.config = {
+            "model_type": kind if kind in ("qwen2", "mixtral") else "llama", "num_hidden_layers": LAYERS,
+            "hidden_size": HIDDEN, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS,
+            "intermediate_size": FFN, "vocab_size": VOCAB, "rms_norm_eps": EPS, "rope_theta": self.theta,
+            "max_position_embeddings": 128, "hidden_act": "silu", "tie_word_embeddings": self.tied,
+        }
+        if self.scaling:
+            self.config["rope_scaling"] = self.scaling
+        if self.experts:
+            self.config.update(num_local_experts=self.experts, num_experts_per_tok=2)
+
+    def shapes(self):
+        shapes = {"model.embed_tokens.weight": (VOCAB, HIDDEN), "model.norm.weight": (HIDDEN,)}
+        if not self.tied:
+            shapes["lm_head.weight"] = (VOCAB, HIDDEN)
+        for i in range(LAYERS):
+            at = f"model.layers.{i}."
+            shapes[at + "input_layernorm.weight"] = shapes[at + "post_attention_layernorm.weight"] = (HIDDEN,)
+            for name, rows in {"q": HIDDEN, "k": KV_HEADS * HEAD_DIM, "v": KV_HEADS * HEAD_DIM}.items():
+                shapes[at + f"self_attn.{name}_proj.weight"] = (rows, HIDDEN)
+                if self.biases:
+                    shapes[at + f"self_attn.{name}_proj.bias"] = (rows,)
+            shapes[at + "self_attn.o_proj.weight"] = (HIDDEN, HIDDEN)
+            gate, up, down = (FFN, HIDDEN), (FFN, HIDDEN), (HIDDEN, FFN)
+            if self.experts:
+                shapes[at + "block_sparse_moe.gate.weight"] = (self.experts, HIDDEN)
+                for e in range(self.experts):
+                    for name, shape in {"w1": gate, "w2": down, "w3": up}.items():
+                        shapes[at + f"block_sparse_moe.experts.{e}.{name}.weight"] = shape
+            else:
+                for name, shape in {"gate": gate, "up": up, "down": down}.items():
+                    shapes[at + f"mlp.{name}_proj.weight"] = shape
+        return shapes
+
+    def frequencies(self):
+        frequencies = [self.theta ** (-2 * i / HEAD_DIM) for i in range(HEAD_DIM // 2)]
+        s = self.scaling
+        if s is None:
+            return frequencies
+        if s.get("type") == "linear":
+            return [f / s["factor"] for f in frequencies]
+        scaled, length = [], s["original_max_position_embeddings"]
+        for f in frequencies:  # modeling_rope_utils.py, _compute_llama3_parameters
+            wavelength = 2 * math.pi / f
+            if wavelength < length / s["high_freq_factor"]:
+                scaled.append(f)
+            elif wavelength > length / s["low_freq_factor"]:
+                scaled.append(f / s["factor"])
+            else:
+                smooth = (length / wavelength - s["low_freq_factor"]) / (s["high_freq_factor"] - s["low_freq_factor"])
+                scaled.append((1 - smooth) * f / s["factor"] + smooth * f)
+        return scaled
+
+    def rotate(self, x):
+        angles = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * torch.tensor(self.frequencies(), dtype=torch.float64)
+        angles = torch.cat((angles, angles), 1)
+        first, second = x.chunk(2, -1)
+        return x * angles.cos() + torch.cat((-second, first), -1) * angles.sin()
+
+    def feed_forward(self, w, at, x):
+        def swiglu(x, gate, up, down):
+            return (torch.nn.functional.silu(x @ w[gate].T) * (x @ w[up].T)) @ w[down].T
+
+        if not self.experts:
+            return swiglu(x, *(at + f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")))
+        at += "block_sparse_moe."
+        chances = (x @ w[at + "gate.weight"].T).softmax(-1)
+        best, chosen = chances.topk(2, -1)
+        best = best / best.sum(-1, keepdim=True)
+        rows = []
+        for token in range(len(x)):
+            rows.append(sum(best[token, j] * swiglu(x[token], *(
+                at + f"experts.{chosen[token, j]}.{name}.weight" for name in ("w1", "w3", "w2"))) for j in range(2)))
+        return torch.stack(rows)
+
+    def logits(self, w, ids):
+        def norm(x, name):
+            return x * (x.pow(2).mean(-1, keepdim=True) + EPS).rsqrt() * w[name]
+
+        def project(x, name):
+            y = x @ w[name + ".weight"].T
+            return y + w[name + ".bias"] if name + ".bias" in w else y
+
+        x = w["model.embed_tokens.weight"][ids]
+        for i in range(LAYERS):
+            at = f"model.layers.{i}."
+            h = norm(x, at + "input_layernorm.weight")
+            q, k, v = (split_heads(project(h, at + f"self_attn.{name}_proj")) for name in "qkv")
+            x = x + project(causal_attention(self.rotate(q), self.rotate(k), v), at + "self_attn.o_proj")
+            x = x + self.feed_forward(w, at, norm(x, at + "post_attention_layernorm.weight"))
+        head = "model.embed_tokens.weight" if self.tied else "lm_head.weight"
+        return norm(x, "model.norm.weight") @ w[head].T
+
+
+def main(kind, folder):
+    torch.manual_seed(23)
+    model = Gpt2() if kind == "gpt2" else Llama(kind)
+    weights = {}
+    for name, shape in model.shapes().items():
+        norm = name.endswith("weight") and len(shape) == 1
+        weights[name] = torch.randn(shape) * 0.15 + (1.0 if norm else 0.0)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(model.config, file)
+    if kind == "mixtral":
+        names = list(weights)
+        files = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+        for file, held in files.items():
+            save(os.path.join(folder, file), {name: weights[name] for name in held})
+        index = {"weight_map": {name: file for file, held in files.items() for name in held}}
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+            json.dump(index, file)
+    else:
+        save(os.path.join(folder, "model.safetensors"), weights)
+    ids = torch.randint(0, VOCAB, (LENGTH,))
+    logits = model.logits({name: value.double() for name, value in weights.items()}, ids)
+    ids.to(torch.int32).numpy().tofile(os.path.join(folder, "ids.bin"))
+    logits.numpy().tofile(os.path.join(folder, "logits.bin"))
+
+
+main(*sys.argv[1:])
