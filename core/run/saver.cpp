@@ -1,9 +1,5 @@
 #include "core/run/saver.hpp"
 
-#ifdef __linux__
-#include <sys/resource.h>
-#endif
-
 #include <algorithm>
 #include <exception>
 
@@ -14,13 +10,6 @@ namespace {
 
 // The first byte of what processes say to each other; else it is the kind of an error.
 constexpr std::byte kFine{0xff}, kRefuses{0xfe};
-
-/// Gives the thread that calls it only those processors that training leaves idle.
-void give_way_to_training() {
-#ifdef __linux__
-  static_cast<void>(setpriority(PRIO_PROCESS, 0, 19));  // on Linux: of this thread
-#endif
-}
 
 }  // namespace
 
@@ -38,7 +27,6 @@ Result<void> Saver::save(int step, std::int64_t samples,
   StateHead written = state_head(program_, step, samples);
   written.notes = notes;
   thread_ = std::thread([this, head = std::move(written)] {
-    give_way_to_training();
     Result<void> done;
     try {
       done = write(head);

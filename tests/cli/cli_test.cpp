@@ -49,7 +49,6 @@ TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
     std::vector<std::string> arguments;
     const char* message;
   } cases[] = {
-      {{}, "subcommand is required"},
       {{"rnu"}, "unknown command 'rnu'; did you mean 'run'?"},
       {{"run"}, "scenario is required"},
       {{"run", folder / "s.toml", "--stepz", "3"}, "no option '--stepz'; did you mean '--steps'?"},
@@ -84,6 +83,12 @@ TEST_CASE("a wrong argument exits 2 and names the nearest valid one", "[cli]") {
     CHECK_THAT(o.err, ContainsSubstring(c.message));
     CHECK(o.out.empty());
   }
+}
+
+TEST_CASE("without a command the help is printed, which is no success", "[cli]") {
+  const CommandOutcome o = lockstep({});
+  CHECK(o.exit_code == 2);
+  CHECK(o.out == lockstep({"--help"}).out);
 }
 
 TEST_CASE("every fault of a scenario is reported with its line", "[cli]") {
