@@ -170,16 +170,20 @@ struct SampleArguments {
 int sample_command(const SampleArguments& arguments, const Console& console);
 
 struct WeightsArguments {
-  std::string from, out;  // folders
-  std::string dtype;      // of exported tensors; empty: that of the checkpoint
-  double shard_gb = 5;    // most of a file, in GB of 10^9 bytes
+  std::string layout;            // "hf", or a trainer of core/handover
+  std::string from, out;         // folders; of a handover: scenario and file
+  std::vector<std::string> set;  // of a handover
+  std::string dtype;             // of exported tensors; empty: that of the checkpoint
+  double shard_gb = 5;           // most of a file, in GB of 10^9 bytes
 };
 int import_command(const WeightsArguments& arguments, const Console& console);
 int export_command(const WeightsArguments& arguments, const Console& console);
+int handover_command(const WeightsArguments& arguments, const Console& console);
 
 struct DataArguments {
   std::vector<std::string> texts;  // files and folders
   std::string tokenizer, out;      // file or folder; the shard to make
+  std::string field = "text";      // of the objects in JSON lines
   std::string dtype;               // uint16 or uint32; empty: the narrower that holds all tokens
   double validation = 0;           // share of the text, its end, that goes into a second shard
   bool json = false;

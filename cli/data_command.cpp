@@ -60,7 +60,8 @@ class DataCommand {
     if (auto found = find_texts(); !found) return found;
     if (auto ready = open_shards(); !ready) return ready;
     for (const fs::path& text : texts_) {
-      if (auto done = encode_file(text); !done) return done;
+      const bool lines = text.extension() == ".jsonl";
+      if (auto done = lines ? encode_lines(text) : encode_file(text); !done) return done;
     }
     if (console_.live) console_.err << "\n";
     return finish();
@@ -144,8 +145,39 @@ class DataCommand {
       text.erase(0, cut);
       show();
     }
+    return end_text(shard());
+  }
+
+  /// JSON lines: every line is an object with a text, which ends with the line.
+  Result<void> encode_lines(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string line;
+    for (std::int64_t number = 1; std::getline(file, line); ++number) {
+      ShardWriter& to = shard();  // a text lies in one shard as a whole
+      done_ += static_cast<std::int64_t>(line.size()) + 1;
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      const auto at = path.string() + ":" + std::to_string(number) + ": ";
+      if (!object.is_object()) return invalid(at + "is no JSON object");
+      const auto text = object.find(arguments_.field);
+      if (text == object.end() || !text->is_string()) {
+        std::string keys;
+        for (const auto& [key, value] : object.items()) keys += (keys.empty() ? "" : ", ") + key;
+        return invalid(at + "has no text under '" + arguments_.field + "', only " +
+                       (keys.empty() ? "nothing" : keys) + ": name its key with --field");
+      }
+      const auto ids = tokenizer_->encode(text->get_ref<const std::string&>());
+      if (auto wrote = to.append(ids); !wrote) return wrote;
+      if (auto ended = end_text(to); !ended) return ended;
+      show();
+    }
+    if (file.bad()) return invalid("cannot read '" + path.string() + "'");
+    return {};
+  }
+
+  Result<void> end_text(ShardWriter& to) const {
     const std::int32_t end = tokenizer_->end();
-    return end < 0 ? Result<void>{} : shard().append({&end, 1});
+    return end < 0 ? Result<void>{} : to.append({&end, 1});
   }
 
   /// How much of a text is encoded next; 0 if what follows must be known first.

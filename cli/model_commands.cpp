@@ -1,6 +1,9 @@
 #include "cli/model_commands.hpp"
 
 #include <CLI/CLI.hpp>
+#include <iterator>
+
+#include "core/handover/handover.hpp"
 
 namespace lockstep {
 
@@ -17,9 +20,12 @@ void ModelCommands::add_to(CLI::App& app, std::function<int()>& command) {
   sub = add("import", "a run folder from weights of Hugging Face's transformers");
   add_import(sub);
   runs(sub, [this] { return import_command(weights_, console_); });
-  sub = add("export", "weights for Hugging Face's transformers from a run folder");
+  sub = add("export", "weights for Hugging Face's transformers, or a plan for another trainer");
   add_export(sub);
-  runs(sub, [this] { return export_command(weights_, console_); });
+  runs(sub, [this] {
+    return weights_.layout == "hf" ? export_command(weights_, console_)
+                                   : handover_command(weights_, console_);
+  });
   sub = add("data", "token shards to train on, from texts");
   add_data(sub);
   runs(sub, [this] { return data_command(data_, console_); });
@@ -58,7 +64,9 @@ void ModelCommands::add_sample(CLI::App* sub) {
 }
 
 void ModelCommands::add_import(CLI::App* sub) {
-  add_layout(sub);
+  sub->add_option("layout", weights_.layout, "whose layout: hf")
+      ->required()
+      ->check(CLI::IsMember({"hf"}));
   sub->add_option("from", weights_.from, "folder with config.json and safetensors")
       ->required()
       ->type_name("FOLDER");
@@ -66,11 +74,22 @@ void ModelCommands::add_import(CLI::App* sub) {
 }
 
 void ModelCommands::add_export(CLI::App* sub) {
-  add_layout(sub);
-  sub->add_option("from", weights_.from, "run folder with a checkpoint")
+  std::vector<std::string> layouts = {"hf"};
+  layouts.insert(layouts.end(), std::begin(kTrainers), std::end(kTrainers));
+  sub->add_option("layout", weights_.layout,
+                  "hf: weights for Hugging Face's transformers; otherwise the plan of a scenario "
+                  "for that trainer")
       ->required()
-      ->type_name("RUN");
-  sub->add_option("--out", weights_.out, "folder to make")->required()->type_name("FOLDER");
+      ->check(CLI::IsMember(layouts));
+  sub->add_option("from", weights_.from, "hf: run folder with a checkpoint; otherwise scenario")
+      ->required()
+      ->type_name("RUN|SCENARIO");
+  sub->add_option("--out", weights_.out, "hf: folder to make; otherwise file, or the terminal")
+      ->type_name("PATH");
+  sub->add_option("--set", weights_.set, "override a key of the scenario, several times")
+      ->type_name("SECTION.KEY=VALUE")
+      ->take_all()
+      ->expected(1);
   sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   sub->add_option("--shard-gb", weights_.shard_gb, "most of a file, in GB")
@@ -78,13 +97,8 @@ void ModelCommands::add_export(CLI::App* sub) {
       ->capture_default_str();
 }
 
-/// The word that says whose layout it is.
-void ModelCommands::add_layout(CLI::App* sub) {
-  sub->add_option("layout", layout_, "whose layout: hf")->required()->check(CLI::IsMember({"hf"}));
-}
-
 void ModelCommands::add_data(CLI::App* sub) {
-  sub->add_option("texts", data_.texts, "text files, or folders of them")
+  sub->add_option("texts", data_.texts, "text files, JSON lines (.jsonl), or folders of them")
       ->required()
       ->type_name("PATH");
   sub->add_option("--tokenizer", data_.tokenizer, "tokenizer.json, or a folder that has one")
@@ -93,6 +107,8 @@ void ModelCommands::add_data(CLI::App* sub) {
   sub->add_option("--out", data_.out, "shard to make, for training.dataset")
       ->required()
       ->type_name("SHARD.bin");
+  sub->add_option("--field", data_.field, "key of the text in JSON lines (.jsonl)")
+      ->capture_default_str();
   sub->add_option("--dtype", data_.dtype, "of a token (default: the narrower that holds all)")
       ->check(CLI::IsMember({"uint16", "uint32"}));
   sub->add_option("--validation", data_.validation,

@@ -25,12 +25,10 @@ class ModelCommands {
   void add_import(CLI::App* sub);
   void add_export(CLI::App* sub);
   void add_data(CLI::App* sub);
-  void add_layout(CLI::App* sub);
 
   const Console& console_;
   SampleArguments sample_;
   WeightsArguments weights_;
-  std::string layout_;  // of these
   DataArguments data_;
 };
 

@@ -6,6 +6,7 @@
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 #include "core/weights/weight_files.hpp"
 
 namespace lockstep {
@@ -43,6 +44,16 @@ void limit_to_window(std::int64_t window, ModelSource& source) {
   longest = window;
 }
 
+/// Sizes that mean nothing would be arithmetic on them before anything else notices.
+Result<void> check_sizes(const ModelSpec& model, const std::string& path) {
+  Scenario scenario;
+  scenario.model = model;
+  for (const Fault& fault : validate(scenario)) {
+    if (fault.key.starts_with("model.")) return invalid(path + ": " + fault.error.message);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ModelSource> open_model(const std::string& path, const std::string& tokenizer) {
@@ -54,6 +65,9 @@ Result<ModelSource> open_model(const std::string& path, const std::string& token
     auto config = read_hf_config((folder / "config.json").string());
     if (!config) return config.error();
     source.model = std::move(config->model);
+    if (auto sized = check_sizes(source.model, (folder / "config.json").string()); !sized) {
+      return sized.error();
+    }
     for (const std::string& warning : config->warnings) source.warnings.push_back(invalid(warning));
     limit_to_window(config->sliding_window, source);
     auto weights = open_hf_weights(path, source.model, source.dtype);

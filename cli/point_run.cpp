@@ -13,6 +13,7 @@
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "core/analysis/timeline.hpp"
+#include "core/data/dataset.hpp"
 #include "core/data/digest.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
@@ -48,11 +49,14 @@ std::string version() {
 }  // namespace
 
 Subject subject_of(const Scenario& scenario) {
+  ValidationSpec validation = scenario.validation;
+  validation.dataset = scenario.validation_path();
   return {[&scenario] { return lower(scenario); },
           scenario.cluster,
           scenario.what_if,
           scenario.dataset_path(),
           scenario.checkpoint,
+          validation,
           scenario.training.on_nonfinite,
           {scenario.training.skip_loss_zscore, scenario.training.skip_grad_zscore},
           print_scenario(scenario)};
@@ -94,6 +98,7 @@ Result<PointOutcome> PointRun::run() {
     note("all " + std::to_string(program->training.steps) + " steps of " + out_ + " are done");
     return PointOutcome{};
   }
+  if (const auto opened = open_validation(*program); !opened) return opened.error();
   if (leads()) {
     advise(*program);
     if (const auto written = write_subject(*program); !written) return written.error();
@@ -106,6 +111,7 @@ Result<PointOutcome> PointRun::run() {
   outcome.report = analyze(ran->trace, *program, subject_.cluster);
   outcome.report->saves = saves_;
   if (saves_ > 0) outcome.report->save_time = {saved_.v / saves_};
+  outcome.report->validation = validation_;
   if (const auto closed = close_folder(*ran, *outcome.report); !closed) return closed.error();
   if (arguments_.timeline) {
     (arguments_.json ? console_.err : console_.out)
@@ -131,15 +137,21 @@ Result<void> PointRun::agree_on_subject(const Program& program) {
   const Result<std::string> digest = dataset_digest(program.input.samples, subject_.dataset);
   if (!digest) return digest.error();
   settings_ = training_settings(program, subject_.scenario, *digest);
+  Result<std::string> validation = std::string();
+  if (subject_.validation.freq > 0) {
+    validation = dataset_digest(program.input.samples, subject_.validation.dataset);
+  }
+  if (!validation) return validation.error();
   std::vector<Fact> facts{{"the version of lockstep", version()},
                           {"--backend", arguments_.backend},
                           {"--out", out_.empty() ? "no folder" : "a folder"},
                           {"--resume", arguments_.resume.empty()    ? "no"
                                        : arguments_.resume == kAuto ? kAuto
                                                                     : "a folder"},
-                          {"training.dataset", *digest}};
+                          {"training.dataset", *digest},
+                          {"validation.dataset", *validation}};
   for (const auto& [key, value] : keys_of(subject_.scenario)) {
-    if (key != "training.dataset") facts.push_back({key, value});  // its path may be another
+    if (!key.ends_with(".dataset")) facts.push_back({key, value});  // its path may be another
   }
   return agree(process_, facts);
 }
@@ -266,6 +278,19 @@ Result<void> PointRun::plan_steps(int training_steps) {
   return {};
 }
 
+/// Opens the data for validation. Which samples are looked at depends on no seed.
+Result<void> PointRun::open_validation(const Program& program) {
+  const ValidationSpec& validation = subject_.validation;
+  if (simulated_ || validation.freq == 0) return {};
+  Samples samples = program.input.samples;
+  samples.shuffled = false;
+  auto batches = open_dataset(samples, 0, validation.dataset);
+  if (!batches) return batches.error();
+  options_.validation = {validation.freq, validation.steps, std::move(*batches)};
+  options_.on_validation = [&](double loss) { validated_ = loss; };
+  return {};
+}
+
 /// Prints a hint if the vocabulary is not a multiple of what tensor cores read at a time: rows of
 /// logits then begin at unaligned addresses, and are read in smaller parts.
 void PointRun::advise(const Program& program) {
@@ -295,7 +320,7 @@ Result<void> PointRun::write_subject(const Program& program) {
 void PointRun::log_step(const StepResult& step, std::int64_t tokens_per_step) {
   if (!metrics_) return;
   const auto written =
-      metrics_->append(step, tokens_per_step, {saving_, waits_.mean, waits_.straggler});
+      metrics_->append(step, tokens_per_step, {saving_, waits_.mean, waits_.straggler, validated_});
   saving_ = {};
   if (!written && !metrics_lost_) {
     note(written.error().message + ": steps from " + std::to_string(step.step + 1) +
@@ -309,7 +334,12 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
                     program.input.samples.kind == SampleKind::Images ? "img" : "tok");
   options_.on_step = [&](const StepResult& step) {
     log_step(step, program.tokens_per_step);
-    if (!arguments_.quiet && !simulated_) progress.step(step);
+    if (!arguments_.quiet && !simulated_) progress.step(step, validated_);
+    if (validated_) {
+      std::erase_if(validation_, [&](const auto& v) { return v.step > step.step; });  // gone back
+      validation_.push_back({step.step + 1, *validated_});
+    }
+    validated_.reset();
   };
   options_.on_save = [&](Seconds time) {
     saving_ = time;

@@ -27,6 +27,7 @@ struct Subject {
   WhatIfSpec what_if;
   std::string dataset;
   CheckpointSpec checkpoint;
+  ValidationSpec validation;  // with the path of its data
   NonFinite on_nonfinite = NonFinite::Stop;
   SpikeLimits spikes;
   std::string scenario;  // resolved text; empty if there is none
@@ -64,6 +65,7 @@ class PointRun {
   /// Decides which steps to run and to trace. `training_steps` are those of the whole training; 0
   /// if they are not known.
   Result<void> plan_steps(int training_steps);
+  Result<void> open_validation(const Program& program);
   void advise(const Program& program);
   Result<void> write_subject(const Program& program);
   Result<RunResult> train(const Program& program, Backend& backend);
@@ -90,9 +92,11 @@ class PointRun {
   bool complete_ = false;      // --resume auto found a training that has run all its steps
   bool metrics_lost_ = false;  // the last line could not be written
   int first_step_ = 0;
-  Seconds saving_;  // of the step that is logged next
-  Waits waits_;     // likewise
-  Seconds saved_;   // by all saves so far
+  Seconds saving_;                   // of the step that is logged next
+  Waits waits_;                      // likewise
+  std::optional<double> validated_;  // likewise
+  std::vector<ValidationLoss> validation_;
+  Seconds saved_;  // by all saves so far
   int saves_ = 0;
 };
 

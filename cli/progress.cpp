@@ -25,10 +25,11 @@ Progress::~Progress() {
   if (line_open_) console_.err << "\n";
 }
 
-void Progress::step(const StepResult& r) {
+void Progress::step(const StepResult& r, std::optional<double> validation) {
   const int done = r.step + 1 - first_step_;
   const int every = std::max(1, steps_ / kLines);
-  if (!console_.live && done != 1 && done != steps_ && done % every != 0) return;
+  const bool shown = done == 1 || done == steps_ || done % every == 0 || validation;
+  if (!console_.live && !shown) return;
   const double rate = r.time.v > 0 ? static_cast<double>(samples_per_step_) / r.time.v : 0;
   std::string line = fmt::format(
       "step {}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {} | {} {}/s", r.step + 1,
@@ -37,9 +38,10 @@ void Progress::step(const StepResult& r) {
     line += fmt::format(" | scale {}{}", count_text(r.loss_scale),
                         std::isfinite(r.grad_norm) ? "" : ", skipped");
   }
+  if (validation) line += fmt::format(" | validation loss {:.4f}", *validation);
   if (console_.live) {
-    console_.err << "\r\033[K" << line << std::flush;
-    line_open_ = true;
+    console_.err << "\r\033[K" << line << (validation ? "\n" : "") << std::flush;
+    line_open_ = !validation;
   } else {
     console_.err << line << std::endl;
   }

@@ -2,6 +2,8 @@
 // else by a line now and then.
 #pragma once
 
+#include <optional>
+
 #include "cli/console.hpp"
 #include "core/trace/trace.hpp"
 
@@ -16,7 +18,8 @@ class Progress {
   ~Progress();  // ends the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void step(const StepResult& result);
+  /// With the loss of the validation that followed, if one did: such a step is always shown.
+  void step(const StepResult& result, std::optional<double> validation = {});
 
  private:
   const Console& console_;

@@ -220,6 +220,15 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
     summary.add("loss", fmt::format("{:.4f} -> {:.4f}", r.losses.front(), r.losses.back()),
                 fmt::format("{} steps{}{}", r.losses.size(), remark.empty() ? "" : ", ", remark));
   }
+  if (!r.validation.empty()) {
+    const auto& [step, loss] = r.validation.back();
+    const auto best =
+        std::min_element(r.validation.begin(), r.validation.end(),
+                         [](const auto& a, const auto& b) { return a.loss < b.loss; });
+    summary.add("validation loss", fmt::format("{:.4f}", loss),
+                fmt::format("after step {}; the lowest {:.4f} after step {}", step, best->loss,
+                            best->step));
+  }
   if (!r.program_hash.empty()) summary.add("program", r.program_hash);
   const std::string causes = causes_text(r);
   return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r) +

@@ -159,6 +159,9 @@ int import_command(const WeightsArguments& arguments, const Console& console) {
 }
 
 int export_command(const WeightsArguments& arguments, const Console& console) {
+  if (arguments.out.empty()) {
+    return report_error(console, invalid("export hf needs --out, the folder to make"));
+  }
   const auto done = export_model(arguments, console);
   return done ? 0 : report_error(console, done.error());
 }

@@ -113,7 +113,8 @@ std::vector<Error> check_expectations(const Report& report,
   const bool simulated = report.backend == "sim";
   std::vector<Error> errors;
   for (const Expectation& e : expectations) {
-    const bool measured_only = e.key.starts_with("losses") || e.key.starts_with("grad_norms");
+    const bool measured_only = e.key.starts_with("losses") || e.key.starts_with("grad_norms") ||
+                               e.key.starts_with("validation");
     if (measured_only && report.losses.empty()) continue;
     const Lookup found = look_up(values, e.key);
     if (!found.value && !simulated && !measured_only) continue;

@@ -42,6 +42,12 @@ struct KindTime {
   std::int64_t count = 0;
 };
 
+/// The mean loss of data that are not trained on.
+struct ValidationLoss {
+  int step = 0;  // how many steps had been trained
+  double loss = 0;
+};
+
 struct Report {
   std::string backend, program_hash, model, cluster;
   int world_size = 1;
@@ -73,6 +79,7 @@ struct Report {
   Seconds save_time;                // what each took of the training's time, on average
   IndexVector<int, double> losses;  // by step; real backends only
   IndexVector<int, double> grad_norms;
+  std::vector<ValidationLoss> validation;  // in the order of the steps
 };
 
 /// RankReport::number; of a report without figures of ranks, their order.

@@ -159,6 +159,11 @@ Report from_json(const ordered_json& j) {
   r.causes = causes_from(j);
   r.losses = numbers(j.at("losses"));
   r.grad_norms = numbers(j.at("grad_norms"));
+  if (j.contains("validation")) {
+    for (const ordered_json& v : j.at("validation")) {
+      r.validation.push_back({v.at("step").get<int>(), real(v.at("loss"))});
+    }
+  }
   return r;
 }
 
@@ -213,6 +218,9 @@ std::string report_json(const Report& r) {
   add_causes(j, r.causes);
   j["losses"] = numbers(r.losses);
   j["grad_norms"] = numbers(r.grad_norms);
+  for (const ValidationLoss& v : r.validation) {
+    j["validation"].push_back({{"step", v.step}, {"loss", v.loss}});
+  }
   return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

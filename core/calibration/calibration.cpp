@@ -36,6 +36,9 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::RmsNormForward, {tokens, width}, {1e-5}},
       {K::RmsNormBackwardInput, {tokens, width}, {}, 1},
       {K::RmsNormBackwardWeight, {tokens, width}},
+      {K::HeadNormForward, {tokens, heads, heads, head_dim}, {1e-5}},
+      {K::HeadNormBackwardInput, {tokens, heads, heads, head_dim}},
+      {K::HeadNormBackwardWeight, {tokens, heads, heads, head_dim}},
       {K::GeluForward, {tokens * 4 * width}},
       {K::GeluBackward, {tokens * 4 * width}},
       {K::SwigluForward, {tokens, 2 * width}},
@@ -63,6 +66,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Sum, {tokens}},
       {K::NormSquared, {12 * width * width, 1}},
       {K::AdamW, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
+      {K::Adam, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
       {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
   };
 }

@@ -117,8 +117,10 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
       // This is the backward pass of the dropout in the branch whose gradient this is.
       return has(kernel.in, 4) && !f.fused_residual ? elements(kernel) * (2 * size + 1) : 0;
     case KernelKind::RmsNormForward:
+    case KernelKind::HeadNormForward:
       return f.fused_norm ? 0 : elements(kernel) * (36 - 2 * size);
     case KernelKind::RmsNormBackwardInput:
+    case KernelKind::HeadNormBackwardInput:
       return f.fused_norm ? 0 : elements(kernel) * (72 - 3 * size);
     case KernelKind::GeluForward:
     case KernelKind::SwigluForward:
@@ -143,6 +145,7 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
     case KernelKind::Conv2dBackwardWeight:
       return f.channels_last ? 0 : reordered_bytes(kernel, size);
     case KernelKind::AdamW:
+    case KernelKind::Adam:
       // The two moments, the root, the quotient and the update are operations of their own, each of
       // which reads and writes float32.
       return f.fused_optimizer ? 0 : static_cast<double>(kernel.dims[0]) * 32;

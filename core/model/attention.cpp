@@ -116,4 +116,36 @@ std::vector<std::int64_t> Attention::dims() const {
           spec_.head_dim};
 }
 
+HeadNorms::HeadNorms(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
+                     const Attention& attention, const LayerTensors& p)
+    : f_(f),
+      eps_(spec.norm_eps),
+      stats_type_(sum_type(shape.dtype)),
+      dims_({shape.rows(), attention.width() / spec.head_dim,
+             attention.keys_width() / (2 * spec.head_dim), spec.head_dim}),
+      elements_(shape.rows() * attention.qkv_width()),
+      wq_(p.w("attn.q_norm")),
+      wk_(p.w("attn.k_norm")),
+      gq_(p.g("attn.q_norm")),
+      gk_(p.g("attn.k_norm")) {}
+
+TensorId HeadNorms::forward(TensorId qkv) {
+  if (!wq_.valid()) return qkv;
+  x_ = qkv;
+  const TensorId y = f_.tensor(elements_);
+  stats_ = f_.tensor(dims_[0] * (dims_[1] + dims_[2]), stats_type_);
+  f_.emit(Part::Forward, KernelKind::HeadNormForward, {dims_, {eps_}, {x_, wq_, wk_}, {y, stats_}});
+  return y;
+}
+
+TensorId HeadNorms::backward(TensorId d_qkv) {
+  if (!wq_.valid()) return d_qkv;
+  const TensorId dx = f_.tensor(elements_);
+  f_.emit(Part::InputGrad, KernelKind::HeadNormBackwardInput,
+          {dims_, {}, {d_qkv, x_, wq_, wk_, stats_}, {dx}});
+  f_.emit(Part::WeightGrad, KernelKind::HeadNormBackwardWeight,
+          {dims_, {}, {d_qkv, x_, stats_}, {gq_, gk_}});
+  return dx;
+}
+
 }  // namespace lockstep

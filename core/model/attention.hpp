@@ -12,8 +12,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/model/function_builder.hpp"
+#include "core/model/layer_parameters.hpp"
 #include "core/model/model.hpp"
 
 namespace lockstep {
@@ -58,6 +60,25 @@ class Attention {
   std::int64_t heads_, kv_heads_;
   TensorId qkv_, result_, lse_;   // as the kernels see them
   TensorId keys_, all_, starts_;  // own keys and values, those of all ranks; only if gathered
+};
+
+/// The RMS norms of every head's queries and keys, between projection and attention, if the model
+/// has them (ModelSpec::qk_norm); otherwise both functions return what they are given.
+class HeadNorms {
+ public:
+  HeadNorms(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
+            const Attention& attention, const LayerTensors& p);
+  TensorId forward(TensorId qkv);
+  TensorId backward(TensorId d_qkv);
+
+ private:
+  FunctionBuilder& f_;
+  double eps_;
+  DType stats_type_;
+  std::vector<std::int64_t> dims_;
+  std::int64_t elements_;
+  TensorId wq_, wk_, gq_, gk_;
+  TensorId x_, stats_;
 };
 
 }  // namespace lockstep

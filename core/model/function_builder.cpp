@@ -95,6 +95,7 @@ void FunctionBuilder::recompute(const Recompute& what, bool to_end) {
     switch (kind) {
       case KernelKind::LayerNormForward:
       case KernelKind::RmsNormForward:
+      case KernelKind::HeadNormForward:
         return what.norms;
       case KernelKind::GeluForward:
       case KernelKind::SwigluForward:

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace lockstep {
+namespace {
+
+constexpr std::string_view kPlain = "_plain";
+
+}  // namespace
 
 LayerDeclaration::LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name)
     : model_(model),
@@ -17,13 +22,15 @@ LayerDeclaration LayerDeclaration::of_end(Model& model, const LayerShape& shape,
   return layer;
 }
 
-UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
+UnitLayout& LayerDeclaration::unit(const std::string& suffix, bool plain) {
+  const std::string name = suffix + (plain ? std::string(kPlain) : "");
   for (const LayerUnit& known : units_) {
-    if (known.suffix == suffix) return model_.units[known.unit];
+    if (known.suffix == name) return model_.units[known.unit];
   }
-  units_.push_back({static_cast<int>(model_.units.size()), suffix});
+  units_.push_back({static_cast<int>(model_.units.size()), name});
   UnitLayout& fresh = model_.units.emplace_back();
-  fresh.name = suffix.empty() ? layer_name_ : layer_name_ + "." + suffix.substr(1);
+  fresh.name = name.empty() ? layer_name_ : layer_name_ + "." + name.substr(1);
+  fresh.decays = !plain;
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
@@ -37,6 +44,8 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix) {
   const bool each_part_once = suffix.empty() || (suffix == "_experts" && shape_.experts_over_tp);
   if (suffix == "_kv") {  // each rank has seen its own queries only
     fresh.partial_axes = {"kv_replicate"};
+  } else if (suffix == "_heads") {
+    fresh.partial_axes = {"tp"};
   } else if (shape_.sequence_parallel && !each_part_once) {  // its own rows only
     fresh.partial_axes = {"tp"};
   }
@@ -55,12 +64,14 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
     parameter.split_dim = split.dim;
     parameter.sections = split.sections;
   }
-  UnitLayout& layout = unit(divided || ranks_ == 1 ? "" : "_replicated");
+  const bool plain = shape_.plain_apart && parameter.shape.size() == 1;
+  const std::string beside = split.for_own_heads ? "_heads" : "_replicated";
+  UnitLayout& layout = unit(divided || ranks_ == 1 ? "" : beside, plain);
   if (!split.heads || shape_.kv_replicas == 1) {
     return append(layout, std::move(parameter), ranks_);
   }
   append(layout, parameter, ranks_, {0, 1});
-  append(unit("_kv"), parameter, ranks_ / shape_.kv_replicas,
+  append(unit("_kv", plain), parameter, ranks_ / shape_.kv_replicas,
          {1, static_cast<int>(split.sections.size())});
 }
 
@@ -93,8 +104,10 @@ LayerTensors::LayerTensors(FunctionBuilder& f, const Model& model, const std::st
   for (const LayerUnit& used : units) {
     const UnitLayout& unit = model.units[used.unit];
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      const std::string_view suffix =
+          std::string_view(used.suffix).substr(0, used.suffix.find(kPlain));
       const std::string full =
-          unit.parameters[i].name + (unit.sections[i].first > 0 ? used.suffix : "");
+          unit.parameters[i].name + std::string(unit.sections[i].first > 0 ? suffix : "");
       const std::int64_t end = i + 1 < unit.offsets.size() ? unit.offsets[i + 1] : unit.elements;
       const std::int64_t elements = end - unit.offsets[i];
       tensors_[full.starts_with(prefix) ? full.substr(prefix.size()) : full] = {

@@ -17,6 +17,8 @@ struct Split {
   int dim = -1;
   std::vector<std::int64_t> sections;
   bool heads = false;  // the sections after the first are key and value heads
+  /// Every rank holds the whole, and uses it for its own heads alone.
+  bool for_own_heads = false;
 };
 
 /// Weight and bias of a linear layer, and their gradients. Those of the bias are invalid if it has
@@ -33,10 +35,12 @@ class LayerDeclaration {
   /// vocabulary.
   static LayerDeclaration of_end(Model& model, const LayerShape& shape, std::string layer_name);
   /// Adds a parameter to the unit without a suffix. Under tensor parallelism, parameters that are
-  /// not divided go into a unit of their own, "_replicated", and key and value heads of which there
-  /// are fewer than ranks into "_kv". Its ranks with equal heads sum their gradients, as the ranks
-  /// that share a head do with ReplicateKVHeadsParallel in Hugging Face's transformers. (Megatron
-  /// Core divides single heads, and gathers queries, keys and values of all heads.)
+  /// not divided go into a unit of their own, "_replicated", or "_heads" if every rank uses them
+  /// for its own heads; and key and value heads of which there are fewer than ranks into "_kv". Its
+  /// ranks with equal heads sum their gradients, as the ranks that share a head do with
+  /// ReplicateKVHeadsParallel in Hugging Face's transformers. (Megatron Core divides single heads,
+  /// and gathers queries, keys and values of all heads.) With LayerShape::plain_apart, those of one
+  /// dimension go into a unit beside, with "_plain" behind its suffix.
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
            double scale = 0, const Split& split = {});
   /// Adds a parameter of all experts, which are its first dimension, to a unit of their own,
@@ -47,7 +51,8 @@ class LayerDeclaration {
   const std::vector<LayerUnit>& units() const { return units_; }
 
  private:
-  UnitLayout& unit(const std::string& suffix);
+  /// The unit of a suffix; `plain`: the one beside it, for parameters that do not decay.
+  UnitLayout& unit(const std::string& suffix, bool plain = false);
   static void append(UnitLayout& layout, Parameter parameter, int parts,
                      SectionRange sections = {});
   Model& model_;

@@ -24,11 +24,13 @@ struct LayerShape {
   double loss_scale = 1;         // 1 / tokens of the global batch, so that gradients can be summed
   bool scales_loss = false;      // gradients are also multiplied by the step's HostData::LossScale
   std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
-  int norm_ranks = 1;            // data-parallel ranks that share the statistics of batch norm
-  int context_parallel = 1;      // ranks that hold equally many tokens of the same sequences
-  bool gathers_keys = false;     // they gather keys and values instead of exchanging heads
-  int tensor_parallel = 1;       // ranks that share every layer
-  int vocabulary_stages = 1;     // pipeline ranks that divide the vocabulary, beside these
+  bool plain_apart =
+      false;           // parameters of one dimension, norms and biases, have units of their own
+  int norm_ranks = 1;  // data-parallel ranks that share the statistics of batch norm
+  int context_parallel = 1;        // ranks that hold equally many tokens of the same sequences
+  bool gathers_keys = false;       // they gather keys and values instead of exchanging heads
+  int tensor_parallel = 1;         // ranks that share every layer
+  int vocabulary_stages = 1;       // pipeline ranks that divide the vocabulary, beside these
   bool sequence_parallel = false;  // they also share the rows between its linear layers
   int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
@@ -63,13 +65,14 @@ struct UnitLayout {
   /// axes, of which the rest shards the unit. Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
+  bool decays = true;                     // whether weight decay is for its parameters
   std::int64_t padded() const { return round_up(elements, shard_count); }
 };
 
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {
   int unit = -1;       // index into Model::units
-  std::string suffix;  // "", "_kv", "_tied", "_replicated" or "_experts"
+  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads" or "_experts"; then "_plain"
 };
 
 /// A kind of layer. Layers of the same kind share functions.

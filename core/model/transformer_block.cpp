@@ -65,6 +65,9 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
     declare_norm(layer, spec, "norm1");
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
     if (spec.qkv_bias) layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
+    for (const char* norm : {"attn.q_norm", "attn.k_norm"}) {
+      if (spec.qk_norm) layer.add(norm, {spec.head_dim}, InitKind::Ones, 0, {-1, {}, false, true});
+    }
     layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
     declare_norm(layer, spec, "norm2");
   }
@@ -89,6 +92,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   if (shares_keys) {
     qkv_linear.beside(attention.keys_width(), p.linear("attn.wqkv_kv", "attn.bqkv_kv"));
   }
+  HeadNorms head_norms(f, spec, shape, attention, p);
   RowLinear out_linear(f, tp, "out", attention.width(), c, p.linear("attn.wo", "attn.bo"));
   const auto network =
       experts ? mixture_of_experts(f, spec, shape, p) : dense_network(f, tp, spec, shape, p);
@@ -100,7 +104,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   Norm norm1(f, spec, shape.dtype, own, p, gpt2 ? "ln1" : "norm1", x, h1);
   const TensorId qkv = f.tensor(n * attention.qkv_width());
   qkv_linear.forward(h1, qkv);
-  const TensorId att = attention.forward(qkv);
+  const TensorId att = attention.forward(head_norms.forward(qkv));
   const TensorId x1 = f.tensor(own * c);
   out_linear.forward(att, x, x1);
   const TensorId h2 = f.tensor(own * c, "h2");
@@ -116,7 +120,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   attention.prefetch_backward();
   const TensorId datt = f.tensor(n * attention.width());
   out_linear.backward(dx1, datt);
-  const TensorId dqkv = attention.backward(datt);
+  const TensorId dqkv = head_norms.backward(attention.backward(datt));
   const TensorId dh1 = f.tensor(own * c, "dh1");
   qkv_linear.backward(dqkv, dh1);
   norm1.backward(dh1, dx1, dx);

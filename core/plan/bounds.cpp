@@ -258,7 +258,7 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
   const TrainingSpec& t = base_.training;
   const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
   if (point.offload == Offload::Parameters) return 0;
-  const double moments = base_.optimizer.name == OptimizerKind::AdamW ? 2 : 1;
+  const double moments = base_.optimizer.is_adam() ? 2 : 1;
   const double each =
       point.offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
   const auto bytes = [&](double count, double parts) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,21 @@
 #include "core/trace/trace.hpp"
 
 namespace lockstep {
+
+/// Fills in one sample of the data, by its global index: Samples::inputs() inputs and
+/// Samples::targets() targets. They are tokens and the tokens that follow them, or the intensities
+/// 0 … 255 of an image, channels last, and its class. Thread-safe.
+using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
+                                       std::span<std::int32_t> targets)>;
+
+/// A look at data that are not trained on: after every `freq` steps of the training, the mean loss
+/// of the first `steps` × Samples::per_step samples of `batches`. The weights stay as they are. The
+/// simulator does none.
+struct Validation {
+  int freq = 0;  // 0: never
+  int steps = 0;
+  BatchSource batches;
+};
 
 struct RunOptions {
   int steps = 1;
@@ -41,6 +57,8 @@ struct RunOptions {
   SpikeLimits spikes;
   /// What saving took of the training's time; called before on_step of the step that was saved.
   std::function<void(Seconds)> on_save;
+  Validation validation;
+  std::function<void(double loss)> on_validation;   // before on_step of the step that it follows
   std::function<void(const Waits&)> on_waits;       // of a step; before its on_step
   std::function<void(const StepResult&)> on_step;   // called from the caller's thread
   std::function<void(const std::string&)> on_note;  // what a user should know of; likewise

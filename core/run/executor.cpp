@@ -125,6 +125,7 @@ class Execution {
       const auto skipped = skip_if_wrong(finite, step);
       if (!skipped) return skipped.error();
       finite |= *skipped;
+      if (const auto validated = validate_if_due(); !validated) return validated;
       const auto saved = finite ? save_if_due() : Result<void>{};
       if (leads() && options_.on_step) options_.on_step(step);
       if (!saved) return saved;
@@ -132,6 +133,30 @@ class Execution {
         return goes_on ? Result<void>{} : goes_on.error();
       }
     }
+    return {};
+  }
+
+  /// Runs the program on other samples, with a learning rate of 0, and undoes what else the steps
+  /// change. All of a step runs, so that every layout can be validated as it is trained.
+  Result<void> validate_if_due() {
+    const Validation& validation = options_.validation;
+    if (validation.freq <= 0 || step_ % validation.freq != 0) return {};
+    const auto kept = on_all_ranks([&](std::size_t i) { return runners_[i].keep(); });
+    if (!kept) return kept;
+    StepContext context = context_of(step_);
+    context.lr = 0;
+    double sum = 0;
+    for (int k = 0; k < validation.steps; ++k) {
+      const std::int64_t first = k * program_.input.samples.per_step;
+      const auto ranks = run_ranks(context, first, &validation.batches);
+      if (!ranks) return ranks.error();
+      const auto metrics = gather_metrics(*ranks);
+      if (!metrics) return metrics.error();
+      sum += first_of(*metrics, 0) / program_.updates_per_step;
+      const auto back = on_all_ranks([&](std::size_t i) { return runners_[i].restore(); });
+      if (!back) return back;
+    }
+    if (leads() && options_.on_validation) options_.on_validation(sum / validation.steps);
     return {};
   }
 
@@ -198,10 +223,11 @@ class Execution {
     auto spans = gather_values(process_, result_.trace.spans);
     if (!spans) return spans.error();
     if (leads()) {
-      if (auto good = check_spans(*spans, *peak_memory); !good) return good;
+      if (auto good = check_spans(program_, *spans, *peak_memory); !good) return good;
       result_.trace.peak_memory = std::move(*peak_memory);
       result_.trace.spans = std::move(*spans);
-      finish_spans();
+      order_spans(result_.trace, program_);
+      add_memory_samples(result_.trace, program_);
     }
     if (!options_.return_state) return {};
     auto state = gather_state(program_, ports_, process_, step_, sample_);
@@ -209,20 +235,6 @@ class Execution {
     state->loss_scale = scale_;
     result_.state = std::move(*state);
     return {};
-  }
-
-  /// Other processes sent them, so they are checked before they are used as indices.
-  Result<void> check_spans(const std::vector<Span>& spans,
-                           const std::vector<std::int64_t>& peak_memory) const {
-    const Rank ranks = program_.mesh.world_size();
-    bool good = std::ssize(peak_memory) == ranks;
-    for (const Span& span : spans) {
-      good = good && span.rank >= 0 && span.rank < ranks && span.op.v >= 0 &&
-             span.op.v < std::ssize(program_.role_of(span.rank).ops);
-    }
-    if (good) return {};
-    return Error{ErrorKind::Device, "another process sent a trace of another program",
-                 std::nullopt};
   }
 
   /// Each process was given its program and its options by its own command line.
@@ -240,6 +252,8 @@ class Execution {
                   {"returning the state", options_.return_state ? "yes" : "no"},
                   {"training.on_nonfinite", number(static_cast<int>(options_.on_nonfinite))},
                   {"training.skip_loss_zscore", std::to_string(options_.spikes.loss)},
+                  {"validation.freq", number(options_.validation.freq)},
+                  {"validation.steps", number(options_.validation.steps)},
                   {"training.skip_grad_zscore", std::to_string(options_.spikes.grad_norm)}});
   }
 
@@ -337,26 +351,40 @@ class Execution {
     return take_loss_scale();
   }
 
-  Result<void> run_step(int step, bool traced) {
+  StepContext context_of(int step) const {
     const Training& training = program_.training;
-    StepContext context{step, training.learning_rate.at(step), traced, training.seed};
+    StepContext context{step, training.learning_rate.at(step), false, training.seed};
     if (scale_) {
       context.skipped = scale_->skipped_steps;
       context.step -= context.skipped;
       context.loss_scale = scale_->scale;
     }
+    return context;
+  }
+
+  /// Runs a step of every rank of this process on the samples from `sample` on, of the training's
+  /// data or of `others`.
+  Result<std::vector<RankStep>> run_ranks(const StepContext& context, std::int64_t sample,
+                                          const BatchSource* others = nullptr) {
     std::vector<RankStep> ranks(ports_.size());
-    const auto begin = std::chrono::steady_clock::now();
+    const auto before_update = [this] { return saver_ ? saver_->finish_copy() : Result<void>{}; };
     const auto done = on_all_ranks([&](std::size_t i) -> Result<void> {
-      auto rank = runners_[i].run_step(context, sample_, executor_options_, [this] {
-        return saver_ ? saver_->finish_copy() : Result<void>{};
-      });
+      auto rank = runners_[i].run_step(context, sample, executor_options_, before_update, others);
       if (!rank) return rank.error();
       ranks[i] = std::move(*rank);
       return {};
     });
     if (!done) return done.error();
-    const auto metrics = gather_metrics(ranks);
+    return ranks;
+  }
+
+  Result<void> run_step(int step, bool traced) {
+    StepContext context = context_of(step);
+    context.timed = traced;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto ranks = run_ranks(context, sample_);
+    if (!ranks) return ranks.error();
+    const auto metrics = gather_metrics(*ranks);
     if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     StepResult result{step, first_of(*metrics, 0) / program_.updates_per_step,
@@ -364,7 +392,7 @@ class Execution {
     if (scale_) adapt_scale(result);
     result_.trace.steps.push_back(result);
     count_waits(result.time, *metrics);
-    if (traced) add_spans(step, ranks);
+    if (traced) add_spans(step, *ranks);
     return {};
   }
 
@@ -415,25 +443,6 @@ class Execution {
             {ports_[i].rank, time.op, step, time.begin, time.active, time.end});
       }
     }
-  }
-
-  void finish_spans() {
-    std::vector<Span>& spans = result_.trace.spans;
-    const auto stream = [&](const Span& span) {
-      return program_.role_of(span.rank).op(span.op).stream;
-    };
-    std::sort(spans.begin(), spans.end(), [&](const Span& a, const Span& b) {
-      return std::tuple(a.step, a.rank, stream(a), a.begin, a.op) <
-             std::tuple(b.step, b.rank, stream(b), b.begin, b.op);
-    });
-    SimTime zero = SimTime::max();
-    for (const Span& span : spans) zero = std::min(zero, span.begin);
-    for (Span& span : spans) {
-      span.begin -= zero;
-      span.active -= zero;
-      span.end -= zero;
-    }
-    add_memory_samples(result_.trace, program_);
   }
 
   const Program& program_;

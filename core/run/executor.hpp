@@ -23,12 +23,6 @@ struct RankPort {
   Communicator* communicator = nullptr;
 };
 
-/// Fills in one sample of the data, by its global index: Samples::inputs() inputs and
-/// Samples::targets() targets. They are tokens and the tokens that follow them, or the intensities
-/// 0 … 255 of an image, channels last, and its class. Thread-safe.
-using BatchSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
-                                       std::span<std::int32_t> targets)>;
-
 struct ExecutorOptions {
   /// Fill the arena with 0xFF bytes (NaN in every floating type) before the first step, and all but
   /// its persistent buffers before every step, so that a value that is read before it is written

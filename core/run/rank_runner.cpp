@@ -69,7 +69,8 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
     : program_(program),
       role_(program.role_of(port.rank)),
       port_(port),
-      batches_(batches),
+      training_batches_(batches),
+      batches_(&batches),
       first_update_(first_update(program, port.rank)),
       transient_(transient_ranges(role_)) {
   const Samples& samples = program.input.samples;
@@ -115,7 +116,9 @@ Result<void> RankRunner::prepare(const StateReader* state, const ExecutorOptions
 
 Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t sample,
                                       const ExecutorOptions& options,
-                                      const std::function<Result<void>()>& before_update) {
+                                      const std::function<Result<void>()>& before_update,
+                                      const BatchSource* others) {
+  batches_ = others != nullptr ? others : &training_batches_;
   step_sample_ = sample;
   step_loss_scale_ = context.loss_scale;
   if (options.poison) {
@@ -242,7 +245,7 @@ void RankRunner::fill_images(const Op& op, std::int64_t first, std::vector<std::
   std::vector<std::int32_t> pixels(to_size(samples.inputs())), label(1);
   const std::size_t image_bytes = pixels.size() * to_size(size_of(dtype));
   for (std::size_t at = 0; at < staging.size(); at += image_bytes, ++first) {
-    batches_(first, pixels, label);
+    (*batches_)(first, pixels, label);
     write_image(samples, pixels, dtype, staging.data() + at);
   }
 }
@@ -252,7 +255,7 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
   std::vector<std::int32_t> inputs(to_size(samples.inputs())), targets(to_size(samples.targets()));
   const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
   for (std::size_t at = 0; at < ids.size(); at += order_.size(), ++first) {
-    batches_(first, inputs, targets);
+    (*batches_)(first, inputs, targets);
     for (std::size_t i = 0; i < order_.size(); ++i) {
       ids[at + i] = wanted[order_[i]] - shift_;
     }

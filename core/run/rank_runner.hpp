@@ -31,12 +31,13 @@ class RankRunner {
   /// Copies parameters and moments to the host, and writes what was copied last back to the device.
   Result<void> keep();
   Result<void> restore();
-  /// Blocks until the device has run the step, which reads the samples from `sample` on. Calls
-  /// before_update() before anything that is saved is written. After an error nothing of the step
-  /// goes on running.
+  /// Blocks until the device has run the step, which reads the samples from `sample` on, of the
+  /// training's data or of `others`. Calls before_update() before anything that is saved is
+  /// written. After an error nothing of the step goes on running.
   Result<RankStep> run_step(const StepContext& context, std::int64_t sample,
                             const ExecutorOptions& options,
-                            const std::function<Result<void>()>& before_update);
+                            const std::function<Result<void>()>& before_update,
+                            const BatchSource* others = nullptr);
 
  private:
   Result<void> enqueue_all(const std::function<Result<void>()>& before_update);
@@ -56,7 +57,8 @@ class RankRunner {
   const Program& program_;
   const Role& role_;
   RankPort port_;
-  const BatchSource& batches_;
+  const BatchSource& training_batches_;
+  const BatchSource* batches_;  // of the step that is enqueued
   const OpId first_update_;
   std::int64_t first_sample_ = 0;      // of the rank's share, counted from the step's first sample
   std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -210,6 +212,35 @@ Trace make_trace_skeleton(const Program& program, std::string backend) {
     trace.peak_memory.push_back(program.role_of(rank).arena.v);
   }
   return trace;
+}
+
+Result<void> check_spans(const Program& program, const std::vector<Span>& spans,
+                         const std::vector<std::int64_t>& peak_memory) {
+  const Rank ranks = program.mesh.world_size();
+  bool good = std::ssize(peak_memory) == ranks;
+  for (const Span& span : spans) {
+    good = good && span.rank >= 0 && span.rank < ranks && span.op.v >= 0 &&
+           span.op.v < std::ssize(program.role_of(span.rank).ops);
+  }
+  if (good) return {};
+  return Error{ErrorKind::Device, "another process sent a trace of another program", std::nullopt};
+}
+
+void order_spans(Trace& trace, const Program& program) {
+  const auto stream = [&](const Span& span) {
+    return program.role_of(span.rank).op(span.op).stream;
+  };
+  std::sort(trace.spans.begin(), trace.spans.end(), [&](const Span& a, const Span& b) {
+    return std::tuple(a.step, a.rank, stream(a), a.begin, a.op) <
+           std::tuple(b.step, b.rank, stream(b), b.begin, b.op);
+  });
+  SimTime zero = SimTime::max();
+  for (const Span& span : trace.spans) zero = std::min(zero, span.begin);
+  for (Span& span : trace.spans) {
+    span.begin -= zero;
+    span.active -= zero;
+    span.end -= zero;
+  }
 }
 
 void add_memory_samples(Trace& trace, const Program& program) {

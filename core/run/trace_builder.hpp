@@ -3,8 +3,11 @@
 // so that traces of different backends differ in times and in nothing else.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 #include "core/trace/trace.hpp"
 
@@ -29,6 +32,14 @@ inline constexpr std::int32_t kFirstMessageChannel = 1'000'000;
 ///   Sender and receiver differ in their "pp" coordinate only: the i-th rank, in rank order, that
 ///   sends on a channel pairs with the i-th rank that receives on it.
 Trace make_trace_skeleton(const Program& program, std::string backend);
+
+/// Whether spans and peak memory, which other processes sent, can be those of `program`, so that
+/// they may be used as indices. Error Device if not.
+Result<void> check_spans(const Program& program, const std::vector<Span>& spans,
+                         const std::vector<std::int64_t>& peak_memory);
+
+/// Sorts the spans as Trace::spans says, and moves them so that the first begins at time 0.
+void order_spans(Trace& trace, const Program& program);
 
 /// Fills trace.memory from the spans of the first traced step, for every rank that has its own
 /// spans. A buffer is live from the begin of its first op to the end of its last; a persistent one

@@ -166,6 +166,7 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
     line["good_steps"] = step.good_steps;
     line["skipped_steps"] = step.skipped_steps;
   }
+  if (losses.validation) line["validation_loss"] = *losses.validation;
   if (losses.waiting.v > 0) line["wait_time"] = losses.waiting.v;
   if (losses.straggler) line["straggler"] = *losses.straggler;
   if (losses.saving.v > 0) line["save_time"] = losses.saving.v;

@@ -47,11 +47,12 @@ Result<Run> open_run(const std::string& path, const ImportOptions& options = {})
 Result<std::string> find_checkpoints(const std::string& directory,
                                      const std::string& checkpoint_folder);
 
-/// What a step took beside computing and transfers.
+/// What a step took beside computing and transfers, and what was seen after it.
 struct StepLosses {
   Seconds saving = {};                // of the training's time; 0: no checkpoint was saved after it
   Seconds waiting = {};               // of ranks for each other, mean over them
   std::optional<int> straggler = {};  // the rank for which the others wait
+  std::optional<double> validation = {};  // the loss of data that are not trained on
 };
 
 /// Writes metrics.jsonl. Steps count from 1, as in checkpoint names and on the screen; the names of

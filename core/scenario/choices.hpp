@@ -47,7 +47,13 @@ constexpr auto choices(P2pPosting) {
                                  {"blocking", P2pPosting::Blocking}}};
 }
 constexpr auto choices(OptimizerKind) {
-  return Choices<OptimizerKind, 2>{{{"AdamW", OptimizerKind::AdamW}, {"SGD", OptimizerKind::Sgd}}};
+  return Choices<OptimizerKind, 3>{{{"AdamW", OptimizerKind::AdamW},
+                                    {"Adam", OptimizerKind::Adam},
+                                    {"SGD", OptimizerKind::Sgd}}};
+}
+constexpr auto choices(DecayedParameters) {
+  return Choices<DecayedParameters, 2>{
+      {{"all", DecayedParameters::All}, {"matrices", DecayedParameters::Matrices}}};
 }
 constexpr auto choices(NonFinite) {
   return Choices<NonFinite, 4>{{{"stop", NonFinite::Stop},

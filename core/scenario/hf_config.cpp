@@ -3,9 +3,14 @@
 // configuration classes.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/read_file.hpp"
 #include "core/scenario/presets.hpp"
@@ -90,6 +95,12 @@ class Members {
     const Json* value = find(key);
     return value != nullptr && value->is_string() ? value->get<std::string>() : otherwise;
   }
+  /// Whether there is a list that is not empty.
+  bool has_elements(const char* key) {
+    const Json* value = find(key);
+    if (value != nullptr && !value->is_array()) fail(std::string("'") + key + "' is no list");
+    return value != nullptr && value->is_array() && !value->empty();
+  }
   /// Null if there is no such object.
   const Json* object(const char* key) {
     const Json* value = find(key);
@@ -133,6 +144,10 @@ class Members {
   }
   std::int64_t read_integer(const char* key, const Json& value) {
     if (!value.is_number_integer()) return fail(std::string("'") + key + "' is not an integer");
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMost) {
+      return fail(std::string("'") + key + "' is too large: " + value.dump());
+    }
     return value.get<std::int64_t>();
   }
   const Json& object_;
@@ -146,6 +161,9 @@ class Members {
 /// transformers 4 has the latter in "rope_scaling".
 void read_rope(Members& in, ModelSpec& m) {
   m.rope_theta = in.number("rope_theta", 10000.0);
+  if (in.number("partial_rotary_factor", 1) != 1) {
+    in.refuse("partial_rotary_factor is not supported: all of a head is rotated");
+  }
   const Json* const parameters = in.object("rope_parameters");
   const Json* const scaling = in.object("rope_scaling");
   const Json* const given = parameters != nullptr ? parameters : scaling;
@@ -167,14 +185,16 @@ void read_rope(Members& in, ModelSpec& m) {
   if (rope.error()) in.fail(rope.error()->message);
 }
 
-/// What Llama, Mistral, Qwen2 and Mixtral have in common.
-void read_llama(Members& in, ModelSpec& m) {
+/// What Llama, Mistral, Qwen, Phi-3 and Mixtral have in common.
+void read_llama(Members& in, ModelSpec& m, std::int64_t otherwise_head_dim = 0) {
   m.architecture = Architecture::Llama;
   m.layers = in.integer("num_hidden_layers");
   m.hidden = in.integer("hidden_size");
   m.heads = in.integer("num_attention_heads");
   m.kv_heads = in.integer("num_key_value_heads", m.heads);
-  m.head_dim = in.integer("head_dim", m.heads > 0 ? m.hidden / m.heads : 0);
+  m.head_dim = in.integer("head_dim", otherwise_head_dim > 0 ? otherwise_head_dim
+                                      : m.heads > 0          ? m.hidden / m.heads
+                                                             : 0);
   m.ffn_hidden = in.integer("intermediate_size");
   m.vocab = in.integer("vocab_size");
   m.max_seq_len = in.integer("max_position_embeddings", 0);
@@ -190,9 +210,10 @@ void read_llama(Members& in, ModelSpec& m) {
   in.dropout("attention_dropout", 0);
 }
 
-void read_mixtral(Members& in, ModelSpec& m) {
-  m.experts = in.integer("num_local_experts");
-  m.experts_per_token = in.integer("num_experts_per_tok", 2);
+/// Mixtures of experts: the loss that balances them, and what else training does with them.
+void read_experts(Members& in, ModelSpec& m, const char* experts, std::int64_t chosen) {
+  m.experts = in.integer(experts);
+  m.experts_per_token = in.integer("num_experts_per_tok", chosen);
   const double balance = in.number("router_aux_loss_coef", 0);
   if (in.boolean("output_router_logits", false)) {
     m.router_aux_loss_coef = balance;
@@ -210,6 +231,23 @@ void read_mixtral(Members& in, ModelSpec& m) {
   in.warn(
       "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
       "1.25 times its even share: 0 makes room for all");
+}
+
+void read_qwen3_experts(Members& in, ModelSpec& m) {
+  read_experts(in, m, "num_experts", 8);
+  m.ffn_hidden = in.integer("moe_intermediate_size");
+  in.only("norm_topk_prob", true, false);
+  if (in.integer("decoder_sparse_step", 1) != 1 || in.has_elements("mlp_only_layers")) {
+    in.refuse(
+        "decoder_sparse_step other than 1 and mlp_only_layers are not supported: blocks without "
+        "experts would be of another width");
+  }
+}
+
+void read_phi3(Members& in, ModelSpec& m) {
+  m.fused_names = true;
+  in.integer("original_max_position_embeddings", 0);  // of rope scaling
+  for (const char* key : {"embd_pdrop", "resid_pdrop"}) in.dropout(key, 0);
 }
 
 void read_gpt2(Members& in, ModelSpec& m) {
@@ -233,6 +271,43 @@ void read_gpt2(Members& in, ModelSpec& m) {
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) in.dropout(key, 0.1);
 }
 
+constexpr std::array<std::string_view, 8> kTypes = {"llama", "mistral",   "mixtral", "qwen2",
+                                                    "qwen3", "qwen3_moe", "phi3",    "gpt2"};
+
+/// Model types that people have, and what they would need.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kLacking = {{
+    {"gemma",
+     "norms that add 1 to their weights, GELU as gate (hidden_act), and embeddings that are "
+     "multiplied by the root of hidden_size"},
+    {"gemma2",
+     "beside what gemma needs, attn_logit_softcapping, final_logit_softcapping, "
+     "query_pre_attn_scalar, and norms behind attention and MLP"},
+    {"gemma3", "an encoder of images; its text model has the model_type gemma3_text"},
+    {"gemma3_text",
+     "beside what gemma needs, query_pre_attn_scalar, rope_local_base_freq, and norms behind "
+     "attention and MLP"},
+    {"gpt_neox", "use_parallel_residual, rotary_pct, and GELU by the error function (hidden_act)"},
+    {"qwen2_moe", "shared_expert_intermediate_size, an expert that every token takes"},
+    {"deepseek_v2", "kv_lora_rank, latent attention, and n_shared_experts"},
+    {"deepseek_v3",
+     "kv_lora_rank, latent attention, n_shared_experts, and n_group, a choice of experts by "
+     "groups"},
+}};
+
+/// Why a model of this type cannot be read; empty if it can.
+std::string why_not(const std::string& type) {
+  const std::string refused = "model_type '" + type + "' is not supported";
+  const auto lacking = std::find_if(kLacking.begin(), kLacking.end(),
+                                    [&](const auto& known) { return known.first == type; });
+  if (lacking != kLacking.end()) return refused + ": it needs " + std::string(lacking->second);
+  if (std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end()) return "";
+  std::string valid;
+  for (const std::string_view known : kTypes) {
+    valid += (valid.empty() ? "" : ", ") + std::string(known);
+  }
+  return refused + "; valid: " + valid;
+}
+
 }  // namespace
 
 Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) {
@@ -243,21 +318,24 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
   HfModel read;
   Members in(config, path);
   const std::string type = in.text("model_type", "");
-  if (type == "llama" || type == "mistral" || type == "mixtral" || type == "qwen2") {
-    read_llama(in, read.model);
-    if (type == "mixtral") read_mixtral(in, read.model);
-    const std::int64_t window = type == "llama" ? 0 : in.integer("sliding_window", 0);
-    if (type != "qwen2" || in.boolean("use_sliding_window", false)) read.sliding_window = window;
-    if (type == "qwen2") {
-      read.model.qkv_bias = true;
-      in.integer("max_window_layers", 0);  // means something only with the window
-      in.number("layer_types", 0);
-    }
+  if (const std::string why = why_not(type); !why.empty()) {
+    in.refuse(why);
   } else if (type == "gpt2") {
     read_gpt2(in, read.model);
   } else {
-    in.refuse("model_type '" + type +
-              "' is not supported; valid: llama, mistral, mixtral, qwen2, gpt2");
+    const bool qwen = type.starts_with("qwen");
+    read.model.qk_norm = type.starts_with("qwen3");
+    read.model.qkv_bias = type == "qwen2";
+    read_llama(in, read.model, read.model.qk_norm ? 128 : 0);
+    if (type == "mixtral") read_experts(in, read.model, "num_local_experts", 2);
+    if (type == "qwen3_moe") read_qwen3_experts(in, read.model);
+    if (type == "phi3") read_phi3(in, read.model);
+    const std::int64_t window = type == "llama" ? 0 : in.integer("sliding_window", 0);
+    if (!qwen || in.boolean("use_sliding_window", false)) read.sliding_window = window;
+    if (qwen) {
+      in.integer("max_window_layers", 0);  // means something only with the window
+      in.has_elements("layer_types");
+    }
   }
   if (in.object("quantization_config") != nullptr) {
     in.refuse("quantized weights are not supported: give the configuration of the full model");

@@ -31,9 +31,9 @@ struct HfModel {
   std::int64_t sliding_window = 0;    // how many tokens a query sees; 0: all
   std::vector<std::string> warnings;  // of keys that change numbers there and not here
 };
-/// Reads a config.json of the model types llama, mistral, mixtral, qwen2 and gpt2, in the spellings
-/// of transformers 4 and 5. `path` becomes the name of the model and begins the message of an
-/// error, because the error has no place in the scenario.
+/// Reads a config.json of the model types gpt2, llama, mistral, mixtral, phi3, qwen2, qwen3 and
+/// qwen3_moe, in the spellings of transformers 4 and 5. `path` becomes the name of the model and
+/// begins the message of an error, because the error has no place in the scenario.
 Result<HfModel> read_hf_config(const std::string& path);
 Result<HfModel> parse_hf_config(std::string_view json, const std::string& path);
 

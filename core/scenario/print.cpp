@@ -125,6 +125,8 @@ std::string print_scenario(const Scenario& s) {
   };
   TrainingSpec training = s.training;
   absolute(training.dataset);
+  ValidationSpec validation = s.validation;
+  absolute(validation.dataset);
   StrategySpec strategy = s.strategy;
   absolute(strategy.pipeline_parallel_schedule_csv);
   std::string text = "name = " + quote(s.name) + "\n";
@@ -136,6 +138,7 @@ std::string print_scenario(const Scenario& s) {
   if (s.training.scales_loss()) text += print_section("loss_scale", s.loss_scale);
   text += print_section("parallelism", strategy);
   text += print_section("checkpoint", s.checkpoint);
+  if (s.validation != ValidationSpec{}) text += print_section("validation", validation);
   if (s.costs) text += print_section("costs", *s.costs);
   text += print_section("what_if", s.what_if);
   text += print_section("cluster", s.cluster);

@@ -16,8 +16,8 @@ const std::vector<std::string>& section_names() {
   static const std::vector<std::string> names = {
       "name",         "model",      "training",    "optimizer",
       "lr_scheduler", "loss_scale", "parallelism", "activation_checkpoint",
-      "checkpoint",   "cluster",    "framework",   "costs",
-      "what_if",      "sweep",      "expect"};
+      "checkpoint",   "validation", "cluster",     "framework",
+      "costs",        "what_if",    "sweep",       "expect"};
   return names;
 }
 
@@ -66,6 +66,7 @@ class Resolver {
     read("lr_scheduler", s_.lr_scheduler);
     read("loss_scale", s_.loss_scale);
     read("checkpoint", s_.checkpoint);
+    read("validation", s_.validation);
     read("what_if", s_.what_if);
     read("parallelism", s_.strategy);
     read("training", s_.training);

@@ -30,6 +30,8 @@ void describe(V& v, ModelSpec& m) {
   v.field("rope_low_freq_factor", m.rope_scaling.low_freq_factor);
   v.field("rope_high_freq_factor", m.rope_scaling.high_freq_factor);
   v.field("qkv_bias", m.qkv_bias);
+  v.field("qk_norm", m.qk_norm);
+  v.field("fused_names", m.fused_names);
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);
@@ -81,6 +83,7 @@ void describe(V& v, OptimizerSpec& o) {
   v.field("beta2", o.beta2);
   v.field("eps", o.eps);
   v.field("weight_decay", o.weight_decay);
+  v.field("weight_decay_on", o.weight_decay_on);
   v.field("momentum", o.momentum);
 }
 
@@ -149,6 +152,13 @@ void describe(V& v, CheckpointSpec& c) {
   v.field("folder", c.folder);
   v.field("keep_latest_k", c.keep_latest_k);
   v.field("keep_every", c.keep_every);
+}
+
+template <class V>
+void describe(V& v, ValidationSpec& s) {
+  v.field("dataset", s.dataset);
+  v.field("freq", s.freq);
+  v.field("steps", s.steps);
 }
 
 template <class V>

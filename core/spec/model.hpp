@@ -45,6 +45,10 @@ struct ModelSpec {
   double rope_theta = 10000.0;  // Llama kind, as the next two
   RopeScaling rope_scaling;
   bool qkv_bias = false;  // of queries, keys and values (Qwen2); the GPT-2 kind has all biases
+  bool qk_norm = false;   // RMS norms of every head's queries and keys (Qwen3)
+  /// In Hugging Face's layout queries, keys and values are one tensor, and so are gate and up
+  /// projection (Phi-3).
+  bool fused_names = false;
 
   // Mixtures of experts, which take the place of feed-forward networks.
   std::int64_t experts = 0;            // of a block; 0 for a dense model

@@ -45,6 +45,11 @@ std::string Scenario::dataset_path() const {
   if (training.dataset.empty()) return "";
   return (std::filesystem::path(directory) / training.dataset).string();
 }
+
+std::string Scenario::validation_path() const {
+  if (validation.dataset.empty()) return "";
+  return (std::filesystem::path(directory) / validation.dataset).string();
+}
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;
 }

@@ -17,6 +17,14 @@
 
 namespace lockstep {
 
+/// The loss of data that are not trained on.
+struct ValidationSpec {
+  std::string dataset;  // as TrainingSpec::dataset
+  int freq = 0;         // training steps from one validation to the next; 0: none
+  int steps = 10;       // how many global batches, the first of the data set, are looked at
+  bool operator==(const ValidationSpec&) const = default;
+};
+
 struct CheckpointSpec {
   int interval = 0;                    // steps from one checkpoint to the next; 0: none
   std::string folder = "checkpoints";  // inside the run folder
@@ -52,6 +60,7 @@ struct Scenario {
   LrSchedulerSpec lr_scheduler;
   LossScaling loss_scale;  // of float16; other types have the range that gradients need
   CheckpointSpec checkpoint;
+  ValidationSpec validation;
   std::optional<CostsSpec> costs;  // given exactly if the model is the synthetic one
   WhatIfSpec what_if;
   std::vector<Expectation> expect;
@@ -83,6 +92,7 @@ struct Scenario {
   LearningRate learning_rate() const;
   /// TrainingSpec::dataset as a path that does not depend on `directory`; empty for synthetic data.
   std::string dataset_path() const;
+  std::string validation_path() const;  // likewise
   bool operator==(const Scenario&) const = default;
 };
 

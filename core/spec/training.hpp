@@ -68,8 +68,15 @@ struct TrainingSpec {
 };
 
 enum class OptimizerKind {
-  AdamW,  // decoupled weight decay on every parameter (Loshchilov & Hutter)
+  AdamW,  // decoupled weight decay (Loshchilov & Hutter)
+  Adam,   // weight decay is added to the gradient (Kingma & Ba, as torch.optim.Adam)
   Sgd,    // with momentum; weight decay is added to the gradient
+};
+
+/// Which parameters weight decay is for.
+enum class DecayedParameters {
+  All,       // as PyTorch's optimizers do without parameter groups
+  Matrices,  // those of two or more dimensions: no norms and biases (nanoGPT, Megatron-LM)
 };
 
 struct OptimizerSpec {
@@ -79,7 +86,10 @@ struct OptimizerSpec {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+  DecayedParameters weight_decay_on = DecayedParameters::All;
   double momentum = 0.9;  // SGD
+  /// Whether it keeps two moments of every gradient.
+  bool is_adam() const { return name != OptimizerKind::Sgd; }
   bool operator==(const OptimizerSpec&) const = default;
 };
 

@@ -15,6 +15,12 @@ Error unsupported(const std::string& what) {
 }
 Error damaged(const std::string& what) { return {ErrorKind::Parse, what, std::nullopt}; }
 
+/// A number of a token: as many as any vocabulary has.
+bool is_id(const Json& json) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  return json.is_number_integer() && json >= 0 && json < kMost;
+}
+
 std::string type_of(const Json& json) {
   return json.is_object() ? json.value("type", std::string()) : std::string();
 }
@@ -138,7 +144,7 @@ Result<void> PairTokenizer::read_model(const Json& model) {
   falls_back_to_bytes_ = model.value("byte_fallback", false);
   joins_unknown_ = model.value("fuse_unk", false);
   for (const auto& [symbol, id] : model["vocab"].items()) {
-    if (!id.is_number_integer()) return damaged("the id of '" + symbol + "' is no integer");
+    if (!is_id(id)) return damaged("the id of '" + symbol + "' is " + id.dump());
     add(symbol, id.get<std::int32_t>());
   }
   if (model.contains("unk_token") && model["unk_token"].is_string()) {
@@ -202,8 +208,8 @@ Result<void> PairTokenizer::read_added(const Json& list) {
   if (!list.is_array()) return {};
   for (const Json& token : list) {
     if (!token.is_object() || !token.contains("content") || !token["content"].is_string() ||
-        !token.contains("id") || !token["id"].is_number_integer()) {
-      return damaged("an added token has no 'content' and 'id'");
+        !token.contains("id") || !is_id(token["id"])) {
+      return damaged("an added token has no 'content' and 'id', a number of a token");
     }
     const Added made{token["content"], token["id"], token.value("lstrip", false),
                      token.value("rstrip", false)};

@@ -71,12 +71,19 @@ std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& para
       {"norm2.weight", "post_attention_layernorm.weight"},
       {"attn.wo", "self_attn.o_proj.weight"},
       {"mlp.w2", "mlp.down_proj.weight"},
-      {"moe.router", "block_sparse_moe.gate.weight"},
+      {"attn.q_norm", "self_attn.q_norm.weight"},
+      {"attn.k_norm", "self_attn.k_norm.weight"},
   };
   const auto [block, rest] = place_of(parameter.name);
   const std::string layer = block < 0 ? "" : "model.layers." + std::to_string(block) + ".";
   if (const auto found = kNames.find(rest); found != kNames.end()) {
     return stacked(parameter, {{layer + found->second, 0}});
+  }
+  if (spec.fused_names && rest == "attn.wqkv") {
+    return stacked(parameter, {{layer + "self_attn.qkv_proj.weight", 0}});
+  }
+  if (spec.fused_names && rest == "mlp.w13") {
+    return stacked(parameter, {{layer + "mlp.gate_up_proj.weight", 0}});
   }
   if (rest == "attn.wqkv" || rest == "attn.bqkv") {
     const std::string kind = rest == "attn.wqkv" ? "weight" : "bias";
@@ -89,15 +96,22 @@ std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& para
     return stacked(parameter, {{layer + "mlp.gate_proj.weight", spec.ffn_hidden},
                                {layer + "mlp.up_proj.weight", spec.ffn_hidden}});
   }
-  // The experts of a block are one tensor [experts, rows, cols] here.
+  // Qwen's experts are named as dense networks are, Mixtral's by numbers. Those of a block are one
+  // tensor [experts, rows, cols] here.
+  const std::string moe = layer + (spec.qk_norm ? "mlp." : "block_sparse_moe.");
+  if (rest == "moe.router") return stacked(parameter, {{moe + "gate.weight", 0}});
   std::vector<HfTensor> tensors;
   const bool up = rest == "moe.experts.w13";
   if (!up && rest != "moe.experts.w2") return {};
   const std::int64_t rows = up ? spec.ffn_hidden : spec.hidden;
   const std::int64_t cols = up ? spec.hidden : spec.ffn_hidden;
   for (std::int64_t e = 0; e < spec.experts; ++e) {
-    const std::string expert = layer + "block_sparse_moe.experts." + std::to_string(e) + ".";
-    for (const char* name : up ? std::vector{"w1", "w3"} : std::vector{"w2"}) {
+    const std::string expert = moe + "experts." + std::to_string(e) + ".";
+    using Names = std::vector<const char*>;
+    const Names names = spec.qk_norm ? up ? Names{"gate_proj", "up_proj"} : Names{"down_proj"}
+                        : up ? Names{"w1", "w3"}
+                                     : Names{"w2"};
+    for (const char* name : names) {
       const auto begin = static_cast<std::int64_t>(tensors.size()) * rows * cols;
       tensors.push_back({expert + name + ".weight", {rows, cols}, begin, false});
     }
@@ -112,12 +126,28 @@ Error no_layout(const ModelSpec& spec) {
       std::nullopt};
 }
 
-/// Experts are Mixtral's: of a Llama, in every block.
-bool has_layout(const ModelSpec& spec) {
-  if (spec.architecture == Architecture::Gpt2) return spec.experts == 0;
-  if (spec.architecture != Architecture::Llama) return false;
-  return spec.experts == 0 || (spec.expert_period == 1 && !spec.qkv_bias);
+/// What transformers calls a model: model_type, and the class. Null if it has none. Experts are
+/// those of every block of Mixtral or Qwen3.
+struct HfType {
+  const char* type = nullptr;
+  const char* name = nullptr;
+};
+HfType type_of(const ModelSpec& spec) {
+  const bool experts = spec.experts > 0;
+  if (spec.architecture == Architecture::Gpt2) {
+    return experts ? HfType{} : HfType{"gpt2", "GPT2LMHeadModel"};
+  }
+  const int kinds = int{spec.qkv_bias} + int{spec.qk_norm} + int{spec.fused_names};
+  if (spec.architecture != Architecture::Llama || kinds > 1) return {};
+  if (experts && (spec.expert_period != 1 || spec.qkv_bias || spec.fused_names)) return {};
+  if (spec.qk_norm && experts) return {"qwen3_moe", "Qwen3MoeForCausalLM"};
+  if (spec.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};
+  if (experts) return {"mixtral", "MixtralForCausalLM"};
+  if (spec.qkv_bias) return {"qwen2", "Qwen2ForCausalLM"};
+  if (spec.fused_names) return {"phi3", "Phi3ForCausalLM"};
+  return {"llama", "LlamaForCausalLM"};
 }
+bool has_layout(const ModelSpec& spec) { return type_of(spec).type != nullptr; }
 
 }  // namespace
 
@@ -152,11 +182,7 @@ Result<std::string> print_hf_config(const ModelSpec& spec, const std::string& dt
               {"activation_function", "gelu_new"}};
     for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) config[key] = 0.0;
   } else {
-    const bool mixtral = spec.experts > 0;
-    const char* const type = mixtral ? "mixtral" : spec.qkv_bias ? "qwen2" : "llama";
-    const char* const name = mixtral         ? "MixtralForCausalLM"
-                             : spec.qkv_bias ? "Qwen2ForCausalLM"
-                                             : "LlamaForCausalLM";
+    const auto [type, name] = type_of(spec);
     config = {{"architectures", {name}},           {"model_type", type},
               {"num_hidden_layers", spec.layers},  {"hidden_size", spec.hidden},
               {"num_attention_heads", spec.heads}, {"num_key_value_heads", spec.kv_heads},
@@ -174,8 +200,15 @@ Result<std::string> print_hf_config(const ModelSpec& spec, const std::string& dt
         config["rope_scaling"]["high_freq_factor"] = rope.high_freq_factor;
       }
     }
-    if (mixtral) {
-      config["num_local_experts"] = spec.experts;
+    if (spec.fused_names) config["pad_token_id"] = nullptr;  // Phi-3's default is a token's id
+    if (spec.experts > 0 && spec.qk_norm) {
+      config["moe_intermediate_size"] = spec.ffn_hidden;
+      config["norm_topk_prob"] = true;
+      config["decoder_sparse_step"] = 1;
+      config["mlp_only_layers"] = nlohmann::ordered_json::array();
+    }
+    if (spec.experts > 0) {
+      config[spec.qk_norm ? "num_experts" : "num_local_experts"] = spec.experts;
       config["num_experts_per_tok"] = spec.experts_per_token;
       config["router_aux_loss_coef"] = spec.router_aux_loss_coef;
       config["output_router_logits"] = spec.router_aux_loss_coef > 0;

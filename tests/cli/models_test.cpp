@@ -268,6 +268,44 @@ TEST_CASE("the end of the texts is for validation, to the byte", "[cli]") {
   CHECK(share == Approx(0.25).margin(0.01));
 }
 
+TEST_CASE("every line of JSON lines is a text, which lies in one shard as a whole", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "tokenizer.json", tokenizer_json());
+  std::string lines;
+  std::vector<std::string> texts;
+  for (unsigned i = 0; i < 40; ++i) {
+    texts.push_back(words(20, i));
+    lines +=
+        nlohmann::json{{"id", i}, {"body", texts.back()}}.dump() + (i % 7 == 0 ? "\n\n" : "\n");
+  }
+  write_bytes(folder / "a.jsonl", lines);
+  done({"data", folder / "a.jsonl", "--field", "body", "--tokenizer", folder / "tokenizer.json",
+        "--out", folder / "a.bin", "--validation", "0.3"});
+  const auto tokenizer = open_tokenizer(folder / "tokenizer.json");
+  std::size_t next = 0;
+  for (const char* shard : {"a.bin", "a-validation.bin"}) {
+    Ids text;
+    for (const std::int32_t id : all_tokens(folder / shard)) {
+      text.push_back(id);
+      if (id != (*tokenizer)->end()) continue;
+      REQUIRE(next < texts.size());
+      CHECK((*tokenizer)->decode(text) == texts[next++]);
+      text.clear();
+    }
+    CHECK(text.empty());
+    CHECK(next > 20);
+  }
+  CHECK(next == 40);
+  check_has(refusal({"data", folder / "a.jsonl", "--tokenizer", folder / "tokenizer.json", "--out",
+                     folder / "b.bin"}),
+            "a.jsonl:1: has no text under 'text', only body, id: name its key with --field");
+  write_bytes(folder / "a.jsonl", lines + "{\"body\": ");
+  check_has(refusal({"data", folder / "a.jsonl", "--field", "body", "--tokenizer",
+                     folder / "tokenizer.json", "--out", folder / "b.bin"}),
+            "a.jsonl:47: is no JSON object");
+  CHECK(!fs::exists(folder / "b.bin"));
+}
+
 TEST_CASE("data refuses texts, tokenizers and shards that it cannot use", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "tokenizer.json", tokenizer_json());

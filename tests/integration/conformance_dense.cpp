@@ -61,6 +61,33 @@ void ConformanceCases::norm(bool centered, std::int64_t rows, std::int64_t cols)
   }
 }
 
+void ConformanceCases::head_norm(std::int64_t rows, std::int64_t heads, std::int64_t kv_heads,
+                                 std::int64_t dim) {
+  const std::vector<std::int64_t> dims = {rows, heads, kv_heads, dim};
+  const std::int64_t n = rows * (heads + 2 * kv_heads) * dim;
+  const ConformanceCase forward{.kind = K::HeadNormForward,
+                                .dims = dims,
+                                .scalars = {1e-5},
+                                .in = {random(n, 3.0, 0.5), random(dim), random(dim)},
+                                .wide_out = "-w"};
+  add(forward);
+  const Numbers stats = outputs(forward)[1], dy = random(n);
+  add({.kind = K::HeadNormBackwardInput,
+       .dims = dims,
+       .in = {dy, forward.in[0], forward.in[1], forward.in[2], stats},
+       .wide_in = "----w"});
+  for (const bool accumulate : {false, true}) {
+    ConformanceCase weight{.kind = K::HeadNormBackwardWeight,
+                           .dims = dims,
+                           .in = {dy, forward.in[0], stats},
+                           .accumulate = accumulate,
+                           .wide_in = "--w",
+                           .wide_out = accumulate ? "ww" : ""};
+    if (accumulate) weight.initial = {random(dim), random(dim)};
+    add(weight);
+  }
+}
+
 void ConformanceCases::rows_and_columns(std::int64_t rows, std::int64_t cols) {
   const std::int64_t n = rows * cols;
   add({.kind = K::ColumnSum, .dims = {rows, cols}, .in = {random(n)}});
@@ -155,12 +182,14 @@ void ConformanceCases::line(std::int64_t n) {
          .wide_out = "w"});
   }
   for (const bool clipped : {false, true}) {
-    add({.kind = K::AdamW,
-         .dims = {n},
-         .scalars = {0.9, 0.95, 1e-8, 0.1},
-         .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
-         .initial = {random(n), random(n), random(n, 0.5, 0.6)},
-         .wide_in = clipped ? "ww" : ""});
+    for (const K kind : {K::AdamW, K::Adam}) {
+      add({.kind = kind,
+           .dims = {n},
+           .scalars = {0.9, 0.95, 1e-8, 0.1},
+           .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
+           .initial = {random(n), random(n), random(n, 0.5, 0.6)},
+           .wide_in = clipped ? "ww" : ""});
+    }
     add({.kind = K::AdamW,
          .dims = {n},
          .scalars = {0.9, 0.95, 1e-8, 0.1},
@@ -177,12 +206,14 @@ void ConformanceCases::line(std::int64_t n) {
   }
   // A negative coefficient: a gradient is not finite, and nothing changes.
   const Numbers overflow(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
-  add({.kind = K::AdamW,
-       .dims = {n},
-       .scalars = {0.9, 0.95, 1e-8, 0.1},
-       .in = {overflow, {-1.0}},
-       .initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)},
-       .wide_in = "ww"});
+  for (const K kind : {K::AdamW, K::Adam}) {
+    add({.kind = kind,
+         .dims = {n},
+         .scalars = {0.9, 0.95, 1e-8, 0.1},
+         .in = {overflow, {-1.0}},
+         .initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)},
+         .wide_in = "ww"});
+  }
   add({.kind = K::Sgd,
        .dims = {n},
        .scalars = {0.9, 0.1},

@@ -18,6 +18,7 @@ void ConformanceCases::random_shapes() {
   // With fewer columns, a norm's gradient consists of rounding errors.
   norm(true, between(1, 20), between(5, 90));
   norm(false, between(1, 20), between(5, 90));
+  head_norm(between(1, 20), 6, between(1, 2) * 3, between(2, 40));
   rows_and_columns(between(1, 30), between(1, 90));
   const std::int64_t parts = between(1, 5);
   cross_entropy_parts(between(1, 12), between(parts, 90), parts);

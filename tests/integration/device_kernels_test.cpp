@@ -109,6 +109,7 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
                             K::ColumnSum,
                             K::LayerNormBackwardWeight,
                             K::RmsNormBackwardWeight,
+                            K::HeadNormBackwardWeight,
                             K::EmbeddingBackward,
                             K::CrossEntropy,
                             K::CrossEntropyParallel,

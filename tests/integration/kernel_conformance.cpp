@@ -56,6 +56,9 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
     cases.norm(centered, 300, 48);
     cases.norm(centered, 5, 520);
   }
+  cases.head_norm(1, 1, 1, 2);
+  cases.head_norm(5, 4, 2, 8);
+  cases.head_norm(40, 6, 1, 33);
   cases.rows_and_columns(1, 1);
   cases.rows_and_columns(3, 7);
   cases.rows_and_columns(11, 64);

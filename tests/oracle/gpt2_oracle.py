@@ -54,11 +54,13 @@ def rotate(x, theta):
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def split_heads(qkv, job):
+def split_heads(qkv, job, norms=None):
     """[batch, seq, (heads + 2 kv_heads) head_dim] -> q, k, v with one k and v per query head."""
     heads, kv_heads = job["heads"], job["kv_heads"]
     parts = qkv.unflatten(-1, (heads + 2 * kv_heads, job["head_dim"])).transpose(1, 2)
     q, k, v = parts.split([heads, kv_heads, kv_heads], dim=1)
+    if norms:
+        q, k = (rms_norm(x, weight, job["norm_eps"]) for x, weight in zip((q, k), norms))
     if job["kind"] == "llama":
         q, k = rotate(q, job["rope_theta"]), rotate(k, job["rope_theta"])
     repeat = heads // kv_heads
@@ -139,7 +141,8 @@ def llama_logits(p, tokens, job, auxiliary):
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = rms_norm(x, p[b + "norm1.weight"], eps)
-        o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"]), job))
+        norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
+        o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"]), job, norms))
         x = x + F.linear(join_heads(o), p[b + "attn.wo"])
         h = rms_norm(x, p[b + "norm2.weight"], eps)
         if has_experts(job, layer):
@@ -169,9 +172,13 @@ def main(folder):
     shape = (job["steps"], job["batch"], job["seq"])
     tokens, targets = (torch.tensor(numpy.fromfile(folder / name, dtype=numpy.int32).reshape(shape),
                                     dtype=torch.long) for name in ("tokens.bin", "targets.bin"))
-    optimizer = torch.optim.AdamW(parameters.values(), lr=job["lr"], eps=job["eps"],
-                                  betas=(job["beta1"], job["beta2"]),
-                                  weight_decay=job["weight_decay"])
+    kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam}
+    matrices = [value for value in parameters.values() if value.dim() > 1]
+    others = [value for value in parameters.values() if value.dim() <= 1]
+    decay = job["weight_decay"] if job["decays_all"] else 0.0
+    optimizer = kinds[job["optimizer"]]([{"params": matrices}, {"params": others, "weight_decay": decay}],
+                                        lr=job["lr"], eps=job["eps"], betas=(job["beta1"], job["beta2"]),
+                                        weight_decay=job["weight_decay"])
     for step in range(job["steps"]):
         auxiliary = []
         logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)

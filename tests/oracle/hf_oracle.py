@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes a tiny model in the layout of Hugging Face's transformers, and what it computes.
 
-Usage: hf_oracle.py KIND FOLDER, where KIND is gpt2, llama, linear, llama3, qwen2 or mixtral. FOLDER
+Usage: hf_oracle.py KIND FOLDER, where KIND is gpt2, llama, linear, llama3, qwen2, qwen3, qwen3_moe,
+phi3 or mixtral. FOLDER
 gets config.json, model.safetensors (of mixtral, two files and their index) with random float32
 weights, ids.bin (int32), and logits.bin (float64 [tokens, vocabulary]). The models are written from
 the definitions in transformers' modeling_*.py, in float64 and without any code of this repository.
@@ -49,6 +50,10 @@ def split_heads(x):
 
 
 class Gpt2:
+    @staticmethod
+    def stored(weights):
+        return weights
+
     config = {
         "model_type": "gpt2", "n_layer": LAYERS, "n_embd": HIDDEN, "n_head": HEADS, "n_positions": 128,
         "vocab_size": VOCAB, "layer_norm_epsilon": EPS, "activation_function": "gelu_new",
@@ -92,7 +97,9 @@ class Llama:
     """And what differs from it by a few keys: scaled positions, Qwen2's biases, Mixtral's experts."""
 
     def __init__(self, kind):
-        self.experts = 4 if kind == "mixtral" else 0
+        self.experts = 4 if kind in ("mixtral", "qwen3_moe") else 0
+        self.kind = kind
+        self.qk_norm = kind.startswith("qwen3")
         self.biases = kind == "qwen2"
         self.tied = kind == "qwen2"
         self.theta = 10000.0 if kind in ("llama", "linear") else 500000.0
@@ -102,15 +109,20 @@ class Llama:
                        "original_max_position_embeddings": 32},
         }.get(kind)
         self.config = {
-            "model_type": kind if kind in ("qwen2", "mixtral") else "llama", "num_hidden_layers": LAYERS,
+            "model_type": kind if kind in ("qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral") else "llama", "num_hidden_layers": LAYERS,
             "hidden_size": HIDDEN, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS,
             "intermediate_size": FFN, "vocab_size": VOCAB, "rms_norm_eps": EPS, "rope_theta": self.theta,
             "max_position_embeddings": 128, "hidden_act": "silu", "tie_word_embeddings": self.tied,
         }
         if self.scaling:
             self.config["rope_scaling"] = self.scaling
-        if self.experts:
+        if kind == "mixtral":
             self.config.update(num_local_experts=self.experts, num_experts_per_tok=2)
+        if kind == "qwen3_moe":
+            self.config.update(num_experts=self.experts, num_experts_per_tok=2, norm_topk_prob=True,
+                               moe_intermediate_size=FFN, intermediate_size=3 * FFN)
+        if self.qk_norm:
+            self.config["head_dim"] = HEAD_DIM
 
     def shapes(self):
         shapes = {"model.embed_tokens.weight": (VOCAB, HIDDEN), "model.norm.weight": (HIDDEN,)}
@@ -123,17 +135,42 @@ class Llama:
                 shapes[at + f"self_attn.{name}_proj.weight"] = (rows, HIDDEN)
                 if self.biases:
                     shapes[at + f"self_attn.{name}_proj.bias"] = (rows,)
+                if self.qk_norm and name != "v":
+                    shapes[at + f"self_attn.{name}_norm.weight"] = (HEAD_DIM,)
             shapes[at + "self_attn.o_proj.weight"] = (HIDDEN, HIDDEN)
             gate, up, down = (FFN, HIDDEN), (FFN, HIDDEN), (HIDDEN, FFN)
             if self.experts:
-                shapes[at + "block_sparse_moe.gate.weight"] = (self.experts, HIDDEN)
+                moe, names = self.expert_names()
+                shapes[at + moe + "gate.weight"] = (self.experts, HIDDEN)
                 for e in range(self.experts):
-                    for name, shape in {"w1": gate, "w2": down, "w3": up}.items():
-                        shapes[at + f"block_sparse_moe.experts.{e}.{name}.weight"] = shape
+                    for name, shape in zip(names, (gate, up, down)):
+                        shapes[at + f"{moe}experts.{e}.{name}.weight"] = shape
             else:
                 for name, shape in {"gate": gate, "up": up, "down": down}.items():
                     shapes[at + f"mlp.{name}_proj.weight"] = shape
         return shapes
+
+    def expert_names(self):
+        if self.qk_norm:
+            return "mlp.", ("gate_proj", "up_proj", "down_proj")
+        return "block_sparse_moe.", ("w1", "w3", "w2")
+
+    def stored(self, weights):
+        """The tensors as they are kept: Phi-3 has fewer, of which these are the rows."""
+        if self.kind != "phi3":
+            return weights
+        kept = {}
+        for name, value in weights.items():
+            for parts, whole in ((("q_proj", "k_proj", "v_proj"), "qkv_proj"), (("gate_proj", "up_proj"), "gate_up_proj")):
+                if parts[0] in name:
+                    value = torch.cat([weights[name.replace(parts[0], part)] for part in parts])
+                    name = name.replace(parts[0], whole)
+                elif any(part in name for part in parts):
+                    name = None
+                    break
+            if name:
+                kept[name] = value
+        return kept
 
     def frequencies(self):
         frequencies = [self.theta ** (-2 * i / HEAD_DIM) for i in range(HEAD_DIM // 2)]
@@ -166,14 +203,15 @@ class Llama:
 
         if not self.experts:
             return swiglu(x, *(at + f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")))
-        at += "block_sparse_moe."
+        moe, names = self.expert_names()
+        at += moe
         chances = (x @ w[at + "gate.weight"].T).softmax(-1)
         best, chosen = chances.topk(2, -1)
         best = best / best.sum(-1, keepdim=True)
         rows = []
         for token in range(len(x)):
             rows.append(sum(best[token, j] * swiglu(x[token], *(
-                at + f"experts.{chosen[token, j]}.{name}.weight" for name in ("w1", "w3", "w2"))) for j in range(2)))
+                at + f"experts.{chosen[token, j]}.{name}.weight" for name in names)) for j in range(2)))
         return torch.stack(rows)
 
     def logits(self, w, ids):
@@ -189,6 +227,8 @@ class Llama:
             at = f"model.layers.{i}."
             h = norm(x, at + "input_layernorm.weight")
             q, k, v = (split_heads(project(h, at + f"self_attn.{name}_proj")) for name in "qkv")
+            if self.qk_norm:
+                q, k = norm(q, at + "self_attn.q_norm.weight"), norm(k, at + "self_attn.k_norm.weight")
             x = x + project(causal_attention(self.rotate(q), self.rotate(k), v), at + "self_attn.o_proj")
             x = x + self.feed_forward(w, at, norm(x, at + "post_attention_layernorm.weight"))
         head = "model.embed_tokens.weight" if self.tied else "lm_head.weight"
@@ -204,16 +244,17 @@ def main(kind, folder):
         weights[name] = torch.randn(shape) * 0.15 + (1.0 if norm else 0.0)
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(model.config, file)
+    stored = model.stored(weights)
     if kind == "mixtral":
-        names = list(weights)
+        names = list(stored)
         files = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
         for file, held in files.items():
-            save(os.path.join(folder, file), {name: weights[name] for name in held})
+            save(os.path.join(folder, file), {name: stored[name] for name in held})
         index = {"weight_map": {name: file for file, held in files.items() for name in held}}
         with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
             json.dump(index, file)
     else:
-        save(os.path.join(folder, "model.safetensors"), weights)
+        save(os.path.join(folder, "model.safetensors"), stored)
     ids = torch.randint(0, VOCAB, (LENGTH,))
     logits = model.logits({name: value.double() for name, value in weights.items()}, ids)
     ids.to(torch.int32).numpy().tofile(os.path.join(folder, "ids.bin"))

@@ -64,7 +64,8 @@ TEST_CASE("logits of models of Hugging Face equal those of an independent model 
     std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
     return;
   }
-  const std::string kind = GENERATE("gpt2", "llama", "linear", "llama3", "qwen2", "mixtral");
+  const std::string kind = GENERATE("gpt2", "llama", "linear", "llama3", "qwen2", "qwen3",
+                                    "qwen3_moe", "phi3", "mixtral");
   CAPTURE(kind);
   const TemporaryFolder folder;
   const Outcome outcome =

@@ -75,6 +75,9 @@ void write_job(const Scenario& s, const std::string& path) {
       {"beta2", s.optimizer.beta2},
       {"eps", s.optimizer.eps},
       {"weight_decay", s.optimizer.weight_decay},
+      {"decays_all", s.optimizer.weight_decay_on == DecayedParameters::All},
+      {"optimizer", s.optimizer.name == OptimizerKind::Adam ? "Adam" : "AdamW"},
+      {"qk_norm", s.model.qk_norm},
       {"max_norm", s.training.max_norm},
       {"warmup_steps", s.lr_scheduler.warmup_steps},
       {"decay_steps", std::lround(s.lr_scheduler.decay_ratio * s.training.steps)},
@@ -174,6 +177,25 @@ TEST_CASE("in float64 both kinds, tied and untied, equal PyTorch's within 1e-9",
     INFO("tied " << tied);
     compare(Architecture::Gpt2, tied, DType::F64, 1e-9);
     compare(Architecture::Llama, tied, DType::F64, 1e-9);
+  }
+}
+
+TEST_CASE("norms of queries and keys equal PyTorch's within 1e-9", "[oracle]") {
+  Scenario s = scenario_of(Architecture::Llama, false, DType::F64);
+  s.model.qk_norm = true;
+  compare(s, 1e-9);
+}
+
+TEST_CASE("Adam, and decay of matrices alone, equal PyTorch's parameter groups within 1e-9",
+          "[oracle]") {
+  for (const OptimizerKind kind : {OptimizerKind::AdamW, OptimizerKind::Adam}) {
+    for (const DecayedParameters decayed : {DecayedParameters::All, DecayedParameters::Matrices}) {
+      Scenario s = scenario_of(Architecture::Gpt2, true, DType::F64);
+      s.optimizer.name = kind;
+      s.optimizer.weight_decay_on = decayed;
+      s.optimizer.weight_decay = 0.3;
+      compare(s, 1e-9);
+    }
   }
 }
 

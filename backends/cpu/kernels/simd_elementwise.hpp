@@ -143,12 +143,14 @@ void run_rope(const KernelArgs& args) {
   });
 }
 
-/// PyTorch's AdamW (torch/optim/adamw.py, single tensor): decay first, then the step.
-template <class T>
+/// PyTorch's AdamW (torch/optim/adamw.py, single tensor): decay first, then the step. If `coupled`,
+/// its Adam (adam.py): the decay is added to the gradient.
+template <class T, bool coupled>
 void run_adamw(const KernelArgs& args) {
   const double beta1 = args.scalars[0], beta2 = args.scalars[1];
   const double t = static_cast<double>(args.step + 1);
-  const T keep_weight = static_cast<T>(1 - args.lr * args.scalars[3]);
+  const T keep_weight = coupled ? T(1) : static_cast<T>(1 - args.lr * args.scalars[3]);
+  const T decay = coupled ? static_cast<T>(args.scalars[3]) : T(0);
   const T step_size = static_cast<T>(args.lr / (1 - __builtin_pow(beta1, t)));
   const T inverse_root = static_cast<T>(1 / __builtin_sqrt(1 - __builtin_pow(beta2, t)));
   const T eps = static_cast<T>(args.scalars[2]);
@@ -162,13 +164,15 @@ void run_adamw(const KernelArgs& args) {
   T* const second = output<T>(args, 2);
   parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
     for_vectors<T>(begin, end, [&](int64_t i, auto n) {
-      const Vec<T> g = load(grad + i, n) * coef;
+      const Vec<T> w = load(weight + i, n);
+      Vec<T> g = load(grad + i, n) * coef;
+      if constexpr (coupled) g += decay * w;
       const Vec<T> m = b1 * load(first + i, n) + c1 * g;
       const Vec<T> v = b2 * load(second + i, n) + c2 * (g * g);
       const Vec<T> denominator = square_root(v) * inverse_root + eps;
       store(first + i, m, n);
       store(second + i, v, n);
-      store(weight + i, load(weight + i, n) * keep_weight - step_size * (m / denominator), n);
+      store(weight + i, w * keep_weight - step_size * (m / denominator), n);
     });
   });
 }

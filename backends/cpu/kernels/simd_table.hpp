@@ -28,6 +28,9 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::LayerNormForward) = run_layer_norm_forward<T>;
   at(KernelKind::LayerNormBackwardInput) = run_layer_norm_backward_input<T>;
   at(KernelKind::LayerNormBackwardWeight) = run_layer_norm_backward_weight<T>;
+  at(KernelKind::HeadNormForward) = run_head_norm_forward<T>;
+  at(KernelKind::HeadNormBackwardInput) = run_head_norm_backward_input<T>;
+  at(KernelKind::HeadNormBackwardWeight) = run_head_norm_backward_weight<T>;
   at(KernelKind::RmsNormForward) = run_rms_norm_forward<T>;
   at(KernelKind::RmsNormBackwardInput) = run_rms_norm_backward_input<T>;
   at(KernelKind::RmsNormBackwardWeight) = run_rms_norm_backward_weight<T>;
@@ -49,7 +52,8 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::Sum) = run_sum<T>;
   at(KernelKind::NormSquared) = run_norm_squared<T>;
   at(KernelKind::ClipCoefficient) = run_clip_coefficient<T>;
-  at(KernelKind::AdamW) = run_adamw<T>;
+  at(KernelKind::AdamW) = run_adamw<T, false>;
+  at(KernelKind::Adam) = run_adamw<T, true>;
   at(KernelKind::Sgd) = run_sgd<T>;
   at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
   at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;

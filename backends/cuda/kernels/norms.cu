@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm. A warp takes a row for what goes along rows; gradients of weights are
-// column sums.
+// LayerNorm, RMSNorm and norms of heads. A warp takes a row for what goes along rows; gradients of
+// weights are column sums.
 #include "backends/cuda/kernels/columns.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -115,6 +115,163 @@ struct WeightTerm {
   }
 };
 
+/// Rows of queries, keys and values, of which the heads of the first two are normed. A warp takes a
+/// head.
+template <class T>
+struct HeadNorm {
+  int64_t rows, heads, kv_heads, dim;
+  const T *dy, *x, *wq, *wk;
+  T* out;  // y, or dx
+  Acc<T>* stats;
+  Acc<T> eps;
+  __host__ __device__ int64_t normed() const { return heads + kv_heads; }
+  __host__ __device__ int64_t all() const { return rows * (heads + 2 * kv_heads); }
+};
+
+template <class T, int N>
+__global__ void head_norm_forward(HeadNorm<T> n) {
+  using A = Acc<T>;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
+  if (at >= n.all()) return;
+  const int64_t in_row = n.heads + 2 * n.kv_heads, row = at / in_row, h = at % in_row;
+  const T* const x = n.x + at * n.dim;
+  T* const y = n.out + at * n.dim;
+  const int64_t first = threadIdx.x * N, step = kWarp * N;
+  if (h >= n.normed()) {
+    for (int64_t c = first; c < n.dim; c += step) store<N>(y + c, load<N>(x + c));
+    return;
+  }
+  A squares = 0;
+  for (int64_t c = first; c < n.dim; c += step) {
+    const auto v = load<N>(x + c);
+    for (int j = 0; j < N; ++j) squares += v[j] * v[j];
+  }
+  const A scale = 1 / square_root(warp_sum(squares) / static_cast<A>(n.dim) + n.eps);
+  const T* const weight = h < n.heads ? n.wq : n.wk;
+  for (int64_t c = first; c < n.dim; c += step) {
+    auto v = load<N>(x + c);
+    const auto w = load<N>(weight + c);
+    for (int j = 0; j < N; ++j) v[j] = v[j] * scale * w[j];
+    store<N>(y + c, v);
+  }
+  if (threadIdx.x == 0) n.stats[row * n.normed() + h] = scale;
+}
+
+template <class T, int N>
+__global__ void head_norm_backward_input(HeadNorm<T> n) {
+  using A = Acc<T>;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
+  if (at >= n.all()) return;
+  const int64_t in_row = n.heads + 2 * n.kv_heads, row = at / in_row, h = at % in_row;
+  const T* const x = n.x + at * n.dim;
+  const T* const dy = n.dy + at * n.dim;
+  T* const dx = n.out + at * n.dim;
+  const int64_t first = threadIdx.x * N, step = kWarp * N;
+  if (h >= n.normed()) {
+    for (int64_t c = first; c < n.dim; c += step) store<N>(dx + c, load<N>(dy + c));
+    return;
+  }
+  const A scale = n.stats[row * n.normed() + h];
+  const T* const weight = h < n.heads ? n.wq : n.wk;
+  A sum = 0;
+  for (int64_t c = first; c < n.dim; c += step) {
+    const auto v = load<N>(x + c), d = load<N>(dy + c), w = load<N>(weight + c);
+    for (int j = 0; j < N; ++j) sum += d[j] * w[j] * (v[j] * scale);
+  }
+  const A mean = warp_sum(sum) / static_cast<A>(n.dim);
+  for (int64_t c = first; c < n.dim; c += step) {
+    const auto v = load<N>(x + c), w = load<N>(weight + c);
+    auto d = load<N>(dy + c);
+    for (int j = 0; j < N; ++j) d[j] = (d[j] * w[j] - v[j] * scale * mean) * scale;
+    store<N>(dx + c, d);
+  }
+}
+
+/// The sums for dwq and dwk. A row here is a normed head of a row.
+template <class T>
+struct HeadWeightTerm {
+  static constexpr int kOutputs = 2;
+  const T *dy, *x;
+  const Acc<T>* stats;
+  int64_t heads, kv_heads, dim;
+  template <int N>
+  __device__ Nothing column(int64_t) const {
+    return {};
+  }
+  template <int N, class A>
+  __device__ void add(int64_t head, int64_t c, Nothing, A (&sums)[kOutputs][N]) const {
+    const int64_t normed = heads + kv_heads, h = head % normed;
+    const int64_t at = (head / normed * (normed + kv_heads) + h) * dim + c;
+    const A scale = stats[head];
+    const auto d = load<N>(dy + at), v = load<N>(x + at);
+    const A of_query = h < heads ? scale : A(0), of_key = h < heads ? A(0) : scale;
+    for (int j = 0; j < N; ++j) {
+      sums[0][j] += d[j] * (v[j] * of_query);
+      sums[1][j] += d[j] * (v[j] * of_key);
+    }
+  }
+};
+
+void head_forward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& d = call.kernel->dims;
+    const HeadNorm<T> n{d[0],
+                        d[1],
+                        d[2],
+                        d[3],
+                        nullptr,
+                        input<T>(call, 0),
+                        input<T>(call, 1),
+                        input<T>(call, 2),
+                        output<T>(call, 0),
+                        output<Acc<T>>(call, 1),
+                        static_cast<Acc<T>>(call.kernel->scalars[0])};
+    for_width<T>(n.dim, {n.x, n.wq, n.wk, n.out}, [&](auto w) {
+      queue.launch({blocks_of(n.all(), kRows)}, {kWarp, kRows}, 0, head_norm_forward<T, w.kValue>,
+                   n);
+    });
+  });
+}
+
+void head_backward_input(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& d = call.kernel->dims;
+    const HeadNorm<T> n{d[0],
+                        d[1],
+                        d[2],
+                        d[3],
+                        input<T>(call, 0),
+                        input<T>(call, 1),
+                        input<T>(call, 2),
+                        input<T>(call, 3),
+                        output<T>(call, 0),
+                        input<Acc<T>>(call, 4),
+                        0};
+    for_width<T>(n.dim, {n.dy, n.x, n.wq, n.wk, n.out}, [&](auto w) {
+      queue.launch({blocks_of(n.all(), kRows)}, {kWarp, kRows}, 0,
+                   head_norm_backward_input<T, w.kValue>, n);
+    });
+  });
+}
+
+void head_backward_weight(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& d = call.kernel->dims;
+    const HeadWeightTerm<T> term{
+        input<T>(call, 0), input<T>(call, 1), input<Acc<T>>(call, 2), d[1], d[2], d[3]};
+    sum_columns<T>(call, queue, term, d[0] * (d[1] + d[2]), d[3], {term.dy, term.x},
+                   output_ref(call, 0), output_ref(call, 1));
+  });
+}
+
+std::int64_t head_scratch(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  return column_scratch(kernel, d[0] * (d[1] + d[2]), d[3], 2);
+}
+
 template <bool kCentered>
 void forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
@@ -182,6 +339,9 @@ void add_norms(Registry& rows) {
   rows[KernelKind::LayerNormForward] = {forward<true>};
   rows[KernelKind::LayerNormBackwardInput] = {backward_input<true>};
   rows[KernelKind::LayerNormBackwardWeight] = {backward_weight<true>, scratch<2>};
+  rows[KernelKind::HeadNormForward] = {head_forward};
+  rows[KernelKind::HeadNormBackwardInput] = {head_backward_input};
+  rows[KernelKind::HeadNormBackwardWeight] = {head_backward_weight, head_scratch};
   rows[KernelKind::RmsNormForward] = {forward<false>};
   rows[KernelKind::RmsNormBackwardInput] = {backward_input<false>};
   rows[KernelKind::RmsNormBackwardWeight] = {backward_weight<false>, scratch<1>};

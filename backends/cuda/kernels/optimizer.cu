@@ -1,4 +1,4 @@
-// AdamW and SGD over a shard. Weights and moments have the kernel's type, gradients any type.
+// AdamW, Adam and SGD over a shard. Weights and moments have the kernel's type, gradients any type.
 #include "backends/cuda/kernels/registry.hpp"
 #include "core/base/random_rounding.hpp"
 
@@ -38,7 +38,8 @@ struct AdamWStep {
   }
 };
 
-/// PyTorch's AdamW (torch/optim/adamw.py, single tensor): decay first, then the step.
+/// PyTorch's AdamW (torch/optim/adamw.py, single tensor): decay first, then the step. With
+/// `gradient_decay`, its Adam: the decay is added to the gradient, and `step` has none.
 template <class T>
 struct AdamW {
   using A = Acc<T>;
@@ -46,7 +47,7 @@ struct AdamW {
   T *w, *m, *v;
   AdamWStep<A> step;
   const AdamWStep<A>* step_at;  // where to read `step` from on the GPU; null if it is known
-  A eps, b1, c1, b2, c2;
+  A eps, b1, c1, b2, c2, gradient_decay;
   bool stochastic;
   __device__ void begin() {
     if (step_at != nullptr) step = *step_at;
@@ -58,7 +59,9 @@ struct AdamW {
     auto weight = load<N>(w + i), first = load<N>(m + i), second = load<N>(v + i);
     const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {
-      const A raw = gradient[j], g = raw * factor;
+      const A raw = gradient[j];
+      A g = raw * factor;
+      if (gradient_decay != 0) g += gradient_decay * weight[j];
       std::uint32_t random = 0;
       if constexpr (sizeof(T) == 2) {
         if (stochastic) random = rounding_bits(step.rounding, weight[j], first[j], second[j], raw);
@@ -126,7 +129,8 @@ void run_adamw(const KernelCall& call, Queue& queue) {
     using T = decltype(t);
     using A = Acc<T>;
     const auto& scalars = call.kernel->scalars;
-    const double beta1 = scalars[0], beta2 = scalars[1], decay = scalars[3];
+    const bool coupled = call.kernel->kind == KernelKind::Adam;
+    const double beta1 = scalars[0], beta2 = scalars[1], decay = coupled ? 0 : scalars[3];
     AdamWStep<A>* const step_at =
         call.context_at != nullptr ? reinterpret_cast<AdamWStep<A>*>(call.scratch) : nullptr;
     if (step_at != nullptr) {
@@ -144,6 +148,7 @@ void run_adamw(const KernelCall& call, Queue& queue) {
                      static_cast<A>(1 - beta1),
                      static_cast<A>(beta2),
                      static_cast<A>(1 - beta2),
+                     static_cast<A>(coupled ? scalars[3] : 0),
                      call.kernel->stochastic};
     const int64_t n = call.kernel->dims[0];
     for_width<T>(n, {f.w, f.m, f.v, f.grad.at},
@@ -174,6 +179,7 @@ std::int64_t step_bytes(const Kernel&) { return sizeof(AdamWStep<double>); }
 
 void add_optimizers(Registry& rows) {
   rows[KernelKind::AdamW] = {run_adamw, step_bytes};
+  rows[KernelKind::Adam] = {run_adamw, step_bytes};
   rows[KernelKind::Sgd] = {run_sgd};
 }
 

@@ -19,6 +19,9 @@ void layer_norm_backward_weight(Operands& k);
 void rms_norm_forward(Operands& k);
 void rms_norm_backward_input(Operands& k);
 void rms_norm_backward_weight(Operands& k);
+void head_norm_forward(Operands& k);
+void head_norm_backward_input(Operands& k);
+void head_norm_backward_weight(Operands& k);
 // elementwise.cpp
 void gelu_forward(Operands& k);
 void gelu_backward(Operands& k);
@@ -43,6 +46,7 @@ void sum(Operands& k);
 void norm_squared(Operands& k);
 void clip_coefficient(Operands& k);
 void adamw(Operands& k);
+void adam(Operands& k);
 void sgd(Operands& k);
 // vision.cpp
 void conv2d_forward(Operands& k);

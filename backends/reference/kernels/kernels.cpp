@@ -35,6 +35,12 @@ Definition definition_of(KernelKind kind) {
       return rms_norm_backward_input;
     case KernelKind::RmsNormBackwardWeight:
       return rms_norm_backward_weight;
+    case KernelKind::HeadNormForward:
+      return head_norm_forward;
+    case KernelKind::HeadNormBackwardInput:
+      return head_norm_backward_input;
+    case KernelKind::HeadNormBackwardWeight:
+      return head_norm_backward_weight;
     case KernelKind::GeluForward:
       return gelu_forward;
     case KernelKind::GeluBackward:
@@ -73,6 +79,8 @@ Definition definition_of(KernelKind kind) {
       return clip_coefficient;
     case KernelKind::AdamW:
       return adamw;
+    case KernelKind::Adam:
+      return adam;
     case KernelKind::Sgd:
       return sgd;
     case KernelKind::Conv2dForward:

@@ -1,4 +1,6 @@
-// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) of rows.
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) of rows, and of heads.
+#include <cmath>
+
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
 
@@ -34,7 +36,53 @@ void backward_weight(Operands& k, bool centered) {
   if (centered) k.set(k.out(1), dy.colwise().sum());
 }
 
+/// The heads of queries and keys of all rows: `each` gets a row's columns, the place of its
+/// statistics, and whether the head is one of queries.
+template <class Each>
+void for_heads(Operands& k, const Each& each) {
+  const Index heads = k.dim(1), normed = heads + k.dim(2), dim = k.dim(3);
+  for (Index row = 0; row < k.dim(0); ++row) {
+    for (Index h = 0; h < normed; ++h) {
+      const Index first = (row * (heads + 2 * k.dim(2)) + h) * dim;
+      each(first, row * normed + h, h < heads);
+    }
+  }
+}
+
 }  // namespace
+
+void head_norm_forward(Operands& k) {
+  const Index dim = k.dim(3);
+  const auto x = k.in(0).row(0);
+  k.out(0) = k.in(0);
+  for_heads(k, [&](Index first, Index stat, bool queries) {
+    const Row head = x.segment(first, dim);
+    const double scale = 1 / std::sqrt(head.square().mean() + k.scalar(0));
+    k.out(0).row(0).segment(first, dim) = head * scale * k.in(queries ? 1 : 2).row(0);
+    k.out(1)(stat) = scale;
+  });
+}
+
+void head_norm_backward_input(Operands& k) {
+  const Index dim = k.dim(3);
+  k.out(0) = k.in(0);
+  for_heads(k, [&](Index first, Index stat, bool queries) {
+    const double scale = k.in(4)(stat);
+    const Row xhat = k.in(1).row(0).segment(first, dim) * scale;
+    const Row g = k.in(0).row(0).segment(first, dim) * k.in(queries ? 2 : 3).row(0);
+    k.out(0).row(0).segment(first, dim) = scale * (g - xhat * (g * xhat).mean());
+  });
+}
+
+void head_norm_backward_weight(Operands& k) {
+  const Index dim = k.dim(3);
+  Row sums[2] = {Row::Zero(dim), Row::Zero(dim)};
+  for_heads(k, [&](Index first, Index stat, bool queries) {
+    sums[queries ? 0 : 1] +=
+        k.in(0).row(0).segment(first, dim) * (k.in(1).row(0).segment(first, dim) * k.in(2)(stat));
+  });
+  for (std::size_t i = 0; i < 2; ++i) k.set(k.out(i), sums[i]);
+}
 
 void layer_norm_forward(Operands& k) {
   const Index rows = k.dim(0);

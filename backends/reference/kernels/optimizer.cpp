@@ -66,6 +66,21 @@ void adamw(Operands& k) {
   k.out(2) = v;
 }
 
+/// Adam (Kingma and Ba 2015, algorithm 1), where the decay is part of the gradient as in
+/// torch.optim.Adam.
+void adam(Operands& k) {
+  if (skips(k)) return;
+  const double beta1 = k.scalar(0), beta2 = k.scalar(1), eps = k.scalar(2), decay = k.scalar(3);
+  const double t = k.context().step + 1;
+  const Row w = k.out(0).row(0);
+  const Row g = clipped(k) + decay * w;
+  k.out(1) = beta1 * k.out(1) + (1 - beta1) * g;
+  k.out(2) = beta2 * k.out(2) + (1 - beta2) * g.square();
+  const Row m = k.out(1).row(0) / (1 - std::pow(beta1, t));
+  const Row v = k.out(2).row(0) / (1 - std::pow(beta2, t));
+  k.out(0) = w - k.context().lr * (m / (v.sqrt() + eps));
+}
+
 /// SGD as in torch.optim.SGD, where the decay is part of the gradient.
 void sgd(Operands& k) {
   if (skips(k)) return;

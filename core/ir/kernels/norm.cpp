@@ -1,4 +1,4 @@
-// Layer norm, RMS norm and batch norm.
+// Layer norm, RMS norm, norms of heads, and batch norm.
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -66,6 +66,46 @@ std::vector<KernelRow> layer_norms() {
        .in = {{"dy", "rows cols"}, {"x", "rows cols"}, {"stats", "rows", Sums}},
        .out = {{"dw", "cols", Mixed, Accumulate}},
        .flops = "3 rows cols"},
+  };
+}
+
+// RMS norms of single heads, in rows of queries, keys and values: xhat is that of RMS norm for each
+// head of queries and keys; wq is the weight of queries, wk that of keys.
+std::vector<KernelRow> head_norms() {
+  const auto dims = words("rows heads kv_heads head_dim");
+  constexpr const char* kRows = "rows (heads + 2 kv_heads) head_dim";
+  constexpr const char* kStats = "rows (heads + kv_heads)";
+  return {
+      // y = xhat wq or xhat wk; values are copied
+      //   stats [rows, heads + kv_heads]: 1 / sqrt(mean of x² + eps)
+      {.kind = K::HeadNormForward,
+       .name = "head_norm_forward",
+       .dims = dims,
+       .scalars = words("eps"),
+       .in = {{"x", kRows}, {"wq", "head_dim"}, {"wk", "head_dim"}},
+       .out = {{"y", kRows}, {"stats", kStats, Sums}},
+       .flops = "4 rows (heads + kv_heads) head_dim",
+       .efficiency_as = "rms_norm_forward"},
+      // dx = the gradient with respect to x; of values, dy
+      {.kind = K::HeadNormBackwardInput,
+       .name = "head_norm_backward_input",
+       .dims = dims,
+       .in = {{"dy", kRows},
+              {"x", kRows},
+              {"wq", "head_dim"},
+              {"wk", "head_dim"},
+              {"stats", kStats, Sums}},
+       .out = {{"dx", kRows}},
+       .flops = "6 rows (heads + kv_heads) head_dim",
+       .efficiency_as = "rms_norm_backward_input"},
+      // dwq (+)= sum over rows and heads of queries of dy xhat; dwk likewise of keys
+      {.kind = K::HeadNormBackwardWeight,
+       .name = "head_norm_backward_weight",
+       .dims = dims,
+       .in = {{"dy", kRows}, {"x", kRows}, {"stats", kStats, Sums}},
+       .out = {{"dwq", "head_dim", Mixed, Accumulate}, {"dwk", "head_dim", Mixed, Accumulate}},
+       .flops = "3 rows (heads + kv_heads) head_dim",
+       .efficiency_as = "rms_norm_backward_weight"},
   };
 }
 
@@ -145,6 +185,7 @@ std::vector<KernelRow> batch_norms() {
 
 std::vector<KernelRow> rows::norms() {
   std::vector<KernelRow> all = layer_norms();
+  for (KernelRow& row : head_norms()) all.push_back(std::move(row));
   for (KernelRow& row : batch_norms()) all.push_back(std::move(row));
   return all;
 }

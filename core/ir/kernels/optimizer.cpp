@@ -45,6 +45,15 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}, {"v", "n", Own, Update}},
        .flops = "16 n",
        .may_be_stochastic = true},
+      // Adam (Kingma and Ba 2015) with the gradient grad × coef + decay w, likewise
+      {.kind = K::Adam,
+       .name = "adam",
+       .dims = words("n"),
+       .scalars = words("beta1 beta2 eps decay"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}, {"v", "n", Own, Update}},
+       .flops = "17 n",
+       .efficiency_as = "adamw"},
       // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",

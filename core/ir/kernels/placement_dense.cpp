@@ -53,6 +53,25 @@ bool norm_backward_weight(const Kernel& k, AxisOperands& o) {
   return x != Along::Split && o.in[2] == x && results(k, o, {{dw, dw}});
 }
 
+/// Heads are whole wherever they are, so that ranks may divide them; what is shared stays shared.
+/// Every rank has a term of the gradient of weights that all its heads share.
+bool head_norm(const Kernel& k, AxisOperands& o) {
+  const bool forward = k.kind == KernelKind::HeadNormForward;
+  const Along x = o.in[forward ? 0 : 1];
+  const bool shares_keys = x == Along::SplitSame;
+  if (!has_values(x) && !shares_keys) return false;
+  const bool same_weights = forward ? o.in[1] == Along::Same && o.in[2] == Along::Same
+                                    : o.in[2] == Along::Same && o.in[3] == Along::Same;
+  if (forward) return same_weights && results(k, o, {{x, x}});
+  const Along dy = shares_keys ? Along::SplitPartial : x;
+  if (o.in[0] != dy) return false;
+  if (k.kind == KernelKind::HeadNormBackwardInput) {
+    return same_weights && o.in[4] == x && results(k, o, {{dy}});
+  }
+  const Along dw = x == Along::Same ? Along::Same : Along::Partial;
+  return o.in[2] == x && results(k, o, {{dw, dw}});
+}
+
 /// These functions work element by element, and are not linear.
 bool pointwise(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
@@ -177,6 +196,10 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
     case KernelKind::LayerNormBackwardWeight:
     case KernelKind::RmsNormBackwardWeight:
       return norm_backward_weight(kernel, operands);
+    case KernelKind::HeadNormForward:
+    case KernelKind::HeadNormBackwardInput:
+    case KernelKind::HeadNormBackwardWeight:
+      return head_norm(kernel, operands);
     case KernelKind::GeluForward:
     case KernelKind::GeluBackward:
     case KernelKind::SwigluForward:

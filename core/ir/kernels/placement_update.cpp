@@ -43,6 +43,7 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
       return operands.in[0] == Along::Same && fits(operands.in[1], Along::Same) &&
              results(kernel, operands, {{Along::Same, Along::Same}});
     case KernelKind::AdamW:
+    case KernelKind::Adam:
     case KernelKind::Sgd:
       return update(kernel, operands);
     default:

@@ -8,7 +8,8 @@ namespace lockstep::verification {
 namespace {
 
 bool updates_weights(const Kernel& kernel) {
-  return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Sgd;
+  return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Adam ||
+         kernel.kind == KernelKind::Sgd;
 }
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other

@@ -51,6 +51,8 @@ Draft::Draft(const Scenario& s) : scenario(s) {
       program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
   shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();
+  shape.plain_apart =
+      s.optimizer.weight_decay > 0 && s.optimizer.weight_decay_on == DecayedParameters::Matrices;
   shape.expert_parallel = strategy.expert_parallel_degree;
   shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();

@@ -75,7 +75,7 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
       on_host = add_state(BufferKind::Master, layout.name + ".master");
     }
     unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-    if (draft.scenario.optimizer.name == OptimizerKind::AdamW) {
+    if (draft.scenario.optimizer.is_adam()) {
       unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
     }
     DraftUnit draft_unit;

@@ -1,5 +1,5 @@
-// optimizer: adds clipping by the global norm, AdamW or SGD for each unit, and the metrics of the
-// step.
+// optimizer: adds clipping by the global norm, AdamW, Adam or SGD for each unit, and the metrics of
+// the step.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -246,17 +246,23 @@ class OptimizerStep {
     const std::vector<NamedOperand> in = {
         {"g", dtype_of(BufferKind::Grad)},
         {clipped ? "coefficient" : "", dtype_of(BufferKind::Metric)}};
-    Kernel adamw = kernel(KernelKind::AdamW, state, {unit.shard_elements},
-                          {o.beta1, o.beta2, o.eps, o.weight_decay});
-    adamw.stochastic = draft_.scenario.training.stochastic_rounding;
-    call(o.name == OptimizerKind::Sgd
-             ? one_kernel("sgd." + elements,
-                          kernel(KernelKind::Sgd, state, {unit.shard_elements},
-                                 {o.momentum, o.weight_decay}),
-                          in, {{"w", state}, {"m", state}})
-             : one_kernel("adamw." + elements, adamw, in,
-                          {{"w", state}, {"m", state}, {"v", state}}),
-         args, layer(u));
+    const bool plain = !layout_of(draft_, out_.units[u]).decays;
+    const double decay = plain ? 0 : o.weight_decay;
+    const std::string which = (plain ? "plain." : "") + elements;
+    if (o.is_adam()) {
+      const bool adamw = o.name == OptimizerKind::AdamW;
+      Kernel adam = kernel(adamw ? KernelKind::AdamW : KernelKind::Adam, state,
+                           {unit.shard_elements}, {o.beta1, o.beta2, o.eps, decay});
+      adam.stochastic = draft_.scenario.training.stochastic_rounding;
+      call(one_kernel((adamw ? "adamw." : "adam.") + which, adam, in,
+                      {{"w", state}, {"m", state}, {"v", state}}),
+           args, layer(u));
+    } else {
+      call(one_kernel("sgd." + which,
+                      kernel(KernelKind::Sgd, state, {unit.shard_elements}, {o.momentum, decay}),
+                      in, {{"w", state}, {"m", state}}),
+           args, layer(u));
+    }
     if (unit.master.valid()) round_master(unit, own, layer(u));
     if (!unit.whole_param || unit.gathered_late) return;
     Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));

@@ -57,6 +57,9 @@ void validate_transformer(const Scenario& scenario, Faults& faults);
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 
+/// The optimizer, its learning rate, and what is saved and looked at on the way.
+void validate_optimizer(const Scenario& scenario, Faults& faults);
+
 /// Schedules that update weights while microbatches are under way, and the keys that are for them.
 void validate_versions(const Scenario& s, Faults& faults);
 

@@ -31,6 +31,8 @@ void validate_transformer(const Scenario& s, Faults& faults) {
   sizes &= faults.positive("model.head_dim", m.head_dim);
   sizes &= faults.positive("model.ffn_hidden", m.ffn_hidden);
   sizes &= faults.positive("model.vocab", m.vocab);
+  faults.require(m.max_seq_len >= 0, "model.max_seq_len", "must not be negative");
+  faults.require(m.norm_eps >= 0, "model.norm_eps", "must not be negative");
   if (!sizes) return;
   validate_experts(s, faults);
   if (m.heads % m.kv_heads != 0) {
@@ -38,6 +40,9 @@ void validate_transformer(const Scenario& s, Faults& faults) {
                                      " does not divide heads=" + std::to_string(m.heads));
   }
   if (m.architecture == Architecture::Llama) validate_rope(m, faults);
+  if (m.architecture == Architecture::Gpt2 && m.qk_norm) {
+    faults.add("model.qk_norm", "norms of queries and keys are of the llama architecture");
+  }
   if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {
     faults.add("training.seq_len",
                "seq_len=" + std::to_string(s.training.seq_len) +

@@ -18,19 +18,6 @@ constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;
 // Of costs and latencies, in seconds: a day. A step of a virtual clock has at most 106 days.
 constexpr double kLongestTime = 86400;
 
-/// Whether a path names something below the folder in which it begins, whatever lies there.
-bool stays_inside(const std::string& path) {
-  int depth = 0;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    const std::string part = path.substr(begin, end - begin);
-    if (part == ".." || (begin == 0 && part.empty())) return false;  // leads out, or is absolute
-    if (!part.empty() && part != ".") ++depth;
-    begin = end + 1;
-  }
-  return depth > 0 && path.find('\0') == std::string::npos;
-}
-
 void validate_model(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic) {
@@ -212,33 +199,6 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                  "' is neither a number of blocks, of which the last is recomputed, nor one of op, "
                  "norm, activation, attention" +
                  (close.empty() ? "" : "; did you mean '" + close + "'?"));
-}
-
-void validate_optimizer(const Scenario& s, Faults& faults) {
-  const OptimizerSpec& o = s.optimizer;
-  faults.require(o.lr >= 0, "optimizer.lr", "must not be negative");
-  faults.require(o.beta1 >= 0 && o.beta1 < 1, "optimizer.beta1", "must be in [0, 1)");
-  faults.require(o.beta2 >= 0 && o.beta2 < 1, "optimizer.beta2", "must be in [0, 1)");
-  faults.require(o.eps > 0, "optimizer.eps", "must be positive");
-  faults.require(o.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
-  faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
-  const LrSchedulerSpec& l = s.lr_scheduler;
-  faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
-  faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",
-                 "must be in [0, 1]");
-  faults.require(l.min_lr_factor >= 0 && l.min_lr_factor <= 1, "lr_scheduler.min_lr_factor",
-                 "must be in [0, 1]");
-  const CheckpointSpec& c = s.checkpoint;
-  faults.require(c.interval >= 0, "checkpoint.interval", "must not be negative");
-  faults.require(c.keep_latest_k >= 0, "checkpoint.keep_latest_k", "must not be negative");
-  faults.require(c.keep_every >= 0, "checkpoint.keep_every", "must not be negative");
-  faults.require(stays_inside(c.folder), "checkpoint.folder",
-                 "\"" + c.folder + "\" must name a folder inside the run folder: a relative path " +
-                     "without \"..\", and not the run folder itself");
-  faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
-  faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
-                 "must be positive");
-  faults.require(s.what_if.jitter >= 0, "what_if.jitter", "must not be negative");
 }
 
 /// False if the cluster's size means nothing.

@@ -1,8 +1,10 @@
 #include "core/run/executor.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -106,6 +108,40 @@ TEST_CASE("spans are kept of the traced steps, sorted, from time zero", "[core][
     CHECK(span.active == span.begin + SimTime{2});
     CHECK(span.end == span.begin + SimTime{5});
   }
+}
+
+TEST_CASE("a validation reads the first samples of other data and keeps what a step changes",
+          "[core][run]") {
+  TwoRanks f;
+  f.options.steps = 5;
+  std::vector<double> losses;
+  std::vector<std::int64_t> seen;
+  std::mutex mutex;
+  f.options.validation = {
+      2, 3,
+      [&](std::int64_t sample, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
+        const std::lock_guard lock(mutex);
+        seen.push_back(sample);
+        std::fill(tokens.begin(), tokens.end(), 7);
+        std::fill(targets.begin(), targets.end(), 8);
+      }};
+  f.options.on_validation = [&](double loss) { losses.push_back(loss); };
+  f.options.return_state = true;
+  const auto result = f.run();
+  REQUIRE(result.ok());
+  CHECK(losses == std::vector<double>{3.5, 3.5});  // after steps 2 and 4; rank 0's metric
+  // Two validations of three steps of eight samples, each of which is read once.
+  std::sort(seen.begin(), seen.end());
+  std::vector<std::int64_t> expected;
+  for (std::int64_t sample = 0; sample < 24; ++sample) expected.insert(expected.end(), 2, sample);
+  CHECK(seen == expected);
+  TwoRanks without;
+  without.options.steps = 5;
+  without.options.return_state = true;
+  const auto plain = without.run();
+  REQUIRE(plain.ok());
+  CHECK(result->state.tensors == plain->state.tensors);
+  CHECK(result->trace.steps.size() == 5);
 }
 
 TEST_CASE("poison covers everything but parameters at first, and but persistent buffers later",

@@ -232,6 +232,64 @@ TEST_CASE("a Hugging Face gpt2 config gives the preset's shape", "[core][scenari
   CHECK(read->model == *find_model_preset("gpt2-124m"));
 }
 
+TEST_CASE("Qwen3, its mixture and Phi-3 are Llamas with what their keys say", "[core][scenario]") {
+  const std::string sizes =
+      R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 99, "rope_theta": 1e6,
+         "sliding_window": null)";
+  const auto qwen3 = parse_hf_config(
+      "{\"model_type\": \"qwen3\", " + sizes + R"(, "layer_types": ["full_attention"]})", "c.json");
+  REQUIRE(qwen3);
+  CHECK(qwen3->model.qk_norm);
+  CHECK(qwen3->model.head_dim == 128);  // the default of its configuration class
+  CHECK(!qwen3->model.qkv_bias);
+  CHECK(qwen3->warnings.empty());
+
+  const std::string moe = R"(, "num_experts": 8, "num_experts_per_tok": 3, "head_dim": 16,
+                              "moe_intermediate_size": 48, "decoder_sparse_step": 1,
+                              "mlp_only_layers": [])";
+  const auto mixture = parse_hf_config(
+      "{\"model_type\": \"qwen3_moe\", " + sizes + moe + R"(, "norm_topk_prob": true})", "c.json");
+  REQUIRE(mixture);
+  CHECK(mixture->model.qk_norm);
+  CHECK(mixture->model.experts == 8);
+  CHECK(mixture->model.experts_per_token == 3);
+  CHECK(mixture->model.ffn_hidden == 48);
+  CHECK(mixture->model.head_dim == 16);
+  const auto unequal =
+      parse_hf_config("{\"model_type\": \"qwen3_moe\", " + sizes + moe + "}", "c.json");
+  REQUIRE(!unequal.ok());
+  CHECK(unequal.error().message == "c.json: norm_topk_prob = false is not supported");
+
+  const auto phi3 =
+      parse_hf_config("{\"model_type\": \"phi3\", " + sizes +
+                          R"(, "original_max_position_embeddings": 4096, "resid_pdrop": 0.1})",
+                      "c.json");
+  REQUIRE(phi3);
+  CHECK(phi3->model.fused_names);
+  CHECK(phi3->model.head_dim == 16);
+  REQUIRE(phi3->warnings.size() == 1);
+  CHECK(phi3->warnings[0].find("resid_pdrop = 0.1 is not applied") != std::string::npos);
+  const auto partial = parse_hf_config(
+      "{\"model_type\": \"phi3\", " + sizes + R"(, "partial_rotary_factor": 0.75})", "c.json");
+  REQUIRE(!partial.ok());
+  CHECK(partial.error().message.find("partial_rotary_factor") != std::string::npos);
+}
+
+TEST_CASE("a model type that is known but lacks layers is refused by what it needs",
+          "[core][scenario]") {
+  for (const auto& [type, key] :
+       {std::pair("gemma2", "attn_logit_softcapping"), std::pair("gemma3_text", "rope_local_base"),
+        std::pair("gpt_neox", "use_parallel_residual"), std::pair("deepseek_v3", "kv_lora_rank"),
+        std::pair("qwen2_moe", "shared_expert_intermediate_size")}) {
+    const auto read =
+        parse_hf_config(std::string(R"({"model_type": ")") + type + R"("})", "c.json");
+    REQUIRE(!read.ok());
+    CHECK(read.error().kind == ErrorKind::Unsupported);
+    CHECK(read.error().message.find(key) != std::string::npos);
+  }
+}
+
 TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
           "[core][scenario]") {
   const auto message = [](const char* json) {
@@ -240,12 +298,18 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
   };
   CHECK(message("[1, 2") == "c.json is not a JSON object");
   CHECK(message("{}") ==
-        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, gpt2");
+        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen3, "
+        "qwen3_moe, "
+        "phi3, gpt2");
   CHECK(message(R"({"model_type": "mamba"})") ==
-        "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, gpt2");
+        "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, "
+        "qwen3, qwen3_moe, "
+        "phi3, gpt2");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==
         "c.json: 'n_layer' is not an integer");
+  CHECK(message(R"({"model_type": "gpt2", "n_layer": 9223372036854775808})") ==
+        "c.json: 'n_layer' is too large: 9223372036854775808");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 4, "n_head": 1, "vocab_size": 9,
                     "n_positions": 8, "activation_function": "relu"})") ==
         "c.json: activation_function 'relu' is not supported, only gelu_new");

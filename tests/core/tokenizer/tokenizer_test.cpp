@@ -159,6 +159,7 @@ TEST_CASE("a tokenizer in SentencePiece's manner marks spaces, and falls back to
       vocab + R"(},"merges":[["▁","a"]]}})");
   CHECK(tokenizer->encode("a ab é") == Ids{258, 258, 259, 256, 0xc3, 0xa9});
   CHECK(tokenizer->decode({258, 258, 259, 256, 0xc3, 0xa9}) == "a ab é");
+  CHECK(tokenizer->piece(258) == " a");  // behind others, where the space is meant
 }
 
 TEST_CASE("a tokenizer that is damaged or of another kind is refused with its reason",
@@ -173,6 +174,13 @@ TEST_CASE("a tokenizer that is damaged or of another kind is refused with its re
   CHECK(error_of(R"({"normalizer":{"type":"Lowercase"},"model":{}})") ==
         "the normalizer Lowercase is not known here");
   CHECK(!error_of(R"({"model":{"vocab":{"a":"x"},"merges":[]}})").empty());
+  for (const char* id : {"-1", "1.5", "1099511627776"}) {  // 2^40 would be cut to 0
+    CHECK(error_of(std::string(R"({"model":{"vocab":{"a":)") + id + R"(},"merges":[]}})") ==
+          std::string("the id of 'a' is ") + id);
+    CHECK(!error_of(std::string(R"({"model":{"vocab":{},"merges":[]},"added_tokens":[{"id":)") +
+                    id + R"(,"content":"x"}]})")
+               .empty());
+  }
   CHECK(!error_of("{").empty());
   const TemporaryFolder empty;
   CHECK(!open_tokenizer(empty.path).ok());

@@ -16,11 +16,13 @@ namespace lockstep {
 namespace {
 
 ModelSpec tiny(const std::string& kind) {
-  ModelSpec m = *find_model_preset(kind == "gpt2"      ? "gpt2-tiny"
-                                   : kind == "mixtral" ? "mixtral-tiny"
-                                                       : "llama-tiny");
+  ModelSpec m = *find_model_preset(kind == "gpt2"                             ? "gpt2-tiny"
+                                   : kind == "mixtral" || kind == "qwen3_moe" ? "mixtral-tiny"
+                                                                              : "llama-tiny");
   if (kind == "qwen2") m.qkv_bias = true;
   if (kind == "llama3") m.rope_scaling = {8, 32, 1, 4};
+  if (kind.starts_with("qwen3")) m.qk_norm = true;
+  if (kind == "phi3") m.fused_names = true;
   return m;
 }
 
@@ -64,7 +66,8 @@ std::vector<float> floats(const Tensor& tensor) {
 
 TEST_CASE("weights come back to the bit from Hugging Face's layout, of any kind and in any files",
           "[core][weights]") {
-  const std::string kind = GENERATE("gpt2", "llama", "llama3", "qwen2", "mixtral");
+  const std::string kind =
+      GENERATE("gpt2", "llama", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral");
   const std::int64_t shard = GENERATE(5'000'000'000, 20'000);
   CAPTURE(kind, shard);
   const ModelSpec model = tiny(kind);
@@ -109,6 +112,27 @@ TEST_CASE("tensors have the names and shapes that transformers gives them", "[co
   CHECK(shape("model.layers.0.block_sparse_moe.experts.2.w2.weight") == Shape{64, 96});
   CHECK(shape("model.layers.0.block_sparse_moe.experts.3.w3.weight") == Shape{96, 64});
   CHECK(shape("lm_head.weight") == Shape{256, 64});
+
+  const TemporaryFolder third;
+  const ModelSpec phi3 = tiny("phi3");
+  REQUIRE(write_hf_weights(HeldState(numbered(phi3)), phi3, third.path, {}).ok());
+  const auto fused = read_safetensors(third / "model.safetensors");
+  REQUIRE(fused.ok());
+  CHECK(fused->tensors.at("model.layers.0.self_attn.qkv_proj.weight").shape[0] ==
+        (phi3.heads + 2 * phi3.kv_heads) * phi3.head_dim);
+  CHECK(fused->tensors.at("model.layers.0.mlp.gate_up_proj.weight").shape[0] ==
+        2 * phi3.ffn_hidden);
+}
+
+TEST_CASE("a model that no class of transformers computes has no layout", "[core][weights]") {
+  const TemporaryFolder folder;
+  for (const char* kind : {"qwen2", "phi3"}) {
+    ModelSpec model = tiny(kind);
+    model.qk_norm = true;
+    const auto wrote = write_hf_weights(HeldState(numbered(model)), model, folder.path, {});
+    REQUIRE(!wrote.ok());
+    CHECK(wrote.error().kind == ErrorKind::Unsupported);
+  }
 }
 
 TEST_CASE("weights in other types are converted, and those of the bare GPT-2 are found",

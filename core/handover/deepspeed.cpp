@@ -1,0 +1,120 @@
+#include <nlohmann/json.hpp>
+
+#include "core/handover/handover.hpp"
+#include "core/handover/words.hpp"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json optimizer_of(const OptimizerSpec& o) {
+  if (o.name == OptimizerKind::Sgd) {
+    return {{"type", "SGD"},
+            {"params", {{"lr", o.lr}, {"momentum", o.momentum}, {"weight_decay", o.weight_decay}}}};
+  }
+  return {{"type", "AdamW"},
+          {"params",
+           {{"lr", o.lr},
+            {"betas", {o.beta1, o.beta2}},
+            {"eps", o.eps},
+            {"weight_decay", o.weight_decay}}}};
+}
+
+Json schedule_of(const Scenario& s, std::vector<std::string>& unsaid) {
+  const LrSchedulerSpec& l = s.lr_scheduler;
+  if (l.warmup_steps == 0 && l.decay_ratio == 0) return {};
+  Json params = {{"warmup_min_lr", 0.0},
+                 {"warmup_max_lr", s.optimizer.lr},
+                 {"warmup_num_steps", l.warmup_steps},
+                 {"warmup_type", "linear"}};
+  if (l.decay_ratio == 0) return {{"type", "WarmupLR"}, {"params", params}};
+  params["total_num_steps"] = s.training.steps;
+  if (l.decay_type == DecayType::Cosine) {
+    unsaid.push_back(
+        "lr_scheduler: DeepSpeed's WarmupCosineLR counts in ratios of the optimizer's "
+        "learning rate");
+    return {{"type", "WarmupCosineLR"},
+            {"params",
+             {{"total_num_steps", s.training.steps},
+              {"warmup_num_steps", l.warmup_steps},
+              {"cos_min_ratio", l.min_lr_factor}}}};
+  }
+  leave_unsaid(unsaid, l.decay_ratio < 1 || l.min_lr_factor > 0,
+               "lr_scheduler: WarmupDecayLR decays linearly to zero from the warm-up on");
+  return {{"type", "WarmupDecayLR"}, {"params", params}};
+}
+
+Json zero_of(const Scenario& s, std::vector<std::string>& unsaid) {
+  const StrategySpec& p = s.strategy;
+  const bool shards = p.data_parallel_shard_degree > 1;
+  const int stage = shards ? p.zero_stage : 0;
+  Json zero = {{"stage", stage}, {"overlap_comm", p.overlap_grad_reduce}};
+  // DeepSpeed counts buckets in elements.
+  zero["reduce_bucket_size"] = p.bucket_cap.v / size_of(s.training.reduce_dtype());
+  if (stage == 3) {
+    zero["stage3_param_persistence_threshold"] = p.fsdp_persistence_threshold;
+    if (p.reshards_to_fewer()) zero["zero_hpz_partition_size"] = p.fsdp_reshard_degree;
+  }
+  if (p.offload != Offload::None) {
+    zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
+  }
+  if (p.offload == Offload::Parameters) {
+    zero["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
+  }
+  if (shards && stage > 0 && p.data_parallel_replicate_degree > 1) {
+    zero["mics_shard_size"] = p.data_parallel_shard_degree;
+    leave_unsaid(unsaid, stage < 3,
+                 "parallelism.data_parallel_replicate_degree: it shards within groups (MiCS) in "
+                 "stage 3 only");
+  }
+  return zero;
+}
+
+}  // namespace
+
+Result<Handover> for_deepspeed(const Scenario& s) {
+  Handover h;
+  h.unsaid = unsaid_by_all(s);
+  const StrategySpec& p = s.strategy;
+  const TrainingSpec& t = s.training;
+  Json config = {{"train_batch_size", s.global_batch_size()},
+                 {"train_micro_batch_size_per_gpu", s.microbatch_size()},
+                 {"gradient_accumulation_steps", s.num_microbatches()},
+                 {"gradient_clipping", t.max_norm}};
+  if (t.param_dtype() == DType::BF16) config["bf16"] = {{"enabled", true}};
+  if (t.param_dtype() == DType::F16) {
+    config["fp16"] = {{"enabled", true}, {"loss_scale", 0}};  // 0: dynamic
+  }
+  if (t.reduce_dtype() != t.param_dtype()) {
+    config["data_types"] = {{"grad_accum_dtype", t.reduce_dtype() == DType::F32 ? "fp32" : "bf16"}};
+  }
+  config["zero_optimization"] = zero_of(s, h.unsaid);
+  config["optimizer"] = optimizer_of(s.optimizer);
+  if (Json schedule = schedule_of(s, h.unsaid); !schedule.is_null()) config["scheduler"] = schedule;
+  leave_unsaid(h.unsaid, s.activation_checkpoint.mode != ActivationCheckpoint::None,
+               "[activation_checkpoint]: the model's code says what it recomputes "
+               "(model.gradient_checkpointing_enable() in transformers)");
+  const auto degree = [&](int value, const char* key, const char* where) {
+    leave_unsaid(h.unsaid, value > 1,
+                 std::string("parallelism.") + key + " = " + std::to_string(value) + ": " + where);
+  };
+  degree(p.tensor_parallel_degree, "tensor_parallel_degree",
+         "Megatron-DeepSpeed takes --tensor-model-parallel-size");
+  degree(p.pipeline_parallel_degree, "pipeline_parallel_degree",
+         "PipelineModule(num_stages=...), or Megatron-DeepSpeed's --pipeline-model-parallel-size; "
+         "its schedule is 1F1B");
+  degree(p.context_parallel_degree, "context_parallel_degree",
+         "Megatron-DeepSpeed takes --ds-sequence-parallel-size");
+  degree(p.expert_parallel_degree, "expert_parallel_degree",
+         "deepspeed.moe.layer.MoE(ep_size=...)");
+  leave_unsaid(
+      h.unsaid, true,
+      "[model], training.seq_len, training.steps, training.dataset: they are the script's");
+  h.text = config.dump(2) + "\n";
+  const std::string ranks = torchrun(s);  // "torchrun --nnodes N --nproc-per-node M"
+  h.launch = ranks + " train.py --deepspeed --deepspeed_config FILE";
+  return h;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+#include "core/handover/handover.hpp"
+
+#include <charconv>
+
+#include "core/handover/words.hpp"
+
+namespace lockstep {
+
+std::string number_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
+}
+
+void leave_unsaid(std::vector<std::string>& unsaid, bool set, std::string what) {
+  if (set) unsaid.push_back(std::move(what));
+}
+
+std::vector<std::string> unsaid_by_all(const Scenario& s) {
+  std::vector<std::string> unsaid;
+  leave_unsaid(unsaid, s.what_if != WhatIfSpec{},
+               "[what_if]: a cluster that is slower than it is exists only in the simulation");
+  leave_unsaid(unsaid, s.training.stochastic_rounding,
+               "training.stochastic_rounding: its optimizer rounds to nearest");
+  leave_unsaid(unsaid, s.lr_scheduler.scale_with_ranks,
+               "lr_scheduler.scale_with_ranks: give it the learning rate times the replicas");
+  leave_unsaid(unsaid, s.strategy.vocabulary_parallel_pipeline,
+               "parallelism.vocabulary_parallel_pipeline: it has embedding and output layer on the "
+               "first and the last stage");
+  return unsaid;
+}
+
+std::string torchrun(const Scenario& s) {
+  const int ranks = s.strategy.world_size();
+  const int per_node = std::min(ranks, s.cluster.devices_per_node * s.cluster.ranks_per_device);
+  return "torchrun --nnodes " + std::to_string((ranks + per_node - 1) / per_node) +
+         " --nproc-per-node " + std::to_string(per_node);
+}
+
+Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
+  if (scenario.model.architecture == Architecture::Synthetic || scenario.model.is_vision()) {
+    return invalid("only transformers can be handed over: the scenario's model is " +
+                   std::string(scenario.model.is_vision() ? "a residual network" : "given times"));
+  }
+  if (trainer == "torchtitan") return for_torchtitan(scenario);
+  if (trainer == "megatron") return for_megatron(scenario);
+  return for_deepspeed(scenario);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,239 @@
+#include <array>
+
+#include "core/handover/handover.hpp"
+#include "core/handover/words.hpp"
+
+namespace lockstep {
+namespace {
+
+/// The sizes that torchtitan has by name (models/llama3/__init__.py), all of one vocabulary.
+struct Flavor {
+  const char* name;
+  std::int64_t layers, hidden, heads, kv_heads;
+};
+constexpr std::int64_t kVocabulary = 128256;
+constexpr double kRopeTheta = 500000;
+constexpr std::array<Flavor, 3> kFlavors = {
+    {{"8B", 32, 4096, 32, 8}, {"70B", 80, 8192, 64, 8}, {"405B", 126, 16384, 128, 8}}};
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+std::string dtype_name(DType type) { return std::string(to_string(type)); }
+
+/// A table of TOML.
+class Table {
+ public:
+  explicit Table(const char* name) : text_(std::string("[") + name + "]\n") {}
+  void set(const char* key, const std::string& value) {
+    text_ += std::string(key) + " = " + value + "\n";
+  }
+  void set(const char* key, std::int64_t value) { set(key, std::to_string(value)); }
+  void set(const char* key, double value) {
+    const std::string text = number_text(value);
+    set(key, text.find_first_of(".en") == std::string::npos ? text + ".0" : text);
+  }
+  std::string text() const { return text_ + "\n"; }
+
+ private:
+  std::string text_;
+};
+
+/// Schedules as torch.distributed.pipelining names them; empty for those that it lacks.
+std::string schedule_name(PipelineSchedule schedule) {
+  switch (schedule) {
+    case PipelineSchedule::GPipe:
+    case PipelineSchedule::OneFOneB:
+    case PipelineSchedule::Interleaved1F1B:
+    case PipelineSchedule::LoopedBFS:
+    case PipelineSchedule::InterleavedZeroBubble:
+    case PipelineSchedule::ZbvZeroBubble:
+    case PipelineSchedule::DualPipeV:
+      return std::string(rules_of(schedule).name);
+    default:
+      return "";
+  }
+}
+
+Table model_table(const Scenario& s, std::vector<std::string>& unsaid) {
+  const ModelSpec& m = s.model;
+  Table table("model");
+  const char* flavor = nullptr;
+  for (const Flavor& f : kFlavors) {
+    if (m.architecture == Architecture::Llama && m.experts == 0 && m.layers == f.layers &&
+        m.hidden == f.hidden && m.heads == f.heads && m.kv_heads == f.kv_heads &&
+        m.vocab == kVocabulary && m.rope_theta == kRopeTheta) {
+      flavor = f.name;
+    }
+  }
+  table.set("name", quoted("llama3"));
+  table.set("flavor", quoted(flavor != nullptr ? flavor : "debugmodel"));
+  if (flavor == nullptr) {
+    unsaid.push_back("[model]: no flavor of llama3 has " + std::to_string(m.layers) +
+                     " blocks of width " + std::to_string(m.hidden) + " with " +
+                     std::to_string(m.heads) +
+                     " heads, and its vocabulary: register one, and name it in model.flavor");
+  }
+  return table;
+}
+
+/// The modules of each stage, of so many blocks.
+std::string modules_of_stages(const std::vector<int>& blocks) {
+  std::string text;
+  int block = 0;
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    std::string modules = stage == 0 ? quoted("tok_embeddings") : "";
+    const auto add = [&](const std::string& name) {
+      modules += (modules.empty() ? "" : ", ") + quoted(name);
+    };
+    for (int i = 0; i < blocks[stage]; ++i) add("layers." + std::to_string(block++));
+    if (stage + 1 == blocks.size()) add("norm"), add("output");
+    text += (stage == 0 ? "[" : ", [") + modules + "]";
+  }
+  return "[" + text + "]";
+}
+
+Table parallelism_table(const Scenario& s, std::vector<std::string>& unsaid) {
+  const StrategySpec& p = s.strategy;
+  Table table("parallelism");
+  const bool shards = p.zero_stage >= 2 && p.data_parallel_shard_degree > 1;
+  const int replicas = shards ? p.data_parallel_replicate_degree : p.data_parallel_degree();
+  table.set("data_parallel_replicate_degree", std::int64_t{replicas});
+  table.set("data_parallel_shard_degree", std::int64_t{shards ? p.data_parallel_shard_degree : 1});
+  if (shards) {
+    const bool never =
+        p.zero_stage == 2 || p.fsdp_reshard_after_forward == ReshardAfterForward::Never;
+    const bool always = !never && p.fsdp_reshard_after_forward == ReshardAfterForward::Always;
+    table.set("fsdp_reshard_after_forward", quoted(never    ? "never"
+                                                   : always ? "always"
+                                                            : "default"));
+  }
+  leave_unsaid(unsaid, p.zero_stage == 1 && p.data_parallel_shard_degree > 1,
+               "parallelism.zero_stage = 1: its optimizer states are sharded with the parameters "
+               "or not at all; these are replicas");
+  leave_unsaid(unsaid, p.reshards_to_fewer(),
+               "parallelism.fsdp_reshard_degree: it reshards to all ranks or to none");
+  leave_unsaid(unsaid, p.fsdp_persistence_threshold > 0 || p.fsdp_min_num_params > 0,
+               "parallelism.fsdp_persistence_threshold, fsdp_min_num_params: its units are blocks");
+  table.set("tensor_parallel_degree", std::int64_t{p.tensor_parallel_degree});
+  leave_unsaid(unsaid, p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel,
+               "parallelism.enable_sequence_parallel = false: it always divides norms by tokens");
+  table.set("context_parallel_degree", std::int64_t{p.context_parallel_degree});
+  if (p.context_parallel_degree > 1) {
+    table.set("context_parallel_rotate_method", quoted("allgather"));
+    leave_unsaid(unsaid, !p.gathers_keys(),
+                 "parallelism.context_parallel_method = \"ulysses\": it gathers keys and values");
+  }
+  table.set("pipeline_parallel_degree", std::int64_t{p.pipeline_parallel_degree});
+  if (p.pipeline_parallel_degree > 1) {
+    const std::string schedule = schedule_name(p.pipeline_parallel_schedule);
+    if (!p.pipeline_parallel_schedule_csv.empty()) {
+      table.set("pipeline_parallel_schedule", quoted("PipelineScheduleMulti"));
+      table.set("pipeline_parallel_schedule_csv", quoted(p.pipeline_parallel_schedule_csv));
+    } else if (!schedule.empty()) {
+      table.set("pipeline_parallel_schedule", quoted(schedule));
+    } else {
+      table.set("pipeline_parallel_schedule", quoted("PipelineScheduleMulti"));
+      table.set("pipeline_parallel_schedule_csv", quoted("schedule.csv"));
+      unsaid.push_back("PyTorch has no schedule " +
+                       std::string(rules_of(p.pipeline_parallel_schedule).name) +
+                       ": write schedule.csv with `lockstep show schedule SCENARIO --csv`");
+    }
+    table.set("pipeline_parallel_microbatch_size", std::int64_t{s.microbatch_size()});
+    const std::int64_t stages = p.num_stages();
+    if (!p.pipeline_parallel_layers_per_stage.empty()) {
+      table.set("module_fqns_per_model_part",
+                modules_of_stages(p.pipeline_parallel_layers_per_stage));
+    } else if (s.model.layers % stages == 0) {
+      table.set("pipeline_parallel_layers_per_stage", s.model.layers / stages);
+      table.set("pipeline_parallel_first_stage_less_layers", std::int64_t{0});
+      table.set("pipeline_parallel_last_stage_less_layers", std::int64_t{0});
+    } else {
+      unsaid.push_back(
+          "the blocks of each stage, which are balanced by FLOPs: say them in "
+          "parallelism.pipeline_parallel_layers_per_stage");
+    }
+  }
+  table.set("expert_parallel_degree", std::int64_t{p.expert_parallel_degree});
+  return table;
+}
+
+}  // namespace
+
+Result<Handover> for_torchtitan(const Scenario& s) {
+  Handover h;
+  h.unsaid = unsaid_by_all(s);
+  const TrainingSpec& t = s.training;
+
+  Table optimizer("optimizer");
+  optimizer.set("name", quoted("AdamW"));
+  leave_unsaid(h.unsaid, s.optimizer.name != OptimizerKind::AdamW,
+               "optimizer.name: it has AdamW and Adam");
+  optimizer.set("lr", s.optimizer.lr);
+  optimizer.set("beta1", s.optimizer.beta1);
+  optimizer.set("beta2", s.optimizer.beta2);
+  optimizer.set("eps", s.optimizer.eps);
+  optimizer.set("weight_decay", s.optimizer.weight_decay);
+
+  Table schedule("lr_scheduler");
+  schedule.set("warmup_steps", std::int64_t{s.lr_scheduler.warmup_steps});
+  schedule.set("decay_ratio", s.lr_scheduler.decay_ratio);
+  schedule.set("decay_type",
+               quoted(s.lr_scheduler.decay_type == DecayType::Cosine ? "cosine" : "linear"));
+  schedule.set("min_lr_factor", s.lr_scheduler.min_lr_factor);
+
+  Table training("training");
+  training.set("local_batch_size", std::int64_t{t.local_batch_size});
+  training.set("global_batch_size", std::int64_t{s.global_batch_size()});
+  training.set("seq_len", std::int64_t{t.seq_len});
+  training.set("max_norm", t.max_norm);
+  training.set("steps", std::int64_t{t.steps});
+  training.set("seed", static_cast<std::int64_t>(t.seed));
+  training.set("mixed_precision_param",
+               quoted(t.param_dtype() == DType::BF16 ? "bfloat16" : "float32"));
+  training.set("mixed_precision_reduce", quoted("float32"));
+  leave_unsaid(h.unsaid, t.param_dtype() == DType::F16 || t.param_dtype() == DType::F64,
+               "training.mixed_precision_param: it computes in bfloat16 or float32, not in " +
+                   dtype_name(t.param_dtype()));
+  leave_unsaid(h.unsaid, t.dtype != DType::F32,
+               "training.dtype: its optimizer's parameters are float32");
+  leave_unsaid(h.unsaid, t.reduce_dtype() != DType::F32,
+               "training.mixed_precision_reduce: it sums gradients up in float32");
+  training.set("enable_cpu_offload",
+               std::string(s.strategy.offload == Offload::Parameters ? "true" : "false"));
+  leave_unsaid(h.unsaid, s.strategy.offload == Offload::Optimizer,
+               "parallelism.offload = \"optimizer\": it offloads parameters as well, or nothing");
+  leave_unsaid(h.unsaid, !t.dataset.empty(),
+               "training.dataset: name one of its datasets, or register yours");
+
+  Table checkpoint("checkpoint");
+  checkpoint.set("enable", std::string(s.checkpoint.interval > 0 ? "true" : "false"));
+  if (s.checkpoint.interval > 0) checkpoint.set("interval", std::int64_t{s.checkpoint.interval});
+  checkpoint.set("folder", quoted(s.checkpoint.folder));
+  checkpoint.set("keep_latest_k", std::int64_t{s.checkpoint.keep_latest_k});
+
+  Table recompute("activation_checkpoint");
+  const ActivationCheckpointSpec& a = s.activation_checkpoint;
+  const bool selective = a.mode == ActivationCheckpoint::Selective;
+  recompute.set("mode", quoted(a.mode == ActivationCheckpoint::Full ? "full"
+                               : selective                          ? "selective"
+                                                                    : "none"));
+  if (selective) {
+    const bool known = a.selective_ac_option == "op" ||
+                       a.selective_ac_option.find_first_not_of("0123456789") == std::string::npos;
+    recompute.set("selective_ac_option", quoted(known ? a.selective_ac_option : "op"));
+    leave_unsaid(h.unsaid, !known,
+                 "activation_checkpoint.selective_ac_option = \"" + a.selective_ac_option +
+                     "\": it has \"op\" and numbers");
+  }
+
+  const Table model = model_table(s, h.unsaid);
+  const Table parallelism = parallelism_table(s, h.unsaid);
+  h.text = "# torchtitan 0.2, from the scenario \"" + s.name + "\"\n" + model.text() +
+           optimizer.text() + schedule.text() + training.text() + parallelism.text() +
+           checkpoint.text() + recompute.text();
+  h.text.pop_back();
+  h.launch = torchrun(s) + " -m torchtitan.train --job.config_file FILE";
+  return h;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,74 @@
+// The optimizer, its learning rate, and what is saved and looked at on the way.
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Whether a path names something below the folder in which it begins, whatever lies there.
+bool stays_inside(const std::string& path) {
+  int depth = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    if (part == ".." || (begin == 0 && part.empty())) return false;  // leads out, or is absolute
+    if (!part.empty() && part != ".") ++depth;
+    begin = end + 1;
+  }
+  return depth > 0 && path.find('\0') == std::string::npos;
+}
+
+void validate_validation(const Scenario& s, Faults& faults) {
+  const ValidationSpec& v = s.validation;
+  faults.require(v.freq >= 0, "validation.freq", "must not be negative");
+  if (v.freq == 0) {
+    if (!v.dataset.empty()) {
+      faults.add("validation.dataset",
+                 "without validation.freq, the steps from one validation to the next, it is never "
+                 "looked at");
+    }
+    return;
+  }
+  faults.require(v.steps >= 1, "validation.steps", "must be at least 1");
+  if (s.model.architecture == Architecture::Synthetic) {
+    faults.add("validation.freq", "the synthetic model has no loss");
+  } else if (v.dataset.empty()) {
+    faults.add("validation.freq",
+               "validation needs validation.dataset, data that are not trained on: `lockstep data "
+               "--validation 0.1` makes a shard of them");
+  }
+}
+
+}  // namespace
+
+void validate_optimizer(const Scenario& s, Faults& faults) {
+  const OptimizerSpec& o = s.optimizer;
+  faults.require(o.lr >= 0, "optimizer.lr", "must not be negative");
+  faults.require(o.beta1 >= 0 && o.beta1 < 1, "optimizer.beta1", "must be in [0, 1)");
+  faults.require(o.beta2 >= 0 && o.beta2 < 1, "optimizer.beta2", "must be in [0, 1)");
+  faults.require(o.eps > 0, "optimizer.eps", "must be positive");
+  faults.require(o.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
+  if (o.weight_decay_on != DecayedParameters::All && o.weight_decay == 0) {
+    faults.add("optimizer.weight_decay_on", "weight_decay=0: nothing decays");
+  }
+  faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
+  const LrSchedulerSpec& l = s.lr_scheduler;
+  faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
+  faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",
+                 "must be in [0, 1]");
+  faults.require(l.min_lr_factor >= 0 && l.min_lr_factor <= 1, "lr_scheduler.min_lr_factor",
+                 "must be in [0, 1]");
+  const CheckpointSpec& c = s.checkpoint;
+  faults.require(c.interval >= 0, "checkpoint.interval", "must not be negative");
+  faults.require(c.keep_latest_k >= 0, "checkpoint.keep_latest_k", "must not be negative");
+  faults.require(c.keep_every >= 0, "checkpoint.keep_every", "must not be negative");
+  faults.require(stays_inside(c.folder), "checkpoint.folder",
+                 "\"" + c.folder + "\" must name a folder inside the run folder: a relative path " +
+                     "without \"..\", and not the run folder itself");
+  faults.require(s.what_if.bandwidth_factor > 0, "what_if.bandwidth_factor", "must be positive");
+  faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
+                 "must be positive");
+  faults.require(s.what_if.jitter >= 0, "what_if.jitter", "must not be negative");
+  validate_validation(s, faults);
+}
+
+}  // namespace lockstep

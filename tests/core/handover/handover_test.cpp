@@ -1,0 +1,180 @@
+#include "core/handover/handover.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/scenario/scenario_file.hpp"
+#include "core/scenario/shipped.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep {
+namespace {
+
+Scenario scenario(const std::string& text, const std::vector<std::string>& set = {}) {
+  const LoadedScenario loaded = parse_scenario(text, "a.toml", set);
+  INFO((loaded.ok() ? "" : to_string(loaded.errors.front())));
+  REQUIRE(loaded.ok());
+  return loaded.points.front().scenario;
+}
+
+// Llama 3 70B on 64 GPUs: 8 tensor-parallel × 4 stages of 2 chunks × 2 replicas, sharded states.
+const std::string k70b = R"([model]
+preset = "llama3-70b"
+[training]
+seq_len = 4096
+local_batch_size = 16
+global_batch_size = 64
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+[parallelism]
+tensor_parallel_degree = 8
+enable_sequence_parallel = true
+pipeline_parallel_degree = 4
+pipeline_parallel_schedule = "Interleaved1F1B"
+pipeline_parallel_virtual_stages = 2
+pipeline_parallel_microbatches = 16
+data_parallel_shard_degree = 2
+zero_stage = 1
+[activation_checkpoint]
+mode = "full"
+[cluster]
+preset = "h100"
+nodes = 8
+)";
+
+Handover of(std::string_view trainer, const Scenario& s) {
+  const Result<Handover> plan = hand_over(trainer, s);
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+bool has_line(const std::string& text, const std::string& line) {
+  std::istringstream lines(text);
+  for (std::string one; std::getline(lines, one);) {
+    if (one == line) return true;
+  }
+  return false;
+}
+
+TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][handover]") {
+  const Handover h = of("megatron", scenario(k70b));
+  for (const char* line : {"--tensor-model-parallel-size 8",
+                           "--sequence-parallel",
+                           "--pipeline-model-parallel-size 4",
+                           "--num-virtual-stages-per-pipeline-rank 2",
+                           "--context-parallel-size 1",
+                           "--use-distributed-optimizer",
+                           "--micro-batch-size 1",
+                           "--global-batch-size 64",
+                           "--num-layers 80",
+                           "--hidden-size 8192",
+                           "--ffn-hidden-size 28672",
+                           "--num-attention-heads 64",
+                           "--group-query-attention",
+                           "--num-query-groups 8",
+                           "--seq-length 4096",
+                           "--vocab-size 128256",
+                           "--swiglu",
+                           "--normalization RMSNorm",
+                           "--bf16",
+                           "--untie-embeddings-and-output-weights",
+                           "--recompute-granularity full"}) {
+    INFO(line << "\n" << h.text);
+    CHECK(has_line(h.text, line));
+  }
+  CHECK(h.launch == "torchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py $(< FILE)");
+  CHECK(h.unsaid.empty());
+
+  const Handover other =
+      of("megatron", scenario(k70b, {"parallelism.pipeline_parallel_schedule=ZB-H1",
+                                     "parallelism.pipeline_parallel_virtual_stages=1"}));
+  REQUIRE(other.unsaid.size() == 1);
+  CHECK_THAT(other.unsaid.front(), ContainsSubstring("ZB-H1"));
+}
+
+TEST_CASE("torchtitan gets a TOML file that is a scenario's but for what it lacks",
+          "[core][handover]") {
+  const Handover h = of("torchtitan", scenario(k70b));
+  for (const char* line :
+       {"flavor = \"70B\"", "tensor_parallel_degree = 8", "pipeline_parallel_degree = 4",
+        "pipeline_parallel_schedule = \"Interleaved1F1B\"", "pipeline_parallel_microbatch_size = 1",
+        "pipeline_parallel_layers_per_stage = 10", "pipeline_parallel_first_stage_less_layers = 0",
+        "local_batch_size = 16", "global_batch_size = 64", "seq_len = 4096", "mode = \"full\"",
+        "data_parallel_replicate_degree = 2", "data_parallel_shard_degree = 1"}) {
+    INFO(line << "\n" << h.text);
+    CHECK(has_line(h.text, line));
+  }
+  REQUIRE(h.unsaid.size() == 1);  // it has no stage 1
+  CHECK_THAT(h.unsaid.front(), ContainsSubstring("zero_stage = 1"));
+  // What both have is read back as it was: no key of [parallelism] but its own is unknown here.
+  const Scenario sharded = scenario(k70b, {"parallelism.zero_stage=3"});
+  CHECK(of("torchtitan", sharded).unsaid.empty());
+  CHECK(has_line(of("torchtitan", sharded).text, "data_parallel_shard_degree = 2"));
+
+  const Handover uneven = of("torchtitan", scenario(R"([model]
+preset = "gpt2-tiny"
+layers = 3
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_layers_per_stage = [1, 2]
+)"));
+  CHECK(has_line(uneven.text,
+                 "module_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\"], "
+                 "[\"layers.1\", \"layers.2\", \"norm\", \"output\"]]"));
+}
+
+TEST_CASE("DeepSpeed gets a batch that multiplies out, and buckets in elements",
+          "[core][handover]") {
+  const Handover h = of("deepspeed", scenario(R"([model]
+preset = "gpt2-tiny"
+[training]
+local_batch_size = 4
+global_batch_size = 64
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+[parallelism]
+data_parallel_shard_degree = 8
+zero_stage = 3
+fsdp_persistence_threshold = 100000
+offload = "optimizer"
+)"));
+  const auto j = nlohmann::json::parse(h.text);
+  CHECK(j.at("train_batch_size") == 64);
+  CHECK(j.at("train_batch_size").get<int>() == j.at("train_micro_batch_size_per_gpu").get<int>() *
+                                                   j.at("gradient_accumulation_steps").get<int>() *
+                                                   8);
+  CHECK(j.at("bf16").at("enabled") == true);
+  const auto zero = j.at("zero_optimization");
+  CHECK(zero.at("stage") == 3);
+  CHECK(zero.at("stage3_param_persistence_threshold") == 100000);
+  CHECK(zero.at("offload_optimizer").at("device") == "cpu");
+  CHECK(zero.at("reduce_bucket_size") == (25 << 20) / 4);
+  REQUIRE(h.unsaid.size() == 1);  // what every script says itself
+}
+
+TEST_CASE("every shipped scenario of a transformer is handed over to all three",
+          "[core][handover]") {
+  const auto folder = shipped_scenarios();
+  int handed = 0;
+  for (const auto& file : scenario_files(folder)) {
+    const LoadedScenario loaded = load_scenario((folder / file).string(), {});
+    if (!loaded.ok()) continue;
+    for (const SweepPoint& point : loaded.points) {
+      for (const std::string_view trainer : kTrainers) {
+        INFO(file << " for " << trainer);
+        const Result<Handover> plan = hand_over(trainer, point.scenario);
+        const ModelSpec& m = point.scenario.model;
+        CHECK(plan.ok() == !(m.is_vision() || m.architecture == Architecture::Synthetic));
+        handed += plan.ok();
+        if (plan.ok() && trainer == "deepspeed") {
+          CHECK(nlohmann::json::parse(plan->text).at("train_batch_size") ==
+                point.scenario.global_batch_size());
+        }
+      }
+    }
+  }
+  CHECK(handed > 60);
+}
+
+}  // namespace
+}  // namespace lockstep
