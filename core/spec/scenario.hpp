@@ -21,7 +21,7 @@ namespace lockstep {
 struct ValidationSpec {
   std::string dataset;  // as TrainingSpec::dataset
   int freq = 0;         // training steps from one validation to the next; 0: none
-  int steps = 10;       // how many global batches, the first of the data set, are looked at
+  int steps = 10;       // how many global batches are looked at: the first in the order of seed 0
   bool operator==(const ValidationSpec&) const = default;
 };
 
