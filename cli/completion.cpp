@@ -22,7 +22,8 @@ Words choices_of(const CLI::Option& option) {
 
 /// The values that an option or a positional argument takes, as far as they have names.
 Words values_of(const CLI::App& command, const CLI::Option& option) {
-  const std::string name = option.get_name(), of = command.get_name();
+  const std::string name = option.get_name();
+  const std::string& of = command.get_name();
   if (name == "--cluster") return cluster_preset_names();
   if (name == "--model") return model_preset_names();
   if (name == "--backend") return backend_names();

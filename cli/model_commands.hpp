@@ -7,7 +7,7 @@
 
 #include "cli/commands.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
 class App;
 }
 
