@@ -86,7 +86,7 @@ void issue_step(benchmark::State& state, bool timed) {
   RankRunner runner(*program, {0, device->get(), &communicator}, nothing);
   int step = 0;
   for (auto _ : state) {
-    const auto done = runner.run_step({step++, 1e-3, timed}, 0, {});
+    const auto done = runner.run_step({step++, 1e-3, timed}, 0, {}, [] { return Result<void>(); });
     if (!done) return state.SkipWithError(to_string(done.error()).c_str());
   }
   const auto per_step = [&](std::int64_t count) {
