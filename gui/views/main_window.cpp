@@ -196,7 +196,9 @@ void MainWindow::put_panels_away() {
 void MainWindow::bring_panels_back() {
   if (!panels_away_) return;
   panels_away_ = false;
+  QWidget* focus = QApplication::focusWidget();
   restoreState(arranged_);
+  if (focus) focus->setFocus();  // which restoring may give to a panel
   if (!docks_restored_ && isVisible()) size_docks();
 }
 

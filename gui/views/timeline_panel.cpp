@@ -92,7 +92,8 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
 
 void TimelinePanel::show_start() {
   const bool nothing = !session_.run() && !session_.has_document();
-  const bool chosen = !nothing && start_->isAncestorOf(QApplication::focusWidget());
+  const QWidget* focus = QApplication::focusWidget();
+  const bool chosen = !nothing && !start_->isHidden() && (!focus || isAncestorOf(focus));
   start_->setVisible(nothing);
   for (QWidget* widget : {bar_, static_cast<QWidget*>(timeline_), static_cast<QWidget*>(hover_)}) {
     widget->setVisible(!nothing);

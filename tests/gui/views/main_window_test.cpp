@@ -1,11 +1,13 @@
 #include "gui/views/main_window.hpp"
 
 #include <QDockWidget>
+#include <QListWidget>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QPushButton>
 #include <QScreen>
 #include <QSettings>
+#include <QTest>
 #include <QTimer>
 
 #include "gui/draw/theme.hpp"
@@ -201,6 +203,26 @@ TEST_CASE("panels leave their room to the start page, and come back as they were
     empty.show();
     empty.close();  // with nothing open: the arrangement stays what it was
   }
+}
+
+TEST_CASE("what is chosen on the start page leaves the keyboard to the timeline", "[gui][views]") {
+  test::application();
+  Session session;
+  MainWindow window(session);
+  window.resize(1366, 768);
+  window.show();
+  window.activateWindow();
+  REQUIRE(QTest::qWaitForWindowActive(&window));
+  auto* lessons = window.findChild<QListWidget*>();
+  REQUIRE(lessons != nullptr);
+  const QRect row = lessons->visualItemRect(lessons->item(5));
+  QTest::mouseClick(lessons->viewport(), Qt::LeftButton, {}, row.center());
+  test::wait_until_idle(session);
+  REQUIRE(session.run());
+  const QWidget* focus = QApplication::focusWidget();
+  REQUIRE(focus != nullptr);
+  INFO(focus->accessibleName().toStdString());
+  CHECK(focus == window.centralWidget()->focusProxy());  // Space plays, and is not typed
 }
 
 TEST_CASE("a trace from elsewhere brings its summary to the front, unless views were asked for",
