@@ -213,7 +213,10 @@ TEST_CASE("what is chosen on the start page leaves the keyboard to the timeline"
   window.show();
   window.activateWindow();
   REQUIRE(QTest::qWaitForWindowActive(&window));
-  auto* lessons = window.findChild<QListWidget*>();
+  QListWidget* lessons = nullptr;
+  for (QListWidget* list : window.findChildren<QListWidget*>()) {
+    if (list->accessibleName() == "Lessons") lessons = list;
+  }
   REQUIRE(lessons != nullptr);
   const QRect row = lessons->visualItemRect(lessons->item(5));
   QTest::mouseClick(lessons->viewport(), Qt::LeftButton, {}, row.center());
