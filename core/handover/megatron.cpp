@@ -62,6 +62,10 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.set("num-experts", m.experts);
   a.set("moe-router-topk", m.experts_per_token);
   a.set("moe-layer-freq", m.expert_period);
+  if (m.shared_expert_hidden > 0) {
+    a.set("moe-shared-expert-intermediate-size", m.shared_expert_hidden);
+    a.flag_if(m.shared_expert_gate, "moe-shared-expert-gate");
+  }
   if (m.capacity_factor > 0) a.number("moe-expert-capacity-factor", m.capacity_factor);
   if (m.router_aux_loss_coef > 0) {
     a.set("moe-router-load-balancing-type", "aux_loss");

@@ -287,7 +287,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kLacking 
      "beside what gemma needs, query_pre_attn_scalar, rope_local_base_freq, and norms behind "
      "attention and MLP"},
     {"gpt_neox", "use_parallel_residual, rotary_pct, and GELU by the error function (hidden_act)"},
-    {"qwen2_moe", "shared_expert_intermediate_size, an expert that every token takes"},
+    {"qwen2_moe", "norm_topk_prob = false, gates that are not divided by their sum"},
     {"deepseek_v2", "kv_lora_rank, latent attention, and n_shared_experts"},
     {"deepseek_v3",
      "kv_lora_rank, latent attention, n_shared_experts, and n_group, a choice of experts by "
