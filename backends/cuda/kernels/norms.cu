@@ -120,10 +120,10 @@ struct WeightTerm {
 template <class T>
 struct HeadNorm {
   int64_t rows, heads, kv_heads, dim;
-  const T *dy, *x, *wq, *wk;
-  T* out;  // y, or dx
-  Acc<T>* stats;
-  Acc<T> eps;
+  const T *dy = nullptr, *x = nullptr, *wq = nullptr, *wk = nullptr;
+  T* out = nullptr;  // y, or dx
+  Acc<T>* stats = nullptr;
+  Acc<T> eps = 0;
   __host__ __device__ int64_t normed() const { return heads + kv_heads; }
   __host__ __device__ int64_t in_row() const { return heads + 2 * kv_heads; }
   __host__ __device__ int64_t all() const { return rows * in_row(); }
@@ -224,21 +224,23 @@ struct HeadWeightTerm {
   }
 };
 
+/// What a call says of its heads; where its values are is still to be set.
+template <class T>
+HeadNorm<T> heads_of(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  return {.rows = d[0], .heads = d[1], .kv_heads = d[2], .dim = d[3]};
+}
+
 void head_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
-    const auto& d = call.kernel->dims;
-    const HeadNorm<T> n{d[0],
-                        d[1],
-                        d[2],
-                        d[3],
-                        nullptr,
-                        input<T>(call, 0),
-                        input<T>(call, 1),
-                        input<T>(call, 2),
-                        output<T>(call, 0),
-                        output<Acc<T>>(call, 1),
-                        static_cast<Acc<T>>(call.kernel->scalars[0])};
+    HeadNorm<T> n = heads_of<T>(*call.kernel);
+    n.x = input<T>(call, 0);
+    n.wq = input<T>(call, 1);
+    n.wk = input<T>(call, 2);
+    n.out = output<T>(call, 0);
+    n.stats = output<Acc<T>>(call, 1);
+    n.eps = static_cast<Acc<T>>(call.kernel->scalars[0]);
     for_width<T>(n.dim, {n.x, n.wq, n.wk, n.out}, [&](auto w) {
       queue.launch({blocks_of(n.all(), kRows)}, {kWarp, kRows}, 0, head_norm_forward<T, w.kValue>,
                    n);
@@ -249,18 +251,13 @@ void head_forward(const KernelCall& call, Queue& queue) {
 void head_backward_input(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
-    const auto& d = call.kernel->dims;
-    const HeadNorm<T> n{d[0],
-                        d[1],
-                        d[2],
-                        d[3],
-                        input<T>(call, 0),
-                        input<T>(call, 1),
-                        input<T>(call, 2),
-                        input<T>(call, 3),
-                        output<T>(call, 0),
-                        input<Acc<T>>(call, 4),
-                        0};
+    HeadNorm<T> n = heads_of<T>(*call.kernel);
+    n.dy = input<T>(call, 0);
+    n.x = input<T>(call, 1);
+    n.wq = input<T>(call, 2);
+    n.wk = input<T>(call, 3);
+    n.out = output<T>(call, 0);
+    n.stats = input<Acc<T>>(call, 4);
     for_width<T>(n.dim, {n.dy, n.x, n.wq, n.wk, n.out}, [&](auto w) {
       queue.launch({blocks_of(n.all(), kRows)}, {kWarp, kRows}, 0,
                    head_norm_backward_input<T, w.kValue>, n);
