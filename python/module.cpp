@@ -54,7 +54,7 @@ void add_errors(py::module_& m) {
       nullptr));
   error.inc_ref();  // it outlives the interpreter's end
   m.attr("Error") = error;
-  py::register_exception_translator([](std::exception_ptr thrown) {
+  py::register_exception_translator([](std::exception_ptr thrown) {  // NOLINT: its signature
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Failure& failure) {
@@ -137,7 +137,7 @@ void add_runs(py::module_& m) {
       .def_property_readonly("rank", shown(&M::rank))
       .def_property_readonly("time_ps", shown(&M::time_ps))
       .def_property_readonly("bytes",
-                             [](py::object self) {
+                             [](const py::object& self) {
                                const M& memory = self.cast<const M&>();
                                return column(memory.bytes, self)
                                    .attr("reshape")(memory.rank.size(), memory.kinds.size());

@@ -26,7 +26,7 @@ struct Installed {
     const std::string log = folder / "log";
     const std::string clean = "cd " + folder.path.string() + " && env -u CXXFLAGS -u LDFLAGS ";
     const int status = std::system((clean + command + " > " + log + " 2>&1").c_str());
-    const std::string said = read_bytes(log);
+    std::string said = read_bytes(log);
     INFO(command << "\n" << said);
     REQUIRE(WIFEXITED(status));
     REQUIRE(WEXITSTATUS(status) == 0);
