@@ -1,129 +1,15 @@
 #include <algorithm>
-#include <charconv>
-#include <map>
 #include <optional>
-#include <set>
 
-#include "core/handover/megatron_arguments.hpp"
-#include "core/handover/plan_writer.hpp"
+#include "core/handover/megatron_account.hpp"
 
 namespace lockstep {
 namespace {
 
-// Arguments that change neither what is computed nor where, by their beginnings.
-constexpr std::string_view kWithoutEffect[] = {"log-",
-                                               "tensorboard-",
-                                               "wandb-",
-                                               "save",
-                                               "load",
-                                               "no-load-",
-                                               "no-save-",
-                                               "ckpt-",
-                                               "dist-ckpt-",
-                                               "data-",
-                                               "split",
-                                               "tokenizer-",
-                                               "vocab-file",
-                                               "merge-file",
-                                               "tiktoken-",
-                                               "mock-data",
-                                               "num-workers",
-                                               "dataloader-",
-                                               "no-mmap-",
-                                               "no-create-attention-mask",
-                                               "create-attention-mask",
-                                               "eod-mask-loss",
-                                               "reset-position-ids",
-                                               "reset-attention-mask",
-                                               "legacy-tokenizer",
-                                               "use-checkpoint-args",
-                                               "use-checkpoint-opt",
-                                               "auto-detect-ckpt-format",
-                                               "finetune",
-                                               "pretrained-checkpoint",
-                                               "async-save",
-                                               "use-dist-ckpt",
-                                               "use-persistent-ckpt-worker",
-                                               "distributed-",
-                                               "master-",
-                                               "node-rank",
-                                               "rdzv-",
-                                               "max-restarts",
-                                               "standalone",
-                                               "tee",
-                                               "redirects",
-                                               "role",
-                                               "local-ranks-filter",
-                                               "no-python",
-                                               "module",
-                                               "run-path",
-                                               "manual-gc",
-                                               "exit-",
-                                               "timing-",
-                                               "profile",
-                                               "use-pytorch-profiler",
-                                               "nvtx-",
-                                               "use-mcore-models",
-                                               "transformer-impl",
-                                               "enable-experimental",
-                                               "disable-gloo-process-groups",
-                                               "no-check-for-nan",
-                                               "check-for-",
-                                               "no-one-logger",
-                                               "enable-one-logger",
-                                               "trust-remote-code",
-                                               "export-",
-                                               "eval-iters",
-                                               "eval-interval",
-                                               "skip-train",
-                                               "test-mode",
-                                               "empty-unused-memory-level",
-                                               "use-te",
-                                               "non-persistent-",
-                                               "deterministic-mode",
-                                               "record-memory-history",
-                                               "memory-snapshot",
-                                               "attention-softmax-in-fp32",
-                                               "no-async-tensor-model-parallel-allreduce",
-                                               "override-",
-                                               "use-legacy-models",
-                                               "train-data-path",
-                                               "valid-data-path",
-                                               "mmap",
-                                               "inference-",
-                                               "init-method",
-                                               "container-",
-                                               "job-name",
-                                               "gpus-per-node",
-                                               "cpus-per-task",
-                                               "ntasks-per-node",
-                                               "partition",
-                                               "time",
-                                               "exclusive",
-                                               "account",
-                                               "output",
-                                               "error",
-                                               "mem"};
-
-// What decides which kernels compute the same, by parts of names.
-constexpr std::string_view kKernels[] = {
-    "fusion", "attention-backend", "flash-attn",      "fp8-",
-    "fp4-",   "cuda-graph",        "tp-comm-overlap", "grouped-gemm"};
-
-class MegatronReader {
+class MegatronReader : MegatronAccount {
  public:
   MegatronReader(const std::vector<MegatronArgument>& arguments, const PlanOptions& options)
-      : options_(options), plan_(Trainer::Megatron) {
-    for (const MegatronArgument& argument : arguments) {
-      const auto [at, first] = given_.try_emplace(argument.name, argument);
-      if (first) {
-        order_.push_back(argument.name);
-      } else if (at->second.value != argument.value) {
-        plan_.lose("--" + argument.name + " stands twice: took " + shown(at->second) + ", not " +
-                   shown(argument));
-      }
-    }
-  }
+      : MegatronAccount(arguments), options_(options) {}
 
   Result<PlanImport> read(const std::string& file) {
     if (Result<void> model = read_model(); !model) return model.error();
@@ -136,60 +22,11 @@ class MegatronReader {
   }
 
  private:
-  static std::string shown(const MegatronArgument& a) {
-    return "--" + a.name + (a.value.empty() ? "" : " " + a.value);
-  }
-  bool given(const std::string& name) const { return given_.count(name) > 0; }
-  std::string from(const std::string& name) const { return shown(given_.at(name)); }
-  /// The first word of an argument's value; empty if it is not given.
-  std::string word(const std::string& name) {
-    const auto at = given_.find(name);
-    if (at == given_.end()) return "";
-    used_.insert(name);
-    return at->second.value.substr(0, at->second.value.find(' '));
-  }
-  bool flag(const std::string& name) {
-    if (!given(name)) return false;
-    const std::string value = word(name);
-    return value != "false" && value != "False";
-  }
-  /// A number that is given and can be read.
-  std::optional<double> number(const std::string& name) {
-    const std::string text = word(name);
-    if (text.empty()) return std::nullopt;
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc{} && end == text.data() + text.size()) return value;
-    plan_.lose(from(name) + ": this is not a number here; say it yourself");
-    return std::nullopt;
-  }
-  std::int64_t integer(const std::string& name, std::int64_t otherwise) {
-    const std::optional<double> value = number(name);
-    return value ? static_cast<std::int64_t>(*value) : otherwise;
-  }
-  std::string name_of(std::string_view key) const {
-    return std::string(name_for(Trainer::Megatron, key));
-  }
-  /// Takes a whole number, or a real one, as it is.
-  std::int64_t take(std::string_view key, std::int64_t otherwise) {
-    const std::string name = name_of(key);
-    const std::optional<double> value = number(name);
-    const std::int64_t whole = value ? static_cast<std::int64_t>(*value) : otherwise;
-    plan_.set(key, whole, value ? from(name) : "");
-    return whole;
-  }
-  double take_real(std::string_view key, double otherwise) {
-    const std::string name = name_of(key);
-    const std::optional<double> value = number(name);
-    plan_.number(key, value.value_or(otherwise), value ? from(name) : "");
-    return value.value_or(otherwise);
-  }
-
   Result<void> read_model() {
     if (plan_.take_model(options_)) {
       for (const ForeignName& name : foreign_names()) {
         if (name.key.starts_with("model.") && !name.megatron.empty()) {
-          used_.insert(std::string(name.megatron));
+          know(std::string(name.megatron));
         }
       }
       for (const char* name :
@@ -197,7 +34,7 @@ class MegatronReader {
             "disable-bias-linear", "use-rope-scaling", "rotary-percent",
             "use-rotary-position-embeddings", "padded-vocab-size", "attention-dropout",
             "hidden-dropout", "make-vocab-size-divisible-by", "moe-ffn-hidden-size"}) {
-        used_.insert(name);
+        know(name);
       }
       return {};
     }
@@ -472,9 +309,7 @@ class MegatronReader {
       plan_.lose(from("fp8-format") +
                  ": products in FP8 are a framework's way here: [framework] "
                  "fp8 = \"delayed\"");
-      for (const std::string& name : order_) {
-        if (name.starts_with("fp8-")) used_.insert(name);
-      }
+      know_all("fp8-");
     }
   }
 
@@ -545,7 +380,7 @@ class MegatronReader {
     if (!selective) return;
     plan_.text("activation_checkpoint.mode", "selective",
                how.empty() ? from("recompute-activations") : from("recompute-granularity"));
-    const std::string what = given("recompute-modules") ? given_.at("recompute-modules").value : "";
+    const std::string what = given("recompute-modules") ? words("recompute-modules") : "";
     word("recompute-modules");
     const std::string_view option = what.empty() || what == "core_attn" ? "attention"
                                     : what == "layernorm"               ? "norm"
@@ -556,30 +391,7 @@ class MegatronReader {
                what.empty() ? "" : from("recompute-modules"));
   }
 
-  void account_for_rest() {
-    for (const std::string& name : order_) {
-      if (used_.count(name) > 0) continue;
-      const bool harmless =
-          std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect),
-                      [&](std::string_view begin) { return name.starts_with(begin); });
-      const bool kernels = std::any_of(std::begin(kKernels), std::end(kKernels), [&](auto part) {
-        return name.find(part) != std::string::npos;
-      });
-      if (harmless) {
-        plan_.ignore(name);
-      } else if (kernels) {
-        plan_.lose(from(name) + ": kernels are a framework's way here ([framework])");
-      } else {
-        plan_.lose(from(name) + ": a scenario has no word for it");
-      }
-    }
-  }
-
   const PlanOptions& options_;
-  PlanWriter plan_;
-  std::map<std::string, MegatronArgument, std::less<>> given_;
-  std::vector<std::string> order_;
-  std::set<std::string, std::less<>> used_;
   std::int64_t replicas_ = 1;
   bool pipelined_ = false;
 };

@@ -46,6 +46,11 @@ bool PlanWriter::has(std::string_view key) const {
   return section != sections_.end() && section->second.count(std::string(key.substr(dot + 1))) > 0;
 }
 
+void PlanWriter::lose(std::string sentence) {
+  const auto said = std::find(plan_.lost.begin(), plan_.lost.end(), sentence);
+  if (said == plan_.lost.end()) plan_.lost.push_back(std::move(sentence));
+}
+
 bool PlanWriter::take_model(const PlanOptions& options) {
   if (options.model.empty()) return false;
   namespace fs = std::filesystem;

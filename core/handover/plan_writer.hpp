@@ -25,7 +25,7 @@ class PlanWriter {
   bool has(std::string_view key) const;
 
   void ignore(std::string name) { plan_.without_effect.push_back(std::move(name)); }
-  void lose(std::string sentence) { plan_.lost.push_back(std::move(sentence)); }
+  void lose(std::string sentence);  // once, however often it is said
   void assume(std::string sentence) { plan_.assumed.push_back(std::move(sentence)); }
 
   /// [model] from PlanOptions::model. False: it is empty.
