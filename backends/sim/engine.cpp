@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -351,9 +350,8 @@ class Simulation {
   Simulation(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
              const Plan& plan, Timeline& timeline)
       : islands_(find_islands(program, plan)), state_(program, cluster, plan, timeline) {
-    const bool many = state_.num_ops > kWorthThreads && islands_.ranks.size() > 1;
-    const unsigned cores = many ? std::max(1u, std::thread::hardware_concurrency()) : 1;
-    for (std::size_t i = 0; i < std::min<std::size_t>(cores, islands_.ranks.size()); ++i) {
+    const std::size_t threads = to_size(threads_for(to_size(state_.num_ops)));
+    for (std::size_t i = 0; i < std::min(threads, islands_.ranks.size()); ++i) {
       engines_.emplace_back(program, cluster, what_if, plan, islands_, state_);
     }
   }
@@ -395,8 +393,6 @@ class Simulation {
   }
 
  private:
-  static constexpr std::int64_t kWorthThreads = 1'000'000;  // ops
-
   Islands islands_;
   EngineState state_;
   std::deque<Engine> engines_;
