@@ -8,8 +8,8 @@
 
 #include "backends/sim/engine_state.hpp"
 #include "backends/sim/event_heap.hpp"
-#include "backends/sim/op_durations.hpp"
 #include "backends/sim/islands.hpp"
+#include "backends/sim/op_durations.hpp"
 #include "backends/sim/plan.hpp"
 #include "backends/sim/rates.hpp"
 #include "core/base/index_vector.hpp"
@@ -217,7 +217,8 @@ class Engine {
     Cell& peer = cells_[other];
     cell.state = Cell::Waiting;
     if (peer.state != Cell::Waiting || !is_p2p(state_.front_op(peer).kind)) return;
-    const std::uint32_t back = plan_.peer_of[peer_rank * num_pp_ + to_size(state_.front_op(peer).peer())];
+    const std::uint32_t back =
+        plan_.peer_of[peer_rank * num_pp_ + to_size(state_.front_op(peer).peer())];
     if (back != cell.rank) return;
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;

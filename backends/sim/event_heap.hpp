@@ -9,8 +9,8 @@
 namespace lockstep::sim {
 
 struct SimEvent {
-  std::int64_t time = 0;   // ps
-  std::uint32_t key = 0;   // 2 × cell + (1 for an arrival)
+  std::int64_t time = 0;  // ps
+  std::uint32_t key = 0;  // 2 × cell + (1 for an arrival)
   /// Of an end: that of the cell's activity; an event with an older version is stale. Of an
   /// arrival: 0 if a message's last byte arrives, 1 if a rank arrives at a collective.
   std::uint32_t version = 0;

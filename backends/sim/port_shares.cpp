@@ -11,8 +11,7 @@ constexpr double kRounding = 1e-9;  // shares that differ by a smaller part coun
 
 }  // namespace
 
-std::vector<std::uint32_t> PortShares::add(std::uint32_t transfer,
-                                           const std::vector<Port>& ports) {
+std::vector<std::uint32_t> PortShares::add(std::uint32_t transfer, const std::vector<Port>& ports) {
   share_[transfer] = 1;
   ports_of_[transfer] = ports;
   bool company = false;

@@ -70,11 +70,11 @@ class PortShares {
     std::array<std::uint32_t, kMostAtPort> transfers_;
   };
 
-  std::vector<AtPort> transfers_at_;                      // by port
-  std::vector<Filling> ports_;                            // by port, while filling
-  std::vector<std::vector<Port>> ports_of_;               // by transfer
-  std::vector<double> share_;                             // by transfer
-  std::vector<State> state_;                              // by transfer, while filling
+  std::vector<AtPort> transfers_at_;         // by port
+  std::vector<Filling> ports_;               // by port, while filling
+  std::vector<std::vector<Port>> ports_of_;  // by transfer
+  std::vector<double> share_;                // by transfer
+  std::vector<State> state_;                 // by transfer, while filling
 };
 
 }  // namespace lockstep::sim
