@@ -1,4 +1,3 @@
-#include "core/handover/handover.hpp"
 #include "core/handover/words.hpp"
 
 namespace lockstep {
@@ -130,9 +129,7 @@ void say_data_parallel(const Scenario& s, Arguments& a, std::vector<std::string>
 
 }  // namespace
 
-Result<Handover> for_megatron(const Scenario& s) {
-  Handover h;
-  h.unsaid = unsaid_by_all(s);
+void hand_to_megatron(const Scenario& s, Handover& h) {
   const StrategySpec& p = s.strategy;
   const TrainingSpec& t = s.training;
   Arguments a;
@@ -209,7 +206,6 @@ Result<Handover> for_megatron(const Scenario& s) {
                "training.dataset: it reads .bin and .idx of its own tools (--data-path)");
   h.text = a.text();
   h.launch = torchrun(s) + " pretrain_gpt.py $(< FILE)";
-  return h;
 }
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
 #include <array>
 
-#include "core/handover/handover.hpp"
 #include "core/handover/words.hpp"
 
 namespace lockstep {
@@ -159,9 +158,7 @@ Table parallelism_table(const Scenario& s, std::vector<std::string>& unsaid) {
 
 }  // namespace
 
-Result<Handover> for_torchtitan(const Scenario& s) {
-  Handover h;
-  h.unsaid = unsaid_by_all(s);
+void hand_to_torchtitan(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
 
   Table optimizer("optimizer");
@@ -233,7 +230,6 @@ Result<Handover> for_torchtitan(const Scenario& s) {
            checkpoint.text() + recompute.text();
   h.text.pop_back();
   h.launch = torchrun(s) + " -m torchtitan.train --job.config_file FILE";
-  return h;
 }
 
 }  // namespace lockstep
