@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// One buffer of the arena in one step. It is alive in [from, until), from the begin of its first
-/// op to the end of its last. Views are not listed, since they lie in their parents.
+/// One buffer of the arena in one step. It is alive in [from, until), from the begin of the first
+/// op that names it to the end of the last. Views are not listed, since they lie in their parents.
 struct BufferLife {
   BufferId buffer;
   std::int64_t offset = 0;  // in the arena

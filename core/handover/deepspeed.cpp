@@ -1,6 +1,5 @@
 #include <nlohmann/json.hpp>
 
-#include "core/handover/handover.hpp"
 #include "core/handover/words.hpp"
 
 namespace lockstep {
@@ -73,9 +72,7 @@ Json zero_of(const Scenario& s, std::vector<std::string>& unsaid) {
 
 }  // namespace
 
-Result<Handover> for_deepspeed(const Scenario& s) {
-  Handover h;
-  h.unsaid = unsaid_by_all(s);
+void hand_to_deepspeed(const Scenario& s, Handover& h) {
   const StrategySpec& p = s.strategy;
   const TrainingSpec& t = s.training;
   Json config = {{"train_batch_size", s.global_batch_size()},
@@ -114,7 +111,6 @@ Result<Handover> for_deepspeed(const Scenario& s) {
   h.text = config.dump(2) + "\n";
   const std::string ranks = torchrun(s);  // "torchrun --nnodes N --nproc-per-node M"
   h.launch = ranks + " train.py --deepspeed --deepspeed_config FILE";
-  return h;
 }
 
 }  // namespace lockstep

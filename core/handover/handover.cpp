@@ -16,6 +16,9 @@ void leave_unsaid(std::vector<std::string>& unsaid, bool set, std::string what) 
   if (set) unsaid.push_back(std::move(what));
 }
 
+namespace {
+
+/// What none of the three can say, whatever else the scenario has.
 std::vector<std::string> unsaid_by_all(const Scenario& s) {
   std::vector<std::string> unsaid;
   leave_unsaid(unsaid, s.what_if != WhatIfSpec{},
@@ -30,6 +33,8 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
   return unsaid;
 }
 
+}  // namespace
+
 std::string torchrun(const Scenario& s) {
   const int ranks = s.strategy.world_size();
   const int per_node = std::min(ranks, s.cluster.devices_per_node * s.cluster.ranks_per_device);
@@ -42,9 +47,16 @@ Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
     return invalid("only transformers can be handed over: the scenario's model is " +
                    std::string(scenario.model.is_vision() ? "a residual network" : "given times"));
   }
-  if (trainer == "torchtitan") return for_torchtitan(scenario);
-  if (trainer == "megatron") return for_megatron(scenario);
-  return for_deepspeed(scenario);
+  Handover h;
+  h.unsaid = unsaid_by_all(scenario);
+  if (trainer == "torchtitan") {
+    hand_to_torchtitan(scenario, h);
+  } else if (trainer == "megatron") {
+    hand_to_megatron(scenario, h);
+  } else {
+    hand_to_deepspeed(scenario, h);
+  }
+  return h;
 }
 
 }  // namespace lockstep

@@ -21,17 +21,8 @@ struct Handover {
 /// The trainers that have a handover.
 inline constexpr std::string_view kTrainers[] = {"torchtitan", "megatron", "deepspeed"};
 
-/// TOML of torchtitan 0.2, whose names our keys have (its config/job_config.py).
-Result<Handover> for_torchtitan(const Scenario& scenario);
-/// Arguments of pretrain_gpt.py of Megatron-LM (its training/arguments.py and
-/// core/transformer/transformer_config.py, 2026).
-Result<Handover> for_megatron(const Scenario& scenario);
-/// JSON of DeepSpeed (its runtime/config.py and runtime/zero/config.py). Degrees of other than data
-/// parallelism are the script's; they are in `unsaid`.
-Result<Handover> for_deepspeed(const Scenario& scenario);
-
-/// One of these by its name. Errors: InvalidSpec for a scenario that none of them can train: one
-/// of given times, or of images.
+/// What starts the training of `scenario` with `trainer`, one of kTrainers. Errors: InvalidSpec for
+/// a scenario that none of them can train: one of given times, or of images.
 Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario);
 
 }  // namespace lockstep

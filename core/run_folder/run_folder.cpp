@@ -96,7 +96,7 @@ Result<Run> read_run(const std::string& directory) {
   if (!report) return report.error();
   Result<Trace> trace = read_chrome_trace((path / "trace.json.gz").string());
   if (!trace) return trace.error();
-  return Run{std::move(*report), std::move(*trace), {}, {}};
+  return Run{std::move(*report), std::move(*trace), {}, {}, {}};
 }
 
 Result<Run> open_run(const std::string& path, const ImportOptions& options) {
@@ -109,7 +109,7 @@ Result<Run> open_run(const std::string& path, const ImportOptions& options) {
   if (!imported) return imported.error();
   Report report = analyze(imported->trace);
   return Run{std::move(report), std::move(imported->trace), std::move(imported->remarks),
-             std::move(imported->sources)};
+             std::move(imported->sources), std::move(imported->allocations)};
 }
 
 Result<std::string> find_checkpoints(const std::string& directory,

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kCapacityNear = 4;  // a capacity above this times the peak is not drawn
 constexpr std::size_t kMarkedNext = 3;
+constexpr std::size_t kMostBlocks = 20'000;  // that are drawn
 constexpr double kScaleStep = 28;  // at least so many pixels are between lines of the scale
 
 std::int64_t largest(const MemoryModel& model) {
@@ -81,6 +82,18 @@ void for_each_run(const std::vector<const MemorySample*>& columns, Visit visit) 
     if (columns[i]) visit(i, j, *columns[i]);
     i = j;
   }
+}
+
+void draw_capacity(DisplayList& list, const MemoryModel& model, const MemoryFrame& frame,
+                   const TextSize& text) {
+  if (model.capacity <= 0 || model.capacity > frame.top) return;
+  const double y = frame.y_of(model.capacity);
+  list.lines.push_back({{frame.plot.left(), y}, {frame.plot.right(), y}, Ink::Fault, 2, true});
+  const std::string words = "capacity " + bytes_text(Bytes{model.capacity});
+  const double width = text.width_of(words) + 8;
+  const QRectF plate(frame.plot.right() - width, y + 2, width, text.line_height);
+  list.fill(plate, Ink::Background);
+  list.text(plate, words, Ink::Fault, Align::Center);
 }
 
 void draw_scale(DisplayList& list, const MemoryFrame& frame, const TextSize& text) {
@@ -167,15 +180,7 @@ DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<Memory
                  });
     list.polylines.push_back(std::move(total));
   }
-  if (model.capacity > 0 && model.capacity <= frame.top) {
-    const double y = frame.y_of(model.capacity);
-    list.lines.push_back({{frame.plot.left(), y}, {frame.plot.right(), y}, Ink::Fault, 2, true});
-    const std::string words = "capacity " + bytes_text(Bytes{model.capacity});
-    const double width = text.width_of(words) + 8;
-    const QRectF plate(frame.plot.right() - width, y + 2, width, text.line_height);
-    list.fill(plate, Ink::Background);
-    list.text(plate, words, Ink::Fault, Align::Center);
-  }
+  draw_capacity(list, model, frame, text);
   const double x = frame.plot.left() + frame.axis.x_of(model.curve.peak_time);
   const double y = frame.y_of(model.curve.peak);
   if (x < frame.plot.left() || x > frame.plot.right() + 1) return list;  // out of sight
@@ -186,6 +191,59 @@ DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<Memory
                                  std::max(frame.plot.left(), frame.plot.right() - width));
   list.text({left, y - 6 - text.line_height, width + 4, text.line_height}, words);
   return list;
+}
+
+// ---------------------------------------------------------------- blocks
+
+DisplayList draw_blocks(const MemoryModel& model, const MemoryFrame& frame, const TextSize& text) {
+  DisplayList list;
+  draw_scale(list, frame, text);
+  std::vector<const BufferLife*> seen;
+  for (const BufferLife& life : model.lives) {
+    if (life.from < frame.axis.end && life.until > frame.axis.begin) seen.push_back(&life);
+  }
+  const std::size_t drawn = std::min(seen.size(), kMostBlocks);
+  std::nth_element(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(drawn), seen.end(),
+                   [](const BufferLife* a, const BufferLife* b) { return a->bytes > b->bytes; });
+  for (std::size_t i = 0; i < drawn; ++i) {
+    const BufferLife& life = *seen[i];
+    const double left = frame.axis.x_of(std::max(life.from, frame.axis.begin));
+    const double right = frame.axis.x_of(std::min(life.until, frame.axis.end));
+    const double top = frame.y_of(life.offset + life.bytes), bottom = frame.y_of(life.offset);
+    const double gap_x = right - left >= 4 ? 1 : 0, gap_y = bottom - top >= 4 ? 1 : 0;
+    const QRectF box(frame.plot.left() + left, top, std::max(right - left - gap_x, 0.5),
+                     bottom - top - gap_y);
+    const int ink = model.ink_of(life);
+    list.fill(box, memory_ink(ink), memory_hatch(ink));
+    if (box.height() < text.line_height - 3 || box.width() < 8 * text.char_width) continue;
+    const std::string words = text.elided(model.describe(life), box.width() - 6);
+    list.texts.push_back({box.adjusted(3, 0, -3, 0), words, memory_ink(ink), true});
+  }
+  draw_terms(list, model, frame, text);
+  draw_excess(list, model, frame);
+  draw_capacity(list, model, frame, text);
+  if (drawn < seen.size()) {
+    list.text({frame.plot.left(), frame.plot.top() - text.line_height, frame.plot.width(),
+               text.line_height},
+              count_text(static_cast<std::int64_t>(seen.size() - drawn)) +
+                  " of the smallest blocks are not drawn",
+              Ink::Faint);
+  }
+  return list;
+}
+
+const BufferLife* block_at(const MemoryModel& model, const MemoryFrame& frame, QPointF point) {
+  if (!frame.plot.contains(point)) return nullptr;
+  const SimTime t = frame.axis.time_at(point.x() - frame.plot.left());
+  const auto address = static_cast<std::int64_t>(
+      (frame.plot.bottom() - point.y()) / frame.plot.height() * static_cast<double>(frame.top));
+  for (const BufferLife& life : model.lives) {
+    if (t >= life.from && t < life.until && address >= life.offset &&
+        address < life.offset + life.bytes) {
+      return &life;
+    }
+  }
+  return nullptr;
 }
 
 DisplayList draw_memory_legend(const MemoryModel& model, SimTime t, QRectF rect,
@@ -274,12 +332,12 @@ DisplayList draw_arena(const MemoryModel& model, const ArenaPicture& picture,
   for_each_part(picture, 0, picture.state.arena,
                 [&](const QRectF& rect, bool) { list.fill(rect, Ink::Idle, Hatch::Rising); });
   for (const BufferLife& life : picture.state.live) {
-    const Ink ink = memory_ink(static_cast<int>(life.kind));
+    const int kind = model.ink_of(life);
+    const Ink ink = memory_ink(kind);
     const std::string words = model.describe(life);
     for_each_part(picture, life.offset, life.bytes, [&](const QRectF& rect, bool first) {
       const double gap = rect.width() >= 3 ? 1 : 0;
-      list.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink,
-                memory_hatch(static_cast<int>(life.kind)));
+      list.fill({rect.x(), rect.y(), rect.width() - gap, rect.height()}, ink, memory_hatch(kind));
       if (first && text.width_of(words) + 6 < rect.width()) {
         list.texts.push_back({rect.adjusted(3, 0, -3, 0), words, ink, true});
       }

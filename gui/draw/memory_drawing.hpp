@@ -1,4 +1,5 @@
-// Memory drawing: the bytes of each kind over time, and the arena at one moment.
+// Memory drawing: the bytes of each kind over time, each block over time, and the arena at one
+// moment.
 #pragma once
 
 #include <optional>
@@ -36,6 +37,13 @@ MemoryFrame memory_frame(const MemoryModel& model, const std::vector<MemoryModel
 /// totals of `others` are lines on the same scale, from the same begin of the step.
 DisplayList draw_memory_curve(const MemoryModel& model, const std::vector<MemoryModel>& others,
                               const MemoryFrame& frame, const TextSize& text);
+
+/// Draws every block from its begin to its end, at the addresses where it lies: what shares a line
+/// is never in use at once, and what is white is free. Of very many, those of most bytes are drawn,
+/// and a line says how many are not.
+DisplayList draw_blocks(const MemoryModel& model, const MemoryFrame& frame, const TextSize& text);
+/// The block that draw_blocks() has under a point, drawn or not; null if there is none.
+const BufferLife* block_at(const MemoryModel& model, const MemoryFrame& frame, QPointF point);
 
 /// Draws a legend of the kinds that are in use at `t`, and of what is beside the arena, with bytes.
 DisplayList draw_memory_legend(const MemoryModel& model, SimTime t, QRectF rect,

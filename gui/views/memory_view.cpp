@@ -31,7 +31,8 @@ class MemoryView::Picture final : public Canvas {
     return (view_.model_.device.terms.empty() ? 2 : 3) * (text().line_height + 2) + 4;
   }
   QRectF curve_rect() const {
-    return {0, legend_height(), double(width()), (height() - legend_height()) * 0.55};
+    const double part = view_.shows_blocks() ? 1 : 0.55;  // below it is the arena
+    return {0, legend_height(), double(width()), (height() - legend_height()) * part};
   }
   QRectF arena_rect() const {
     const double top = legend_height() + (height() - legend_height()) * 0.55 + 6;
@@ -57,6 +58,7 @@ class MemoryView::Picture final : public Canvas {
                 Align::Center);
       return list;
     }
+    if (view_.shows_blocks()) return draw_blocks(view_.model_, frame(), text());
     return draw_memory_curve(view_.model_, view_.others_, frame(), text());
   }
   DisplayList draw_overlay() const override {
@@ -69,7 +71,7 @@ class MemoryView::Picture final : public Canvas {
     if (x >= f.plot.left() && x <= f.plot.right() + 1) {
       list.line({x, f.plot.top()}, {x, f.plot.bottom()}, Ink::Accent, 2);
     }
-    list.append(draw_arena(view_.model_, arena(), text()));
+    if (!view_.shows_blocks()) list.append(draw_arena(view_.model_, arena(), text()));
     return list;
   }
 
@@ -80,17 +82,23 @@ class MemoryView::Picture final : public Canvas {
       return;
     }
     const ArenaPicture picture = arena();
-    const BufferLife* life = picture.at(event->position());
+    const MemoryFrame f = frame();
+    const BufferLife* const life = view_.shows_blocks()
+                                       ? block_at(view_.model_, f, event->position())
+                                       : picture.at(event->position());
     if (!life) {
       QToolTip::hideText();
       return;
     }
+    const SimTime now = view_.shows_blocks() ? f.axis.time_at(event->position().x() - f.plot.left())
+                                             : session_.cursor();
     QString words = QString::fromStdString(view_.model_.describe(*life) + "\n" +
                                            bytes_text(Bytes{life->bytes}) + " at " +
                                            bytes_text(Bytes{life->offset}));
     if (!life->persistent()) {
-      const SimTime left = life->until - session_.cursor();
-      words += QString::fromStdString("\nfreed in " + time_text(to_seconds(left)));
+      words +=
+          QString::fromStdString("\nin use for " + time_text(to_seconds(life->until - life->from)) +
+                                 ", freed in " + time_text(to_seconds(life->until - now)));
     }
     QToolTip::showText(event->globalPosition().toPoint(), words, this);
   }
@@ -111,6 +119,7 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
     : QWidget(parent),
       session_(session),
       ranks_(new QComboBox),
+      shown_(new QComboBox),
       next_(new QLabel),
       picture_(new Picture(*this, session)),
       reading_(*this) {
@@ -120,14 +129,22 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
                        QSizePolicy::Preferred);  // it does not widen the panel
   ranks_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   ranks_->view()->setAccessibleName("Ranks to choose from");
+  shown_->addItems({"By kind", "By address"});
+  shown_->setAccessibleName("What the picture shows");
+  shown_->setToolTip(
+      "By kind: the bytes of each kind, stacked.\nBy address: each block from its "
+      "begin to its end, where it lies.");
+  shown_->view()->setAccessibleName("Pictures to choose from");
   auto* line = new QHBoxLayout;
   line->addWidget(ranks_);
+  line->addWidget(shown_);
   line->addWidget(next_, 1);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(4, 4, 4, 4);
   layout->addLayout(line);
   layout->addWidget(picture_, 1);
   connect(ranks_, &QComboBox::currentIndexChanged, this, [this] { read_memory(); });
+  connect(shown_, &QComboBox::currentIndexChanged, this, [this] { picture_->refresh(); });
   connect(&session, &Session::runChanged, this, [this] { on_run(); });
   connect(&session, &Session::runsChanged, this, [this] { read_memory(); });
   connect(&session, &Session::slotsChanged, this, [this] { read_memory(); });
@@ -146,6 +163,10 @@ MemoryView::MemoryView(Session& session, QWidget* parent)
 }
 
 Rank MemoryView::rank() const { return std::max(ranks_->currentIndex(), 0); }
+
+bool MemoryView::shows_blocks() const {
+  return shown_->currentIndex() == 1 && !model_.lives.empty();
+}
 
 void MemoryView::on_run() {
   const RunPtr run = session_.run();
@@ -193,6 +214,7 @@ void MemoryView::read_memory() {
       model_ = model;
       others_ = rest;
       picture_->refresh();
+      shown_->setEnabled(!model_.lives.empty());
       show_next();
     };
   });
@@ -206,7 +228,8 @@ void MemoryView::show_next() {
     if (const std::int64_t process = model_.process(); process > model_.curve.arena) {
       words = "process " + QString::fromStdString(bytes_text(Bytes{process})) + ", of it ";
     }
-    words += QString::fromStdString("arena " + bytes_text(Bytes{arena.arena}) + ", " +
+    const std::string place = model_.run->program ? "arena " : "segments ";
+    words += QString::fromStdString(place + bytes_text(Bytes{arena.arena}) + ", " +
                                     bytes_text(Bytes{arena.free()}) + " free");
     const std::vector<std::size_t> next = arena.next_freed();
     if (!next.empty()) {

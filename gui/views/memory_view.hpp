@@ -18,6 +18,8 @@ class MemoryView final : public QWidget {
   QSize sizeHint() const override { return {800, 320}; }
   Rank rank() const;
   const MemoryModel& model() const { return model_; }
+  /// Whether the picture shows each block at its address, or the bytes of each kind.
+  bool shows_blocks() const;
 
  private:
   class Picture;
@@ -28,6 +30,7 @@ class MemoryView final : public QWidget {
 
   Session& session_;
   QComboBox* ranks_;
+  QComboBox* shown_;
   QLabel* next_;
   Picture* picture_;
   MemoryModel model_;

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <QApplication>
+#include <QListWidget>
+#include <QTest>
+#include <cstdlib>
 
 #include "gui/model/session.hpp"
 #include "tests/catch.hpp"
@@ -22,6 +25,22 @@ inline QApplication& application() {
   static QApplication& app = *new QApplication(argc, argv);
   (void)set;
   return app;
+}
+
+/// Shows a window in front of all others, where it gets what is typed.
+inline void show_active(QWidget& window) {
+  window.show();
+  window.activateWindow();
+  REQUIRE(QTest::qWaitForWindowActive(&window));
+}
+
+/// The list that screen readers call `name`.
+inline QListWidget& list_named(const QWidget& window, const QString& name) {
+  for (QListWidget* list : window.findChildren<QListWidget*>()) {
+    if (list->accessibleName() == name) return *list;
+  }
+  FAIL("no list is called " + name.toStdString());
+  std::abort();
 }
 
 /// Runs the event loop until all background work is done.

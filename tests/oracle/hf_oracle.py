@@ -49,6 +49,20 @@ def split_heads(x):
     return x.view(x.shape[0], -1, HEAD_DIM).transpose(0, 1)
 
 
+def gpt2_shapes(layers, hidden, vocab, positions):
+    """The shape of each tensor of a GPT-2, by its name in transformers."""
+    shapes = {"wte.weight": (vocab, hidden), "wpe.weight": (positions, hidden)}
+    for i in range(layers):
+        for name, shape in {
+            "ln_1": (hidden,), "attn.c_attn": (hidden, 3 * hidden), "attn.c_proj": (hidden, hidden),
+            "ln_2": (hidden,), "mlp.c_fc": (hidden, 4 * hidden), "mlp.c_proj": (4 * hidden, hidden),
+        }.items():
+            shapes[f"h.{i}.{name}.weight"] = shape
+            shapes[f"h.{i}.{name}.bias"] = (shape[-1],)
+    shapes["ln_f.weight"] = shapes["ln_f.bias"] = (hidden,)
+    return {"transformer." + name: shape for name, shape in shapes.items()}
+
+
 class Gpt2:
     @staticmethod
     def stored(weights):
@@ -62,16 +76,7 @@ class Gpt2:
 
     @staticmethod
     def shapes():
-        shapes = {"wte.weight": (VOCAB, HIDDEN), "wpe.weight": (128, HIDDEN)}
-        for i in range(LAYERS):
-            for name, shape in {
-                "ln_1": (HIDDEN,), "attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN),
-                "ln_2": (HIDDEN,), "mlp.c_fc": (HIDDEN, 4 * HIDDEN), "mlp.c_proj": (4 * HIDDEN, HIDDEN),
-            }.items():
-                shapes[f"h.{i}.{name}.weight"] = shape
-                shapes[f"h.{i}.{name}.bias"] = (shape[-1],)
-        shapes["ln_f.weight"] = shapes["ln_f.bias"] = (HIDDEN,)
-        return {"transformer." + name: shape for name, shape in shapes.items()}
+        return gpt2_shapes(LAYERS, HIDDEN, VOCAB, positions=128)
 
     @staticmethod
     def logits(w, ids):
@@ -261,4 +266,5 @@ def main(kind, folder):
     logits.numpy().tofile(os.path.join(folder, "logits.bin"))
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

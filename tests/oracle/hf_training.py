@@ -11,7 +11,6 @@ losses do not fall.
 """
 import json
 import math
-import struct
 import subprocess
 import sys
 import tempfile
@@ -20,40 +19,23 @@ import numpy
 import torch
 import torch.nn.functional as F
 
+from hf_oracle import gpt2_shapes, save
+
 LAYERS, HIDDEN, HEADS, VOCAB, POSITIONS = 12, 768, 12, 50257, 1024
 LR, BETAS, EPS, DECAY, MAX_NORM = 6e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
 def make_weights():
     torch.manual_seed(1)
-    shapes = {"wte.weight": (VOCAB, HIDDEN), "wpe.weight": (POSITIONS, HIDDEN)}
-    for i in range(LAYERS):
-        for name, shape in {
-            "ln_1": (HIDDEN,), "attn.c_attn": (HIDDEN, 3 * HIDDEN), "attn.c_proj": (HIDDEN, HIDDEN),
-            "ln_2": (HIDDEN,), "mlp.c_fc": (HIDDEN, 4 * HIDDEN), "mlp.c_proj": (4 * HIDDEN, HIDDEN),
-        }.items():
-            shapes[f"h.{i}.{name}.weight"] = shape
-            shapes[f"h.{i}.{name}.bias"] = (shape[-1],)
-    shapes["ln_f.weight"] = shapes["ln_f.bias"] = (HIDDEN,)
     weights = {}
-    for name, shape in shapes.items():
-        norm = ".ln_" in "." + name and name.endswith("weight")
+    for name, shape in gpt2_shapes(LAYERS, HIDDEN, VOCAB, POSITIONS).items():
+        norm = ".ln_" in name and name.endswith("weight")
         weights[name] = torch.randn(shape) * 0.02 + (1.0 if norm else 0.0)
     return weights
 
 
-def save(folder, weights):
-    header, at = {}, 0
-    for name, tensor in weights.items():
-        size = 4 * tensor.numel()
-        header["transformer." + name] = {"dtype": "F32", "shape": list(tensor.shape),
-                                         "data_offsets": [at, at + size]}
-        at += size
-    text = json.dumps(header).encode()
-    with open(folder + "/model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for tensor in weights.values():
-            file.write(tensor.numpy().tobytes())
+def save_model(folder, weights):
+    save(folder + "/model.safetensors", weights)
     with open(folder + "/config.json", "w") as file:
         json.dump({"model_type": "gpt2", "n_layer": LAYERS, "n_embd": HIDDEN, "n_head": HEADS,
                    "n_positions": POSITIONS, "vocab_size": VOCAB, "attn_pdrop": 0, "embd_pdrop": 0,
@@ -62,7 +44,7 @@ def save(folder, weights):
 
 def logits(w, tokens):
     batch, seq = tokens.shape
-    x = w["wte.weight"][tokens] + w["wpe.weight"][:seq]
+    x = w["transformer.wte.weight"][tokens] + w["transformer.wpe.weight"][:seq]
 
     def norm(x, name):
         return F.layer_norm(x, (HIDDEN,), w[name + ".weight"], w[name + ".bias"])
@@ -72,7 +54,7 @@ def logits(w, tokens):
 
     hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
     for i in range(LAYERS):
-        at = f"h.{i}."
+        at = f"transformer.h.{i}."
         q, k, v = (part.view(batch, seq, HEADS, -1).transpose(1, 2)
                    for part in conv1d(norm(x, at + "ln_1"), at + "attn.c_attn").split(HIDDEN, -1))
         scores = (q @ k.transpose(2, 3) / math.sqrt(HIDDEN // HEADS)).masked_fill(hidden, -math.inf)
@@ -81,7 +63,7 @@ def logits(w, tokens):
         h = conv1d(norm(x, at + "ln_2"), at + "mlp.c_fc")
         x = x + conv1d(0.5 * h * (1 + torch.tanh(math.sqrt(2 / math.pi) * (h + 0.044715 * h**3))),
                        at + "mlp.c_proj")
-    return norm(x, "ln_f") @ w["wte.weight"].T
+    return norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T
 
 
 def train(weights, tokens, steps, batch, seq):
@@ -107,7 +89,7 @@ def main(lockstep, steps="20", batch="2", seq="64"):
     count = int(batch) * int(seq) + 1
     tokens = numpy.random.default_rng(3).integers(0, VOCAB, count).astype(numpy.uint16)
     with tempfile.TemporaryDirectory() as folder:
-        save(folder, weights)
+        save_model(folder, weights)
         header = numpy.zeros(256, numpy.int32)
         header[:3] = 20240520, 1, count
         with open(folder + "/tokens.bin", "wb") as file:

@@ -120,71 +120,83 @@ struct WeightTerm {
 template <class T>
 struct HeadNorm {
   int64_t rows, heads, kv_heads, dim;
-  const T *dy, *x, *wq, *wk;
-  T* out;  // y, or dx
-  Acc<T>* stats;
-  Acc<T> eps;
+  const T *dy = nullptr, *x = nullptr, *wq = nullptr, *wk = nullptr;
+  T* out = nullptr;  // y, or dx
+  Acc<T>* stats = nullptr;
+  Acc<T> eps = 0;
   __host__ __device__ int64_t normed() const { return heads + kv_heads; }
-  __host__ __device__ int64_t all() const { return rows * (heads + 2 * kv_heads); }
+  __host__ __device__ int64_t in_row() const { return heads + 2 * kv_heads; }
+  __host__ __device__ int64_t all() const { return rows * in_row(); }
+  /// The weight of the `head`th head of a row.
+  __device__ const T* weight(int64_t head) const { return head < heads ? wq : wk; }
+};
+
+/// The head that a thread's warp takes, and the columns of it that the thread takes, N at a time.
+template <class T, int N>
+struct WarpHead {
+  int64_t at, row, head, dim;
+  __device__ explicit WarpHead(const HeadNorm<T>& n)
+      : at(static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y),
+        row(at / n.in_row()),
+        head(at % n.in_row()),
+        dim(n.dim) {}
+  template <class Body>
+  __device__ void columns(const Body& body) const {
+    for (int64_t c = threadIdx.x * N; c < dim; c += kWarp * N) body(c);
+  }
+  /// A head of values is not normed: its gradient, or the value itself, passes through.
+  __device__ void pass(const T* from, T* to) const {
+    columns([&](int64_t c) { store<N>(to + c, load<N>(from + c)); });
+  }
 };
 
 template <class T, int N>
 __global__ void head_norm_forward(HeadNorm<T> n) {
   using A = Acc<T>;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
-  if (at >= n.all()) return;
-  const int64_t in_row = n.heads + 2 * n.kv_heads, row = at / in_row, h = at % in_row;
-  const T* const x = n.x + at * n.dim;
-  T* const y = n.out + at * n.dim;
-  const int64_t first = threadIdx.x * N, step = kWarp * N;
-  if (h >= n.normed()) {
-    for (int64_t c = first; c < n.dim; c += step) store<N>(y + c, load<N>(x + c));
-    return;
-  }
+  const WarpHead<T, N> warp(n);
+  if (warp.at >= n.all()) return;
+  const T* const x = n.x + warp.at * n.dim;
+  T* const y = n.out + warp.at * n.dim;
+  if (warp.head >= n.normed()) return warp.pass(x, y);
   A squares = 0;
-  for (int64_t c = first; c < n.dim; c += step) {
+  warp.columns([&](int64_t c) {
     const auto v = load<N>(x + c);
     for (int j = 0; j < N; ++j) squares += v[j] * v[j];
-  }
+  });
   const A scale = 1 / square_root(warp_sum(squares) / static_cast<A>(n.dim) + n.eps);
-  const T* const weight = h < n.heads ? n.wq : n.wk;
-  for (int64_t c = first; c < n.dim; c += step) {
+  const T* const weight = n.weight(warp.head);
+  warp.columns([&](int64_t c) {
     auto v = load<N>(x + c);
     const auto w = load<N>(weight + c);
     for (int j = 0; j < N; ++j) v[j] = v[j] * scale * w[j];
     store<N>(y + c, v);
-  }
-  if (threadIdx.x == 0) n.stats[row * n.normed() + h] = scale;
+  });
+  if (threadIdx.x == 0) n.stats[warp.row * n.normed() + warp.head] = scale;
 }
 
 template <class T, int N>
 __global__ void head_norm_backward_input(HeadNorm<T> n) {
   using A = Acc<T>;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
-  if (at >= n.all()) return;
-  const int64_t in_row = n.heads + 2 * n.kv_heads, row = at / in_row, h = at % in_row;
-  const T* const x = n.x + at * n.dim;
-  const T* const dy = n.dy + at * n.dim;
-  T* const dx = n.out + at * n.dim;
-  const int64_t first = threadIdx.x * N, step = kWarp * N;
-  if (h >= n.normed()) {
-    for (int64_t c = first; c < n.dim; c += step) store<N>(dx + c, load<N>(dy + c));
-    return;
-  }
-  const A scale = n.stats[row * n.normed() + h];
-  const T* const weight = h < n.heads ? n.wq : n.wk;
+  const WarpHead<T, N> warp(n);
+  if (warp.at >= n.all()) return;
+  const T* const x = n.x + warp.at * n.dim;
+  const T* const dy = n.dy + warp.at * n.dim;
+  T* const dx = n.out + warp.at * n.dim;
+  if (warp.head >= n.normed()) return warp.pass(dy, dx);
+  const A scale = n.stats[warp.row * n.normed() + warp.head];
+  const T* const weight = n.weight(warp.head);
   A sum = 0;
-  for (int64_t c = first; c < n.dim; c += step) {
+  warp.columns([&](int64_t c) {
     const auto v = load<N>(x + c), d = load<N>(dy + c), w = load<N>(weight + c);
     for (int j = 0; j < N; ++j) sum += d[j] * w[j] * (v[j] * scale);
-  }
+  });
   const A mean = warp_sum(sum) / static_cast<A>(n.dim);
-  for (int64_t c = first; c < n.dim; c += step) {
+  warp.columns([&](int64_t c) {
     const auto v = load<N>(x + c), w = load<N>(weight + c);
     auto d = load<N>(dy + c);
     for (int j = 0; j < N; ++j) d[j] = (d[j] * w[j] - v[j] * scale * mean) * scale;
     store<N>(dx + c, d);
-  }
+  });
 }
 
 /// The sums for dwq and dwk. A row here is a normed head of a row.
@@ -212,21 +224,23 @@ struct HeadWeightTerm {
   }
 };
 
+/// What a call says of its heads; where its values are is still to be set.
+template <class T>
+HeadNorm<T> heads_of(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  return {.rows = d[0], .heads = d[1], .kv_heads = d[2], .dim = d[3]};
+}
+
 void head_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
-    const auto& d = call.kernel->dims;
-    const HeadNorm<T> n{d[0],
-                        d[1],
-                        d[2],
-                        d[3],
-                        nullptr,
-                        input<T>(call, 0),
-                        input<T>(call, 1),
-                        input<T>(call, 2),
-                        output<T>(call, 0),
-                        output<Acc<T>>(call, 1),
-                        static_cast<Acc<T>>(call.kernel->scalars[0])};
+    HeadNorm<T> n = heads_of<T>(*call.kernel);
+    n.x = input<T>(call, 0);
+    n.wq = input<T>(call, 1);
+    n.wk = input<T>(call, 2);
+    n.out = output<T>(call, 0);
+    n.stats = output<Acc<T>>(call, 1);
+    n.eps = static_cast<Acc<T>>(call.kernel->scalars[0]);
     for_width<T>(n.dim, {n.x, n.wq, n.wk, n.out}, [&](auto w) {
       queue.launch({blocks_of(n.all(), kRows)}, {kWarp, kRows}, 0, head_norm_forward<T, w.kValue>,
                    n);
@@ -237,18 +251,13 @@ void head_forward(const KernelCall& call, Queue& queue) {
 void head_backward_input(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
-    const auto& d = call.kernel->dims;
-    const HeadNorm<T> n{d[0],
-                        d[1],
-                        d[2],
-                        d[3],
-                        input<T>(call, 0),
-                        input<T>(call, 1),
-                        input<T>(call, 2),
-                        input<T>(call, 3),
-                        output<T>(call, 0),
-                        input<Acc<T>>(call, 4),
-                        0};
+    HeadNorm<T> n = heads_of<T>(*call.kernel);
+    n.dy = input<T>(call, 0);
+    n.x = input<T>(call, 1);
+    n.wq = input<T>(call, 2);
+    n.wk = input<T>(call, 3);
+    n.out = output<T>(call, 0);
+    n.stats = input<Acc<T>>(call, 4);
     for_width<T>(n.dim, {n.dy, n.x, n.wq, n.wk, n.out}, [&](auto w) {
       queue.launch({blocks_of(n.all(), kRows)}, {kWarp, kRows}, 0,
                    head_norm_backward_input<T, w.kValue>, n);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/trace/allocation.hpp"
 #include "core/trace/kineto/span_source.hpp"
 #include "core/trace/trace.hpp"
 
@@ -42,6 +43,7 @@ struct ImportedTrace {
   ImportCounts counts;
   std::vector<std::string> remarks;  // what a user should know, one sentence each
   SpanSources sources;               // empty for a format that has no text
+  Allocations allocations;           // of a memory snapshot; empty for other formats
 };
 
 /// Reads one file (.json or .json.gz) per rank, in any order. A file's rank is taken from

@@ -5,6 +5,7 @@
 
 #include "core/base/read_file.hpp"
 #include "core/trace/kineto/file.hpp"
+#include "core/trace/kineto/snapshot_blocks.hpp"
 #include "core/trace/pickle.hpp"
 
 namespace lockstep {
@@ -80,18 +81,22 @@ class SnapshotReader {
     now.allocated = std::max<std::int64_t>(now.allocated, 0);
     now.reserved = std::max(now.reserved, now.allocated);
     std::int64_t peak = 0;
+    std::vector<SimTime> times;  // of the events; they never fall
     SimTime last{};
     for (std::size_t i = 0; i < events.size(); ++i) {
       const MemoryChange change = change_of(events[i]);
       now.allocated += change.allocated;
       now.reserved += change.reserved;
       last = std::max(last, time_of(events[i], i));
+      times.push_back(last);
       if (pickle_.text(pickle_.find(events[i], "action")) == "oom") tell_shortage(events[i], last);
       const std::int64_t cached = std::max<std::int64_t>(now.reserved - now.allocated, 0);
       trace_.memory.push_back({rank, last, {now.allocated, cached}});
       peak = std::max(peak, now.allocated + cached);
     }
     trace_.peak_memory.push_back(peak);
+    kineto::add_blocks(imported_.allocations, rank, pickle_, device, history,
+                       [&](std::size_t i) { return times[i]; });
   }
 
   MemoryChange change_of(Pickle::Id event) const {

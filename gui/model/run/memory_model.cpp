@@ -23,6 +23,21 @@ MemoryModel make_memory_model(RunPtr run, Rank rank) {
     model.end = graph.end();
     model.lives = buffer_lives(graph, rank);
   }
+  const Allocations& blocks = view.allocations;
+  for (std::size_t i = 0; i < blocks.list.size(); ++i) {
+    const Allocation& block = blocks.list[i];
+    if (block.rank != rank) continue;
+    BufferLife life;
+    life.buffer = {static_cast<std::int32_t>(i)};
+    life.offset = block.offset;
+    life.bytes = block.bytes;
+    life.from = block.from;
+    life.until = block.until;
+    const bool throughout = block.from <= model.begin && block.until >= model.end;
+    life.first = life.last = throughout ? -1 : 0;
+    model.lives.push_back(life);
+  }
+  if (rank < static_cast<Rank>(blocks.extent.size())) model.curve.arena = blocks.extent[rank];
   return model;
 }
 
@@ -32,7 +47,16 @@ std::int64_t MemoryModel::process() const {
   return sum;
 }
 
+const Allocation& MemoryModel::block_of(const BufferLife& life) const {
+  return run->allocations.list[static_cast<std::size_t>(life.buffer.v)];
+}
+
+int MemoryModel::ink_of(const BufferLife& life) const {
+  return run->program ? static_cast<int>(life.kind) : block_of(life).asked_by;
+}
+
 std::string MemoryModel::describe(const BufferLife& life) const {
+  if (!run->program) return run->allocations.names[block_of(life).asked_by];
   const Program& program = *run->program;
   const Buffer& buffer = program.role_of(rank).buffer(life.buffer);
   std::string text(to_string(buffer.kind));

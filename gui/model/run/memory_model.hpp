@@ -13,16 +13,23 @@ namespace lockstep::gui {
 struct MemoryModel {
   RunPtr run;  // keeps alive what `curve` refers to
   Rank rank = 0;
-  SimTime begin{}, end{};         // of the first traced step
-  MemoryCurve curve;              // has no samples if the trace tells nothing of memory
-  std::vector<BufferLife> lives;  // empty without a program
-  std::int64_t capacity = 0;      // of the rank's share of a device; 0 if not known
-  DeviceMemory device;            // what its process keeps beside the arena; no terms if not known
+  SimTime begin{}, end{};  // of the first traced step
+  MemoryCurve curve;       // has no samples if the trace tells nothing of memory
+  /// What lies where: buffers of a program, or blocks of a memory snapshot, whose `buffer` is then
+  /// an index into RunView::allocations. Empty if neither is known.
+  std::vector<BufferLife> lives;
+  std::int64_t capacity = 0;  // of the rank's share of a device; 0 if not known
+  DeviceMemory device;        // what its process keeps beside the arena; no terms if not known
   /// The bytes of the process: the arena with all terms beside it.
   std::int64_t process() const;
   bool empty() const { return curve.samples.empty(); }
-  /// What a buffer is: "blocks.3 saved, microbatch 2". Requires a program.
+  /// What one of `lives` is: "blocks.3 saved, microbatch 2", or the line of code that asked for it.
   std::string describe(const BufferLife& life) const;
+  /// Which of the inks of memory one of `lives` has: that of its kind, or of its line of code.
+  int ink_of(const BufferLife& life) const;
+
+ private:
+  const Allocation& block_of(const BufferLife& life) const;
 };
 
 /// Takes n log n for the n buffers of the rank's step.

@@ -203,6 +203,7 @@ Outcome load(const std::string& path, const Cancelled& cancelled,
   run->report = std::move(read->report);
   run->notes = std::move(read->remarks);
   run->sources = std::move(read->sources);
+  run->allocations = std::move(read->allocations);
   if (fs::exists(fs::path(path) / "scenario.toml")) add_program(*run, path);
   bool restarted = false;
   run->metrics = MetricsTail((fs::path(path) / "metrics.jsonl").string()).poll(restarted);

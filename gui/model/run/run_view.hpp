@@ -19,6 +19,7 @@
 #include "core/ir/program.hpp"
 #include "core/run_folder/metrics_tail.hpp"
 #include "core/spec/scenario.hpp"
+#include "core/trace/allocation.hpp"
 #include "core/trace/kineto/span_source.hpp"
 #include "core/trace/trace.hpp"
 #include "gui/model/run/lanes.hpp"
@@ -53,6 +54,7 @@ struct RunView {
   IndexVector<std::int32_t, IndexVector<OpId, WeightsRead>> weights;
   std::vector<SimTime> self;         // by span, what self_times() returned
   SpanSources sources;               // where a trace from elsewhere has its spans' arguments
+  Allocations allocations;           // the single blocks of a memory snapshot
   std::vector<StepMetrics> metrics;  // of all steps trained, if a run folder has them
   std::vector<std::string> notes;    // what the user should know, such as an [expect] that failed
   /// What is too little, if it was simulated although it does not fit (see check_capacity()).

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <deque>
 #include <future>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -47,6 +48,33 @@ std::vector<NcclRank> a_gpu_each(int ranks, std::vector<std::unique_ptr<FakeGpu>
   }
   return members;
 }
+
+/// Rank 0 of the pipeline in the middle of a step, on a GPU of its own. The other ranks never call,
+/// so nobody receives what it sends.
+struct LoneRank {
+  explicit LoneRank(double timeout = 0) {
+    world = std::move(NcclWorld::join(program, a_gpu_each(4, gpus), nccl, process).value());
+    node.emplace(*gpus[0], process);
+    device = std::move(CudaDevice::create(program, 0, *gpus[0], *node).value());
+    communicator.emplace(program, 0, *device, *world, timeout);
+    device->begin_step({});
+  }
+
+  Result<void> send() {
+    std::byte* const arg = device->arena();
+    const std::int64_t bytes = 48;
+    return communicator->enqueue({0}, program.roles[0].op({0}), {&arg, 1}, {&bytes, 1}, DType::F32);
+  }
+
+  const Program program = pipeline_program();
+  FakeNccl nccl;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  SoleProcess process;
+  std::unique_ptr<NcclWorld> world;
+  std::optional<Node> node;
+  std::unique_ptr<CudaDevice> device;
+  std::optional<NcclCommunicator> communicator;
+};
 
 }  // namespace
 
@@ -173,68 +201,42 @@ TEST_CASE("members call the same collectives in the same order, with the element
 
 TEST_CASE("a communicator that fails ends the step and lets go of every other",
           "[backends][cuda]") {
-  const Program program = pipeline_program();
-  FakeNccl nccl;
-  std::vector<std::unique_ptr<FakeGpu>> gpus;
-  SoleProcess process;
-  const auto world = NcclWorld::join(program, a_gpu_each(4, gpus), nccl, process);
-  REQUIRE(world.ok());
-  Node node(*gpus[0], process);
-  auto device = CudaDevice::create(program, 0, *gpus[0], node);
-  REQUIRE(device.ok());
-  NcclCommunicator communicator(program, 0, **device, **world);
-  (*device)->begin_step({});
-  const Op& send = program.roles[0].op({0});  // nobody receives
-  std::byte* const arg = (*device)->arena();
-  const std::int64_t bytes = 48;
-  REQUIRE(communicator.enqueue({0}, send, {&arg, 1}, {&bytes, 1}, DType::F32).ok());
-  nccl.broken = true;
-  const auto times = (*device)->synchronize();
+  LoneRank rank;
+  REQUIRE(rank.send().ok());
+  rank.nccl.broken = true;
+  const auto times = rank.device->synchronize();
   REQUIRE_FALSE(times.ok());
   CHECK(times.error().message == "a peer is gone");
-  communicator.abort(times.error());
-  communicator.abort(times.error());
-  for (const auto& comm : nccl.comms) CHECK((comm->aborted && !comm->destroyed));
+  rank.communicator->abort(times.error());
+  rank.communicator->abort(times.error());
+  for (const auto& comm : rank.nccl.comms) CHECK((comm->aborted && !comm->destroyed));
 }
 
 TEST_CASE(
     "a transfer for which no peer comes ends the run in time, and a step that takes long does not",
     "[backends][cuda]") {
-  const Program program = pipeline_program();
-  FakeNccl nccl;
-  std::vector<std::unique_ptr<FakeGpu>> gpus;
-  SoleProcess process;
-  const auto world = NcclWorld::join(program, a_gpu_each(4, gpus), nccl, process);
-  REQUIRE(world.ok());
-  Node node(*gpus[0], process);
-  auto device = CudaDevice::create(program, 0, *gpus[0], node);
-  REQUIRE(device.ok());
   constexpr double kTimeout = 0.1;
-  NcclCommunicator communicator(program, 0, **device, **world, kTimeout);
-  (*device)->begin_step({});
+  LoneRank rank(kTimeout);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(2 * kTimeout);
-  REQUIRE((*device)
+  REQUIRE(rank.device
               ->enqueue_work({0}, Stream::SendForward,
                              [&] {
-                               return gpus[0]->enqueue(
-                                   (*device)->handle(Stream::SendForward), "compute",
+                               return rank.gpus[0]->enqueue(
+                                   rank.device->handle(Stream::SendForward), "compute",
                                    [&] { return std::chrono::steady_clock::now() > end; });
                              })
               .ok());
-  CHECK((*device)->synchronize().ok());
-  (*device)->begin_step({1});
-  const Op& send = program.roles[0].op({0});  // nobody receives
-  std::byte* const arg = (*device)->arena();
-  const std::int64_t bytes = 48;
-  REQUIRE(communicator.enqueue({0}, send, {&arg, 1}, {&bytes, 1}, DType::F32).ok());
-  const auto times = (*device)->synchronize();
+  CHECK(rank.device->synchronize().ok());
+  rank.device->begin_step({1});
+  REQUIRE(rank.send().ok());
+  const auto times = rank.device->synchronize();
   REQUIRE_FALSE(times.ok());
   CHECK(times.error().kind == ErrorKind::Device);
   CHECK_THAT(times.error().message, ContainsSubstring("rank 0: its GPU has not ended step 1 for"));
   CHECK_THAT(times.error().message,
              ContainsSubstring(std::string(" ") + std::string(to_string(Stream::SendForward)) +
                                " (LOCKSTEP_TIMEOUT_SECONDS)"));
-  communicator.abort(times.error());
+  rank.communicator->abort(times.error());
 }
 
 TEST_CASE("neighbours that both send first do not wait for each other to connect",

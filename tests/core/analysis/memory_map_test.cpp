@@ -2,6 +2,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/analysis/hand_made.hpp"
+#include "tests/integration/simulated.hpp"
 
 namespace lockstep {
 namespace {
@@ -24,8 +25,15 @@ Buffer buffer(std::int64_t offset, std::int64_t bytes, int first, int last) {
 /// A rank with ops at 0..1, 1..2 and 2..3 s, and an arena of 100 bytes.
 HandMade three_ops() {
   HandMade m = empty_world(1);
-  for (int i = 0; i < 3; ++i) add(m, 0, call(Phase::F, 0, i), "forward", i, i, i + 1);
   Role& role = m.program.roles[0];
+  const std::vector<BufferId> args[] = {{{0}, {3}}, {{1}, {2}}, {{4}}};  // 3 is a view of 1
+  for (int i = 0; i < 3; ++i) {
+    Op op = call(Phase::F, 0, i);
+    op.args_begin = static_cast<std::uint32_t>(role.args.size());
+    op.args_count = static_cast<std::uint16_t>(args[i].size());
+    role.args.insert(role.args.end(), args[i].begin(), args[i].end());
+    add(m, 0, op, "forward", i, i, i + 1);
+  }
   role.arena = {100};
   Buffer view = buffer(0, 20, 0, 2);
   view.parent = {1};
@@ -45,6 +53,38 @@ TEST_CASE("a buffer lives from the begin of its first op to the end of its last"
   CHECK(lives[1].buffer.v == 1);
   CHECK(lives[1].until == seconds(2));
   CHECK(lives[3].from == seconds(2));
+}
+
+TEST_CASE("bytes that a transfer used last are taken over when it ends, not when the next begins",
+          "[core][analysis]") {
+  HandMade m = three_ops();
+  // Reserved until op 2, but nothing names it after op 1.
+  m.program.roles[0].buffers[2].last = {2};
+  const std::vector<BufferLife> lives = buffer_lives(StepGraph(m.trace, 0, &m.program), 0);
+  CHECK(lives[2].buffer.v == 2);
+  CHECK(lives[2].until == seconds(2));
+}
+
+TEST_CASE("no two buffers of a rank lie on each other at any time", "[core][analysis]") {
+  const std::string file =
+      GENERATE(std::string("tiny/gpt2-fsdp2-1f1b2.toml"),
+               std::string("tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml"));
+  for (const test::Simulated& s : test::simulate_file(test::scenario_file(file))) {
+    const StepGraph step(s.trace, 0, &s.program);
+    for (const Rank rank : {0, s.program.mesh.world_size() - 1}) {
+      const std::vector<BufferLife> lives = buffer_lives(step, rank);
+      REQUIRE(lives.size() > 20);
+      std::int64_t overlapping = 0;
+      for (std::size_t i = 0; i < lives.size(); ++i) {
+        for (std::size_t j = i + 1; j < lives.size() && lives[j].from < lives[i].until; ++j) {
+          const bool apart = lives[i].offset + lives[i].bytes <= lives[j].offset ||
+                             lives[j].offset + lives[j].bytes <= lives[i].offset;
+          overlapping += apart ? 0 : 1;
+        }
+      }
+      CHECK(overlapping == 0);
+    }
+  }
 }
 
 TEST_CASE("the arena at a moment: what lies where, holes, and what is freed next",

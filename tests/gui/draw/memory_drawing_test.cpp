@@ -129,6 +129,70 @@ TEST_CASE("a point of the arena's picture is the buffer whose bytes lie there", 
   CHECK(picture.at({-5, -5}) == nullptr);
 }
 
+TEST_CASE("by address, every block is a box of its bytes and its time, and none lies on another",
+          "[gui][draw]") {
+  const MemoryModel model = make_memory_model(simulated(), 1);
+  const MemoryFrame frame = memory_frame(model, {}, kRect, {});
+  const DisplayList list = draw_blocks(model, frame, {});
+  std::vector<Fill> boxes;
+  for (const Fill& fill : list.fills) {
+    if (fill.ink != Ink::Background && fill.ink != Ink::Band && fill.ink != Ink::Idle) {
+      boxes.push_back(fill);
+    }
+  }
+  REQUIRE(boxes.size() == model.lives.size());
+  for (const BufferLife& life : model.lives) {
+    const double left = frame.plot.left() + frame.axis.x_of(life.from);
+    const double top = frame.y_of(life.offset + life.bytes);
+    CHECK(std::any_of(boxes.begin(), boxes.end(), [&](const Fill& box) {
+      return std::abs(box.x - left) < 0.01 && std::abs(box.y - top) < 0.01;
+    }));
+  }
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const Fill &a = boxes[i], &b = boxes[j];
+      const float x = std::min(a.x + a.width, b.x + b.width) - std::max(a.x, b.x);
+      const float y = std::min(a.y + a.height, b.y + b.height) - std::max(a.y, b.y);
+      CHECK((x <= 0.51F || y <= 0.01F));  // the narrowest are half a pixel wide
+    }
+  }
+}
+
+TEST_CASE("a point of the picture by address is the block that lies there then", "[gui][draw]") {
+  const MemoryModel model = make_memory_model(simulated(), 1);
+  const MemoryFrame frame = memory_frame(model, {}, kRect, {});
+  int found = 0;
+  for (const BufferLife& life : model.lives) {
+    const double width = frame.axis.x_of(life.until) - frame.axis.x_of(life.from);
+    const double height = frame.y_of(life.offset) - frame.y_of(life.offset + life.bytes);
+    if (width < 2 || height < 2) continue;
+    const BufferLife* at = block_at(model, frame,
+                                    {frame.plot.left() + frame.axis.x_of(life.from) + width / 2,
+                                     frame.y_of(life.offset + life.bytes / 2)});
+    REQUIRE(at != nullptr);
+    CHECK(at->buffer == life.buffer);
+    ++found;
+  }
+  CHECK(found > 10);
+  CHECK(block_at(model, frame, {-5, -5}) == nullptr);
+}
+
+TEST_CASE("a memory snapshot's blocks are told by the line of code that asked for them",
+          "[gui][draw]") {
+  const Cancelled never{false};
+  const RunPtr run =
+      load(LOCKSTEP_SOURCE_DIR "/tests/data/memory-snapshot/snapshot-protocol4.pickle", never).run;
+  REQUIRE(run);
+  const MemoryModel model = make_memory_model(run, 0);
+  REQUIRE(model.lives.size() == 2);
+  CHECK(model.describe(model.lives[1]) == "forward train.py:12");
+  const MemoryFrame frame = memory_frame(model, {}, kRect, {});
+  CHECK(frame.top >= std::int64_t{60} << 20);
+  CHECK(draw_blocks(model, frame, {}).fills.size() == 2);
+  const ArenaPicture then = arena_picture(model, SimTime{25'000'000}, kRect, {});
+  CHECK(then.state.used == std::int64_t{32} << 20);
+}
+
 TEST_CASE("another run lies as a line over the same axes, and the capacity where it is near",
           "[gui][draw]") {
   const RunPtr run = simulated();

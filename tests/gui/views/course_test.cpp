@@ -125,16 +125,11 @@ TEST_CASE("a lesson that is clicked on the start page has its page, and Space pl
           "[gui][views]") {
   test::application();
   Window w;
-  w.window.activateWindow();
-  REQUIRE(QTest::qWaitForWindowActive(&w.window));
-  QListWidget* lessons = nullptr;
-  for (QListWidget* list : w.window.findChildren<QListWidget*>()) {
-    if (list->accessibleName() == "Lessons") lessons = list;
-  }
-  REQUIRE(lessons != nullptr);
-  REQUIRE(lessons->count() == static_cast<int>(w.view().course().size()));
-  const QRect third = lessons->visualItemRect(lessons->item(2));
-  QTest::mouseClick(lessons->viewport(), Qt::LeftButton, {}, third.center());
+  test::show_active(w.window);
+  QListWidget& lessons = test::list_named(w.window, "Lessons");
+  REQUIRE(lessons.count() == static_cast<int>(w.view().course().size()));
+  const QRect third = lessons.visualItemRect(lessons.item(2));
+  QTest::mouseClick(lessons.viewport(), Qt::LeftButton, {}, third.center());
   test::wait_until_idle(w.session);
   CHECK(w.view().lesson() == &w.view().course()[2]);
   REQUIRE(w.window.focusWidget() != nullptr);

@@ -26,9 +26,7 @@ TEST_CASE("the pipeline lesson says what it shows, plays on Space, and explains 
   Session session;
   MainWindow window(session);
   window.resize(1600, 900);
-  window.show();
-  window.activateWindow();
-  REQUIRE(QTest::qWaitForWindowActive(&window));
+  test::show_active(window);
   window.open(QString::fromStdString(test::scenario_path("lessons/pipeline.toml")));
   test::wait_until_idle(session);
   CHECK_THAT(said(window),

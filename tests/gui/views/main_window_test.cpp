@@ -210,16 +210,10 @@ TEST_CASE("what is chosen on the start page leaves the keyboard to the timeline"
   Session session;
   MainWindow window(session);
   window.resize(1366, 768);
-  window.show();
-  window.activateWindow();
-  REQUIRE(QTest::qWaitForWindowActive(&window));
-  QListWidget* lessons = nullptr;
-  for (QListWidget* list : window.findChildren<QListWidget*>()) {
-    if (list->accessibleName() == "Lessons") lessons = list;
-  }
-  REQUIRE(lessons != nullptr);
-  const QRect row = lessons->visualItemRect(lessons->item(5));
-  QTest::mouseClick(lessons->viewport(), Qt::LeftButton, {}, row.center());
+  test::show_active(window);
+  QListWidget& lessons = test::list_named(window, "Lessons");
+  const QRect row = lessons.visualItemRect(lessons.item(5));
+  QTest::mouseClick(lessons.viewport(), Qt::LeftButton, {}, row.center());
   test::wait_until_idle(session);
   REQUIRE(session.run());
   const QWidget* focus = QApplication::focusWidget();

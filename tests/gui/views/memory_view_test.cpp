@@ -29,5 +29,26 @@ TEST_CASE("the memory view shows the rank that is selected, and says what is fre
   CHECK(view.findChild<QLabel*>()->text().contains("freed next: "));
 }
 
+TEST_CASE("the memory view shows blocks by address where blocks are known", "[gui][views]") {
+  test::application();
+  Session session;
+  MemoryView view(session);
+  view.resize(800, 400);
+  view.show();
+  session.open(scenario_path("tiny/gpt2-fsdp2-1f1b2.toml"));
+  wait_until_idle(session);
+  QComboBox* shown = nullptr;
+  for (QComboBox* box : view.findChildren<QComboBox*>()) {
+    if (box->accessibleName() == "What the picture shows") shown = box;
+  }
+  REQUIRE(shown != nullptr);
+  CHECK(shown->isEnabled());
+  CHECK_FALSE(view.shows_blocks());
+  const QImage before = view.grab().toImage();
+  shown->setCurrentIndex(1);
+  CHECK(view.shows_blocks());
+  CHECK(view.grab().toImage() != before);
+}
+
 }  // namespace
 }  // namespace lockstep::gui

@@ -1,22 +1,14 @@
 #include "gui/model/run/summary_model.hpp"
 
-#include <fstream>
-#include <sstream>
-
 #include "core/format/format.hpp"
 #include "tests/catch.hpp"
+#include "tests/gui/simulated.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 SummaryPtr summary_of(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/" + name;
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  const Cancelled never{false};
-  const Outcome outcome = simulate(text.str(), file, overrides, never);
-  REQUIRE(outcome.run);
-  return make_summary(outcome.run);
+  return make_summary(test::simulated(name, overrides));
 }
 
 const Card& card(const std::vector<Card>& cards, const std::string& title) {

@@ -1,0 +1,76 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.hpp"
+#include "tests/catch.hpp"
+#include "tests/cli/command_line.hpp"
+
+namespace lockstep {
+namespace {
+
+using test::CommandOutcome;
+using test::lockstep;
+
+TEST_CASE("recommend names every rule with its answer", "[cli]") {
+  const CommandOutcome o = lockstep({"recommend", "--params", "70B", "--gpu-mem", "64", "--gpus",
+                                     "8", "--interconnect", "nvlink"});
+  REQUIRE(o.exit_code == 0);
+  for (const char* text : {"decision function", "TP inside the node + FSDP across replicas",
+                           "flow chart", "by size and GPUs", "by size and memory"}) {
+    CHECK_THAT(o.out, ContainsSubstring(text));
+  }
+}
+
+TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
+  const CommandOutcome o = lockstep({"recommend", "--params", "1.3B", "--gpu-mem", "80", "--gpus",
+                                     "2", "--interconnect", "pcie"});
+  REQUIRE(o.exit_code == 0);
+  for (const char* text : {"simulated answer", "at best ", "tokens/s"}) {
+    CHECK_THAT(o.out, ContainsSubstring(text));
+  }
+  // 18 bytes of state for each of 7 B parameters do not fit 24 GB, over eight GPUs they do.
+  const auto answer = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "recommend");
+    arguments.push_back("--json");
+    const CommandOutcome json = lockstep(arguments);
+    REQUIRE(json.exit_code == 0);
+    return nlohmann::json::parse(json.out);
+  };
+  const auto tight = answer({"--params", "7B", "--gpu-mem", "24", "--gpus", "8"});
+  REQUIRE(!tight["answer"].is_null());
+  CHECK(tight["answer"]["needed_memory_bytes"].get<double>() <= 24e9);
+  CHECK(tight["answer"]["layout"].get<std::string>().find("DDP") == std::string::npos);
+  // 70 B are 1,260 GB of states: eight GPUs never.
+  const auto large = answer({"--params", "70B", "--gpu-mem", "64", "--gpus", "8"});
+  CHECK(large["answer"].is_null());
+  CHECK(large["failure"].get<std::string>().find("none of") == 0);
+}
+
+TEST_CASE("recommend takes a model and a cluster by name, and its answer is the search's",
+          "[cli]") {
+  const CommandOutcome o = lockstep({"recommend", "--model", "gpt2-124m", "--cluster", "a100-80",
+                                     "--seq-len", "1024", "--batch", "64", "--json"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto json = nlohmann::json::parse(o.out);
+  REQUIRE(!json["answer"].is_null());
+  CHECK(json["gpus"] == 8);
+  // The scenario that it answers with runs, and does what was said of it.
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", json["answer"]["scenario"].get<std::string>());
+  const CommandOutcome run = lockstep({"run", folder / "s.toml", "--json"});
+  REQUIRE(run.exit_code == 0);
+  CHECK(nlohmann::json::parse(run.out)["step_time_s"] == json["answer"]["step_time_s"]);
+  for (const auto& rule : json["rules"]) {
+    if (rule["simulated"].is_null()) continue;
+    CHECK(rule["slower"].get<double>() > -0.03);  // finalists are the best by estimate
+  }
+  const CommandOutcome misspelt =
+      lockstep({"recommend", "--model", "llama3-70", "--cluster", "h100"});
+  CHECK(misspelt.exit_code == 2);
+  CHECK_THAT(misspelt.err, ContainsSubstring("llama3-70b"));
+  CHECK(lockstep({"recommend", "--model", "llama3-70b"}).exit_code == 2);
+  CHECK(lockstep({"recommend"}).exit_code == 2);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,142 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.hpp"
+#include "tests/catch.hpp"
+#include "tests/cli/command_line.hpp"
+
+namespace lockstep {
+namespace {
+
+using test::CommandOutcome;
+using test::kSynthetic;
+using test::lockstep;
+
+/// A tiny model of the zoo on one node of A100s, written to a file of `folder`.
+std::string tiny(const TemporaryFolder& folder, const std::string& preset, int batch, int devices,
+                 const std::string& more = "") {
+  const std::string file = folder / "s.toml";
+  write_bytes(file, "[model]\npreset = \"" + preset +
+                        "\"\n[training]\nglobal_batch_size = " + std::to_string(batch) +
+                        "\n[cluster]\npreset = \"a100-80\"\ndevices_per_node = " +
+                        std::to_string(devices) + "\n" + more);
+  return file;
+}
+
+TEST_CASE("search prints the fastest layouts and writes the first as a scenario", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = tiny(folder, "gpt2-tiny", 16, 4);
+  const CommandOutcome table =
+      lockstep({"search", file, "--top", "3", "--threads", "2", "--write", folder / "best.toml"});
+  INFO(table.err);
+  REQUIRE(table.exit_code == 0);
+  CHECK_THAT(table.out, ContainsSubstring("16 sequences of") && ContainsSubstring("tokens/s"));
+  const CommandOutcome json = lockstep({"search", file, "--json", "--finalists", "4"});
+  REQUIRE(json.exit_code == 0);
+  const auto answer = nlohmann::json::parse(json.out);
+  const auto& list = answer["found"];
+  REQUIRE(list.size() == 4);
+  const auto& counts = answer["counts"];
+  CHECK(counts["layouts"] == counts["too_large_by_bound"].get<int>() +
+                                 counts["too_slow_by_bound"].get<int>() +
+                                 counts["larger_than_these"].get<int>() +
+                                 counts["refused"].get<int>() + counts["estimated"].get<int>());
+  const CommandOutcome wanted = lockstep({"search", file, "--only", "tp=2"});
+  CHECK_THAT(wanted.out, ContainsSubstring("tp 2") && !ContainsSubstring("tp 4"));
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    CHECK(list[i - 1]["tokens_per_s"] >= list[i]["tokens_per_s"]);
+  }
+  // Run on its own, the scenario that was written does what was said of it.
+  CHECK_THAT(table.out, ContainsSubstring(list[0]["layout"].get<std::string>()));
+  const CommandOutcome best = lockstep({"run", folder / "best.toml", "--json"});
+  REQUIRE(best.exit_code == 0);
+  CHECK(nlohmann::json::parse(best.out)["tokens_per_s"] == list[0]["tokens_per_s"]);
+}
+
+TEST_CASE("the objective energy takes the cluster whose devices draw least for a step", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = tiny(folder, "gpt2-tiny", 16, 2);
+  const CommandOutcome o = lockstep({"search", file, "--json", "--nodes", "1,2", "--objective",
+                                     "energy", "--write", folder / "best.toml"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto sizes = nlohmann::json::parse(o.out);
+  REQUIRE(sizes.size() == 2);
+  double least = 1e300;
+  int best = 0;
+  for (const auto& size : sizes) {
+    // An A100 SXM takes 400 W at most.
+    const double joules =
+        400 * 2 * size["nodes"].get<int>() * size["found"][0]["step_time_s"].get<double>();
+    CHECK(size["joules_per_step"].get<double>() == Approx(joules));
+    if (joules < least) best = size["nodes"].get<int>();
+    least = std::min(least, joules);
+  }
+  const CommandOutcome run = lockstep({"run", folder / "best.toml", "--json"});
+  REQUIRE(run.exit_code == 0);
+  CHECK(nlohmann::json::parse(run.out)["world_size"] == 2 * best);
+}
+
+TEST_CASE("of several batches the search takes the one with most tokens a second", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = tiny(folder, "gpt2-tiny", 4, 2);
+  const std::string best = folder / "best.toml";
+  const CommandOutcome o = lockstep({"search", file, "--json", "--batch", "4,32", "--write", best});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto batches = nlohmann::json::parse(o.out);
+  REQUIRE(batches.size() == 2);
+  const auto rate = [&](int i) { return batches[i]["found"][0]["tokens_per_s"].get<double>(); };
+  CHECK(batches[0]["batch"] == 4);
+  CHECK(batches[1]["batch"] == 32);
+  CHECK(rate(1) > rate(0));  // of a small batch more is spent on the update
+  const CommandOutcome run = lockstep({"run", best, "--json"});
+  CHECK(nlohmann::json::parse(run.out)["tokens_per_s"] == rate(1));
+}
+
+TEST_CASE("search orders layouts of a vision model by images, and takes no [expect] over",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = tiny(folder, "resnet-tiny", 16, 2, "[expect]\nstep_time_s = 1000\n");
+  const CommandOutcome json = lockstep({"search", file, "--json"});
+  INFO(json.err);
+  REQUIRE(json.exit_code == 0);
+  const auto answer = nlohmann::json::parse(json.out);
+  const auto& list = answer["found"];
+  REQUIRE(list.size() > 3);
+  CHECK(list.back()["images_per_s"] > 0);
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    CHECK(list[i - 1]["step_time_s"] <= list[i]["step_time_s"]);
+  }
+  const CommandOutcome table =
+      lockstep({"search", file, "--top", "1", "--write", folder / "best.toml"});
+  CHECK_THAT(table.out, ContainsSubstring("16 images a step") && ContainsSubstring("images/s"));
+  CHECK_THAT(table.out, ContainsSubstring(list[0]["layout"].get<std::string>()));
+  CHECK(lockstep({"run", folder / "best.toml"}).exit_code == 0);
+}
+
+TEST_CASE("search says why it has no answer", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string start = "[model]\npreset = \"gpt2-tiny\"\n";
+  write_bytes(folder / "small.toml", start +
+                                         "[cluster]\npreset = \"a100-80\"\n"
+                                         "[cluster.device]\nmemory_gb = 0.0001\n");
+  const CommandOutcome small = lockstep({"search", folder / "small.toml"});
+  CHECK(small.exit_code == 3);
+  CHECK_THAT(small.err, ContainsSubstring("by the bound on memory"));
+  write_bytes(folder / "sweep.toml", start + "[sweep]\n\"training.local_batch_size\" = [1, 2]\n");
+  const CommandOutcome sweep = lockstep({"search", folder / "sweep.toml"});
+  CHECK(sweep.exit_code == 2);
+  CHECK_THAT(sweep.err, ContainsSubstring("this is a sweep"));
+  write_bytes(folder / "synthetic.toml", kSynthetic);
+  const CommandOutcome synthetic = lockstep({"search", folder / "synthetic.toml"});
+  CHECK(synthetic.exit_code == 2);
+  CHECK_THAT(synthetic.err, ContainsSubstring("synthetic model has times for one layout"));
+  write_bytes(folder / "s.toml", start);
+  const CommandOutcome unwritten =
+      lockstep({"search", folder / "s.toml", "--write", folder / "no/such.toml"});
+  CHECK(unwritten.exit_code == 2);
+  CHECK_THAT(unwritten.err, ContainsSubstring("there is no folder"));
+}
+
+}  // namespace
+}  // namespace lockstep
