@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "core/handover/megatron_account.hpp"

@@ -43,12 +43,25 @@ std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, TensorParall
                                                 const ModelSpec& spec, const LayerShape& shape,
                                                 const LayerTensors& p);
 
-/// Adds the shared expert to what `routed` makes of the same rows.
+/// The network that every token takes beside the experts that it chooses.
+class SharedExpert {
+ public:
+  SharedExpert(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
+               const LayerShape& shape, const LayerTensors& p);
+  /// Returns its result for own rows x, added to the residual.
+  TensorId forward(TensorId x, TensorId residual);
+  /// Returns its part of the gradient of x.
+  TensorId backward(TensorId dy);
+
+ private:
+  FunctionBuilder& f_;
+  std::int64_t rows_, hidden_;
+  DType wide_;
+  LinearTensors gate_;
+  std::unique_ptr<FeedForward> network_;
+  TensorId x_, made_, logits_;
+};
 void declare_shared_expert(LayerDeclaration& layer, const ModelSpec& spec);
-std::unique_ptr<FeedForward> with_shared_expert(FunctionBuilder& f, TensorParallel& tp,
-                                                const ModelSpec& spec, const LayerShape& shape,
-                                                const LayerTensors& p,
-                                                std::unique_ptr<FeedForward> routed);
 
 /// The initial standard deviation of projections that add to the residual (GPT-2 scales it by
 /// 1/sqrt(2L)).

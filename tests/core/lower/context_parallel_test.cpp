@@ -155,6 +155,14 @@ TEST_CASE("a rank that passes keys on holds those of two ranks at a time", "[cor
   CHECK(most(Method::Ring) <= 2 * keys);
 }
 
+TEST_CASE("a ring may have hundreds of ranks", "[core][lower]") {
+  Scenario s = divided(Architecture::Llama, 300, 1, 1, {}, Method::Ring);
+  s.training.seq_len = 600;
+  s.model.layers = 1;
+  s.cluster.ranks_per_device = 300;
+  CHECK(exchanges(lowered(s), Phase::B, 1).size() == 2 * 299);
+}
+
 TEST_CASE("neighbours exchange heads, and pass keys on between groups of them", "[core][lower]") {
   for (const auto& [heads, parts] : {std::pair(2, 3), {3, 2}, {2, 2}, {3, 1}, {1, 3}}) {
     Scenario s = divided(Architecture::Llama, heads * parts, 12, 1, {}, Method::Ring);
