@@ -114,6 +114,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("zero_stage", p.zero_stage);
   v.field("context_parallel_degree", p.context_parallel_degree);
   v.field("context_parallel_method", p.context_parallel_method);
+  v.field("context_parallel_ulysses_degree", p.context_parallel_ulysses_degree);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
   v.field("expert_parallel_degree", p.expert_parallel_degree);

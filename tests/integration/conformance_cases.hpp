@@ -45,6 +45,8 @@ class ConformanceCases {
                  std::int64_t dim);
   /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own
   /// tokens, half of them from the front of the sequence and half from the back.
+  void passed_attention(ConformanceCase forward, ConformanceCase backward, std::int64_t rank,
+                        std::int64_t other);
   void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
                           std::int64_t kv_heads, std::int64_t dim, std::int64_t parts);
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,

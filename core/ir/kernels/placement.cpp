@@ -5,6 +5,8 @@
 namespace lockstep {
 
 std::string_view to_string(Along along) {
+  if (along >= Along::Attended) return "rows that have met the keys of some ranks";
+  if (along >= Along::Passed) return "rows that another rank has passed on";
   constexpr IndexArray<Along, std::string_view, 16> kNames = {
       "not written",
       "zeros",
