@@ -158,6 +158,9 @@ class Parser {
         ->type_name("ADDRESS");
     sub->add_option("--out", run_.out, "write the run folder: scenario, program, trace, report")
         ->type_name("DIR");
+    sub->add_flag("--tensorboard", run_.tensorboard,
+                  "with --out: the metrics of every step for TensorBoard, too, in DIR/tb")
+        ->needs("--out");
     sub->add_flag("--json", run_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", run_.timeline, "draw the step: ranks against time");
     sub->add_option("--communicator", run_.communicator,

@@ -28,7 +28,7 @@ struct RunArguments {
   int restarts = 0;                  // of these, if one fails
   std::string bind;                  // address at which these listen; empty: 127.0.0.1
   std::vector<std::string> command;  // the words of the command line, for these
-  bool json = false, timeline = false, quiet = false;
+  bool json = false, timeline = false, quiet = false, tensorboard = false;
   int threads = 1;                          // per rank
   std::string communicator;                 // of the backend cuda
   bool cuda_graphs = false, cudnn = false;  // of the backend cuda

@@ -311,7 +311,8 @@ Result<void> PointRun::write_subject(const Program& program) {
     if (auto done = write_file(path("scenario.toml"), subject_.scenario); !done) return done;
   }
   if (auto done = write_file(path("program.txt"), print(program)); !done) return done;
-  Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_);
+  Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_,
+                                                arguments_.tensorboard ? path("tb") : "");
   if (!metrics) return metrics.error();
   metrics_ = std::make_unique<MetricsLog>(std::move(*metrics));
   return {};
