@@ -1,63 +1,125 @@
 #include "backends/sim/engine.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/sim/engine_state.hpp"
 #include "backends/sim/event_heap.hpp"
+#include "backends/sim/islands.hpp"
 #include "backends/sim/op_durations.hpp"
 #include "backends/sim/plan.hpp"
-#include "backends/sim/port_shares.hpp"
+#include "backends/sim/rates.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 
 namespace lockstep::sim {
 namespace {
 
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
+/// Runs ops until none is left, or until an island meets another.
 class Engine {
  public:
+  /// Engines that share `state` may run at one time if each has islands of its own.
   Engine(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
-         const Plan& plan, Timeline& timeline)
+         const Plan& plan, const Islands& islands, EngineState& state)
       : program_(program),
         cluster_(cluster),
         plan_(plan),
-        meetings_(plan.instances.size()),
+        islands_(islands),
+        state_(state),
+        ranks_(state.ranks),
+        cells_(state.cells),
         num_pp_(to_size(program.mesh.size_of("pp"))),
-        overlap_(std::max(1.0, cluster.device.overlap_slowdown)),
-        fluid_(plan.crowded_devices || plan.shared_ports || overlap_ > 1),
-        shares_(plan.shared_ports ? plan.folding.representatives.size() * kPortsOfRank : 0,
-                plan.shared_ports ? plan.folding.representatives.size() * kNumStreams : 0),
-        durations_(program, cluster, what_if, plan) {
-    set_up(timeline);
+        rates_(program, cluster, plan, state, heap_),
+        durations_(program, cluster, what_if, plan) {}
+
+  /// Runs one island until the first moment in which a rank of it arrives at a collective with
+  /// another, or to the end. Appends to `left` the events after this, and such arrivals.
+  Result<void> run_island(std::size_t island, std::vector<SimEvent>& left) {
+    now_ = 0;
+    alone_ = true;
+    arrived_.clear();
+    for (const std::uint32_t rank : islands_.ranks[island]) {
+      for (std::uint32_t c = rank * kNumStreams; c < (rank + 1) * kNumStreams; ++c) {
+        if (cells_[c].count > 0) ready_.push_back(c);
+      }
+    }
+    if (const Result<void> ran = run(); !ran) return ran;
+    left.insert(left.end(), heap_.events().begin(), heap_.events().end());
+    left.insert(left.end(), arrived_.begin(), arrived_.end());
+    heap_.clear();
+    return {};
   }
 
-  Result<void> run() {
-    for (std::uint32_t c = 0; c < cells_.size(); ++c) {
-      if (cells_[c].count > 0) ready_.push_back(c);
+  /// Runs all islands together from where run_island() left them.
+  Result<void> run_together(const std::vector<SimEvent>& left) {
+    now_ = 0;
+    alone_ = false;
+    arrived_.clear();
+    for (const SimEvent& event : left) heap_.push(event);
+    return run();
+  }
+
+  std::int64_t ended() const { return ended_; }  // ops
+  std::int64_t makespan() const { return makespan_; }
+
+  Error stuck(std::int64_t now, std::int64_t unfinished) const {
+    std::string message = "the simulation is stuck at " +
+                          std::to_string(to_seconds(SimTime{now}).v) + " s with " +
+                          std::to_string(unfinished) + " ops to run";
+    int named = 0;
+    for (std::uint32_t c = 0; c < cells_.size() && named < 8; ++c) {
+      const Cell& cell = cells_[c];
+      if (cell.front == cell.count) continue;
+      const SimRank& r = ranks_[cell.rank];
+      const std::int32_t dependency = r.waits_for[state_.stream_of(c)];
+      message.append(named++ == 0 ? ": rank " : "; rank ")
+          .append(std::to_string(r.rank))
+          .append(": ")
+          .append(op_text(r, static_cast<std::int32_t>(cell.order[cell.front])))
+          .append(" waits for ")
+          .append(dependency >= 0 ? op_text(r, dependency) : "its peers");
     }
+    return Error{ErrorKind::Internal, message, {}};
+  }
+
+ private:
+  Result<void> run() {
     for (;;) {
       while (!ready_.empty()) {
         const std::uint32_t c = ready_.back();
         ready_.pop_back();
         advance(c);
       }
-      if (heap_.empty()) break;
+      if (heap_.empty() || (!arrived_.empty() && heap_.top().time > now_)) return {};
       const SimEvent event = heap_.pop();
+      prefetch_next();
       if (event.time < now_ || event.time > kEndOfTime) return too_long();
       const std::uint32_t c = event.key >> 1;
       if (event.key & 1u) {
         now_ = event.time;
-        arrive(c);
-      } else if (!fluid_ || event.version == activities_[c].version) {
+        event.version == 0 ? arrive(c) : join_meeting(c);
+      } else if (!state_.fluid || event.version == state_.activities[c].version) {
         now_ = event.time;
         complete(c);
       }
     }
-    if (unfinished_ > 0) return stuck();
-    return {};
+  }
+
+  /// Of many ranks, an event's state lies in memory that no cache holds: it is asked for while the
+  /// events before it are worked on.
+  void prefetch_next() const {
+    const std::vector<SimEvent>& events = heap_.events();
+    for (std::size_t i = 0; i < std::min<std::size_t>(events.size(), 5); ++i) {
+      const std::uint32_t c = events[i].key >> 1;
+      __builtin_prefetch(&cells_[c]);
+      __builtin_prefetch(&ranks_[c / kNumStreams]);
+      if (state_.fluid) __builtin_prefetch(&state_.activities[c]);
+    }
   }
 
   /// A sum of durations that overflows lies before now.
@@ -67,66 +129,19 @@ class Engine {
                    " s a cost or a latency is too large for it");
   }
 
-  std::int64_t makespan() const { return makespan_; }
-  std::vector<SimTime> slowed() const {
-    std::vector<SimTime> times;
-    for (const SimRank& r : ranks_) times.emplace_back(r.slowed);
-    return times;
-  }
-
- private:
-  void set_up(Timeline& timeline) {
-    const auto& ranks = plan_.folding.representatives;
-    timeline.times.resize(ranks.size());
-    ranks_.resize(ranks.size());
-    cells_.resize(ranks.size() * kNumStreams);
-    if (fluid_) activities_.resize(cells_.size());
-    for (std::uint32_t i = 0; i < ranks.size(); ++i) {
-      SimRank& r = ranks_[i];
-      const RoleId role = program_.role_of_rank[ranks[i]];
-      r.role = &program_.roles[role];
-      r.plan = &plan_.roles[role];
-      r.rank = ranks[i];
-      r.duration = (r.rank == plan_.straggler ? plan_.slow_duration : plan_.duration).data();
-      r.device = static_cast<std::uint32_t>(r.rank / std::max(1, cluster_.ranks_per_device));
-      std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
-      timeline.times[i].resize(r.role->ops.size());
-      r.times = timeline.times[i].data();
-      unfinished_ += static_cast<std::int64_t>(r.role->ops.size());
-      for (std::uint32_t s = 0; s < kNumStreams; ++s) {
-        Cell& cell = cells_[i * kNumStreams + s];
-        cell.order = r.plan->order.data() + r.plan->begin[s];
-        cell.count = r.plan->begin[s + 1] - r.plan->begin[s];
-        cell.rank = i;
-        cell.reached = cell.count > 0 ? *cell.order : kNone;
-      }
-      if (r.device >= running_on_.size()) {
-        running_on_.resize(r.device + 1, 0);
-        ranks_on_.resize(r.device + 1);
-      }
-      ranks_on_[r.device].push_back(i);
-    }
-    timeline.num_ops = unfinished_;
-  }
-
-  const Op& front_op(const Cell& cell) const {
-    return ranks_[cell.rank].role->ops[cell.order[cell.front]];
-  }
-  std::uint32_t stream_of(std::uint32_t c) const { return c - cells_[c].rank * kNumStreams; }
-
   /// Called when a stream is free: starts its front op, or notes what that op waits for.
   void advance(std::uint32_t c) {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
-    const Op& op = front_op(cell);
+    const Op& op = state_.front_op(cell);
     // How far its stream has come tells whether an op has ended. Of many ranks, the times of all
     // ops lie in memory that no cache holds.
     for (const OpId dependency : r.role->after_of(op)) {
       const auto stream = static_cast<std::uint32_t>(r.role->op(dependency).stream);
       const Cell& other = cells_[cell.rank * kNumStreams + stream];
       if (static_cast<std::uint32_t>(dependency.v) < other.reached) continue;
-      r.waits_for[stream_of(c)] = dependency.v;
-      r.waiting |= 1u << stream_of(c);
+      r.waits_for[state_.stream_of(c)] = dependency.v;
+      r.waiting |= 1u << state_.stream_of(c);
       cell.waited = true;
       return;
     }
@@ -159,14 +174,27 @@ class Engine {
 
   void reach_group(std::uint32_t c, const Op& op) {
     Cell& cell = cells_[c];
+    cell.state = Cell::Waiting;
+    if (alone_ && islands_.bridges[instance_of(cell, op)] != 0) {
+      arrived_.push_back({now_, (c << 1) | 1u, 1});
+      return;
+    }
+    join_meeting(c);
+  }
+
+  std::uint32_t instance_of(const Cell& cell, const Op& op) const {
+    return plan_.instance_of[cell.rank * program_.groups.size() + to_size(op.group())];
+  }
+
+  void join_meeting(std::uint32_t c) {
+    Cell& cell = cells_[c];
+    const Op& op = state_.front_op(cell);
     const std::int32_t seq = ranks_[cell.rank].plan->seq[cell.order[cell.front]];
-    const std::uint32_t instance =
-        plan_.instance_of[cell.rank * program_.groups.size() + to_size(op.group())];
-    std::vector<Meeting>& open = meetings_[instance];
+    const std::uint32_t instance = instance_of(cell, op);
+    std::vector<Meeting>& open = state_.meetings[instance];
     auto meeting =
         std::find_if(open.begin(), open.end(), [seq](const Meeting& m) { return m.seq == seq; });
     if (meeting == open.end()) meeting = open.insert(open.end(), Meeting{seq, 0, kNone});
-    cell.state = Cell::Waiting;
     cell.next = meeting->last;
     meeting->last = c;
     if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
@@ -185,11 +213,12 @@ class Engine {
     const bool sends = op.kind == OpKind::Send;
     const std::uint32_t peer_rank = plan_.peer_of[cell.rank * num_pp_ + to_size(op.peer())];
     const std::uint32_t other =
-        peer_rank * kNumStreams + (sends ? stream_of(c) + 1 : stream_of(c) - 1);
+        peer_rank * kNumStreams + (sends ? state_.stream_of(c) + 1 : state_.stream_of(c) - 1);
     Cell& peer = cells_[other];
     cell.state = Cell::Waiting;
-    if (peer.state != Cell::Waiting || !is_p2p(front_op(peer).kind)) return;
-    const std::uint32_t back = plan_.peer_of[peer_rank * num_pp_ + to_size(front_op(peer).peer())];
+    if (peer.state != Cell::Waiting || !is_p2p(state_.front_op(peer).kind)) return;
+    const std::uint32_t back =
+        plan_.peer_of[peer_rank * num_pp_ + to_size(state_.front_op(peer).peer())];
     if (back != cell.rank) return;
     const std::uint32_t sender = sends ? c : other;
     cells_[sender].next = sends ? other : c;
@@ -201,7 +230,7 @@ class Engine {
   OpDurations::Message message_time(const Cell& sender) {
     const SimRank& from = ranks_[sender.rank];
     const SimRank& to = ranks_[cells_[sender.next].rank];
-    return durations_.of_message(*from.role, front_op(sender), from.rank, to.rank);
+    return durations_.of_message(*from.role, state_.front_op(sender), from.rank, to.rank);
   }
 
   /// The front op of `leader`, and of the cells linked behind it, is active from now on.
@@ -211,43 +240,22 @@ class Engine {
       cell.state = Cell::Active;
       cell.leader = leader;
       cell.active = now_;
-      if (fluid_) mark_active(c, true);
     }
-    if (!fluid_) {
-      if (duration == 0) {
-        complete(leader);
-      } else {
-        heap_.push({now_ + duration, leader << 1, 0});
-      }
-      return;
+    if (state_.fluid) {
+      rates_.begin(leader, duration, now_);
+    } else if (duration == 0) {
+      complete(leader);
+    } else {
+      heap_.push({now_ + duration, leader << 1, 0});
     }
-    Activity& activity = activities_[leader];
-    activity.started = now_;
-    activity.work = duration;
-    activity.remaining = static_cast<double>(duration);
-    activity.since = now_;
-    activity.rate = 0;  // retime() sets it, together with the event
-    use_ports(leader);
-    count(leader, 1);
-    retime(leader);
   }
 
   void complete(std::uint32_t leader) {
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
       cells_[c].state = Cell::Blocked;
-      if (fluid_) mark_active(c, false);
     }
-    if (fluid_) {
-      activities_[leader].rate = 0;
-      ++activities_[leader].version;
-      count(leader, -1);
-      if (plan_.shared_ports) retime_all(shares_.remove(leader));
-    }
-    const OpKind kind = front_op(cells_[leader]).kind;
-    if (fluid_ && kind == OpKind::Call && !plan_.crowded_devices) {
-      const Activity& activity = activities_[leader];
-      ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
-    }
+    if (state_.fluid) rates_.end(leader, now_);
+    const OpKind kind = state_.front_op(leader).kind;
     if (kind == OpKind::Send) {
       const std::int64_t latency = message_time(cells_[leader]).latency;
       const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
@@ -267,7 +275,7 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const std::uint32_t op = cell.order[cell.front];
-    r.times[op].active = SimTime{cell.active};
+    state_.notes.note(cell.rank, &r.times[op], {SimTime{cell.active}, SimTime{now_}});
     end_op(cell, r, op);
     if (++cell.front < cell.count) ready_.push_back(c);
   }
@@ -291,19 +299,17 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const std::uint32_t op = cell.order[cell.ended];
-    if (cell.ended > 0) {
-      const SimTime previous_end = r.times[cell.order[cell.ended - 1]].end;
-      r.times[op].active = std::max(r.times[op].active, previous_end);
-    }
+    r.times[op].active = std::max(r.times[op].active, SimTime{cell.last_end});
+    r.times[op].end = SimTime{now_};
     end_op(cell, r, op);
   }
 
   void end_op(Cell& cell, SimRank& r, std::uint32_t op) {
     ++cell.ended;
+    cell.last_end = now_;
     cell.reached = cell.ended < cell.count ? cell.order[cell.ended] : kNone;
-    r.times[op].end = SimTime{now_};
-    makespan_ = now_;
-    --unfinished_;
+    makespan_ = std::max(makespan_, now_);
+    ++ended_;
     const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
     for_each_bit(r.waiting, [&](std::uint32_t s) {
       if (r.waits_for[s] != static_cast<std::int32_t>(op)) return;
@@ -313,168 +319,84 @@ class Engine {
     });
   }
 
-  // ------------------------------------------------ rates: shared devices and overlap
-
-  /// Whether an op runs beside the device, so that neither slows the other. What the host computes
-  /// does, unless the device is its own host and ranks share it: then it counts like any
-  /// computation.
-  bool is_aside(const Op& op) const {
-    return is_copy(op.kind) || (op.stream == Stream::Host && !plan_.shared_devices);
-  }
-
-  /// Adds `change` to the count of what runs on the ranks of `leader`'s activity, and computes the
-  /// end of everything that it slows down or speeds up anew.
-  void count(std::uint32_t leader, int change) {
-    const OpKind kind = front_op(cells_[leader]).kind;
-    if (is_aside(front_op(cells_[leader]))) return;
-    if (kind == OpKind::Call) {
-      SimRank& r = ranks_[cells_[leader].rank];
-      r.running_calls += change;
-      retime_transfers(r);
-      if (plan_.crowded_devices) occupy(r.device, change);
-      return;
-    }
-    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-      SimRank& r = ranks_[cells_[c].rank];
-      r.running_transfers += change;
-      retime_calls(r);
-      // Of a message's two ends one copies; of a collective's members all do.
-      const bool copies = c == leader || !is_p2p(kind);
-      if (plan_.crowded_devices && plan_.cores_transfer && copies) occupy(r.device, change);
-    }
-  }
-
-  void occupy(std::uint32_t device, int change) {
-    running_on_[device] += change;
-    for (const std::uint32_t neighbour : ranks_on_[device]) {
-      retime_calls(ranks_[neighbour]);
-      if (plan_.cores_transfer) retime_transfers(ranks_[neighbour]);
-    }
-  }
-
-  /// The part of its full rate at which what runs on a device progresses.
-  double device_share(std::uint32_t device) const {
-    if (!plan_.crowded_devices) return 1;
-    return std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) /
-                             static_cast<double>(running_on_[device]));
-  }
-
-  void use_ports(std::uint32_t leader) {
-    const Op& op = front_op(cells_[leader]);
-    if (!plan_.shared_ports || op.kind == OpKind::Call || is_copy(op.kind)) return;
-    const std::uint32_t from = cells_[leader].rank;
-    if (is_p2p(op.kind)) {
-      const std::uint32_t to = cells_[cells_[leader].next].rank;
-      const bool near = same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
-      retime_all(shares_.add(leader, {port_of(from, near, true), port_of(to, near, false)}));
-      return;
-    }
-    const std::uint32_t instance =
-        plan_.instance_of[from * program_.groups.size() + static_cast<std::size_t>(op.target)];
-    retime_all(shares_.add(leader, plan_.instances[instance].ports));
-  }
-
-  void retime_all(const std::vector<std::uint32_t>& leaders) {
-    for (const std::uint32_t c : leaders) {
-      if (cells_[c].state == Cell::Active) retime(c);
-    }
-  }
-
-  /// Notes that the front op of a cell is active, or is not any more.
-  void mark_active(std::uint32_t c, bool active) {
-    SimRank& r = ranks_[cells_[c].rank];
-    const OpKind kind = front_op(cells_[c]).kind;
-    if (is_copy(kind)) return;
-    std::uint32_t& streams = kind == OpKind::Call ? r.calling : r.transferring;
-    const std::uint32_t bit = 1u << stream_of(c);
-    streams = active ? streams | bit : streams & ~bit;
-  }
-  void retime_calls(const SimRank& r) { retime_streams(r, r.calling); }
-  void retime_transfers(const SimRank& r) { retime_streams(r, r.transferring); }
-  void retime_streams(const SimRank& r, std::uint32_t streams) {
-    const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
-    for_each_bit(streams, [&](std::uint32_t s) { retime(cells_[first + s].leader); });
-  }
-
-  double rate(std::uint32_t leader) const {
-    const OpKind kind = front_op(cells_[leader]).kind;
-    if (is_aside(front_op(cells_[leader]))) return 1;
-    if (kind == OpKind::Call) {
-      const SimRank& r = ranks_[cells_[leader].rank];
-      const double share = device_share(r.device);
-      return r.running_transfers > 0 ? share / overlap_ : share;
-    }
-    double share = plan_.shared_ports ? shares_.share(leader) : 1.0;
-    if (plan_.cores_transfer) {
-      for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-        share = std::min(share, device_share(ranks_[cells_[c].rank].device));
-      }
-    }
-    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-      if (ranks_[cells_[c].rank].running_calls > 0) return share / overlap_;
-    }
-    return share;
-  }
-
-  void retime(std::uint32_t leader) {
-    Activity& activity = activities_[leader];
-    const double new_rate = rate(leader);
-    if (new_rate == activity.rate) return;
-    const double done = static_cast<double>(now_ - activity.since) * activity.rate;
-    activity.remaining = std::max(0.0, activity.remaining - done);
-    activity.since = now_;
-    activity.rate = new_rate;
-    ++activity.version;
-    const std::int64_t left = std::llround(activity.remaining / new_rate);
-    heap_.push({now_ + left, leader << 1, activity.version});
-  }
-
-  // ------------------------------------------------
-
   std::string op_text(const SimRank& r, std::int32_t op) const {
     return std::string("%").append(std::to_string(op)) + " " +
            describe(program_, *r.role, OpId{op});
   }
 
-  Error stuck() const {
-    std::string message = "the simulation is stuck at " +
-                          std::to_string(to_seconds(SimTime{now_}).v) + " s with " +
-                          std::to_string(unfinished_) + " ops to run";
-    int named = 0;
-    for (std::uint32_t c = 0; c < cells_.size() && named < 8; ++c) {
-      const Cell& cell = cells_[c];
-      if (cell.front == cell.count) continue;
-      const SimRank& r = ranks_[cell.rank];
-      const std::int32_t dependency = r.waits_for[stream_of(c)];
-      message.append(named++ == 0 ? ": rank " : "; rank ")
-          .append(std::to_string(r.rank))
-          .append(": ")
-          .append(op_text(r, static_cast<std::int32_t>(cell.order[cell.front])))
-          .append(" waits for ")
-          .append(dependency >= 0 ? op_text(r, dependency) : "its peers");
-    }
-    return Error{ErrorKind::Internal, message, {}};
-  }
-
   const Program& program_;
   const ClusterSpec& cluster_;
   const Plan& plan_;
-  std::vector<SimRank> ranks_;
-  std::vector<Cell> cells_;  // [simulated rank][stream]
-  std::vector<Activity> activities_;
-  std::vector<std::vector<Meeting>> meetings_;  // by group instance
-  std::vector<int> running_on_;                 // by device: calls, and transfers of its cores
-  std::vector<std::vector<std::uint32_t>> ranks_on_;  // by device
-  std::vector<std::uint32_t> ready_;                  // cells to advance
+  const Islands& islands_;
+  EngineState& state_;
+  // Parts of it:
+  std::vector<SimRank>& ranks_;
+  std::vector<Cell>& cells_;
+  std::vector<std::uint32_t> ready_;  // cells to advance
   EventHeap heap_;
   std::size_t num_pp_;
-  double overlap_;
-  bool fluid_;
-  PortShares shares_;  // by leader
+  Rates rates_;
   OpDurations durations_;
+  bool alone_ = false;             // one island runs
+  std::vector<SimEvent> arrived_;  // of its ranks at collectives with others
   std::int64_t now_ = 0;
   std::int64_t makespan_ = 0;
-  std::int64_t unfinished_ = 0;
+  std::int64_t ended_ = 0;
+};
+
+/// Runs the islands apart, on as many threads as there are cores if that is worth it, and then
+/// together.
+class Simulation {
+ public:
+  Simulation(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
+             const Plan& plan, Timeline& timeline)
+      : islands_(find_islands(program, plan)), state_(program, cluster, plan, timeline) {
+    const std::size_t threads = to_size(threads_for(to_size(state_.num_ops)));
+    for (std::size_t i = 0; i < std::min(threads, islands_.ranks.size()); ++i) {
+      engines_.emplace_back(program, cluster, what_if, plan, islands_, state_);
+    }
+  }
+
+  Result<void> run() {
+    std::vector<std::vector<SimEvent>> left(engines_.size());
+    std::vector<Result<void>> ran(engines_.size());
+    ThreadTeam team(static_cast<int>(engines_.size()));
+    team.run([&](int member) {
+      const auto m = to_size(member);
+      for (std::size_t i = m; i < islands_.ranks.size() && ran[m]; i += engines_.size()) {
+        ran[m] = engines_[m].run_island(i, left[m]);
+      }
+    });
+    std::vector<SimEvent> all;
+    for (std::size_t m = 0; m < engines_.size(); ++m) {
+      if (!ran[m]) return ran[m];
+      all.insert(all.end(), left[m].begin(), left[m].end());
+    }
+    state_.notes.collect(state_.ranks.size());
+    if (const Result<void> last = engines_.front().run_together(all); !last) return last;
+    state_.notes.write_all();
+    std::int64_t unfinished = state_.num_ops;
+    for (const Engine& engine : engines_) unfinished -= engine.ended();
+    if (unfinished > 0) return engines_.front().stuck(makespan(), unfinished);
+    return {};
+  }
+
+  std::int64_t makespan() const {
+    std::int64_t latest = 0;
+    for (const Engine& engine : engines_) latest = std::max(latest, engine.makespan());
+    return latest;
+  }
+  std::int64_t num_ops() const { return state_.num_ops; }
+  std::vector<SimTime> slowed() const {
+    std::vector<SimTime> times;
+    for (const SimRank& r : state_.ranks) times.emplace_back(r.slowed);
+    return times;
+  }
+
+ private:
+  Islands islands_;
+  EngineState state_;
+  std::deque<Engine> engines_;
 };
 
 }  // namespace
@@ -487,10 +409,11 @@ Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
   Timeline timeline;
   timeline.ranks = plan->folding.representatives;
   timeline.same_as = plan->folding.representative_of;
-  Engine engine(program, changed, what_if, *plan, timeline);
-  if (const Result<void> ran = engine.run(); !ran) return ran.error();
-  timeline.makespan = SimTime{engine.makespan()};
-  timeline.slowed = engine.slowed();
+  Simulation simulation(program, changed, what_if, *plan, timeline);
+  if (const Result<void> ran = simulation.run(); !ran) return ran.error();
+  timeline.makespan = SimTime{simulation.makespan()};
+  timeline.num_ops = simulation.num_ops();
+  timeline.slowed = simulation.slowed();
   return timeline;
 }
 

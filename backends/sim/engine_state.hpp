@@ -3,9 +3,12 @@
 
 #include <bit>
 #include <cstdint>
+#include <vector>
 
+#include "backends/sim/end_notes.hpp"
 #include "backends/sim/engine.hpp"
 #include "backends/sim/plan.hpp"
+#include "backends/sim/port_shares.hpp"
 
 namespace lockstep::sim {
 
@@ -17,8 +20,12 @@ void for_each_bit(std::uint32_t bits, Visit&& visit) {
   for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
 }
 
+/// Where a structure has a line of the cache to itself, an event of a rank that none has looked at
+/// for long takes one line of memory of it, not two.
+constexpr std::size_t kCacheLine = 64;
+
 /// One stream of one simulated rank.
-struct Cell {
+struct alignas(kCacheLine) Cell {
   const std::uint32_t* order = nullptr;  // op ids of the stream
   std::uint32_t count = 0;
   std::uint32_t front = 0;       // the op that is next or running
@@ -30,11 +37,12 @@ struct Cell {
   enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
   bool waited = false;            // the op at the front had to wait for another stream's
   std::int64_t active = 0;        // since when the op at the front is active
+  std::int64_t last_end = 0;      // of the last op that has ended; 0 if none has
   std::int64_t last_arrival = 0;  // receives only: when the newest message under way arrives
 };
 
 /// Progress of a running op whose rate can change.
-struct Activity {
+struct alignas(kCacheLine) Activity {
   std::int64_t started = 0, work = 0;  // in ps; `work` at rate 1
   double remaining = 0;                // in ps at rate 1
   double rate = 1;
@@ -42,29 +50,56 @@ struct Activity {
   std::uint32_t version = 0;
 };
 
-struct SimRank {
+struct alignas(kCacheLine) SimRank {
   const Role* role = nullptr;
   const RolePlan* plan = nullptr;
   const std::int64_t* duration = nullptr;  // by function
   OpTiming* times = nullptr;               // by op
-  std::int32_t waits_for[16];              // by stream: the op of this rank its front op waits for
   // Sets of streams, as bits:
   std::uint32_t waiting = 0;       // whose waits_for is an op
   std::uint32_t calling = 0;       // that have an active call
   std::uint32_t transferring = 0;  // that have an active collective or message
-  Rank rank = 0;
-  std::uint32_t device = 0;
-  std::int64_t host_late = 0;  // ps by which the host launches later than RolePlan::launched
   int running_calls = 0;
   int running_transfers = 0;
-  std::int64_t slowed = 0;  // ps that calls took longer because of transfers beside them
+  Rank rank = 0;
+  std::int64_t slowed = 0;     // ps that calls took longer because of transfers beside them
+  std::int32_t waits_for[14];  // by stream: the op of this rank its front op waits for; -1: none
+  std::int64_t host_late = 0;  // ps by which the host launches later than RolePlan::launched
+  std::uint32_t device = 0;
 };
+static_assert(kNumStreams <= 14);
 
 /// A collective that not all members have reached.
 struct Meeting {
   std::int32_t seq = 0;
   std::uint32_t arrivals = 0;
   std::uint32_t last = kNone;  // the newest arrival; Cell::next leads to the others
+};
+
+/// All that changes while a simulation runs. Engines of islands share it, and each touches only
+/// what belongs to the ranks of its own.
+struct EngineState {
+  /// The times of all simulated ranks go to `timeline`.
+  EngineState(const Program& program, const ClusterSpec& cluster, const Plan& plan,
+              Timeline& timeline);
+
+  double overlap;  // DeviceSpec::overlap_slowdown, at least 1
+  bool fluid;      // rates can change, so that there are activities
+  const Op& front_op(const Cell& cell) const {
+    return ranks[cell.rank].role->ops[cell.order[cell.front]];
+  }
+  const Op& front_op(std::uint32_t c) const { return front_op(cells[c]); }
+  std::uint32_t stream_of(std::uint32_t c) const { return c - cells[c].rank * kNumStreams; }
+
+  std::vector<SimRank> ranks;
+  std::vector<Cell> cells;  // [simulated rank][stream]
+  std::vector<Activity> activities;
+  std::vector<std::vector<Meeting>> meetings;        // by group instance
+  std::vector<int> running_on;                       // by device: calls, and transfers of its cores
+  std::vector<std::vector<std::uint32_t>> ranks_on;  // by device
+  PortShares shares;                                 // by leader
+  EndNotes notes;
+  std::int64_t num_ops = 0;
 };
 
 }  // namespace lockstep::sim

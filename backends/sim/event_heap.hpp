@@ -1,31 +1,38 @@
 // EventHeap: the simulator's queue, ordered by (time, stream of rank, kind).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace lockstep::sim {
 
 struct SimEvent {
-  std::int64_t time = 0;      // ps
-  std::uint32_t key = 0;      // 2 × cell + (1 for the arrival of a message)
-  std::uint32_t version = 0;  // of the cell's activity; an event with an older version is stale
+  std::int64_t time = 0;  // ps
+  std::uint32_t key = 0;  // 2 × cell + (1 for an arrival)
+  /// Of an end: that of the cell's activity; an event with an older version is stale. Of an
+  /// arrival: 0 if a message's last byte arrives, 1 if a rank arrives at a collective.
+  std::uint32_t version = 0;
   friend bool operator<(const SimEvent& a, const SimEvent& b) {
     return a.time != b.time ? a.time < b.time : a.key < b.key;
   }
 };
 
-/// A binary min-heap. Equal events may be popped in any order.
+/// A min-heap in which a node has four children: half as deep as a binary one. Equal events may be
+/// popped in any order.
 class EventHeap {
  public:
   bool empty() const { return events_.empty(); }
+  const SimEvent& top() const { return events_.front(); }  // requires !empty()
+  /// All events; the first is the top, and those that come soon after it are near the beginning.
+  const std::vector<SimEvent>& events() const { return events_; }
+  void clear() { events_.clear(); }
   void push(SimEvent event) {
     std::size_t i = events_.size();
     events_.push_back(event);
     while (i > 0) {
-      const std::size_t parent = (i - 1) / 2;
+      const std::size_t parent = (i - 1) / kChildren;
       if (!(event < events_[parent])) break;
       events_[i] = events_[parent];
       i = parent;
@@ -38,17 +45,21 @@ class EventHeap {
     events_.pop_back();
     const std::size_t n = events_.size();
     std::size_t i = 0;
-    for (std::size_t child = 1; child < n; child = 2 * i + 1) {
-      if (child + 1 < n && events_[child + 1] < events_[child]) ++child;
-      if (!(events_[child] < last)) break;
-      events_[i] = events_[child];
-      i = child;
+    for (std::size_t first = 1; first < n; first = kChildren * i + 1) {
+      std::size_t least = first;
+      for (std::size_t c = first + 1; c < std::min(first + kChildren, n); ++c) {
+        if (events_[c] < events_[least]) least = c;
+      }
+      if (!(events_[least] < last)) break;
+      events_[i] = events_[least];
+      i = least;
     }
     if (n > 0) events_[i] = last;
     return top;
   }
 
  private:
+  static constexpr std::size_t kChildren = 4;
   std::vector<SimEvent> events_;
 };
 

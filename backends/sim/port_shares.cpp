@@ -11,61 +11,56 @@ constexpr double kRounding = 1e-9;  // shares that differ by a smaller part coun
 
 }  // namespace
 
-const std::vector<std::uint32_t>& PortShares::add(std::uint32_t transfer,
-                                                  const std::vector<Port>& ports) {
-  changed_.clear();
+std::vector<std::uint32_t> PortShares::add(std::uint32_t transfer, const std::vector<Port>& ports) {
   share_[transfer] = 1;
   ports_of_[transfer] = ports;
   bool company = false;
   for (const Port port : ports) {
-    company |= !transfers_at_[port].empty();
-    transfers_at_[port].push_back(transfer);
+    company |= transfers_at_[port].size() > 0;
+    transfers_at_[port].add(transfer);
   }
-  if (company) fill_from(transfer);
-  return changed_;
+  return company ? fill_from(transfer) : std::vector<std::uint32_t>();
 }
 
-const std::vector<std::uint32_t>& PortShares::remove(std::uint32_t transfer) {
-  changed_.clear();
+std::vector<std::uint32_t> PortShares::remove(std::uint32_t transfer) {
   std::vector<std::uint32_t> others;
   for (const Port port : ports_of_[transfer]) {
-    std::vector<std::uint32_t>& at = transfers_at_[port];
-    at.erase(std::find(at.begin(), at.end(), transfer));
+    AtPort& at = transfers_at_[port];
+    at.remove(transfer);
     others.insert(others.end(), at.begin(), at.end());
   }
   ports_of_[transfer].clear();
   std::vector<std::uint32_t> all;
   for (const std::uint32_t other : others) {
     if (std::binary_search(all.begin(), all.end(), other)) continue;
-    fill_from(other);
-    const auto middle = all.insert(all.end(), changed_.begin(), changed_.end());
+    const std::vector<std::uint32_t> changed = fill_from(other);
+    const auto middle = all.insert(all.end(), changed.begin(), changed.end());
     std::inplace_merge(all.begin(), middle, all.end());
   }
-  changed_ = std::move(all);
-  return changed_;
+  return all;
 }
 
-void PortShares::fill_from(std::uint32_t transfer) {
+std::vector<std::uint32_t> PortShares::fill_from(std::uint32_t transfer) {
   std::vector<Port> ports;
-  const auto reach = [this](std::uint32_t t) {
+  std::vector<std::uint32_t> changed;
+  const auto reach = [&](std::uint32_t t) {
     if (state_[t] == Reached) return;
     state_[t] = Reached;
-    changed_.push_back(t);
+    changed.push_back(t);
   };
-  changed_.clear();
   reach(transfer);
   // Transfers that are reached are appended while the list is read.
-  for (std::size_t next = 0; next < changed_.size(); ++next) {  // NOLINT(modernize-loop-convert)
-    for (const Port port : ports_of_[changed_[next]]) {
+  for (std::size_t next = 0; next < changed.size(); ++next) {  // NOLINT(modernize-loop-convert)
+    for (const Port port : ports_of_[changed[next]]) {
       if (ports_[port].waiting > 0) continue;  // seen
       ports_[port] = {1, static_cast<int>(transfers_at_[port].size())};
       ports.push_back(port);
       for (const std::uint32_t other : transfers_at_[port]) reach(other);
     }
   }
-  std::sort(changed_.begin(), changed_.end());
+  std::sort(changed.begin(), changed.end());
   std::sort(ports.begin(), ports.end());
-  for (std::size_t done = 0; done < changed_.size();) {
+  for (std::size_t done = 0; done < changed.size();) {
     double least = std::numeric_limits<double>::infinity();
     for (const Port port : ports) {
       const Filling& f = ports_[port];
@@ -89,6 +84,7 @@ void PortShares::fill_from(std::uint32_t transfer) {
     }
     done += filled.size();
   }
+  return changed;
 }
 
 }  // namespace lockstep::sim

@@ -1,6 +1,8 @@
 // Port shares: transfers that use ports at the same time divide them by max-min fairness.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +16,12 @@ constexpr Port port_of(std::uint32_t rank, bool inside_node, bool out) {
   return rank * kPortsOfRank + (inside_node ? 2u : 0u) + (out ? 1u : 0u);
 }
 
+constexpr std::uint32_t kMostAtPort = 15;
+
 /// Divides ports by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), among the
-/// transfers that are connected with the changed one through ports. The port that leaves its
+/// transfers that are connected with the changed one through ports. At most kMostAtPort may use a
+/// port at a time: a rank has one of every stream. Threads may change transfers at one time that
+/// nothing connects. The port that leaves its
 /// transfers least is divided evenly and its transfers keep their shares; then what remains of the
 /// other ports is divided in the same way. Every port carries 1. Every transfer wants 1 of each of
 /// its ports, and has it without company.
@@ -30,11 +36,10 @@ class PortShares {
         state_(num_transfers, Settled) {}
 
   /// Adds a transfer that uses `ports`, of which there may be none. Returns the transfers, in
-  /// ascending order, whose share may have changed: none where no port has company. The list is
-  /// valid until the next call of add or remove.
-  const std::vector<std::uint32_t>& add(std::uint32_t transfer, const std::vector<Port>& ports);
+  /// ascending order, whose share may have changed: none where no port has company.
+  std::vector<std::uint32_t> add(std::uint32_t transfer, const std::vector<Port>& ports);
   /// Removes a transfer, and returns the others as add does.
-  const std::vector<std::uint32_t>& remove(std::uint32_t transfer);
+  std::vector<std::uint32_t> remove(std::uint32_t transfer);
 
   double share(std::uint32_t transfer) const { return share_[transfer]; }
 
@@ -47,14 +52,29 @@ class PortShares {
 
   /// Computes the shares of `transfer` and of all that are connected with it anew, and lists these
   /// transfers in changed_.
-  void fill_from(std::uint32_t transfer);
+  std::vector<std::uint32_t> fill_from(std::uint32_t transfer);
 
-  std::vector<std::vector<std::uint32_t>> transfers_at_;  // by port
-  std::vector<Filling> ports_;                            // by port, while filling
-  std::vector<std::vector<Port>> ports_of_;               // by transfer
-  std::vector<double> share_;                             // by transfer
-  std::vector<State> state_;                              // by transfer, while filling
-  std::vector<std::uint32_t> changed_;
+  /// The transfers at a port, in one line of the cache.
+  class AtPort {
+   public:
+    std::size_t size() const { return size_; }
+    const std::uint32_t* begin() const { return transfers_.data(); }
+    const std::uint32_t* end() const { return begin() + size_; }
+    void add(std::uint32_t transfer) { transfers_[size_++] = transfer; }
+    void remove(std::uint32_t transfer) {
+      *std::find(transfers_.begin(), transfers_.end(), transfer) = transfers_[--size_];
+    }
+
+   private:
+    std::uint32_t size_ = 0;
+    std::array<std::uint32_t, kMostAtPort> transfers_;
+  };
+
+  std::vector<AtPort> transfers_at_;         // by port
+  std::vector<Filling> ports_;               // by port, while filling
+  std::vector<std::vector<Port>> ports_of_;  // by transfer
+  std::vector<double> share_;                // by transfer
+  std::vector<State> state_;                 // by transfer, while filling
 };
 
 }  // namespace lockstep::sim

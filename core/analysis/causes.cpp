@@ -1,10 +1,13 @@
 #include "core/analysis/causes.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "core/analysis/breakdown.hpp"
 #include "core/analysis/critical_path.hpp"
 #include "core/analysis/stragglers.hpp"
+#include "core/base/thread_team.hpp"
 
 namespace lockstep {
 namespace {
@@ -14,10 +17,21 @@ class Adder {
   explicit Adder(std::size_t world) { causes_.ranks.resize(world); }
 
   void add(const StepGraph& step) {
-    add_breakdown(break_down(step));
-    add_bubbles(sum_bubbles(step));
-    add_stragglers(sum_stragglers(step));
-    const PathSummary path = summarize(step, critical_path(step));
+    Breakdown breakdown;
+    Bubbles bubbles;
+    Stragglers stragglers;
+    PathSummary path;
+    const std::array<std::function<void()>, 4> analyses = {
+        [&] { bubbles = sum_bubbles(step); },  // the longest first
+        [&] { breakdown = break_down(step); },
+        [&] { stragglers = sum_stragglers(step); },
+        [&] { path = summarize(step, critical_path(step)); },
+    };
+    ThreadTeam team(threads_for(step.spans().size()));
+    team.each(analyses.size(), [&](std::size_t i) { analyses[i](); });
+    add_breakdown(breakdown);
+    add_bubbles(bubbles);
+    add_stragglers(stragglers);
     for (const auto& [kind, share] : path.by_kind) {
       causes_.critical_path[kind] += to_seconds(share.time);
     }

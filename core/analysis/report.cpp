@@ -9,6 +9,7 @@
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/ring.hpp"
@@ -185,8 +186,10 @@ class Analyzer {
       report_.grad_norms.push_back(step.grad_norm);
     }
     measure_steps();
-    measure_ranks();
-    report_.causes = find_causes(trace_, &program_);
+    ThreadTeam team(std::min(2, threads_for(trace_.spans.size())));
+    team.each(2, [&](std::size_t i) {
+      i == 0 ? static_cast<void>(report_.causes = find_causes(trace_, &program_)) : measure_ranks();
+    });
     return std::move(report_);
   }
 

@@ -35,6 +35,12 @@ struct ThreadTeam::State {
   }
 };
 
+int threads_for(std::size_t things) {
+  constexpr std::size_t kWorthThreads = 1'000'000;
+  if (things < kWorthThreads) return 1;
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 ThreadTeam::ThreadTeam(int members) : state_(std::make_unique<State>()) {
   state_->size = std::max(members, 1);
   for (int member = 1; member < state_->size; ++member) {

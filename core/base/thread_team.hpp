@@ -9,6 +9,10 @@
 
 namespace lockstep {
 
+/// How many threads are worth starting for work on so many things, of which each takes about 100
+/// ns: one where the work takes less than a tenth of a second, otherwise one for each core.
+int threads_for(std::size_t things);
+
 class ThreadTeam {
  public:
   explicit ThreadTeam(int members);  // at least 1; the caller's thread is member 0

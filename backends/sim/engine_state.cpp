@@ -1,0 +1,45 @@
+#include "backends/sim/engine_state.hpp"
+
+#include <algorithm>
+
+namespace lockstep::sim {
+
+EngineState::EngineState(const Program& program, const ClusterSpec& cluster, const Plan& plan,
+                         Timeline& timeline)
+    : overlap(std::max(1.0, cluster.device.overlap_slowdown)),
+      fluid(plan.crowded_devices || plan.shared_ports || overlap > 1),
+      ranks(plan.folding.representatives.size()),
+      cells(ranks.size() * kNumStreams),
+      activities(fluid ? cells.size() : 0),
+      meetings(plan.instances.size()),
+      shares(plan.shared_ports ? ranks.size() * kPortsOfRank : 0,
+             plan.shared_ports ? cells.size() : 0) {
+  timeline.times.resize(ranks.size());
+  for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+    SimRank& r = ranks[i];
+    r.rank = plan.folding.representatives[i];
+    const RoleId role = program.role_of_rank[r.rank];
+    r.role = &program.roles[role];
+    r.plan = &plan.roles[role];
+    r.duration = (r.rank == plan.straggler ? plan.slow_duration : plan.duration).data();
+    r.device = static_cast<std::uint32_t>(r.rank / std::max(1, cluster.ranks_per_device));
+    std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
+    timeline.times[i].resize(r.role->ops.size());
+    r.times = timeline.times[i].data();
+    num_ops += static_cast<std::int64_t>(r.role->ops.size());
+    for (std::uint32_t s = 0; s < kNumStreams; ++s) {
+      Cell& cell = cells[i * kNumStreams + s];
+      cell.order = r.plan->order.data() + r.plan->begin[s];
+      cell.count = r.plan->begin[s + 1] - r.plan->begin[s];
+      cell.rank = i;
+      cell.reached = cell.count > 0 ? *cell.order : kNone;
+    }
+    if (r.device >= running_on.size()) {
+      running_on.resize(r.device + 1, 0);
+      ranks_on.resize(r.device + 1);
+    }
+    ranks_on[r.device].push_back(i);
+  }
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,185 @@
+// Rates: how fast what runs progresses, where devices are shared or transfers slow computation.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "backends/sim/engine_state.hpp"
+#include "backends/sim/event_heap.hpp"
+#include "backends/sim/plan.hpp"
+#include "core/cluster/cluster.hpp"
+
+namespace lockstep::sim {
+
+/// Keeps the activities of an EngineState whose `fluid` is true, and the event of each one's end.
+class Rates {
+ public:
+  Rates(const Program& program, const ClusterSpec& cluster, const Plan& plan, EngineState& state,
+        EventHeap& heap)
+      : num_groups_(program.groups.size()),
+        cluster_(cluster),
+        plan_(plan),
+        state_(state),
+        ranks_(state.ranks),
+        cells_(state.cells),
+        activities_(state.activities),
+        heap_(heap) {}
+
+  /// The front op of `leader`, and of the cells linked behind it, is active from now on.
+  void begin(std::uint32_t leader, std::int64_t duration, std::int64_t now) {
+    now_ = now;
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) mark_active(c, true);
+    Activity& activity = activities_[leader];
+    activity.started = now_;
+    activity.work = duration;
+    activity.remaining = static_cast<double>(duration);
+    activity.since = now_;
+    activity.rate = 0;  // retime() sets it, together with the event
+    use_ports(leader);
+    count(leader, 1);
+    retime(leader);
+  }
+
+  /// It has ended; the cells are not active any more, but still linked.
+  void end(std::uint32_t leader, std::int64_t now) {
+    now_ = now;
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) mark_active(c, false);
+    activities_[leader].rate = 0;
+    ++activities_[leader].version;
+    count(leader, -1);
+    if (plan_.shared_ports) retime_all(state_.shares.remove(leader));
+    if (state_.front_op(leader).kind == OpKind::Call && !plan_.crowded_devices) {
+      const Activity& activity = activities_[leader];
+      ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
+    }
+  }
+
+ private:
+  /// Whether an op runs beside the device, so that neither slows the other. What the host computes
+  /// does, unless the device is its own host and ranks share it: then it counts like any
+  /// computation.
+  bool is_aside(const Op& op) const {
+    return is_copy(op.kind) || (op.stream == Stream::Host && !plan_.shared_devices);
+  }
+
+  /// Adds `change` to the count of what runs on the ranks of `leader`'s activity, and computes the
+  /// end of everything that it slows down or speeds up anew.
+  void count(std::uint32_t leader, int change) {
+    const OpKind kind = state_.front_op(leader).kind;
+    if (is_aside(state_.front_op(leader))) return;
+    if (kind == OpKind::Call) {
+      SimRank& r = ranks_[cells_[leader].rank];
+      r.running_calls += change;
+      retime_transfers(r);
+      if (plan_.crowded_devices) occupy(r.device, change);
+      return;
+    }
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      SimRank& r = ranks_[cells_[c].rank];
+      r.running_transfers += change;
+      retime_calls(r);
+      // Of a message's two ends one copies; of a collective's members all do.
+      const bool copies = c == leader || !is_p2p(kind);
+      if (plan_.crowded_devices && plan_.cores_transfer && copies) occupy(r.device, change);
+    }
+  }
+
+  void occupy(std::uint32_t device, int change) {
+    state_.running_on[device] += change;
+    for (const std::uint32_t neighbour : state_.ranks_on[device]) {
+      retime_calls(ranks_[neighbour]);
+      if (plan_.cores_transfer) retime_transfers(ranks_[neighbour]);
+    }
+  }
+
+  /// The part of its full rate at which what runs on a device progresses.
+  double device_share(std::uint32_t device) const {
+    if (!plan_.crowded_devices) return 1;
+    return std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) /
+                             static_cast<double>(state_.running_on[device]));
+  }
+
+  void use_ports(std::uint32_t leader) {
+    const Op& op = state_.front_op(leader);
+    if (!plan_.shared_ports || op.kind == OpKind::Call || is_copy(op.kind)) return;
+    const std::uint32_t from = cells_[leader].rank;
+    if (is_p2p(op.kind)) {
+      const std::uint32_t to = cells_[cells_[leader].next].rank;
+      const bool near = same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
+      retime_all(state_.shares.add(leader, {port_of(from, near, true), port_of(to, near, false)}));
+      return;
+    }
+    const std::size_t place = from * num_groups_ + to_size(op.group());
+    retime_all(state_.shares.add(leader, plan_.instances[plan_.instance_of[place]].ports));
+  }
+
+  void retime_all(const std::vector<std::uint32_t>& leaders) {
+    for (const std::uint32_t c : leaders) {
+      if (cells_[c].state == Cell::Active) retime(c);
+    }
+  }
+
+  /// Notes that the front op of a cell is active, or is not any more.
+  void mark_active(std::uint32_t c, bool active) {
+    SimRank& r = ranks_[cells_[c].rank];
+    const OpKind kind = state_.front_op(c).kind;
+    if (is_copy(kind)) return;
+    std::uint32_t& streams = kind == OpKind::Call ? r.calling : r.transferring;
+    const std::uint32_t bit = 1u << state_.stream_of(c);
+    streams = active ? streams | bit : streams & ~bit;
+  }
+  void retime_calls(const SimRank& r) { retime_streams(r, r.calling); }
+  void retime_transfers(const SimRank& r) { retime_streams(r, r.transferring); }
+  void retime_streams(const SimRank& r, std::uint32_t streams) {
+    const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
+    for_each_bit(streams, [&](std::uint32_t s) { retime(cells_[first + s].leader); });
+  }
+
+  double rate(std::uint32_t leader) const {
+    const OpKind kind = state_.front_op(leader).kind;
+    if (is_aside(state_.front_op(leader))) return 1;
+    if (kind == OpKind::Call) {
+      const SimRank& r = ranks_[cells_[leader].rank];
+      const double share = device_share(r.device);
+      return r.running_transfers > 0 ? share / state_.overlap : share;
+    }
+    double share = plan_.shared_ports ? state_.shares.share(leader) : 1.0;
+    if (plan_.cores_transfer) {
+      for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+        share = std::min(share, device_share(ranks_[cells_[c].rank].device));
+      }
+    }
+    for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
+      if (ranks_[cells_[c].rank].running_calls > 0) return share / state_.overlap;
+    }
+    return share;
+  }
+
+  void retime(std::uint32_t leader) {
+    Activity& activity = activities_[leader];
+    const double new_rate = rate(leader);
+    if (new_rate == activity.rate) return;
+    const double done = static_cast<double>(now_ - activity.since) * activity.rate;
+    activity.remaining = std::max(0.0, activity.remaining - done);
+    activity.since = now_;
+    activity.rate = new_rate;
+    ++activity.version;
+    const std::int64_t left = std::llround(activity.remaining / new_rate);
+    heap_.push({now_ + left, leader << 1, activity.version});
+  }
+
+  std::size_t num_groups_;
+  const ClusterSpec& cluster_;
+  const Plan& plan_;
+  EngineState& state_;
+  // Parts of it:
+  std::vector<SimRank>& ranks_;
+  std::vector<Cell>& cells_;
+  std::vector<Activity>& activities_;
+  EventHeap& heap_;
+  std::int64_t now_ = 0;
+};
+
+}  // namespace lockstep::sim
