@@ -163,6 +163,7 @@ class Parser {
         ->needs("--out");
     sub->add_flag("--json", run_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", run_.timeline, "draw the step: ranks against time");
+    sub->add_option("--picture", run_.picture, "draw it as a picture (SVG)")->type_name("FILE");
     sub->add_option("--communicator", run_.communicator,
                     "backend cuda: nccl (a GPU for every rank) or local (all ranks on one)")
         ->check(CLI::IsMember({"nccl", "local"}));
@@ -189,6 +190,7 @@ class Parser {
         ->type_name("PATH");
     sub->add_flag("--json", report_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", report_.timeline, "draw the first step: ranks against time");
+    sub->add_option("--picture", report_.picture, "draw it as a picture (SVG)")->type_name("FILE");
     sub->add_option("--names", report_.names,
                     "list so many kernels and calls with the most time of their own")
         ->check(CLI::Range(1, 1000000));

@@ -23,6 +23,7 @@ struct RunArguments {
   std::vector<std::string> set;
   std::optional<int> steps;
   std::string resume, out;           // empty if not given; resume may be "auto"
+  std::string picture;               // SVG to write; empty: none
   std::vector<std::string> accept;   // settings that may differ from those of the checkpoint
   int processes = 0;                 // to start on this machine; 0: none
   int restarts = 0;                  // of these, if one fails
@@ -43,7 +44,8 @@ int run_command(const RunArguments& arguments, const Console& console);
 int launch_locally(const RunArguments& arguments, const Console& console);
 
 struct ReportArguments {
-  std::string run;  // a path as open_run() takes it
+  std::string run;      // a path as open_run() takes it
+  std::string picture;  // SVG to write; empty: none
   bool json = false, timeline = false;
   int names = 0;  // so many kernels and calls by name
 };

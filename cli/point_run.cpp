@@ -13,6 +13,7 @@
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "core/analysis/timeline.hpp"
+#include "core/analysis/timeline_svg.hpp"
 #include "core/data/dataset.hpp"
 #include "core/data/digest.hpp"
 #include "core/ir/text/text.hpp"
@@ -125,6 +126,10 @@ Result<PointOutcome> PointRun::run() {
   if (arguments_.timeline) {
     (arguments_.json ? console_.err : console_.out)
         << draw_timeline(ran->trace, {console_.width, 64}) << "\n";
+  }
+  if (!arguments_.picture.empty()) {
+    const auto written = write_file(arguments_.picture, timeline_svg(ran->trace));
+    if (!written) return written.error();
   }
   return outcome;
 }
