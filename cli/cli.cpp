@@ -206,6 +206,7 @@ class Parser {
     sub->add_option("B", compare_.b, "as report takes it, or a scenario (.toml) to simulate")
         ->required()
         ->type_name("PATH");
+    sub->add_flag("--json", compare_.json, "print JSON instead of tables");
     sub->final_callback(
         [this] { command_ = [this] { return compare_command(compare_, console_); }; });
   }
@@ -228,6 +229,7 @@ class Parser {
     sub->add_option("program", verify_.program, "program text, as show program prints it")
         ->required()
         ->type_name("FILE");
+    sub->add_flag("--json", verify_.json, "print JSON: the faults, and what there is of it");
     sub->final_callback(
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });
   }

@@ -61,6 +61,7 @@ int list_command(const ListArguments& arguments, const Console& console);
 
 struct CompareArguments {
   std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
+  bool json = false;
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 
@@ -77,6 +78,7 @@ int show_command(const ShowArguments& arguments, const Console& console);
 
 struct VerifyArguments {
   std::string program;  // text file
+  bool json = false;
 };
 int verify_command(const VerifyArguments& arguments, const Console& console);
 

@@ -81,9 +81,9 @@ TEST_CASE("docs/troubleshooting.md has the exit codes of the manual page", "[doc
     CHECK_THAT(manual, ContainsSubstring(".B " + std::string((*i)[1]) + "\n" + meaning + "\n"));
     codes.insert((*i)[1]);
   }
-  const std::string statuses = manual.substr(manual.find(".SH EXIT STATUS"),
-                                             manual.find(".SH ENVIRONMENT") -
-                                                 manual.find(".SH EXIT STATUS"));
+  const std::string statuses =
+      manual.substr(manual.find(".SH EXIT STATUS"),
+                    manual.find(".SH ENVIRONMENT") - manual.find(".SH EXIT STATUS"));
   const std::regex status(R"(\.B (\d+)\n)");
   CHECK(std::distance(std::sregex_iterator(statuses.begin(), statuses.end(), status),
                       std::sregex_iterator()) == std::ptrdiff_t(codes.size()));
@@ -110,7 +110,8 @@ TEST_CASE("every schedule has a page, with the figures that the simulator says",
     std::ostringstream step, bubble;
     step << "| step | " << report["step_time_s"].get<double>() << " s |";
     bubble.precision(1);
-    bubble << "| bubble | " << std::fixed << 100 * report["bubble_fraction"].get<double>() << " % |";
+    bubble << "| bubble | " << std::fixed << 100 * report["bubble_fraction"].get<double>()
+           << " % |";
     CHECK_THAT(text, ContainsSubstring(step.str()));
     CHECK_THAT(text, ContainsSubstring(bubble.str()));
     CHECK(read_bytes(picture) == page("images/schedules/" + name + ".svg"));
